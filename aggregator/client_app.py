@@ -11,7 +11,7 @@ from flwr.app import Context
 
 from consilium.aggregator.home import open_home
 from consilium.aggregator.node import AggregatorNode
-from consilium.node.answering import TO_PARTIES, AnsweringNode, folder_of
+from consilium.node.answering import AnsweringNode, folder_of
 from consilium.protocol.messages import WireModel
 from consilium.sums.verified.messages import AggregatorRequest, CheckRequest, GiveRequest, OpenRequest
 
@@ -29,5 +29,5 @@ ANSWERS: Mapping[type[WireModel], str] = {
     CheckRequest: "check",
     GiveRequest: "give",
 }
-aggregator = AnsweringNode("aggregator", _open, ANSWERS, TO_PARTIES, log)
+aggregator = AnsweringNode("aggregator", _open, ANSWERS, log)
 app = aggregator.app()

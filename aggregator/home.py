@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from consilium.accounting.events import ReleaseEvent
 from consilium.aggregator.node import AggregatorNode
@@ -26,17 +25,6 @@ STORE = "given.db"
 
 
 @dataclass(frozen=True)
-class GivenSoFar:
-    """introduced: the coordinator came with this federation's terms. in_this, elsewhere: queries in sums that it gave
-    its half of. earlier: promises of other federations that it gave sums in."""
-
-    introduced: bool = False
-    in_this: int = 0
-    elsewhere: int = 0
-    earlier: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class AggregatorHome(Home):
     """A second aggregator's folder. All methods raise ConfigError for a file that cannot be used."""
 
@@ -54,39 +42,21 @@ class AggregatorHome(Home):
             raise ConfigError(f"{self.terms.collection} votes need no second aggregator", "Ask the operator")
         return roster
 
-    def asked(self) -> dict[str, Any]:
-        return {
-            "unit": self.release.unit.value,
-            "neighbouring": self.release.neighbouring.value,
-            "delta": self.federation.config.privacy.delta,
-            "most_epsilon": None,
-            "most_queries": None,
-            "least_parties": self.roster.sure,
-            **({"allow_simulation": True} if self.terms.simulation else {}),
-        }
-
-    @property
-    def store(self) -> GivenStore:
-        """What it remembers."""
-        return GivenStore(self.folder.state / STORE)
-
-    def given(self) -> GivenSoFar:
-        """Raises LedgerError where its state cannot be read."""
-        if not (self.folder / "state" / STORE).exists():
-            return GivenSoFar()
-        with GivenStore(self.folder / "state" / STORE, LOOK_SECONDS).transaction() as sums:
-            federation = self.terms.federation
-            introduced, in_this = sums.terms(federation) is not None, sums.given_in(federation, 1)
-            return GivenSoFar(introduced, in_this, sums.ever() - in_this, tuple(sums.other_promises(federation)))
+    def store(self, wait: float | None = None) -> GivenStore:
+        """What it remembers. wait: see `Database`."""
+        return GivenStore(self.folder.state / STORE, wait)
 
     def past(self) -> tuple[tuple[str, ...], int]:
-        given = self.given()
-        return given.earlier, given.elsewhere
+        if not (self.folder / "state" / STORE).exists():
+            return (), 0
+        with self.store(LOOK_SECONDS).transaction() as sums:
+            federation = self.terms.federation
+            return tuple(sums.other_promises(federation)), sums.ever() - sums.given_in(federation, 1)
 
     def node(self) -> AggregatorNode:
         """Raises NotAccepted: its people have not allowed all that is asked."""
         return AggregatorNode(
-            self.store,
+            self.store(),
             name=self.name,
             policy=self.policy,
             roster=self.roster,

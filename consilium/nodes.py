@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from consilium.protocol.files import writing
-from consilium.protocol.output import Format, FormatOption, error_table, show
+from consilium.protocol.output import Format, FormatOption, show
 from consilium.simulations.cli import audit_run
 
 if TYPE_CHECKING:
@@ -34,24 +35,17 @@ class Kind(StrEnum):
     student = "student"
 
 
+MODULES = {
+    "party": "consilium.party.deployed",
+    "aggregator": "consilium.aggregator.deployed",
+    "coordinator": "consilium.coordinator.deploy.deployed",
+    "student": "consilium.student.deployed",
+}
+"""By kind, in capitals the name of its `NodeKind` there. A node imports its own alone."""
+
+
 def _kind_of(folder: NodeFolder) -> NodeKind:
-    match folder.kind:
-        case "party":
-            from consilium.party.deployed import PARTY
-
-            return PARTY
-        case "aggregator":
-            from consilium.aggregator.deployed import AGGREGATOR
-
-            return AGGREGATOR
-        case "coordinator":
-            from consilium.coordinator.deploy.deployed import COORDINATOR
-
-            return COORDINATOR
-        case "student":
-            from consilium.student.deployed import STUDENT
-
-            return STUDENT
+    return getattr(import_module(MODULES[folder.kind]), folder.kind.upper())
 
 
 def _opened(path: Path) -> tuple[NodeFolder, NodeKind]:
@@ -102,6 +96,7 @@ def join(
     from consilium.node.join import find_folder
     from consilium.node.join import join as take_over
     from consilium.node.keys import grouped
+    from consilium.node.kinds import NodeOutcome
 
     folder = open_folder(node) if node else find_folder(sent, Path())
     with writing(folder.path):
@@ -126,14 +121,7 @@ def join(
         "Compare each line with the operator and the parties over the telephone, once.",
         *outcome.lines,
     ]
-    if outcome.error is None:
-        show(output, values, lines)
-    elif output is Format.json:
-        show(output, {"error": error_table(outcome.error), **values}, ())
-        raise typer.Exit(outcome.error.exit_code)
-    else:
-        show(output, values, lines)
-        raise outcome.error
+    NodeOutcome(values, lines, outcome.error).show(output)
 
 
 @app.command()
@@ -144,12 +132,12 @@ def start(path: DirArgument, output: FormatOption = Format.text) -> None:
     folder, kind = _opened(path)
     with writing(path), stop_on_signals() as stop:
         outcome = kind.start(folder, tell_time, stop)
-    show(output, dict(outcome.values), outcome.lines)
+    outcome.show(output)
 
 
 @app.command()
 def close(
-    path: Annotated[Path, typer.Argument(metavar="DIR", help="The coordinator's folder.")],
+    path: DirArgument,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for it.")] = 60,
     output: FormatOption = Format.text,
 ) -> None:
@@ -160,14 +148,13 @@ def close(
 
     with writing(path):
         outcome = closed(end(open_folder(path, "coordinator"), wait))
-    show(output, dict(outcome.values), outcome.lines)
+    outcome.show(output)
 
 
 def status(path: DirArgument, output: FormatOption = Format.text) -> None:
     """Where a node stands, now: whether it runs, what the coordinator says of it, what it gave, what is wrong."""
     folder, kind = _opened(path)
-    current = kind.status(folder)
-    show(output, current.to_json(), current.lines())
+    kind.status(folder).show(output)
 
 
 def doctor(path: DirArgument, output: FormatOption = Format.text) -> None:

@@ -16,10 +16,12 @@ from consilium.coordinator.events import EventLog, read_events
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.privacy import Normal, close, promises, spent
 from consilium.coordinator.run_folders import EVENTS, LEDGER, SUMMARY
-from consilium.coordinator.run_state import RunState
+from consilium.coordinator.run_state import RunState, entry_json
+from consilium.protocol import errors
 from consilium.protocol.digests import canonical_digest
-from consilium.protocol.errors import ConsiliumError
+from consilium.protocol.errors import ConsiliumError, EngineError
 from consilium.protocol.files import replace_private, typed
+from consilium.sums.errors import SecAggError
 
 FAILURE = "failure.json"
 
@@ -72,9 +74,9 @@ def conclude(
         "seconds": dict(part.seconds),
     }
     if part.roll:
-        summary["roll"] = {name: entry.to_json() for name, entry in sorted(roll.entries.items())}
+        summary["roll"] = {name: entry_json(entry) for name, entry in sorted(roll.entries.items())}
     if part.roll and roll.seconds:
-        summary["aggregators"] = {name: entry.to_json() for name, entry in sorted(roll.seconds.items())}
+        summary["aggregators"] = {name: entry_json(entry) for name, entry in sorted(roll.seconds.items())}
     replace_private(run_dir / SUMMARY, json.dumps(summary, indent=2) + "\n")  # half of it would say "closed"
     log.write("closed", asked=summary["asked"], answered=summary["answered"])
     return summary
@@ -118,3 +120,14 @@ def telling_failure(run_dir: Path, log: EventLog) -> Iterator[None]:
             replace_private(run_dir / FAILURE, json.dumps(failure) + "\n")
             log.write("failed", **failure)
         raise
+
+
+def failure_of(run_dir: Path) -> ConsiliumError | None:
+    """The error that was written so, or one of the kind above it; None where there is none."""
+    try:
+        failure = json.loads((run_dir / FAILURE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    of_sums = {kind.__name__ for kind in SecAggError.__subclasses__()}
+    kind = getattr(errors, failure["error"], SecAggError if failure["error"] in of_sums else EngineError)
+    return kind(failure["what"], failure["action"])

@@ -39,13 +39,15 @@ class Event(Frozen, extra="ignore"):
     """One line of the log. at: time of day, UTC. seconds: since the log was opened."""
 
     kind: ClassVar[str]
+    said: ClassVar[str] = ""
+    """A format of its `words`."""
     at: str = ""
     seconds: float = 0.0
 
     @property
     def words(self) -> str:
         """For a person; nothing where it is not worth a line."""
-        return ""
+        return self.said.format(self=self)
 
     @property
     def moment(self) -> float:
@@ -68,12 +70,9 @@ class StageBegins(Event):
     """Nothing of it is done; `total` long, 1 or less where nobody knows."""
 
     kind = "stage"
+    said = "stage {self.stage}: {self.total} parties"
     stage: str
     total: int
-
-    @property
-    def words(self) -> str:
-        return f"stage {self.stage}: {self.total} parties"
 
 
 class StageGoesOn(Event):
@@ -113,50 +112,35 @@ class Connected(OfParties):
     """Their nodes are connected."""
 
     kind = "connected"
-
-    @property
-    def words(self) -> str:
-        return f"{self.names}: connected"
+    said = "{self.names}: connected"
 
 
 class Lost(OfParties):
     """Their nodes are connected no more."""
 
     kind = "lost"
-
-    @property
-    def words(self) -> str:
-        return f"{self.names}: the connection is lost"
+    said = "{self.names}: the connection is lost"
 
 
 class Enrolled(OfParties):
     """They agreed to the terms."""
 
     kind = "enrolled"
-
-    @property
-    def words(self) -> str:
-        return f"enrolled: {self.names}"
+    said = "enrolled: {self.names}"
 
 
 class Late(OfParties):
     """They came after the others had trained."""
 
     kind = "late"
-
-    @property
-    def words(self) -> str:
-        return f"late, and in sums from the next questions on: {self.names}"
+    said = "late, and in sums from the next questions on: {self.names}"
 
 
 class TakesPart(OfParties):
     """They are asked for votes from now on."""
 
     kind = "takes-part"
-
-    @property
-    def words(self) -> str:
-        return f"take part: {self.names}"
+    said = "take part: {self.names}"
 
 
 class Voted(OfParties):
@@ -170,24 +154,18 @@ class OtherConsilium(Event):
     """A party runs another version."""
 
     kind = "version"
+    said = "{self.party} runs {self.theirs}, this coordinator {self.ours}: install one version"
     party: str
     theirs: str
     ours: str
-
-    @property
-    def words(self) -> str:
-        return f"{self.party} runs {self.theirs}, this coordinator {self.ours}: install one version"
 
 
 class SecondAggregatorAnswered(Event):
     """The second aggregator of verified votes serves this federation."""
 
     kind = "second-aggregator"
+    said = "aggregator {self.name}: it checks votes"
     name: str
-
-    @property
-    def words(self) -> str:
-        return f"aggregator {self.name}: it checks votes"
 
 
 class LeftOut(Event):
@@ -214,46 +192,34 @@ class Excluded(Event):
     """A party is in no further sum, for what it sent."""
 
     kind = "excluded"
+    said = "{self.party} is in no further sum: its part in one was wrong ({self.reason})"
     party: str
     reason: str
-
-    @property
-    def words(self) -> str:
-        return f"{self.party} is in no further sum: its part in one was wrong ({self.reason})"
 
 
 class FalseVotes(Event):
     """A sum cannot be one of votes."""
 
     kind = "false-votes"
+    said = "warning: {self.what}. {self.action}"
     what: str
     action: str
-
-    @property
-    def words(self) -> str:
-        return f"warning: {self.what}. {self.action}"
 
 
 class ResumedSession(Event):
     """A secure sum goes on where a coordinator stopped."""
 
     kind = "resumed-session"
+    said = "goes on with a secure sum, at {self.stage}"
     stage: str
-
-    @property
-    def words(self) -> str:
-        return f"goes on with a secure sum, at {self.stage}"
 
 
 class SessionLost(Event):
     """A secure sum cannot be brought to its end."""
 
     kind = "session-lost"
+    said = "a secure sum is begun anew: {self.reason}"
     reason: str
-
-    @property
-    def words(self) -> str:
-        return f"a secure sum is begun anew: {self.reason}"
 
 
 class NotLooked(Event):
@@ -306,29 +272,24 @@ class Warned(Event):
     """What the run warns of."""
 
     kind = "warned"
+    said = "warning: {self.text} ({self.code})"
     code: str
     text: str
-
-    @property
-    def words(self) -> str:
-        return f"warning: {self.text} ({self.code})"
 
 
 class Serving(Event):
     """Students may ask."""
 
     kind = "serving"
+    said = "students may ask at {self.address}"
     address: str
-
-    @property
-    def words(self) -> str:
-        return f"students may ask at {self.address}"
 
 
 class Released(Event):
     """A batch of queries was charged and answered. release: what left."""
 
     kind = "released"
+    said = "{self.asked} queries asked, {self.answered} answered"
     asked: int
     answered: int
     parties: int
@@ -338,10 +299,6 @@ class Released(Event):
     def noun(self) -> str:
         """What one answer is."""
         return {str(kind): kind.noun for kind in ReleaseKind}.get(self.release, "answer")
-
-    @property
-    def words(self) -> str:
-        return f"{self.asked} queries asked, {self.answered} answered"
 
 
 class NotAnswered(Event):

@@ -8,8 +8,9 @@ import binascii
 import contextlib
 import hashlib
 from base64 import b64decode
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
@@ -24,6 +25,8 @@ from consilium.node.join import joined
 from consilium.node.keys import PublicKeys, public_key
 from consilium.node.standing import CLOCK, REVOKED, UNKNOWN, NodeStanding
 from consilium.protocol.errors import ConsiliumError
+
+Made = TypeVar("Made")
 
 
 def number_of(text: str) -> int:
@@ -59,14 +62,28 @@ class JoinedFederation:
                 self._file, self._stamp = joined(self._folder, ServedFederation), stamp
         return self._file
 
+    def derived(self, make: Callable[[ServedFederation], Made]) -> Callable[[], Made]:
+        """What follows from the file as it is now, made anew once that is another."""
+        of = self._file
+        made = make(of)
+
+        def current() -> Made:
+            nonlocal of, made
+            if (file := self.file) is not of:
+                made, of = make(file), file  # in this order: other threads look too
+            return made
+
+        return current
+
 
 class RegisteredNodes:
     """See `KnownNodes`: a party that is added while a federation runs is known, and a revoked one awaited no more."""
 
     def __init__(self, federation: JoinedFederation) -> None:
         self._federation = federation
-        self._of: ServedFederation | None = None
-        self._by_number: dict[int, str] = {}
+        self._by_number = federation.derived(
+            lambda file: {number_of(keys.key): called(name, keys) for name, keys in file.members.items()}
+        )
 
     def names(self) -> Collection[str]:
         """See `KnownNodes`."""
@@ -74,10 +91,7 @@ class RegisteredNodes:
 
     def name(self, node: int) -> str | None:
         """See `KnownNodes`; of the second aggregator "aggregator NAME", which no party can be called."""
-        if (file := self._federation.file) is not self._of:
-            self._by_number = {number_of(keys.key): called(name, keys) for name, keys in file.members.items()}
-            self._of = file
-        return self._by_number.get(node)
+        return self._by_number().get(node)
 
 
 def called(name: str, keys: PublicKeys) -> str:
@@ -97,18 +111,15 @@ class NodeKeys:
 
     def __init__(self, federation: JoinedFederation) -> None:
         self._scheme = fleet_scheme()
-        self._federation = federation
-        self._of: ServedFederation | None = None
-        self._keys: dict[bytes, tuple[str, bool, ec.EllipticCurvePublicKey]] = {}
+        self._keys = federation.derived(_keys_of)
 
     def sender(self, headers: Mapping[str, str]) -> str | NodeStanding:
         """The node that signed these headers within Flower's window of time; or why nobody who may connect did.
 
         An unknown key costs a look-up; only for a key of the lists is a signature checked.
         """
-        self._refresh()
         try:
-            name, revoked, key = self._keys[b64decode(headers[self._scheme.key], validate=True)]
+            name, revoked, key = self._keys()[b64decode(headers[self._scheme.key], validate=True)]
             signature = b64decode(headers[self._scheme.signature], validate=True)
             time = headers[self._scheme.moment]
             age = (datetime.now(UTC) - datetime.fromisoformat(time)).total_seconds()
@@ -125,14 +136,13 @@ class NodeKeys:
             )
         return name
 
-    def _refresh(self) -> None:
-        file = self._federation.file
-        if file is not self._of:
-            members = [(called(name, keys), False, keys) for name, keys in file.members.items()]
-            former = [(name, True, keys) for name, keys in file.revoked.items() if keys.kind in ("party", "aggregator")]
-            keys = {pem_of(keys.key): (name, revoked, public_key(keys.key)) for name, revoked, keys in former + members}
-            self._keys = {pem: (name, revoked, key) for pem, (name, revoked, key) in keys.items() if key is not None}
-            self._of = file
+
+def _keys_of(file: ServedFederation) -> dict[bytes, tuple[str, bool, ec.EllipticCurvePublicKey]]:
+    """By what a SuperNode sends: its name, whether it was revoked, and its key."""
+    former = [(name, True, keys) for name, keys in file.revoked.items() if keys.kind in ("party", "aggregator")]
+    members = [(called(name, keys), False, keys) for name, keys in file.members.items()]
+    keys = {pem_of(keys.key): (name, revoked, public_key(keys.key)) for name, revoked, keys in former + members}
+    return {pem: (name, revoked, key) for pem, (name, revoked, key) in keys.items() if key is not None}
 
 
 NOT_KNOWN = NodeStanding(

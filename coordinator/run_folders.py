@@ -56,7 +56,7 @@ class BudgetUse:
         most = self.query_budget
         used = f"{self.asked} of {most.queries} queries asked, {self.answered} of {most.answers} answers given"
         failed = f"; {self.unanswered.words}" if self.unanswered.queries else ""
-        return f"{used}{', over' if self.over else ''}{failed}"
+        return f"{used}{', closed: nothing can be asked' if self.over else ''}{failed}"
 
 
 @dataclass(frozen=True)

@@ -124,10 +124,6 @@ class RollEntry:
             parts += [f"answered {many(self.queries, 'query')}"]
         return ", ".join(parts)
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain values, with the words."""
-        return {**asdict(self), "state": self.state.value, "words": self.words}
-
 
 @dataclass
 class SecondEntry:
@@ -146,9 +142,10 @@ class SecondEntry:
         """
         return AWAY if not self.connected else f"connected{', checks votes' if self.served else ''}"
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain values, with the words."""
-        return {**asdict(self), "words": self.words}
+
+def entry_json(entry: RollEntry | SecondEntry) -> dict[str, Any]:
+    """As plain values, with the words."""
+    return {**asdict(entry), "words": entry.words}
 
 
 class Roll:
@@ -163,10 +160,6 @@ class Roll:
     def took_part(self) -> list[str]:
         """Everybody who ever did in this run, sorted."""
         return sorted(name for name, entry in self.entries.items() if entry.ever)
-
-    def add(self, name: str) -> None:
-        """A party that may connect from now on."""
-        self.entries.setdefault(name, RollEntry())
 
     def take(self, event: Event) -> None:
         """Take one event in, in its turn."""
@@ -190,12 +183,10 @@ class Roll:
                 for entry in self._of(event):  # one that comes back while it takes part goes on with it
                     if entry.state is not PartyState.TAKES_PART:
                         entry.state, entry.reason = PartyState.ENROLLED, ""
-            case Late():
+            case Late() | TakesPart():
                 for entry in self._of(event):
-                    entry.state, entry.reason, entry.ever = PartyState.LATE, "", True
-            case TakesPart():
-                for entry in self._of(event):
-                    entry.state, entry.reason, entry.ever = PartyState.TAKES_PART, "", True
+                    entry.state = PartyState.LATE if isinstance(event, Late) else PartyState.TAKES_PART
+                    entry.reason, entry.ever = "", True
             case Voted():
                 for entry in self._of(event):
                     entry.queries, entry.ever = entry.queries + event.queries, True
@@ -233,10 +224,9 @@ class Roll:
 
 @dataclass(frozen=True)
 class RunTrouble:
-    """What went wrong, and what to do about it. at: time of day, UTC, as in the log. kind: for counting."""
+    """What went wrong, and what to do about it. at: time of day, UTC, as in the log."""
 
     at: str
-    kind: str
     what: str
     cure: str
 
@@ -244,7 +234,7 @@ class RunTrouble:
     def words(self) -> str:
         """In a line.
 
-        >>> RunTrouble("12:00", "failed", "no room", "Make some").words
+        >>> RunTrouble("12:00", "no room", "Make some").words
         '12:00 no room. Make some'
         """
         return f"{self.at} {self.what}{f'. {self.cure}' if self.cure else ''}"
@@ -297,20 +287,20 @@ class RunState:
                 self._begin("serving", "serving students")
             case Failed():
                 self._begin("failed", "failed")
-                self._trouble(event, event.what, event.action)
+                self._trouble(event.what, event.action)
             case Closed():
                 self._begin("closed", "closed")
             case LeftOut():
                 cure = f"{CURES[event.rule]}." if event.rule else NO_ANSWER if event.silent else UNKNOWN
-                self._trouble(event, event.text, cure)
+                self._trouble(event.text, cure)
             case Excluded():
                 cure = "Compare versions with its team. If it stays so, revoke it."
-                self._trouble(event, event.words, cure)
+                self._trouble(event.words, cure)
             case FalseVotes():
-                self._trouble(event, event.what, event.action)
+                self._trouble(event.what, event.action)
             case NotAnswered():  # its words say why only where that is not about votes
                 cures = {**dict.fromkeys(OF_WHO_IS_THERE, AWAY_CURE), **dict.fromkeys(OF_FILES, MENDED)}
-                self._trouble(event, event.words, cures.get(event.error, "The event log of the run says more."))
+                self._trouble(event.words, cures.get(event.error, "The event log of the run says more."))
                 self._begin("serving", "serving students")
             case Awaiting():
                 self.versions.clear()
@@ -323,5 +313,5 @@ class RunState:
             return  # who is waited for is said every minute
         self.stage, self.stage_words, self.since = stage, words, self.last
 
-    def _trouble(self, event: Event, message: str, cure: str) -> None:
-        self._troubles.append(RunTrouble(self.last, event.kind, message, cure))
+    def _trouble(self, message: str, cure: str) -> None:
+        self._troubles.append(RunTrouble(self.last, message, cure))

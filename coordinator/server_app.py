@@ -17,7 +17,6 @@ from flwr.serverapp import Grid, ServerApp
 from consilium.coordinator.collection.exchange import FlowerTransport
 from consilium.coordinator.collection.ways import WAYS
 from consilium.coordinator.conclusion import telling_failure
-from consilium.coordinator.door import Door
 from consilium.coordinator.events import (
     EventLog,
     Excluded,
@@ -30,10 +29,10 @@ from consilium.coordinator.events import (
     event_of,
 )
 from consilium.coordinator.federation import FederationRun
-from consilium.coordinator.label_server import serve
+from consilium.coordinator.label_server import Door, serve
 from consilium.coordinator.nodes import JoinedFederation, RegisteredNodes
 from consilium.coordinator.run_folders import asked_before, pool_of, run_of
-from consilium.node.folder import FEDERATION_FILE, THE_COORDINATOR, open_folder
+from consilium.node.folder import THE_COORDINATOR, open_folder
 from consilium.node.keys import OwnKeys
 from consilium.node.signed import joined
 from consilium.node.supervisor import Tell, tell_time
@@ -57,10 +56,10 @@ def main(grid: Grid, context: Context) -> None:
     with contextlib.closing(log), telling_failure(run.path, log):
         keys = WAYS[config.collection].keys(file.sum_roster(), OwnKeys.load(folder).keys)
         address = joined(place.listen, place.label_port)
-        door = Door(folder.tls, folder.federation / FEDERATION_FILE, run.close_file, address)
+        door = Door(folder, run.close_file, address)
         students = partial(serve, door, config, log)
         FederationRun(
-            FlowerTransport(grid, at_once=1), config, run.path, log, students, keys, door.closing,
+            FlowerTransport(grid, at_once=1), config, run.path, log, students, keys, run.close_file.exists,
             pool_of(folder, config), RegisteredNodes(federation), asked_before(folder, run),
         ).run()  # fmt: skip
 

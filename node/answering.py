@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import re
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,8 +34,6 @@ from consilium.protocol.refusals import Refusal, Refused, Rule
 from consilium.sums.errors import SecAggError
 from consilium.sums.modes import ANSWERS, MODES
 
-DOCTOR = "Run `consilium doctor` on its folder"
-
 
 def folder_of(context: Context) -> NodeFolder:
     """The node's folder, which node_config names. Raises ConfigError."""
@@ -50,37 +48,33 @@ def refusal_of(error: SecAggError) -> Refusal:
     return Refusal(rule=error.TOLD_AS, party=named if known else None)
 
 
+TOLD: Sequence[tuple[type[Exception], Rule]] = (
+    (LedgerLocked, Rule.LOCKED),
+    (LedgerError, Rule.STORAGE),
+    (MalformedMessage, Rule.MALFORMED),
+    (NotAccepted, Rule.NOT_ACCEPTED),
+)
+"""What travels instead of an error; the first that fits."""
+
+
 def refusal_for(kind: str, error: Exception, log: logging.Logger, whose: str) -> Refusal:
     """What travels instead of an answer. The rest stays in the node's own log. whose: "party", as the log calls it."""
-    match error:
-        case LedgerLocked():
-            log.error("%s refused: %s", kind, error)
-            return Refusal(rule=Rule.LOCKED)
-        case LedgerError():
-            log.error("%s refused: %s", kind, error)
-            return Refusal(rule=Rule.STORAGE)
-        case Refused():
-            log.warning("%s refused: %s", kind, error)
-            return error.refusal
-        case MalformedMessage():
-            log.warning("%s refused: %s", kind, error)
-            return Refusal(rule=Rule.MALFORMED)
-        case SecAggError():
-            log.warning("%s refused: %s", kind, error)
-            return refusal_of(error)
-        case NotAccepted():
-            log.warning("%s refused: %s", kind, error)
-            return Refusal(rule=Rule.NOT_ACCEPTED)
-        case _ if (trouble := trouble_of(error)) is not None:
-            log.error("%s refused: a file of this %s: %s. %s", kind, whose, trouble.sentence, trouble.cure)
-            return Refusal(rule=Rule.STORAGE)
-        case ConfigError():
-            log.error("%s: %s", kind, error)
-            return Refusal(rule=Rule.POLICY)
-        case _:
-            where = traceback.extract_tb(error.__traceback__)[-1]  # no message: it may quote a private value
-            log.error("%s failed: %s at %s:%s", kind, type(error).__name__, where.filename, where.lineno)
-            return Refusal(rule=Rule.INTERNAL)
+    rule = next((rule for wrong, rule in TOLD if isinstance(error, wrong)), None)
+    if isinstance(error, Refused | SecAggError):
+        refusal = error.refusal if isinstance(error, Refused) else refusal_of(error)
+    elif rule is not None:
+        refusal = Refusal(rule=rule)
+    elif (trouble := trouble_of(error)) is not None:
+        log.error("%s refused: a file of this %s: %s. %s", kind, whose, trouble.sentence, trouble.cure)
+        return Refusal(rule=Rule.STORAGE)
+    elif isinstance(error, ConfigError):
+        refusal = Refusal(rule=Rule.POLICY)
+    else:
+        where = traceback.extract_tb(error.__traceback__)[-1]  # no message: it may quote a private value
+        log.error("%s failed: %s at %s:%s", kind, type(error).__name__, where.filename, where.lineno)
+        return Refusal(rule=Rule.INTERNAL)
+    log.warning("%s refused: %s", kind, error)
+    return refusal
 
 
 TO_AGGREGATORS: tuple[str, ...] = tuple(request.kind for mode in MODES.values() for request in mode.second)
@@ -101,21 +95,20 @@ class AnsweringNode(Generic[N]):
     and its text stays in the node's log.
 
     whose: "party", as the log calls it. open: the node that the context names, for one message; raises where it cannot
-    be used, or its people have not allowed what is asked. answers: by the kind of request, the node's method. foreign:
-    kinds of requests that are for another kind of node (NODE_KIND).
+    be used, or its people have not allowed what is asked. answers: by the kind of request, the node's method; others
+    are for another kind of node (NODE_KIND).
     """
 
     whose: str
     open: Callable[[Context], AbstractContextManager[N]]
     answers: Mapping[type[WireModel], str]
-    foreign: Iterable[str]
     log: logging.Logger
 
     def app(self) -> ClientApp:
         """As Flower starts it."""
         app = ClientApp()
         handlers = {request.kind: self._handler(request) for request in self.answers}
-        handlers |= {kind: self._refusal_of(kind) for kind in self.foreign}
+        handlers |= {kind: self._refusal_of(kind) for kind in {*TO_PARTIES, *TO_AGGREGATORS} - {*handlers}}
         for kind, handler in handlers.items():
             category, _, action = kind.partition(".")
             register: Callable[[str], Callable] = {"query": app.query, "train": app.train}[category]

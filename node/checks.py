@@ -144,7 +144,7 @@ def check_certificate(files: TlsFiles, hosts: Sequence[str] = ()) -> str:
 def check_tls_server(address: str, files: TlsFiles) -> str:
     """A server that asks for this node's certificate, as the label service does."""
     if by_proxy(host_of(address)):
-        return f"{address} is reached by way of the proxy that https_proxy names: see terms"
+        return f"{address} is reached by way of the proxy that https_proxy names"
     try:
         socket.create_connection((host_of(address), int(address.rpartition(":")[2])), timeout=ANSWER_SECONDS).close()
     except OSError as error:

@@ -59,22 +59,18 @@ class NodeFolder:
 
     @property
     def keys(self) -> Path:
-        """Where its private keys are."""
         return self.path / "keys"
 
     @property
     def federation(self) -> Path:
-        """The signed folder that it joined."""
         return self.path / "federation"
 
     @property
     def authority(self) -> Path:
-        """Certificate of the federation's authority."""
         return self.federation / AUTHORITY_FILE
 
     @property
     def policy_file(self) -> Path:
-        """What its people allow."""
         return self.path / POLICY_FILE
 
     @property

@@ -12,13 +12,14 @@ from typing import Any, ClassVar, TypeVar
 from consilium.accounting.events import ReleaseEvent
 from consilium.node.folder import NodeFolder
 from consilium.node.keys import IDENTITY, grouped
-from consilium.node.limits import NodePolicy, epsilon
+from consilium.node.limits import NodePolicy, epsilon, events_of
 from consilium.node.policy import LIMITS, Limit, Request, check
 from consilium.node.signed import FederationFile
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import Identity
 from consilium.protocol.messages import Terms
 from consilium.protocol.refusals import CURES, Refused, Rule
+from consilium.protocol.releases import AT_MOST, widest
 from consilium.report.disclosure import Bound, Disclosure, ReleaseKind, epsilon_text, in_plain_words
 
 Result = TypeVar("Result")
@@ -37,7 +38,6 @@ class Home(ABC):
 
     @property
     def name(self) -> str:
-        """The node's."""
         return self.folder.name
 
     @property
@@ -54,9 +54,24 @@ class Home(ABC):
     def release(self) -> ReleaseEvent:
         """What is promised."""
 
-    @abstractmethod
     def asked(self) -> dict[str, Any]:
         """What these terms ask, by key of the policy; None for queries and epsilon, of which the account knows."""
+        release, roster = self.release, self.federation.sum_roster()
+        asked = {
+            "unit": release.unit.value,
+            "neighbouring": release.neighbouring.value,
+            "delta": self.federation.config.privacy.delta,
+            "most_epsilon": None,
+            "most_queries": None,
+            **({"least_parties": roster.sure} if roster else {}),
+            **({"allow_simulation": True} if self.terms.simulation else {}),
+            **self.further_asked(),
+        }
+        return {key: asked[key] for key in self.limits if key in asked}
+
+    def further_asked(self) -> dict[str, Any]:
+        """What else, of this kind of node."""
+        return {}
 
     @abstractmethod
     def past(self) -> tuple[tuple[str, ...], int]:
@@ -115,6 +130,20 @@ class Home(ABC):
         at_most[Bound.TRUSTED] = "none: it learns every vote"
         towards = {seer.who: at_most[seer.bound] for seer in Disclosure(ReleaseKind.COUNTS, collection).audiences()}
         return {**towards, "the student": f"{towards['the student']}. {words}"}
+
+
+def disclosed(terms: Terms) -> Disclosure:
+    """What these terms disclose, and to whom: what the student gets, else what the node is charged for."""
+    events = events_of(terms.student or terms.promise)
+    kind = widest(AT_MOST[event.mechanism.name] for event in events if not event.mechanism.closing)
+    return Disclosure(kind, terms.collection)
+
+
+def towards_whom(terms: Terms, policy: NodePolicy, charged: float) -> str:
+    """Of a node's epsilons by its own unit and delta, whom each holds towards. charged: for this federation."""
+    to_student = epsilon((terms.student,), policy) if terms.student else charged  # one epsilon to all
+    nodes = disclosed(terms).towards_nodes(charged)
+    return f"epsilon at most {epsilon_text(to_student)} towards the student and the public; {nodes}"
 
 
 def rounded_up(value: float) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 from consilium.node.folder import (
@@ -18,6 +17,7 @@ from consilium.node.folder import (
     open_folder,
 )
 from consilium.node.keys import NOT_OURS, OwnKeys
+from consilium.node.policy import shown
 from consilium.node.signed import (
     AGAIN,
     ASK,
@@ -57,13 +57,9 @@ def find_folder(sent: Path, here: Path) -> NodeFolder:
         names = ", ".join(folder.name for folder in found)
         raise ConfigError(f"{here} has folders of several nodes: {names}", "Say which with --node FOLDER")
     raise ConfigError(
-        f"{here} has no folder of a node that {sent} lists ({_some(list(listed))})",
+        f"{here} has no folder of a node that {sent} lists ({shown(list(listed))})",
         "Run this where `consilium node keys` was run, or name the folder that it made with --node FOLDER",
     )
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
 def join(sent: Path, folder: NodeFolder) -> SignedFolder[FederationFile]:

@@ -45,7 +45,6 @@ class NodeKey:
 
     @property
     def private(self) -> ec.EllipticCurvePrivateKey:
-        """To sign with."""
         return self._key
 
     @classmethod
@@ -154,7 +153,6 @@ class PublicKeys(Frozen):
 
     @property
     def each(self) -> tuple[str, ...]:
-        """All of them."""
         return tuple(key for key in (self.key, self.identity, self.sealing) if key)
 
     def fingerprint(self, name: str) -> str:
@@ -191,7 +189,6 @@ class Enrolment(Frozen):
 
     @property
     def fingerprint(self) -> str:
-        """See `PublicKeys.fingerprint`."""
         return self.keys.fingerprint(self.name)
 
 
@@ -213,7 +210,6 @@ class OwnKeys:
 
     @classmethod
     def generate(cls, kind: NodeKind) -> OwnKeys:
-        """New ones, from the operating system's entropy."""
         return cls(kind, {name: form.generate() for name, form in KEYS[kind].items()})
 
     @classmethod
@@ -223,7 +219,6 @@ class OwnKeys:
 
     @property
     def public(self) -> PublicKeys:
-        """Their public halves."""
         first = next(iter(self.keys.values()))
         others = {name: self.keys[file].public.hex() for name, file in _OTHERS.items() if file in self.keys}
         return PublicKeys(kind=self.kind, key=first.public, **others)
@@ -249,13 +244,8 @@ def make(kind: NodeKind, name: str, path: Path) -> tuple[NodeFolder, Enrolment]:
 
     Raises
     ------
-    OutputExists : `path` is there. ConfigError : the name is none, or another kind's.
+    OutputExists : `path` is there. ConfigError : the name is none.
     """
-    if (kind == THE_COORDINATOR) != (name == THE_COORDINATOR):
-        raise ConfigError(
-            f"{name!r} cannot be the name of {a_node(kind)}",
-            f"{THE_COORDINATOR!r} is the coordinator's, and its only one",
-        )
     try:
         file = NodeFile(kind=kind, name=name)
     except ValidationError:
@@ -282,7 +272,6 @@ def make(kind: NodeKind, name: str, path: Path) -> tuple[NodeFolder, Enrolment]:
 
 
 def enrolment_file(folder: NodeFolder) -> Path:
-    """What to send to the operator."""
     return folder / f"{folder.name}.enrol.json"
 
 

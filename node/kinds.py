@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
+
+import typer
 
 from consilium.node import checks
 from consilium.node.checks import Check
@@ -18,6 +20,7 @@ from consilium.node.folder import NodeFolder
 from consilium.node.folder import NodeKind as KindName
 from consilium.node.supervisor import Tell
 from consilium.protocol.errors import ConsiliumError
+from consilium.protocol.output import Format, error_table, show
 
 
 @dataclass(frozen=True)
@@ -26,20 +29,17 @@ class NodeOutcome:
     command ends with its exit code."""
 
     values: Mapping[str, Any]
-    lines: tuple[str, ...]
+    lines: Sequence[str] = ()
     error: ConsiliumError | None = None
 
-
-class StatusReport(Protocol):
-    """Where a node stands."""
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain values."""
-        ...
-
-    def lines(self) -> list[str]:
-        """For people."""
-        ...
+    def show(self, output: Format) -> None:
+        """Print it. Raises its error, and typer.Exit where that is in the printed object."""
+        if self.error is not None and output is Format.json:
+            show(output, {"error": error_table(self.error), **self.values}, ())
+            raise typer.Exit(self.error.exit_code)
+        show(output, dict(self.values), self.lines)
+        if self.error is not None:
+            raise self.error
 
 
 class NodeKind(ABC):
@@ -53,43 +53,30 @@ class NodeKind(ABC):
         """What is said of a federation that was joined, apart from who signed it: what people compare over the
         telephone, what does not fit yet, and what comes next. Raises ConsiliumError."""
 
-    def own_checks(self, folder: NodeFolder) -> list[Check]:
-        """Of what it joined, and of its keys."""
-        return checks.own_checks(folder)
-
     @abstractmethod
     def set_up(self, folder: NodeFolder) -> list[Check]:
         """What a start rests on: it is refused in the same words."""
 
     @abstractmethod
-    def further_checks(self, folder: NodeFolder) -> list[Check]:
-        """What the doctor looks at beside that."""
-
-    def ports(self, folder: NodeFolder) -> list[Check]:
-        """That it listens at."""
-        return []
-
-    def way_checks(self, folder: NodeFolder, running: bool) -> list[Check]:
-        """Of the way to other nodes, or of theirs to this one."""
-        return []
+    def further_checks(self, folder: NodeFolder, running: bool) -> list[Check]:
+        """What the doctor looks at beside that, in the end the way to other nodes. running: the node is started, and
+        holds its own ports."""
 
     @abstractmethod
     def start(self, folder: NodeFolder, tell: Tell, stop: threading.Event) -> NodeOutcome:
         """Serve until `stop` is set. Raises ConsiliumError: what doctor finds wrong, or it is started already."""
 
     @abstractmethod
-    def status(self, folder: NodeFolder) -> StatusReport:
-        """Within 10 s. Raises ConfigError, LedgerError if its files cannot be read."""
+    def status(self, folder: NodeFolder) -> NodeOutcome:
+        """Where it stands, within 10 s. Raises ConfigError, LedgerError if its files cannot be read."""
 
     def checks(self, folder: NodeFolder, running: bool) -> list[Check]:
-        """In the order in which to mend. running: the node is started, so that its own ports are taken by itself."""
+        """In the order in which to mend. running: see `further_checks`."""
         return [
-            *self.own_checks(folder),
+            *checks.own_checks(folder),
             ("versions", lambda: checks.check_versions(folder)),
             ("clock", lambda: checks.check_clock(folder)),
             *self.set_up(folder),
-            *self.further_checks(folder),
             ("disk", lambda: checks.check_disk(folder.path, self.least_free_bytes)),
-            *([] if running else self.ports(folder)),
-            *self.way_checks(folder, running),
+            *self.further_checks(folder, running),
         ]

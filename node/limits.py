@@ -13,7 +13,6 @@ from dataclasses import replace
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from pydantic import Field
@@ -54,23 +53,21 @@ MOST: dict[str, float] = {
 LEAST: dict[str, float] = {"gamma": 1e-12, "sigma": 0.01, "sigma1": 0.01, "sigma2": 0.01}
 
 
-def _bounded_events(text: str) -> list[dict[str, Any]]:
-    """The JSON of a promise -> one table for each event, whose numbers are all within `MOST` and `LEAST`.
-
-    Raises
-    ------
-    Refused (MALFORMED) : no list of so many tables, or a number out of bounds. ValueError, RecursionError : no JSON.
-    """
-    listed = json.loads(text)
-    if not isinstance(listed, list) or not 1 <= len(listed) <= MOST_EVENTS:
-        raise Refused(Rule.MALFORMED, detail=f"a promise lists 1 to {MOST_EVENTS} events")
-    for item in listed:
-        _check_bounds(item)
-    return listed
+def events_of(promise: str) -> tuple[ReleaseEvent, ...]:
+    """JSON of a promise -> its events, whose numbers are all within `MOST` and `LEAST`. Raises Refused (MALFORMED)."""
+    try:
+        listed = json.loads(promise)
+        if not isinstance(listed, list) or not 1 <= len(listed) <= MOST_EVENTS:
+            raise Refused(Rule.MALFORMED, detail=f"a promise lists 1 to {MOST_EVENTS} events")
+        for item in listed:
+            _check_bounds(item)
+        return tuple(event_from_json(item) for item in listed)
+    except (AccountingError, ValueError, TypeError, RecursionError, OverflowError):
+        raise Refused(Rule.MALFORMED, detail="promise: not a list of release events") from None
 
 
 def _check_bounds(item: object) -> None:
-    """Raise Refused (MALFORMED) unless every number of an event's JSON is within `MOST` and `LEAST`."""
+    """Raise Refused (MALFORMED) unless an event's JSON is a table, and every number of it within bounds."""
     if not isinstance(item, dict):
         raise Refused(Rule.MALFORMED, detail="promise: an event is a table")
     for key, value in item.items():
@@ -79,14 +76,6 @@ def _check_bounds(item: object) -> None:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not number or key not in MOST or not LEAST.get(key, 0) <= value <= MOST[key]:
             raise Refused(Rule.MALFORMED, detail=f"promise: {str(key)[:40]} is out of bounds")
-
-
-def events_of(promise: str) -> tuple[ReleaseEvent, ...]:
-    """JSON of a promise -> its events, whose numbers are all within bounds. Raises Refused (MALFORMED)."""
-    try:
-        return tuple(event_from_json(item) for item in _bounded_events(promise))
-    except (AccountingError, ValueError, TypeError, RecursionError, OverflowError):
-        raise Refused(Rule.MALFORMED, detail="promise: not a list of release events") from None
 
 
 class NodePolicy(Frozen):
@@ -173,19 +162,13 @@ def kept_epsilon(execute: Execute, promises: Sequence[str], policy: NodePolicy, 
 
     It is found again for the same promises in the same order, unit, relation, delta and code alone.
     """
-    key = _key(PROGRAM, tuple(promises), policy.unit, policy.neighbouring, policy.delta, rough)
+    counted = [policy.unit.value, policy.neighbouring.value, policy.delta]
+    key = canonical_digest([PROGRAM, promises, *counted, rough])
     for (known,) in execute("SELECT epsilon FROM epsilons WHERE key = ?", key):
         return known
     computed = epsilon(promises, policy, rough=rough)
     execute("INSERT OR REPLACE INTO epsilons VALUES (?, ?)", key, computed)
     return computed
-
-
-@lru_cache(maxsize=32)  # the same for many simulated parties
-def _key(
-    program: tuple[str, ...], promises: tuple[str, ...], unit: Unit, relation: Neighbouring, delta: float, rough: bool
-) -> str:
-    return canonical_digest([program, promises, unit.value, relation.value, delta, rough])
 
 
 def check_within(promises: Sequence[str], policy: NodePolicy, execute: Execute) -> None:

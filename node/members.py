@@ -6,21 +6,20 @@ from __future__ import annotations
 import re
 import threading
 from abc import abstractmethod
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any, ClassVar
 
 from consilium.node.apps import check_flower
-from consilium.node.checks import Advice, Check, check_disk, examine, hold
+from consilium.node.checks import Advice, Check, check_coordinator, check_disk, examine, hold, own_checks
 from consilium.node.folder import NodeFolder
-from consilium.node.home import Home
+from consilium.node.home import Home, towards_whom
 from consilium.node.join import joined
 from consilium.node.kinds import NodeKind, NodeOutcome
 from consilium.node.policy import allow
-from consilium.node.standing import WRONG, ask_standing, check_standing
+from consilium.node.standing import standing
 from consilium.node.supernode import supernode
-from consilium.node.supervisor import Tell, run_together
+from consilium.node.supervisor import Tell, run_program
 from consilium.protocol.databases import check_usable
 from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError
 from consilium.protocol.files import held, is_held
@@ -29,56 +28,6 @@ from consilium.report.disclosure import epsilon_text
 LEAST_BYTES = 10_000_000
 """Below this much room, writing the next answer may fail."""
 LOOK_SECONDS, ROOM = 10.0, "there is room"
-
-
-@dataclass(frozen=True)
-class Given:
-    """What a node has given. queries: answered, or in sums, ever. epsilon: of this federation, by the node's own unit.
-    towards: whom it holds towards, in words."""
-
-    queries: int
-    most_queries: int
-    epsilon: float
-    most_epsilon: float
-    towards: str
-
-
-@dataclass(frozen=True)
-class MemberStatus:
-    """Where a node stands, for the eyes of its own people. federation: its name, and digest as far as people compare
-    it. running: since when, empty where it is not started. coordinator: how that says that the node stands, now. given:
-    None where it cannot be said, for which the problems say why. problems: what the doctor finds wrong."""
-
-    node: str
-    federation: str
-    running: str
-    coordinator: str
-    given: Given | None
-    problems: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain values."""
-        return asdict(self)
-
-    def lines(self) -> list[str]:
-        """For people."""
-        given = self.given
-        return [
-            f"{self.node}, federation {self.federation}",
-            f"running      {f'since {self.running}' if self.running else 'no'}",
-            f"coordinator  {self.coordinator}",
-            *(
-                [
-                    f"queries      {given.queries} ever, of {given.most_queries} that its policy allows",
-                    f"epsilon      at most {epsilon_text(given.epsilon)} in this federation; its policy allows"
-                    f" {given.most_epsilon:g} over all federations",
-                    f"towards      {given.towards}",
-                ]
-                if given
-                else []
-            ),
-            *(f"problem      {problem}" for problem in self.problems),
-        ]
 
 
 class MemberKind(NodeKind):
@@ -92,8 +41,9 @@ class MemberKind(NodeKind):
         """Raises ConfigError."""
 
     @abstractmethod
-    def given(self, home: Any) -> Given:
-        """Raises ConsiliumError: its policy does not allow the federation, or its state cannot be read."""
+    def given(self, home: Any) -> tuple[int, float]:
+        """Queries answered, or in sums, ever; and epsilon of this federation, by the node's own unit. Raises
+        ConsiliumError: its policy does not allow the federation, or its state cannot be read."""
 
     @abstractmethod
     def allowed(self, home: Any) -> str:
@@ -108,11 +58,8 @@ class MemberKind(NodeKind):
             ("room", lambda: check_disk(folder.path, LEAST_BYTES)),
         ]
 
-    def further_checks(self, folder: NodeFolder) -> list[Check]:
-        return [("policy", lambda: self._policy(folder))]
-
-    def way_checks(self, folder: NodeFolder, running: bool) -> list[Check]:
-        return [("coordinator", lambda: check_standing(folder))]
+    def further_checks(self, folder: NodeFolder, running: bool) -> list[Check]:
+        return [("policy", lambda: self._policy(folder)), ("coordinator", lambda: _coordinator(folder))]
 
     def start(self, folder: NodeFolder, tell: Tell, stop: threading.Event) -> NodeOutcome:
         """Serve until `stop` is set; the first time, once its people have said yes.
@@ -122,13 +69,13 @@ class MemberKind(NodeKind):
         ConsiliumError : what doctor finds wrong; NotAccepted: its people do not allow what is asked; EngineError: the
             SuperNode ended.
         """
-        hold([*self.own_checks(folder), *self.set_up(folder)], tell)
+        hold([*own_checks(folder), *self.set_up(folder)], tell)
         allowed_now = allow(self.open_home(folder).request(), print)
         home = self.open_home(folder)
         hold([("policy", lambda: self.allowed(home))], tell)
         if allowed_now and is_held(folder.lock):
             return NodeOutcome(
-                {"allowed": True}, (f"{home.name} is started already, and serves by what was allowed now",)
+                {"allowed": True}, [f"{home.name} is started already, and serves by what was allowed now"]
             )
         address = home.federation.coordinator.nodes
         watch = Watch(folder, address, tell)
@@ -136,35 +83,49 @@ class MemberKind(NodeKind):
             tell(self.name, f"{home.name} serves {home.federation.config.name!r} at {address}")
             threading.Thread(target=watch.follow, args=(stop,), daemon=True).start()
             try:
-                run_together([supernode(folder, address, self.app)], tell, stop, watch.check_address)
+                run_program(supernode(folder, address, self.app), tell, stop, watch.check_address)
             except EngineError:
                 watch.look()  # Flower ends a node that is refused, and does not say why
                 raise
         tell(self.name, "stopped")
-        return NodeOutcome({"stopped": True}, ())
+        return NodeOutcome({"stopped": True})
 
-    def status(self, folder: NodeFolder) -> MemberStatus:
-        """Raises ConfigError if it has joined nothing."""
-        home = self.open_home(folder)
-        found: list[Given] = []
+    def status(self, folder: NodeFolder) -> NodeOutcome:
+        """Raises ConfigError if it has joined nothing. given: None where it cannot be said, for which `problems`, what
+        the doctor finds wrong, say why."""
+        home, given = self.open_home(folder), dict[str, Any]()
 
-        def given() -> str:
-            found.append(self.given(home))
+        def give() -> str:
+            (queries, epsilon), policy = self.given(home), home.policy
+            most = {"most_queries": policy.most_queries, "most_epsilon": policy.most_epsilon}
+            towards = towards_whom(home.terms, policy, epsilon)
+            given.update(queries=queries, epsilon=epsilon, towards=towards, **most)
             return ""
 
-        own = [*self.own_checks(folder), *self.set_up(folder)[1:]]
-        quick: list[Check] = [*own, ("policy", given), ("coordinator", lambda: _says(folder))]
+        quick: list[Check] = [*own_checks(folder), *self.set_up(folder)[1:]]
+        quick += [("policy", give), ("coordinator", lambda: standing(folder))]
         results = {result.name: result for result in examine(quick)}
-        problems = [f"{each.name}: {each.what}. {each.action}" for each in results.values() if each.level == "wrong"]
         since = datetime.fromtimestamp(folder.lock.stat().st_mtime, UTC) if is_held(folder.lock) else None
-        return MemberStatus(
-            node=f"{self.name:12} {home.name}",
-            federation=f"{home.federation.config.name!r} ({home.terms.federation[:12]})",
-            running=f"{since:%Y-%m-%d %H:%M:%S} UTC" if since else "",
-            coordinator=results["coordinator"].what,
-            given=found[0] if found else None,
-            problems=tuple(problems),
-        )
+        values: dict[str, Any] = {
+            "node": home.name,
+            "federation": f"{home.federation.config.name!r} ({home.terms.federation[:12]})",
+            "running": f"since {since:%Y-%m-%d %H:%M:%S} UTC" if since else "no",
+            "coordinator": results["coordinator"].what,
+            "given": given or None,
+            "problems": [
+                f"{each.name}: {each.what}. {each.action}" for each in results.values() if each.level == "wrong"
+            ],
+        }
+        lines = [f"{self.name:12} {home.name}, federation {values['federation']}"]
+        lines += [f"{what:12} {values[what]}" for what in ("running", "coordinator")]
+        if given:
+            lines += [
+                f"queries      {given['queries']} ever, of {given['most_queries']} that its policy allows",
+                f"epsilon      at most {epsilon_text(given['epsilon'])} in this federation; its policy allows"
+                f" {given['most_epsilon']:g} over all federations",
+                f"towards      {given['towards']}",
+            ]
+        return NodeOutcome(values, [*lines, *(f"problem      {problem}" for problem in values["problems"])])
 
     def _settings(self, folder: NodeFolder) -> str:
         if '"' in str(folder.path) or " " in str(folder.path):
@@ -211,7 +172,7 @@ class Watch:
         """Look once."""
         looks = {
             "disk": lambda: check_disk(self._folder.path, LEAST_BYTES) and ROOM,
-            "coordinator": lambda: f"says: {ask_standing(self._folder).sentence}",
+            "coordinator": lambda: standing(self._folder),
         }
         for name, look in looks.items():
             try:
@@ -231,9 +192,5 @@ def _flower() -> str:
     return f"flwr {version('flwr')} is one that was tested, and runs no code but this node's own"
 
 
-def _says(folder: NodeFolder) -> str:
-    """How the coordinator says that the node stands, now. Raises ConfigError where it leaves the node out."""
-    said = ask_standing(folder)
-    if said.state in WRONG:
-        raise ConfigError(f"says: {said.words}", "Talk to the federation's operator if that is news")
-    return f"says: {said.sentence}"
+def _coordinator(folder: NodeFolder) -> str:
+    return f"{check_coordinator(folder)}; it {standing(folder)}"

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from operator import gt, lt
 from typing import Any
 
 import tomli_w
@@ -33,18 +34,8 @@ COUNTED_BY = ("unit", "neighbouring", "delta")
 MOST_SHOWN, WIDTH = 48, 118
 
 
-def more(value: Any, than: Any) -> bool:
-    """Of a most."""
-    return value > than
-
-
-def fewer(value: Any, than: Any) -> bool:
-    """Of a least."""
-    return value < than
-
-
 def others(value: Any, than: Any) -> bool:
-    """Of names."""
+    """Whether names are not all among those of another value."""
     return not set(value) <= set(than)
 
 
@@ -83,28 +74,28 @@ LIMITS: Mapping[str, Limit] = {
     ),
     "delta": Limit(
         "delta",
-        more,
+        gt,
         "With a chance of {asked} the guarantee may not hold, and whoever has the student may learn more of a person.",
     ),
     "most_epsilon": Limit(
         "epsilon, over all federations",
-        more,
+        gt,
         "Whoever sees what leaves, knows all else, and guesses between two versions of one {unit}, may be right"
         " {guess}; a coin is in 50 in 100.",
     ),
     "most_queries": Limit(
         "questions answered ever",
-        more,
+        gt,
         "Whoever has the student learns from the votes on {asked} questions: each tells more of the same rows.",
     ),
     "least_parties": Limit(
         "honest parties in each sum",
-        fewer,
+        lt,
         "A sum may be of {asked} honest parties only: the fewer they are, the more the coordinator learns of each.",
     ),
     "allow_simulation": Limit(
         "noise from a seed",
-        more,
+        gt,
         "Whoever knows the seed takes the noise off again, and learns the exact votes: nothing is protected.",
     ),
 }

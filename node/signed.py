@@ -27,7 +27,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from consilium.node.folder import AUTHORITY_FILE, FEDERATION_FILE, PUBLIC_FILE, SIGNED_FILE, THE_COORDINATOR
 from consilium.node.keys import PublicKeys, grouped
@@ -79,19 +79,14 @@ class Coordinator(Frozen):
         return joined(self.hosts[0], self.label_port)
 
 
-class _Part(Frozen):
-    model_config = ConfigDict(extra="ignore")
-
-
-class PrivacyPart(_Part):
+class PrivacyPart(Frozen, extra="ignore"):
     """Of the federation's own guarantee."""
 
     unit: str
     delta: float
-    neighbouring: str = "replace"
 
 
-class ConfigPart(_Part):
+class ConfigPart(Frozen, extra="ignore"):
     """What every node reads of the coordinator's configuration."""
 
     name: str = Field(min_length=1, max_length=100)
@@ -165,7 +160,6 @@ class FederationFile(Frozen):
 
     @property
     def parties(self) -> dict[str, PublicKeys]:
-        """Public keys of the parties, by name."""
         return self.of_kind("party")
 
     @property

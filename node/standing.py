@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from pydantic import Field, ValidationError
 
-from consilium.node.checks import Advice, asked_of_coordinator, check_coordinator
+from consilium.node.checks import Advice, asked_of_coordinator
 from consilium.node.flower import fleet_scheme
 from consilium.node.folder import NodeFolder
 from consilium.node.keys import NODE_KEY, NodeKey
@@ -32,14 +32,12 @@ WRONG = frozenset({REVOKED, UNKNOWN, CLOCK, "refused", "left out"})
 
 class NodeStanding(Frozen, extra="ignore"):
     """As the coordinator has it. state: a word or two of few; words: with what to do. federation: the one that it
-    serves, as far as people compare it. closed: nothing more is asked in it. unanswered: see
-    `protocol.label_source.Unanswered`, of the whole federation."""
+    serves, as far as people compare it. closed: nothing more is asked in it."""
 
     state: str = Field(max_length=40)
     words: str = Field(max_length=2000)
     federation: str = Field(default="", max_length=64)
     closed: bool = False
-    unanswered: int = Field(default=0, ge=0)
 
     @property
     def sentence(self) -> str:
@@ -71,12 +69,12 @@ def ask_standing(folder: NodeFolder) -> NodeStanding:
         raise ServiceError("the coordinator does not say how this node stands", "See its log; ask again") from None
 
 
-def check_standing(folder: NodeFolder) -> str:
-    """As `check_coordinator`, and how it says that this node stands. Raises ConfigError where it leaves this node out,
-    Advice where it has closed."""
-    reached, said = check_coordinator(folder), ask_standing(folder)
+def standing(folder: NodeFolder) -> str:
+    """How it says that this node stands. Raises ConfigError where it leaves this node out, Advice where it has closed,
+    and as `ask_standing`."""
+    said = ask_standing(folder)
     if said.state in WRONG:
-        raise ConfigError(f"the coordinator says: {said.words}", "Talk to the federation's operator if that is news")
+        raise ConfigError(f"says: {said.words}", "Talk to the federation's operator if that is news")
     if said.closed:
-        raise Advice(f"the coordinator says: {said.sentence}", "Stop this node, or wait for the next federation")
-    return f"{reached}; it says: {said.words}"
+        raise Advice(f"says: {said.sentence}", "Stop this node, or wait for the next federation")
+    return f"says: {said.words}"

@@ -1,9 +1,10 @@
-"""Programs that run together and end together; what systemd is told.
+"""A program that runs and ends with its node; what systemd is told.
 
 Whoever started the node, systemd or docker, starts it again, and keeps what its programs write to standard error."""
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import os
 import re
@@ -38,7 +39,6 @@ class StopEvent(threading.Event):
         self._told: float | None = None
 
     def wait(self, timeout: float | None = None) -> bool:
-        """As `threading.Event.wait`."""
         if threading.current_thread() is threading.main_thread():
             if self._told is None:
                 self._tell("READY=1")
@@ -48,7 +48,6 @@ class StopEvent(threading.Event):
         return super().wait(timeout)
 
     def set(self) -> None:
-        """As `threading.Event.set`."""
         self._tell("STOPPING=1")
         super().set()
 
@@ -65,7 +64,7 @@ PARENT_SECONDS, PATIENCE = 1.0, 20.0
 def end_with_parent(look: float = PARENT_SECONDS, patience: float = PATIENCE) -> None:
     """From now on send this process SIGTERM once its parent is another one, and its group SIGKILL `patience` s later.
 
-    The group only where this process leads it, as one does that `run_together` started.
+    The group only where this process leads it, as one does that `run_program` started.
     """
     parent = os.getppid()
 
@@ -113,29 +112,27 @@ class Program:
     environment: Mapping[str, str] = field(repr=False)
 
 
-def run_together(
-    programs: Sequence[Program], tell: Tell, stop: threading.Event, look: Callable[[], None], patience: float = PATIENCE
+def run_program(
+    program: Program, tell: Tell, stop: threading.Event, look: Callable[[], None], patience: float = PATIENCE
 ) -> None:
-    """Run programs until `stop` is set, and call `look` every second meanwhile. All end, with all that they started,
-    when this returns or raises; patience: seconds that they get from SIGTERM to SIGKILL. They write where this process
+    """Run a program until `stop` is set, and call `look` every second meanwhile. It ends, with all that it started,
+    when this returns or raises; patience: seconds that it gets from SIGTERM to SIGKILL. It writes where this process
     writes.
 
     Raises
     ------
-    EngineError : a program could not be started, or ended by itself. And as `look`.
+    EngineError : it could not be started, or ended by itself. And as `look`.
     """
-    running: dict[str, subprocess.Popen] = {}
+    process = started(program)
     try:
-        for program in programs:
-            running[program.name] = started(program)
         while not stop.wait(LOOK_SECONDS):
-            for name, process in running.items():
-                if (code := process.poll()) is not None:
-                    raise EngineError(f"{name} ended ({_ended(code)})", "Its last words stand above")
+            if (code := process.poll()) is not None:
+                ended = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+                raise EngineError(f"{program.name} ended ({ended})", "Its last words stand above")
             look()
     finally:
-        for name in end(running, patience):
-            tell(name, f"did not end within {patience:g} s: it was killed")
+        if end({program.name: process}, patience):
+            tell(program.name, f"did not end within {patience:g} s: it was killed")
 
 
 def started(program: Program) -> subprocess.Popen:
@@ -170,41 +167,25 @@ def _signal_group(process: subprocess.Popen, number: signal.Signals) -> None:
         os.killpg(process.pid, number)
 
 
-def _ended(code: int) -> str:
-    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-
-
 @contextlib.contextmanager
 def stop_on_signals() -> Iterator[threading.Event]:
     """An event that SIGTERM and SIGINT set while the context is open. For the main thread, which is to wait on it every
     few seconds: where systemd started the node, that is its sign of life.
 
     A thread of its own sets it. The signals' handler runs in the main thread, wherever that is: within the event's own
-    lock too, for which it would wait for ever.
+    lock too, for which it would wait for ever, or within those of `threading`.
     """
     stop = StopEvent(os.environ.pop(SOCKET, ""))  # its children are not to speak for it
-    heard, told = os.pipe()
-    os.set_blocking(told, False)
 
     def ask(_signal: int, _frame: FrameType | None) -> None:
-        with contextlib.suppress(BlockingIOError):  # there are thousands before it
-            os.write(told, b"s")
+        _thread.start_new_thread(stop.set, ())
 
-    def wait() -> None:
-        if os.read(heard, 1):
-            stop.set()
-
-    thread = threading.Thread(target=wait, name="signals")
-    thread.start()
     before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield stop
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        os.close(told)
-        thread.join()
-        os.close(heard)
 
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")

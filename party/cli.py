@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from consilium.protocol.output import Format, FormatOption, error_table, show, tell_warnings
+from consilium.protocol.output import Format, FormatOption, show, tell_warnings
 from consilium.report.warnings import listed
 
 if TYPE_CHECKING:
@@ -39,28 +39,24 @@ def dry_run_command(
     output: FormatOption = Format.text,
 ) -> None:
     """Train the teachers and vote on made-up rows, on this machine only: nothing is sent, spent or kept."""
-    from consilium.party.dry_run import check, dry_run, usable
-    from consilium.party.expectation import party_warnings
+    from consilium.node.kinds import NodeOutcome
+    from consilium.party.dry_run import check, dry_run
     from consilium.party.home import open_home
     from consilium.protocol.errors import ConsiliumError
 
     home = open_home(folder)
-    rows, found = check(home)
-    lines, table, name = found.lines, found.table, home.federation.config.name
+    found = check(home)
+    lines, values, name = found.lines, found.table, home.federation.config.name
     try:
-        fitting = usable(rows, found)
+        rows = found.usable()
     except ConsiliumError as error:
-        if output is Format.text:
-            print("\n".join(lines))
-            raise
-        show(output, {"error": error_table(error), **table}, ())
-        raise typer.Exit(error.exit_code) from None
+        return NodeOutcome(values, lines, error).show(output)
     lines.append(f"The data fit federation {name!r}.")
     if not data_only:
-        run_lines, run_table = _of_run(dry_run(fitting, home), home)
-        lines, table = [*lines, *run_lines], {**table, **run_table}
-    warnings = listed(party_warnings(home.terms, home.presumed))
-    show(output, {**table, "federation": name, "warnings": warnings}, lines)
+        run_lines, run_values = _of_run(dry_run(rows, home), home)
+        lines, values = [*lines, *run_lines], {**values, **run_values}
+    warnings = listed(home.warnings())
+    show(output, {**values, "federation": name, "warnings": warnings}, lines)
     tell_warnings(warnings, output)
 
 
@@ -77,7 +73,8 @@ def forget_command(folder: Folder, output: FormatOption = Format.text) -> None:
 def _of_run(result: DryRun, home: PartyHome) -> tuple[list[str], dict[str, Any]]:
     """What a run came to, for people and for a program."""
     config = home.federation.config
-    queries, count = len(result.reply.choices), config.teachers_per_party
+    queries, count = len(result.choices), config.teachers_per_party
+    constant = bool((result.choices == result.choices[0]).all())
     own = home.file.teacher is not None
     kind, sent = (home.file.teacher or config.teacher).title, WOULD_SEND[home.terms.collection]
     table: dict[str, Any] = {
@@ -85,7 +82,7 @@ def _of_run(result: DryRun, home: PartyHome) -> tuple[list[str], dict[str, Any]]
         "teachers": {"count": count, "kind": kind, "own": own},
         "seconds": {"train": result.train_seconds, "vote": result.vote_seconds},
         "would_send": sent,
-        "same_votes_on_every_query": result.constant,
+        "same_votes_on_every_query": constant,
     }
     lines = [
         f"queries    {queries} made up from the schema",
@@ -93,7 +90,7 @@ def _of_run(result: DryRun, home: PartyHome) -> tuple[list[str], dict[str, Any]]
         f"seconds    train {result.train_seconds:.2f}, vote {result.vote_seconds:.2f}",
         f"would send to the coordinator: name and number of teachers, and as votes {sent}",
     ]
-    if result.constant:
+    if constant:
         lines.append("NOTE: every query got the same votes: the teachers may have learnt nothing, or of hardly any row")
     if result.own_code is not None:
         table["own_code"] = result.own_code._asdict()

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 
 from flwr.app import Context
 
-from consilium.node.answering import TO_AGGREGATORS, AnsweringNode, folder_of
+from consilium.node.answering import AnsweringNode, folder_of
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.protocol.messages import HelloRequest, TrainRequest, VoteRequest, WireModel
@@ -34,5 +34,5 @@ ANSWERS: Mapping[type[WireModel], str] = {
     VoteRequest: "vote",
     **dict.fromkeys(TO_SUMS, "hidden"),
 }
-party = AnsweringNode("party", _open, ANSWERS, TO_AGGREGATORS, log)
+party = AnsweringNode("party", _open, ANSWERS, log)
 app = party.app()

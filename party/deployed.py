@@ -10,17 +10,19 @@ import tomli_w
 
 from consilium.node.checks import Check, expectation
 from consilium.node.folder import NodeFolder
-from consilium.node.home import refused_is_wrong
+from consilium.node.home import disclosed, refused_is_wrong, towards_whom
 from consilium.node.kinds import NodeOutcome
-from consilium.node.members import Given, MemberKind
-from consilium.party.expectation import own_epsilon, party_warnings, promise_in_words, student_epsilon, towards_whom
+from consilium.node.members import MemberKind
+from consilium.party.account import Account
 from consilium.party.hidden_votes import check_own_roster
 from consilium.party.home import SETTINGS, STORE, PartyHome, open_home
 from consilium.party.policy import check_terms
-from consilium.party.promise import check_promised_unit
+from consilium.party.promise import check_promised_unit, promise_of
+from consilium.party.store import Store
 from consilium.protocol.databases import LOOK_SECONDS
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
 from consilium.protocol.files import replace_text
+from consilium.report.disclosure import in_plain_words
 
 NEW_SETTINGS = """# Where this party's rows are, and how they are read. See docs/deploy.md for what else can stand here:
 # [columns] where a name differs from the federation's, [label], [missing], [csv], [patient], [teacher].
@@ -39,26 +41,26 @@ class Party(MemberKind):
 
     def joined(self, folder: NodeFolder) -> NodeOutcome:
         """What is wrong with the rows, all at once; mended in party.toml, and the same folder joined again."""
-        from consilium.party.dry_run import check, usable  # half a second, which no start and no status needs
+        from consilium.party.dry_run import check  # half a second, which no start and no status needs
 
-        again = f"Correct {folder / SETTINGS}, and join again"
         try:
             home = open_home(folder)
-            rows, found = check(home)
+            found = check(home)
         except ConsiliumError as error:
             return NodeOutcome({}, (), DataError(error.what, error.action))
+        again = f"Correct {folder / SETTINGS}, and join again"
         try:
-            usable(rows, found)
+            found.usable()
         except ConsiliumError as error:
-            return NodeOutcome(found.table, tuple(found.lines), DataError(error.what, again))
+            return NodeOutcome(found.table, found.lines, DataError(error.what, again))
         fit = f"The data fit federation {home.federation.config.name!r}. Next: consilium node start {folder.path}"
-        return NodeOutcome(found.table, (*found.lines, fit))
+        return NodeOutcome(found.table, [*found.lines, fit])
 
-    def further_checks(self, folder: NodeFolder) -> list[Check]:
+    def further_checks(self, folder: NodeFolder, running: bool) -> list[Check]:
         return [
-            *super().further_checks(folder),
-            ("expectation", lambda: _expectation(open_home(folder))),
+            ("expectation", lambda: expectation(open_home(folder).warnings())),
             ("data", lambda: _data(open_home(folder))),
+            *super().further_checks(folder, running),
         ]
 
     def allowed(self, home: PartyHome) -> str:
@@ -75,15 +77,17 @@ class Party(MemberKind):
             check_own_roster(home.settings(), home.terms)
 
         refused_is_wrong(refuse, "its own policy")
-        charged = refused_is_wrong(lambda: own_epsilon(home, home.store(LOOK_SECONDS)), "its own policy")
-        return promise_in_words(home.terms, home.policy, charged)
+        terms, policy = home.terms, home.policy
+        with closing(home.store(LOOK_SECONDS)) as store:  # which keeps it, for the messages that come
+            epsilon = _epsilon(home, store)
+        closes = promise_of(terms).closing is not None
+        words = in_plain_words(epsilon, policy.delta, policy.unit.value, policy.neighbouring.value, closes)
+        kind, whom = disclosed(terms).release, towards_whom(terms, policy, epsilon)
+        return f"Released for each query is at most {kind.leaves}. {kind.stays} {words} Towards whom: {whom}."
 
-    def given(self, home: PartyHome) -> Given:
+    def given(self, home: PartyHome) -> tuple[int, float]:
         with closing(home.remembered()) as store:
-            queries = store.answered()
-        epsilon = refused_is_wrong(lambda: own_epsilon(home, home.remembered()), "its own policy")
-        towards = towards_whom(home.terms, epsilon, student_epsilon(home.terms, home.policy))
-        return Given(queries, home.policy.most_queries, epsilon, home.policy.most_epsilon, towards)
+            return store.answered(), _epsilon(home, store)
 
 
 PARTY = Party()
@@ -102,17 +106,18 @@ def name_data(folder: NodeFolder, data: Path) -> None:
     replace_text(path, f"{others}\n{line}{text[len(top) :]}")
 
 
-def _expectation(home: PartyHome) -> str:
-    return expectation(refused_is_wrong(lambda: party_warnings(home.terms, home.presumed), "terms", "Ask the operator"))
+def _epsilon(home: PartyHome, store: Store) -> float:
+    """Of this federation alone, by this party's own unit. Raises ConfigError: its policy does not allow it."""
+    return refused_is_wrong(lambda: Account(store).epsilon(home.terms, home.policy), "its own policy")
 
 
 def _data(home: PartyHome) -> str:
     """As `consilium party dry-run --data-only` does, which shows every problem of every column."""
-    from consilium.party.dry_run import check, usable
+    from consilium.party.dry_run import check
 
-    rows, found = check(home)
+    found = check(home)
     try:
-        count = len(usable(rows, found).y)
+        count = len(found.usable().y)
     except ConsiliumError as error:
         command = f"Run: consilium party dry-run {home.folder.path} --data-only"
         raise DataError(error.what, command) from None

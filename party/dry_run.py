@@ -25,8 +25,7 @@ from consilium.party.voting import Lot, TeacherSet, check_reference, votes_of_te
 from consilium.protocol.choices import packed
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
 from consilium.protocol.files import typed
-from consilium.protocol.messages import VoteReply
-from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash
+from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.refusals import Refused
 from consilium.protocol.schema import Schema
 
@@ -39,9 +38,10 @@ LOCAL_ONLY = "LOCAL ONLY: what follows is computed from private rows and covered
 
 @dataclass(frozen=True)
 class PartyCheck:
-    """What was found of a party's rows, for its own eyes. settings: its party.toml. refusals: by its own policy.
-    unused: columns in it that are no feature of the federation."""
+    """What was found of a party's rows, for its own eyes. rows: None where they could not be trained on. settings: its
+    party.toml. refusals: by its own policy. unused: columns in it that are no feature of the federation."""
 
+    rows: Rows | None = field(repr=False)
     settings: PartyFile
     report: DataReport
     refusals: tuple[str, ...]
@@ -92,24 +92,31 @@ class PartyCheck:
             "problems": list(self.problems),
         }
 
+    def usable(self) -> Rows:
+        """The rows. Raises DataError or ConfigError if something was found; the lines are shown by the caller."""
+        if self.rows is None or self.faults:
+            count = len(self.faults)
+            raise DataError(
+                f"the data do not fit: {count} {'problem' if count == 1 else 'problems'}", "Correct them first"
+            )
+        if self.refusals:
+            raise ConfigError("; ".join(self.refusals))
+        return self.rows
+
 
 @dataclass(frozen=True)
 class DryRun:
-    """What `consilium party dry-run` shows. `reply` is what would be sent in plaintext; its votes are not printed.
+    """What `consilium party dry-run` shows of a run. choices: for each query what would be sent in plaintext, as in
+    `VoteReply`; never printed. own_code: how code that others wrote behaved; None where there is none."""
 
-    constant: every query got the same votes. own_code: how code that others wrote behaved; None where there is none.
-    """
-
-    reply: VoteReply = field(repr=False)
+    choices: np.ndarray = field(repr=False)
     train_seconds: float
     vote_seconds: float
-    constant: bool = field(repr=False)
     own_code: OwnCodeTrial | None = field(default=None, repr=False)
 
 
-def check(home: PartyHome) -> tuple[Rows | None, PartyCheck]:
-    """The rows, if they could be trained on, and what is wrong with policy or data; as if its people allowed what they
-    have said nothing of.
+def check(home: PartyHome) -> PartyCheck:
+    """The rows, and what is wrong with policy or data; as if its people allowed what they have said nothing of.
 
     Raises
     ------
@@ -145,7 +152,7 @@ def check(home: PartyHome) -> tuple[Rows | None, PartyCheck]:
             refusals.append(f"{shard}{by_lot}, {least}: bring more rows, or agree on fewer teachers")
     known = {*config.rows.features, *(column.column for column in config.rows.columns)}
     unused = tuple(sorted(set(settings.columns) - known))
-    return rows, PartyCheck(settings, report, tuple(refusals), unused)
+    return PartyCheck(rows, settings, report, tuple(refusals), unused)
 
 
 def dry_run(rows: Rows, home: PartyHome) -> DryRun:
@@ -168,18 +175,7 @@ def dry_run(rows: Rows, home: PartyHome) -> DryRun:
         choices = packed(votes, len(schema.classes))
         voted = time.perf_counter()
         own_code = try_again(rows.represented(schema, parts), spec, parts, seeds, made[0], inputs)
-    reply = VoteReply(party=home.name, query_set=query_set_hash(queries), choices=choices)
-    return DryRun(reply, trained - start, voted - trained, bool((choices == choices[0]).all()), own_code)
-
-
-def usable(rows: Rows | None, findings: PartyCheck) -> Rows:
-    """The rows. Raise DataError or ConfigError if something was found; the lines themselves are shown by the caller."""
-    if rows is None or findings.faults:
-        count = len(findings.faults)
-        raise DataError(f"the data do not fit: {count} {'problem' if count == 1 else 'problems'}", "Correct them first")
-    if findings.refusals:
-        raise ConfigError("; ".join(findings.refusals))
-    return rows
+    return DryRun(choices, trained - start, voted - trained, own_code)
 
 
 def made_up_queries(schema: Schema, count: int) -> np.ndarray:

@@ -19,6 +19,7 @@ from consilium.models.keys import OwnTeacher, TeacherKind, TeacherSpec
 from consilium.node.folder import FEDERATION_FILE, NodeFolder, open_folder
 from consilium.node.home import Home, refused_is_wrong
 from consilium.node.join import joined
+from consilium.node.limits import epsilon
 from consilium.node.policy import read_lines, shown
 from consilium.node.signed import ASK, ConfigPart, FederationFile
 from consilium.party.account import Account
@@ -33,6 +34,8 @@ from consilium.protocol.messages import MOST_TEACHERS, Terms
 from consilium.protocol.models import Frozen
 from consilium.protocol.queries import reference_of
 from consilium.protocol.voting_rule import TopRule, VotingRuleSpec
+from consilium.report.before_run import Expected, before_run
+from consilium.report.warnings import RunWarning
 from consilium.sums.roster import SumRoster
 
 SETTINGS, STORE = "party.toml", "party.db"
@@ -136,27 +139,17 @@ class PartyHome(Home):
 
     @property
     def data_file(self) -> Path:
-        """Where its rows are."""
         return self.folder / self.file.data
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns of its rows that are read."""
         return tuple(name for name in self.federation.config.columns if name not in self.file.lacks)
 
-    def asked(self) -> dict[str, Any]:
-        terms, release, roster = self.terms, self.release, self.federation.sum_roster()
+    def further_asked(self) -> dict[str, Any]:
         return {
-            "collection": terms.collection,
-            "unit": release.unit.value,
-            "neighbouring": release.neighbouring.value,
-            "delta": self.federation.config.privacy.delta,
-            "most_epsilon": None,
-            "most_queries": None,
-            "most_teachers": terms.teachers,
-            **({"least_parties": roster.sure} if roster else {}),
-            **({"allow_simulation": True} if terms.simulation else {}),
-            "allowed_classes": list(terms.classes),
+            "collection": self.terms.collection,
+            "most_teachers": self.terms.teachers,
+            "allowed_classes": list(self.terms.classes),
             "allowed_columns": list(self.columns),
         }
 
@@ -180,6 +173,11 @@ class PartyHome(Home):
             else "not asked about in any column",
         }
 
+    def warnings(self) -> list[RunWarning]:
+        """What its people should know of the guarantee before it runs; how many others vote, terms do not say."""
+        policy = self.presumed
+        return before_run(Expected(epsilon((self.terms.promise,), policy), policy.delta, policy.unit.value, votes=0))
+
     def settings(self) -> PartySettings:
         """For a `PartyNode`. Raises NotAccepted: its people have not allowed all that is asked."""
         policy, rules = self.policy, self.file.rules
@@ -199,7 +197,6 @@ class PartyHome(Home):
         )
 
     def rows(self) -> FileRows:
-        """The party's rows."""
         return FileRows(self.data_file, self.file.rules)
 
     def store(self, wait: float | None = None) -> Store:

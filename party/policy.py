@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from operator import gt, lt
 
 from pydantic import Field
 
 from consilium.node.answering import pool_of
 from consilium.node.limits import NodePolicy
 from consilium.node.policy import LIMITS as COMMON
-from consilium.node.policy import Limit, fewer, more, others
+from consilium.node.policy import Limit, others
 from consilium.protocol.messages import CollectionMode, Terms
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.schema import Schema
@@ -59,13 +60,11 @@ LIMITS: Mapping[str, Limit] = {
     "most_queries": COMMON["most_queries"],
     "most_teachers": Limit(
         "teachers, each with a vote",
-        more,
+        gt,
         "Whoever sees votes or sums learns {asked} votes of this party for each question, and how its teachers differ.",
     ),
     "least_rows_per_teacher": Limit(
-        "rows that a teacher has at least",
-        fewer,
-        "A vote may rest on {asked} rows only: it tells more of each of them.",
+        "rows that a teacher has at least", lt, "A vote may rest on {asked} rows only: it tells more of each of them."
     ),
     **{key: COMMON[key] for key in ("least_parties", "allow_simulation")},
     "allowed_classes": Limit(

@@ -95,15 +95,14 @@ def check_new(path: Path) -> None:
 
 
 @contextmanager
-def replacing(path: Path, mode: int = 0o666, durable: bool = True, part: str = "") -> Generator[BinaryIO]:
-    """A file to write to that takes the place of `path` when the context ends without an error.
+def replacing(path: Path, mode: int = 0o666, part: str = "") -> Generator[BinaryIO]:
+    """A file to write to that takes the place of `path`, and is on disk, when the context ends without an error.
 
     A reader, or a crash, sees the old content or the new. After an error `path` is what it was.
 
     Parameters
     ----------
     mode : of the new file, less what the process masks.
-    durable : the new content is on disk when the context ends; else a power cut may leave an empty file.
     part : name beside `path` of what is being written, where several processes may write at the same time.
     """
     temporary = path.with_name(part or path.name + ".part")
@@ -111,17 +110,19 @@ def replacing(path: Path, mode: int = 0o666, durable: bool = True, part: str = "
     try:
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             yield file
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
+            file.flush()
+            os.fsync(file.fileno())
         temporary.replace(path)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
         if isinstance(error, OSError) and str(error.filename) == str(temporary):
             error.filename = str(path)  # nobody has named the temporary file
         raise
-    if durable:
-        _sync_folder(path.parent)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)  # of the name
+    finally:
+        os.close(folder)
 
 
 def replace_text(path: Path, text: str) -> None:
@@ -142,15 +143,6 @@ def append_private(path: Path) -> TextIO:
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         os.fchmod(file.fileno(), 0o600)
     return file
-
-
-def _sync_folder(path: Path) -> None:
-    """The names in the folder are on disk when this returns."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def read_private(path: Path) -> bytes:
@@ -188,25 +180,15 @@ def held(path: Path, holder: str) -> Generator[None]:
     ConfigError : another process holds it.
     """
     with open(path, "w", encoding="utf-8") as file:
-        if not take_lock(file):
-            raise ConfigError(f"{holder} is already started", "Stop it first")
-        yield
-
-
-def take_lock(file: TextIO) -> bool:
-    """Lock an open file until it is closed; False where another process has it, and not for a moment only.
-
-    Whoever looks whether a file is locked (`is_held`) has it for that moment, and must not stop anybody who starts.
-    """
-    for attempt in reversed(range(_ATTEMPTS)):
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            if attempt:
+        for _ in range(_ATTEMPTS):  # whoever looks whether it is held has it for a moment
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
                 time.sleep(_PAUSE)
         else:
-            return True
-    return False
+            raise ConfigError(f"{holder} is already started", "Stop it first")
+        yield
 
 
 def is_held(path: Path) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import numpy as np
+from pydantic import ConfigDict, Field
 
 from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.schema import Schema
@@ -17,7 +18,7 @@ NO_LABEL = -1
 
 
 class Outcome(IntEnum):
-    """What became of one query; numbers as in labels.proto."""
+    """What became of one query; these numbers travel."""
 
     ANSWERED = 1
     ABSTAINED = 2
@@ -27,7 +28,7 @@ class Outcome(IntEnum):
 
 
 class RowStanding(IntEnum):
-    """What became of a row of the pool so far; numbers as in labels.proto."""
+    """What became of a row of the pool so far; these numbers travel."""
 
     OPEN = 0
     RECORDED = 1
@@ -60,16 +61,17 @@ class LabelTerms:
     unit: str
     delta: float
     epsilon: float
-    queries_left: int
-    answers_left: int
+    queries_left: Annotated[int, Field(ge=0)]
+    answers_left: Annotated[int, Field(ge=0)]
     parties: int
     simulation: bool
     neighbouring: str = "replace"
     count_sigma: float = 0.0
-    label_step: float = 0.0
+    label_step: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     release: ReleaseKind = ReleaseKind.WINNER_OR_ABSTENTION
     epsilon_nodes: float = 0.0
     real_noise: bool = False
+    __pydantic_config__ = ConfigDict(ser_json_inf_nan="constants")
 
 
 @dataclass(frozen=True)

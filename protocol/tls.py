@@ -6,7 +6,6 @@ import socket
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.request import getproxies_environment, proxy_bypass
 
 from cryptography import x509
@@ -16,10 +15,6 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import read_private, unreadable
-
-if TYPE_CHECKING:
-    import grpc
-
 
 AGAIN = "Join the folder that the operator sent once more: consilium node join FOLDER"
 BACKUP = "Restore it from the node's newest backup"
@@ -67,22 +62,6 @@ class TlsFiles:
         if load_certificate(self.certificate).public_key() != private.public_key():
             raise ConfigError(f"{self.key} is not the key of {self.certificate.name}", AGAIN)
         return key, _public(self.certificate), _public(self.authority)
-
-
-def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
-    """Of a server that asks every client for a certificate of the same authority. Raises ConfigError."""
-    import grpc  # a tenth of a second, which a simulation does not need
-
-    key, certificate, authority = files.read()
-    return grpc.ssl_server_credentials([(key, certificate)], authority, require_client_auth=True)
-
-
-def channel_credentials(files: TlsFiles) -> grpc.ChannelCredentials:
-    """Of a client that shows its certificate. Raises ConfigError."""
-    import grpc
-
-    key, certificate, authority = files.read()
-    return grpc.ssl_channel_credentials(authority, key, certificate)
 
 
 def fingerprint(certificate: x509.Certificate) -> str:

@@ -10,13 +10,13 @@ from typing import TypeVar
 
 import grpc
 import numpy as np
+from google.protobuf.message import Message
 
 from consilium.node.supervisor import BackOff
 from consilium.protocol.errors import MalformedMessage, ServiceError
 from consilium.protocol.label_source import USES_UP, Answers, LabelTerms, Progress, no_progress
 from consilium.protocol.label_wire import (
     ID_BYTES,
-    HistogramReader,
     answers_from_wire,
     blocks,
     id_blocks,
@@ -28,20 +28,27 @@ from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.labels import labels_pb2_grpc as rpc
 from consilium.protocol.messages import PROTOCOL_VERSION
 from consilium.protocol.queries import canonical_queries
-from consilium.protocol.tls import LOOPBACK, TlsFiles, channel_credentials, host_of, why_no_connection
+from consilium.protocol.tls import LOOPBACK, TlsFiles, host_of, why_no_connection
 
 Reply = TypeVar("Reply")
 AGAIN = BackOff(first=5, most=60)
-KEEPALIVE = {
+OPTIONS = {
     # a connection that broke without a word, as where a cable was cut, is noticed within six minutes, and asked over
     # again. A server takes one look in five minutes while nothing is sent, and ends the connection of who looks more
     "grpc.keepalive_time_ms": 310_000,
     "grpc.keepalive_timeout_ms": 20_000,
     "grpc.http2.ping_timeout_ms": 20_000,  # without it gRPC waits for a minute
     "grpc.http2.max_pings_without_data": 0,
+    "grpc.max_receive_message_length": 2**30,  # of answers, 100 bytes a row: ten classes, and histograms
 }
 DOCTOR = "Run `consilium doctor` on the student's folder"
 NOT_SERVING = "It serves once enough parties have trained, and no more once the federation is closed: ask its operator"
+
+
+def credentials(files: TlsFiles) -> grpc.ChannelCredentials:
+    """Of a student that shows its certificate. Raises ConfigError."""
+    key, certificate, authority = files.read()
+    return grpc.ssl_channel_credentials(authority, key, certificate)
 
 
 class _Passing(ServiceError):
@@ -63,8 +70,8 @@ class LabelChannel:
         self._address = address
         self._wait = wait
         self._tls = tls
-        options = [*KEEPALIVE.items(), *([("grpc.enable_http_proxy", 0)] if host_of(address) in LOOPBACK else [])]
-        self._channel = grpc.secure_channel(address, channel_credentials(tls), options)
+        options = [*OPTIONS.items(), ("grpc.enable_http_proxy", int(host_of(address) not in LOOPBACK))]
+        self._channel = grpc.secure_channel(address, credentials(tls), options)
         self._stub = rpc.LabelServiceStub(self._channel)
         self._terms: LabelTerms | None = None
 
@@ -77,7 +84,7 @@ class LabelChannel:
     def describe(self) -> LabelTerms:
         """See `LabelSource.describe`."""
         request = pb.DescribeRequest(protocol_version=PROTOCOL_VERSION)
-        self._terms = terms_from_wire(self._patiently(partial(self._stub.Describe, request, wait_for_ready=True)))
+        self._terms = terms_from_wire(self._patiently(self._stub.Describe, request, wait_for_ready=True))
         return self._terms
 
     def ask(
@@ -86,12 +93,12 @@ class LabelChannel:
         """See `LabelSource.ask`. If the connection breaks, ask again: what is in the ledger is free."""
         return self._again(partial(self._ask, queries, progress, probabilities))
 
-    def _patiently(self, call: Callable[..., Reply]) -> Reply:
-        """The reply of a call that has one, each time within `wait` seconds."""
+    def _patiently(self, call: Callable[..., Reply], request: Message, **how: bool) -> Reply:
+        """The reply of a call that has one, to its one message, each time within `wait` seconds."""
 
         def made() -> Reply:
             try:
-                return call(timeout=self._wait)
+                return call(iter([request]), timeout=self._wait, **how)
             except grpc.RpcError as error:
                 raise self._failed(error) from None
 
@@ -114,7 +121,6 @@ class LabelChannel:
         terms = self._terms or self.describe()
         schema = terms.schema
         canonical = canonical_queries(queries, len(schema.features))
-        histograms = HistogramReader(len(canonical), len(schema.classes))
         try:
             for reply in self._stub.Ask(iter(blocks(canonical, probabilities))):
                 match reply.WhichOneof("reply"):
@@ -123,13 +129,11 @@ class LabelChannel:
                     case "refusal":
                         error = refusal_from_wire(reply.refusal)
                         raise _Passing(error.what, error.action) if type(error) is ServiceError else error
-                    case "histograms":
-                        histograms.add(reply.histograms)
                     case "answers":
-                        released = histograms.read()
-                        if (released is not None) != (terms.count_sigma > 0):
+                        answers = answers_from_wire(reply.answers, len(canonical), len(schema.classes))
+                        if (answers.histograms is not None) != (terms.count_sigma > 0):
                             raise MalformedMessage("histograms come with labels, or are missing, unlike its terms say")
-                        return answers_from_wire(reply.answers, len(canonical), len(schema.classes), released)
+                        return answers
         except grpc.RpcError as error:
             raise self._failed(error) from None
         raise MalformedMessage("the coordinator ended the stream without an answer", f"Ask again: it {USES_UP}")
@@ -138,7 +142,7 @@ class LabelChannel:
         """See `LabelSource.known`."""
         standings = [np.zeros(0, dtype=np.uint8)]
         for block in id_blocks(ids):
-            reply = self._patiently(partial(self._stub.Known, pb.KnownRequest(query_ids=block)))
+            reply = self._patiently(self._stub.Known, pb.KnownRequest(query_ids=block))
             standings.append(standings_of(reply.standings, len(block) // ID_BYTES))
         return np.concatenate(standings)
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from consilium.node.checks import Advice, Check, check_certificate, check_tls_server
 from consilium.node.folder import PUBLIC_FILE, NodeFolder
 from consilium.node.join import JOIN, joined
-from consilium.node.kinds import NodeKind, NodeOutcome, StatusReport
+from consilium.node.kinds import NodeKind, NodeOutcome
 from consilium.node.supervisor import Tell
-from consilium.protocol.errors import ConfigError, ServiceError
+from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import RowStanding
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.schema import Schema
@@ -45,12 +45,8 @@ class StudentKind(NodeKind):
     def set_up(self, folder: NodeFolder) -> list[Check]:
         return [("certificate", lambda: check_certificate(folder.tls))]
 
-    def further_checks(self, folder: NodeFolder) -> list[Check]:
-        return [
-            ("public rows", lambda: _public_rows(folder)),
-            ("label service", lambda: check_tls_server(joined(folder).coordinator.labels, folder.tls)),
-            ("terms", lambda: _terms(folder)),
-        ]
+    def further_checks(self, folder: NodeFolder, running: bool) -> list[Check]:
+        return [("public rows", lambda: _public_rows(folder)), ("label service", lambda: _label_service(folder))]
 
     def start(self, folder: NodeFolder, tell: Tell, stop: threading.Event) -> NodeOutcome:
         """Raises ConfigError: it serves nobody."""
@@ -58,7 +54,7 @@ class StudentKind(NodeKind):
             f"{folder.path} is a student's folder: it serves nobody", f"Run: consilium student run {folder.path}"
         )
 
-    def status(self, folder: NodeFolder) -> StatusReport:
+    def status(self, folder: NodeFolder) -> NodeOutcome:
         """Raises ConfigError: it has none."""
         raise ConfigError(
             f"{folder.path} is a student's folder: it runs once, and has no status",
@@ -69,20 +65,17 @@ class StudentKind(NodeKind):
 STUDENT = StudentKind()
 
 
-def _terms(folder: NodeFolder) -> str:
+def _label_service(folder: NodeFolder) -> str:
     """What the coordinator serves: to this student, in this version, with this schema; what is left of it."""
     schema = joined(folder).config.rows
-    try:
-        check_tls_server(joined(folder).coordinator.labels, folder.tls)
-    except (Advice, ServiceError):
-        raise Advice("not known as long as the label service does not answer", "See: label service") from None
+    reached = check_tls_server(joined(folder).coordinator.labels, folder.tls)
     with open_channel(folder, SECONDS) as channel:
         terms = channel.describe()
         ids = _fixed_ids(folder, schema)
         standings = channel.known(ids)
     if terms.schema != schema:
         raise ConfigError("the coordinator serves another schema than this folder's", JOIN)
-    sentence = f"{terms.parties} parties, {terms.mechanism}; {terms.queries_left} queries left"
+    sentence = f"{reached}. {terms.parties} parties, {terms.mechanism}; {terms.queries_left} queries left"
     if ids:
         recorded, spent = (int((standings == kind).sum()) for kind in (RowStanding.RECORDED, RowStanding.SPENT))
         sentence += (

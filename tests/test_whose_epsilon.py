@@ -21,9 +21,9 @@ from consilium.accounting.units import Towards
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.privacy import expected, promised, promises, towards_coordinator, towards_nodes
 from consilium.coordinator.served import ServedFederation
+from consilium.node.home import towards_whom
 from consilium.node.limits import epsilon
 from consilium.node.signed import read_signed
-from consilium.party.expectation import student_epsilon, towards_whom
 from consilium.party.policy import Policy
 from consilium.protocol.label_wire import terms_from_wire, terms_to_wire
 from consilium.protocol.messages import CollectionMode
@@ -154,11 +154,11 @@ class TestEachNumber:
             allowed_classes=("a", "b"), unit=privacy.unit, neighbouring=privacy.neighbouring, delta=privacy.delta
         )
         terms = config.terms()
-        charged, student = epsilon((terms.promise,), policy), student_epsilon(terms, policy)
+        charged = epsilon((terms.promise,), policy)
         assert charged == pytest.approx(right.get(Bound.NODES, right[Bound.STUDENT]), rel=1e-9)
-        assert (student is not None) == config.disclosure.noise_in_sums
-        line = towards_whom(terms, charged, student)
-        own = charged if student is None else right[Bound.STUDENT]
+        assert bool(terms.student) == config.disclosure.noise_in_sums
+        line = towards_whom(terms, policy, charged)
+        own = right[Bound.STUDENT] if terms.student else charged
         assert line.startswith(f"epsilon at most {epsilon_text(own)} towards the student and the public; ")
         nodes = config.disclosure.towards_nodes(right.get(Bound.NODES, 0))
         assert line.endswith(nodes)

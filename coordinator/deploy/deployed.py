@@ -8,7 +8,7 @@ from typing import Any
 
 from consilium.coordinator.deploy.ready import ports, set_up
 from consilium.coordinator.deploy.start import closed_in_words, start
-from consilium.coordinator.deploy.status import Status, rows_left, settle, status
+from consilium.coordinator.deploy.status import rows_left, settle, status
 from consilium.coordinator.events import read_events
 from consilium.coordinator.privacy import expected
 from consilium.coordinator.run_folders import run_of
@@ -44,26 +44,21 @@ class CoordinatorKind(NodeKind):
     def set_up(self, folder: NodeFolder) -> list[Check]:
         return set_up(folder)
 
-    def further_checks(self, folder: NodeFolder) -> list[Check]:
+    def further_checks(self, folder: NodeFolder, running: bool) -> list[Check]:
         return [
             ("expectation", lambda: _expectation(folder)),
             ("rows left", lambda: _rows(folder)),
             ("parties", lambda: _parties(folder)),
+            *([("gateway", lambda: check_coordinator(folder))] if running else ports(folder)),
         ]
 
-    def ports(self, folder: NodeFolder) -> list[Check]:
-        return ports(folder)
-
-    def way_checks(self, folder: NodeFolder, running: bool) -> list[Check]:
-        return [("gateway", lambda: check_coordinator(folder))] if running else []
-
-    def status(self, folder: NodeFolder) -> Status:
+    def status(self, folder: NodeFolder) -> NodeOutcome:
         return status(folder)
 
     def start(self, folder: NodeFolder, tell: Tell, stop: threading.Event) -> NodeOutcome:
         """See `NodeKind`: until the federation is closed; and `start.start`."""
         summary = start(folder, tell, stop)
-        return NodeOutcome({"closed": False}, ()) if summary is None else closed(summary)
+        return NodeOutcome({"closed": False}) if summary is None else closed(summary)
 
 
 COORDINATOR = CoordinatorKind()

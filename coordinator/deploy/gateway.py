@@ -9,8 +9,8 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from flwr.proto.fleet_pb2 import PushMessagesRequest
@@ -25,7 +25,7 @@ from consilium.node.standing import NodeStanding
 from consilium.protocol.errors import ConsiliumError
 
 PREFIX = "/v1/fleet/"
-MOST_OBJECT_BYTES = 32 * 1024 * 1024
+MOST_OBJECT_BYTES = 8 * 1024 * 1024
 """Of an object. Flower cuts arrays into pieces of 5 MiB; what is no array, the keys and shares of a secure round, takes
 about 1 kB for each other party."""
 MOST_CALL_BYTES = 1024 * 1024
@@ -52,14 +52,13 @@ log = logging.getLogger("consilium.gateway")
 class Quota:
     """What one registered node may have under way, and how slow it may be.
 
-    requests, bytes: at once; bytes are those announced. They bound what the SuperLink, which holds whole bodies, can be
-        made to hold. wait: seconds that a request waits for its turn.
+    requests: at once. They bound what the SuperLink, which holds whole bodies, can be made to hold: 64 MiB. Flower
+        pushes two objects at once. wait: seconds that a request waits for its turn.
     stall: seconds without a byte. rate: bytes a second over all of a body or an answer, beyond `stall` seconds:
         a quarter of the slowest link that was tried (1 Mbit/s).
     """
 
     requests: int = 8
-    bytes: int = 2 * MOST_OBJECT_BYTES
     wait: float = 20
     stall: float = 20
     rate: float = 32_000
@@ -90,9 +89,7 @@ class Gateway:
     ) -> None:
         self._superlink, self._keys, self._quota = superlink, keys, quota
         self._standings, self._told, self._looking = standings, (-FRESH_SECONDS, {}), asyncio.Lock()
-        self._requests: Counter[str] = Counter()
-        self._bytes: Counter[str] = Counter()
-        self._turn = asyncio.Condition()
+        self._turns = defaultdict[str, asyncio.Semaphore](lambda: asyncio.Semaphore(quota.requests))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """As ASGI."""
@@ -151,20 +148,25 @@ class Gateway:
         return Response(words or why, status, CLOSE)
 
     async def _pass_on(self, request: Request, node: str, length: int, send: Send) -> Response | None:
+        """When it is the node's turn."""
         try:
-            async with self._turn_of(node, length):
-                body = await self._body(request, length)
-                if request.scope["path"] == PREFIX + REPLY and not _replies(body):
-                    log.warning("%s sent what is no reply of its own", node)
-                    return Response("no reply of its own", 403, CLOSE)
-                await self._answered(request.scope, body, send)
-                return None
-        except Slow:
-            log.warning("%s did not send its %d bytes for %s in time", node, length, request.url.path)
-            return Response(status_code=408, headers=CLOSE)
+            async with asyncio.timeout(self._quota.wait):
+                await self._turns[node].acquire()
         except TimeoutError:
             log.warning("%s has too much under way", node)
             return Response(status_code=503, headers=CLOSE)
+        try:
+            body = await self._body(request, length)
+            if request.scope["path"] == PREFIX + REPLY and not _replies(body):
+                log.warning("%s sent what is no reply of its own", node)
+                return Response("no reply of its own", 403, CLOSE)
+            await self._answered(request.scope, body, send)
+            return None
+        except Slow:
+            log.warning("%s did not send its %d bytes for %s in time", node, length, request.url.path)
+            return Response(status_code=408, headers=CLOSE)
+        finally:
+            self._turns[node].release()
 
     async def _answered(self, scope: Scope, body: bytes, send: Send) -> None:
         """The SuperLink's answer, to a node that takes it in time; else it is broken off, and the connection closed."""
@@ -205,27 +207,6 @@ class Gateway:
             return b"".join(parts)
         except (TimeoutError, ClientDisconnect):
             raise Slow from None
-
-    @contextlib.asynccontextmanager
-    async def _turn_of(self, node: str, length: int) -> AsyncIterator[None]:
-        """A node's turn, when it has room for one more request. Raises TimeoutError."""
-        quota = self._quota
-
-        def room() -> bool:
-            return self._requests[node] < quota.requests and self._bytes[node] + length <= quota.bytes
-
-        async with self._turn:
-            async with asyncio.timeout(quota.wait):
-                await self._turn.wait_for(room)
-            self._requests[node] += 1
-            self._bytes[node] += length
-        try:
-            yield
-        finally:
-            async with self._turn:
-                self._requests[node] -= 1
-                self._bytes[node] -= length
-                self._turn.notify_all()
 
 
 def _replies(body: bytes) -> bool:

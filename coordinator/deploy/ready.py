@@ -6,13 +6,13 @@ from importlib.metadata import version
 
 from consilium.coordinator.collection.admission import SEEN_FILE, SeenPositions
 from consilium.coordinator.config import check_sanitised, check_threshold
-from consilium.coordinator.deploy.superlink import check_superlink
+from consilium.coordinator.deploy.superlink import NAMES
 from consilium.coordinator.privacy import promise_in_words, promised
 from consilium.coordinator.rosters import check_sums, least_parties
 from consilium.coordinator.run_folders import earlier_runs, pool_of, run_of
 from consilium.coordinator.served import ServedFederation
 from consilium.node.checks import Advice, Check, check_certificate, check_port
-from consilium.node.flower import fleet_scheme
+from consilium.node.flower import fleet_scheme, require_flower
 from consilium.node.folder import NodeFolder
 from consilium.node.join import joined
 from consilium.protocol.databases import check_usable
@@ -60,7 +60,7 @@ def _file(folder: NodeFolder) -> ServedFederation:
 
 def _flower() -> str:
     fleet_scheme()
-    check_superlink()
+    require_flower(NAMES)
     return f"flwr {version('flwr')} is one that was tested"
 
 

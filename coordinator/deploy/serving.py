@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import socket
 import sys
 import threading
 import time
@@ -38,29 +37,18 @@ HEARD_SECONDS = 12
 
 
 def serve(folder: NodeFolder) -> None:
-    """Serve until the federation is closed, or the process is ended. Raises ConsiliumError: the run failed, or the port
-    cannot be used."""
+    """Serve until the federation is closed, or the process is ended. Raises ConsiliumError: the run failed."""
     more_descriptors()  # one for each connection
     federation = JoinedFederation(folder)
     file, superlink = federation.file, SuperLink()
     superlink.let_in(file.members)
     gateway = Gateway(superlink.app, NodeKeys(federation), Standings(folder, federation))
-    listener = listening(file.coordinator.listen, file.coordinator.node_port)
-    threading.Thread(target=_answer, args=(tls_server(gateway, folder.tls), listener), daemon=True).start()
+    server = tls_server(gateway, folder.tls, file.coordinator.listen, file.coordinator.node_port)
+    threading.Thread(target=_answer, args=(server,), daemon=True).start()
     threading.Thread(target=_follow, args=(federation, superlink), daemon=True).start()
     grid, context = superlink.begin(file.config.digest(), {"folder": str(folder.path)})
     server_app.app(grid, context)
     time.sleep(HEARD_SECONDS)
-
-
-def listening(host: str, port: int) -> socket.socket:
-    """A socket that nobody is accepted at yet. Raises EngineError."""
-    try:
-        return socket.create_server(
-            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2048
-        )
-    except OSError as error:
-        raise EngineError(f"port {port} on {host} cannot be used: {error.strerror}", "Stop what uses it") from None
 
 
 class Impatient(H11Protocol):
@@ -80,11 +68,13 @@ class Impatient(H11Protocol):
             self.loop.call_later(HEAD_SECONDS, self._look, self.cycle)
 
 
-def tls_server(app: ASGIApp, files: TlsFiles) -> uvicorn.Server:
-    """A server of an ASGI application over TLS, for sockets that are bound already."""
+def tls_server(app: ASGIApp, files: TlsFiles, host: str, port: int) -> uvicorn.Server:
+    """A server of an ASGI application over TLS."""
     return uvicorn.Server(
         uvicorn.Config(
             app,
+            host,
+            port,
             http=Impatient,
             ws="none",
             ssl_certfile=str(files.certificate),
@@ -97,9 +87,9 @@ def tls_server(app: ASGIApp, files: TlsFiles) -> uvicorn.Server:
     )
 
 
-def _answer(server: uvicorn.Server, listener: socket.socket) -> None:
+def _answer(server: uvicorn.Server) -> None:
     with contextlib.suppress(BaseException):  # uvicorn logs why
-        server.run(sockets=[listener])
+        server.run()
     os._exit(EngineError.exit_code)  # without a gateway nothing is served
 
 

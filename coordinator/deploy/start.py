@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from consilium.coordinator.conclusion import FAILURE, conclude_unserved
+from consilium.coordinator.conclusion import FAILURE, conclude_unserved, failure_of
 from consilium.coordinator.deploy.ready import ports, set_up
 from consilium.coordinator.nodes import JoinedFederation
 from consilium.coordinator.privacy import expected, promise_in_words
@@ -18,16 +16,16 @@ from consilium.coordinator.served import ServedFederation
 from consilium.node.checks import check_disk, hold, own_checks
 from consilium.node.flower import flower_environment, python_module
 from consilium.node.folder import THE_COORDINATOR, NodeFolder
-from consilium.node.supervisor import Program, Tell, run_together
-from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, StorageError
+from consilium.node.supervisor import Program, Tell, run_program
+from consilium.protocol.errors import ConfigError, EngineError, StorageError
 from consilium.protocol.files import held, is_held
 from consilium.report.before_run import before_run
 
 HOLDER = "the coordinator"
 LEAST_BYTES = 50_000_000
 """Below this much room nothing is begun: the ledger and the event log grow with each question."""
-ROOM_SECONDS, PORT_SECONDS = 5.0, 15.0
-"""Between two looks for room; that a port may still be held by what an earlier start left, which is about to end."""
+ROOM_SECONDS = 5.0
+"""Between two looks for room."""
 
 
 def start(folder: NodeFolder, tell: Tell, stop: threading.Event) -> dict[str, Any] | None:
@@ -48,7 +46,7 @@ def start(folder: NodeFolder, tell: Tell, stop: threading.Event) -> dict[str, An
         close_earlier(folder, run, tell)
         if run.closed or run.close_file.exists():
             return run.summary() if run.closed else conclude_unserved(run.config, run.path)
-        _await_ports(folder, tell, stop)
+        hold(ports(folder), tell)
         _tell_promise(file, tell)
         (run.path / FAILURE).unlink(missing_ok=True)
         tell(THE_COORDINATOR, f"{run.config.name!r} ({run.short}): nodes connect to {file.coordinator.nodes}")
@@ -64,10 +62,10 @@ def start(folder: NodeFolder, tell: Tell, stop: threading.Event) -> dict[str, An
         environment = flower_environment(folder.state / "flower")
         command = python_module("consilium.coordinator.deploy.serving", str(folder.path))
         try:
-            run_together([Program("serving", command, folder.state, environment)], tell, stop, look)
+            run_program(Program("serving", command, folder.state, environment), tell, stop, look)
         except EngineError as error:
             if not run.closed:
-                raise _cause(run, room) or error from None
+                raise room.lack() or failure_of(run.path) or error from None  # without room it could not write why
         tell(THE_COORDINATOR, "closed" if run.closed else "stopped")
         return run.summary() if run.closed else None
 
@@ -127,28 +125,6 @@ def _tell_promise(file: ServedFederation, tell: Tell) -> None:
     tell("promise", promise_in_words(file.config))
     for warning in before_run(expected(file.config, len(file.parties))):
         tell("warning", f"{warning.text} ({warning.code})")
-
-
-def _await_ports(folder: NodeFolder, tell: Tell, stop: threading.Event) -> None:
-    deadline = time.monotonic() + PORT_SECONDS
-    while not stop.is_set():
-        try:
-            return hold(ports(folder), tell)
-        except EngineError:
-            if time.monotonic() >= deadline:
-                raise
-        stop.wait(0.2)
-
-
-def _cause(run: RunFolder, room: Room) -> ConsiliumError | None:
-    """Why the run failed: want of room, also where it had none to write so; or what it wrote; None where it did not."""
-    with contextlib.suppress(OSError, ValueError):
-        table = json.loads((run.path / FAILURE).read_text(encoding="utf-8"))
-        kinds = ConsiliumError.__subclasses__()
-        kinds += [kind for known in kinds for kind in known.__subclasses__()]
-        kind = next((kind for kind in kinds if kind.__name__ == table["error"]), EngineError)
-        return room.lack() or kind(table["what"], table["action"])
-    return room.lack()
 
 
 class Room:

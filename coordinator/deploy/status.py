@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
 
 from consilium.coordinator.deploy.ready import check_ledger
 from consilium.coordinator.deploy.start import LEAST_BYTES
 from consilium.coordinator.events import EventTail, read_events
 from consilium.coordinator.nodes import JoinedFederation
 from consilium.coordinator.privacy import promised, towards_coordinator, towards_nodes
-from consilium.coordinator.run_folders import BudgetUse, RunFolder, asked_before, pool_of, run_of
-from consilium.coordinator.run_state import AWAY, PartyState, RunState, SecondEntry, shown
+from consilium.coordinator.run_folders import RunFolder, asked_before, pool_of, run_of
+from consilium.coordinator.run_state import AWAY, PartyState, RollEntry, RunState, SecondEntry, entry_json, shown
 from consilium.coordinator.served import ServedFederation
 from consilium.node.checks import check_certificate, check_clock, check_disk, examine
 from consilium.node.folder import NodeFolder
 from consilium.node.join import joined
+from consilium.node.kinds import NodeOutcome
 from consilium.node.standing import NodeStanding
 from consilium.protocol.errors import LedgerError
 from consilium.protocol.files import is_held
 from consilium.report.disclosure import epsilon_text
-from consilium.report.words import many
 
 MOST_ERRORS, LOOK_SECONDS = 5, 6.0
 
 
-@dataclass(frozen=True)
-class Status:
-    """Of the federation that was joined last. Nothing here is data-dependent. values: by these keys; rows: for people.
+def status(folder: NodeFolder) -> NodeOutcome:
+    """Of the federation that was joined last: parties, stage, budget, what is wrong now and what failed last. Nothing
+    here is data-dependent. Its values:
 
     epsilon_student: towards the student and the public, the query budget used up. epsilon_nodes: towards the
     coordinator; None where it sees votes. run: its digest, as far as people compare it. started, starts: when, and how
@@ -37,22 +35,9 @@ class Status:
     problems: what is wrong now. errors: what failed last. queries_asked, queries_left, answers_left: None where the
     ledger cannot be read now; unanswered: of those asked. rows_open, rows_spent: of fixed public rows, those that can
     still be asked, and that were in earlier federations; None without.
+
+    Raises ConfigError: it joined no federation.
     """
-
-    values: Mapping[str, Any]
-    rows: Sequence[tuple[str, str]]
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain values."""
-        return dict(self.values)
-
-    def lines(self) -> list[str]:
-        """For people."""
-        return [f"{head:11}  {words}" for head, words in self.rows]
-
-
-def status(folder: NodeFolder) -> Status:
-    """Parties, stage, budget, what is wrong now and what failed last. Raises ConfigError: it joined no federation."""
     file = joined(folder, ServedFederation)
     run, config, running = run_of(folder, file), file.config, is_held(folder.lock)
     state = RunState.of(read_events(run.events), file.parties)
@@ -88,7 +73,7 @@ def status(folder: NodeFolder) -> Status:
         "epsilon_nodes": None if nodes is None else nodes.epsilon,
         "delta": config.privacy.delta,
         "parties": stands,
-        "roll": {name: entry.to_json() for name, entry in state.roll.entries.items()},
+        "roll": {name: entry_json(entry) for name, entry in state.roll.entries.items()},
         "aggregators": seconds,
         "problems": problems,
         "errors": errors,
@@ -108,8 +93,7 @@ def status(folder: NodeFolder) -> Status:
         ("coordinator", f"running{since}{again}" if running else "not running"),
         *(("problem", text) for text in problems),
         ("stage", f"{state.stage_words}{f', since {state.since}' if state.since else ''}"),
-        ("left", _left(use)),
-        *([("", use.unanswered.words)] if use and use.unanswered.queries else []),
+        ("budget", use.describe() if use else "not known: the ledger cannot be read now"),
         *([("public rows", f"{rows_open} rows can still be asked{spent}")] if rows_open is not None else []),
         ("guarantee", f"{towards}, the whole query budget used up, at delta {config.privacy.delta:g}"),
         ("", towards_nodes(config)),
@@ -117,15 +101,7 @@ def status(folder: NodeFolder) -> Status:
         *(("aggregator", f"{name}: {words}") for name, words in seconds.items()),
         *(("error", text) for text in errors),
     ]
-    return Status(values, rows)
-
-
-def _left(use: BudgetUse | None) -> str:
-    if use is None:
-        return "not known: the ledger cannot be read now"
-    if use.over:
-        return "closed: nothing can be asked"
-    return f"{many(use.queries_left, 'query')}, {many(use.answers_left, 'answer')}"
+    return NodeOutcome(values, [f"{head:11}  {words}" for head, words in rows])
 
 
 def settle(state: RunState, file: ServedFederation, running: bool) -> None:
@@ -133,7 +109,7 @@ def settle(state: RunState, file: ServedFederation, running: bool) -> None:
     the order of their names. Where no coordinator runs, nobody is connected."""
     roll = state.roll
     for name in file.parties.keys() - roll.entries.keys():
-        roll.add(name)
+        roll.entries[name] = RollEntry()
     for name, entry in roll.entries.items():
         entry.connected = entry.connected and running and name in file.parties
         if name not in file.parties:
@@ -158,16 +134,13 @@ class Standings:
     def __init__(self, folder: NodeFolder, federation: JoinedFederation) -> None:
         self._federation, self._run = federation, run_of(folder, federation.file)
         self._tail, self._state = EventTail(self._run.events), RunState(federation.file.parties)
-        self._unanswered = 0
 
     def __call__(self) -> Mapping[str, NodeStanding]:
         """Raises OSError: the event log cannot be read."""
         for event in self._tail.fresh():
             self._state.take(event)
         settle(self._state, self._federation.file, running=True)
-        with contextlib.suppress(LedgerError):  # it is locked for a while: the number of before
-            self._unanswered = self._run.use().unanswered.queries
-        every = {"federation": self._run.short, "closed": self._run.closed, "unanswered": self._unanswered}
+        every = {"federation": self._run.short, "closed": self._run.closed}
         parties = {
             name: NodeStanding(state=entry.state, words=entry.words, **every)
             for name, entry in self._state.roll.entries.items()

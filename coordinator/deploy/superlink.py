@@ -55,16 +55,11 @@ NAMES = {
     "flwr.supercore.constant": ("NOOP_FEDERATION_ID", "TaskType.SERVER_APP"),
     "flwr.supercore.fab": ("Fab",),
 }
-"""Names that are not Flower's public API."""
+"""Names that are not Flower's public API, and are used here."""
 CHANGES = ("FLWR_DATABASE", "FLWR_ENABLE_EVENT_LOG", "FLWR_OIDC_ENABLED")
 """Variables by which Flower would keep another state, or another log, than the one in memory."""
 BEAT_SECONDS = 10.0
 """Between two signs of life of the ServerApp: Flower takes a run for dead after 60 s without one."""
-
-
-def check_superlink() -> None:
-    """Raise EngineError unless this Flower has all that is used here."""
-    require_flower(NAMES)
 
 
 class SuperLink:
@@ -72,7 +67,7 @@ class SuperLink:
 
     def __init__(self) -> None:
         """Raises EngineError: another Flower. ConfigError: the environment changes how it remembers."""
-        check_superlink()
+        require_flower(NAMES)
         if changed := [name for name in CHANGES if name in os.environ]:
             raise ConfigError(f"{changed[0]} is set in the environment", "Unset it: nothing of Flower's is kept here")
         self.app = import_module(MAIN).create_app()

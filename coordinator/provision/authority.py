@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
@@ -27,6 +27,11 @@ EARLY = timedelta(minutes=10)
 """Certificates start so much before now: a node's clock may be a little behind the operator's."""
 LATE = timedelta(days=366)
 """They end so much after the federation's stated end."""
+USES = (
+    "digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement",
+    "key_cert_sign", "crl_sign", "encipher_only", "decipher_only",
+)  # fmt: skip
+"""Of a key, in X.509."""
 _BACKUP = "Restore the operator's folder from its backup"
 
 
@@ -47,7 +52,7 @@ class Authority:
         certificate = (
             _builder(name, name, key.public_key(), now - EARLY, until)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .add_extension(_usage(signs_certificates=True), critical=True)
+            .add_extension(_usage("key_cert_sign"), critical=True)
             .sign(key, hashes.SHA256())
         )
         return cls(certificate, key)
@@ -80,27 +85,26 @@ class Authority:
     def certify_server(self, key: str, hosts: Sequence[str]) -> str:
         """PEM, for the coordinator: the two public ports at these names and addresses, and the SuperLink on loopback.
         key: its public key, as an enrolment has it."""
-        names = [_alternative(host) for host in dict.fromkeys([*hosts, "localhost", "127.0.0.1"])]
-        alternatives = x509.SubjectAlternativeName(names)
-        return self._certify(THE_COORDINATOR, key, ExtendedKeyUsageOID.SERVER_AUTH, [alternatives])
+        names = dict.fromkeys([*hosts, "localhost", "127.0.0.1"])
+        return self._certify(THE_COORDINATOR, key, ExtendedKeyUsageOID.SERVER_AUTH, names)
 
     def certify_student(self, name: str, key: str) -> str:
         """PEM, for a student's public key."""
-        return self._certify(name, key, ExtendedKeyUsageOID.CLIENT_AUTH, [])
+        return self._certify(name, key, ExtendedKeyUsageOID.CLIENT_AUTH)
 
-    def _certify(self, name: str, line: str, purpose: x509.ObjectIdentifier, more: Sequence[x509.ExtensionType]) -> str:
+    def _certify(self, name: str, line: str, purpose: x509.ObjectIdentifier, hosts: Iterable[str] = ()) -> str:
         key, own = public_key(line), self.certificate
         if key is None:
             raise ConfigError(f"{name}: not the OpenSSH line of a key on P-384", "Ask for its enrolment again")
         builder = (
             _builder(_name(name), own.subject, key, own.not_valid_before_utc, own.not_valid_after_utc)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_usage(signs_certificates=False), critical=True)
+            .add_extension(_usage("digital_signature"), critical=True)
             .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False)
         )
-        for extension in more:
-            builder = builder.add_extension(extension, critical=False)
+        if names := [_alternative(host) for host in hosts]:
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         return pem(builder.sign(self.key, hashes.SHA256()))
 
 
@@ -124,18 +128,8 @@ def _builder(
     )
 
 
-def _usage(signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=not signs_certificates,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        encipher_only=False,
-        decipher_only=False,
-    )
+def _usage(only: str) -> x509.KeyUsage:
+    return x509.KeyUsage(**{use: use == only for use in USES})
 
 
 def _name(common: str) -> x509.Name:

@@ -24,37 +24,31 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&consilium/protocol/labels/labels.proto\x12\x13\x63onsilium.labels.v1\"+\n\x0f\x44\x65scribeRequest\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\"\xc3\x02\n\x05Terms\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\x12\x12\n\nfederation\x18\x02 \x01(\t\x12\x13\n\x0bschema_json\x18\x03 \x01(\t\x12\x11\n\tmechanism\x18\x04 \x01(\t\x12\x0c\n\x04unit\x18\x05 \x01(\t\x12\r\n\x05\x64\x65lta\x18\x06 \x01(\x01\x12\x0f\n\x07\x65psilon\x18\x07 \x01(\x01\x12\x14\n\x0cqueries_left\x18\x08 \x01(\x04\x12\x14\n\x0c\x61nswers_left\x18\t \x01(\x04\x12\x0f\n\x07parties\x18\n \x01(\r\x12\x12\n\nsimulation\x18\x0b \x01(\x08\x12\x14\n\x0cneighbouring\x18\x0c \x01(\t\x12\x13\n\x0b\x63ount_sigma\x18\r \x01(\x01\x12\x0f\n\x07release\x18\x0e \x01(\t\x12\x15\n\repsilon_nodes\x18\x0f \x01(\x01\x12\x12\n\nlabel_step\x18\x10 \x01(\x01\"C\n\nQueryBlock\x12\x10\n\x08\x66\x65\x61tures\x18\x01 \x01(\r\x12\x0c\n\x04rows\x18\x02 \x01(\x0c\x12\x15\n\rprobabilities\x18\x03 \x01(\x0c\"F\n\x06\x41nswer\x12-\n\x07outcome\x18\x01 \x01(\x0e\x32\x1c.consilium.labels.v1.Outcome\x12\r\n\x05label\x18\x02 \x01(\r\"6\n\x08Progress\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0c\n\x04\x64one\x18\x02 \x01(\r\x12\r\n\x05total\x18\x03 \x01(\r\"7\n\x07\x41nswers\x12,\n\x07\x61nswers\x18\x01 \x03(\x0b\x32\x1b.consilium.labels.v1.Answer\"?\n\x0eHistogramBlock\x12\x0e\n\x06\x63ounts\x18\x01 \x01(\x0c\x12\r\n\x05votes\x18\x02 \x01(\x0c\x12\x0e\n\x06sigmas\x18\x03 \x01(\x0c\"6\n\x07Refusal\x12\r\n\x05\x65rror\x18\x01 \x01(\t\x12\x0c\n\x04what\x18\x02 \x01(\t\x12\x0e\n\x06\x61\x63tion\x18\x03 \x01(\t\"\xe3\x01\n\x08\x41skReply\x12\x31\n\x08progress\x18\x01 \x01(\x0b\x32\x1d.consilium.labels.v1.ProgressH\x00\x12/\n\x07\x61nswers\x18\x02 \x01(\x0b\x32\x1c.consilium.labels.v1.AnswersH\x00\x12/\n\x07refusal\x18\x03 \x01(\x0b\x32\x1c.consilium.labels.v1.RefusalH\x00\x12\x39\n\nhistograms\x18\x04 \x01(\x0b\x32#.consilium.labels.v1.HistogramBlockH\x00\x42\x07\n\x05reply\"!\n\x0cKnownRequest\x12\x11\n\tquery_ids\x18\x01 \x01(\x0c\"\x1f\n\nKnownReply\x12\x11\n\tstandings\x18\x01 \x01(\x0c*^\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x0c\n\x08\x41NSWERED\x10\x01\x12\r\n\tABSTAINED\x10\x02\x12\r\n\tNOT_ASKED\x10\x03\x12\x0e\n\nREINFORCED\x10\x04\x32\xf4\x01\n\x0cLabelService\x12L\n\x08\x44\x65scribe\x12$.consilium.labels.v1.DescribeRequest\x1a\x1a.consilium.labels.v1.Terms\x12I\n\x03\x41sk\x12\x1f.consilium.labels.v1.QueryBlock\x1a\x1d.consilium.labels.v1.AskReply(\x01\x30\x01\x12K\n\x05Known\x12!.consilium.labels.v1.KnownRequest\x1a\x1f.consilium.labels.v1.KnownReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&consilium/protocol/labels/labels.proto\x12\x13\x63onsilium.labels.v1\"+\n\x0f\x44\x65scribeRequest\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\"5\n\x05Terms\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\x12\x12\n\nterms_json\x18\x02 \x01(\t\"C\n\nQueryBlock\x12\x10\n\x08\x66\x65\x61tures\x18\x01 \x01(\r\x12\x0c\n\x04rows\x18\x02 \x01(\x0c\x12\x15\n\rprobabilities\x18\x03 \x01(\x0c\"6\n\x08Progress\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0c\n\x04\x64one\x18\x02 \x01(\r\x12\r\n\x05total\x18\x03 \x01(\r\"Z\n\x07\x41nswers\x12\x10\n\x08outcomes\x18\x01 \x01(\x0c\x12\x0e\n\x06labels\x18\x02 \x01(\x0c\x12\x0e\n\x06\x63ounts\x18\x03 \x01(\x0c\x12\r\n\x05votes\x18\x04 \x01(\x0c\x12\x0e\n\x06sigmas\x18\x05 \x01(\x0c\"6\n\x07Refusal\x12\r\n\x05\x65rror\x18\x01 \x01(\t\x12\x0c\n\x04what\x18\x02 \x01(\t\x12\x0e\n\x06\x61\x63tion\x18\x03 \x01(\t\"\xa8\x01\n\x08\x41skReply\x12\x31\n\x08progress\x18\x01 \x01(\x0b\x32\x1d.consilium.labels.v1.ProgressH\x00\x12/\n\x07\x61nswers\x18\x02 \x01(\x0b\x32\x1c.consilium.labels.v1.AnswersH\x00\x12/\n\x07refusal\x18\x03 \x01(\x0b\x32\x1c.consilium.labels.v1.RefusalH\x00\x42\x07\n\x05reply\"!\n\x0cKnownRequest\x12\x11\n\tquery_ids\x18\x01 \x01(\x0c\"\x1f\n\nKnownReply\x12\x11\n\tstandings\x18\x01 \x01(\x0c\x32\xf8\x01\n\x0cLabelService\x12N\n\x08\x44\x65scribe\x12$.consilium.labels.v1.DescribeRequest\x1a\x1a.consilium.labels.v1.Terms(\x01\x12I\n\x03\x41sk\x12\x1f.consilium.labels.v1.QueryBlock\x1a\x1d.consilium.labels.v1.AskReply(\x01\x30\x01\x12M\n\x05Known\x12!.consilium.labels.v1.KnownRequest\x1a\x1f.consilium.labels.v1.KnownReply(\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'consilium.protocol.labels.labels_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_OUTCOME']._serialized_start=1107
-  _globals['_OUTCOME']._serialized_end=1201
   _globals['_DESCRIBEREQUEST']._serialized_start=63
   _globals['_DESCRIBEREQUEST']._serialized_end=106
-  _globals['_TERMS']._serialized_start=109
-  _globals['_TERMS']._serialized_end=432
-  _globals['_QUERYBLOCK']._serialized_start=434
-  _globals['_QUERYBLOCK']._serialized_end=501
-  _globals['_ANSWER']._serialized_start=503
-  _globals['_ANSWER']._serialized_end=573
-  _globals['_PROGRESS']._serialized_start=575
-  _globals['_PROGRESS']._serialized_end=629
-  _globals['_ANSWERS']._serialized_start=631
-  _globals['_ANSWERS']._serialized_end=686
-  _globals['_HISTOGRAMBLOCK']._serialized_start=688
-  _globals['_HISTOGRAMBLOCK']._serialized_end=751
-  _globals['_REFUSAL']._serialized_start=753
-  _globals['_REFUSAL']._serialized_end=807
-  _globals['_ASKREPLY']._serialized_start=810
-  _globals['_ASKREPLY']._serialized_end=1037
-  _globals['_KNOWNREQUEST']._serialized_start=1039
-  _globals['_KNOWNREQUEST']._serialized_end=1072
-  _globals['_KNOWNREPLY']._serialized_start=1074
-  _globals['_KNOWNREPLY']._serialized_end=1105
-  _globals['_LABELSERVICE']._serialized_start=1204
-  _globals['_LABELSERVICE']._serialized_end=1448
+  _globals['_TERMS']._serialized_start=108
+  _globals['_TERMS']._serialized_end=161
+  _globals['_QUERYBLOCK']._serialized_start=163
+  _globals['_QUERYBLOCK']._serialized_end=230
+  _globals['_PROGRESS']._serialized_start=232
+  _globals['_PROGRESS']._serialized_end=286
+  _globals['_ANSWERS']._serialized_start=288
+  _globals['_ANSWERS']._serialized_end=378
+  _globals['_REFUSAL']._serialized_start=380
+  _globals['_REFUSAL']._serialized_end=434
+  _globals['_ASKREPLY']._serialized_start=437
+  _globals['_ASKREPLY']._serialized_end=605
+  _globals['_KNOWNREQUEST']._serialized_start=607
+  _globals['_KNOWNREQUEST']._serialized_end=640
+  _globals['_KNOWNREPLY']._serialized_start=642
+  _globals['_KNOWNREPLY']._serialized_end=673
+  _globals['_LABELSERVICE']._serialized_start=676
+  _globals['_LABELSERVICE']._serialized_end=924
 # @@protoc_insertion_point(module_scope)

@@ -1,24 +1,9 @@
-from google.protobuf.internal import containers as _containers
-from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from collections.abc import Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
-
-class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-    __slots__ = ()
-    OUTCOME_UNSPECIFIED: _ClassVar[Outcome]
-    ANSWERED: _ClassVar[Outcome]
-    ABSTAINED: _ClassVar[Outcome]
-    NOT_ASKED: _ClassVar[Outcome]
-    REINFORCED: _ClassVar[Outcome]
-OUTCOME_UNSPECIFIED: Outcome
-ANSWERED: Outcome
-ABSTAINED: Outcome
-NOT_ASKED: Outcome
-REINFORCED: Outcome
 
 class DescribeRequest(_message.Message):
     __slots__ = ("protocol_version",)
@@ -27,40 +12,12 @@ class DescribeRequest(_message.Message):
     def __init__(self, protocol_version: _Optional[int] = ...) -> None: ...
 
 class Terms(_message.Message):
-    __slots__ = ("protocol_version", "federation", "schema_json", "mechanism", "unit", "delta", "epsilon", "queries_left", "answers_left", "parties", "simulation", "neighbouring", "count_sigma", "release", "epsilon_nodes", "label_step")
+    __slots__ = ("protocol_version", "terms_json")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
-    FEDERATION_FIELD_NUMBER: _ClassVar[int]
-    SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
-    MECHANISM_FIELD_NUMBER: _ClassVar[int]
-    UNIT_FIELD_NUMBER: _ClassVar[int]
-    DELTA_FIELD_NUMBER: _ClassVar[int]
-    EPSILON_FIELD_NUMBER: _ClassVar[int]
-    QUERIES_LEFT_FIELD_NUMBER: _ClassVar[int]
-    ANSWERS_LEFT_FIELD_NUMBER: _ClassVar[int]
-    PARTIES_FIELD_NUMBER: _ClassVar[int]
-    SIMULATION_FIELD_NUMBER: _ClassVar[int]
-    NEIGHBOURING_FIELD_NUMBER: _ClassVar[int]
-    COUNT_SIGMA_FIELD_NUMBER: _ClassVar[int]
-    RELEASE_FIELD_NUMBER: _ClassVar[int]
-    EPSILON_NODES_FIELD_NUMBER: _ClassVar[int]
-    LABEL_STEP_FIELD_NUMBER: _ClassVar[int]
+    TERMS_JSON_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
-    federation: str
-    schema_json: str
-    mechanism: str
-    unit: str
-    delta: float
-    epsilon: float
-    queries_left: int
-    answers_left: int
-    parties: int
-    simulation: bool
-    neighbouring: str
-    count_sigma: float
-    release: str
-    epsilon_nodes: float
-    label_step: float
-    def __init__(self, protocol_version: _Optional[int] = ..., federation: _Optional[str] = ..., schema_json: _Optional[str] = ..., mechanism: _Optional[str] = ..., unit: _Optional[str] = ..., delta: _Optional[float] = ..., epsilon: _Optional[float] = ..., queries_left: _Optional[int] = ..., answers_left: _Optional[int] = ..., parties: _Optional[int] = ..., simulation: _Optional[bool] = ..., neighbouring: _Optional[str] = ..., count_sigma: _Optional[float] = ..., release: _Optional[str] = ..., epsilon_nodes: _Optional[float] = ..., label_step: _Optional[float] = ...) -> None: ...
+    terms_json: str
+    def __init__(self, protocol_version: _Optional[int] = ..., terms_json: _Optional[str] = ...) -> None: ...
 
 class QueryBlock(_message.Message):
     __slots__ = ("features", "rows", "probabilities")
@@ -71,14 +28,6 @@ class QueryBlock(_message.Message):
     rows: bytes
     probabilities: bytes
     def __init__(self, features: _Optional[int] = ..., rows: _Optional[bytes] = ..., probabilities: _Optional[bytes] = ...) -> None: ...
-
-class Answer(_message.Message):
-    __slots__ = ("outcome", "label")
-    OUTCOME_FIELD_NUMBER: _ClassVar[int]
-    LABEL_FIELD_NUMBER: _ClassVar[int]
-    outcome: Outcome
-    label: int
-    def __init__(self, outcome: _Optional[_Union[Outcome, str]] = ..., label: _Optional[int] = ...) -> None: ...
 
 class Progress(_message.Message):
     __slots__ = ("stage", "done", "total")
@@ -91,20 +40,18 @@ class Progress(_message.Message):
     def __init__(self, stage: _Optional[str] = ..., done: _Optional[int] = ..., total: _Optional[int] = ...) -> None: ...
 
 class Answers(_message.Message):
-    __slots__ = ("answers",)
-    ANSWERS_FIELD_NUMBER: _ClassVar[int]
-    answers: _containers.RepeatedCompositeFieldContainer[Answer]
-    def __init__(self, answers: _Optional[_Iterable[_Union[Answer, _Mapping]]] = ...) -> None: ...
-
-class HistogramBlock(_message.Message):
-    __slots__ = ("counts", "votes", "sigmas")
+    __slots__ = ("outcomes", "labels", "counts", "votes", "sigmas")
+    OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
     COUNTS_FIELD_NUMBER: _ClassVar[int]
     VOTES_FIELD_NUMBER: _ClassVar[int]
     SIGMAS_FIELD_NUMBER: _ClassVar[int]
+    outcomes: bytes
+    labels: bytes
     counts: bytes
     votes: bytes
     sigmas: bytes
-    def __init__(self, counts: _Optional[bytes] = ..., votes: _Optional[bytes] = ..., sigmas: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, outcomes: _Optional[bytes] = ..., labels: _Optional[bytes] = ..., counts: _Optional[bytes] = ..., votes: _Optional[bytes] = ..., sigmas: _Optional[bytes] = ...) -> None: ...
 
 class Refusal(_message.Message):
     __slots__ = ("error", "what", "action")
@@ -117,16 +64,14 @@ class Refusal(_message.Message):
     def __init__(self, error: _Optional[str] = ..., what: _Optional[str] = ..., action: _Optional[str] = ...) -> None: ...
 
 class AskReply(_message.Message):
-    __slots__ = ("progress", "answers", "refusal", "histograms")
+    __slots__ = ("progress", "answers", "refusal")
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     ANSWERS_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
-    HISTOGRAMS_FIELD_NUMBER: _ClassVar[int]
     progress: Progress
     answers: Answers
     refusal: Refusal
-    histograms: HistogramBlock
-    def __init__(self, progress: _Optional[_Union[Progress, _Mapping]] = ..., answers: _Optional[_Union[Answers, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., histograms: _Optional[_Union[HistogramBlock, _Mapping]] = ...) -> None: ...
+    def __init__(self, progress: _Optional[_Union[Progress, _Mapping]] = ..., answers: _Optional[_Union[Answers, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ...) -> None: ...
 
 class KnownRequest(_message.Message):
     __slots__ = ("query_ids",)

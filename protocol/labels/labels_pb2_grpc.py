@@ -26,7 +26,9 @@ if _version_not_supported:
 
 
 class LabelServiceStub:
-    """Missing associated documentation comment in .proto file."""
+    """A call that takes one message takes it as a stream: gRPC would give it to its handler only once that message is there,
+    however long that takes; a stream is given at once.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -34,7 +36,7 @@ class LabelServiceStub:
         Args:
             channel: A grpc.Channel.
         """
-        self.Describe = channel.unary_unary(
+        self.Describe = channel.stream_unary(
                 '/consilium.labels.v1.LabelService/Describe',
                 request_serializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.DescribeRequest.SerializeToString,
                 response_deserializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.Terms.FromString,
@@ -44,7 +46,7 @@ class LabelServiceStub:
                 request_serializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.QueryBlock.SerializeToString,
                 response_deserializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.AskReply.FromString,
                 _registered_method=True)
-        self.Known = channel.unary_unary(
+        self.Known = channel.stream_unary(
                 '/consilium.labels.v1.LabelService/Known',
                 request_serializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.KnownRequest.SerializeToString,
                 response_deserializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.KnownReply.FromString,
@@ -52,9 +54,11 @@ class LabelServiceStub:
 
 
 class LabelServiceServicer:
-    """Missing associated documentation comment in .proto file."""
+    """A call that takes one message takes it as a stream: gRPC would give it to its handler only once that message is there,
+    however long that takes; a stream is given at once.
+    """
 
-    def Describe(self, request, context):
+    def Describe(self, request_iterator, context):
         """The terms on which labels are given: schema, mechanism, worst-case epsilon and what is left of the caps.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -68,7 +72,7 @@ class LabelServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Known(self, request, context):
+    def Known(self, request_iterator, context):
         """Which rows of a pool that was fixed beforehand were asked already. Nothing is asked or charged.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -78,7 +82,7 @@ class LabelServiceServicer:
 
 def add_LabelServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
-            'Describe': grpc.unary_unary_rpc_method_handler(
+            'Describe': grpc.stream_unary_rpc_method_handler(
                     servicer.Describe,
                     request_deserializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.DescribeRequest.FromString,
                     response_serializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.Terms.SerializeToString,
@@ -88,7 +92,7 @@ def add_LabelServiceServicer_to_server(servicer, server):
                     request_deserializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.QueryBlock.FromString,
                     response_serializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.AskReply.SerializeToString,
             ),
-            'Known': grpc.unary_unary_rpc_method_handler(
+            'Known': grpc.stream_unary_rpc_method_handler(
                     servicer.Known,
                     request_deserializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.KnownRequest.FromString,
                     response_serializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.KnownReply.SerializeToString,
@@ -102,10 +106,12 @@ def add_LabelServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class LabelService:
-    """Missing associated documentation comment in .proto file."""
+    """A call that takes one message takes it as a stream: gRPC would give it to its handler only once that message is there,
+    however long that takes; a stream is given at once.
+    """
 
     @staticmethod
-    def Describe(request,
+    def Describe(request_iterator,
             target,
             options=(),
             channel_credentials=None,
@@ -115,8 +121,8 @@ class LabelService:
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
+        return grpc.experimental.stream_unary(
+            request_iterator,
             target,
             '/consilium.labels.v1.LabelService/Describe',
             consilium_dot_protocol_dot_labels_dot_labels__pb2.DescribeRequest.SerializeToString,
@@ -159,7 +165,7 @@ class LabelService:
             _registered_method=True)
 
     @staticmethod
-    def Known(request,
+    def Known(request_iterator,
             target,
             options=(),
             channel_credentials=None,
@@ -169,8 +175,8 @@ class LabelService:
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
+        return grpc.experimental.stream_unary(
+            request_iterator,
             target,
             '/consilium.labels.v1.LabelService/Known',
             consilium_dot_protocol_dot_labels_dot_labels__pb2.KnownRequest.SerializeToString,

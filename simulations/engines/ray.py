@@ -7,15 +7,14 @@ there already, whose machines all see the run's folder. What a party remembers t
 from __future__ import annotations
 
 import importlib.util
-import json
 from pathlib import Path
 
 from pydantic import Field
 
+from consilium.coordinator.conclusion import failure_of
 from consilium.coordinator.events import LeftOut, read_events
 from consilium.node.flower import flower_environment
-from consilium.protocol import errors
-from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError
+from consilium.protocol.errors import ConfigError, EngineError
 from consilium.protocol.files import replace_private
 from consilium.protocol.models import Frozen
 from consilium.simulations.engines.flower import RAY_ALONE, flwr_run, super_link, write_shim
@@ -24,8 +23,6 @@ from consilium.simulations.engines.ray_app import FOLDER, RUN_DIR, heard_in, lay
 from consilium.simulations.federation import SimulatedFederation
 from consilium.simulations.said import Heard
 from consilium.simulations.simulated import Population
-from consilium.sums import errors as errors_of_sums
-from consilium.sums.errors import SecAggError
 
 MOST_LOST = 0.01
 """Share of the parties. A party of a simulation is never away: one that is silent was lost with a process."""
@@ -100,19 +97,10 @@ def run_ray(
             f"Ray lost {len(lost)} of {parties} parties: what they ran in ended, or did not answer in time",
             f"See {run_dir / 'flower.log'}, and run again; or use --engine local",
         )
-    raise_failure(run_dir)
+    if failure := failure_of(run_dir):
+        raise failure
     if code != 0 or not (run_dir / "coordinator.json").exists():
         raise EngineError(
             f"Flower's simulation ended without a result (flwr run: exit {code})", f"See {run_dir / 'flower.log'}"
         )
     return heard_in(work)
-
-
-def raise_failure(run_dir: Path) -> None:
-    """Raise the typed error that the ServerApp wrote, if it wrote one."""
-    path = run_dir / "failure.json"
-    if path.exists():
-        failure = json.loads(path.read_text(encoding="utf-8"))
-        fallback = SecAggError if hasattr(errors_of_sums, failure["error"]) else ConsiliumError
-        kind = getattr(errors, failure["error"], fallback)
-        raise kind(failure["what"], failure["action"])

@@ -75,7 +75,7 @@ class Site:
     def serving(self, quota: Quota = QUOTA) -> Iterator[tuple[str, int]]:
         """Run it; yields its host and port."""
         with socket.create_server(("127.0.0.1", 0)) as listener:
-            server = tls_server(self.gateway(quota), self.folder.tls)
+            server = tls_server(self.gateway(quota), self.folder.tls, *listener.getsockname())
             with running(server, listener):
                 yield listener.getsockname()
 

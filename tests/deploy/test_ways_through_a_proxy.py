@@ -101,7 +101,7 @@ def test_labels_come_through_a_proxy(site: Path, tmp_path: Path, log, monkeypatc
     config = make_config(query_budget=QueryBudget(queries=100, answers=100))
     ledger = Ledger.of(tmp_path / "ledger.db", config)
     service = LabelService(config, ledger, Votes(), lambda batch: SeededNoise(batch), T, log)
-    door = Door(coordinator.tls, coordinator.federation / "federation.json", tmp_path / "close", "127.0.0.1:0")
+    door = Door(coordinator, tmp_path / "close", "127.0.0.1:0")
     wanted = joined(student).coordinator.labels
     with serving(service, door, 100) as address, proxy({wanted: address}) as (url, asked):
         monkeypatch.setenv("https_proxy", url)

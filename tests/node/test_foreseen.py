@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -14,7 +11,7 @@ from consilium.accounting.mechanisms import GNMax
 from consilium.aggregator.home import open_home as open_second
 from consilium.coordinator.config import QueryBudget
 from consilium.node.checks import CheckResult, examine
-from consilium.node.folder import NodeFolder, open_folder
+from consilium.node.folder import NodeFolder
 from consilium.node.join import join
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
@@ -37,12 +34,6 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Made:
     for name in (PARTY, SECOND):
         allow(made.nodes[name], **asked_of(made.nodes[name]))
     return made
-
-
-@pytest.fixture
-def made(once: Made, tmp_path: Path) -> Made:
-    root = Path(shutil.copytree(once.out.parent, tmp_path / "site"))
-    return replace(once, out=root / "federation", nodes={name: open_folder(root / name) for name in once.nodes})
 
 
 def line(**lines: object) -> Callable[[NodeFolder], None]:

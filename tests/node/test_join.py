@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,13 +26,6 @@ from tests.node.folders import Made, federation_of, make_authority, make_small, 
 def once(tmp_path_factory: pytest.TempPathFactory) -> Made:
     """Masked votes. Not to be changed."""
     return make_small(tmp_path_factory.mktemp("once"), "secure")
-
-
-@pytest.fixture
-def made(once: Made, tmp_path: Path) -> Made:
-    """The same, to be changed."""
-    root = Path(shutil.copytree(once.out.parent, tmp_path / "site"))
-    return replace(once, out=root / "federation", nodes={name: open_folder(root / name) for name in once.nodes})
 
 
 def content(folder: NodeFolder) -> dict[str, bytes]:

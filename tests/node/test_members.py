@@ -13,14 +13,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from consilium.aggregator.deployed import AGGREGATOR
 from consilium.node import checks, members
 from consilium.node.checks import Advice, CheckResult, check_clock, examine
-from consilium.node.folder import NodeFolder, open_folder
+from consilium.node.folder import NodeFolder
 from consilium.node.join import join
 from consilium.node.keys import OwnKeys
 from consilium.node.members import MemberKind, Watch
@@ -43,17 +42,6 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Made:
     for name in ("p00", SECOND):
         allow(made.nodes[name], **asked_of(made.nodes[name]))
     return made
-
-
-@pytest.fixture
-def made(once: Made, tmp_path: Path) -> Made:
-    root = Path(shutil.copytree(once.out.parent, tmp_path / "site"))
-    return replace(once, out=root / "federation", nodes={name: open_folder(root / name) for name in once.nodes})
-
-
-@pytest.fixture
-def folder(made: Made) -> NodeFolder:
-    return made.nodes["p00"]
 
 
 def kind_of(folder: NodeFolder) -> MemberKind:
@@ -175,12 +163,12 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What a start would run: nothing runs, and it is stopped at once."""
     ran: list[str] = []
 
-    def ends(programs, tell, stop, look) -> None:
+    def ends(program, tell, stop, look) -> None:
         look()
-        ran.extend(program.name for program in programs)
+        ran.append(program.name)
         stop.set()
 
-    monkeypatch.setattr(members, "run_together", ends)
+    monkeypatch.setattr(members, "run_program", ends)
     return ran
 
 
@@ -227,7 +215,7 @@ def test_news_are_told_once(folder: NodeFolder, monkeypatch) -> None:
     def late(*_: object) -> None:
         raise ConfigError(f"this clock is {next(seconds)} s ahead", "Set it")
 
-    monkeypatch.setattr(members, "ask_standing", late)
+    monkeypatch.setattr(members, "standing", late)
     watch.look()
     watch.look()
     assert told == [("coordinator", "this clock is 7200 s ahead. Set it")]
@@ -240,25 +228,22 @@ def test_news_are_told_once(folder: NodeFolder, monkeypatch) -> None:
 
 
 def test_a_status_says_what_was_given_and_that_the_coordinator_does_not_answer(made: Made) -> None:
-    for name, epsilon in (("p00", PARTY), (SECOND, AGGREGATOR)):
+    for name in ("p00", SECOND):
         folder = made.nodes[name]
-        status = epsilon.status(folder)
-        assert "does not answer yet" in status.coordinator
-        assert (status.running, status.problems) == ("", ())
-        assert status.given is not None and status.given.queries == 0
-        assert status.given.epsilon <= status.given.most_epsilon
-        table = consilium("status", folder.path, "--format", "json").json()
-        assert table["given"]["towards"] == status.given.towards
+        status = consilium("status", folder.path, "--format", "json").json()
+        assert "does not answer yet" in status["coordinator"]
+        assert (status["running"], status["problems"]) == ("no", [])
+        assert status["given"]["queries"] == 0 and status["given"]["epsilon"] <= status["given"]["most_epsilon"]
         with held(private_folder(folder / "state") / "lock", name):
-            assert epsilon.status(folder).running.endswith("UTC")
+            assert kind_of(folder).status(folder).values["running"].endswith("UTC")
 
 
 def test_what_is_wrong_is_a_problem_of_the_status_and_hides_nothing_else(folder: NodeFolder) -> None:
     damaged_store(folder)
     status = PARTY.status(folder)
-    assert status.given is None
-    assert any(problem.startswith("state: ") and "damaged" in problem for problem in status.problems)
-    assert "4711" not in "\n".join(status.lines())
+    assert status.values["given"] is None
+    assert any(problem.startswith("state: ") and "damaged" in problem for problem in status.values["problems"])
+    assert "4711" not in "\n".join(status.lines)
 
 
 @pytest.fixture

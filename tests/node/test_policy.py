@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import shutil
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 
 from consilium.accounting.mechanisms import GNMax
 from consilium.coordinator.config import QueryBudget
-from consilium.node.folder import NodeFolder, open_folder
+from consilium.node.folder import NodeFolder
 from consilium.node.home import Home
 from consilium.node.join import join
 from consilium.node.keys import make
@@ -32,17 +31,6 @@ from tests.node.folders import allow as write_lines
 def once(tmp_path_factory: pytest.TempPathFactory) -> Made:
     """Two aggregators. Not to be changed."""
     return make_small(tmp_path_factory.mktemp("once"), "verified")
-
-
-@pytest.fixture
-def made(once: Made, tmp_path: Path) -> Made:
-    root = Path(shutil.copytree(once.out.parent, tmp_path / "site"))
-    return replace(once, out=root / "federation", nodes={name: open_folder(root / name) for name in once.nodes})
-
-
-@pytest.fixture
-def folder(made: Made) -> NodeFolder:
-    return made.nodes["p00"]
 
 
 def home_of(folder: NodeFolder) -> Home:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from consilium.node import supervisor
-from consilium.node.supervisor import Program, StopEvent, run_together, stop_on_signals
+from consilium.node.supervisor import Program, StopEvent, run_program, stop_on_signals
 from consilium.protocol.errors import EngineError
 
 WATCH = "from consilium.node.supervisor import end_with_parent; end_with_parent(0.05, 0.2)\n"
@@ -134,9 +134,9 @@ def lines_of(path: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-def program(folder: Path, text: str, name: str = "child") -> Program:
+def program(folder: Path, text: str) -> Program:
     """A Python program."""
-    return Program(name, [sys.executable, "-c", text], folder, dict(os.environ))
+    return Program("child", [sys.executable, "-c", text], folder, dict(os.environ))
 
 
 FAMILY = """
@@ -165,7 +165,7 @@ def test_programs_and_what_they_started_end_with_the_node(tmp_path: Path, handle
             stop.set()
 
     child = program(tmp_path, FAMILY.replace("HANDLER", handler))
-    run_together([child], lambda name, what: told.append(f"{name}: {what}"), stop, look, patience=0.5)
+    run_program(child, lambda name, what: told.append(f"{name}: {what}"), stop, look, patience=0.5)
     until(lambda: not any(map(runs, map(int, lines_of(tmp_path / "pids")))))
     assert told == late
 
@@ -174,18 +174,17 @@ def test_programs_and_what_they_started_end_with_the_node(tmp_path: Path, handle
     ("text", "said"),
     [("raise SystemExit(3)", r"exit code 3"), ("import os; os.kill(os.getpid(), 9)", "signal SIGKILL")],
 )
-def test_where_one_ends_all_end(tmp_path: Path, text: str, said: str) -> None:
-    lasting = program(tmp_path, FAMILY.replace("HANDLER", "signal.SIG_DFL"), "lasting")
-    waiting = f"import os, time\nwhile not os.path.exists('pids'): time.sleep(.05)\n{text}"
+def test_where_it_ends_all_that_it_started_ends(tmp_path: Path, text: str, said: str) -> None:
+    family = FAMILY.replace("HANDLER", "signal.SIG_DFL").partition("while True")[0]
     with pytest.raises(EngineError, match=rf"child ended \({said}\)"):
-        run_together([lasting, program(tmp_path, waiting)], ignore, threading.Event(), lambda: None)
+        run_program(program(tmp_path, family + text), ignore, threading.Event(), lambda: None)
     until(lambda: not any(map(runs, map(int, lines_of(tmp_path / "pids")))))
 
 
 def test_a_program_that_is_not_there_is_told(tmp_path: Path) -> None:
     absent = Program("absent", [str(tmp_path / "absent")], tmp_path, {})
     with pytest.raises(EngineError, match="absent could not be started: No such file"):
-        run_together([absent], ignore, threading.Event(), lambda: None)
+        run_program(absent, ignore, threading.Event(), lambda: None)
 
 
 def test_an_error_while_looking_ends_the_programs(tmp_path: Path) -> None:
@@ -194,7 +193,7 @@ def test_an_error_while_looking_ends_the_programs(tmp_path: Path) -> None:
             raise EngineError("another federation was joined")
 
     with pytest.raises(EngineError, match="another federation"):
-        run_together([program(tmp_path, FAMILY.replace("HANDLER", "signal.SIG_DFL"))], ignore, threading.Event(), look)
+        run_program(program(tmp_path, FAMILY.replace("HANDLER", "signal.SIG_DFL")), ignore, threading.Event(), look)
     until(lambda: not any(map(runs, map(int, lines_of(tmp_path / "pids")))))
 
 
@@ -203,9 +202,9 @@ def test_a_node_stops_cleanly_on_a_signal(tmp_path: Path, number: signal.Signals
     family = FAMILY.replace("HANDLER", "lambda *_: sys.exit(0)")
     node = (
         "import os, sys\nfrom pathlib import Path\n"
-        "from consilium.node.supervisor import Program, run_together, stop_on_signals, tell_time\n"
+        "from consilium.node.supervisor import Program, run_program, stop_on_signals, tell_time\n"
         f"child = Program('child', {[sys.executable, '-c', family]!r}, Path({str(tmp_path)!r}), dict(os.environ))\n"
-        "with stop_on_signals() as stop:\n    run_together([child], tell_time, stop, lambda: None)\nprint('clean')\n"
+        "with stop_on_signals() as stop:\n    run_program(child, tell_time, stop, lambda: None)\nprint('clean')\n"
     )
     process = subprocess.Popen([sys.executable, "-c", node], stdout=subprocess.PIPE, text=True)
     until(lambda: len(lines_of(tmp_path / "pids")) == 2)

@@ -67,13 +67,12 @@ def test_a_part_that_a_crash_left_gives_neither_content_nor_mode(path: Path, mod
     assert not left.exists()
 
 
-@pytest.mark.parametrize(("durable", "expected"), [(True, [stat.S_IFREG, stat.S_IFDIR]), (False, [])])
-def test_what_is_durable_is_synced_with_its_folder(path: Path, monkeypatch, durable: bool, expected: list[int]) -> None:
+def test_what_is_written_is_synced_with_its_folder(path: Path, monkeypatch) -> None:
     synced = []
     monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(stat.S_IFMT(os.fstat(descriptor).st_mode)))
-    with replacing(path, durable=durable) as file:
+    with replacing(path) as file:
         file.write(b"new")
-    assert synced == expected
+    assert synced == [stat.S_IFREG, stat.S_IFDIR]
 
 
 def test_writers_at_the_same_time_do_not_mix_under_names_of_their_own(path: Path) -> None:

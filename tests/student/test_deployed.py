@@ -53,18 +53,18 @@ def test_a_join_says_what_comes_next(site: Site) -> None:
 def test_the_doctor_before_and_while_the_coordinator_serves(site: Site, service: LabelService) -> None:
     before = found(site)
     assert {result.level for result in before.values()} == {"ok", "advice"}
-    assert "does not answer yet" in before["label service"].what and "not known" in before["terms"].what
+    assert "does not answer yet" in before["label service"].what
     door = replace(site.door, address=joined(site.node("anna")).coordinator.labels)
     with serving(service, door, 40):
         assert {name for name, result in found(site).items() if result.level == "wrong"} == set()
-        assert "40 queries left" in found(site)["terms"].what
+        assert "40 queries left" in found(site)["label service"].what
 
 
 def test_the_doctor_of_one_that_was_revoked(site: Site, service: LabelService) -> None:
     door = replace(site.door, address=joined(site.node("anna")).coordinator.labels)
     with serving(service, door, 40):
         site.revoke("anna")
-        terms = found(site)["terms"]
+        terms = found(site)["label service"]
         assert terms.level == "wrong" and "does not accept this student's certificate" in terms.what
         assert "revoked" in terms.action
 
@@ -76,10 +76,10 @@ def test_the_doctor_while_the_coordinators_ledger_is_locked(
     door = replace(site.door, address=joined(site.node("anna")).coordinator.labels)
     with serving(service, door, 40), locked(tmp_path / "ledger.db"):
         service._ledger._file.execute("PRAGMA busy_timeout = 50")
-        assert "sees why, and what to do, in `consilium status`" in str(found(site)["terms"].what)
+        assert "sees why, and what to do, in `consilium status`" in str(found(site)["label service"].what)
         service._ledger._file.execute("PRAGMA busy_timeout = 3000")
         monkeypatch.setattr(deployed, "SECONDS", 0.5)
-        terms = found(site)["terms"]
+        terms = found(site)["label service"]
         assert "is there, and did not answer within 0.5 s" in terms.what and "consilium status" in terms.action
 
 

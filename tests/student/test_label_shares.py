@@ -124,6 +124,6 @@ def test_the_terms_say_it_in_the_process_and_over_the_socket(tmp_path: Path, log
     shares = record.shares()
     assert shares is not None and shares.deviation.tolist() == [pytest.approx(step)] * 10
     for lie in (-1.0, math.nan, math.inf):
-        with pytest.raises(MalformedMessage, match="move a share by"):
+        with pytest.raises(MalformedMessage, match="label_step"):
             terms_from_wire(terms_to_wire(replace(service.describe(), label_step=lie)))
     ledger.close()

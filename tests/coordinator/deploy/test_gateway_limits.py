@@ -29,15 +29,15 @@ def site(sound) -> Site:
 
 def test_a_body_without_a_signature_reaches_nobody(site: Site) -> None:
     with site.serving() as address:
-        with contextlib.closing(site.begin(address, 24 * MB, {})) as stranger:
-            sent_until_stopped(stranger, 24 * MB, WAIT)
+        with contextlib.closing(site.begin(address, 6 * MB, {})) as stranger:
+            sent_until_stopped(stranger, 6 * MB, WAIT)
         assert site.ask(address, FIRST).status_code == 200
     assert site.superlink.bytes == 1
 
 
 def test_a_node_has_no_more_under_way_than_its_quota(site: Site) -> None:
-    """While the SuperLink reads nothing: two objects of 32 MB, and none of another's."""
-    with site.serving(quota=Quota(wait=0.2)) as address, contextlib.ExitStack() as open_:
+    """While the SuperLink reads nothing: two objects, and none of another's."""
+    with site.serving(quota=Quota(requests=2, wait=0.2)) as address, contextlib.ExitStack() as open_:
         site.superlink.hold.set()
         try:
             for _ in range(2):
@@ -97,7 +97,7 @@ def test_a_node_that_stalls_takes_only_its_own_places(site: Site) -> None:
 
 def test_a_whole_object_arrives_unchanged_in_length(site: Site) -> None:
     with site.serving() as address:
-        assert site.ask(address, FIRST, bytes(20 * MB)).content == b"done"
+        assert site.ask(address, FIRST, bytes(6 * MB)).content == b"done"
         assert site.ask(address, FIRST, bytes(MOST_CALL_BYTES), "pull-messages").content == b"done"
         signed = site.signed(FIRST)
         for path, length, status in [
@@ -109,7 +109,7 @@ def test_a_whole_object_arrives_unchanged_in_length(site: Site) -> None:
             with contextlib.closing(site.begin(address, length, signed, path)) as refused:
                 refused.settimeout(WAIT)
                 assert refused.recv(4096).split()[1].startswith(status)
-    assert site.superlink.bytes == 21 * MB
+    assert site.superlink.bytes == 7 * MB
 
 
 def test_idle_connections_and_endless_heads_keep_nobody_out(site: Site) -> None:

@@ -64,7 +64,7 @@ def test_every_trouble_has_a_cure(why: dict[str, Any], cure: str) -> None:
 
 def test_false_votes_are_said_with_what_to_do() -> None:
     (trouble,) = after({"event": "false-votes", **FALSE_VOTES}).troubles
-    assert (trouble.kind, trouble.cure) == ("false-votes", FALSE_VOTES["action"])
+    assert (trouble.what, trouble.cure) == (FALSE_VOTES["what"], FALSE_VOTES["action"])
     assert "some party sends false votes" in trouble.what
 
 

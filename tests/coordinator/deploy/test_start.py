@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator
@@ -28,6 +29,7 @@ from consilium.protocol.errors import (
 )
 from consilium.protocol.files import held, replace_text
 from consilium.protocol.messages import CollectionMode
+from consilium.sums.errors import SecAggError, ThresholdNotMet
 from tests.coordinator.deploy.charged import asked
 from tests.node.folders import PARTIES, Made, make_small
 
@@ -53,8 +55,8 @@ def serving(patch: pytest.MonkeyPatch, run: RunFolder, end: ConsiliumError | str
     """In place of the process that serves: it looks, and then ends for this error, closed, or without a word."""
     told: list[str] = []
 
-    def run_together(programs: Any, tell: Any, stop: threading.Event, look: Callable[[], None]) -> None:
-        told.extend(programs[0].command[3:])
+    def run_program(program: Any, tell: Any, stop: threading.Event, look: Callable[[], None]) -> None:
+        told.extend(program.command[3:])
         for _ in range(looks):
             look()
         run.path.mkdir(parents=True, exist_ok=True)
@@ -67,7 +69,7 @@ def serving(patch: pytest.MonkeyPatch, run: RunFolder, end: ConsiliumError | str
             return
         raise EngineError("serving ended (exit code 1)", "Its last words stand above")
 
-    patch.setattr(module, "run_together", run_together)
+    patch.setattr(module, "run_program", run_program)
     return told
 
 
@@ -87,15 +89,24 @@ def test_a_close_is_a_clean_end_and_so_is_a_stop(folder: NodeFolder, monkeypatch
 
 
 @pytest.mark.parametrize(
-    "end", [NotEnoughParties("1 of 3", "Wait"), LedgerError("x", "y"), ConfigError("a", "b"), "without a word"]
+    "end",
+    [
+        NotEnoughParties("1 of 3", "Wait"),
+        LedgerError("x", "y"),
+        ConfigError("a", "b"),
+        ThresholdNotMet("masked", 4, 5, ["p07"]),
+        "without a word",
+    ],
 )
 def test_a_run_that_failed_ends_the_node_with_why(
     folder: NodeFolder, monkeypatch: pytest.MonkeyPatch, end: ConsiliumError | str
 ) -> None:
     replace_text(folder.state / "old", "")
     serving(monkeypatch, run_of(folder), end)
-    kind = type(end) if isinstance(end, ConsiliumError) else EngineError
-    with pytest.raises(kind, match=str(end) if isinstance(end, ConsiliumError) else "ended"):
+    kind = (
+        SecAggError if isinstance(end, SecAggError) else type(end) if isinstance(end, ConsiliumError) else EngineError
+    )
+    with pytest.raises(kind, match=re.escape(str(end)) if isinstance(end, ConsiliumError) else "ended"):
         started(folder)
     serving(monkeypatch, run_of(folder), "stopped")
     assert started(folder)[0] is None  # what an earlier start failed of is no failure of this one

@@ -15,7 +15,7 @@ from consilium.accounting.mechanisms import Confident
 from consilium.coordinator.deploy.deployed import COORDINATOR
 from consilium.coordinator.deploy.gateway import Gateway
 from consilium.coordinator.deploy.start import close
-from consilium.coordinator.deploy.status import Standings, Status, status
+from consilium.coordinator.deploy.status import Standings, status
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.nodes import JoinedFederation, NodeKeys
 from consilium.coordinator.run_folders import run_of
@@ -24,7 +24,8 @@ from consilium.node.checks import CheckResult, examine
 from consilium.node.folder import NodeFolder
 from consilium.node.join import join
 from consilium.node.keys import NODE_KEY, NodeKey
-from consilium.node.standing import NodeStanding, check_standing, signed_headers
+from consilium.node.kinds import NodeOutcome
+from consilium.node.standing import NodeStanding, signed_headers
 from consilium.protocol.files import held, private_folder
 from consilium.protocol.pool import PoolTree
 from consilium.protocol.refusals import CURES, Rule
@@ -59,7 +60,7 @@ def told(made: Made, name: str) -> NodeStanding:
     return NodeStanding.model_validate_json(client.post(standing.PATH, headers=signed_headers(key)).content)
 
 
-def check_all(made: Made, states: Mapping[str, tuple[str, bool]], patch: pytest.MonkeyPatch) -> Status:
+def check_all(made: Made, states: Mapping[str, tuple[str, bool]], patch: pytest.MonkeyPatch) -> NodeOutcome:
     """states: of each party, and whether it is connected, which is true of it."""
     folder = made.nodes["coordinator"]
     current, doctor = status(folder), found(folder, "parties").what
@@ -72,8 +73,7 @@ def check_all(made: Made, states: Mapping[str, tuple[str, bool]], patch: pytest.
             assert said.closed == current.values["closed"]
         assert (f"{name}: " in doctor) == (state in ("refused", "left out"))
         patch.setattr(standing, "ask_standing", lambda _, said=said: said)
-        patch.setattr(standing, "check_coordinator", lambda _: "it answers")
-        (result,) = examine([("coordinator", lambda own=made.nodes[name]: check_standing(own))])
+        (result,) = examine([("coordinator", lambda own=made.nodes[name]: standing.standing(own))])
         bad = state in ("revoked", "refused", "left out")
         assert result.level == ("wrong" if bad else "advice" if current.values["closed"] else "ok")
         if state == "refused":
@@ -108,7 +108,7 @@ def test_every_surface_agrees_with_the_truth(made: Made, folder: NodeFolder, mon
         log.write("awaiting", parties=[first, second])  # it was started again: what a party answered stays
         shown = check_all(made, {first: ("awaited", False), third: ("revoked", False)}, monkeypatch)
         assert shown.values["parties"][first] == "awaited, not connected, answered 36 queries"
-        assert (shown.values["starts"], "started 2 times" in "\n".join(shown.lines())) == (2, True)
+        assert (shown.values["starts"], "started 2 times" in "\n".join(shown.lines)) == (2, True)
     asked(run, 4)
     close(folder, 1)
     shown = check_all(made, {second: ("takes part", False), third: ("revoked", False)}, monkeypatch)
@@ -134,7 +134,7 @@ def test_a_locked_ledger_is_said_and_so_is_a_damaged_one(folder: NodeFolder) -> 
     with closing(sqlite3.connect(run.ledger)) as other:
         other.execute("BEGIN EXCLUSIVE")
         current = status(folder)
-        assert current.values["queries_left"] is None and "cannot be read now" in "\n".join(current.lines())
+        assert current.values["queries_left"] is None and "cannot be read now" in "\n".join(current.lines)
         (problem,) = current.values["problems"]
         assert problem.startswith("ledger: ") and "another program holds it" in problem and ".backup" in problem
         assert found(folder, "ledger").level == "wrong"

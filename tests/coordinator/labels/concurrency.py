@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 
 from consilium.coordinator.config import FederationConfig, QueryBudget
-from consilium.coordinator.door import Door
 from consilium.coordinator.events import EventLog
-from consilium.coordinator.label_server import serving
+from consilium.coordinator.label_server import Door, serving
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
 from consilium.protocol.label_source import Outcome

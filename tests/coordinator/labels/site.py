@@ -12,17 +12,16 @@ from typing import Any
 
 import grpc
 
-from consilium.coordinator.door import Door
-from consilium.coordinator.label_server import LIMITS, Limits, serving
+from consilium.coordinator.label_server import LIMITS, Door, Limits, serving
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.provision.authority import Authority
 from consilium.coordinator.provision.folder import provision, revoke
 from consilium.node.flower import free_port
-from consilium.node.folder import FEDERATION_FILE, NodeFolder, open_folder
+from consilium.node.folder import NodeFolder, open_folder
 from consilium.node.join import join
 from consilium.node.keys import OwnKeys, make
-from consilium.protocol.tls import TlsFiles, channel_credentials
-from consilium.student.channel import LabelChannel
+from consilium.protocol.tls import TlsFiles
+from consilium.student.channel import LabelChannel, credentials
 from tests.coordinator.provision.desk import enrol, plan_table, write_plan
 
 WAIT = 250.0
@@ -54,9 +53,7 @@ class Site:
     @property
     def door(self) -> Door:
         """On a free port."""
-        coordinator = self.node("coordinator")
-        allowed = coordinator.federation / FEDERATION_FILE
-        return Door(coordinator.tls, allowed, self.root / "close", "127.0.0.1:0")
+        return Door(self.node("coordinator"), self.root / "close", "127.0.0.1:0")
 
     def tls(self, name: str = "") -> TlsFiles:
         """Of a student; the first where none is named."""
@@ -93,4 +90,4 @@ class Site:
 
     def bare(self, address: str, name: str = "") -> grpc.Channel:
         """A student's, for messages that no student sends."""
-        return grpc.secure_channel(address, channel_credentials(self.tls(name)))
+        return grpc.secure_channel(address, credentials(self.tls(name)))

@@ -28,11 +28,19 @@ from consilium.protocol.errors import (
     NotEnoughParties,
     ServiceError,
 )
-from consilium.protocol.label_wire import BLOCK_BYTES, GENERIC, blocks, refusal_from_wire, refusal_to_wire
+from consilium.protocol.label_source import Outcome
+from consilium.protocol.label_wire import (
+    BLOCK_BYTES,
+    GENERIC,
+    answers_from_wire,
+    blocks,
+    refusal_from_wire,
+    refusal_to_wire,
+)
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.labels import labels_pb2_grpc as rpc
 from consilium.protocol.noise import SeededNoise
-from consilium.student.channel import KEEPALIVE
+from consilium.student.channel import OPTIONS
 from consilium.student.pool import Pool
 from consilium.student.run import run_student
 from consilium.sums.errors import BadShare, ThresholdNotMet
@@ -175,7 +183,7 @@ def test_another_protocol_version_is_refused(site, service) -> None:
         site.bare(address) as channel,
         pytest.raises(grpc.RpcError, match="protocol version 99"),
     ):
-        rpc.LabelServiceStub(channel).Describe(pb.DescribeRequest(protocol_version=99))
+        rpc.LabelServiceStub(channel).Describe(iter([pb.DescribeRequest(protocol_version=99)]))
 
 
 def test_nobody_there(site) -> None:
@@ -192,13 +200,20 @@ def test_an_address_in_use_or_impossible_is_a_configuration_error(site, service)
 
 
 def test_answers_that_do_not_fit_the_queries_are_refused() -> None:
-    from consilium.protocol.label_wire import answers_from_wire
+    def sent(*answers: tuple[int, int]) -> pb.Answers:
+        outcomes, labels = zip(*answers, strict=True)
+        return pb.Answers(outcomes=bytes(outcomes), labels=np.array(labels, "<i4").tobytes())
 
-    good = [pb.Answer(outcome=pb.ANSWERED, label=1), pb.Answer(outcome=pb.ABSTAINED)]
-    assert answers_from_wire(pb.Answers(answers=good), 2, 2).labels.tolist() == [1, -1]
-    for answers in (good[:1], [*good, good[0]], [pb.Answer(outcome=pb.ANSWERED, label=2), good[1]], [pb.Answer()] * 2):
+    good = [(Outcome.ANSWERED, 1), (Outcome.ABSTAINED, 7)]
+    assert answers_from_wire(sent(*good), 2, 2).labels.tolist() == [1, -1]
+    for wrong in (
+        good[:1],
+        [*good, good[0]],
+        *([(Outcome.ANSWERED, label), good[1]] for label in (2, -1)),
+        [(0, 0)] * 2,
+    ):
         with pytest.raises(MalformedMessage):
-            answers_from_wire(pb.Answers(answers=answers), 2, 2)
+            answers_from_wire(sent(*wrong), 2, 2)
 
 
 def test_a_whole_federation_with_a_student_on_a_socket(site, homes, tmp_path: Path, log) -> None:
@@ -287,8 +302,8 @@ class Relay:
 def test_a_connection_that_broke_without_a_word_is_asked_over_again(site, service, monkeypatch, looks: bool) -> None:
     """The control does not look: it waits for an answer that was lost, though the coordinator has recorded it."""
     monkeypatch.setattr("consilium.student.channel.AGAIN", BackOff(first=0.1, most=0.1))
-    soon = {name: min(value, 500) for name, value in KEEPALIVE.items()} if looks else {}
-    monkeypatch.setattr("consilium.student.channel.KEEPALIVE", soon)
+    soon = {name: min(value, 500) for name, value in OPTIONS.items() if "message" not in name} if looks else {}
+    monkeypatch.setattr("consilium.student.channel.OPTIONS", soon)
     collect, x = service._collector.collect, make_rows(5, 3)[0]
     answered = threading.Event()
     with site.serving(service, 100_000) as address:

@@ -19,11 +19,12 @@ from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.verify.findings import Contradiction
 from consilium.coordinator.verify.ledger import read_ledger
 from consilium.protocol.errors import LedgerError, MalformedMessage
-from consilium.protocol.label_source import Histograms
-from consilium.protocol.label_wire import HistogramReader, answers_from_wire, histogram_blocks
+from consilium.protocol.label_source import Answers, Histograms
+from consilium.protocol.label_wire import answers_from_wire, answers_to_wire
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.releases import ReleaseKind
+from consilium.student.channel import OPTIONS
 from tests.federation import make_config, make_rows
 
 PARTIES = 10
@@ -134,72 +135,52 @@ def test_a_coordinator_that_does_not_give_what_its_terms_say_is_refused(
         channel.ask(x)
 
 
-def blocks(queries: int = 400_000) -> list[pb.HistogramBlock]:
-    counts = np.arange(2 * queries).reshape(queries, 2) - queries
-    return histogram_blocks(Histograms(counts, np.full(queries, 7), np.full(queries, 2.5)))
+def test_as_many_as_may_ever_be_asked_come_in_one_message() -> None:
+    counts = np.arange(800_000).reshape(-1, 2) - 400_000
+    labels = counts.argmax(axis=1)
+    histograms = Histograms(counts, np.full(len(counts), 7), np.full(len(counts), 2.5))
+    message = answers_to_wire(Answers(np.ones_like(labels), labels, histograms)).answers
+    assert 10_000_000 < message.ByteSize() < OPTIONS["grpc.max_receive_message_length"]
+    read = answers_from_wire(message, len(counts), 2).histograms
+    assert read is not None and (read.counts == counts).all()
 
 
-def test_many_histograms_travel_in_messages_that_grpc_takes() -> None:
-    made, reader = blocks(), HistogramReader(400_000, 2)
-    assert len(made) > 5 and max(block.ByteSize() for block in made) < 2_000_000
-    for block in made:
-        reader.add(block)
-    read = reader.read()
-    assert read is not None and read.counts.tolist() == (np.arange(800_000).reshape(-1, 2) - 400_000).tolist()
-
-
-def sent(**changed: object) -> pb.HistogramBlock:
+def sent(**changed: object) -> pb.Answers:
     fields = {
+        "outcomes": np.ones(2, "u1"),
+        "labels": np.array([1, 0], "<i4"),
         "counts": np.array([[1, 5], [3, -2]], dtype="<i8"),
         "votes": np.array([4, 4], dtype="<i8"),
         "sigmas": np.array([2.0, 2.0]),
         **changed,
     }
-    return pb.HistogramBlock(**{name: np.asarray(value).tobytes() for name, value in fields.items()})
+    return pb.Answers(**{name: np.asarray(value).tobytes() for name, value in fields.items()})
 
 
 @pytest.mark.parametrize(
-    "block",
+    "message",
     [
-        pb.HistogramBlock(),
+        pb.Answers(),
         sent(counts=np.zeros(3, "<i8")),
+        sent(counts=np.zeros(0, "<i8")),
         sent(votes=np.zeros(1, "<i8")),
         sent(sigmas=np.zeros(3)),
         sent(counts=np.zeros((3, 2), "<i8"), votes=np.zeros(3, "<i8"), sigmas=np.zeros(3)),
         sent(votes=np.array([-1, 4], "<i8")),
         sent(counts=np.array([[2**60, 0], [0, 0]], "<i8")),
+        sent(counts=np.array([[-(2**63), 5], [3, -2]], "<i8")),
         sent(sigmas=np.array([np.nan, 1.0])),
         sent(sigmas=np.array([np.inf, 1.0])),
         sent(sigmas=np.array([-1.0, 1.0])),
+        sent(labels=np.array([0, 0], "<i4")),
+        sent(votes=np.array([0, 4], "<i8")),
+        sent(sigmas=np.array([0.0, 2.0])),
     ],
 )
-def test_a_hostile_coordinator_s_blocks_are_refused(block: pb.HistogramBlock) -> None:
+def test_what_a_hostile_coordinator_sends_is_refused(message: pb.Answers) -> None:
+    assert answers_from_wire(sent(), 2, 2).histograms is not None
     with pytest.raises(MalformedMessage):
-        HistogramReader(2, 2).add(block)
-
-
-@pytest.mark.parametrize(
-    ("block", "labels"),
-    [(sent(), [0, 0]), (sent(votes=np.array([0, 4], "<i8")), [1, 0]), (sent(sigmas=np.array([0.0, 2.0])), [1, 0])],
-)
-def test_histograms_that_do_not_fit_the_labels_are_refused(block: pb.HistogramBlock, labels: list[int]) -> None:
-    reader = HistogramReader(2, 2)
-    reader.add(block)
-    message = pb.Answers(answers=[pb.Answer(outcome=pb.ANSWERED, label=label) for label in labels])
-    with pytest.raises(MalformedMessage):
-        answers_from_wire(message, 2, 2, reader.read())
-    good = HistogramReader(2, 2)
-    good.add(sent())
-    right = pb.Answers(answers=[pb.Answer(outcome=pb.ANSWERED, label=label) for label in (1, 0)])
-    assert answers_from_wire(right, 2, 2, good.read()).histograms is not None
-
-
-def test_missing_blocks_are_noticed() -> None:
-    reader = HistogramReader(3, 2)
-    reader.add(sent())
-    with pytest.raises(MalformedMessage, match="2 of the 3"):
-        reader.read()
-    assert HistogramReader(3, 2).read() is None
+        answers_from_wire(message, 2, 2)
 
 
 def rewritten(path: Path, change: Callable[[sqlite3.Connection], object]) -> None:

@@ -14,17 +14,17 @@ import numpy as np
 import pytest
 
 from consilium.coordinator.config import QueryBudget
-from consilium.coordinator.label_server import READER, Busy, Desk, Limits, Measure, receive
+from consilium.coordinator.label_server import MESSAGE_BYTES, READER, Busy, Desk, Limits, receive
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
 from consilium.protocol.errors import MalformedMessage, ServiceError
-from consilium.protocol.label_wire import blocks
+from consilium.protocol.label_wire import blocks, row_bytes, rows_of
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.labels import labels_pb2_grpc as rpc
 from consilium.protocol.messages import PROTOCOL_VERSION
 from consilium.protocol.noise import SeededNoise
-from consilium.protocol.tls import TlsFiles, channel_credentials
-from consilium.student.channel import LabelChannel
+from consilium.protocol.tls import TlsFiles
+from consilium.student.channel import LabelChannel, credentials
 from tests.coordinator.labels.site import Site
 from tests.coordinator.labels.test_service import T, Votes
 from tests.federation import make_config, make_rows
@@ -68,7 +68,7 @@ class Peers:
 
     def __init__(self, address: str, files: TlsFiles) -> None:
         self.end = threading.Event()
-        self.channel = grpc.secure_channel(address, channel_credentials(files))
+        self.channel = grpc.secure_channel(address, credentials(files))
         grpc.channel_ready_future(self.channel).result(ANSWER)
         self.calls: list[grpc.Call] = []
 
@@ -203,9 +203,9 @@ def test_wide_rows_are_refused_at_the_first_block(site, service) -> None:
 
 
 def test_probabilities_are_measured_too() -> None:
-    measure = Measure(features=3, classes=2, rows=10)
+    schema = make_config().rows
     good = pb.QueryBlock(features=3, rows=bytes(24), probabilities=bytes(32))
-    rows, probabilities = receive(iter([good, good]), measure)
+    rows, probabilities = receive(iter([good, good]), schema, 10)
     assert probabilities is not None
     assert (rows.shape, probabilities.shape) == ((4, 3), (4, 2))
     bare = pb.QueryBlock(features=3, rows=bytes(24))
@@ -217,16 +217,15 @@ def test_probabilities_are_measured_too() -> None:
         [bare, bare, good],
     ):
         with pytest.raises(MalformedMessage):
-            receive(iter(stream), measure)
+            receive(iter(stream), schema, 10)
 
 
 @pytest.mark.parametrize(("features", "classes"), [(1, 1000), (3, 10), (784, 10), (2_000_000, 2)])
 def test_what_a_student_sends_fits_into_a_message(features: int, classes: int) -> None:
     queries = np.zeros((3 * max(1, MB // (4 * features + 8 * classes)), features), dtype="<f4")
     made = blocks(queries, np.zeros((len(queries), classes)))
-    measure = Measure(features, classes, len(queries))
-    assert max(block.ByteSize() for block in made) <= measure.message
-    assert sum(map(measure.check, made)) == len(queries)
+    assert max(block.ByteSize() for block in made) <= MESSAGE_BYTES + row_bytes(features, classes)
+    assert sum(len(rows_of(block, features, classes)[0]) for block in made) == len(queries)
 
 
 def test_a_student_has_one_stream_and_one_request_that_it_left(site, service, collector: Slow, tmp_path: Path) -> None:
@@ -274,19 +273,16 @@ def test_the_desk_counts() -> None:
     first = desk.enter("a")
     with pytest.raises(Busy):
         desk.enter("a")
-    first.begin()
-    first.gone()  # it is answered without its student
-    second = desk.enter("a")
-    second.gone()
+    first.works, first.streams = True, False  # it is answered without its student
+    desk.enter("a").streams = False
     third = desk.enter("a")
-    third.begin()
-    third.gone()
+    third.works, third.streams = True, False
     with pytest.raises(Busy):
         desk.enter("a")  # two that nobody waits for
     desk.enter("c")
     with pytest.raises(Busy):
         desk.enter("b")
-    first.answered()
+    first.works = False
     desk.enter("b")
     with desk.call("a"), pytest.raises(Busy), desk.call("a"):
         pass
@@ -294,18 +290,7 @@ def test_the_desk_counts() -> None:
         pass
 
 
-def test_a_student_that_goes_as_its_request_is_whole_is_still_counted() -> None:
-    desk = Desk(Limits(asks=1))
-    place = desk.enter("a")
-    place.gone()
-    place.begin()
-    with pytest.raises(Busy):
-        desk.enter("b")
-    place.answered()
-    desk.enter("b")
-
-
 def test_versions_are_compared(site, service) -> None:
     with site.serving(service, 10) as address, site.bare(address) as channel:
-        terms = rpc.LabelServiceStub(channel).Describe(pb.DescribeRequest(protocol_version=PROTOCOL_VERSION))
+        terms = rpc.LabelServiceStub(channel).Describe(iter([pb.DescribeRequest(protocol_version=PROTOCOL_VERSION)]))
     assert terms.protocol_version == PROTOCOL_VERSION
