@@ -20,7 +20,7 @@ from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.messages import WireModel
 from consilium.protocol.refusals import Refusal
 
-BODY, ARRAYS, REFUSAL = "body", "arrays", "refusal"
+BODY, ARRAYS, REFUSAL, SALT = "body", "arrays", "refusal", "salt"
 RAW = "consilium.raw"
 DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
 SALT_BYTES = 16
@@ -104,8 +104,8 @@ def from_record(record: RecordDict, model: type[M], most_bytes: int | None = Non
 
 
 def refusal_to_record(refusal: Refusal) -> RecordDict:
-    """Refusal -> RecordDict."""
-    fields: dict[str, Any] = {"rule": refusal.rule.value}
+    """Refusal -> RecordDict, with a salt: it may follow from a party's rows."""
+    fields: dict[str, Any] = {"rule": refusal.rule.value, SALT: os.urandom(SALT_BYTES)}
     if refusal.limit is not None:
         fields["limit"] = refusal.limit
     if refusal.requested is not None:
@@ -126,7 +126,7 @@ def refusal_from_record(record: RecordDict) -> Refusal | None:
     if refusal is None:
         return None
     try:
-        return Refusal.model_validate(dict(refusal))
+        return Refusal.model_validate({name: value for name, value in refusal.items() if name != SALT})
     except ValidationError:
         raise MalformedMessage("refusal has not the form of this protocol") from None
 

@@ -30,7 +30,7 @@ from consilium.protocol.label_source import LabelSource
 from consilium.protocol.messages import HelloReply, TrainReply, VoteReply, WireModel
 from consilium.protocol.pool import PoolTree
 from consilium.protocol.queries import canonical_queries, query_set_hash
-from consilium.protocol.records import ARRAYS, BODY, from_record, to_record
+from consilium.protocol.records import ARRAYS, BODY, SALT_BYTES, from_record, to_record
 from consilium.protocol.refusals import Refused
 from consilium.sums.errors import SecAggError
 from tests.federation import ACTIONS, REQUESTS, FakeTransport, make_config, make_homes, make_rows, make_secure
@@ -107,10 +107,10 @@ def _array(array: Array, ways: int, generator: np.random.Generator) -> Array:
         case 5:
             data = data + b"\x00" * 100_000
         case 6:
-            if not data:
-                return Array(dtype=dtype, shape=(3,), stype=array.stype, data=b"")
+            if len(data) == SALT_BYTES:
+                return Array(dtype=dtype, shape=(3,), stype=array.stype, data=data)
             flipped = bytearray(data)
-            flipped[int(generator.integers(len(data)))] ^= 1 << int(generator.integers(8))
+            flipped[int(generator.integers(SALT_BYTES, len(data)))] ^= 1 << int(generator.integers(8))
             data = bytes(flipped)
     return Array(dtype=dtype, shape=tuple(shape), stype=array.stype, data=data)
 

@@ -38,6 +38,8 @@ def test_whoever_guesses_votes_does_not_know_under_which_hash_flower_keeps_them(
     votes = np.zeros((1, 12), dtype=np.uint8)
     first, second = ({**get_all_nested_objects(encode_array(votes))} for _ in range(2))
     assert len(first) == len(second) == 2 and not first.keys() & second.keys()
+    refused = [refusal_to_record(Refusal(rule=Rule.LEAST_ROWS, limit=20)) for _ in range(2)]
+    assert not {*get_all_nested_objects(refused[0])} & {*get_all_nested_objects(refused[1])}
 
 
 def test_messages_come_back_equal() -> None:
