@@ -23,10 +23,13 @@ import typer
 from consilium.accounting.errors import AccountingError
 from consilium.exit_codes import INTERNAL, INTERRUPTED, USAGE
 from consilium.protocol.databases import Trouble, trouble_of
-from consilium.protocol.errors import TRACEBACK, ConfigError, ConsiliumError, StorageError
+from consilium.protocol.errors import TRACEBACK, ConfigError, ConsiliumError, LedgerError, StorageError
 from consilium.protocol.files import typed
 from consilium.protocol.strict_json import dumps
 from consilium.simulations.interruption import Interrupted
+
+FULL = (Trouble.FULL, Trouble.BROKEN)
+"""The disk takes nothing more, whatever was to be written."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,8 @@ def ending_of(error: BaseException) -> Ending:
     """What an error means to the user."""
     name = type(error).__name__
     match error:
+        case LedgerError() if trouble_of(error) in FULL:
+            return Ending(StorageError.__name__, error.what, error.action, StorageError.exit_code)
         case ConsiliumError():
             return Ending(name, error.what, error.action, error.exit_code)
         case AccountingError():
@@ -138,7 +143,7 @@ def _flush() -> None:
     try:
         sys.stdout.flush()
     except OSError as error:
-        if trouble_of(error) not in (Trouble.FULL, Trouble.BROKEN):
+        if trouble_of(error) not in FULL:
             raise
         sys.stdout = _nowhere()
         raise StorageError(f"cannot write stdout: {error.strerror}", "Make room and try again") from None

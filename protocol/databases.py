@@ -208,7 +208,8 @@ def check_usable(path: Path) -> None:
         return
     room = os.statvfs(path.parent)
     if (room.f_bavail if os.geteuid() else room.f_bfree) * room.f_frsize < LEAST_BYTES:
-        raise unusable(path, OSError(errno.ENOSPC, ""))
+        full = OSError(errno.ENOSPC, "")
+        raise unusable(path, full) from full
     if not path.exists():
         return
     with closing(Database(path, wait=LOOK_SECONDS)) as file, file.transaction():
