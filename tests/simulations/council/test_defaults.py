@@ -11,7 +11,7 @@ import pytest
 
 from consilium.protocol.config_files import validate
 from consilium.simulations.council.estimator import Council
-from consilium.simulations.council.frames import BadSetting, Given
+from consilium.simulations.council.frames import BadSetting, GivenRows
 from consilium.simulations.council.settings import completed, scenario_of
 from consilium.simulations.datasets.table import TableSource
 from consilium.simulations.population.specs import DataSpec
@@ -75,7 +75,7 @@ def test_equal_public_rows_are_one_query() -> None:
     rows = hospitals(6, rows=20)
     private, public = (rows.filter((pl.col("hospital") == "H05") == known) for known in (False, True))
     council = Council(unit="party", epsilon=60.0)
-    given = Given.of(pl.concat([private, public, public, public]), "ill", "hospital", None, ["H05"], None)
+    given = GivenRows.of(pl.concat([private, public, public, public]), "ill", "hospital", None, ["H05"], None)
     table = scenario_of(council.get_params(), given, Path())
     source = TableSource.of_frame(given.frame, validate(table["data"], DataSpec, "test"), None)
     budget = completed(table, 0, source).federation.query_budget

@@ -8,15 +8,15 @@ import numpy as np
 import polars as pl
 import pytest
 
-from consilium.simulations.council.frames import BadInput, Given, WrongType
+from consilium.simulations.council.frames import BadInput, GivenRows, WrongType
 
 FRAME = pl.DataFrame({"age": [1.0, 2.0, 3.0, 4.0], "ill": ["n", "y", "n", "y"], "site": ["a", "a", "b", "c"]})
 ROWS = np.arange(8.0).reshape(4, 2)
 Y = np.array([0, 1, 0, 1])
 
 
-def given(rows: Any = FRAME, y: Any = "ill", owners: Any = "site", **named: Any) -> Given:
-    return Given.of(rows, y, owners, named.get("patients"), named.get("public"), named.get("classes"))
+def given(rows: Any = FRAME, y: Any = "ill", owners: Any = "site", **named: Any) -> GivenRows:
+    return GivenRows.of(rows, y, owners, named.get("patients"), named.get("public"), named.get("classes"))
 
 
 def test_columns_by_name_are_no_features() -> None:

@@ -13,7 +13,7 @@ from torch import nn
 
 from consilium.models.naming import read_estimator
 from consilium.simulations.council.estimator import Council
-from consilium.simulations.council.frames import BadSetting, Given
+from consilium.simulations.council.frames import BadSetting, GivenRows
 from consilium.simulations.council.settings import completed, scenario_of
 from consilium.simulations.datasets.table import TableSource
 from consilium.simulations.population.specs import DataSpec
@@ -26,7 +26,7 @@ def scenario(
     folder: Path, owners: Any = ("a", "a", "b", "c"), patients: Any = None, public: Any = None, **changed: Any
 ):
     council = Council(**{"unit": "party", **changed})
-    rows = Given.of(ROWS, Y, None if owners is None else list(owners), patients, public, council.classes)
+    rows = GivenRows.of(ROWS, Y, None if owners is None else list(owners), patients, public, council.classes)
     return scenario_of(council.get_params(deep=False), rows, folder)
 
 
@@ -96,7 +96,7 @@ def test_the_same_table_has_the_same_parties_by_both_doors(tmp_path: Path, teach
     council = Council(
         unit="record", teachers_per_party=teachers, mechanism={"name": "gnmax", "sigma": 9.0}, queries=3, epsilon=None
     )
-    rows = Given.of(frame, "ill", "site", None, ["S10", "S11"], None)
+    rows = GivenRows.of(frame, "ill", "site", None, ["S10", "S11"], None)
     table = scenario_of(council.get_params(deep=False), rows, tmp_path)
     source = TableSource.of_frame(rows.frame, DataSpec.model_validate(table["data"]), rows.public)
     in_memory = completed(table, 0, source)
