@@ -1,4 +1,4 @@
-"""Divisions, and what is changed after them, through every command: run, audit, plan, kits, and Python."""
+"""Divisions, and what is changed after them: a run from Python, and its audit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stranger's table through every command: run, audit, plan, and kits for real nodes."""
+"""A stranger's table through every command: run, audit, and a signed folder for real nodes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def heart_csv(data: Path, path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_heart_from_a_csv_to_a_student_and_to_kits(tmp_path: Path, shared_data: Path) -> None:
+def test_heart_from_a_csv_to_a_student_and_to_a_signed_folder(tmp_path: Path, shared_data: Path) -> None:
     csv, run = tmp_path / "heart.csv", tmp_path / "run"
     heart_csv(shared_data, csv)
     scenario = write_scenario(tmp_path, HEART, federation=OF_RECORDS, simulation={"hand_labels": "none"})

@@ -36,16 +36,6 @@ from tests.node.folders import PARTIES, Made, make_small
 FULL, ROOM = 1_000_000, 10 * LEAST_BYTES
 
 
-@pytest.fixture
-def made(tmp_path: Path) -> Made:
-    return make_small(tmp_path)
-
-
-@pytest.fixture
-def folder(made: Made) -> NodeFolder:
-    return made.nodes["coordinator"]
-
-
 @pytest.fixture(autouse=True)
 def ports(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ports", lambda folder: [])

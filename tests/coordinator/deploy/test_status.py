@@ -33,16 +33,6 @@ from tests.coordinator.deploy.charged import ROWS, asked
 from tests.node.folders import PARTIES, Made, make_small, sign
 
 
-@pytest.fixture
-def made(tmp_path: Path) -> Made:
-    return make_small(tmp_path)
-
-
-@pytest.fixture
-def folder(made: Made) -> NodeFolder:
-    return made.nodes["coordinator"]
-
-
 def found(folder: NodeFolder, name: str) -> CheckResult:
     return next(each for each in examine(COORDINATOR.checks(folder, running=False)) if each.name == name)
 

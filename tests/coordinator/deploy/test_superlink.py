@@ -6,7 +6,6 @@ import hashlib
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,7 +36,7 @@ from consilium.node.keys import NODE_KEY, NodeKey
 from consilium.node.standing import signed_headers
 from consilium.protocol.errors import ConfigError, EngineError
 from tests.federation import hello_of, make_config
-from tests.node.folders import PARTIES, Made, make_small
+from tests.node.folders import PARTIES, Made
 
 FIRST, SECOND = PARTIES[:2]
 
@@ -48,11 +47,6 @@ def task() -> Iterator[None]:
     before = TaskIdentity._run_id, TaskIdentity._task_id, TaskIdentity._node_id
     yield
     TaskIdentity._run_id, TaskIdentity._task_id, TaskIdentity._node_id = before
-
-
-@pytest.fixture
-def made(tmp_path: Path) -> Made:
-    return make_small(tmp_path)
 
 
 class SuperNode:
