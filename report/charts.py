@@ -80,11 +80,11 @@ def limits(values: Sequence[float], within: Ends | None = None) -> Ends:
     """Both ends of an axis with some room around these values, at least one. within: what values can be.
 
     >>> limits([0.6, 0.8]), limits([0.97, 1.0], (0, 1))
-    ((0.58, 0.8200000000000001), (0.967, 1.0))
+    ((0.58, 0.82), (0.967, 1.0))
     """
     low, high = min(values), max(values)
     room = 0.1 * (high - low) or max(abs(high) * 0.1, 0.01)
-    low, high = low - room, high + room
+    low, high = round(low - room, 12), round(high + room, 12)
     return (low, high) if within is None else (max(low, within[0]), min(high, within[1]))
 
 
@@ -244,7 +244,7 @@ def _place(found: re.Match[str]) -> str:
 
 
 def _inline(svg: str) -> Drawing:
-    """matplotlib's file as an element of a page: names of colours, and of shapes that are used again, are the page's."""
+    """matplotlib's file as an element of a page, which gives the colours; no id of it is another chart's."""
     svg = svg[svg.index("<svg") :].strip()
     box = re.search(r'viewBox="[^"]+"', svg)
     own = hashlib.sha256(svg.encode()).hexdigest()[:6]
@@ -252,7 +252,8 @@ def _inline(svg: str) -> Drawing:
     svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
     used = set(re.findall(r'href="#([^"]+)"', svg))
     svg = re.sub(r' id="([^"]+)"', lambda found: f' id="{own}{found[1]}"' if found[1] in used else "", svg)
-    svg = re.sub(r"<defs>\s*<(clipPath|style).*?</defs>", "", svg.replace('xlink:href="#', f'href="#{own}'), flags=re.DOTALL)
+    svg = svg.replace('xlink:href="#', f'href="#{own}')
+    svg = re.sub(r"<defs>\s*<(clipPath|style).*?</defs>", "", svg, flags=re.DOTALL)
     for colour, name in _NAMES.items():
         svg = svg.replace(colour, f"var(--{name})")
     svg = re.sub(r"font: ([\d.]+)px [^;\"]+", r"font-size: \1px", svg)
