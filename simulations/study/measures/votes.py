@@ -65,55 +65,45 @@ def agreement(cast: TeacherVotes, classes: int, seed: int) -> VoteAgreement:
 
 
 METHOD, FLIPPED = "teachers", "winners_flipped"
-AMBIGUOUS = {"ambiguity_02": 0.02, "ambiguity_10": 0.1, "ambiguity_20": 0.2}
-"""Lead of the winner, as a share of all votes, below which a row counts as ambiguous, by the figure's name."""
+AMBIGUOUS = 0.1
+"""Lead of the winner, as a share of all votes, below which a row counts as ambiguous."""
 
 
 def teacher_rows(case: Case, ensemble: Ensemble) -> list[Row]:
     """Figures of the teachers, as method "teachers". Secret.
 
-    run, on the pool and with the prefix test_ on the test rows: consensus (mean share of the votes that the winner
-    has), gap_mean and its quantiles (lead of the winner, in votes), ambiguity_02, _10, _20 (share of rows whose lead is
-    below so many hundredths of the votes), plurality_right with Wilson's interval.
-    run, on the pool: agreement, kappa (`agreement`); equal_scores: share of votes that a lot decides.
-    run: teacher_right_mean and quantiles, accuracy of each party's teachers on the test rows.
+    run, on the pool: consensus (mean share of the votes that the winner has), gap: mean and quantiles of the winner's
+    lead, in votes, ambiguity_10 (share of rows whose lead is below a tenth of the votes), plurality_right with Wilson's
+    interval; agreement, kappa (`agreement`). On the test rows: mean and quantiles of teacher_right, accuracy of each
+    party's teachers.
     class: plurality_right (of rows of this class, those whose plurality is it) and plurality_wrong (of rows whose
-    plurality it is, those of another class), on the pool, with Wilson's intervals; test_ likewise.
+    plurality it is, those of another class), on the pool, with Wilson's intervals.
     party: teacher_right.
     """
-    figures = Figures(METHOD)
-    for prefix, votes, y in (("", ensemble.pool, case.pool_y), ("test_", ensemble.test, case.test_y)):
-        if len(y):
-            _add_votes(figures, prefix, total_votes(votes, len(case.classes)), y, case.classes)
-    if ensemble.pool.cast.shape[0] * ensemble.pool.cast.shape[1] > 1:
-        alike = agreement(ensemble.pool, len(case.classes), case.seed)
+    figures, pool, y, classes = Figures(METHOD), ensemble.pool, case.pool_y, len(case.classes)
+    votes = total_votes(pool, classes)
+    ordered, total = np.sort(votes, axis=1), round(float(votes[0].sum()))
+    gap, plurality = ordered[:, -1] - ordered[:, -2], votes.argmax(axis=1)
+    figures.run("consensus", ordered[:, -1].mean() / total)
+    figures.spread("gap", gap)
+    figures.run("ambiguity_10", (gap < AMBIGUOUS * total).mean())
+    right = int((plurality == y).sum())
+    figures.run("plurality_right", right / len(y), *wilson(right, len(y)))
+    for label, name in enumerate(case.classes):
+        both = int(((plurality == label) & (y == label)).sum())
+        so, called = int((y == label).sum()), int((plurality == label).sum())
+        if so:
+            figures.add("class", name, "plurality_right", both / so, *wilson(both, so))
+        if called:
+            figures.add("class", name, "plurality_wrong", 1 - both / called, *wilson(called - both, called))
+    if pool.cast.shape[0] * pool.cast.shape[1] > 1:
+        alike = agreement(pool, classes, case.seed)
         figures.run("agreement", alike.share)
         figures.series("run", ("",), "kappa", (alike.kappa,))
-    figures.run("equal_scores", len(ensemble.pool.tied_row) / ensemble.pool.cast.size)
     if len(case.test_y):
         figures.spread("teacher_right", ensemble.test_right)
         figures.series("party", case.parties, "teacher_right", ensemble.test_right)
     return figures.rows
-
-
-def _add_votes(figures: Figures, prefix: str, votes: np.ndarray, y: np.ndarray, classes: tuple[str, ...]) -> None:
-    """`votes` float64 (rows, classes), of all parties together."""
-    ordered = np.sort(votes, axis=1)
-    total = round(float(votes[0].sum()))
-    gap, plurality = ordered[:, -1] - ordered[:, -2], votes.argmax(axis=1)
-    figures.run(f"{prefix}consensus", ordered[:, -1].mean() / total)
-    figures.spread(f"{prefix}gap", gap)
-    for metric, least in AMBIGUOUS.items():
-        figures.run(f"{prefix}{metric}", (gap < least * total).mean())
-    right = int((plurality == y).sum())
-    figures.run(f"{prefix}plurality_right", right / len(y), *wilson(right, len(y)))
-    for label, name in enumerate(classes):
-        both = int(((plurality == label) & (y == label)).sum())
-        so, called = int((y == label).sum()), int((plurality == label).sum())
-        if so:
-            figures.add("class", name, f"{prefix}plurality_right", both / so, *wilson(both, so))
-        if called:
-            figures.add("class", name, f"{prefix}plurality_wrong", 1 - both / called, *wilson(called - both, called))
 
 
 def influence_rows(case: Case, ensemble: Ensemble) -> list[Row]:
