@@ -9,12 +9,12 @@ from consilium.simulations.divide import Case
 from consilium.simulations.judge import Row
 from consilium.simulations.study.measures.figures import (
     DISTANCES,
-    Divided,
     Figures,
     counted,
     gini,
     label_counts,
     ratio,
+    rows_of,
     shares,
 )
 from consilium.simulations.study.measures.shift import shift_of
@@ -32,18 +32,19 @@ FOLDS = 3
 _FEATURES_PURPOSE = 0x66656174
 
 
-def add_features(figures: Figures, case: Case, divided: Divided) -> None:
+def add_features(figures: Figures, case: Case) -> None:
     """run: c2st_auc_mean with its interval, c2st_parties: how many were judged. party: c2st_auc."""
-    sizes, generator = np.bincount(divided.party), np.random.default_rng([case.seed, _FEATURES_PURPOSE])
+    (divided, party), generator = rows_of(case), np.random.default_rng([case.seed, _FEATURES_PURPOSE])
+    sizes = np.bincount(party)
     if len(sizes) < 2:
         return
     inputs, areas = case.config.rows.inputs(case.pool_x[:1]).shape[1], np.full(len(sizes), np.nan)
     onto = generator.standard_normal((inputs, WIDTH)) / np.sqrt(WIDTH) if inputs > WIDTH else None
     for place in np.argsort(-sizes, kind="stable")[:JUDGED]:
-        inside, others = np.flatnonzero(divided.party == place), np.flatnonzero(divided.party != place)
+        inside, others = np.flatnonzero(party == place), np.flatnonzero(party != place)
         if min(len(inside), len(others)) >= LEAST_JUDGED:
             mine, rest = generator.permutation(inside)[:OWN_ROWS], generator.permutation(others)[:OTHER_ROWS]
-            rows = divided.rows[np.r_[mine, rest]]
+            rows = divided[np.r_[mine, rest]]
             unit = rows if case.dataset.patient is None else case.dataset.patient[rows]
             seen = case.config.rows.inputs(case.dataset.x[rows])
             seen = seen if onto is None else seen @ onto
@@ -121,7 +122,7 @@ def division_rows(case: Case) -> list[Row]:
     figures.series("class", case.classes, "parties", (counts > 0).sum(axis=0))
     figures.series("party", case.parties, "rows", sizes)
     _add_labels(figures, case, counts)
-    add_features(figures, case, Divided.of(case))
+    add_features(figures, case)
     for part in shift_of(case).parts:
         metric = f"{SHIFT}{part.kind}"
         figures.run(metric, part.strength, part.low, part.high)

@@ -78,19 +78,12 @@ def gini(values: np.ndarray) -> float:
     return float(differences / (2 * (count - 1) * total)) if total else 0.0
 
 
-@dataclass(frozen=True)
-class Divided:
-    """Rows int64 (n,) of all parties, party after party, and the index int64 (n,) of the party of each. Secret."""
-
-    rows: np.ndarray = field(repr=False)
-    party: np.ndarray = field(repr=False)
-
-    @classmethod
-    def of(cls, case: Case) -> Divided:
-        """Of each party the rows that it trains on, then those that it holds out."""
-        none = np.zeros(0, dtype=np.int64)
-        parts = [np.r_[case.partition.parties[party], case.home.get(party, none)] for party in case.parties]
-        return cls(np.concatenate(parts), np.repeat(np.arange(len(parts)), [len(part) for part in parts]))
+def rows_of(case: Case) -> tuple[np.ndarray, np.ndarray]:
+    """Rows int64 (n,) of all parties, party after party, each with what it holds out last, and the index int64 (n,) of
+    the party of each. Secret."""
+    none = np.zeros(0, dtype=np.int64)
+    parts = [np.r_[case.partition.parties[party], case.home.get(party, none)] for party in case.parties]
+    return np.concatenate(parts), np.repeat(np.arange(len(parts)), [len(part) for part in parts])
 
 
 def counted(party: np.ndarray, y: np.ndarray, parties: int, classes: int) -> np.ndarray:
@@ -100,8 +93,8 @@ def counted(party: np.ndarray, y: np.ndarray, parties: int, classes: int) -> np.
 
 def label_counts(case: Case) -> np.ndarray:
     """Rows of each party and class, int64 (parties, classes)."""
-    divided = Divided.of(case)
-    return counted(divided.party, case.dataset.y[divided.rows], len(case.parties), len(case.classes))
+    rows, party = rows_of(case)
+    return counted(party, case.dataset.y[rows], len(case.parties), len(case.classes))
 
 
 QUANTILES = (10, 50, 90)

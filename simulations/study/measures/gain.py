@@ -2,9 +2,9 @@
 
 A gain is positive where the method is better. Of one party it is the mean over its rows of the difference in accuracy
 (right or not), and the difference in AUC where it held both classes out. Few rows make a gain uncertain, and the
-parties with the largest gains and losses are then those with the fewest rows. So what is said of the worst decile stands
-beside its floor: the same after all rows' differences were dealt to parties of the very same sizes by lot, `LOTS`
-times, when no party gains more than another.
+parties with the largest gains and losses are then those with the fewest rows. So what is said of the worst decile
+stands beside its floor: the same after all rows' differences were dealt to parties of the very same sizes by lot,
+`LOTS` times, when no party gains more than another.
 """
 
 from __future__ import annotations

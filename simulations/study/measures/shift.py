@@ -17,7 +17,6 @@ Holm's correction is over the kinds that can be judged, so that of divisions by 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -40,7 +39,7 @@ from consilium.simulations.study.measures.between import (
     components,
     ranks,
 )
-from consilium.simulations.study.measures.figures import Divided, ends, gini
+from consilium.simulations.study.measures.figures import ends, gini, rows_of
 from consilium.simulations.study.measures.heterogeneity import Heterogeneity, Labelled, levels, slopes
 
 MOST_DIRECTIONS = 24
@@ -63,7 +62,7 @@ class WhichShift:
 
 def shift_of(case: Case) -> WhichShift:
     """Of all rows that the parties have."""
-    dataset, divided = case.dataset, Divided.of(case)
+    dataset, (rows, party) = case.dataset, rows_of(case)
     x, features = np.array(dataset.x, dtype=np.float64), list(dataset.features)
     shown = np.ones(len(features), dtype=bool)
     for column in dataset.columns:
@@ -71,12 +70,12 @@ def shift_of(case: Case) -> WhichShift:
             *places, missing = (features.index(name) for name in column.features)
             x[np.ix_(x[:, missing] == 1, places)] = np.nan
             shown[missing] = False
-    order = np.lexsort((divided.rows, divided.party))  # whichever of them are held out at home
-    rows = divided.rows[order]
+    order = np.lexsort((rows, party))  # whichever of them are held out at home
+    rows = rows[order]
     return which_shift(
         x[np.ix_(rows, shown)],
         dataset.y[rows],
-        np.array(case.parties)[divided.party[order]],
+        np.array(case.parties)[party[order]],
         unit=None if dataset.patient is None else dataset.patient[rows],
         seed=case.seed,
     )
