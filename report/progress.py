@@ -48,7 +48,7 @@ PREPARE, BASELINES, POOLED, RIVALS = "prepare", "baselines", "pooled", "rivals"
 HAND_LABELS, CURVES, AT_HOME, REPORT = "hand labels", "curves", "own rows", "report"
 GAME = "game"
 TRAIN_TEACHERS = "train"
-ENSEMBLES, COMPARE, MEASURE = "ensembles", "compare", "measure"
+COMPARE, MEASURE = "compare", "measure"
 MEMBERSHIP = "membership"
 ASK, ROUND, TRAIN_STUDENT, TRAIN_AGAIN = "ask", "round", "train student", "train again"
 
@@ -70,8 +70,7 @@ WORDS = {
     AT_HOME: "parties' own rows are held out",
     REPORT: "report is drawn",
     GAME: "the game is played",
-    ENSEMBLES: "divisions' teachers train",
-    COMPARE: "methods are compared",
+    COMPARE: "cells are computed",
     MEASURE: "gains at home are measured",
     MEMBERSHIP: "members are looked for",
 }
@@ -83,7 +82,7 @@ def words_of(name: str) -> str:
     return WORDS.get(name, name)
 
 
-AROUND = frozenset({ASK, ROUND, TRAIN_STUDENT, ENSEMBLES, COMPARE})
+AROUND = frozenset({ASK, ROUND, TRAIN_STUDENT, COMPARE})
 """Stages that stay open while others happen in them."""
 
 

@@ -25,10 +25,11 @@ from consilium.simulations.study import compute
 from consilium.simulations.study.cells import cell_id, compared, plots
 from consilium.simulations.study.results import CACHE, FACTS_FILE, MARK, PAGE, PLACE, RESULTS, mark_as_made_here
 from consilium.simulations.study.row_scores import RowScores
-from consilium.simulations.study.run import StudyInterrupted, in_workers, run_study
+from consilium.simulations.study.run import StudyInterrupted, run_study
 from consilium.simulations.study.spec import COLUMNS, FACTS, load_study
 from consilium.simulations.study.summaries.questions import compared as compared_with
 from consilium.simulations.study.summaries.view import study_view
+from consilium.simulations.study.workers import in_workers
 from consilium.simulations.vote import train_ensemble
 from tests.simulations.study.test_spec import merged
 from tests.simulations.study.tiny import SCENARIO, STUDY, write_tiny
@@ -76,7 +77,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_what_is_in_the_folder(tmp_path: Path) -> None:
     summary = run(tmp_path, study={**STUDY["study"], "seeds": 3})
     out = tmp_path / "out"
-    assert (summary["cells"], summary["cases"], summary["failed"]) == (36, 12, [])
+    assert (summary["cells"], summary["failed"]) == (36, [])
     assert "natural: covariate; iid: nothing." in " ".join(summary["answers"])  # clinics differ in age
     table = pl.read_parquet(out / RESULTS)
     axes = ["federation.mechanism.sigma", "division"]
@@ -310,7 +311,7 @@ def test_a_signal_keeps_what_is_done_and_says_how_to_go_on(tmp_path: Path, made:
     spec = load_study(str(write_tiny(tmp_path, **SMALL)))
 
     def interrupt(stage: str, done: int, total: int) -> None:
-        if stage == "ensembles" and done == 1:
+        if stage == "compare" and done == 0:
             os.kill(os.getpid(), signal.SIGTERM)  # a shell's background jobs ignore SIGINT
 
     with pytest.raises(StudyInterrupted) as caught:
@@ -321,9 +322,9 @@ def test_a_signal_keeps_what_is_done_and_says_how_to_go_on(tmp_path: Path, made:
     assert run_study(spec, tmp_path / "out")["failed"] == [] and made.count("ensemble") == 1
 
 
-def test_a_worker_that_dies_is_an_error_with_a_way_on() -> None:
+def test_a_worker_that_dies_is_an_error_with_a_way_on(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="fewer --workers"):
-        in_workers(os._exit, {1: (9,), 2: (9,)}, 2, lambda done, total: None)
+        in_workers(os._exit, [(9,), (9,)], 2, tmp_path)
 
 
 def test_parties_that_least_rows_cut_are_a_warning(tmp_path: Path) -> None:
