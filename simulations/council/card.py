@@ -8,8 +8,7 @@ from typing import Any
 
 from consilium.protocol.releases import ReleaseKind
 from consilium.report.exhibits import Cell, Exhibit, PagePart, Table, TableLine, as_text, without_blanks
-from consilium.report.warnings import WarningCode
-from consilium.report.words import ALONE, MAJORITY, POOLED, STUDENT, many, share_text
+from consilium.report.words import ALONE, MAJORITY, POOLED, STUDENT, many, share_text, upper_first
 from consilium.simulations.council.statement import PrivacyStatement
 from consilium.simulations.report import meaning
 from consilium.simulations.report.models import (
@@ -22,12 +21,6 @@ from consilium.simulations.report.models import (
     in_labels,
     leading,
 )
-
-_FAILURES = {
-    WarningCode.ORDER_BY_CHANCE: f"The {STUDENT} orders cases no better than chance.",
-    WarningCode.MOSTLY_NOISE: "Noise drowned most of what the parties know.",
-}
-"""What a run says before all else, by the warning that tells it."""
 
 
 def verdict(privacy: PrivacyStatement, parties: int) -> str:
@@ -59,14 +52,12 @@ def terminal(summary: Mapping[str, Any], width: int = 0) -> str:
 def in_short(summary: Mapping[str, Any]) -> tuple[str, ...]:
     """What came of a run in one sentence, good or bad; then what the student is worth in labels by hand."""
     student, worth = summary["student"] or {}, summary["worth"]
-    codes = {warning["code"] for warning in summary.get("warnings", ())}
-    if WarningCode.NOTHING_LEARNT in codes:
-        return (f"The {STUDENT} learnt nothing: it says the same of every case.",)
+    warnings = {warning["code"]: warning["text"] for warning in summary["warnings"]}
+    failures = [f"{upper_first(warnings['nothing-learnt'].split('. ')[0])}."] if "nothing-learnt" in warnings else []
     metric = leading(student, len(student.get("rate") or {}))
     if student.get(metric) is None:
-        return (f"How good the {STUDENT} is, is not known: no public test row can tell.",)
-    failures = [text for code, text in _FAILURES.items() if code in codes]
-    if metric == "accuracy" and WarningCode.NOT_ABOVE_MAJORITY in codes:
+        return (*failures, f"How good the {STUDENT} is, is not known: no public test row can tell.")
+    if metric == "accuracy" and "not-above-majority" in warnings:
         failures.append(f"The {STUDENT} is no better than the {MAJORITY}.")
     rival, labelled = _rival(summary["baselines"]), _as_many_by_hand(worth, metric)
     clauses = [_way(summary["baselines"], student[metric], metric), *filter(None, (rival, labelled))]
@@ -126,6 +117,10 @@ def afterwards(summary: Mapping[str, Any]) -> list[str]:
         lines.append(
             "The student's file holds rows of these people: give it to nobody who may not have them. One of numbers"
             " alone: --set student.trainer.name=logistic_regression"
+        )
+    if late := summary.get("analysis_left_out"):
+        lines.append(
+            f"{', '.join(late)}: left out, since simulation.analysis_seconds had passed. Raise it, and run again"
         )
     if summary["privacy"]["noise"] == "seeded":
         lines.append("For noise that protects, run it with --set simulation.noise=system")

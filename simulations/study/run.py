@@ -27,8 +27,7 @@ from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.strict_json import dumps, strict
 from consilium.protocol.versions import versions
 from consilium.report.progress import COMPARE, ENSEMBLES, LOAD, MEASURE, REPORT, stage
-from consilium.report.row_warnings import parties_too_small
-from consilium.report.warnings import WarningCode
+from consilium.report.warnings import parties_too_small
 from consilium.simulations.datasets.source import open_source
 from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.interruption import Interrupted, begin_worker, interruptible
@@ -354,7 +353,7 @@ class _Study:
             out, least = left[plot.id], plot.teaching.data.rows_needed
             divided = self.settled[plot.id]["parties"] + out
             text = parties_too_small(divided, out, least)
-            warning = {"code": WarningCode.PARTIES_TOO_SMALL.value, "text": f"{plot}: {text}"}
+            warning = {"code": "parties-left-out", "text": f"{plot}: {text}"}
             warning |= {"made": divided, "too_small": out, "least_rows": least, "points": []}
             key = f"{self.division[plot.id].address} {text}"
             warnings.setdefault(key, warning)["points"].append(dict(plot.axes))
