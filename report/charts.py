@@ -204,8 +204,6 @@ def _listed(names: Sequence[str], texts: Sequence[str], below: float) -> Iterato
 
     below: points for the axis. Gives axes whose vertical one is in points from above, and the place of each line.
     """
-    from matplotlib.transforms import ScaledTranslation
-
     side = 14
     texts = [_broken(text, 200) for text in texts]
     longest = [max(map(len, text.split("\n"))) for text in texts]
@@ -220,12 +218,9 @@ def _listed(names: Sequence[str], texts: Sequence[str], below: float) -> Iterato
         axes.set_yticks([])
         axes.spines[:].set_visible(False)
         for place, each, (name, text) in zip(places, high, pairs, strict=True):
-            for words, share, align in ((name, -side, "left"), (text, side, "right")):
-                at: dict[str, Any] = {
-                    "xy": (align == "right", place - each - 6),
-                    "xycoords": axes.get_yaxis_transform(),
-                }
-                axes.annotate(words, xytext=(share, 0), textcoords="offset points", ha=align, va="top", **at)
+            at = {"xy": (0, place - each - 6), "xycoords": axes.get_yaxis_transform(), "textcoords": "offset points"}
+            axes.annotate(name, xytext=(-side, 0), va="top", **at)
+            axes.annotate(text, xytext=(WIDTH - side, 0), ha="right", va="top", **at)
         yield axes, places, done
 
 
