@@ -35,7 +35,6 @@ class Page:
     footer: tuple[Words, ...] = ()
     window: str = ""
     contents: bool = False
-    badges: bool = True
     generator: str = "Consilium"
 
 
@@ -47,9 +46,9 @@ def as_html(page: Page) -> str:
 
 
 @cache
-def style() -> str:
+def style() -> Markup:
     """The one style sheet, for screens, in the dark, on telephones and paper."""
-    return (_HERE / "page.css").read_text(encoding="utf-8")
+    return Markup((_HERE / "page.css").read_text(encoding="utf-8"))
 
 
 def sources_digest(*folders: Path) -> str:

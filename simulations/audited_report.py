@@ -93,7 +93,6 @@ def _data(run: VerifiedRun, recorded: Recorded, student: Path | None) -> ReportD
         student=card.get("metrics"),
         noise_spread=card.get("noise_spread", {}),
         public_labels=card.get("public_labels", {}),
-        card=card,
         baselines={},
         classes=config.rows.classes,
         seconds=coordinator.get("seconds", {}),

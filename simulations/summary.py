@@ -219,7 +219,6 @@ def report_data(
         student=summary["student"],
         noise_spread=summary["noise_spread"],
         public_labels=summary.get("public_labels", {}),
-        card=_student(run_dir),
         baselines=analysis.baselines,
         worth=analysis.worth,
         classes=dataset.classes,

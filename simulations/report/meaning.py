@@ -20,12 +20,9 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from markupsafe import Markup
 from scipy.special import expit, logit
 
 from consilium.accounting.units import Unit
-from consilium.report.exhibits import Words
-from consilium.report.glossary import term
 from consilium.report.words import delta_text, many
 
 STRONG, MODERATE = 1.0, 3.0
@@ -35,12 +32,6 @@ EXCEPTIONS = 100
 NEARLY = 0.01
 """Of delta times the number of parties: above it no promise is strong; from 1 on it may name one of them outright."""
 
-SEEDED = (
-    "The noise of this run came from a seed: it can be repeated, and protects nobody. Whoever knows the seed can take"
-    " the noise away again. Never do this with data that are not public already."
-)
-"""Of a simulation, beside the verdict of the same run with real noise."""
-
 Level = Literal["strong", "moderate", "weak", "none"]
 
 
@@ -49,7 +40,7 @@ class PrivacyVerdict:
     """How much a promise is worth; reasons: sentences, the first of which decided."""
 
     level: Level
-    reasons: tuple[Words, ...]
+    reasons: tuple[str, ...]
 
 
 def surest_belief(before: float, epsilon: float, delta: float) -> float:
@@ -87,23 +78,23 @@ def verdict(
     """
     if math.isinf(epsilon):
         return PrivacyVerdict("none", ("No number bounds what the release tells about one of them.",))
-    reasons: list[Words] = [_of_epsilon(epsilon)]
+    level: Level = "strong" if epsilon <= STRONG else "moderate" if epsilon <= MODERATE else "weak"
+    reason = {
+        "strong": f"Epsilon is at most {STRONG:g}.",
+        "moderate": f"Epsilon is above {STRONG:g} and at most {MODERATE:g}.",
+        "weak": f"Epsilon is above {MODERATE:g}: from an even start somebody could become surer than 19 to 1, which is"
+        " commonly taken for proof.",
+    }[level]
     expected, whole = delta * parties, unit == Unit.PARTY
     among = many(parties, word) if whole else f"at least {many(parties, Unit(unit).value)}"
-    level: Level = "strong" if epsilon <= STRONG else "moderate" if epsilon <= MODERATE else "weak"
     if expected >= 1:
-        level = "weak"
         outright = f"Delta is {delta:g}: with {among} it would allow to name one of them outright."
-        reasons.insert(0, outright)
-    elif expected > NEARLY and level == "strong":
-        level = "moderate"
-        reasons.insert(0, f"Delta times {'the ' if whole else ''}{among} is {expected:.2g}, above {NEARLY:g}.")
-    else:
-        mishap = Markup("{}, the room left for a mishap, is {} {}.")
-        one = (delta_text(delta), f"for each {Unit(unit)}")
-        over = (_two_digits(expected), f"over all {among} together")
-        reasons.append(mishap.format(term("delta", "Delta"), *(over if whole else one)))
-    return PrivacyVerdict(level, tuple(reasons))
+        return PrivacyVerdict("weak", (outright, reason))
+    if expected > NEARLY and level == "strong":
+        product = f"Delta times {'the ' if whole else ''}{among} is {expected:.2g}, above {NEARLY:g}."
+        return PrivacyVerdict("moderate", (product, reason))
+    room = f"{_two_digits(expected)} over all {among} together" if whole else f"{delta_text(delta)} for each {unit}"
+    return PrivacyVerdict(level, (reason, f"Delta, the room left for a mishap, is {room}."))
 
 
 def _two_digits(value: float) -> str:
@@ -114,15 +105,3 @@ def _two_digits(value: float) -> str:
     """
     unit = 10.0 ** (math.floor(math.log10(value)) - 1) if value > 0 else 1.0
     return f"{math.ceil(value / unit - 1e-9) * unit:.2g}"
-
-
-def _of_epsilon(epsilon: float) -> Markup:
-    word = term("epsilon", "Epsilon")
-    if epsilon <= STRONG:
-        return Markup("{} is at most {:g}.").format(word, STRONG)
-    if epsilon <= MODERATE:
-        return Markup("{} is above {:g} and at most {:g}.").format(word, STRONG, MODERATE)
-    return word + (
-        f" is above {MODERATE:g}: from an even start somebody could become surer than 19 to 1, which is"
-        " commonly taken for proof."
-    )

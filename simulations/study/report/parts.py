@@ -9,17 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import polars as pl
 
-from consilium.report.charts import (
-    LOOKS,
-    Drawing,
-    Series,
-    ValueRow,
-    axis_over,
-    lines_chart,
-    rows_axis,
-    rows_chart,
-    values_axis,
-)
+from consilium.report.charts import MOST_LINES, Dot, Drawing, Line, dots, limits, lines
 from consilium.report.exhibits import Cell, Chart, Exhibit, Table, TableLine
 from consilium.report.words import range_text, signed_text, upper_first, value_text
 from consilium.simulations.study.summaries.questions import Family, Likeness, MeanContrast, contrast_frame
@@ -118,7 +108,7 @@ def methods_picture(view: StudyView) -> Exhibit | None:
     names, words = judged(view, view.metric), metric_words(view.metric)
     points = [point for point in view.points if any((point, name, view.metric) in view.means for name in names)]
     shown = points[:MOST_PANELS]
-    panels: list[tuple[str, list[ValueRow]]] = []
+    panels: list[tuple[str, list[Dot]]] = []
     for point in shown:
         rows = []
         for name in names:
@@ -126,9 +116,10 @@ def methods_picture(view: StudyView) -> Exhibit | None:
                 continue
             ends = None if mean["low"] is None else (mean["low"], mean["high"])
             text = value_text(mean["mean"]) + (f" ({range_text(*ends)})" if ends else "")
-            rows.append(ValueRow(title(name), mean["mean"], ends, text, marked=name in view.private))
+            rows.append(Dot(title(name), mean["mean"], ends, text, marked=name in view.private))
         panels.append((view.label(point), rows))
-    axis = rows_axis([row for _, rows in panels for row in rows])
+    ends = [end for _, rows in panels for row in rows for end in (row.value, *(row.ends or ()))]
+    axis = limits(ends, (0, 1))
     more = f" The first {len(shown)} of {len(points)} points; the table has all." if len(shown) < len(points) else ""
     return as_picture(
         view,
@@ -138,7 +129,7 @@ def methods_picture(view: StudyView) -> Exhibit | None:
         f"{words} of {len(names)} methods at {len(shown)} points, as in the table.",
         shown,
         names,
-        [(label, rows_chart(words, rows, axis)) for label, rows in panels],
+        [(label, dots(rows, words, axis)) for label, rows in panels],
     )
 
 
@@ -147,19 +138,21 @@ def lines_picture(view: StudyView, axis: str) -> Exhibit:
     it has the same colour in every picture."""
     metric, place = view.metric or "", view.axes.index(axis)
     names = sorted(judged(view, metric), key=lambda name: name != view.reference)
-    drawn, words = names[: len(LOOKS)], metric_words(metric)
+    drawn, words = names[:MOST_LINES], metric_words(metric)
     others = [other for other in view.axes if other != axis and len(view.order[other]) > 1]
     groups: dict[Point, list[Point]] = {}
     for point in view.points:
         groups.setdefault((*point[:place], "", *point[place + 1 :]), []).append(point)
     panels = {group: _series(view, place, groups[group], drawn) for group in list(groups)[:MOST_PANELS]}
-    up = values_axis([line for series in panels.values() for line in series], words)
+    seen = [line for series in panels.values() for line in series]
+    up = limits(
+        [end for line in seen for ends in (line.ends, [(y, y) for y in line.y]) for end in sum(filter(None, ends), ())]
+    )
     charts = []
     for group, series in panels.items():
         if series:
-            over = axis_over([value for line in series for value in line.x], short(axis))
             label = view.label(group, others) if others else ""
-            charts.append((label, lines_chart(series, (short(axis), words), over, up)))
+            charts.append((label, lines(series, (short(axis), words), None, up)))
     left = f" The first {MOST_PANELS} of {len(groups)} panels." if len(groups) > MOST_PANELS else ""
     left += f" Of {len(names)} methods the first {len(drawn)}." if len(names) > len(drawn) else ""
     return as_picture(
@@ -175,16 +168,16 @@ def lines_picture(view: StudyView, axis: str) -> Exhibit:
     )
 
 
-def _series(view: StudyView, place: int, points: Sequence[Point], names: Sequence[str]) -> list[Series]:
-    lines = []
-    for index, name in enumerate(names):
+def _series(view: StudyView, place: int, points: Sequence[Point], names: Sequence[str]) -> list[Line]:
+    drawn = []
+    for name in names:
         known = [(float(point[place]), view.means.get((point, name, view.metric or ""))) for point in points]
         rows = sorted(((x, row) for x, row in known if row is not None), key=lambda pair: pair[0])
         if rows:
             ends = [None if row["low"] is None else (row["low"], row["high"]) for _, row in rows]
             x, y = [x for x, _ in rows], [row["mean"] for _, row in rows]
-            lines.append(Series(title(name), LOOKS[index % len(LOOKS)], x, y, ends))
-    return lines
+            drawn.append(Line(title(name), x, y, ends))
+    return drawn
 
 
 TESTED = "Significant: p below 0.05 after Holm’s correction over the family. Intervals are not corrected."
