@@ -40,7 +40,7 @@ def run_command(
     quiet: QuietOption = False,
 ) -> None:
     """Run a study and write its report. What was computed before is not computed again, also after an interruption."""
-    from consilium.report.progress import progress_on, showing
+    from consilium.report.progress import showing
 
     Shipped.STUDY.path(study)  # a name that is none is said before seconds of loading
     name = Path(study).stem
@@ -55,7 +55,7 @@ def run_command(
             show(output, *outlook(spec, folder))
             return
         command = _again(study, folder, overrides or [], seeds)
-        summary = run_study(spec, folder, workers or os.cpu_count() or 1, progress_on(display), command)
+        summary = run_study(spec, folder, workers or os.cpu_count() or 1, display.update, command)
     show(output, summary, [] if quiet else _lines(summary))
     if not quiet:
         tell_warnings(summary["warnings"], output)
