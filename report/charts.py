@@ -204,7 +204,6 @@ def _listed(names: Sequence[str], texts: Sequence[str], below: float) -> Iterato
 
     below: points for the axis. Gives axes whose vertical one is in points from above, and the place of each line.
     """
-    from matplotlib.transforms import ScaledTranslation
 
     side = 14
     texts = [_broken(text, 200) for text in texts]
