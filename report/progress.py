@@ -22,10 +22,10 @@ BASELINES, POOLED, RIVALS = "teachers are judged", "pooled model trains", "priva
 HAND_LABELS, CURVES = "labels by hand are tried", "learning curves are drawn"
 AT_HOME, REPORT = "parties' own rows are held out", "report is drawn"
 GAME, MEMBERSHIP = "the game is played", "members are looked for"
-ENSEMBLES, COMPARE, MEASURE = "partitions' teachers train", "cells are computed", "gains at home are measured"
+COMPARE = "cells are computed"
 WORDS = {"enrol": "parties enrol", TRAIN_TEACHERS: "parties train", "vote": "parties vote"}
 """For people, of stages that a federation names. Others are called as they are named."""
-AROUND = frozenset({ASK, ROUND, TRAIN_STUDENT, ENSEMBLES, COMPARE})
+AROUND = frozenset({ASK, ROUND, TRAIN_STUDENT, COMPARE})
 """Stages that go on while others happen in them."""
 EVERY_SECONDS = 10.0
 """Between two lines about how far a stage is."""

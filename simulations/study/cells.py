@@ -98,10 +98,10 @@ class Plot:
     """
 
     id: str
-    axes: Mapping[str, str]
+    axes: Mapping[str, str] = field(compare=False)
     seed: int
-    table: Mapping[str, Any] = field(repr=False)
-    teaching: Scenario = field(repr=False)
+    table: Mapping[str, Any] = field(repr=False, compare=False)
+    teaching: Scenario = field(repr=False, compare=False)
 
     def __str__(self) -> str:
         return f"{called(self.axes)}, seed {self.seed}" if self.axes else f"seed {self.seed}"
