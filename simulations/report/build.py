@@ -83,7 +83,6 @@ def report_page(data: ReportData) -> Page:
         summary=(" ".join((*_happened(data), *_found(data))), *filter(None, [data.description])),
         top=without_blanks(top),
         footer=(*([Markup("<strong>Data.</strong> {}").format(data.attribution)] if data.attribution else []), METHOD),
-        contents=True,
         window=f"{data.title} – Consilium{' (public version)' * data.public}",
     )
 
