@@ -204,7 +204,7 @@ def _listed(names: Sequence[str], texts: Sequence[str], below: float) -> Iterato
 
     below: points for the axis. Gives axes whose vertical one is in points from above, and the place of each line.
     """
-    side = 14
+    side = 14 if below else 0  # half of a tick's letters
     texts = [_broken(text, 200) for text in texts]
     longest = [max(map(len, text.split("\n"))) for text in texts]
     names = [_broken(name, WIDTH - LETTER * (most + 3)) for name, most in zip(names, longest, strict=True)]

@@ -83,7 +83,6 @@ def report_page(data: ReportData) -> Page:
         summary=(*filter(None, [" ".join(_found(data)), _happened(data), data.description]),),
         top=without_blanks(top),
         footer=(*([Markup("<strong>Data.</strong> {}").format(data.attribution)] if data.attribution else []), METHOD),
-        contents=True,
         window=f"{data.title} – Consilium{' (public version)' * data.public}",
     )
 
