@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from consilium.protocol.label_source import Progress
@@ -99,9 +100,20 @@ def _on_stderr() -> Display:
     return Bars(console) if console.is_terminal and not console.is_dumb_terminal else LogLines(console.file)
 
 
-def _left(began: float, done: int, total: int) -> str:
-    """About how long a stage still takes, at the pace so far; nothing before its first piece has ended."""
-    return f", {about((time.monotonic() - began) * (total - done) / done)} left" if 0 < done < total else ""
+@dataclass
+class _Stage:
+    """began: when, in seconds. first: how far it was then. done: how far it is."""
+
+    began: float
+    first: int
+    done: int
+
+    def left(self, total: int) -> str:
+        """About how long it still takes, at the pace so far; nothing before its first piece has ended."""
+        pieces = self.done - self.first
+        if not pieces or self.done >= total:
+            return ""
+        return f"{about((time.monotonic() - self.began) * (total - self.done) / pieces)} left"
 
 
 class LogLines(Display):
@@ -109,31 +121,31 @@ class LogLines(Display):
 
     def __init__(self, file: IO[str]) -> None:
         self._file, self._last = file, 0.0
-        self._began: dict[str, float] = {}
+        self._stages: dict[str, _Stage] = {}
         self._ended: set[str] = set()
 
     def update(self, stage: str, done: int, total: int) -> None:
         """See `Display`."""
         words, now = WORDS.get(stage, stage), time.monotonic()
-        far = f": {done} of {total}" if total > 1 else ""
-        if stage not in self._began:
-            self._began[stage] = now
-            self._write(f"{words} ({total})" if total > 1 else words)
-        took = now - self._began[stage]
-        if stage not in self._ended and done >= total:
+        if stage not in self._stages:
+            self._stages[stage] = _Stage(now, done, done)
+            self.say(f"{words} ({total})" if total > 1 else words)
+        if stage in self._ended:
+            return
+        this, far = self._stages[stage], f"{words}: {done} of {total}" if total > 1 else words
+        this.done = done
+        if done >= total:
             self._ended.add(stage)
-            self._write(f"{words}{far}, ended after {spent(took)}")
-        elif stage not in self._ended and now >= self._last + EVERY_SECONDS:
-            self._write(f"{words}{far} after {spent(took)}{_left(self._began[stage], done, total)}")
+            self.say(f"{far}, ended after {spent(now - this.began)}")
+        elif now >= self._last + EVERY_SECONDS:
+            self.say(", ".join(filter(None, (f"{far} after {spent(now - this.began)}", this.left(total)))))
 
     def say(self, text: str, warning: bool = False) -> None:
         """See `Display`."""
-        self._write(f"{'warning: ' if warning else ''}{text}")
-
-    def _write(self, text: str) -> None:
         self._last = time.monotonic()
+        line = f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {'warning: ' if warning else ''}{text}"
         with contextlib.suppress(*GONE):
-            print(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {text}", file=self._file, flush=True)
+            print(line, file=self._file, flush=True)
 
 
 class Bars(Display):
@@ -147,8 +159,7 @@ class Bars(Display):
         columns = SpinnerColumn(), name, BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn(), left
         self._table = Table(*columns, console=console, redirect_stdout=False)
         self._rows: dict[str, TaskID] = {}
-        self._began: dict[str, float] = {}
-        self._done: dict[str, int] = {}
+        self._stages: dict[str, _Stage] = {}
 
     def update(self, stage: str, done: int, total: int) -> None:
         """See `Display`."""
@@ -157,14 +168,13 @@ class Bars(Display):
             table.start()  # with a thread, which nobody has before the first stage
             if stage not in self._rows:
                 self._rows[stage] = table.add_task(WORDS.get(stage, stage), total=length, left="")
-            if done < self._done.get(stage, math.inf):
-                self._began[stage] = time.monotonic()
+            if stage not in self._stages or done < self._stages[stage].done:
+                self._stages[stage] = _Stage(time.monotonic(), done, done)
                 table.reset(self._rows[stage], total=length)
                 for other in self._rows.keys() - AROUND - {stage}:
                     table.stop_task(self._rows[other])
-            self._done[stage] = done
-            left = _left(self._began[stage], done, total).removeprefix(", ")
-            table.update(self._rows[stage], completed=done, total=length, left=left)
+            self._stages[stage].done = done
+            table.update(self._rows[stage], completed=done, total=length, left=self._stages[stage].left(total))
 
     def say(self, text: str, warning: bool = False) -> None:
         """See `Display`."""

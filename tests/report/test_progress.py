@@ -49,16 +49,16 @@ def test_lines_say_how_far_a_stage_is_and_how_long_it_takes_also_before_its_firs
     """A line every ten seconds, however often it is asked."""
     now, file = [100.0], io.StringIO()
     monkeypatch.setattr("time.monotonic", lambda: now[0])
-    display = play(LogLines(file), (COMPARE, 0, 12))
+    display = play(LogLines(file), (COMPARE, 5, 17))  # those of before say nothing of the pace
     for second in range(1, 41):
         now[0] = 100.0 + second
-        display.update(COMPARE, second // 20, 12)
+        display.update(COMPARE, 5 + second // 20, 17)
     assert lines(file) == [
-        "cells are computed (12)",
-        "cells are computed: 0 of 12 after 10 s",
-        "cells are computed: 1 of 12 after 20 s, about 4 min left",
-        "cells are computed: 1 of 12 after 30 s, about 6 min left",
-        "cells are computed: 2 of 12 after 40 s, about 3 min left",
+        "cells are computed (17)",
+        "cells are computed: 5 of 17 after 10 s",
+        "cells are computed: 6 of 17 after 20 s, about 4 min left",
+        "cells are computed: 6 of 17 after 30 s, about 6 min left",
+        "cells are computed: 7 of 17 after 40 s, about 3 min left",
     ]
 
 
