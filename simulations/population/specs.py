@@ -154,7 +154,7 @@ class SimulationSpec(Frozen):
         ge=0,
         allow_inf_nan=False,
         description="seconds, once the student is saved, after which learning curves, the gain on parties' own rows and"
-        " labels by hand are given up, between two of their steps; what was left out is a warning of the run. Left out:"
+        " labels by hand are given up, between two of their steps; what was left out is said. Left out:"
         " no limit, since what a clock decides is not the same twice",
     )
     own_teacher: OwnTeacher | None = Field(

@@ -118,8 +118,6 @@ def _rendered(facts: Mapping[str, Any], results: pl.DataFrame, view: StudyView, 
             top=_top(facts),
             footer=(*data, METHOD),
             window=f"{facts['title']} – Consilium, a study",
-            contents=True,
-            badges=False,
         )
     )
 
