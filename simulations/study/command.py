@@ -45,7 +45,7 @@ def run_command(
     quiet: QuietOption = False,
 ) -> None:
     """Run a study and write its report. What was computed before is not computed again, also after an interruption."""
-    from consilium.report.progress import progress_on, showing
+    from consilium.report.progress import showing
 
     Shipped.STUDY.path(study)  # a name that is none is said before seconds of loading
     name = Path(study).stem
@@ -61,7 +61,7 @@ def run_command(
             show(output, *outlook(spec, folder, count))
             return
         command = _again(study, folder, overrides or [], seeds)
-        summary = run_study(spec, folder, count, progress_on(display), command, cluster)
+        summary = run_study(spec, folder, count, display.update, command, cluster)
     show(output, summary, [] if quiet else _lines(summary))
     if not quiet:
         tell_warnings(summary["warnings"], output)

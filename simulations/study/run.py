@@ -22,8 +22,7 @@ from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.strict_json import dumps, strict
 from consilium.protocol.versions import versions
 from consilium.report.progress import LOAD, REPORT, about, stage
-from consilium.report.row_warnings import parties_too_small
-from consilium.report.warnings import WarningCode
+from consilium.report.warnings import parties_too_small
 from consilium.simulations.datasets.source import open_source
 from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.interruption import Interrupted, interruptible
@@ -276,7 +275,7 @@ def _warnings(parts: Parts) -> list[dict[str, Any]]:
     for plot, part in worst.values():
         divided, least = part.parties + part.left_out, plot.teaching.data.rows_needed
         text = parties_too_small(divided, part.left_out, least)
-        warning = {"code": WarningCode.PARTIES_TOO_SMALL.value, "text": f"{plot}: {text}"}
+        warning = {"code": "parties-left-out", "text": f"{plot}: {text}"}
         warning |= {"made": divided, "too_small": part.left_out, "least_rows": least, "points": []}
         key = f"{plot.teaching.model_dump_json()} {text}"
         warnings.setdefault(key, warning)["points"].append(dict(plot.axes))

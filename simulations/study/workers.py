@@ -112,7 +112,7 @@ def _on_ray(cluster: str) -> Iterator[None]:
 def watched(cache: str, names: Sequence[str], progress: Progress) -> Iterator[None]:
     """Tell how many of these cells are kept, while the context is open. The folder is asked, to which all workers
     write: also those of a cluster."""
-    left, end = set(names), threading.Event()
+    left, end = {name for name in names if not is_kept(cache, name)}, threading.Event()
 
     def look() -> None:
         pause = POLL_SECONDS
@@ -122,7 +122,7 @@ def watched(cache: str, names: Sequence[str], progress: Progress) -> Iterator[No
             progress(COMPARE, len(names) - len(left), len(names))
             pause = max(POLL_SECONDS, 20 * (time.monotonic() - began))
 
-    progress(COMPARE, 0, len(names))
+    progress(COMPARE, len(names) - len(left), len(names))  # at the pace of the others, the rest is to come
     thread = threading.Thread(target=look, daemon=True)
     thread.start()
     try:

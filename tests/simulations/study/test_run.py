@@ -400,10 +400,10 @@ def test_parties_that_least_rows_cut_are_a_warning(tmp_path: Path) -> None:
     summary = run(tmp_path, study={**SMALL["study"], "methods": ["plurality"], "measures": []}, axis=axis)
     told = json.loads((tmp_path / "out" / FACTS_FILE).read_text())
     (warning,) = told["warnings"]
-    assert summary["warnings"] == told["warnings"] and warning["code"] == "parties-too-small"
+    assert summary["warnings"] == told["warnings"] and warning["code"] == "parties-left-out"
     assert warning["made"] == 20 and 0 < warning["too_small"] < 20
     assert [point["division"] for point in warning["points"]] == ["skewed", "skewed"]
-    assert f"the division made 20 parties, and {20 - warning['too_small']} of them take part" in warning["text"]
+    assert f"the partition made 20 parties, and {20 - warning['too_small']} of them take part" in warning["text"]
     assert "data.least_rows = 6" in warning["text"] and "(the same at 1 further point)" in warning["text"]
     page = (tmp_path / "out" / PAGE).read_text()
     assert "Not everybody takes part." in page and warning["text"] in page
