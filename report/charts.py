@@ -7,34 +7,35 @@ letters can still be read on a telephone.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import re
 import textwrap
+import unicodedata
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
 import numpy as np
 from markupsafe import Markup
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-WIDTH, HEIGHT, ROW = 440, 250, 30
-"""Points: of every chart; of a panel with two axes; of a line of `dots` or `bars`."""
+WIDTH, HEIGHT, LETTER, LINE = 360, 210, 6.2, 14
+"""Points: of every chart; of a panel with two axes, without its key; of a letter's width; of a line of letters."""
 LOG_FROM = 20
 """An axis of positive numbers is logarithmic where the greatest is so many times the least."""
-LABEL = 22
-"""Letters of a name before it is broken."""
 Drawing = Markup
 """A chart: fits any width."""
 
-INK, MUTED, GRID, PAPER = "#000001", "#000002", "#000003", "#000004"
+INK, MUTED, GRID = "#000001", "#000002", "#000003"
 BLUE, SKY, ORANGE, GREY, SECRET = "#000005", "#000006", "#000007", "#000008", "#000009"
 _NAMES = {
-    INK: "ink", MUTED: "muted", GRID: "grid", PAPER: "paper", BLUE: "blue", SKY: "sky", ORANGE: "orange",
+    INK: "ink", MUTED: "muted", GRID: "grid", BLUE: "blue", SKY: "sky", ORANGE: "orange",
     GREY: "grey", SECRET: "secret",
 }  # fmt: skip
 """Colours that stand for variables of the page's style."""
@@ -51,7 +52,7 @@ Ends = tuple[float, float]
 class Dot:
     """A line with one value: a dot with its interval, a diamond where `marked`, grey where `faint` (the text says why).
 
-    text: written behind it.
+    text: written at the right.
     """
 
     label: str
@@ -80,7 +81,7 @@ def limits(values: Sequence[float], within: Ends | None = None) -> Ends:
     """Both ends of an axis with some room around these values, at least one. within: what values can be.
 
     >>> limits([0.6, 0.8]), limits([0.97, 1.0], (0, 1))
-    ((0.58, 0.82), (0.967, 1.0))
+    ((0.58, 0.82), (0.967, 1))
     """
     low, high = min(values), max(values)
     room = 0.1 * (high - low) or max(abs(high) * 0.1, 0.01)
@@ -89,33 +90,33 @@ def limits(values: Sequence[float], within: Ends | None = None) -> Ends:
 
 
 def dots(rows: Sequence[Dot], title: str = "", axis: Ends | None = None, zero: bool = False) -> Drawing:
-    """A value with its interval on each line; at least one row. title: of the axis. zero: a line at 0.
+    """A value with its interval below each name; at least one row. title: of the axis. zero: a line at 0.
 
-    axis: both ends of it, where several charts share one; else what fits.
+    axis: both ends of it, where several charts share one; else what fits. What lies beyond stands at its end.
     """
     values = [end for row in rows for end in (row.value, *(row.ends or ()))]
-    with _drawn(ROW * (len(rows) + 1.6)) as (axes, done):
-        axes.set_xlim(*(axis or limits([*values, 0.0] if zero else values)))
+    ends = axis or limits([*values, 0.0] if zero else values)
+    with _listed([row.label for row in rows], [row.text for row in rows], 36) as (axes, places, done):
+        axes.set_xlim(*ends)
         if zero:
             axes.axvline(0, color=INK, linewidth=1)
-        for place, row in enumerate(rows):
+        for place, row in zip(places, rows, strict=True):
             colour = GREY if row.faint else ORANGE if row.marked else BLUE
             if row.ends is not None:
-                axes.plot(row.ends, (place, place), color=colour, linewidth=2.2)
-            axes.plot([row.value], [place], "D" if row.marked else "o", color=colour, markersize=7)
-        _listed(axes, [row.label for row in rows], [row.text for row in rows])
+                axes.plot(np.clip(row.ends, *ends), (place, place), color=colour, linewidth=2.2)
+            axes.plot(np.clip([row.value], *ends), [place], "D" if row.marked else "o", color=colour, markersize=7)
         axes.set_xlabel(title)
+        axes.locator_params(axis="x", nbins=6)
         axes.grid(axis="x")
     return done()
 
 
 def bars(values: Mapping[str, tuple[float, str]]) -> Drawing:
-    """One bar for each name, as long as its value (at least 0), with its text behind it."""
-    with _drawn(ROW * (len(values) + 0.3)) as (axes, done):
-        axes.barh(range(len(values)), [value for value, _ in values.values()], 0.6, color=BLUE)
-        axes.set_xlim(0, max((value for value, _ in values.values()), default=0) or 1)
+    """One bar below each name, as long as its value (at least 0), with its text at the right; at least one."""
+    with _listed(list(values), [text for _, text in values.values()], 0) as (axes, places, done):
+        axes.barh(places, [value for value, _ in values.values()], 9, color=BLUE)
+        axes.set_xlim(0, max(value for value, _ in values.values()) or 1)
         axes.set_xticks([])
-        _listed(axes, list(values), [text for _, text in values.values()])
     return done()
 
 
@@ -128,19 +129,15 @@ def lines(
     titles: of both axes. x, y: ends of these, in place of what fits. diagonal: what the line from corner to corner
     stands for; none where empty. log: of the horizontal axis; None decides by `LOG_FROM`. ticks: of it, few.
     """
-    with _drawn(HEIGHT) as (axes, done):
-        places = [value for one in series for value in one.x]
-        _scaled(axes, _logarithmic(places) if log is None else log)
-        if diagonal:
-            axes.plot((0, 1), (0, 1), color=INK, linestyle=":", label=diagonal)
+    with _panel(titles, x, y) as (axes, key, done):
+        _scaled(axes, [value for one in series for value in one.x], log)
         for one, (colour, dash, marker) in zip(series, _LOOKS, strict=False):
-            if one.joined:
-                axes.plot(one.x, one.y, dash, color=colour, label=one.name or "_")
-            for place, value, ends in zip(one.x, one.y, one.ends, strict=True) if one.ends else ():
-                if ends is not None:
-                    axes.plot((place, place), ends, color=colour, linewidth=1.4)
-                axes.plot([place], [value], marker, color=colour, markersize=6)
-        _framed(axes, titles, x, y)
+            if bounded := [(place, *ends) for place, ends in zip(one.x, one.ends, strict=False) if ends is not None]:
+                axes.vlines(*zip(*bounded, strict=True), color=colour, linewidth=1.4)
+            looks = {"linestyle": dash if one.joined else "", "marker": marker if one.ends else ""}
+            key.append((*axes.plot(one.x, one.y, color=colour, markersize=6, **looks), one.name))
+        if diagonal:
+            key.append((*axes.plot((0, 1), (0, 1), color=INK, linestyle=":"), diagonal))
         if ticks:
             axes.set_xticks(ticks, [_number(value) for value in ticks])
     return done()
@@ -148,12 +145,13 @@ def lines(
 
 def cloud(points: Sequence[Ends], titles: tuple[str, str], y: Ends | None = None, zero: str = "") -> Drawing:
     """A point for each pair, at least one. zero: what a line across at 0 stands for; none where empty."""
-    with _drawn(HEIGHT) as (axes, done):
-        _scaled(axes, _logarithmic([across for across, _ in points]))
+    with _panel(titles, None, y) as (axes, key, done):
+        _scaled(axes, [across for across, _ in points], None)
         if zero:
-            axes.axhline(0, color=INK, linestyle=":", label=zero)
-        axes.plot(*zip(*points, strict=True), "o", color=BLUE, markersize=4.5)
-        _framed(axes, titles, None, y)
+            key.append((axes.axhline(0, color=INK, linestyle=":"), zero))
+        # one path of lines without length, whose round ends are the points: a tenth of the bytes of so many marks
+        path = np.array([place for point in points for place in (point, point, (np.nan, np.nan))])
+        axes.plot(path[:, 0], path[:, 1], color=BLUE, linewidth=5, solid_capstyle="round")
     return done()
 
 
@@ -164,11 +162,10 @@ def histogram(shares: np.ndarray, yes: np.ndarray, titles: tuple[str, str], name
     """
     edges = np.linspace(min(float(np.floor(shares.min() * 20) / 20), 0.95), 1, 21)
     # a whole number of votes over a whole number of parties may fall a rounding error below its edge
-    with _drawn(HEIGHT) as (axes, done):
-        parts, looks = [shares[yes] + 1e-9, shares[~yes] + 1e-9], {"color": [BLUE, GREY], "label": names}
-        axes.hist([np.minimum(part, 1.0) for part in parts], edges, stacked=True, rwidth=0.9, **looks)
+    parts = [np.minimum(part + 1e-9, 1.0) for part in (shares[yes], shares[~yes])]
+    with _panel(titles, (float(edges[0]), 1.0), None) as (axes, key, done):
+        key += zip(axes.hist(parts, edges, stacked=True, rwidth=0.9, color=[BLUE, GREY])[2], names, strict=True)
         axes.yaxis.get_major_locator().set_params(integer=True)
-        _framed(axes, titles, (float(edges[0]), 1.0), None)
     return done()
 
 
@@ -180,83 +177,132 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
-def _logarithmic(values: Sequence[float]) -> bool:
-    return min(values) > 0 and max(values) / min(values) >= LOG_FROM
+def _scaled(axes: Axes, values: Sequence[float], log: bool | None) -> None:
+    """A logarithmic axis where it is asked for or, with None, where it shows more."""
+    from matplotlib.ticker import LogLocator
 
-
-def _scaled(axes: Axes, log: bool) -> None:
-    if log:
+    if log or (log is None and min(values) > 0 and max(values) / min(values) >= LOG_FROM):
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 3) if max(values) / min(values) < 1000 else (1,)))
         axes.xaxis.set_major_formatter(lambda value, _: _number(value))
         axes.set_xticks([], minor=True)
 
 
-def _listed(axes: Axes, names: Sequence[str], texts: Sequence[str]) -> None:
-    """Names on the left, texts on the right, the first above."""
-    axes.set_yticks(range(len(names)), [textwrap.fill(name, LABEL) for name in names])
-    axes.set_ylim(len(names) - 0.4, -0.6)
-    for place, text in enumerate(texts):
-        axes.annotate(text, (1.02, place), xycoords=axes.get_yaxis_transform(), va="center", annotation_clip=False)
-    axes.tick_params(axis="y", length=0, labelcolor=INK)
-    axes.spines[:].set_visible(False)
+def _broken(text: str, room: float) -> str:
+    """Text in lines of so many points. Letters of East Asia are twice as wide as others.
+
+    >>> _broken("private gradient descent", 100)
+    'private gradient\\ndescent'
+    """
+    wide = any(unicodedata.east_asian_width(letter) in "WF" for letter in text)
+    return textwrap.fill(text, max(int(room / LETTER / (1 + wide)), 6))
 
 
-def _framed(axes: Axes, titles: tuple[str, str], x: Ends | None, y: Ends | None) -> None:
-    axes.set_xlabel(titles[0])
-    axes.set_title(titles[1], loc="left", color=MUTED)  # above, where it is read like any other text
-    axes.grid(True)
-    if x is not None:
-        axes.set_xlim(*x)
-    if y is not None:
-        axes.set_ylim(*y)
-    if axes.get_legend_handles_labels()[1]:
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2, frameon=False)
+@contextmanager
+def _listed(names: Sequence[str], texts: Sequence[str], below: float) -> Iterator[tuple[Axes, np.ndarray, Any]]:
+    """A line for each name, the first above: name at the left, text at the right, and room for what is drawn below.
+
+    below: points for the axis. Gives axes whose vertical one is in points from above, and the place of each line.
+    """
+    side = 14 if below else 0  # half of a tick's letters
+    texts = [_broken(text, 200) for text in texts]
+    longest = [max(map(len, text.split("\n"))) for text in texts]
+    names = [_broken(name, WIDTH - LETTER * (most + 3)) for name, most in zip(names, longest, strict=True)]
+    pairs = list(zip(names, texts, strict=True))
+    high = [LINE * (1 + max(text.count("\n") for text in pair)) for pair in pairs]
+    places = np.cumsum([each + 22 for each in high]) - 14
+    body = float(places[-1]) + 12
+    with _drawn(body + below) as (figure, done):
+        axes = figure.add_axes((side / WIDTH, below / (body + below), 1 - 2 * side / WIDTH, body / (body + below)))
+        axes.set_ylim(body, 0)
+        axes.set_yticks([])
+        axes.spines[:].set_visible(False)
+        for place, each, (name, text) in zip(places, high, pairs, strict=True):
+            at = {"xy": (0, place - each - 6), "xycoords": axes.get_yaxis_transform(), "textcoords": "offset points"}
+            axes.annotate(name, xytext=(-side, 0), va="top", **at)
+            axes.annotate(text, xytext=(WIDTH - side, 0), ha="right", va="top", **at)
+        yield axes, places, done
+
+
+@contextmanager
+def _panel(titles: tuple[str, str], x: Ends | None, y: Ends | None) -> Iterator[tuple[Axes, list[Any], Any]]:
+    """Two axes, and a list for the key below them: what is drawn, and its name."""
+    key: list[tuple[Any, str]] = []
+    with _drawn(HEIGHT) as (figure, done):
+        figure.set_layout_engine("constrained")
+        axes = figure.add_subplot()
+        yield axes, key, done
+        axes.set_xlabel(titles[0])
+        axes.set_title(titles[1], loc="left", color=MUTED)  # above, where it is read like any other text
+        axes.grid(True)
+        if x is not None:
+            axes.set_xlim(*x)
+        if y is not None:
+            axes.set_ylim(*y)
+        if shown := [(mark, _broken(name, WIDTH - 50)) for mark, name in key if name]:
+            columns = 2 if max(len(name) for _, name in shown) <= 20 else 1
+            rows = sum(name.count("\n") + 1 for _, name in shown)
+            figure.set_figheight((HEIGHT + (LINE + 3) * -(-rows // columns)) / 72)
+            figure.legend(*zip(*shown, strict=True), ncols=columns, loc="outside lower left", frameon=False)
 
 
 _STYLE: dict[str, Any] = {
-    "svg.fonttype": "none", "font.size": 11, "axes.titlesize": 11, "legend.fontsize": 11, "text.color": INK,
-    "axes.edgecolor": GRID, "axes.labelcolor": MUTED, "xtick.color": MUTED, "ytick.color": MUTED, "grid.color": GRID,
-    "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False, "lines.linewidth": 1.8,
-    "figure.facecolor": "none", "axes.facecolor": "none", "svg.hashsalt": "consilium",
-    "axes.formatter.useoffset": False, "axes.formatter.limits": (-4, 6),
+    "svg.fonttype": "none", "text.parse_math": False, "path.simplify": False, "font.size": 11, "axes.titlesize": 11,
+    "legend.fontsize": 11, "text.color": INK, "axes.edgecolor": GRID, "axes.labelcolor": MUTED, "xtick.color": MUTED,
+    "ytick.color": MUTED, "grid.color": GRID, "xtick.bottom": False, "ytick.left": False, "axes.axisbelow": True,
+    "axes.spines.top": False, "axes.spines.right": False, "lines.linewidth": 1.8, "figure.facecolor": "none",
+    "axes.facecolor": "none", "axes.formatter.useoffset": False, "axes.formatter.limits": (-4, 6),
 }  # fmt: skip
 
 
 @contextmanager
-def _drawn(height: float) -> Iterator[tuple[Axes, Any]]:
-    """Axes to draw on, of so many points in height, and what gives the drawing afterwards."""
+def _drawn(height: float) -> Iterator[tuple[Figure, Any]]:
+    """A figure of so many points in height, and what gives the drawing afterwards."""
     import matplotlib as mpl
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    with mpl.rc_context(_STYLE):
-        figure = Figure((WIDTH / 72, height / 72), layout="constrained")
+    with mpl.rc_context(_STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # matplotlib only measures letters; the browser has the fonts
+        figure = Figure((WIDTH / 72, height / 72))
         FigureCanvasSVG(figure)
         drawn: list[Drawing] = []
-        yield figure.add_subplot(), drawn.pop
+        yield figure, drawn.pop
         buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-        drawn.append(_inline(buffer.getvalue()))
+        figure.savefig(buffer, format="svg")
+        root = ElementTree.fromstring(buffer.getvalue())
+        shapes = {f"#{shape.get('id')}": shape.get("d", "") for shape in root.iterfind(f".//{_SVG}defs/{_SVG}path")}
+        inside = Markup("").join(_written(part, shapes) for part in root.iterfind(f"{_SVG}g"))
+        drawn.append(Markup('<svg viewBox="{}">{}</svg>').format(root.get("viewBox", ""), inside))
 
 
-def _place(found: re.Match[str]) -> str:
-    return f"{float(found[0]):.1f}".removesuffix(".0")
+_SVG = "{http://www.w3.org/2000/svg}"
 
 
-def _inline(svg: str) -> Drawing:
-    """matplotlib's file as an element of a page, which gives the colours; no id of it is another chart's."""
-    svg = svg[svg.index("<svg") :].strip()
-    box = re.search(r'viewBox="[^"]+"', svg)
-    own = hashlib.sha256(svg.encode()).hexdigest()[:6]
-    svg = re.sub(r"<svg[^>]+>", f"<svg {box[0] if box else ''}>", svg, count=1)
-    svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
-    used = set(re.findall(r'href="#([^"]+)"', svg))
-    svg = re.sub(r' id="([^"]+)"', lambda found: f' id="{own}{found[1]}"' if found[1] in used else "", svg)
-    svg = svg.replace('xlink:href="#', f'href="#{own}')
-    svg = re.sub(r"<defs>\s*<(clipPath|style).*?</defs>", "", svg, flags=re.DOTALL)
+def _written(part: ElementTree.Element, shapes: Mapping[str, str]) -> Markup:
+    """A part of matplotlib's file as elements of a page, which gives the colours; without ids, so that none collide.
+
+    shapes: of marks that are used several times.
+    """
+    kind, given = part.tag.removeprefix(_SVG), dict(part.attrib)
+    if kind in ("g", "defs"):
+        return Markup("").join(_written(child, shapes) for child in part if kind == "g")
+    if kind == "use":
+        place = f"translate({given.pop('x')} {given.pop('y')})"
+        kind, given = "path", {"d": shapes[given["{http://www.w3.org/1999/xlink}href"]], "transform": place, **given}
+    kept = {name: given[name] for name in ("d", "x", "y", "transform", "style") if name in given}
+    if kept.get("transform", "").startswith("rotate(-0 "):
+        del kept["transform"]
     for colour, name in _NAMES.items():
-        svg = svg.replace(colour, f"var(--{name})")
-    svg = re.sub(r"font: ([\d.]+)px [^;\"]+", r"font-size: \1px", svg)
-    svg = re.sub(r"<[^>]+>", lambda tag: re.sub(r"\d+\.\d{2,}", _place, tag[0]), svg)
-    svg = re.sub(r' clip-path="[^"]+"', "", svg)  # nothing is drawn outside
-    return Markup(re.sub(r">\s+<", "><", re.sub(r"\s*\n\s*", " ", svg)))
+        kept["style"] = kept.get("style", "").replace(colour, f"var(--{name})")
+    kept["style"] = re.sub(r" font-family: [^;]+;|stroke-linejoin: miter;?", "", kept["style"])
+    attributes = Markup(" ").join(
+        Markup('{}="{}"').format(name, " ".join(re.sub(r"\d+\.\d{2,}", _short, value).split()))
+        for name, value in kept.items()
+    )
+    return Markup("<{} {}>{}</{}>").format(Markup(kind), attributes, part.text or "", Markup(kind))
+
+
+def _short(number: re.Match[str]) -> str:
+    """A place on the page, to a tenth of a point."""
+    return f"{float(number[0]):.1f}".removesuffix(".0")

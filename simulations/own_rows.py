@@ -97,7 +97,8 @@ def at_home(
     {"absent": why} or: metric ("auc": pairs of two rows of one party that are in the right order; else "accuracy"),
     judged, parties, too_small (fewer than `LEAST_ROWS` rows), folds, level, seed; groups from small to large and
     "all": parties, rows_low, rows_high, tested (rows), alone, student, difference with its interval (parties drawn
-    anew, `REPLICATES` times), better: parties in which the student is at least as good.
+    anew, `REPLICATES` times), better: parties in which the student is at least as good; by_party: rows and difference
+    of each.
     """
     small = sum(rows < LEAST_ROWS for rows in sizes.values())
     if not parties:
@@ -128,6 +129,7 @@ def at_home(
         "seed": seed,
         "groups": [_group([with_points[place] for place in part], generator) for part in groups],
         "all": _group(with_points, generator),
+        "by_party": [[item.rows, (item.student - item.alone) / item.of] for item in with_points],
     }
 
 

@@ -6,33 +6,19 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
+from consilium.accounting.units import Unit
 from consilium.protocol.releases import ReleaseKind
 from consilium.report.exhibits import Cell, Exhibit, PagePart, Table, TableLine, as_text, without_blanks
-from consilium.report.warnings import WarningCode
-from consilium.report.words import ALONE, MAJORITY, POOLED, STUDENT, many, share_text
+from consilium.report.words import MAJORITY, STUDENT, many, share_text
 from consilium.simulations.council.statement import PrivacyStatement
 from consilium.simulations.report import meaning
-from consilium.simulations.report.models import (
-    ABOVE,
-    ABSENT,
-    LABELS,
-    METRICS,
-    by_hand,
-    hand_label_rows,
-    in_labels,
-    leading,
-)
-
-_FAILURES = {
-    WarningCode.ORDER_BY_CHANCE: f"The {STUDENT} orders cases no better than chance.",
-    WarningCode.MOSTLY_NOISE: "Noise drowned most of what the parties know.",
-}
-"""What a run says before all else, by the warning that tells it."""
+from consilium.simulations.report.models import ABSENT, LABELS, METRICS, finding, hand_label_rows
 
 
 def verdict(privacy: PrivacyStatement, parties: int) -> str:
     """The report's verdict in few words, of all fits on these owners together."""
-    level = meaning.verdict(privacy.epsilon_of_all_fits, privacy.delta_of_all_fits, parties, unit=privacy.unit).level
+    epsilon, delta = privacy.epsilon_of_all_fits, privacy.delta_of_all_fits
+    level, _ = meaning.verdict(epsilon, delta, parties, unit=Unit(privacy.unit))
     protection = f"{'no' if level == 'none' else level} protection"
     return protection if privacy.protects else f"{protection} with real noise; here it came from a seed"
 
@@ -42,7 +28,7 @@ def shown_models(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
     The majority class is that of the public test rows; the run's own yardstick of that name is of the private ones.
     """
-    student, labelled = summary["student"] or {}, dict(hand_label_rows(summary["worth"]))
+    student, labelled = summary["student"] or {}, hand_label_rows(summary["worth"])
     rates = (student.get("rate") or {}).values()
     majority = {MAJORITY: {"accuracy": max(rates), "auc": 0.5 if len(rates) == 2 else None}} if rates else {}
     return {STUDENT: student, **labelled, **majority}
@@ -57,61 +43,9 @@ def terminal(summary: Mapping[str, Any], width: int = 0) -> str:
 
 
 def in_short(summary: Mapping[str, Any]) -> tuple[str, ...]:
-    """What came of a run in one sentence, good or bad; then what the student is worth in labels by hand."""
-    student, worth = summary["student"] or {}, summary["worth"]
-    codes = {warning["code"] for warning in summary.get("warnings", ())}
-    if WarningCode.NOTHING_LEARNT in codes:
-        return (f"The {STUDENT} learnt nothing: it says the same of every case.",)
-    metric = leading(student, len(student.get("rate") or {}))
-    if student.get(metric) is None:
-        return (f"How good the {STUDENT} is, is not known: no public test row can tell.",)
-    failures = [text for code, text in _FAILURES.items() if code in codes]
-    if metric == "accuracy" and WarningCode.NOT_ABOVE_MAJORITY in codes:
-        failures.append(f"The {STUDENT} is no better than the {MAJORITY}.")
-    rival, labelled = _rival(summary["baselines"]), _as_many_by_hand(worth, metric)
-    clauses = [_way(summary["baselines"], student[metric], metric), *filter(None, (rival, labelled))]
-    sentence = f"{'; '.join(clauses[:2])}{', and '.join(['', *clauses[2:]])}."
-    takes = f"; one takes {worth['label_cost']}" if worth and worth.get("label_cost") else ""
-    worth_it = (f"The {STUDENT} is worth {in_labels(worth)}{takes}.",) if worth and "hand_labels" in worth else ()
-    return (*failures, sentence, *worth_it)
-
-
-def _way(baselines: Mapping[str, Any], reached: float, metric: str) -> str:
-    """How far the student gets from one party alone to pooled."""
-    alone, pooled = ((baselines.get(name) or {}).get(metric) for name in ("mean_teacher", "pooled"))
-    start = f"The {STUDENT} reaches {METRICS[metric]} {share_text(reached)}"
-    from_alone, to_pooled = f"{ALONE} ({share_text(alone)})", f"{POOLED} ({share_text(pooled)})"
-    if alone is not None and reached < alone:
-        return f"{start}, below {from_alone}"
-    if pooled is not None and reached > pooled:
-        return f"{start}, above {to_pooled}"
-    if alone is None or pooled is None or pooled <= alone:
-        return start if alone is None else f"{start}, and {from_alone}"
-    return f"{start}, {(reached - alone) / (pooled - alone):.0%} of the way from {from_alone} to {to_pooled}"
-
-
-def _rival(baselines: Mapping[str, Any]) -> str:
-    """Who does better at the same guarantee; empty where nobody was compared."""
-    compared = {name: metrics for name, metrics in baselines.items() if metrics and ABOVE in metrics}
-    if not compared:
-        return ""
-    best = max(compared, key=lambda name: compared[name][ABOVE]["difference"])
-    above = compared[best][ABOVE]
-    name, reached = LABELS.get(best, best), share_text(compared[best][above["metric"]])
-    if above["interval"][0] > 0:
-        return f"{name} does better at the same guarantee ({reached})"
-    if above["interval"][1] < 0:
-        return f"nothing does better at the same guarantee ({name}: {reached})"
-    return f"{name} does about as well at the same guarantee ({reached})"
-
-
-def _as_many_by_hand(worth: Mapping[str, Any] | None, metric: str) -> str:
-    """What as many labels by hand reach as were released; empty where nobody knows."""
-    released = worth["released"] if worth else {}
-    if not released.get("labels") or released.get(metric) is None:
-        return ""
-    count = released["labels"]
-    return f"{by_hand(count)} {'reaches' if count == 1 else 'reach'} {share_text(released[metric])}"
+    """What came of a run, good or bad; then what the student is worth in manual labels."""
+    student = summary["student"] or {}
+    return finding(student, summary["baselines"], summary["worth"], summary["warnings"], len(student.get("rate") or {}))
 
 
 def afterwards(summary: Mapping[str, Any]) -> list[str]:
@@ -127,6 +61,10 @@ def afterwards(summary: Mapping[str, Any]) -> list[str]:
             "The student's file holds rows of these people: give it to nobody who may not have them. One of numbers"
             " alone: --set student.trainer.name=logistic_regression"
         )
+    if late := summary.get("analysis_left_out"):
+        lines.append(
+            f"{', '.join(late)}: left out, since simulation.analysis_seconds had passed. Raise it, and run again"
+        )
     if summary["privacy"]["noise"] == "seeded":
         lines.append("For noise that protects, run it with --set simulation.noise=system")
     return lines
@@ -136,7 +74,7 @@ def _all_models(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """From one party alone over the student and its rivals to pooled, each with its word."""
     models, names = _private_models(summary) | shown_models(summary), list(LABELS.values())
     place = names.index(STUDENT)
-    names[place:place] = [name for name, _ in hand_label_rows(summary["worth"])]
+    names[place:place] = [*hand_label_rows(summary["worth"])]
     return {name: models[name] for name in names if models.get(name)}
 
 

@@ -6,7 +6,6 @@ It holds functions of the votes, so on disk it lies in the run folder's `private
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from consilium.protocol.errors import DataError
 from consilium.protocol.files import replace_private
 from consilium.protocol.messages import CollectionMode
 from consilium.protocol.releases import ReleaseKind
-from consilium.protocol.strict_json import INFINITE, dumps
+from consilium.protocol.strict_json import dumps
 from consilium.report.warnings import publishable
 
 
@@ -44,33 +43,22 @@ class PartyQuality:
 class ReportData:
     """Everything the report shows.
 
-    guarantees: "guarantee" (the whole query budget used up), "spent" (at the released counts, secret) and
-    "data_dependent" (secret),
-        each as `accounting.guarantees.Guarantee.to_json()`.
-    votes: how they were collected. release: what the student got for a query.
-    reinforced: the student's own predictions that interactive rounds confirmed. claimed_epsilon: what the literature
-        claims of a mechanism that has no guarantee, to be shown struck through.
-    student, baselines: metrics as `student.evaluation.evaluate` gives them (accuracy, auc, recall_per_class); baselines
-        by name, see `compare.baselines`.
-    worth: what the student is worth in labels by hand, see `compare.worth`; None where nobody looked for it. Covered by
-        the guarantee of the labels.
-    noise_spread: how far noise moves the student, see `student.learn.spread_over_noise`; empty without a student.
-    public_labels: see `student.card.public_labels`; empty where none had a part.
-        Covered as the student is.
-    consensus float64 (asked,): share of the votes that the top class got; answered bool (asked,); both and the two
-        epsilon curves float64 (asked,) in the order in which the queries were asked. Consensus, data-dependent epsilon
-        and party table are functions of private data: `public` leaves them out.
-    card: the student's, as `student.card.make_card` gives it; public as the student is. Empty where there is none.
     parties: those whose votes are in the sums. invited: those that might have taken part, known before anybody looked
         at a row. Who of them was left out, and how many, may follow from what their rows are.
+    guarantees: "guarantee" (the whole query budget used up), "spent" (at the released counts, secret), "data_dependent"
+        (secret) and others, each as `accounting.guarantees.Guarantee.to_json()`. claimed_epsilon: what the literature
+        claims of a mechanism that has no guarantee, to be shown struck through.
+    reinforced: the student's own predictions that interactive rounds confirmed.
+    student, baselines: metrics as `models.evaluation.evaluate` gives them; baselines by name, see `analysis.baselines`.
+    consensus float64 (asked,): share of the votes that the top class got, secret; answered bool (asked,).
+    worth: in manual labels, see `methods.worth`; None where nobody looked for it. noise_spread, public_labels: see
+        `student.learn.spread_over_noise` and `student.card.public_labels`. The guarantee covers these.
     warnings: as `report.warnings.listed` gives them; some are computed from private rows.
-    open_figures: functions of what was released and of public rows with their truth, which the guarantee covers: see
-        `compare.figures.open_figures`, and by_labels, see `compare.learning`. secret_figures: functions of private rows
-        or votes: votes, at_home, by_epsilon, alone, see `compare.figures`; `public` leaves them out. Both are empty
-        where nobody computed them, as in deployed runs.
-    public: whether this is what `published` left; in no file.
+    open_figures: functions of what was released and of public rows with their truth, which the guarantee covers.
+        secret_figures: of private rows or votes. See `analysis.analyse`; empty where nobody computed them.
     missing: sentences on what nobody can show of this run; only a simulation knows it all. unfinished: why the run is
         not finished, or empty. seed: None where every node has its own entropy.
+    public: whether this is what `published` left; in no file.
     """
 
     title: str
@@ -83,6 +71,7 @@ class ReportData:
     created: str
     versions: dict[str, str]
     parties: int
+    invited: int
     teachers: int
     party_label: str
     left_out: list[LeftOutParty]
@@ -92,7 +81,6 @@ class ReportData:
     most_queries: int
     most_answers: int
     guarantees: dict[str, dict[str, Any]]
-    released_label_accuracy: float | None
     reinforced: int
     claimed_epsilon: float | None
     student: dict[str, Any] | None
@@ -105,8 +93,6 @@ class ReportData:
     worth: dict[str, Any] | None = None
     noise_spread: dict[str, Any] = field(default_factory=dict)
     public_labels: dict[str, Any] = field(default_factory=dict)
-    card: dict[str, Any] = field(default_factory=dict, repr=False)
-    invited: int = 0
     missing: list[str] = field(default_factory=list)
     unfinished: str = ""
     warnings: list[dict[str, str]] = field(default_factory=list)
@@ -140,19 +126,15 @@ class ReportData:
 
 
 FILE = "report.json"
-ARRAYS = {"consensus": np.float64, "answered": np.bool_}
-KNOWN = {item.name for item in fields(ReportData)} - {"public"}
-REQUIRED = {item.name for item in fields(ReportData) if item.default is MISSING and item.default_factory is MISSING}
+_KNOWN = {item.name for item in fields(ReportData)} - {"public"}
+_REQUIRED = {item.name for item in fields(ReportData) if item.default is MISSING and item.default_factory is MISSING}
 
 
 def save_report_data(data: ReportData, folder: Path) -> None:
     """Write all fields as plain values into `folder`."""
-    values = {
-        name: value.tolist() if isinstance(value, np.ndarray) else value
-        for name, value in asdict(data).items()
-        if name in KNOWN
-    }
-    replace_private(folder / FILE, dumps(values) + "\n")
+    values = {name: value for name, value in asdict(data).items() if name in _KNOWN}
+    arrays = {name: values[name].tolist() for name in ("consensus", "answered")}
+    replace_private(folder / FILE, dumps({**values, **arrays}) + "\n")
 
 
 def load_report_data(folder: Path) -> ReportData:
@@ -165,13 +147,10 @@ def load_report_data(folder: Path) -> ReportData:
     path = folder / FILE
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-        infinite = values.pop(INFINITE, []) if isinstance(values, dict) else []
-        if not isinstance(values, dict) or not REQUIRED <= set(values) <= KNOWN:
+        if not isinstance(values, dict) or not _REQUIRED <= set(values) <= _KNOWN:
             raise DataError(f"{path} was written by another version", "Run the scenario again")
-        for name, dtype in ARRAYS.items():
-            missing = math.inf if name in infinite else math.nan
-            values[name] = np.array([missing if value is None else value for value in values[name]], dtype=dtype)
-        values |= {name: math.inf for name in infinite if name in KNOWN - ARRAYS.keys()}
+        values["consensus"] = np.array(values["consensus"], dtype=np.float64)
+        values["answered"] = np.array(values["answered"], dtype=np.bool_)
         values["left_out"] = [LeftOutParty(**item) for item in values["left_out"]]
         values["quality"] = [PartyQuality(**item) for item in values["quality"]]
         values["classes"] = tuple(values["classes"])

@@ -1,123 +1,25 @@
-"""What a run guarantees, to whom, what that means, and what it cost: exhibits of the first screen and the appendix."""
+"""The third chapter: what was asked, released and spent, and how each epsilon was computed; folded, how it was run."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
+import numpy as np
 from markupsafe import Markup
 
-from consilium.accounting.units import Neighbouring, Unit
-from consilium.coordinator.privacy import NODES
-from consilium.report.disclosure import ALWAYS, Bound, People, out_of, people, rounded_up, surest_guess
-from consilium.report.exhibits import Cell, Exhibit, PagePart, Table, TableLine, without_blanks
-from consilium.report.glossary import term
-from consilium.report.words import plural
+from consilium.accounting.guarantees import Guarantee
+from consilium.protocol.releases import ReleaseKind
+from consilium.report.charts import bars, histogram
+from consilium.report.disclosure import Disclosure, epsilon_text
+from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, TableLine, pairs, without_blanks
+from consilium.report.words import many, plural
+from consilium.simulations.metrics import wilson
+from consilium.simulations.report.classes import MOST
 from consilium.simulations.report.data import ReportData
-from consilium.simulations.report.guarantees import GUARANTEE, GuaranteeRow, disclosure_of
-from consilium.simulations.report.meaning import EXCEPTIONS, SEEDED, Level, in_hundred, surest_belief, verdict
+from consilium.simulations.report.guarantees import GUARANTEE, KINDS, title_of
 
-TOWARDS_STUDENT = "student"
-SECRET = "secret: do not publish"
-_HEADLINES: dict[Level, str] = {
-    "strong": "Strong protection",
-    "moderate": "Moderate protection",
-    "weak": "Weak protection",
-    "none": "No protection",
-}
-_PRIORS = (0.01, 0.1, 0.9)
-_BEFORE = Markup("Fixed before anything was asked, for the whole {} and one {}. Epsilon is rounded up.")
-
-
-def plain_part(data: ReportData, guarantees: Mapping[str, GuaranteeRow], worth: Sequence[Exhibit]) -> PagePart:
-    """The box of the first screen, for readers without statistics: the one place where a guarantee has its number.
-
-    From the guarantee alone, which is public: the box is the same in both versions of the report, but for what `worth`
-    says of the student.
-    """
-    promised = guarantees[GUARANTEE]
-    level = verdict(promised.epsilon, promised.delta, data.parties, data.party_label).level
-    release = plural(data.release.noun)
-    exhibits = (
-        Exhibit("verdict", words=(_verdict(data, guarantees),)),
-        Exhibit(
-            "guarantee",
-            Markup("The {}").format(term("guarantee")),
-            (_BEFORE.format(term("query budget"), term("unit")),),
-            table=_claims([row for row in guarantees.values() if not row.secret]),
-        ),
-        Exhibit(
-            "meaning", "What that means", _meaning(data, promised, release), table=_beliefs(promised), look="halves"
-        ),
-        Exhibit("released", "What was released, and to whom", (disclosure_of(data).release.sentence,)),
-        Exhibit("audiences", table=audiences(data, guarantees)),
-        Exhibit("people", "Whose data are public, and whose are protected", table=_people_table(data, promised)),
-        *worth,
-    )
-    return PagePart(
-        "plain", "In plain words", exhibits, look=f"card {level} simulated" if data.seeded_noise else f"card {level}"
-    )
-
-
-def privacy_part(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> PagePart:
-    """How votes were collected; what was spent, apart from the guarantee; how the cost grew; what it means for each
-    party."""
-    word, queries = data.party_label, len(data.answered)
-    spent = [row for row in guarantees.values() if row.secret]
-    words = [disclosure_of(data).how_collected(), "The guarantee holds towards whom it names, and nothing is guaranteed"
-             " towards anybody else. How it was computed stands in the appendix."]  # fmt: skip
-    if guarantees[GUARANTEE].teachers_per_party == 1:
-        words.append(
-            f"Each {word} has one teacher, so the guarantee of a record is also the guarantee of the whole {word}."
-        )
-    if not queries:
-        words.append("Nothing was asked, so nothing was spent.")
-    return PagePart(
-        "privacy",
-        "What privacy cost",
-        without_blanks(
-            [Exhibit("privacy-notes", words=tuple(words)), _spent(spent, guarantees[GUARANTEE]) if spent else None]
-        ),
-    )
-
-
-def _spent(spent: Sequence[GuaranteeRow], promised: GuaranteeRow) -> Exhibit:
-    """What the votes came to; in words where that is the whole guarantee. Secret."""
-    title = Markup("What was {}").format(term("spent"))
-    if all(row.epsilon_text == promised.epsilon_text and row.relation == promised.relation for row in spent):
-        whole = "The whole guarantee: the query budget was used up, and these votes gave nothing to save."
-        return Exhibit("spent", title, (whole,), secret=True)
-    why = "Chosen after the fact, or a function of the votes: publish the guarantee instead."
-    return Exhibit("spent", title, (why,), table=_claims(spent), secret=True)
-
-
-def accountant_part(guarantees: Mapping[str, GuaranteeRow]) -> PagePart:
-    """How each figure was computed, and how the plain words follow from it."""
-    lines = tuple(
-        TableLine(
-            row.title,
-            (
-                Cell(f"{row.relation}; neighbouring: {row.neighbouring}"),
-                Cell("; ".join([row.direction, row.method, *([] if row.order == "–" else [f"order {row.order}"])])),
-            ),
-        )
-        for row in guarantees.values()
-    )
-    columns = ("guarantee or cost", "unit, and what changes between neighbours", "how it was computed")
-    exhibits = [Exhibit("accounting", table=Table(columns, lines))]
-    if math.isfinite(guarantees[GUARANTEE].epsilon):
-        exhibits.append(
-            Exhibit(
-                "bounds",
-                "How “guesses right in at most” and “at most after” follow from epsilon and delta",
-                (_BOUNDS,),
-                look="folded",
-            )
-        )
-    return PagePart("accountant", "Appendix: for the accountant", tuple(exhibits))
-
-
-_BOUNDS = Markup(
+BOUNDS = Markup(
     "A guess between two versions of the data that are as likely before is right with probability at most"
     " (e<sup>ε</sup> + δ) / (1 + e<sup>ε</sup>), however it is made (Kairouz, Oh, Viswanath 2015, theorem 2.1). The"
     " odds of a belief grow at most by the factor e<sup>ε</sup> / (1 − δ/c), save with probability c (after"
@@ -126,136 +28,99 @@ _BOUNDS = Markup(
 )
 
 
-def _claims(rows: Sequence[GuaranteeRow]) -> Table:
-    lines = tuple(
-        TableLine(
-            row.title,
-            (
-                Cell(
-                    Markup('<span class="epsilon">{}</span> <span class="small">at delta {}</span>').format(
-                        row.epsilon_text, row.delta_text
-                    )
-                ),
-                Cell(row.relation),
-                Cell(f"the {row.towards}", look="whole-words"),
-                Cell(row.kind, badge=SECRET if row.secret else "" if row.publishable else "no guarantee"),
-            ),
-            look="secret" if row.secret else "",
-        )
-        for row in rows
+def privacy_part(data: ReportData, guarantees: Mapping[str, Guarantee]) -> PagePart:
+    """Secret in it: what was spent, how far the parties agreed, and how long each stage took."""
+    word, collected = data.party_label, Disclosure(data.release, data.collection).how_collected()
+    if guarantees[GUARANTEE].teachers_per_party == 1:
+        collected += f" Each {word} has one teacher, so the guarantee of a record is also that of the whole {word}."
+    exhibits = [_asked(data), _consensus(data), _accounting(guarantees), _configuration(data), _seconds(data)]
+    return PagePart("privacy", "Privacy", without_blanks(exhibits), (collected,), look="columns broad")
+
+
+def _asked(data: ReportData) -> Exhibit:
+    """What became of the queries, and how many labels are right."""
+    queries, answers = len(data.answered), int(np.count_nonzero(data.answered))
+    counts = {"answered": answers, "confirmed": data.reinforced, "abstained": queries - answers - data.reinforced}
+    counts["never asked"] = max(data.most_queries - queries, 0)
+    total = max(sum(counts.values()), 1)
+    values = {
+        name: (count, f"{count:,} ({count / total:.0%})")
+        for name, count in counts.items()
+        if count or name != "confirmed"
+    }
+    ends = f" or {many(data.most_answers, 'label')} are released" * data.release.abstains
+    words = (
+        f"{data.mechanism}. The run ends when {many(data.most_queries, 'query')} are asked{ends}.",
+        labels_explained(data),
     )
-    return Table(("", "epsilon, delta", "for whom (the unit)", "towards whom", "kind"), lines)
+    chart = Chart("; ".join(f"{name}: {text}" for name, (_, text) in values.items()), (("", bars(values)),))
+    return Exhibit("asked", "What was asked, and what was released", words, chart=chart)
 
 
-def _verdict(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> Markup:
-    promised = guarantees[GUARANTEE]
-    found = verdict(promised.epsilon, promised.delta, data.parties, data.party_label, promised.unit)
-    headline, seeded = _HEADLINES[found.level], Markup("")
-    if data.seeded_noise:
-        headline = f"Simulated: {headline.lower()}"
-        like = "The guarantee below is that of the same run with real noise."
-        seeded = Markup("<strong>{}</strong> {} ").format(SEEDED, like)
-    reasons = Markup(" ").join([*found.reasons, *_whole_party(data, guarantees)])
-    return Markup('<span class="level">{}</span> {}{}').format(headline, seeded, reasons)
-
-
-def _unit(data: ReportData, row: GuaranteeRow) -> str:
-    """One of what is protected, in words."""
-    word = data.party_label
-    return {
-        Unit.PARTY: f"one {word}, with all its records",
-        Unit.RECORD: f"one record (a single case) of one {word}",
-        Unit.PATIENT: f"one patient, with all records at one {word}",
-    }[Unit(row.unit)]
-
-
-def _meaning(data: ReportData, row: GuaranteeRow, release: str) -> tuple[str, ...]:
-    one = _unit(data, row)
-    aims = (
-        "whether it took part at all"
-        if row.neighbouring == Neighbouring.ADD_OR_REMOVE
-        else "which of two versions of its data was used"
-    )
-    protected = f"Protected is {one}."
-    if math.isinf(row.epsilon):
-        return (protected, "There is no limit to what the release may tell about it.")
-    guess = surest_guess(row.epsilon, row.delta)
-    odds = guess / (1 - guess) if guess < 1 else math.inf
-    bound = f"is right in at most {out_of(guess)}" if out_of(guess) != ALWAYS else "may be right always"
+def labels_explained(data: ReportData) -> str:
+    """How many of the released labels are right, beside what always naming the commonest class would give."""
+    matrix, noun = data.open_figures.get("labels") or [], "released labels"
+    if data.release is ReleaseKind.COUNTS:
+        noun = "largest noisy counts"
+    truth = [sum(row) for row in matrix]
+    if not (total := sum(truth)):
+        return f"How many {noun} are right, nobody can say."
+    right, most = sum(row[index] for index, row in enumerate(matrix)), max(truth)
+    low, high = wilson(right, total)
+    worth = " By class they may say more than that: see the last chapter." if right <= most + 0.02 * total else ""
     return (
-        f"{protected} Suppose that somebody knows everything else and wonders {aims}. A coin is right in 50 of 100"
-        f" such cases. Whoever has all {release} that were released, and anything made from them, {bound}, whatever"
-        f" they compute: the odds that such a guess is right are at most {rounded_up(odds)} to 1.",
-        f"What all {plural(data.party_label)} together teach is not hidden: that is what the student is for, and it"
-        " would be learnt without any one of them as well.",
+        f"Of {total:,} {noun} {right / total:.0%} are right (95% interval {low:.0%} to {high:.0%}, Wilson); always"
+        f" naming “{data.classes[truth.index(most)]}” would be right for {most / total:.0%} of the same cases.{worth}"
     )
 
 
-def _beliefs(row: GuaranteeRow) -> Table | None:
-    if math.isinf(row.epsilon) or EXCEPTIONS * row.delta >= 1:
+def _consensus(data: ReportData) -> Exhibit | None:
+    if not len(data.consensus):
         return None
-    lines = tuple(
-        TableLine(f"{100 * before:.0f} in 100", (Cell(in_hundred(surest_belief(before, row.epsilon, row.delta))),))
-        for before in _PRIORS
+    words = (
+        "Each query stands at the share of the votes that its most voted class got: left they are split, right"
+        f" unanimous. Half of the queries lie at {np.median(data.consensus):.0%} or above. Large noise makes a"
+        " mechanism abstain anywhere."
     )
-    caption = f"How sure anybody can become of a claim about it, {_exceptions(row)}:"
-    return Table(("held likely before", "at most after"), lines, look="", caption=caption)
+    titles = ("share of the votes for the top class", "queries")
+    drawing = histogram(data.consensus, data.answered, titles, ("answered", "abstained"))
+    title, chart = f"How far the {plural(data.party_label)} agreed", Chart(f"Histogram. {words}", (("", drawing),))
+    return Exhibit("consensus", title, (words,), chart=chart, secret=True)
 
 
-def _exceptions(row: GuaranteeRow) -> str:
-    chance = EXCEPTIONS * row.delta
-    return "without exception" if chance == 0 else f"except with a chance of at most {_chance(chance)}"
-
-
-def _chance(chance: float) -> str:
-    """
-    >>> _chance(0.001), _chance(0.3)
-    ('1 in 1,000', '1 in 3')
-    """
-    return f"1 in {math.floor(1 / chance + 1e-6):,}"
-
-
-def audiences(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> Table:
-    """Who sees what, which guarantee covers it, and what it lets them find out about one unit; "none" where nothing
-    bounds it."""
-    promised = guarantees[GUARANTEE]
-    student, nodes = guarantees.get(TOWARDS_STUDENT, promised), guarantees.get(NODES, promised)
-    larger = max(student, nodes, key=lambda row: row.epsilon)
-    rows = {Bound.STUDENT: student, Bound.NODES: nodes, Bound.LARGER: larger}
+def _accounting(guarantees: Mapping[str, Guarantee]) -> Exhibit:
+    """What was spent, and how each figure was computed. What was guaranteed has its number in the first chapter."""
     lines = []
-    for view in disclosure_of(data).audiences(data.party_label, plural(data.party_label)):
-        bound = _number(rows[view.bound], data.seeded_noise) if view.bound in rows else _UNBOUNDED
-        lines.append(TableLine(view.who, tuple(Cell(str(text)) for text in (view.sees, *bound))))
-    return Table(("who", "sees", "covered by", "guesses right in at most"), tuple(lines))
+    for name, item in guarantees.items():
+        order = f", order {item.order:g}" if math.isfinite(item.order) else ""
+        spent = Cell("above" if item.publishable else epsilon_text(item.epsilon), KINDS[item.kind])
+        how = Cell(f"{item.neighbouring}; {item.direction}; {item.method}{order}")
+        lines.append(TableLine(title_of(name), (spent, how), "" if item.publishable else "secret"))
+    secret = any(not item.publishable for item in guarantees.values())
+    words = ("Spent is what these votes came to. It is chosen after the fact: publish the guarantee.",) * secret
+    table = Table(("", "epsilon", "neighbours, direction, method"), tuple(lines), look="cards span")
+    title = "For the accountant: what was spent, and how it was computed"
+    return Exhibit("accounting", title, (*words, BOUNDS), table=table, secret=secret)
 
 
-_UNBOUNDED = Bound.TRUSTED, "no limit: it must be trusted with this"
+def _configuration(data: ReportData) -> Exhibit:
+    classes = ", ".join(data.classes)
+    if len(data.classes) > MOST:
+        classes = f"{len(data.classes)}, from {data.classes[0]} to {data.classes[-1]}"
+    rows = {
+        "scenario": data.scenario,
+        "engine": data.engine,
+        "parties": f"{data.parties:,}{' invited' * data.public}, {many(data.teachers, 'teacher')}",
+        "noise": "seeded" if data.seeded_noise else "operating system entropy",
+        "seed": "–" if data.seed is None else data.seed,
+        "classes": classes,
+        "started": data.created,
+        **data.versions,
+    }
+    return Exhibit("configuration", "Configuration and versions", table=pairs([*rows.items()]), look="folded")
 
 
-def _people_table(data: ReportData, promised: GuaranteeRow) -> Table:
-    lines = (TableLine(row.who, (Cell(row.protected), Cell(row.why))) for row in _people(data, promised))
-    return Table(("whose rows", "protected", "why"), tuple(lines))
-
-
-def _people(data: ReportData, promised: GuaranteeRow) -> tuple[People, ...]:
-    unprotected = ""
-    if math.isinf(promised.epsilon):
-        unprotected = "the mechanism has no bound"
-    elif data.seeded_noise:
-        unprotected = "the noise follows a seed, and can be taken away"
-    return people(data.party_label, plural(data.party_label), _unit(data, promised), unprotected)
-
-
-def _number(row: GuaranteeRow, seeded: bool) -> tuple[str, str]:
-    if math.isinf(row.epsilon):
-        return row.title, "no limit"
-    guess = out_of(surest_guess(row.epsilon, row.delta))
-    return row.title, f"{guess}{', were the noise real' if seeded else ''}"
-
-
-def _whole_party(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> list[str]:
-    row = guarantees.get("guarantee_party")
-    if row is None:
-        return []
-    bound = "no limit" if math.isinf(row.epsilon) else out_of(surest_guess(row.epsilon, row.delta))
-    return [f"For a whole {data.party_label} it is less: a guess is right in {bound}."]
+def _seconds(data: ReportData) -> Exhibit | None:
+    """Secret: seconds follow from rows as votes do."""
+    rows = [(name, f"{took:,.2f} s") for name, took in data.seconds.items()]
+    return Exhibit("seconds", "Seconds of each stage", table=pairs(rows), look="folded", secret=True) if rows else None

@@ -1,0 +1,187 @@
+"""The fifth chapter: where the student is right and wrong, class by class, and how the parties vote."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from consilium.models.evaluation import BY_PREVALENCE
+from consilium.report.charts import Line, lines
+from consilium.report.exhibits import ALL_BUT_FIRST, Cell, Chart, Exhibit, PagePart, Table, TableLine, without_blanks
+from consilium.report.words import STUDENT, plural, share_text, with_interval
+from consilium.simulations.report.data import ReportData
+from consilium.student.card import operating_words
+
+SHADES = 5
+"""Steps of the ground of a cell, from nothing to the whole of its row."""
+FEW = 4
+"""Classes whose names stand above the columns of a matrix, of more numbers do; and ROC curves that are drawn."""
+MOST = 30
+"""Classes that a matrix is drawn of: of more, nobody could read its cells, and pairs of classes are listed."""
+LISTED = 20
+"""Pairs, and classes of a table, where there are more than `MOST`."""
+Counts = Sequence[Sequence[float] | None]
+"""Of each true class (None: it has no cases), how many are called each class: counts, or shares."""
+
+
+def classes_part(data: ReportData) -> PagePart:
+    """May be empty."""
+    figures, noun = data.open_figures.get("student", {}), data.release.noun
+    by = " and class of the largest noisy count" * (noun != "label")
+    matrices = [
+        ("confusion", f"What the {STUDENT} calls what", figures.get("confusion"), "Test cases, by true class."),
+        (
+            "label-confusion",
+            f"What the released {plural(noun)} say",
+            data.open_figures.get("labels"),
+            f"Answered queries, by true class{by}.",
+        ),
+        (
+            "votes",
+            f"How the {plural(data.party_label)} vote",
+            data.secret_figures.get("votes"),
+            "Mean share of the votes that each class gets, by the true class of the query; exact, without noise.",
+        ),
+    ]
+    flagged = _operating_point(data)  # of two classes one threshold is published: other tables would be of another
+    shown = [_matrix(data.classes, *each) for each in matrices if not (flagged and each[0] == "confusion")]
+    exhibits = without_blanks([_roc(data), _calibration(data), flagged or recall_exhibit(data), *shown])
+    return PagePart("classes", "Classes", exhibits, look="columns broad")
+
+
+def _matrix(classes: Sequence[str], name: str, title: str, counts: Counts | None, words: str) -> Exhibit | None:
+    """Shades by class; of more than `MOST` classes the pairs that are taken for each other most."""
+    if len(classes) > MOST:
+        rows = taken_for(counts or (), classes)
+        words += f" Of {len(classes)} classes the {len(rows)} pairs with the largest part of a class called another."
+        table = Table(("true class", "called", "how much of it"), rows, frozenset((2,)), look="")
+    else:
+        rows, short = matrix(counts or (), classes), len(classes) > FEW
+        columns = [str(index + 1) for index in range(len(classes))] if short else classes
+        headings = ("true class", *classes) if short else ()
+        table = Table(("true class", *columns), rows, look=f"matrix{' many' * short}", headings=headings)
+    return Exhibit(name, title, (words,), table=table, secret=name == "votes") if rows else None
+
+
+def matrix(counts: Counts, names: Sequence[str]) -> tuple[TableLine, ...]:
+    """A line for each true class; shades say how much of it. A row without any is left out."""
+    rows, short = [], len(names) > FEW
+    for index, row in enumerate(counts):
+        if row is not None and (total := sum(row)):
+            shades = [f"shade{min(SHADES, round(SHADES * value / total))}" for value in row]
+            shades[index] += " diagonal"
+            cells = (Cell(_written(value, short), look=shade) for value, shade in zip(row, shades, strict=True))
+            rows.append(TableLine(f"{index + 1} {names[index]}" if short else names[index], tuple(cells)))
+    return tuple(rows)
+
+
+def taken_for(counts: Counts, names: Sequence[str]) -> tuple[TableLine, ...]:
+    """The `LISTED` pairs of which most is called another class, as lines: class, the other, and how much.
+
+    >>> names = [str(number) for number in range(31)]
+    >>> lines = taken_for([[6, 2, *[0] * 29], None, [0.0, 0.25, 0.75, *[0.0] * 28]], names)
+    >>> [(line.name, *(cell.text for cell in line.cells)) for line in lines]
+    [('0', '1', '2 of 8'), ('2', '1', '25%')]
+    """
+    wrong = [
+        (-value / sum(row), true, called, f"{value:,} of {sum(row):,}" if isinstance(value, int) else f"{value:.0%}")
+        for true, row in enumerate(counts)
+        for called, value in enumerate(row or ())
+        if value and called != true and row
+    ]
+    return tuple(
+        TableLine(names[true], (Cell(names[called]), Cell(text))) for _, true, called, text in sorted(wrong)[:LISTED]
+    )
+
+
+def _written(value: float, narrow: bool) -> str:
+    """A count or a share; `narrow`: in four letters.
+
+    >>> _written(1203, False), _written(1203, True), _written(41203, True), _written(0.516, True)
+    ('1,203', '1203', '41k', '52%')
+    """
+    if not isinstance(value, int):
+        return f"{value:.0%}"
+    return f"{value:,}" if not narrow else f"{value}" if value < 10_000 else f"{value // 1000}k"
+
+
+def recall_exhibit(data: ReportData) -> Exhibit | None:
+    """What share of each class the student finds; of more than `MOST` the `LISTED` that it finds least."""
+    recall: Mapping[str, float | None] = (data.student or {}).get("recall_per_class") or {}
+    tested = sorted((name for name in data.classes if recall.get(name) is not None), key=lambda name: recall[name] or 0)
+    if not tested:
+        return None
+    shown, words = data.classes, "Share of the test cases of a class that are called it (recall), with 95% intervals."
+    if len(shown) > MOST:
+        shown = [name for name in shown if name in tested[:LISTED]]
+        words += f" Of the {len(data.classes)} classes the {len(shown)} that the {STUDENT} finds least."
+    ends = (data.open_figures.get("intervals") or {}).get("recall_per_class") or {}
+    curves = data.open_figures.get("student", {}).get("roc") or []
+    areas = {curve["name"]: with_interval(curve["auc"], curve["interval"]) for curve in curves if len(curves) > 1}
+    counts: Mapping[str, int] = data.open_figures.get("test") or {}
+    rows = []
+    for name in shown:
+        cells = [str(counts.get(name, "–")), with_interval(recall.get(name), ends.get(name)), areas.get(name, "–")]
+        rows.append(TableLine(name, tuple(map(Cell, cells if areas else cells[:2]))))
+    columns = ("class", "test cases", "found", "AUC against the rest")[: 4 if areas else 3]
+    return Exhibit("recall", "Found of each class", (words,), table=Table(columns, tuple(rows), ALL_BUT_FIRST))
+
+
+def _operating_point(data: ReportData) -> Exhibit | None:
+    """What the published student flags, of two classes: the one threshold of the page. None where it has none."""
+    point = (data.student or {}).get("operating_point")
+    if not point:
+        return None
+    means = {
+        "recall": f"of the “{point['class']}”, those flagged",
+        "specificity": "of the others, those not flagged",
+        "precision": f"of the flagged, those “{point['class']}”",
+        "flagged": "of all test cases",
+    }
+    rows = tuple(TableLine(name, (Cell(share_text(point[name])), Cell(text))) for name, text in means.items())
+    words = f"{operating_words(point)} Test cases had no part in it; other thresholds are on the curve."
+    table = Table(("on test cases", "share", "which is"), rows, frozenset({1}), look="")
+    return Exhibit("operating-point", "The operating point", (words,), table=table)
+
+
+def _roc(data: ReportData) -> Exhibit | None:
+    curves: list[dict[str, Any]] = data.open_figures.get("student", {}).get("roc") or []
+    if not curves:
+        return None
+    drawn = sorted(curves, key=lambda curve: curve["auc"])[:FEW]
+    words = (
+        "Every threshold is a point: how many of the class are found, and how many of the others are flagged by"
+        " mistake. Nearer to the upper left is better."
+    )
+    if len(curves) > 1:
+        words += f" Of {len(curves)} classes, each against all others, the {len(drawn)} with the lowest AUC are drawn."
+    names = [f"{curve['name']}: AUC {share_text(curve['auc'])}" for curve in drawn]
+    steps = [np.linspace(0, 1, len(curve["found"])).tolist() for curve in drawn]
+    series = [Line(name, x, curve["found"]) for name, x, curve in zip(names, steps, drawn, strict=True)]
+    titles = ("false alarms: share of others flagged", "found: share of the class flagged")
+    drawing = lines(series, titles, (0, 1), (0, 1), diagonal="by chance", log=False)
+    return Exhibit("roc", f"How well the {STUDENT} ranks", (words,), chart=Chart("; ".join(names), (("", drawing),)))
+
+
+def _calibration(data: ReportData) -> Exhibit | None:
+    bins: list[dict[str, Any]] = data.open_figures.get("student", {}).get("calibration") or []
+    student = data.student or {}
+    if not bins:
+        return None
+    whose = f"of “{data.classes[1]}”" if len(data.classes) == 2 else "of the class that it calls"
+    words = (
+        f"Test cases in {len(bins)} groups of about {bins[0]['rows']:,}, by the probability {whose}. On the dotted line"
+        f" it is so as often as the {STUDENT} says. Bars are 95% intervals (Wilson). Calibration error, the mean"
+        f" distance from rates: {share_text(student.get('calibration_error'))}; Brier score:"
+        f" {share_text(student.get('brier'))}."
+    )
+    if (student.get("operating_point") or {}).get("by") != BY_PREVALENCE:
+        words += " Without a declared prevalence they are shares of votes, not risks."
+    ends = [(point["interval"][0], point["interval"][1]) for point in bins]
+    points = Line("", [point["mean"] for point in bins], [point["rate"] for point in bins], ends, joined=False)
+    titles = (f"probability that the {STUDENT} gives", "how often it is so")
+    drawing = lines([points], titles, (0, 1), (0, 1), diagonal="as it should be", log=False)
+    chart = Chart("; ".join(f"{point['mean']:.2f} said, {point['rate']:.2f} so" for point in bins), (("", drawing),))
+    return Exhibit("calibration", "Can its probabilities be read as risks?", (words,), chart=chart)
