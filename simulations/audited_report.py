@@ -88,7 +88,6 @@ def _data(run: VerifiedRun, recorded: Recorded, student: Path | None) -> ReportD
         most_queries=config.query_budget.queries,
         most_answers=config.query_budget.answers,
         guarantees=shown_guarantees(run.guarantees, config.collection),
-        released_label_accuracy=None,
         reinforced=recorded.reinforced,
         claimed_epsilon=None,
         student=card.get("metrics"),

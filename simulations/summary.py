@@ -241,7 +241,6 @@ def report_data(
         most_queries=scenario.federation.query_budget.queries,
         most_answers=scenario.federation.query_budget.answers,
         guarantees=shown_guarantees(coordinator["privacy"], scenario.federation.collection),
-        released_label_accuracy=analysis.released_label_accuracy,
         reinforced=summary["queries"]["reinforced"],
         claimed_epsilon=scenario.federation.mechanism.claimed_epsilon(
             summary["queries"]["asked"], scenario.federation.privacy.delta

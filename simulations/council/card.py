@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
+from consilium.accounting.units import Unit
 from consilium.protocol.releases import ReleaseKind
 from consilium.report.exhibits import Cell, Exhibit, PagePart, Table, TableLine, as_text, without_blanks
 from consilium.report.words import MAJORITY, STUDENT, many, share_text
@@ -16,7 +17,8 @@ from consilium.simulations.report.models import ABSENT, LABELS, METRICS, finding
 
 def verdict(privacy: PrivacyStatement, parties: int) -> str:
     """The report's verdict in few words, of all fits on these owners together."""
-    level = meaning.verdict(privacy.epsilon_of_all_fits, privacy.delta_of_all_fits, parties, unit=privacy.unit).level
+    epsilon, delta = privacy.epsilon_of_all_fits, privacy.delta_of_all_fits
+    level, _ = meaning.verdict(epsilon, delta, parties, unit=Unit(privacy.unit))
     protection = f"{'no' if level == 'none' else level} protection"
     return protection if privacy.protects else f"{protection} with real noise; here it came from a seed"
 

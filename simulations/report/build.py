@@ -80,7 +80,7 @@ def report_page(data: ReportData) -> Page:
         f"Consilium · report of a run{' · public version' * data.public}",
         data.title,
         [part for part in (published(parts) if data.public else parts) if part.exhibits],
-        summary=(" ".join((*_happened(data), *_found(data))), *filter(None, [data.description])),
+        summary=(*filter(None, [" ".join(_found(data)), _happened(data), data.description]),),
         top=without_blanks(top),
         footer=(*([Markup("<strong>Data.</strong> {}").format(data.attribution)] if data.attribution else []), METHOD),
         window=f"{data.title} – Consilium{' (public version)' * data.public}",
@@ -95,17 +95,17 @@ def _found(data: ReportData) -> tuple[str, ...]:
     return finding(data.student, data.baselines, data.worth, codes, len(data.classes))
 
 
-def _happened(data: ReportData) -> tuple[str, ...]:
+def _happened(data: ReportData) -> str:
     """Who voted on what, and what was released."""
     queries, answers = len(data.answered), int(np.count_nonzero(data.answered))
     parties = f"{'Up to ' * data.public}{many(data.parties, data.party_label)}"
     if not queries:
-        return (f"{parties} took part, but no public case was put to the vote, so nothing was released.",)
+        return f"{parties} took part, but no public case was put to the vote, so nothing was released."
     voted = f"{parties} voted on {many(queries, 'public case')}"
     if not answers:
-        return (f"{voted}, but no {data.release.noun} was released: the student learnt nothing from them.",)
-    released = f"{voted}; {many(answers, data.release.noun)} {'was' if answers == 1 else 'were'} released."
-    return (released, *(["The student was not evaluated."] if data.student is None else []))
+        return f"{voted}, but no {data.release.noun} was released: the student learnt nothing from them."
+    unknown = " The student was not evaluated." * (data.student is None)
+    return f"{voted}; {many(answers, data.release.noun)} {'was' if answers == 1 else 'were'} released.{unknown}"
 
 
 def _unfinished(data: ReportData) -> Exhibit | None:
@@ -139,17 +139,13 @@ def _version(data: ReportData) -> Exhibit:
     """Which of both versions it is, and what that means for who may see it."""
     if not data.public:
         words = Markup(
-            "Keep this version inside the project: what is marked <span class='badge'>not covered</span> or"
-            " <span class='badge'>secret</span> is computed from private data and has no noise on it."
-            " <code>consilium report RUN --public</code> draws the version without it."
+            "Keep this version inside the project: what is marked <span class='badge'>{}</span> is computed from"
+            " private data and has no noise on it. <code>consilium report RUN --public</code> draws it without that."
         )
-        return Exhibit("version", words=(words,), look="secret")
-    parties = plural(data.party_label)
+        return Exhibit("version", words=(words.format(NOT_COVERED),), look="secret")
     words = (
-        "This is the version for everybody: the configuration, what was released and what follows from that, and public"
-        " data. Left out are the data-dependent epsilon, the epsilon spent at the released counts, and the curve by"
-        f" epsilon; how far the {parties} agreed and how they voted (consensus of the votes); all models to compare"
-        f" with that use private rows; what each {data.party_label} gains; the {parties} by name, size and quality, who"
-        " was left out and why; how long each stage took. The student’s own card is MODEL_CARD.md."
+        "This version is for everybody. Left out are the epsilon that was spent and the curve by epsilon; how far the"
+        f" {plural(data.party_label)} agreed and how they voted; all models to compare with that use private rows; what"
+        f" each {data.party_label} gains; all of them by name, who was left out and why; how long each stage took."
     )
     return Exhibit("version", words=(words,), look="open")

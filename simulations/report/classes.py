@@ -10,101 +10,74 @@ import numpy as np
 from consilium.models.evaluation import BY_PREVALENCE
 from consilium.report.charts import Line, lines
 from consilium.report.exhibits import ALL_BUT_FIRST, Cell, Chart, Exhibit, PagePart, Table, TableLine, without_blanks
-from consilium.report.words import BY_HAND, PLURALITY, POOLED, STUDENT, plural, share_text, with_interval
+from consilium.report.words import STUDENT, plural, share_text, with_interval
 from consilium.simulations.report.data import ReportData
-from consilium.simulations.report.models import Metrics, models_of
 from consilium.student.card import operating_words
 
 SHADES = 5
 """Steps of the ground of a cell, from nothing to the whole of its row."""
 FEW = 4
-"""Classes whose names stand above the columns of a matrix, and whose ROC curves are drawn; of more, numbers do, and the
-lowest curves."""
+"""Classes whose names stand above the columns of a matrix, of more numbers do; and ROC curves that are drawn."""
 MOST = 30
 """Classes that a matrix is drawn of: of more, nobody could read its cells, and pairs of classes are listed."""
 LISTED = 20
 """Pairs, and classes of a table, where there are more than `MOST`."""
-_SHARES = (0.0, 1.0)
+Counts = Sequence[Sequence[float] | None]
+"""Of each true class (None: it has no cases), how many are called each class: counts, or shares."""
 
 
 def classes_part(data: ReportData) -> PagePart:
     """May be empty."""
-    figures, noun, word = data.open_figures.get("student", {}), data.release.noun, data.party_label
-    flagged = _operating_point(data)
-    exhibits = [
-        _roc(data),
-        _calibration(data),
-        # of two classes one threshold is published: a recall or a matrix would be of another
-        flagged or recall_exhibit(data),
-        None
-        if flagged
-        else _matrix(
-            data, "confusion", f"What the {STUDENT} calls what", figures.get("confusion"), "Test cases, by true class."
-        ),
-        _matrix(
-            data,
+    figures, noun = data.open_figures.get("student", {}), data.release.noun
+    by = " and class of the largest noisy count" * (noun != "label")
+    matrices = [
+        ("confusion", f"What the {STUDENT} calls what", figures.get("confusion"), "Test cases, by true class."),
+        (
             "label-confusion",
             f"What the released {plural(noun)} say",
             data.open_figures.get("labels"),
-            f"Answered queries, by true class{'' if noun == 'label' else ' and class of the largest noisy count'}.",
+            f"Answered queries, by true class{by}.",
         ),
-        _matrix(
-            data,
+        (
             "votes",
-            f"How the {plural(word)} vote",
+            f"How the {plural(data.party_label)} vote",
             data.secret_figures.get("votes"),
             "Mean share of the votes that each class gets, by the true class of the query; exact, without noise.",
-            secret=True,
         ),
-        _probabilities(data),
     ]
-    return PagePart("classes", "Classes", without_blanks(exhibits), look="columns broad")
+    flagged = _operating_point(data)  # of two classes one threshold is published: other tables would be of another
+    shown = [_matrix(data.classes, *each) for each in matrices if not (flagged and each[0] == "confusion")]
+    exhibits = without_blanks([_roc(data), _calibration(data), flagged or recall_exhibit(data), *shown])
+    return PagePart("classes", "Classes", exhibits, look="columns broad")
 
 
-def _matrix(
-    data: ReportData,
-    name: str,
-    title: str,
-    counts: Sequence[Sequence[float] | None] | None,
-    words: str,
-    secret: bool = False,
-) -> Exhibit | None:
+def _matrix(classes: Sequence[str], name: str, title: str, counts: Counts | None, words: str) -> Exhibit | None:
     """Shades by class; of more than `MOST` classes the pairs that are taken for each other most."""
-    if len(data.classes) > MOST:
-        rows = taken_for(counts or [], data.classes)
-        words += f" Of {len(data.classes)} classes, the {len(rows)} pairs with the largest part of the true class."
-        table = Table(("true class", "taken for", "how much of it"), rows, frozenset((2,)), look="")
+    if len(classes) > MOST:
+        rows = taken_for(counts or (), classes)
+        words += f" Of {len(classes)} classes the {len(rows)} pairs with the largest part of a class called another."
+        table = Table(("true class", "called", "how much of it"), rows, frozenset((2,)), look="")
     else:
-        rows, short = matrix(counts or [], data.classes), len(data.classes) > FEW
-        columns = [str(index + 1) for index in range(len(data.classes))] if short else data.classes
-        headings = ("true class", *data.classes) if short else ()
+        rows, short = matrix(counts or (), classes), len(classes) > FEW
+        columns = [str(index + 1) for index in range(len(classes))] if short else classes
+        headings = ("true class", *classes) if short else ()
         table = Table(("true class", *columns), rows, look=f"matrix{' many' * short}", headings=headings)
-    return Exhibit(name, title, (words,), table=table, secret=secret) if rows else None
+    return Exhibit(name, title, (words,), table=table, secret=name == "votes") if rows else None
 
 
-def matrix(counts: Sequence[Sequence[float] | None], names: Sequence[str]) -> tuple[TableLine, ...]:
-    """A line for each true class, of counts, or of shares where these are no whole numbers; shades say how much of it.
-
-    A row without any is left out.
-    """
-    short = len(names) > FEW
-    return tuple(
-        TableLine(
-            f"{index + 1} {names[index]}" if short else names[index],
-            tuple(
-                Cell(
-                    _written(value, short),
-                    look=f"shade{min(SHADES, round(SHADES * value / sum(row)))}{' diagonal' * (column == index)}",
-                )
-                for column, value in enumerate(row)
-            ),
-        )
-        for index, row in enumerate(counts)
-        if row is not None and sum(row)
-    )
+def matrix(counts: Counts, names: Sequence[str]) -> tuple[TableLine, ...]:
+    """A line for each true class; shades say how much of it. A row without any is left out."""
+    rows, short = [], len(names) > FEW
+    for index, row in enumerate(counts):
+        if row is not None and (total := sum(row)):
+            shades = [f"shade{min(SHADES, round(SHADES * value / total))}" for value in row]
+            shades[index] += " diagonal"
+            cells = (Cell(_written(value, short), look=shade) for value, shade in zip(row, shades, strict=True))
+            rows.append(TableLine(f"{index + 1} {names[index]}" if short else names[index], tuple(cells)))
+    return tuple(rows)
 
 
-def taken_for(counts: Sequence[Sequence[float] | None], names: Sequence[str]) -> tuple[TableLine, ...]:
+def taken_for(counts: Counts, names: Sequence[str]) -> tuple[TableLine, ...]:
     """The `LISTED` pairs of which most is called another class, as lines: class, the other, and how much.
 
     >>> names = [str(number) for number in range(31)]
@@ -113,17 +86,14 @@ def taken_for(counts: Sequence[Sequence[float] | None], names: Sequence[str]) ->
     [('0', '1', '2 of 8'), ('2', '1', '25%')]
     """
     wrong = [
-        (-value / sum(row), true, called)
+        (-value / sum(row), true, called, f"{value:,} of {sum(row):,}" if isinstance(value, int) else f"{value:.0%}")
         for true, row in enumerate(counts)
         for called, value in enumerate(row or ())
         if value and called != true and row
     ]
-    rows = []
-    for share, true, called in sorted(wrong)[:LISTED]:
-        row = counts[true] or ()
-        text = f"{row[called]:,} of {sum(row):,}" if isinstance(row[called], int) else f"{-share:.0%}"
-        rows.append(TableLine(names[true], (Cell(names[called]), Cell(text))))
-    return tuple(rows)
+    return tuple(
+        TableLine(names[true], (Cell(names[called]), Cell(text))) for _, true, called, text in sorted(wrong)[:LISTED]
+    )
 
 
 def _written(value: float, narrow: bool) -> str:
@@ -138,69 +108,25 @@ def _written(value: float, narrow: bool) -> str:
 
 
 def recall_exhibit(data: ReportData) -> Exhibit | None:
-    """What share of each class is called right, for the models that say most; None where nobody knows.
-
-    Of more than `MOST` classes there are the `LISTED` that the first model finds least.
-    """
-    models = models_of(data)
-    named = [next((name for name in models if word in name), "") for word in (STUDENT, BY_HAND, PLURALITY, POOLED)]
-    shown = {name: models[name] for name in named if name and any(_recall(models[name], each) for each in data.classes)}
-    if not shown:
+    """What share of each class the student finds; of more than `MOST` the `LISTED` that it finds least."""
+    recall: Mapping[str, float | None] = (data.student or {}).get("recall_per_class") or {}
+    tested = sorted((name for name in data.classes if recall.get(name) is not None), key=lambda name: recall[name] or 0)
+    if not tested:
         return None
-    first, words = (
-        next(iter(shown.values())),
-        "Share of the test cases of a class that are called it (recall), with 95% intervals.",
-    )
-    names: Sequence[str] = data.classes
-    if len(names) > MOST:
-        found = {name: _recall(first, name) for name in names}
-        least = set(
-            sorted((name for name in names if found[name] is not None), key=lambda name: found[name] or 0)[:LISTED]
-        )
-        names = [name for name in names if name in least]
-        words += f" Of the {len(data.classes)} classes the {len(names)} that the {STUDENT} finds least."
+    shown, words = data.classes, "Share of the test cases of a class that are called it (recall), with 95% intervals."
+    if len(shown) > MOST:
+        shown = [name for name in shown if name in tested[:LISTED]]
+        words += f" Of the {len(data.classes)} classes the {len(shown)} that the {STUDENT} finds least."
+    ends = (data.open_figures.get("intervals") or {}).get("recall_per_class") or {}
     curves = data.open_figures.get("student", {}).get("roc") or []
-    areas = {curve["name"]: with_interval(curve["auc"], curve["interval"]) for curve in curves if len(data.classes) > 2}
-    tested = data.open_figures.get("test") or {}
-    rows = tuple(
-        TableLine(
-            name,
-            (
-                Cell(f"{tested[name]:,}" if name in tested else "–"),
-                *(Cell(with_interval(_recall(of, name), _ends(of, name))) for of in shown.values()),
-                *([Cell(areas.get(name, "–"))] if areas else []),
-            ),
-        )
-        for name in names
-    )
-    columns = ("class", "test cases", *shown, *([f"{STUDENT}, AUC against the rest"] if areas else []))
-    table = Table(columns, rows, ALL_BUT_FIRST, look="cards span")
-    return Exhibit("recall", "Found of each class", (words,), table=table, secret=not data.public)
-
-
-def _recall(metrics: Metrics, name: str) -> float | None:
-    return (metrics.get("recall_per_class") or {}).get(name)
-
-
-def _ends(metrics: Metrics, name: str) -> Sequence[float] | None:
-    return ((metrics.get("intervals") or {}).get("recall_per_class") or {}).get(name)
-
-
-def _probabilities(data: ReportData) -> Exhibit | None:
-    """How far the student's probabilities are risks; None where it was not judged so."""
-    student = data.student or {}
-    if student.get("calibration_error") is None:
-        return None
-    means = student["mean_predicted"] if len(data.classes) <= MOST else {}
-    rows = [
-        TableLine(name, (Cell(share_text(mean)), Cell(share_text(student["rate"][name]))))
-        for name, mean in means.items()
-    ]
-    for name, key in (("calibration error", "calibration_error"), ("Brier score", "brier")):
-        rows.append(TableLine(name, (Cell(share_text(student[key]), span=2),)))
-    words = "On public test cases. Calibration error: how far probabilities lie from rates, on average (0 is best)."
-    table = Table(("class", "mean", "rate"), tuple(rows), ALL_BUT_FIRST, look="")
-    return Exhibit("probabilities", f"The {STUDENT}’s probabilities", (words,), table=table)
+    areas = {curve["name"]: with_interval(curve["auc"], curve["interval"]) for curve in curves if len(curves) > 1}
+    counts: Mapping[str, int] = data.open_figures.get("test") or {}
+    rows = []
+    for name in shown:
+        cells = [str(counts.get(name, "–")), with_interval(recall.get(name), ends.get(name)), areas.get(name, "–")]
+        rows.append(TableLine(name, tuple(map(Cell, cells if areas else cells[:2]))))
+    columns = ("class", "test cases", "found", "AUC against the rest")[: 4 if areas else 3]
+    return Exhibit("recall", "Found of each class", (words,), table=Table(columns, tuple(rows), ALL_BUT_FIRST))
 
 
 def _operating_point(data: ReportData) -> Exhibit | None:
@@ -221,7 +147,7 @@ def _operating_point(data: ReportData) -> Exhibit | None:
 
 
 def _roc(data: ReportData) -> Exhibit | None:
-    curves: list[Mapping[str, Any]] = data.open_figures.get("student", {}).get("roc") or []
+    curves: list[dict[str, Any]] = data.open_figures.get("student", {}).get("roc") or []
     if not curves:
         return None
     drawn = sorted(curves, key=lambda curve: curve["auc"])[:FEW]
@@ -230,39 +156,32 @@ def _roc(data: ReportData) -> Exhibit | None:
         " mistake. Nearer to the upper left is better."
     )
     if len(curves) > 1:
-        words += " Each class against all the others; the table has each class’s numbers."
-    if len(drawn) < len(curves):
-        words += f" Of {len(curves)} classes the {len(drawn)} with the lowest AUC are drawn."
-    series = [
-        Line(
-            f"{each['name']}: AUC {share_text(each['auc'])}",
-            np.linspace(0, 1, len(each["found"])).tolist(),
-            each["found"],
-        )
-        for each in drawn
-    ]
+        words += f" Of {len(curves)} classes, each against all others, the {len(drawn)} with the lowest AUC are drawn."
+    names = [f"{curve['name']}: AUC {share_text(curve['auc'])}" for curve in drawn]
+    steps = [np.linspace(0, 1, len(curve["found"])).tolist() for curve in drawn]
+    series = [Line(name, x, curve["found"]) for name, x, curve in zip(names, steps, drawn, strict=True)]
     titles = ("false alarms: share of others flagged", "found: share of the class flagged")
-    drawing = lines(series, titles, _SHARES, _SHARES, diagonal="by chance", log=False)
-    chart = Chart("; ".join(f"{curve['name']}: AUC {share_text(curve['auc'])}" for curve in drawn), (("", drawing),))
-    return Exhibit("roc", f"How well the {STUDENT} ranks cases", (words,), chart=chart)
+    drawing = lines(series, titles, (0, 1), (0, 1), diagonal="by chance", log=False)
+    return Exhibit("roc", f"How well the {STUDENT} ranks", (words,), chart=Chart("; ".join(names), (("", drawing),)))
 
 
 def _calibration(data: ReportData) -> Exhibit | None:
-    bins = data.open_figures.get("student", {}).get("calibration") or []
+    bins: list[dict[str, Any]] = data.open_figures.get("student", {}).get("calibration") or []
+    student = data.student or {}
     if not bins:
         return None
-    by = ((data.student or {}).get("operating_point") or {}).get("by")
-    shares = "" if by == BY_PREVALENCE else " Without a declared prevalence they are shares of votes, not risks."
     whose = f"of “{data.classes[1]}”" if len(data.classes) == 2 else "of the class that it calls"
     words = (
         f"Test cases in {len(bins)} groups of about {bins[0]['rows']:,}, by the probability {whose}. On the dotted line"
-        f" it is so as often as the {STUDENT} says. Bars are 95% intervals (Wilson).{shares}"
+        f" it is so as often as the {STUDENT} says. Bars are 95% intervals (Wilson). Calibration error, the mean"
+        f" distance from rates: {share_text(student.get('calibration_error'))}; Brier score:"
+        f" {share_text(student.get('brier'))}."
     )
+    if (student.get("operating_point") or {}).get("by") != BY_PREVALENCE:
+        words += " Without a declared prevalence they are shares of votes, not risks."
     ends = [(point["interval"][0], point["interval"][1]) for point in bins]
     points = Line("", [point["mean"] for point in bins], [point["rate"] for point in bins], ends, joined=False)
     titles = (f"probability that the {STUDENT} gives", "how often it is so")
-    drawing = lines([points], titles, _SHARES, _SHARES, diagonal="as it should be", log=False)
-    said = "; ".join(f"{point['mean']:.2f} said, {point['rate']:.2f} so" for point in bins)
-    return Exhibit(
-        "calibration", "Can its probabilities be read as risks?", (words,), chart=Chart(said, (("", drawing),))
-    )
+    drawing = lines([points], titles, (0, 1), (0, 1), diagonal="as it should be", log=False)
+    chart = Chart("; ".join(f"{point['mean']:.2f} said, {point['rate']:.2f} so" for point in bins), (("", drawing),))
+    return Exhibit("calibration", "Can its probabilities be read as risks?", (words,), chart=chart)

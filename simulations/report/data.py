@@ -81,7 +81,6 @@ class ReportData:
     most_queries: int
     most_answers: int
     guarantees: dict[str, dict[str, Any]]
-    released_label_accuracy: float | None
     reinforced: int
     claimed_epsilon: float | None
     student: dict[str, Any] | None

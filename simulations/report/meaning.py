@@ -1,23 +1,14 @@
-"""What a pair (epsilon, delta) lets anybody become sure of, and how strong that is. `docs/report.md` argues it all.
+"""How strong a pair (epsilon, delta) is, and what it lets anybody become sure of; `docs/report.md` argues it.
 
-Two versions of the data that differ in one unit (a hospital, a patient) give outputs P and Q with
-P(S) <= e^epsilon Q(S) + delta and the same with both exchanged, for every set S of outputs. From this:
-
-1. A guess. Whoever is to say which version it was, each being as likely before, is right with probability at most
-   (e^epsilon + delta) / (1 + e^epsilon), however it is done: the corner of the region of errors of Kairouz, Oh,
-   Viswanath 2015 (theorem 2.1; Wasserman, Zhou 2010 for delta = 0). No exception, delta is in it.
-2. A belief. Its odds grow at most by the factor e^epsilon / (1 - delta / c), save with probability c: with
-   S = {outputs that raise the odds by more than e^t}, P(S) <= e^(epsilon - t) P(S) + delta gives
-   P(S) <= delta / (1 - e^(epsilon - t)), and t is chosen so that this is c (after Kasiviswanathan, Smith 2014, lemma
-   3.3). Here c = 100 delta.
-
-Both hold for mixtures of versions too, so for any statement about the unit's data, and whatever else is known.
+The odds of a belief grow at most by the factor e^epsilon / (1 - delta / c), save with probability c: with
+S = {outputs that raise the odds by more than e^t}, P(S) <= e^(epsilon - t) P(S) + delta gives
+P(S) <= delta / (1 - e^(epsilon - t)), and t is chosen so that this is c (after Kasiviswanathan, Smith 2014, lemma 3.3).
+It holds for any statement about the unit's data, and whatever else is known. For a guess see `report.disclosure`.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 from scipy.special import expit, logit
@@ -28,19 +19,11 @@ from consilium.report.words import delta_text, many
 STRONG, MODERATE = 1.0, 3.0
 """Largest epsilon of a strong and of a moderate promise: a guess is then right in 74 and in 96 of 100 cases at most."""
 EXCEPTIONS = 100
-"""How many times delta is the chance that a belief grows by more than what is said."""
+"""How many times delta is c, the chance that a belief grows by more than what is said."""
 NEARLY = 0.01
 """Of delta times the number of parties: above it no promise is strong; from 1 on it may name one of them outright."""
 
 Level = Literal["strong", "moderate", "weak", "none"]
-
-
-@dataclass(frozen=True)
-class PrivacyVerdict:
-    """How much a promise is worth; reasons: sentences, the first of which decided."""
-
-    level: Level
-    reasons: tuple[str, ...]
 
 
 def surest_belief(before: float, epsilon: float, delta: float) -> float:
@@ -64,20 +47,18 @@ def in_hundred(share: float) -> str:
 
 
 def verdict(
-    epsilon: float, delta: float, parties: int, word: str = "party", unit: Unit | str = Unit.PARTY
-) -> PrivacyVerdict:
-    """Of a promise towards whoever sees what is released, by noise that nobody knows.
+    epsilon: float, delta: float, parties: int, word: str = "party", unit: Unit = Unit.PARTY
+) -> tuple[Level, tuple[str, ...]]:
+    """How much a promise is worth, by noise that nobody knows, and why: the first sentence decided.
 
     parties: that take part, each a `word`. unit: what delta is for; there are as many records and patients as parties,
     or more, which is not told: the level may then be too good.
 
-    >>> verdict(0.8, 1e-5, 371).level, verdict(2, 1e-5, 371).level, verdict(2, 1e-2, 371).level
-    ('strong', 'moderate', 'weak')
-    >>> verdict(math.inf, 1e-5, 371).level
-    'none'
+    >>> [verdict(epsilon, 1e-5, 371)[0] for epsilon in (0.8, 2, 8, math.inf)], verdict(2, 1e-2, 371)[0]
+    (['strong', 'moderate', 'weak', 'none'], 'weak')
     """
     if math.isinf(epsilon):
-        return PrivacyVerdict("none", ("No number bounds what the release tells about one of them.",))
+        return "none", ("No number bounds what the release tells about one of them.",)
     level: Level = "strong" if epsilon <= STRONG else "moderate" if epsilon <= MODERATE else "weak"
     reason = {
         "strong": f"Epsilon is at most {STRONG:g}.",
@@ -85,16 +66,15 @@ def verdict(
         "weak": f"Epsilon is above {MODERATE:g}: from an even start somebody could become surer than 19 to 1, which is"
         " commonly taken for proof.",
     }[level]
-    expected, whole = delta * parties, unit == Unit.PARTY
-    among = many(parties, word) if whole else f"at least {many(parties, Unit(unit).value)}"
+    expected, whole = delta * parties, unit is Unit.PARTY
+    among = many(parties, word) if whole else f"at least {many(parties, unit.value)}"
     if expected >= 1:
-        outright = f"Delta is {delta:g}: with {among} it would allow to name one of them outright."
-        return PrivacyVerdict("weak", (outright, reason))
+        return "weak", (f"Delta is {delta:g}: with {among} it would allow to name one of them outright.", reason)
     if expected > NEARLY and level == "strong":
         product = f"Delta times {'the ' if whole else ''}{among} is {expected:.2g}, above {NEARLY:g}."
-        return PrivacyVerdict("moderate", (product, reason))
+        return "moderate", (product, reason)
     room = f"{_two_digits(expected)} over all {among} together" if whole else f"{delta_text(delta)} for each {unit}"
-    return PrivacyVerdict(level, (reason, f"Delta, the room left for a mishap, is {room}."))
+    return level, (reason, f"Delta, the room left for a mishap, is {room}.")
 
 
 def _two_digits(value: float) -> str:

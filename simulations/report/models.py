@@ -9,7 +9,6 @@ from consilium.report.warnings import WarningCode
 from consilium.report.words import (
     ALONE,
     BY_HAND,
-    MAJORITY,
     NOISY_AVERAGE,
     PLURALITY,
     POOLED,
@@ -18,23 +17,17 @@ from consilium.report.words import (
     share_text,
     with_interval,
 )
+from consilium.report.words import MAJORITY as MAJORITY_CLASS
 from consilium.simulations.methods.relearnt import ON_PUBLIC_ROWS
 from consilium.simulations.metrics import wilson
 from consilium.simulations.report.data import ReportData
 
-SPREAD, ABSENT = "local_only", "absent"
-ABOVE = "above_student"
+SPREAD, ABSENT, ABOVE = "local_only", "absent", "above_student"
 RIVALS = {"noisy_average": NOISY_AVERAGE, "private_gradient": PRIVATE_GRADIENT}
 RIVALS |= {ON_PUBLIC_ROWS + name: f"{label} on the public graph" for name, label in RIVALS.items()}
 """Baselines that keep the guarantee of the student."""
-LABELS = {
-    "majority": MAJORITY,
-    "mean_teacher": ALONE,
-    "student": STUDENT,
-    **RIVALS,
-    "plurality": f"{PLURALITY} (not private)",
-    "pooled": f"{POOLED} (not private)",
-}
+LABELS = {"majority": MAJORITY_CLASS, "mean_teacher": ALONE, "student": STUDENT, **RIVALS}
+LABELS |= {"plurality": f"{PLURALITY} (not private)", "pooled": f"{POOLED} (not private)"}
 """Models in the order of tables: names as in summary.json, and what they are called."""
 METRICS = {"accuracy": "accuracy", "auc": "AUC"}
 """By which models are judged, with their words."""
@@ -43,7 +36,7 @@ Metrics = Mapping[str, Any]
 _FAILURES = {
     WarningCode.ORDER_BY_CHANCE: f"The {STUDENT} orders cases no better than chance.",
     WarningCode.MOSTLY_NOISE: "Noise drowned most of what the parties know.",
-    WarningCode.NOT_ABOVE_MAJORITY: f"The {STUDENT} is right no more often than the {MAJORITY}.",
+    WarningCode.NOT_ABOVE_MAJORITY: f"The {STUDENT} is right no more often than the {MAJORITY_CLASS}.",
 }
 """What a run says before all else, by the warning that tells it."""
 
@@ -61,67 +54,50 @@ def metric_text(metrics: Metrics, metric: str) -> str:
 def models_of(data: ReportData) -> dict[str, Metrics]:
     """Metrics of every model by what it is called, in the order of the chart.
 
-    Of published data there is nothing that takes private rows; yardsticks of public rows stay.
+    Of published data there is nothing that takes private rows. Yardsticks of public rows stay: manual labels, and
+    always naming the most frequent class of the public test cases, which stands for the majority of the private ones.
     """
     known = {name: of for name, of in data.baselines.items() if name != SPREAD and ABSENT not in of}
-    if majority := public_majority(data):
-        known.pop("majority", None)
     if data.student is not None:
         known["student"] = {**data.student, "intervals": data.open_figures.get("intervals")}
     shown = {LABELS.get(name, name): known[name] for name in dict.fromkeys((*LABELS, *known)) if name in known}
+    counts: dict[str, int] = data.open_figures.get("test") or {}
+    if total := sum(counts.values()):
+        most, present = max(counts, key=lambda name: counts[name]), sum(count > 0 for count in counts.values())
+        interval = {"accuracy": wilson(counts[most], total)}
+        always = {"accuracy": counts[most] / total, "auc": 0.5 if present > 1 else None, "intervals": interval}
+        shown = {f"always “{most}”": always, **{name: of for name, of in shown.items() if name != MAJORITY_CLASS}}
     names = list(shown)
     place = names.index(STUDENT) if STUDENT in shown else len(names)
     labelled = hand_label_rows(data.worth)
-    before, after = ({name: shown[name] for name in part} for part in (names[:place], names[place:]))
-    return {**majority, **before, **labelled, **after}
-
-
-def public_majority(data: ReportData) -> dict[str, Metrics]:
-    """Who always names the most frequent class of the public test cases; nothing where their labels are not known."""
-    counts: dict[str, int] = data.open_figures.get("test") or {}
-    total = sum(counts.values())
-    if not total:
-        return {}
-    most = max(counts, key=lambda name: counts[name])
-    return {
-        f"always “{most}”": {
-            "accuracy": counts[most] / total,
-            "auc": 0.5 if sum(count > 0 for count in counts.values()) > 1 else None,
-            "intervals": {"accuracy": wilson(counts[most], total)},
-        }
-    }
+    return {name: {**shown, **labelled}[name] for name in (*names[:place], *labelled, *names[place:])}
 
 
 def finding(
-    student: Metrics | None,
-    baselines: Mapping[str, Metrics | None],
-    worth: Mapping[str, Any] | None,
-    codes: Collection[str],
-    classes: int,
+    student: Metrics, baselines: Mapping[str, Metrics], worth: Metrics | None, codes: Collection[str], classes: int
 ) -> tuple[str, ...]:
     """What came of a run, good or bad, in a sentence; before it what failed, after it the worth in manual labels.
 
-    baselines: of a run, with what is secret, or none. codes: of its warnings. classes: how many.
+    student: empty where it was not judged. baselines: of a run, with what is secret, or none. codes: of its warnings.
     """
     if WarningCode.NOTHING_LEARNT in codes:
         return (f"The {STUDENT} learnt nothing: it says the same of every case.",)
-    student = student or {}
     metric = leading(student, classes)
     if student.get(metric) is None:
         return (f"How good the {STUDENT} is, is not known: no public test row can tell.",)
-    failures = [text for code, text in _FAILURES.items() if code in codes]
-    if metric == "auc":
-        failures = [text for text in failures if text != _FAILURES[WarningCode.NOT_ABOVE_MAJORITY]]
-    clauses = [_way(baselines, student[metric], metric), *filter(None, (_rival(baselines), _labelled(worth, metric)))]
+    by_order = {WarningCode.NOT_ABOVE_MAJORITY} if metric == "auc" else set()  # it is judged by its order
+    failures = [text for code, text in _FAILURES.items() if code in codes and code not in by_order]
+    known = {name: of for name, of in baselines.items() if of and of.get(metric) is not None}
+    clauses = [_way(known, student[metric], metric), *_rival(known), *_labelled(worth, metric)]
     sentence = f"{'; '.join(clauses[:2])}{', and '.join(['', *clauses[2:]])}."
     takes = f"; one takes {worth['label_cost']}" if worth and worth.get("label_cost") else ""
     worth_it = (f"The {STUDENT} is worth {in_labels(worth)}{takes}.",) if worth and "hand_labels" in worth else ()
     return (*failures, sentence, *worth_it)
 
 
-def _way(baselines: Mapping[str, Metrics | None], reached: float, metric: str) -> str:
+def _way(known: Mapping[str, Metrics], reached: float, metric: str) -> str:
     """How far the student gets from one party alone to pooled."""
-    alone, pooled = ((baselines.get(name) or {}).get(metric) for name in ("mean_teacher", "pooled"))
+    alone, pooled = (known[name][metric] if name in known else None for name in ("mean_teacher", "pooled"))
     start = f"The {STUDENT} reaches {METRICS[metric]} {share_text(reached)}"
     from_alone, to_pooled = f"{ALONE} ({share_text(alone)})", f"{POOLED} ({share_text(pooled)})"
     if alone is not None and reached < alone:
@@ -133,44 +109,39 @@ def _way(baselines: Mapping[str, Metrics | None], reached: float, metric: str) -
     return f"{start}, {(reached - alone) / (pooled - alone):.0%} of the way from {from_alone} to {to_pooled}"
 
 
-def _rival(baselines: Mapping[str, Metrics | None]) -> str:
-    """Who does better at the same guarantee; empty where nobody was compared."""
-    compared = {name: metrics for name, metrics in baselines.items() if metrics and ABOVE in metrics}
+def _rival(known: Mapping[str, Metrics]) -> list[str]:
+    """Who does better at the same guarantee; nothing where nobody was compared."""
+    compared = {name: of[ABOVE] for name, of in known.items() if ABOVE in of}
     if not compared:
-        return ""
-    best = max(compared, key=lambda name: compared[name][ABOVE]["difference"])
-    above = compared[best][ABOVE]
-    name, reached = RIVALS.get(best, best), share_text(compared[best][above["metric"]])
-    if above["interval"][0] > 0:
-        return f"{name} does better at the same guarantee ({reached})"
-    if above["interval"][1] < 0:
-        return f"nothing does better at the same guarantee ({name}: {reached})"
-    return f"{name} does about as well at the same guarantee ({reached})"
+        return []
+    best = max(compared, key=lambda name: compared[name]["difference"])
+    (low, high), metric = compared[best]["interval"], compared[best]["metric"]
+    name, reached = RIVALS.get(best, best), share_text(known[best][metric])
+    if high < 0:
+        return [f"nothing does better at the same guarantee ({name}: {reached})"]
+    return [f"{name} does {'better' if low > 0 else 'about as well'} at the same guarantee ({reached})"]
 
 
-def _labelled(worth: Mapping[str, Any] | None, metric: str) -> str:
-    """What as many manual labels reach as were released; empty where nobody knows."""
+def _labelled(worth: Metrics | None, metric: str) -> list[str]:
+    """What as many manual labels reach as were released; nothing where nobody knows."""
     released = worth["released"] if worth else {}
     if not released.get("labels") or released.get(metric) is None:
-        return ""
+        return []
     count = released["labels"]
-    return f"{by_hand(count)} {'reaches' if count == 1 else 'reach'} {share_text(released[metric])}"
+    return [f"{by_hand(count)} {'reaches' if count == 1 else 'reach'} {share_text(released[metric])}"]
 
 
-def hand_label_rows(worth: Mapping[str, Any] | None) -> dict[str, Metrics]:
+def hand_label_rows(worth: Metrics | None) -> dict[str, Metrics]:
     """Metrics of what as many manual labels give as were released, and as were asked for."""
-    return {} if worth is None else {by_hand(worth[key]["labels"]): worth[key] for key in ("released", "asked")}
+    return {by_hand(worth[key]["labels"]): worth[key] for key in ("released", "asked")} if worth else {}
 
 
 def by_hand(count: int) -> str:
-    """
-    >>> by_hand(1200).startswith("1,200 "), by_hand(1).endswith("s")
-    (True, False)
-    """
+    """So many manual labels."""
     return f"{count:,} {BY_HAND.replace('labels', 'label') if count == 1 else BY_HAND}"
 
 
-def in_labels(worth: Mapping[str, Any]) -> str:
+def in_labels(worth: Metrics) -> str:
     """
     >>> block = {"fewest": 5, "most": 900, "public_rows": 900, "hand_labels": 123, "low": 81, "high": 204}
     >>> [in_labels(each).replace(BY_HAND, "labels") for each in (block, {**block, "hand_labels": 0, "low": 0})]
@@ -179,13 +150,12 @@ def in_labels(worth: Mapping[str, Any]) -> str:
     'more than 900 labels, all that there are (at least 81)'
     """
     labels, low, high = worth["hand_labels"], worth["low"], worth["high"]
-    most = f"{worth['most']:,}"
+    most = f"more than {worth['most']:,}"
     if labels is None:
         of_all = "all that there are" if worth["most"] == worth["public_rows"] else "the most that were tried"
-        return f"more than {most} {BY_HAND}, {of_all}{'' if low is None else f' (at least {_about(low)})'}"
-    ends = f"({_about(low or 0)} to {f'more than {most}' if high is None else _about(high)})"
+        return f"{most} {BY_HAND}, {of_all}{'' if low is None else f' (at least {_about(low)})'}"
     few = f"fewer than {worth['fewest']}" if labels == 0 else f"about {_about(labels)}"
-    return f"{few} {BY_HAND} {ends}"
+    return f"{few} {BY_HAND} ({_about(low or 0)} to {most if high is None else _about(high)})"
 
 
 def _about(count: int) -> str:

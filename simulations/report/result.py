@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from consilium.report.charts import Dot, Drawing, Line, dots, limits, lines
-from consilium.report.disclosure import epsilon_text
+from consilium.report.charts import Dot, Line, dots, limits, lines
 from consilium.report.exhibits import ALL_BUT_FIRST, Cell, Chart, Exhibit, PagePart, Table, TableLine, without_blanks
 from consilium.report.words import ALONE, STUDENT, many, plural, share_text, signed_text
 from consilium.simulations.report.classes import MOST
@@ -52,68 +51,55 @@ def _models(data: ReportData, models: Mapping[str, Metrics], metric: str) -> Exh
     ]
     if not rows:
         return Exhibit("models", title, ("There are no results of a student.",))
-    words = [f"Further right is better. The {STUDENT} (diamond) learnt from released {data.release.noun}s alone."]
+    words = f"The {STUDENT} (diamond) learnt from released {data.release.noun}s alone."
     if not data.public:
-        words.append(
-            f"One party alone: the mean over the {plural(data.party_label)}. Plurality: all of them vote without noise."
-            " Pooled: one model on all rows together."
+        words += (
+            f" {ALONE.capitalize()}: the mean over the {plural(data.party_label)}. Plurality: all vote without noise."
+            " Pooled: one model on all rows together. Private rivals keep the student’s guarantee and take no votes."
         )
-    if any(name in data.baselines for name in RIVALS):
-        words.append("Private rivals keep the student’s guarantee and take no votes.")
     chart = Chart("; ".join(f"{row.label}: {row.text}" for row in rows), (("", dots(rows, METRICS[metric])),))
-    return Exhibit("models", title, (" ".join(words),), chart=chart, secret=not data.public)
+    return Exhibit("models", title, (words,), chart=chart, secret=not data.public)
 
 
 def _differences(data: ReportData) -> Exhibit | None:
     """What the student has more than others that keep rows private, on the same cases. Secret."""
-    found = {f"{ALONE}, on public cases": data.secret_figures.get("alone")}
     at_home = data.secret_figures.get("at_home") or {}
-    if "all" in at_home:
-        found[f"{ALONE}, on its own rows"] = {**at_home["all"], "metric": at_home["metric"]}
+    found = {
+        f"{ALONE}, on public cases": data.secret_figures.get("alone"),
+        f"{ALONE}, on its own rows": {**at_home["all"], "metric": at_home["metric"]} if "all" in at_home else None,
+    }
     for name in RIVALS:
         if above := data.baselines.get(name, {}).get(ABOVE):
-            (low, high), metric = above["interval"], above["metric"]
-            found[RIVALS[name]] = {"metric": metric, "difference": -above["difference"], "interval": [-high, -low]}
-    rows = [
-        Dot(
-            name,
-            of["difference"],
-            tuple(of["interval"]),
-            f"{signed_text(of['difference'])} ({signed_text(of['interval'][0])} to {signed_text(of['interval'][1])})",
-        )
-        for name, of in found.items()
-        if of
-    ]
+            low, high = above["interval"]
+            found[RIVALS[name]] = {**above, "difference": -above["difference"], "interval": (-high, -low)}
+    rows = []
+    for name, of in found.items():
+        if of:
+            low, high = of["interval"]
+            text = f"{signed_text(of['difference'])} ({signed_text(low)} to {signed_text(high)})"
+            rows.append(Dot(name, of["difference"], (low, high), text))
     if not rows:
         return None
-    words = (
-        f"Right of the line the {STUDENT} is better, case by case. 95% intervals over test cases, and over draws of a"
-        f" rival’s noise; on own rows over {plural(data.party_label)}."
-    )
     metric = METRICS[next(of for of in found.values() if of)["metric"]]
-    drawing = dots(rows, f"{metric} of the {STUDENT} less that of the other", zero=True)
-    chart = Chart("; ".join(f"{row.label}: {row.text}" for row in rows), (("", drawing),))
+    words = (
+        f"{metric} of the {STUDENT} less that of the other, case by case: right of the line the {STUDENT} is better."
+        f" 95% intervals over test cases and draws of a rival’s noise; on own rows over {plural(data.party_label)}."
+    )
+    chart = Chart("; ".join(f"{row.label}: {row.text}" for row in rows), (("", dots(rows, "difference", zero=True)),))
     return Exhibit("differences", f"What the {STUDENT} gains on each", (words,), chart=chart, secret=True)
 
 
 def _by_labels(data: ReportData) -> Exhibit | None:
-    curve = data.open_figures.get("by_labels", {})
+    curve, noun = data.open_figures.get("by_labels", {}), data.release.noun
     points = curve.get("points") or []
     if len(points) < 2:
         return None
-    noun, gain = data.release.noun, points[-1]["value"] - points[-2]["value"]
     words = (
-        f"The same {STUDENT}, trained on the first so many of its {noun}s. From {points[-2]['labels']:,} to"
-        f" {points[-1]['labels']:,} the {METRICS[curve['metric']]} changes by {signed_text(gain)}. Where the curve is"
-        " flat, more of the same would cost privacy and bring little. Bars are 95% intervals over test cases."
+        f"The same {STUDENT}, trained on the first so many of its {noun}s. The last step changes it by"
+        f" {signed_text(points[-1]['value'] - points[-2]['value'])}. Where the curve is flat, more of the same would"
+        " cost privacy and bring little. Bars are 95% intervals over test cases."
     )
-    values = "; ".join(f"{share_text(point['value'])} at {point['labels']:,}" for point in points)
-    return Exhibit(
-        "by-labels",
-        f"What more {noun}s give",
-        (words,),
-        chart=Chart(values, (("", curve_of(curve, points, "labels")),)),
-    )
+    return Exhibit("by-labels", f"What more {noun}s give", (words,), chart=_curve(points, "labels", curve["metric"]))
 
 
 def _by_epsilon(data: ReportData) -> Exhibit | None:
@@ -123,40 +109,35 @@ def _by_epsilon(data: ReportData) -> Exhibit | None:
         return None
     words = (
         f"The same votes with other noise, and a {STUDENT} each time: the mean of {many(points[-1]['draws'], 'draw')}."
-        " The point in the middle is this run’s own guarantee; delta stays. Nothing of this is released, and no"
-        " guarantee would cover an epsilon that was chosen by it. Bars are 95% intervals over test cases and draws."
+        " The point in the middle is this run’s own guarantee. Nothing of this is released, and no guarantee would"
+        " cover an epsilon that was chosen by it. Bars are 95% intervals over test cases and draws."
     )
-    values = "; ".join(f"{share_text(point['value'])} at epsilon {epsilon_text(point['epsilon'])}" for point in points)
-    chart = Chart(values, (("", curve_of(curve, points, "epsilon")),))
+    chart = _curve(points, "epsilon", curve["metric"])
     return Exhibit("by-epsilon", "What another epsilon would give", (words,), chart=chart, secret=True)
 
 
-def curve_of(curve: Mapping[str, Any], points: Sequence[Mapping[str, Any]], over: str) -> Drawing:
-    """A metric with its intervals against "labels" or "epsilon" (logarithmic), of at least one point."""
+def _curve(points: list[dict[str, Any]], over: str, metric: str) -> Chart:
+    """A metric with its intervals against "labels" or "epsilon", of at least one point."""
     places, values = [float(point[over]) for point in points], [float(point["value"]) for point in points]
-    ends = [(float(point["interval"][0]), float(point["interval"][1])) for point in points]
+    ends = [(float(low), float(high)) for low, high in (point["interval"] for point in points)]
+    titles, ticks = (f"{over} (logarithmic)", f"{METRICS[metric]} of the {STUDENT}"), places[: MOST_TICKS + 1]
     y = limits([*values, *(end for pair in ends for end in pair)], (0, 1))
-    ticks = places if len(places) <= MOST_TICKS else ()
-    titles = (f"{over} (logarithmic)", f"{METRICS[curve['metric']]} of the {STUDENT}")
-    return lines([Line("", places, values, ends)], titles, y=y, log=True, ticks=ticks)
+    drawing = lines([Line("", places, values, ends)], titles, y=y, log=True, ticks=ticks * (len(ticks) <= MOST_TICKS))
+    said = (f"{share_text(value)} at {place:,.3g}" for place, value in zip(places, values, strict=True))
+    return Chart(f"{titles[1]}: {'; '.join(said)}", (("", drawing),))
 
 
 def _other_metric(data: ReportData, models: Mapping[str, Metrics], metric: str) -> Exhibit | None:
-    rows = tuple(
-        TableLine(name, (Cell(metric_text(of, metric)),), "student" * (name == STUDENT))
-        for name, of in models.items()
-        if of.get(metric) is not None
-    )
-    if not rows:
-        return None
-    table = Table(("", METRICS[metric]), rows, ALL_BUT_FIRST)
-    return Exhibit("other-metric", f"The same by {METRICS[metric]}", table=table, look="folded", secret=not data.public)
+    known = {name: Cell(metric_text(of, metric)) for name, of in models.items() if of.get(metric) is not None}
+    rows = tuple(TableLine(name, (cell,), "student" * (name == STUDENT)) for name, cell in known.items())
+    table, title = Table(("", METRICS[metric]), rows, ALL_BUT_FIRST), f"The same by {METRICS[metric]}"
+    return Exhibit("other-metric", title, table=table, look="folded", secret=not data.public) if rows else None
 
 
 def _measured(data: ReportData) -> Exhibit:
-    """On which cases, with which intervals, and what is not there."""
+    """On which cases, and with which intervals."""
     counts: dict[str, int] = data.open_figures.get("test") or {}
-    items = []
+    spread, worth, items = data.baselines.get(SPREAD, {}), data.worth or {}, []
     if total := sum(counts.values()):
         each = ", ".join(f"{count:,} “{name}”" for name, count in counts.items())
         if len(counts) > MOST:
@@ -167,22 +148,19 @@ def _measured(data: ReportData) -> Exhibit:
         " draws (manual labels, private rivals) have the spread of the draws in theirs. Accuracy takes the likelier"
         " class of every model alike."
     )
-    spread = data.baselines.get(SPREAD, {})
-    ranges = [
-        f"{METRICS[metric]} {share_text(spread[f'{metric}_p10'])} to {share_text(spread[f'{metric}_p90'])}"
-        for metric in METRICS
-        if spread.get(f"{metric}_p10") is not None
-    ]
-    items += [f"{ALONE.capitalize()}, from the 10th to the 90th percentile: {', '.join(ranges)}."] if ranges else []
-    if data.worth and "hand_labels" in data.worth:
+    for metric, name in METRICS.items():
+        if spread.get(f"{metric}_p10") is not None:
+            ends = f"{share_text(spread[f'{metric}_p10'])} to {share_text(spread[f'{metric}_p90'])}"
+            items.append(f"{ALONE.capitalize()} has {name} {ends}, from the 10th to the 90th percentile.")
+    if "hand_labels" in worth:
         items.append(
-            f"Worth in manual labels: how many of the {data.worth['public_rows']:,} public cases, drawn at random with"
-            f" their true label, reach the {STUDENT}’s figure in the mean of up to {data.worth['draws']} draws. They"
-            f" are learnt by the {STUDENT}’s own trainer or by ridge regression, whichever does better. In parentheses:"
-            f" the {data.worth['level']:.0%} interval over draws and test cases. The guarantee covers it."
+            f"Worth in manual labels: how many of the {worth['public_rows']:,} public cases, drawn at random with their"
+            f" true label, reach the {STUDENT}’s figure in the mean of up to {worth['draws']} draws. They are learnt by"
+            f" the {STUDENT}’s own trainer or by ridge regression, whichever does better. In parentheses:"
+            f" the {worth['level']:.0%} interval over draws and test cases. The guarantee covers it."
         )
     items += filter(None, (labels_sentence(data.public_labels), spread_sentence(data.noise_spread)))
-    return Exhibit("measured", "How it was measured", items=tuple(items))
+    return Exhibit("measured", "How it was measured", tuple(items), look="folded")
 
 
 def _missing(data: ReportData) -> Exhibit | None:

@@ -86,7 +86,6 @@ def run(asked: int = 40, parties: int = 12, seed: int = 0) -> ReportData:
             "spent": guarantee(Kind.REALISED, 0.95312),
             "data_dependent": guarantee(Kind.DATA_DEPENDENT, SECRET_EPSILON),
         },
-        released_label_accuracy=0.6543,
         reinforced=0,
         claimed_epsilon=None,
         student=metrics(0.6871, 0.7659),
@@ -129,9 +128,7 @@ def in_labels(**change: Any) -> dict[str, Any]:
 def nothing_asked() -> ReportData:
     """A run that ended before the first query; the coordinator then knows the promise only."""
     data = run(asked=0)
-    return replace(
-        data, guarantees={"guarantee": data.guarantees["guarantee"]}, released_label_accuracy=None, student=None
-    )
+    return replace(data, guarantees={"guarantee": data.guarantees["guarantee"]}, student=None)
 
 
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "a dress or a shirt with long sleeves", "eight", "nine")
@@ -191,7 +188,7 @@ def cases() -> dict[str, ReportData]:
     return {
         "usual": data,
         "nothing asked": nothing_asked(),
-        "nobody answered": replace(data, answered=nobody, released_label_accuracy=None),
+        "nobody answered": replace(data, answered=nobody),
         "no student": replace(data, student=None),
         "no AUC": replace(
             data,
