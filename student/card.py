@@ -24,11 +24,9 @@ from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.schema import ColumnEncoding
 from consilium.protocol.strict_json import dumps
 from consilium.protocol.versions import versions
-from consilium.report.before_run import Expected, before_run
 from consilium.report.disclosure import SEEDED, epsilon_text, one_histogram, people
 from consilium.report.exhibits import Cell, Exhibit, PagePart, Table, TableLine, as_markdown, pairs
-from consilium.report.student_warnings import InPlace, StudentFacts, after_run
-from consilium.report.warnings import RunWarning, listed
+from consilium.report.warnings import Expected, StudentFacts, warnings_of
 from consilium.report.words import many
 from consilium.student.config import StudentSpec
 
@@ -44,7 +42,7 @@ class StudentResult:
     reinforced: int
     metrics: dict[str, Any] | None
     noise_spread: dict[str, Any]
-    warnings: list[RunWarning]
+    warnings: list[dict[str, str]]
     seconds: float
     public_labels: dict[str, Any] = field(default_factory=dict)
 
@@ -54,13 +52,8 @@ CONSTANT = "constant"
 
 
 def student_warnings(
-    terms: LabelTerms,
-    spec: StudentSpec,
-    kind: str,
-    metrics: dict[str, Any] | None,
-    tested: dict[str, Any] | None,
-    spread: dict[str, Any],
-) -> list[RunWarning]:
+    terms: LabelTerms, kind: str, metrics: dict[str, Any] | None, tested: dict[str, Any] | None, spread: dict[str, Any]
+) -> list[dict[str, str]]:
     """Warnings of a finished student. kind: of its published model. metrics, tested, spread: as its card has them."""
     expected = Expected(
         epsilon=terms.epsilon,
@@ -69,9 +62,7 @@ def student_warnings(
         votes=0,  # how many teachers a party has, and so the noise beside them, the terms do not say
     )
     rows = {} if tested is None else tested["rows_per_class"]
-    in_place = InPlace(terms.count_sigma > 0, None, bool(spec.prevalence))  # how teachers vote, the terms do not say
-    reached = StudentFacts(in_place, kind == CONSTANT, metrics, rows, noise_spread=spread)
-    return [*after_run(reached), *before_run(expected)]
+    return warnings_of(StudentFacts(kind == CONSTANT, metrics or {}, rows, spread), expected)
 
 
 _MOST_COLUMNS_SHOWN = 60
@@ -152,7 +143,7 @@ def make_card(
         "test": tested,
         "noise_spread": result.noise_spread,
         **({"public_labels": result.public_labels} if result.public_labels else {}),
-        "warnings": listed(result.warnings),
+        "warnings": result.warnings,
         "calibration": calibration.model_dump(mode="json") if calibration else None,
         "limits": [*_LIMITS, _of_probabilities(published)],
         "model": {

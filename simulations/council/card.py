@@ -45,8 +45,7 @@ def terminal(summary: Mapping[str, Any], width: int = 0) -> str:
 def in_short(summary: Mapping[str, Any]) -> tuple[str, ...]:
     """What came of a run, good or bad; then what the student is worth in manual labels."""
     student = summary["student"] or {}
-    codes = {warning["code"] for warning in summary.get("warnings", ())}
-    return finding(student, summary["baselines"], summary["worth"], codes, len(student.get("rate") or {}))
+    return finding(student, summary["baselines"], summary["worth"], summary["warnings"], len(student.get("rate") or {}))
 
 
 def afterwards(summary: Mapping[str, Any]) -> list[str]:
@@ -61,6 +60,10 @@ def afterwards(summary: Mapping[str, Any]) -> list[str]:
         lines.append(
             "The student's file holds rows of these people: give it to nobody who may not have them. One of numbers"
             " alone: --set student.trainer.name=logistic_regression"
+        )
+    if late := summary.get("analysis_left_out"):
+        lines.append(
+            f"{', '.join(late)}: left out, since simulation.analysis_seconds had passed. Raise it, and run again"
         )
     if summary["privacy"]["noise"] == "seeded":
         lines.append("For noise that protects, run it with --set simulation.noise=system")

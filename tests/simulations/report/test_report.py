@@ -250,13 +250,13 @@ def test_an_unbounded_worst_case_is_said_loudly(public: bool) -> None:
 def test_warnings_stand_above_everything_and_secret_ones_are_left_out() -> None:
     warnings = [
         {"code": "below-one-party", "text": f"the student is below {SECRET_AUC}"},
-        {"code": "order-by-chance", "text": f"by lot {HOSTILE}"},
+        {"code": "nothing-learnt", "text": f"by lot {HOSTILE}"},
     ]
     data = replace(CASES["usual"], warnings=warnings)
     full, public = render(data), render(data, public=True)
     for html in (full, public):
         assert html.index('id="warnings"') < html.index('class="tiles"')
-        assert "order-by-chance" in html
+        assert "nothing-learnt" in html
         assert HOSTILE not in html
     assert "2 warnings" in full
     assert str(SECRET_AUC) in full[: full.index('class="tiles"')]
