@@ -5,8 +5,8 @@
 
 With `RECORD=1` in the environment the table replaces what docs/results.json has under its id. `python -m
 benchmarks.results` then writes pages anew: a value between `<!-- result ID KEY -->` and `<!-- end -->`, a table between
-`<!-- results ID: COLUMN | COLUMN -->` and `<!-- end -->`, each of these two on a line of its own. `--check` only says
-which pages differ from the file.
+`<!-- results ID: COLUMN | COLUMN -->` and `<!-- end -->`, a study's sentences between `<!-- study ID -->` and `<!-- end
+-->`, each of these on a line of its own. `--check` only says which pages differ from the file.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "docs" / "results.json"
 VALUE = re.compile(r"(<!-- result (\S+) ([^\n]+?) -->)(.*?)(<!-- end -->)")
 TABLE = re.compile(r"(<!-- results (\S+): ([^\n]+?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+SENTENCES = re.compile(r"(<!-- study (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 BETWEEN = " / "
 """In the key of a cell: row and column."""
 Results = dict[str, dict[str, Any]]
@@ -83,8 +84,13 @@ def filled(text: str, results: Results) -> str:
         lines += [[row, *(results[mark[2]]["values"][row + BETWEEN + name] for name in columns[1:])] for row in rows]
         return mark[1] + "".join(f"| {' | '.join(line)} |\n" for line in lines) + mark[5]
 
+    def said(mark: re.Match[str]) -> str:
+        made, *sentences = results[mark[2]]["values"].values()
+        lines = [made, "", *(f"{number}. {sentence}" for number, sentence in enumerate(sentences, 1)), ""]
+        return mark[1] + "\n".join(lines) + mark[4]
+
     text = VALUE.sub(lambda mark: mark[1] + results[mark[2]]["values"][mark[3]] + mark[5], text)
-    return TABLE.sub(shown, text)
+    return SENTENCES.sub(said, TABLE.sub(shown, text))
 
 
 def pages() -> list[Path]:
@@ -94,7 +100,7 @@ def pages() -> list[Path]:
 
 def ids(text: str) -> set[str]:
     """Of the results that a page shows."""
-    return {mark[2] for pattern in (VALUE, TABLE) for mark in pattern.finditer(text)}
+    return {mark[2] for pattern in (VALUE, TABLE, SENTENCES) for mark in pattern.finditer(text)}
 
 
 def spread(values: Sequence[float], digits: int = 3) -> str:

@@ -49,7 +49,7 @@ def audit_mechanism_command(
     # Imported here, so that `consilium --help` does not wait for them.
     from consilium.coordinator.distinguish.audit import GameSetup, audit_mechanism, build_mechanism
     from consilium.protocol.noise import SeededNoise
-    from consilium.report.progress import GAME, progress_on, showing, stage
+    from consilium.report.progress import GAME, showing, stage
 
     mechanism = build_mechanism(name, settings or [])
     setup = GameSetup(
@@ -61,7 +61,7 @@ def audit_mechanism_command(
         classes=classes,
     )
     chosen = secrets.randbits(32) if seed is None else seed
-    with showing(quiet) as display, stage(progress_on(display), GAME):
+    with showing(quiet) as display, stage(display.update, GAME):
         audit = audit_mechanism(mechanism, SeededNoise(chosen), setup, claim)
     lines = [] if quiet else [*audit.lines(), f"Again: --seed {chosen}"]
     show(output, {**audit.to_json(), "seed": chosen}, lines)

@@ -31,7 +31,7 @@ from consilium.coordinator.privacy import expected
 from consilium.coordinator.rosters import least_together
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.pool import PoolTree
-from consilium.report.before_run import before_run
+from consilium.report.warnings import warnings_of
 
 Student = Callable[[LabelService], None]
 """A student inside the coordinator's process, or all that come to a socket (`label_server.serve`)."""
@@ -120,8 +120,8 @@ class FederationRun:
         noise, before = noise_for(config), self.spent_before
         service = LabelService(config, ledger, collector, noise, parties, log, pool, before, most_votes)
         log.write("promised", **service.promised.to_json())
-        for warning in before_run(expected(config, len(members))):
-            log.write("warned", **warning.to_json())
+        for warning in warnings_of(expected(config, len(members))):
+            log.write("warned", **warning)
         with late or contextlib.nullcontext():
             self.student(service)
         clock.lap("student", minus=service.seconds)

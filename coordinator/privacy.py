@@ -26,8 +26,8 @@ from consilium.coordinator.config import Federation, FederationConfig
 from consilium.coordinator.events import EventWriter
 from consilium.coordinator.ledger import Batch, Ledger
 from consilium.protocol.errors import ConfigError, LedgerError
-from consilium.report.before_run import Expected
 from consilium.report.disclosure import epsilon_text, in_plain_words
+from consilium.report.warnings import Expected
 
 NODES = "nodes"
 """The guarantee towards the coordinator, and towards each of two aggregators, where the noise is in the sums."""

@@ -27,7 +27,6 @@ from consilium.models.keys import TEACHERS, TRAINERS
 from consilium.node.signed import Coordinator
 from consilium.protocol.refusals import CURES, Rule
 from consilium.protocol.voting_rule import VOTING_RULES
-from consilium.report.glossary import GLOSSARY, Term
 from consilium.simulations.datasets.spec import PublicSpec
 from consilium.simulations.population.specs import DataSpec, SimulationSpec
 from consilium.simulations.study.spec import StudyAxis, StudyTable
@@ -61,22 +60,7 @@ def refusals() -> str:
     return "| rule | what to do |\n|---|---|\n" + "".join(f"| `{rule}` | {CURES[rule]} |\n" for rule in Rule)
 
 
-def glossary(terms: Iterable[Term]) -> str:
-    """A table with one line for each word."""
-    lines = ("| word | means | others say |\n|---|---|---|\n",)
-    return "".join(
-        [
-            *lines,
-            *(
-                f"| {each.word} | {each.means}{f' ({each.page})' * bool(each.page)} | {each.others} |\n"
-                for each in terms
-            ),
-        ]
-    )
-
-
 TABLES = {
-    **{f"glossary: {title}": lambda terms=terms: glossary(terms) for title, terms in GLOSSARY.items()},
     "data": lambda: of_model(DataSpec, "data"),
     "public": lambda: of_model(PublicSpec, "data.public"),
     "federation": lambda: of_model(Federation, "federation"),

@@ -24,7 +24,6 @@ from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, 
 from consilium.protocol.files import others_may_read, read_private
 from consilium.protocol.tls import LOOPBACK, TlsFiles, by_proxy, host_of, load_certificate, tls_cure, why_no_connection
 from consilium.protocol.versions import program_versions
-from consilium.report.warnings import RunWarning
 
 Check = tuple[str, Callable[[], str]]
 """A name, and a function that returns what is in order or raises ConsiliumError with what is not."""
@@ -91,11 +90,11 @@ def _made(name: str, check: Callable[[], str]) -> CheckResult:
         return CheckResult(name, "wrong", f"cannot be checked: {type(error).__name__}", JOIN)
 
 
-def expectation(warnings: Sequence[RunWarning]) -> str:
+def expectation(warnings: Sequence[Mapping[str, str]]) -> str:
     """What a run may be expected to give, from its public numbers. Raises Advice with all that there is to warn of."""
     if warnings:
         raise Advice(
-            "; ".join(f"{warning.text} ({warning.code})" for warning in warnings), "Nothing is stopped by these"
+            "; ".join(f"{warning['text']} ({warning['code']})" for warning in warnings), "Nothing is stopped by these"
         )
     return "nothing to warn of in what is promised, asked and added as noise"
 

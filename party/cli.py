@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from consilium.protocol.output import Format, FormatOption, show, tell_warnings
-from consilium.report.warnings import listed
 
 if TYPE_CHECKING:
     from consilium.party.dry_run import DryRun
@@ -55,7 +54,7 @@ def dry_run_command(
     if not data_only:
         run_lines, run_values = _of_run(dry_run(rows, home), home)
         lines, values = [*lines, *run_lines], {**values, **run_values}
-    warnings = listed(home.warnings())
+    warnings = home.warnings()
     show(output, {**values, "federation": name, "warnings": warnings}, lines)
     tell_warnings(warnings, output)
 

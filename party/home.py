@@ -34,8 +34,7 @@ from consilium.protocol.messages import MOST_TEACHERS, Terms
 from consilium.protocol.models import Frozen
 from consilium.protocol.queries import reference_of
 from consilium.protocol.voting_rule import TopRule, VotingRuleSpec
-from consilium.report.before_run import Expected, before_run
-from consilium.report.warnings import RunWarning
+from consilium.report.warnings import Expected, warnings_of
 from consilium.sums.roster import SumRoster
 
 SETTINGS, STORE = "party.toml", "party.db"
@@ -173,10 +172,10 @@ class PartyHome(Home):
             else "not asked about in any column",
         }
 
-    def warnings(self) -> list[RunWarning]:
+    def warnings(self) -> list[dict[str, str]]:
         """What its people should know of the guarantee before it runs; how many others vote, terms do not say."""
         policy = self.presumed
-        return before_run(Expected(epsilon((self.terms.promise,), policy), policy.delta, policy.unit.value, votes=0))
+        return warnings_of(Expected(epsilon((self.terms.promise,), policy), policy.delta, policy.unit.value, votes=0))
 
     def settings(self) -> PartySettings:
         """For a `PartyNode`. Raises NotAccepted: its people have not allowed all that is asked."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTH, HEIGHT, LETTER, LINE = 360, 210, 6.2, 14
+WIDTH, HEIGHT, LETTER, LINE = 336, 200, 6.2, 14
 """Points: of every chart; of a panel with two axes, without its key; of a letter's width; of a line of letters."""
 LOG_FROM = 20
 """An axis of positive numbers is logarithmic where the greatest is so many times the least."""
@@ -204,8 +204,7 @@ def _listed(names: Sequence[str], texts: Sequence[str], below: float) -> Iterato
 
     below: points for the axis. Gives axes whose vertical one is in points from above, and the place of each line.
     """
-
-    side = 14
+    side = 14 if below else 0  # half of a tick's letters
     texts = [_broken(text, 200) for text in texts]
     longest = [max(map(len, text.split("\n"))) for text in texts]
     names = [_broken(name, WIDTH - LETTER * (most + 3)) for name, most in zip(names, longest, strict=True)]
@@ -219,12 +218,9 @@ def _listed(names: Sequence[str], texts: Sequence[str], below: float) -> Iterato
         axes.set_yticks([])
         axes.spines[:].set_visible(False)
         for place, each, (name, text) in zip(places, high, pairs, strict=True):
-            for words, share, align in ((name, -side, "left"), (text, side, "right")):
-                at: dict[str, Any] = {
-                    "xy": (align == "right", place - each - 6),
-                    "xycoords": axes.get_yaxis_transform(),
-                }
-                axes.annotate(words, xytext=(share, 0), textcoords="offset points", ha=align, va="top", **at)
+            at = {"xy": (0, place - each - 6), "xycoords": axes.get_yaxis_transform(), "textcoords": "offset points"}
+            axes.annotate(name, xytext=(-side, 0), va="top", **at)
+            axes.annotate(text, xytext=(WIDTH - side, 0), ha="right", va="top", **at)
         yield axes, places, done
 
 

@@ -24,16 +24,10 @@ from consilium.protocol.releases import ReleaseKind
 
 ALWAYS = "always"
 SEEDED = "The noise came from a seed, so that the run can be repeated: this protects nobody."
-_BASES = (100, 1000, 10_000, 100_000, 1_000_000)
-_LARGEST = math.log(1e6)
 _UNITS: Mapping[str, str] = {
     "party": "a whole party (a hospital with all its records)",
     "record": "one record (a single case at one party)",
     "patient": "one patient (all records at one party)",
-}
-_CHANGES: Mapping[str, str] = {
-    "replace": "Other data of {} make",
-    "add_or_remove": "Whether {} is among the data makes",
 }
 
 
@@ -64,7 +58,7 @@ def out_of(share: float) -> str:
     >>> out_of(0.68997), out_of(0.9933), out_of(0.5), out_of(1.0)
     ('69 in 100', '994 in 1,000', '50 in 100', 'always')
     """
-    for base in _BASES:
+    for base in (10**digits for digits in range(2, 7)):
         cases = math.ceil(round(share * base, 6))
         if cases < base:
             return f"{cases:,} in {base:,}"
@@ -93,7 +87,7 @@ def times_as_likely(epsilon: float) -> str:
     """
     if math.isinf(epsilon):
         return "any number of times"
-    if epsilon > _LARGEST:
+    if epsilon > math.log(1e6):
         return f"10^{math.ceil(epsilon / math.log(10))} times"
     return f"{rounded_up(math.exp(epsilon))} times"
 
@@ -118,21 +112,21 @@ cases; a coin is in 50 in 100.
     whom = _UNITS[unit]
     if math.isinf(epsilon):
         return f"This is not private: nothing limits what the release may tell about {whom}."
+    makes = f"Other data of {whom} make" if neighbouring == "replace" else f"Whether {whom} is among the data makes"
     share = out_of(surest_guess(epsilon, delta))
     right = "may be right always" if share == ALWAYS else f"is right in at most {share} cases; a coin is in 50 in 100"
-    estimate = (
-        " A data-dependent epsilon is published at the end, with noise: an estimate of what was spent and no ceiling,"
-        " whose own cost is in this promise."
+    text = (
+        f"{makes} no outcome more than {times_as_likely(epsilon)} as likely, plus a chance of {delta:g} (delta)."
+        f" Whoever knows all else, and guesses between two versions of it, {right}."
     )
+    if not data_dependent:
+        return text
     return (
-        f"{_CHANGES[neighbouring].format(whom)} no outcome more than {times_as_likely(epsilon)} as likely, plus a"
-        f" chance of {delta:g} (delta). Whoever knows all else, and guesses between two versions of it, {right}."
-        f"{estimate if data_dependent else ''}"
+        f"{text} A data-dependent epsilon is published at the end, with noise: an estimate of what was spent and no"
+        " ceiling, whose own cost is in this promise."
     )
 
 
-RELEASED = "noisy counts of the votes, or noisy winners"
-"""What leaves a federation at all, whichever mechanism it has."""
 IN_A_SENTENCE = (
     "Private knowledge transfer: teachers of many data holders vote, noisy counts of the votes or noisy winners are"
     " released and accounted, a student learns from them."
@@ -141,17 +135,10 @@ IN_A_SENTENCE = (
 
 
 class SeenVotes(StrEnum):
-    """What somebody sees of the votes, beside what is released."""
+    """What the coordinator sees of the votes."""
 
-    NOTHING = "nothing"
-    SHARES = "shares of the votes that are random numbers by themselves, and who was left out for a false vote"
     NOISY_SUMS = "noisy sums of the votes"
     VOTES = "each party's votes, without noise"
-
-    @property
-    def bounded(self) -> bool:
-        """Whether the promised epsilon holds towards whoever sees this."""
-        return self in (SeenVotes.NOTHING, SeenVotes.SHARES, SeenVotes.NOISY_SUMS)
 
 
 class Bound(StrEnum):
@@ -168,16 +155,11 @@ class Bound(StrEnum):
 
 @dataclass(frozen=True)
 class Audience:
-    """Somebody, and what they see. seen: of the votes. sees: all of it, for people.
-
-    bound: whose epsilon holds towards them. coordinating: it is the coordinator.
-    """
+    """Somebody, and what they see. bound: whose epsilon holds towards them."""
 
     who: str
-    seen: SeenVotes
     sees: str
     bound: Bound
-    coordinating: bool = False
 
 
 @dataclass(frozen=True)
@@ -204,41 +186,27 @@ class Disclosure:
     def noise_in_sums(self) -> bool:
         """Whether nobody sees votes, and one epsilon is promised to the student, another to the nodes that see noisy
         sums."""
-        return self.towards_coordinator is SeenVotes.NOISY_SUMS
+        return self.collection != "plaintext"
 
     @property
     def towards_coordinator(self) -> SeenVotes:
         """What the coordinator sees of the votes."""
-        return _WAYS[self.collection].seen
+        return SeenVotes.NOISY_SUMS if self.noise_in_sums else SeenVotes.VOTES
 
     def audiences(self, party: str = "party", parties: str = "parties") -> tuple[Audience, ...]:
         """Who sees what. party, parties: what one, and several, are called."""
-        released, coordinator = f"the released {self.release.noun}s", self.towards_coordinator
-        way = _WAYS[self.collection]
+        released, votes = f"the released {self.release.noun}s", self.towards_coordinator.replace("party", party)
+        of_parties = Bound.LARGER if self.collection == "secure" else Bound.STUDENT  # each knows a part of the noise
+        asked = "which public rows are asked, and what the public sees"
         rows = [
-            Audience("the student", SeenVotes.NOTHING, released, Bound.STUDENT),
-            Audience(
-                "the public, which has the model",
-                SeenVotes.NOTHING,
-                f"what is made of {released}, or these",
-                Bound.STUDENT,
-            ),
-            Audience(
-                f"the other {parties}",
-                SeenVotes.NOTHING,
-                "which public rows are asked, and what the public sees",
-                way.of_parties,
-            ),
-            Audience(
-                "the coordinator",
-                coordinator,
-                coordinator.replace("party", party),
-                Bound.NODES if coordinator.bounded else Bound.TRUSTED,
-                coordinating=True,
-            ),
+            Audience("the student", released, Bound.STUDENT),
+            Audience("the public, which has the model", f"what is made of {released}, or these", Bound.STUDENT),
+            Audience(f"the other {parties}", asked, of_parties),
+            Audience("the coordinator", votes, Bound.NODES if self.noise_in_sums else Bound.TRUSTED),
         ]
-        if way.second:
-            rows.append(Audience("the second aggregator", SeenVotes.SHARES, str(SeenVotes.SHARES), Bound.NODES))
+        if self.collection == "verified":
+            shares = "shares of the votes that are random numbers by themselves, and who was left out for a false vote"
+            rows.append(Audience("the second aggregator", shares, Bound.NODES))
         return tuple(rows)
 
     def towards_nodes(self, epsilon: float) -> str:
@@ -249,13 +217,12 @@ class Disclosure:
         """
         if not self.noise_in_sums:
             return f"no epsilon towards the coordinator: it is trusted with {self.towards_coordinator}"
-        second = " and the second aggregator" if _WAYS[self.collection].second else ""
-        whom = f"the coordinator{second}"
-        return f"epsilon at most {epsilon_text(epsilon)} towards {whom}"
+        second = " and the second aggregator" if self.collection == "verified" else ""
+        return f"epsilon at most {epsilon_text(epsilon)} towards the coordinator{second}"
 
     def how_collected(self) -> str:
         """How votes are collected, and what that protects from whom: a few sentences in the past."""
-        return _WAYS[self.collection].words
+        return _HOW[self.collection]
 
 
 def people(party: str = "party", parties: str = "parties", unit: str = "", unprotected: str = "") -> tuple[People, ...]:
@@ -264,9 +231,9 @@ def people(party: str = "party", parties: str = "parties", unit: str = "", unpro
     unit: what the promise is about, in words; left out: what one party holds. unprotected: why the promise holds for
     nobody; left out where it does hold.
     """
-    promise = f"the promise is about {unit or f'what one {party} holds'}"
+    held = unprotected or f"the promise is about {unit or f'what one {party} holds'}"
     return (
-        People(f"people with rows at a {party} that votes", "no" if unprotected else "yes", unprotected or promise),
+        People(f"people with rows at a {party} that votes", "no" if unprotected else "yes", held),
         People(
             f"people in the public rows: patients of held-out {parties}, those that are asked about, the test rows",
             "no",
@@ -281,66 +248,45 @@ def people(party: str = "party", parties: str = "parties", unit: str = "", unpro
     )
 
 
-@dataclass(frozen=True)
-class _Way:
-    """seen: by the coordinator. of_parties: whose epsilon holds towards the other parties. second: there is a second
-    aggregator. words: see `Disclosure.how_collected`."""
-
-    seen: SeenVotes
-    of_parties: Bound
-    second: bool
-    words: str
-
-
-_WAYS: Mapping[CollectionMode, _Way] = {
-    "plaintext": _Way(
-        SeenVotes.VOTES,
-        Bound.STUDENT,
-        False,
+_HOW: Mapping[CollectionMode, str] = {
+    "plaintext": (
         "Votes were collected in plaintext: the coordinator saw what each party voted, and added the noise. There is no"
-        " epsilon towards the coordinator; it has to be trusted with the votes.",
+        " epsilon towards the coordinator; it has to be trusted with the votes."
     ),
-    "secure": _Way(
-        SeenVotes.NOISY_SUMS,
-        Bound.LARGER,  # each party knows its own part of the noise
-        False,
+    "secure": (
         "Votes were collected as secure sums with noise that the parties added: nobody saw a party’s votes, or an exact"
         " sum. The coordinator saw the noisy sums, and added noise of its own before anything was released. What it saw"
         " has an epsilon of its own, that of the nodes. It holds towards the student and the public too if the"
         " coordinator leaves its noise out. Towards the other parties, who know their own part of the noise, the larger"
-        " of both holds.",
+        " of both holds."
     ),
-    "verified": _Way(
-        SeenVotes.NOISY_SUMS,
-        Bound.STUDENT,
-        True,
+    "verified": (
         "Votes were collected in two parts each, of which the coordinator held one and a second aggregator the other."
         " They checked every vote without seeing it, left out by name whoever voted falsely, and each added noise to"
         " its half of the sum: nobody saw a party’s votes or an exact sum, unless these two worked together. The"
         " coordinator saw the noisy sums. What it saw has an epsilon of its own, that of the nodes. It holds towards"
         " the second aggregator too, which knows its own part of the noise, and towards the student and the public if"
-        " the coordinator leaves its noise out.",
+        " the coordinator leaves its noise out."
     ),
 }
 
 
 SAVE_WITH = 0.001
-"""Chance with which histograms may say more of votes than `vote_odds` says."""
+"""Chance with which a histogram may say more of a vote than `vote_odds` says."""
 
 
-def vote_odds(sigma: float, histograms: int = 1) -> float:
-    """How many times as likely so many noisy histograms are under the votes that a teacher gave as under any other
-    votes of it, at most, save with probability `SAVE_WITH`.
+def vote_odds(sigma: float) -> float:
+    """How many times as likely a noisy histogram is under the vote that a teacher gave as under any other vote of it,
+    at most, save with probability `SAVE_WITH`.
 
     A vote for class b in place of a makes one count less by 1 and another more. With noise N(0, sigma^2) on each the
     log of the ratio of the two likelihoods is (z_a - z_b + 1) / sigma^2, z being the noise: a normal number of mean
-    1/sigma^2 and variance 2/sigma^2, and both add up over histograms whose votes all differ. With integer noise the
-    ratio is the same function of it.
+    1/sigma^2 and variance 2/sigma^2. With integer noise the ratio is the same function of it.
 
-    >>> round(vote_odds(112.1), 4), round(vote_odds(112.1, 300), 2)
-    (1.0398, 2.01)
+    >>> round(vote_odds(112.1), 4)
+    1.0398
     """
-    spread = math.sqrt(2 * histograms) / sigma
+    spread = math.sqrt(2) / sigma
     return math.exp(spread**2 / 2 + spread * NormalDist().inv_cdf(1 - SAVE_WITH))
 
 

@@ -1,14 +1,17 @@
 """What a page shows: exhibits, in parts. Whether one may be shown to anybody is its own property.
 
-A page, a card and a terminal are lists of the same exhibits: `page` draws them as HTML, `as_text` as lines.
+A page, a card and a terminal are lists of the same exhibits: `page` draws them as HTML, `as_text` as lines,
+`as_markdown` as Markdown.
 """
 
 from __future__ import annotations
 
 import base64
+import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Any
 
 from markupsafe import Markup
@@ -147,33 +150,59 @@ def as_text(parts: Sequence[PagePart], width: int = 0) -> str:
         All of them.
         rows  3
     """
-    return "\n".join(line for part in parts for line in _lines(part, width))
+    lines = list[str]()
+    for part in parts:
+        lines += [part.title] * bool(part.title) + [_wrapped(words, width, "  ") for words in part.words]
+        for item in part.exhibits:
+            title = f"{_plain(item.title)}{f' [{NOT_COVERED}]' if item.secret else ''}"
+            lines += [_wrapped(title, width, "  ")] * bool(item.title)
+            lines += [_wrapped(words, width, "    ") for words in (*item.words, *item.items)]
+            if item.table:
+                rows = _rows(item.table)
+                widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
+                lines += ["    " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+            if item.chart:
+                lines.append(f"    {item.chart.words}")
+    return "\n".join(lines)
 
 
-def _lines(part: PagePart, width: int) -> Iterator[str]:
-    if part.title:
-        yield part.title
-    yield from (_wrapped(words, width, "  ") for words in part.words)
-    for item in part.exhibits:
-        badge = f" [{NOT_COVERED}]" if item.secret else ""
-        if item.title:
-            yield _wrapped(f"{_plain(item.title)}{badge}", width, "  ")
-        yield from (_wrapped(words, width, "    ") for words in (*item.words, *item.items))
-        if item.table:
-            yield from (f"    {line}" for line in _aligned(item.table))
-        if item.chart:
-            yield f"    {item.chart.words}"
+def as_markdown(parts: Sequence[PagePart]) -> str:
+    """The same as Markdown, in which no text is markup, whoever wrote it.
+
+    >>> print(as_markdown([PagePart("a", "Data", (Exhibit("b", words=("*Rows*",), table=pairs([("a|b", 3)])),))]))
+    ## Data
+    <BLANKLINE>
+    \\*Rows\\*
+    <BLANKLINE>
+    |  |  |
+    | --- | --- |
+    | a\\|b | 3 |
+    <BLANKLINE>
+    """
+    blocks = list[str]()
+    for part in parts:
+        blocks += [f"## {_escaped(part.title)}", *map(_escaped, part.words)]
+        for item in part.exhibits:
+            title = f"{_escaped(item.title)}{f' ({NOT_COVERED})' if item.secret else ''}"
+            blocks += [f"### {title}"] * bool(item.title) + [_escaped(words) for words in item.words]
+            if item.items:
+                blocks.append("\n".join(f"- {_escaped(words)}" for words in item.items))
+            if item.table:
+                head, *rows = _rows(item.table) if item.table.columns else [[""] * 2, *_rows(item.table)]
+                rows = [head, ["---"] * len(head), *rows]
+                blocks.append("\n".join(f"| {' | '.join(map(_escaped, row))} |" for row in rows))
+            if item.chart:
+                blocks.append(_escaped(item.chart.words))
+    return "\n\n".join(blocks) + "\n"
 
 
-def _aligned(table: Table) -> list[str]:
-    """A table as lines, its columns below each other."""
+def _rows(table: Table) -> list[list[str]]:
+    """The text of a table: its headings, where it has any, and its lines."""
     rows = [list(table.columns)] if table.columns else []
     for line in table.lines:
         cells = (" ".join(filter(None, (_plain(cell.text), cell.under, cell.badge))) for cell in line.cells)
         rows.append([_plain(line.name), *cells])
-    columns = range(max(map(len, rows), default=0))
-    widths = [max(len(row[column]) for row in rows if column < len(row)) for column in columns]
-    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=False)).rstrip() for row in rows]
+    return rows
 
 
 def _wrapped(words: Words, width: int, indent: str) -> str:
@@ -187,3 +216,9 @@ def _wrapped(words: Words, width: int, indent: str) -> str:
 
 def _plain(words: Words) -> str:
     return words.striptags() if isinstance(words, Markup) else words
+
+
+def _escaped(words: Words) -> str:
+    """Text that Markdown takes for nothing but text, in one line."""
+    text = re.sub(r"([\\`*_\[\]<>|~&$])", r"\\\1", " ".join(_plain(words).split()))
+    return re.sub(r"^(\d*)([#+.)-])(?=[\s#]|$)", r"\1\\\2", text)

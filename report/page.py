@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from consilium.report.exhibits import NOT_COVERED, Exhibit, PagePart, Words
@@ -23,8 +22,7 @@ _HERE = Path(__file__).parent
 class Page:
     """brand: what kind of page it is. summary: what it says in a sentence or two, and further lines in small letters.
 
-    top: exhibits before the first part. contents: whether links to the parts stand above them. window: title of the
-    window, where it is another. generator: what drew it.
+    top: exhibits before the first part. window: title of the window, where it is another.
     """
 
     brand: str
@@ -34,42 +32,26 @@ class Page:
     top: Sequence[Exhibit] = field(repr=False, default=())
     footer: tuple[Words, ...] = ()
     window: str = ""
-    contents: bool = False
-    badges: bool = True
-    generator: str = "Consilium"
 
 
 def as_html(page: Page) -> str:
     """The page. Every text in it is escaped, whoever wrote it."""
-    template = _environment().get_template("page.html.j2")
-    html = template.render(page=page, policy=Markup(POLICY), style=style(), not_covered=NOT_COVERED)
-    return html.lstrip()
+    return _template().render(page=page, policy=Markup(POLICY), style=style(), not_covered=NOT_COVERED).lstrip()
 
 
 @cache
-def style() -> str:
+def style() -> Markup:
     """The one style sheet, for screens, in the dark, on telephones and paper."""
-    return (_HERE / "page.css").read_text(encoding="utf-8")
-
-
-def sources_digest(*folders: Path) -> str:
-    """What draws pages, as 16 hexadecimal digits: a page of another one may look otherwise and be sound.
-
-    folders: that make the exhibits, beside this room.
-    """
-    paths = sorted(
-        path for folder in (_HERE, *folders) for path in folder.rglob("*") if path.suffix in (".py", ".j2", ".css")
-    )
-    return hashlib.sha256(b"\0".join(path.read_bytes() for path in paths)).hexdigest()[:16]
+    return Markup((_HERE / "page.css").read_text(encoding="utf-8"))
 
 
 @cache
-def _environment() -> Environment:
+def _template() -> Template:
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["classed"] = _classed
-    return environment
+    return environment.get_template("page.html.j2")
 
 
 def _classed(names: str) -> Markup:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING
 
 from consilium.protocol.label_source import Progress
 
@@ -14,6 +16,22 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
 
+LOAD, PREPARE, TRAIN_TEACHERS = "libraries and data load", "parties get their rows", "train"
+ASK, ROUND = "queries are asked", "rounds of the student"
+TRAIN_STUDENT, TRAIN_AGAIN = "student trains", "student trains again on halves"
+BASELINES, POOLED, RIVALS = "teachers are judged", "pooled model trains", "private rivals are computed"
+HAND_LABELS, CURVES = "labels by hand are tried", "learning curves are drawn"
+AT_HOME, REPORT = "parties' own rows are held out", "report is drawn"
+GAME, MEMBERSHIP = "the game is played", "members are looked for"
+COMPARE = "cells are computed"
+WORDS = {"enrol": "parties enrol", TRAIN_TEACHERS: "parties train", "vote": "parties vote"}
+"""For people, of stages that a federation names. Others are called as they are named."""
+AROUND = frozenset({ASK, ROUND, TRAIN_STUDENT, COMPARE})
+"""Stages that go on while others happen in them."""
+EVERY_SECONDS = 10.0
+"""Between two lines about how far a stage is."""
+GONE = (OSError, ValueError)
+"""A terminal that is not there any more: nobody's work fails for it."""
 _STEPS = ((20, 5), (60, 10), (600, 60), (3600, 300), (36_000, 600), (math.inf, 3600))
 """Below so many seconds, times are told in steps of so many."""
 
@@ -43,50 +61,6 @@ def spent(seconds: float) -> str:
     return " ".join(f"{value} {unit}" for value, unit in parts if value)
 
 
-LOAD = "load"
-PREPARE, BASELINES, POOLED, RIVALS = "prepare", "baselines", "pooled", "rivals"
-HAND_LABELS, CURVES, AT_HOME, REPORT = "hand labels", "curves", "own rows", "report"
-GAME = "game"
-TRAIN_TEACHERS = "train"
-ENSEMBLES, COMPARE, MEASURE = "ensembles", "compare", "measure"
-MEMBERSHIP = "membership"
-ASK, ROUND, TRAIN_STUDENT, TRAIN_AGAIN = "ask", "round", "train student", "train again"
-
-WORDS = {
-    LOAD: "libraries and data load",
-    PREPARE: "parties get their rows",
-    "enrol": "parties enrol",
-    TRAIN_TEACHERS: "parties train",
-    "vote": "parties vote",
-    ASK: "queries are asked",
-    ROUND: "rounds of the student",
-    TRAIN_STUDENT: "student trains",
-    TRAIN_AGAIN: "student trains again on halves",
-    BASELINES: "teachers are judged",
-    POOLED: "pooled model trains",
-    RIVALS: "private rivals are computed",
-    HAND_LABELS: "labels by hand are tried",
-    CURVES: "learning curves are drawn",
-    AT_HOME: "parties' own rows are held out",
-    REPORT: "report is drawn",
-    GAME: "the game is played",
-    ENSEMBLES: "divisions' teachers train",
-    COMPARE: "methods are compared",
-    MEASURE: "gains at home are measured",
-    MEMBERSHIP: "members are looked for",
-}
-"""For people. A stage without an entry is called as it is named."""
-
-
-def words_of(name: str) -> str:
-    """What people call a stage."""
-    return WORDS.get(name, name)
-
-
-AROUND = frozenset({ASK, ROUND, TRAIN_STUDENT, ENSEMBLES, COMPARE})
-"""Stages that stay open while others happen in them."""
-
-
 @contextmanager
 def stage(progress: Progress, name: str) -> Iterator[None]:
     """Tell that a stage is open while the context is; of how far it is nothing is known."""
@@ -98,22 +72,15 @@ def stage(progress: Progress, name: str) -> Iterator[None]:
 class Display:
     """Shows stages and lines; this one shows nothing."""
 
-    def begin(self, stage: str, total: int) -> None:
-        """A stage begins, which is `total` long; 1 or less where nobody knows."""
-
     def update(self, stage: str, done: int, total: int) -> None:
-        """A stage is so far. One that was never begun, or that is less far than it was, begins."""
+        """A stage is so far; at first, and where that is less than before, it begins. total: 1 or less where nobody
+        knows how long it is."""
 
     def say(self, text: str, warning: bool = False) -> None:
         """One line."""
 
     def end(self) -> None:
-        """Nothing comes any more: stages that are open have ended."""
-
-
-def progress_on(display: Display) -> Progress:
-    """A `Progress` that is shown on a display."""
-    return display.update
+        """Nothing comes any more."""
 
 
 @contextmanager
@@ -133,135 +100,89 @@ def _on_stderr() -> Display:
     return Bars(console) if console.is_terminal and not console.is_dumb_terminal else LogLines(console.file)
 
 
-class Stages(Display):
-    """Which stages are open, the innermost last, and how far each is.
+@dataclass
+class _Stage:
+    """began: when, in seconds. first: how far it was then. done: how far it is."""
 
-    It goes with its terminal: nobody's work fails for one that is not there any more.
-    """
+    began: float
+    first: int
+    done: int
 
-    def __init__(self) -> None:
-        self._gone = False
-        self._open: list[str] = []
-        self._done: dict[str, int] = {}
-
-    def begin(self, stage: str, total: int) -> None:
-        """See `Display`. What is open ends, but for stages in which others happen (`AROUND`)."""
-        inner = (place for place, name in enumerate(self._open) if name == stage or name not in AROUND)
-        self._end_from(next(inner, len(self._open)))
-        again, self._done[stage] = stage in self._done, 0
-        self._open.append(stage)
-        self._tell(self._began, stage, total, again)
-
-    def update(self, stage: str, done: int, total: int) -> None:
-        """See `Display`."""
-        if stage not in self._open or done < self._done[stage]:
-            if done and done == self._done.get(stage):
-                return  # it has ended
-            self.begin(stage, total)
-        self._done[stage] = done
-        self._tell(self._went_on, stage, done, total)
-        if done >= total:
-            self._end_from(self._open.index(stage))
-
-    def end(self) -> None:
-        """See `Display`."""
-        self._end_from(0)
-
-    def _end_from(self, place: int) -> None:
-        ended, self._open = self._open[place:], self._open[:place]
-        for stage in reversed(ended):
-            self._tell(self._ended, stage)
-
-    def _tell(self, show: Callable[..., object], *what: Any) -> None:
-        if not self._gone:
-            try:
-                show(*what)
-            except (OSError, ValueError):
-                self._gone = True
-
-    def _began(self, stage: str, total: int, again: bool) -> None: ...
-
-    def _went_on(self, stage: str, done: int, total: int) -> None: ...
-
-    def _ended(self, stage: str) -> None: ...
+    def left(self, total: int) -> str:
+        """About how long it still takes, at the pace so far; nothing before its first piece has ended."""
+        pieces = self.done - self.first
+        if not pieces or self.done >= total:
+            return ""
+        return f"{about((time.monotonic() - self.began) * (total - self.done) / pieces)} left"
 
 
-EVERY_SECONDS = 10.0
-"""Between two lines about how far a stage is."""
-
-
-class LogLines(Stages):
+class LogLines(Display):
     """Lines of a log. Of a stage that comes again, as one batch of votes after the other, the first time alone."""
 
     def __init__(self, file: IO[str]) -> None:
-        super().__init__()
-        self._file = file
-        self._last = 0.0
-        self._first: dict[str, tuple[float, str]] = {}
-        """When each that is told of began, and how far it is."""
+        self._file, self._last = file, 0.0
+        self._stages: dict[str, _Stage] = {}
+        self._ended: set[str] = set()
+
+    def update(self, stage: str, done: int, total: int) -> None:
+        """See `Display`."""
+        words, now = WORDS.get(stage, stage), time.monotonic()
+        if stage not in self._stages:
+            self._stages[stage] = _Stage(now, done, done)
+            self.say(f"{words} ({total})" if total > 1 else words)
+        if stage in self._ended:
+            return
+        this, far = self._stages[stage], f"{words}: {done} of {total}" if total > 1 else words
+        this.done = done
+        if done >= total:
+            self._ended.add(stage)
+            self.say(f"{far}, ended after {spent(now - this.began)}")
+        elif now >= self._last + EVERY_SECONDS:
+            self.say(", ".join(filter(None, (f"{far} after {spent(now - this.began)}", this.left(total)))))
 
     def say(self, text: str, warning: bool = False) -> None:
         """See `Display`."""
-        self._tell(self._write, f"{'warning: ' if warning else ''}{text}")
-
-    def _began(self, stage: str, total: int, again: bool) -> None:
-        if not again:
-            self._first[stage] = time.monotonic(), ""
-            self._write(f"{words_of(stage)} ({total})" if total > 1 else words_of(stage))
-
-    def _went_on(self, stage: str, done: int, total: int) -> None:
-        if stage in self._first:
-            began, far = self._first[stage][0], f": {done} of {total}" if total > 1 else ""
-            self._first[stage] = began, far
-            if done < total and time.monotonic() >= self._last + EVERY_SECONDS:
-                left = f", {about((time.monotonic() - began) * (total - done) / done)} left" if done else ""
-                self._write(f"{words_of(stage)}{far}{left}")
-
-    def _ended(self, stage: str) -> None:
-        if stage in self._first:
-            began, far = self._first.pop(stage)
-            self._write(f"{words_of(stage)}{far}, ended after {spent(time.monotonic() - began)}")
-
-    def _write(self, text: str) -> None:
         self._last = time.monotonic()
-        print(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {text}", file=self._file, flush=True)
+        line = f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {'warning: ' if warning else ''}{text}"
+        with contextlib.suppress(*GONE):
+            print(line, file=self._file, flush=True)
 
 
-class Bars(Stages):
-    """As bars of rich's. A stage that comes again keeps its bar."""
+class Bars(Display):
+    """As bars of rich's. A stage that comes again keeps its bar; what is not known to end is seen to move."""
 
     def __init__(self, console: Console) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Table
 
-        super().__init__()
-        self._console = console
+        name, left = TextColumn("{task.description:>30}"), TextColumn("{task.fields[left]}")
+        columns = SpinnerColumn(), name, BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn(), left
+        self._table = Table(*columns, console=console, redirect_stdout=False)
         self._rows: dict[str, TaskID] = {}
-        columns = TextColumn("{task.description:>24}"), BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn()
-        self._table = Table(*columns, TimeRemainingColumn(), console=console, redirect_stdout=False)
+        self._stages: dict[str, _Stage] = {}
+
+    def update(self, stage: str, done: int, total: int) -> None:
+        """See `Display`."""
+        table, length = self._table, total if total > 1 or done else None
+        with contextlib.suppress(*GONE):
+            table.start()  # with a thread, which nobody has before the first stage
+            if stage not in self._rows:
+                self._rows[stage] = table.add_task(WORDS.get(stage, stage), total=length, left="")
+            if stage not in self._stages or done < self._stages[stage].done:
+                self._stages[stage] = _Stage(time.monotonic(), done, done)
+                table.reset(self._rows[stage], total=length)
+                for other in self._rows.keys() - AROUND - {stage}:
+                    table.stop_task(self._rows[other])
+            self._stages[stage].done = done
+            table.update(self._rows[stage], completed=done, total=length, left=self._stages[stage].left(total))
 
     def say(self, text: str, warning: bool = False) -> None:
         """See `Display`."""
-        self._tell(self._print, f"warning: {text}" if warning else text, "yellow" if warning else None)
-
-    def _print(self, line: str, style: str | None) -> None:
-        self._console.print(line, style=style, markup=False, highlight=False)
+        with contextlib.suppress(*GONE):
+            line, style = (f"warning: {text}", "yellow") if warning else (text, None)
+            self._table.console.print(line, style=style, markup=False, highlight=False)
 
     def end(self) -> None:
         """See `Display`."""
-        super().end()
-        self._tell(self._table.stop)
-
-    def _began(self, stage: str, total: int, again: bool) -> None:
-        length = total if total > 1 else None
-        self._table.start()  # with a thread, which nobody has before the first stage
-        if again:
-            self._table.reset(self._rows[stage], total=length)
-        else:
-            self._rows[stage] = self._table.add_task(words_of(stage), total=length)
-
-    def _went_on(self, stage: str, done: int, total: int) -> None:
-        self._table.update(self._rows[stage], completed=done, total=total if total > 1 or done else None)
-
-    def _ended(self, stage: str) -> None:
-        self._table.stop_task(self._rows[stage])
+        with contextlib.suppress(*GONE):
+            self._table.stop()

@@ -1,103 +1,345 @@
-"""What a run may warn of, by its code, and which of it may be shown.
+"""What a run warns of: what changes a reader's decision, each with a code, its value, its limit and what to do.
 
-`docs/report.md` explains each. Before anything is spent (`before_run`), of the rows of a simulation (`row_warnings`)
-and after it (`student_warnings`), functions say from plain numbers what is to be warned of, or nothing; a table of each
-of these modules gives it its code, the most important first.
+The facts are three: of a federation before it runs, of the rows of a simulation, of a finished student. `warnings_of`
+says all that there is to warn of in any of them. `docs/report.md` lists the codes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import TypeVar
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from consilium.report.disclosure import epsilon_text, times_as_likely
+from consilium.report.words import ALONE, many, upper_first
+
+CODES: Mapping[str, bool] = {
+    "large-epsilon": False,
+    "little-information": True,
+    "halves-not-classes": False,
+    "teachers-failed": True,
+    "nothing-learnt": False,
+    "not-above-majority": False,
+    "class-not-found": False,
+    "not-above-hand-labels": False,
+    "below-private-rival": True,
+    "below-one-party": True,
+    "parties-left-out": True,
+    "rows-left-out": True,
+    "public-rows": False,
+}
+"""Each code, and whether it is secret: computed from private rows, or from how many parties voted, which may follow
+from these. No guarantee covers such a one."""
+SECRET = frozenset(code for code, secret in CODES.items() if secret)
+
+MOST_EPSILON = 5.0
+"""Above it, an outcome may be e^5 = 148 times as likely with somebody's data as without: a promise of little."""
+LEAST_SIGNAL = 3.0
+"""Of `Expected.signal`: on partitions that decided nothing a student was useless at 2.1 and fair at 4.4."""
+LEAST_PUBLIC = 50
+"""Rows: of 50, an accuracy of 0.8 is known to 0.11 (95 %, normal approximation)."""
+MOST_TWICE = 0.01
+"""Of the private rows that another party, or the public, has too. A few equal rows are chance where columns are few."""
+LEAST_BRIGHT = 0.25
+"""Of white. Public images without a brighter pixel hold 14 bits at most where they are files of 16."""
+LEAST_RECALL, LEAST_ROWS = 0.05, 20
+"""Below it a class is practically never found: one of 0.2 finds none of 20 test rows in 1 % of cases."""
+LEAST_RANK_CORRELATION = 0.5
+"""Of two students of the same votes with other noise: below it, the order is noise to a half and more."""
+_MOST_NAMED = 5
+_METRICS = {"auc": "AUC", "accuracy": "accuracy"}
+_MORE = "Find more parties, take a larger epsilon, or do without"
+_RELATIVE = "have teachers vote relative to their own scores (federation.voting_rule)"
+
+Texts = defaultdict[str, list[str]]
+"""By code. A text says what, value, limit and what to do, without a full stop at its end; no votes, keys or private
+rows are in it."""
 
 
-class WarningCode(StrEnum):
-    """What a warning is about, for programs and for the documentation."""
-
-    TEACHERS_FAILED = "teachers-failed"
-    LARGE_EPSILON = "large-epsilon"
-    LITTLE_INFORMATION = "little-information"
-    HALVES_NOT_CLASSES = "halves-not-classes"
-    NOTHING_LEARNT = "nothing-learnt"
-    NOT_ABOVE_MAJORITY = "not-above-majority"
-    ORDER_BY_CHANCE = "order-by-chance"
-    MOSTLY_NOISE = "mostly-noise"
-    CLASS_NOT_FOUND = "class-not-found"
-    NOT_ABOVE_HAND_LABELS = "not-above-hand-labels"
-    BELOW_PRIVATE_RIVAL = "below-private-rival"
-    BELOW_ONE_PARTY = "below-one-party"
-    PARTIES_LEFT_OUT = "parties-left-out"
-    PARTIES_TOO_SMALL = "parties-too-small"
-    LABEL_AMONG_FEATURES = "label-among-features"
-    CLASS_NOT_PUBLIC = "class-not-public"
-    FEW_PUBLIC_ROWS = "few-public-rows"
-    ROWS_TWICE = "rows-twice"
-    ROWS_LEFT_OUT = "rows-left-out"
-    SPELLED_TWICE = "spelled-twice"
-    BUDGET_ABOVE_ROWS = "budget-above-rows"
-    IMAGES_DARK = "images-dark"
-    NOT_ANALYSED = "not-analysed"
-
-
-SECRET = frozenset(
-    {
-        WarningCode.TEACHERS_FAILED,
-        WarningCode.BELOW_PRIVATE_RIVAL,
-        WarningCode.BELOW_ONE_PARTY,
-        WarningCode.PARTIES_LEFT_OUT,
-        WarningCode.NOT_ANALYSED,
-        WarningCode.PARTIES_TOO_SMALL,
-        WarningCode.ROWS_TWICE,
-        WarningCode.ROWS_LEFT_OUT,
-        WarningCode.SPELLED_TWICE,
-        WarningCode.LITTLE_INFORMATION,
-    }
-)
-"""Computed from private rows, or from how many parties voted, which may follow from these: no guarantee covers them."""
-
-
-@dataclass(frozen=True)
-class RunWarning:
-    """text: what, value, limit, what to do; no votes, keys or private rows in it."""
-
-    code: WarningCode
-    text: str
-
-    @property
-    def public(self) -> bool:
-        """Whether it may be shown to anybody."""
-        return self.code not in SECRET
-
-    def to_json(self) -> dict[str, str]:
-        """As summaries and cards hold it."""
-        return {"code": self.code.value, "text": self.text}
-
-
-def listed(warnings: Iterable[RunWarning]) -> list[dict[str, str]]:
-    """All of them as `RunWarning.to_json`."""
-    return [warning.to_json() for warning in warnings]
+def warnings_of(*facts: Expected | RowFacts | StudentFacts) -> list[dict[str, str]]:
+    """All that there is to warn of, as {"code": ..., "text": ...}, each code once, in the order of the facts."""
+    found = Texts(list)
+    for fact in facts:
+        fact.warn(found)
+    return [
+        {"code": code, "text": ". ".join([first, *map(upper_first, more)])} for code, (first, *more) in found.items()
+    ]
 
 
 def well_formed(value: object) -> list[dict[str, str]]:
-    """Of what somebody's file says, the entries that are warnings as `listed` gives them."""
-    entries = value if isinstance(value, list) else []
+    """Of what somebody's file says, the entries that are warnings as `warnings_of` gives them."""
     return [
         {"code": entry["code"], "text": entry["text"]}
-        for entry in entries
-        if isinstance(entry, dict) and entry.get("code") in list(WarningCode) and isinstance(entry.get("text"), str)
+        for entry in (value if isinstance(value, list) else [])
+        if isinstance(entry, dict) and entry.get("code") in list(CODES) and isinstance(entry.get("text"), str)
     ]
 
 
 def publishable(warnings: Iterable[dict[str, str]]) -> list[dict[str, str]]:
-    """Those of `listed` that may be shown to anybody."""
+    """Those that may be shown to anybody."""
     return [warning for warning in warnings if warning["code"] not in SECRET]
 
 
-Facts = TypeVar("Facts")
+@dataclass(frozen=True)
+class Expected:
+    """What is known of a federation before it runs, all of it public.
+
+    epsilon, delta, unit: promised, with the whole query budget used up. votes: for each query, of all parties together.
+    undeclared: whether teachers vote relative to their own scores, and nobody says how frequent the classes are.
+    epsilon_nodes: promised towards whoever adds votes up, where these see noisy sums; 0 elsewhere. signal: how far the
+    votes stand out of the promise's noise (`accounting.drowned`); infinite where nobody knows how many votes there are.
+    """
+
+    epsilon: float
+    delta: float
+    unit: str
+    votes: int
+    undeclared: bool = False
+    epsilon_nodes: float = 0.0
+    signal: float = math.inf
+
+    def warn(self, found: Texts) -> None:
+        """See `warnings_of`."""
+        epsilon = max(self.epsilon, self.epsilon_nodes)
+        if epsilon > MOST_EPSILON:
+            whom = " towards the nodes that add votes up" if epsilon > self.epsilon else ""
+            found["large-epsilon"].append(
+                f"epsilon{whom} is {epsilon_text(epsilon)} at delta {self.delta:g} for each {self.unit}, above"
+                f" {MOST_EPSILON:g}: an outcome may be {times_as_likely(epsilon)} as likely with it as without, which"
+                f" protects {'little' if math.isfinite(epsilon) else 'nobody'}. Ask fewer queries, add noise, or find"
+                " more parties"
+            )
+        if self.signal < LEAST_SIGNAL:
+            found["little-information"].append(
+                f"noise of epsilon {epsilon_text(self.epsilon)} for each {self.unit} drowns"
+                f" {many(self.votes, 'vote')}: all answers together stand {self.signal:.2g} standard deviations out"
+                f" of it, below {LEAST_SIGNAL:g}: expect nothing. Find more parties (for records and patients: more"
+                " teachers), or take a larger epsilon"
+            )
+        if self.undeclared:
+            found["halves-not-classes"].append(
+                "teachers vote relative to their own scores, and no class shares are declared: only the student's order"
+                " means something. Declare federation.voting_rule.shares, or look at the AUC alone"
+            )
 
 
-def all_of(kinds: Mapping[WarningCode, Callable[[Facts], str | None]], facts: Facts) -> list[RunWarning]:
-    """What a table has to say of these facts, in its order."""
-    return [RunWarning(code, text) for code, kind in kinds.items() if (text := kind(facts))]
+@dataclass(frozen=True)
+class RowFacts:
+    """What is seen of the rows of a simulation.
+
+    public: public rows by class, asked and held out together. askable, test: how many these are. queries: most that the
+    query budget allows. different: rows that can be asked, equal ones once. leaks: columns that say the label of each
+    of them. brightest: of images of one's own, the largest number of all public ones, of 0 for black to 1 for white.
+    twice: share of the private rows that stands at two parties, or is public too. spelled: names of owners and
+    classes -> others that they nearly equal. left_out: rows by why they are in no party. anew: what to do where owners
+    number patients anew, or nothing. parties: that the partition made; too_small: of them, those with fewer than
+    `least_rows` rows, which take no part.
+    """
+
+    public: Mapping[str, int]
+    askable: int
+    test: int
+    queries: int
+    different: int
+    leaks: tuple[str, ...] = ()
+    brightest: float = 1.0
+    twice: float = 0.0
+    spelled: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    anew: str = ""
+    parties: int = 0
+    too_small: int = 0
+    least_rows: int = 1
+
+    def warn(self, found: Texts) -> None:
+        """See `warnings_of`."""
+        self._of_private_rows(found)
+        count = self.askable + self.test
+        if self.leaks:
+            found["public-rows"].append(
+                f"column {_named([repr(name) for name in self.leaks])} says the label of every public row: what is"
+                " measured is reading, not predicting. Leave it out (data.drop), unless it is known before the outcome"
+            )
+        if absent := [repr(name) for name, rows in self.public.items() if not rows]:
+            found["public-rows"].append(
+                f"no public row is {_named(absent)}, of {count}: the student is neither taught nor tested on it. Make"
+                " more rows public, or leave the class out"
+            )
+        if min(self.askable, self.test) < LEAST_PUBLIC:
+            found["public-rows"].append(
+                f"{self.askable} public rows can be asked and {self.test} are the test set, below {LEAST_PUBLIC}: means"
+                " and every figure of quality are uncertain. Make more rows public (data.public)"
+            )
+        if self.queries > self.different:
+            found["public-rows"].append(
+                f"the query budget allows {self.queries} queries, and {self.different} different public rows can be"
+                f" asked: the noise is for {self.queries}, and a part of the promised epsilon stays unused. Set"
+                f" query_budget.queries to {self.different} or fewer (and the noise anew), or make more rows public"
+            )
+        if 0 < self.brightest < LEAST_BRIGHT:  # of public images alone: no private one may say by what all are scaled
+            found["public-rows"].append(
+                f"no pixel of the {count} public images is above {self.brightest:.3f} of white, below {LEAST_BRIGHT:g}."
+                " Files of 16 bits are taken to use all of them: where they hold 12, up to 4,095, export them anew with"
+                " each pixel times 16, of all owners alike"
+            )
+
+    def _of_private_rows(self, found: Texts) -> None:
+        if counts := {why: count for why, count in self.left_out.items() if count}:
+            each = ", ".join(f"{count} {why}" for why, count in counts.items())
+            anew = f". {self.anew}" if self.anew else ""
+            found["rows-left-out"].append(
+                f"{sum(counts.values())} rows are left out: {each}. All results are about the others{anew}"
+            )
+        if self.twice > MOST_TWICE:
+            found["rows-left-out"].append(
+                f"{self.twice:.1%} of the private rows stand at a second party, or among public rows, above"
+                f" {MOST_TWICE:.0%}: the guarantee covers one copy. Remove copies, or name patients (data.patient)"
+            )
+        if self.spelled:
+            pairs = _named([f"{name!r} and {first!r}" for name, first in self.spelled.items()])
+            found["rows-left-out"].append(
+                f"{pairs} differ in case, blanks, invisible signs or zeros alone, and are taken for two: an owner then"
+                " votes twice. If they are one, write them in one way, or say so under values of data.cells"
+            )
+        if self.too_small:
+            found["parties-left-out"].append(parties_too_small(self.parties, self.too_small, self.least_rows))
+
+
+def parties_too_small(made: int, too_small: int, least_rows: int) -> str:
+    """Of a partition that made so many parties, some of which have fewer than `least_rows` rows and take no part."""
+    part, have = f"{made - too_small:,}", "has" if too_small == 1 else "have"
+    return (
+        f"the partition made {made:,} parties, and {part} of them take part: {too_small:,} {have} fewer than"
+        f" data.least_rows = {least_rows}. All results are about those that take part. Lower data.least_rows (1 lets"
+        f" every party in), or say beside every result that {part} of {made:,} parties took part"
+    )
+
+
+@dataclass(frozen=True)
+class StudentFacts:
+    """A finished student, and what a simulation knows beside it.
+
+    constant: whether it says the same of every row. metrics: `accuracy`, `auc` and `recall_per_class` on test rows;
+    empty where there are none. rows: test rows of each class. noise_spread: see `student.learn.spread_over_noise`.
+    alone: the same metrics of one party by itself. worth: what manual labels reach, as a summary holds it. rival: the
+    best at the same guarantee: name, metric, reached, difference to the student, interval of that.
+    teachers: how many; failures: of those that say the same of every row, or had no answer for some, how many by why.
+    left_out: parties that took no part because of what their data hold; absent: others that were left out of a stage,
+    and why.
+    """
+
+    constant: bool
+    metrics: Mapping[str, Any]
+    rows: Mapping[str, int] = field(default_factory=dict)
+    noise_spread: Mapping[str, Any] = field(default_factory=dict)
+    alone: Mapping[str, Any] = field(default_factory=dict)
+    worth: Mapping[str, Any] | None = None
+    rival: Mapping[str, Any] | None = None
+    teachers: int = 0
+    failures: Mapping[str, int] = field(default_factory=dict)
+    left_out: int = 0
+    absent: Mapping[str, str] = field(default_factory=dict)
+
+    def warn(self, found: Texts) -> None:
+        """See `warnings_of`."""
+        if self.failures:
+            reasons = _named([f"{count}: {reason}" for reason, count in self.failures.items()], "; ")
+            found["teachers-failed"].append(
+                f"{sum(self.failures.values())} of {self.teachers} teachers do not tell rows apart, or had no answer"
+                f" ({reasons}). They vote for the class most frequent at home. Give them more rows, or another teacher"
+            )
+        if text := self._nothing_learnt():
+            found["nothing-learnt"].append(text)
+        self._by_class(found)
+        for code, metric, other, whose in self._others():
+            reached = self.metrics.get(metric)
+            if reached is not None and other is not None and reached <= other:
+                words = f"the student's {_METRICS[metric]} {reached:.3f} is not above {other:.3f}, that of {whose}"
+                found[code].append(words)
+        if self.left_out:
+            found["parties-left-out"].append(
+                f"{many(self.left_out, 'party')} took no part because of what the data hold (limit 0): who takes part"
+                " then tells about private data. Let tiny and single-class parties in; data.least_rows may be 1"
+            )
+        if self.absent:
+            why = _named([f"{party} ({reason})" for party, reason in self.absent.items()])
+            found["parties-left-out"].append(
+                f"{many(len(self.absent), 'party')} left out of a stage: {why}. What is said holds for the others."
+                " Find the cause in the report, under who was left out, and run it again"
+            )
+
+    def _nothing_learnt(self) -> str:
+        """The first of three reasons, or nothing."""
+        auc, counts, noise = self.metrics.get("auc"), list(self.rows.values()), self.noise_spread
+        if self.constant:
+            return (
+                "the student says the same of every row: what it learnt from has fewer than two classes. Ask more"
+                f" queries, lower the mechanism's threshold, or {_RELATIVE}"
+            )
+        if auc is not None and len(counts) == 2 and all(counts) and auc <= 0.5 + (chance := chance_deviation(*counts)):
+            return (
+                f"the student's AUC {auc:.3f} is not above 0.5 by more than one standard deviation of chance,"
+                f" {chance:.3f}: it orders cases at random. {_MORE}"
+            )
+        alike, moved = noise.get("rank_correlation", 1.0), noise.get("metrics", {}).get("auc")
+        low, high = (1.0, 1.0) if auc is None or moved is None else moved["interval"]
+        if alike >= LEAST_RANK_CORRELATION and low > 0.5:
+            return ""
+        ends = f", and the AUC anything from {low:.3f} to {high:.3f} (95 %; 0.5 is chance)" if low < 1 else ""
+        return (
+            "the student's order is mostly noise: of two students of the same votes with other noise the rank"
+            f" correlation would be {alike:.2f} (limit {LEAST_RANK_CORRELATION:g}){ends}. {_MORE}"
+        )
+
+    def _by_class(self, found: Texts) -> None:
+        accuracy, total = self.metrics.get("accuracy"), sum(self.rows.values())
+        largest = max(self.rows, key=lambda name: self.rows[name], default="")
+        if accuracy is not None and total and not self.constant and accuracy <= self.rows[largest] / total:
+            order = "" if self.metrics.get("auc") is None else "Its order may still be of use: look at the AUC. "
+            found["not-above-majority"].append(
+                f"the student's accuracy {accuracy:.3f} is not above {self.rows[largest] / total:.3f}, that of always"
+                f" saying {largest!r}. {order}Choose an operating point (student.prevalence), or find more parties"
+            )
+        recalls = self.metrics.get("recall_per_class", {}).items()
+        enough = [(recall, name) for name, recall in recalls if self.rows.get(name, 0) >= LEAST_ROWS]
+        if missed := sorted((recall, name) for recall, name in enough if recall < LEAST_RECALL):
+            classes = _named([f"{name!r} {recall:.3f} of {self.rows[name]} rows" for recall, name in missed])
+            found["class-not-found"].append(
+                f"recall below {LEAST_RECALL:g}: {classes}. The student practically never says so. Choose an operating"
+                f" point (student.prevalence), {_RELATIVE}, or find more parties"
+            )
+
+    def _others(self) -> Iterator[tuple[str, str, float | None, str]]:
+        """What could be had instead: code, metric, what it reaches, and whose that is, with what to do."""
+        if self.worth and (labels := self.worth["released"]["labels"]):
+            metric, cost = self.worth["metric"], self.worth["label_cost"]
+            can = f"One such label takes {cost}: where that can be had" if cost else "If labels can be had by hand"
+            advice = f"as many as were released. {can}, label public rows instead"
+            whose = f"{many(labels, 'public row')} labelled by hand, {advice}"
+            yield "not-above-hand-labels", metric, self.worth["released"][metric], whose
+        if self.rival and self.rival["interval"][0] > 0:
+            low, high = self.rival["interval"]
+            surely = f"by {self.rival['difference']:.3f}, {low:.3f} to {high:.3f}"
+            advice = "Use it where a linear model will do (a study compares it), or release noisy counts"
+            whose = f"{self.rival['name']} at the same guarantee ({surely}). {advice}"
+            yield "below-private-rival", self.rival["metric"], self.rival["reached"], whose
+        metric = "auc" if len(self.rows) == 2 and self.metrics.get("auc") is not None else "accuracy"
+        advice = "a party gains nothing by taking part. Release noisy counts, ask more queries, or do without"
+        yield "below-one-party", metric, self.alone.get(metric), f"{ALONE} in the mean: {advice}"
+
+
+def chance_deviation(positive: int, negative: int) -> float:
+    """Standard deviation of the AUC of a model that orders so many rows by chance (Mann, Whitney 1947).
+
+    >>> round(chance_deviation(100, 100), 4)
+    0.0409
+    """
+    return math.sqrt((positive + negative + 1) / (12 * positive * negative))
+
+
+def _named(items: Sequence[str], sign: str = ", ") -> str:
+    """The first few, and how many more."""
+    more = f" and {len(items) - _MOST_NAMED} more" if len(items) > _MOST_NAMED else ""
+    return sign.join(items[:_MOST_NAMED]) + more

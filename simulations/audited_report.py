@@ -13,8 +13,7 @@ from consilium.coordinator.verify import Recorded, VerifiedRun, holds
 from consilium.coordinator.verify.findings import Files
 from consilium.coordinator.verify.run import CARD, COORDINATOR, MANIFEST
 from consilium.protocol.errors import ConfigError, DataError
-from consilium.report.before_run import before_run
-from consilium.report.warnings import listed, well_formed
+from consilium.report.warnings import warnings_of, well_formed
 from consilium.simulations.audit import REPORT_DATA, audit_path, is_simulated
 from consilium.simulations.report.data import LeftOutParty, ReportData, load_report_data
 from consilium.simulations.report.guarantees import shown_guarantees
@@ -64,7 +63,7 @@ def _data(run: VerifiedRun, recorded: Recorded, student: Path | None) -> ReportD
         invited = range(run.files.object(MANIFEST).get("data", {}).get("parties", parties))
     answered = [batch.answered for batch in recorded.batches]
     left_out = [(event.party, event.stage, event.reason) for event in run.events if isinstance(event, LeftOut)]
-    warnings = listed(before_run(expected(config, parties)))
+    warnings = warnings_of(expected(config, parties))
     codes = {warning["code"] for warning in warnings}
     warnings += [warning for warning in well_formed(card.get("warnings")) if warning["code"] not in codes]
     return ReportData(

@@ -110,16 +110,16 @@ def run(
             from consilium.simulations.engines.worker import running_workers
 
             started, spare = (stack.enter_context(running_workers(count)) for count in (None, 1))
-        display.begin(LOAD, 1)
+        display.update(LOAD, 0, 1)
         from consilium.protocol.config_files import validate
         from consilium.simulations.engines.ray import RaySpec
-        from consilium.simulations.progress import following
+        from consilium.simulations.progress import Showing, following
         from consilium.simulations.run import run_scenario
         from consilium.simulations.scenario import load_scenario
 
         def watch(events: Path) -> AbstractContextManager[None]:
             display.update(LOAD, 1, 1)
-            return following(events, display)
+            return following(events, Showing(display))
 
         asked_ray = {"address": address, "party_cpus": party_cpus, "party_gpus": party_gpus}
         ray = validate(asked_ray, RaySpec, "options of the engine ray")

@@ -135,7 +135,7 @@ class CheckedFiles:
 
     def divide(self, source: TableSource) -> None:
         """Divide the rows, and make numbers of them. Raises TableFault, TableFaults."""
-        from consilium.report.row_warnings import of_rows
+        from consilium.report.warnings import warnings_of
         from consilium.simulations.population.look import look
         from consilium.simulations.scenario import divided_data, without_mechanism
 
@@ -148,7 +148,7 @@ class CheckedFiles:
             self.refused = str(error)
             return
         self.refused = ""
-        self.warnings = [warning.text for warning in of_rows(look(scenario.data, 1, dataset, partition))]
+        self.warnings = [warning["text"] for warning in warnings_of(look(scenario.data, 1, dataset, partition))]
         self.read = {
             "rows": len(dataset.y), "owners": len(dataset.owner_names or ()) or None,
             "columns": len(dataset.columns), "features": len(dataset.features), "classes": list(dataset.classes),

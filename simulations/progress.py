@@ -5,76 +5,52 @@ The log is the same for every engine. It names stages and counts, never votes.
 
 from __future__ import annotations
 
-import math
+import contextlib
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from consilium.coordinator.events import (
-    Closed,
-    Event,
-    EventLog,
-    EventTail,
-    Excluded,
-    Failed,
-    FalseVotes,
-    LeftOut,
-    Promised,
-    Released,
-    ResumedSession,
-    SessionLost,
-    StageBegins,
-    StageGoesOn,
-    StudentSaved,
-    WaitingForParties,
-    Warned,
-    is_step,
-)
+from consilium.coordinator import events as log
+from consilium.protocol.label_source import Progress
 from consilium.report.progress import Display
 from consilium.report.words import many
 
 EVENTS = "events.jsonl"
 POLL_SECONDS = 0.1
 RELEASED_SECONDS = 10.0
-"""Between two lines about what was released."""
-
-Tell = Callable[[str, int, int], None]
-"""Called with stage, done and total."""
+"""Between two lines about what was released: batch upon batch may be in a second."""
+SHOWN = (
+    log.LeftOut, log.Excluded, log.FalseVotes, log.Promised, log.ResumedSession, log.SessionLost, log.StudentSaved,
+    log.Failed, log.Closed,
+)  # fmt: skip
+"""Events that are a line each."""
 
 
 class Recorder:
     """A `Progress` that appends to an event log: "stage" where a stage begins (nothing of it is done), else
     "progress"."""
 
-    def __init__(self, log: EventLog) -> None:
-        self._log = log
+    def __init__(self, opened: log.EventLog) -> None:
+        self._log = opened
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         if done == 0:
             self._log.write("stage", stage=stage, total=total)
-        elif is_step(done, total):
+        elif log.is_step(done, total):
             self._log.write("progress", stage=stage, done=done, total=total)
 
     def saved(self, facts: Mapping[str, Any]) -> None:
         """The student is in its folder. facts: the fields of `StudentSaved`."""
-        self._log.write(StudentSaved.kind, **facts)
+        self._log.write(log.StudentSaved.kind, **facts)
 
 
-@contextmanager
+@contextlib.contextmanager
 def recording(events: Path) -> Iterator[Recorder]:
     """Append to a run's event log while the context is open; whoever else writes there does it before or after."""
-    log = EventLog(events)
-    try:
-        yield Recorder(log)
-    finally:
-        log.close()
-
-
-SHOWN = (LeftOut, Excluded, Promised, ResumedSession, SessionLost, StudentSaved, Failed, Closed)
-"""Events that are a line each."""
+    with contextlib.closing(log.EventLog(events)) as opened:
+        yield Recorder(opened)
 
 
 class Showing:
@@ -82,70 +58,50 @@ class Showing:
 
     def __init__(self, display: Display) -> None:
         self._display = display
-        self._asked, self._answered, self._released = 0, 0, -math.inf
+        self._asked, self._answered, self._next = 0, 0, 0.0
         self._waited = ""
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: log.Event) -> None:
         """One event; of a kind that is not shown, nothing."""
         match event:
-            case StageBegins():
-                self._display.begin(event.stage, event.total)
-            case StageGoesOn():
+            case log.StageBegins():
+                self._display.update(event.stage, 0, event.total)
+            case log.StageGoesOn():
                 self._display.update(event.stage, event.done, event.total)
-            case Warned():
+            case log.Warned():
                 self._display.say(event.text, warning=True)
-            case FalseVotes():
-                self._display.say(event.what)
-            case WaitingForParties():  # it is written every second
-                if event.words != self._waited:
-                    self._waited = event.words
+            case log.WaitingForParties():
+                if event.words != self._waited:  # it is written every second
                     self._display.say(event.words)
-            case Released():
-                self._release(event)
+                self._waited = event.words
+            case log.Released():
+                self._asked += event.asked
+                self._answered += event.answered
+                if event.moment >= self._next:
+                    self._next = event.moment + RELEASED_SECONDS
+                    answers = many(self._answered, event.noun)
+                    self._display.say(f"asked {self._asked}, released {answers}, counted {event.parties} parties")
             case _ if isinstance(event, SHOWN):
                 self._display.say(event.words)
 
-    def _release(self, event: Released) -> None:
-        """Batch upon batch may be released in a second: all so far is told, and that seldom."""
-        moment = event.moment
-        self._asked += event.asked
-        self._answered += event.answered
-        if moment < self._released + RELEASED_SECONDS:
-            return
-        self._released = moment
-        answers = many(self._answered, event.noun)
-        self._display.say(f"asked {self._asked}, released {answers}, counted {event.parties} parties")
+
+def stages_for(tell: Progress) -> Callable[[log.Event], None]:
+    """Calls `tell` for each event that says how far a stage is, and for no other."""
+
+    def take(event: log.Event) -> None:
+        if isinstance(event, log.StageBegins | log.StageGoesOn):
+            tell(event.stage, event.done if isinstance(event, log.StageGoesOn) else 0, event.total)
+
+    return take
 
 
-@contextmanager
-def following(events: Path, display: Display) -> Iterator[None]:
-    """Show on `display` what is written into a run's log while the context is open."""
-    with _reading(events, Showing(display)):
-        yield
+@contextlib.contextmanager
+def following(events: Path, take: Callable[[log.Event], None]) -> Iterator[None]:
+    """Hand what is written into a run's log while the context is open to `take`, in a thread of its own.
 
-
-@contextmanager
-def following_with(events: Path, tell: Tell) -> Iterator[None]:
-    """Call `tell` with stage, done and total of what is written into a run's log while the context is open.
-
-    `tell` is called in a thread of its own, of a stage first with nothing done. If it raises, the run goes on: it is
-    called no more, and a RuntimeWarning says why.
+    If it raises, the run goes on: it is called no more, and a RuntimeWarning says why.
     """
-
-    def hand_on(event: Event) -> None:
-        if isinstance(event, StageBegins):
-            tell(event.stage, 0, event.total)
-        elif isinstance(event, StageGoesOn):
-            tell(event.stage, event.done, event.total)
-
-    with _reading(events, hand_on):
-        yield
-
-
-@contextmanager
-def _reading(events: Path, take: Callable[[Event], None]) -> Iterator[None]:
-    """Hand each new event to `take` in a thread, to the last one that was written before the context is left."""
-    reader, stop = EventTail(events), threading.Event()
+    reader, stop = log.EventTail(events), threading.Event()
 
     def follow() -> None:
         while True:

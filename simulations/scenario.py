@@ -19,8 +19,8 @@ from consilium.protocol.models import Frozen
 from consilium.protocol.voting_rule import VOTING_RULES
 from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.datasets.source import OWN, open_source
-from consilium.simulations.population.kinds import divided
 from consilium.simulations.population.partition import Partition
+from consilium.simulations.population.partitions import divided
 from consilium.simulations.population.public import completed
 from consilium.simulations.population.shift import shifted, tilted
 from consilium.simulations.population.specs import DataSpec, SimulationSpec
@@ -56,7 +56,7 @@ class Scenario(Frozen):
 
     @model_validator(mode="after")
     def _shards_are_large_enough(self) -> Scenario:
-        if not self.data.deals_unevenly and self.data.rows_needed < self.federation.teachers_per_party:
+        if not self.data.leaves_out and self.data.rows_needed < self.federation.teachers_per_party:
             raise ValueError(
                 f"data.least_rows {self.data.rows_needed} leaves no row for some of the"
                 f" {self.federation.teachers_per_party} teachers of a party: set data.least_rows to"

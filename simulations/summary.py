@@ -19,17 +19,7 @@ from consilium.coordinator.privacy import NODES, expected
 from consilium.protocol.files import replace_private
 from consilium.protocol.refusals import FOR_DATA
 from consilium.protocol.strict_json import number, strict
-from consilium.report.before_run import before_run
-from consilium.report.row_warnings import RowFacts, of_rows
-from consilium.report.student_warnings import (
-    HandLabelled,
-    InPlace,
-    PrivateRival,
-    StudentFacts,
-    after_run,
-    teachers_failed,
-)
-from consilium.report.warnings import RunWarning, WarningCode, listed
+from consilium.report.warnings import RowFacts, StudentFacts, warnings_of
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.divide import Case
 from consilium.simulations.population.look import look
@@ -38,7 +28,6 @@ from consilium.simulations.report.data import LeftOutParty, ReportData
 from consilium.simulations.report.guarantees import shown_guarantees
 from consilium.simulations.report.models import ABOVE, RIVALS
 from consilium.student.card import CONSTANT
-from consilium.student.config import StudentSpec
 
 if TYPE_CHECKING:
     from consilium.simulations.analysis import Analysis
@@ -67,52 +56,33 @@ def stage_seconds(
 
 
 def run_warnings(
-    config: FederationConfig, spec: StudentSpec, summary: Mapping[str, Any], card: Mapping[str, Any], looked: RowFacts
-) -> list[RunWarning]:
-    """Of a finished run, first what came out.
-
-    spec: of the student. summary: as far as it is written. card: the student's. looked: what is seen of
-    the rows.
-    """
-    tested, histograms = card["test"], config.mechanism.count_sigma > 0
+    config: FederationConfig, summary: Mapping[str, Any], card: Mapping[str, Any], looked: RowFacts
+) -> list[dict[str, str]]:
+    """Of a finished run, first what came out. summary: as far as it is written. card: the student's."""
+    tested = card["test"]
     reached = StudentFacts(
-        in_place=InPlace(histograms, config.voting_rule.relative, bool(spec.prevalence)),
         constant=card["model"]["kind"] == CONSTANT,
-        metrics=summary["student"],
+        metrics=summary["student"] or {},
         rows={} if tested is None else tested["rows_per_class"],
-        mean_teacher=summary["baselines"]["mean_teacher"],
-        hand_labels=_hand_labels(summary.get("worth")),
+        noise_spread=card["noise_spread"],
+        alone=summary["baselines"]["mean_teacher"],
+        worth=summary.get("worth"),
         rival=_best_rival(summary["baselines"]),
+        teachers=summary["teachers"],
+        failures=summary.get("teachers_failed", {}),
         left_out=summary["parties_left_out_for_data"],
         absent=summary.get("parties_absent", {}),
-        not_analysed=tuple(summary.get("analysis_left_out", ())),
-        noise_spread=card["noise_spread"],
     )
-    found = [*after_run(reached), *of_rows(looked), *before_run(expected(config, summary["parties"]))]
-    if not (failures := summary.get("teachers_failed")):
-        return found
-    teachers = summary["teachers"]
-    failed = [RunWarning(WarningCode.TEACHERS_FAILED, teachers_failed(failures, teachers))]
-    return [*failed, *found] if 2 * sum(failures.values()) > teachers else [*found, *failed]
+    return warnings_of(reached, looked, expected(config, summary["parties"]))
 
 
-def _hand_labels(worth: Mapping[str, Any] | None) -> HandLabelled | None:
-    """What as many labels by hand as were released reach; None where nobody has tried."""
-    if worth is None or not worth["released"]["labels"]:
-        return None
-    released, cost = worth["released"], worth["label_cost"]
-    return HandLabelled(released["labels"], worth["metric"], released[worth["metric"]], cost)
-
-
-def _best_rival(baselines: Mapping[str, Any]) -> PrivateRival | None:
+def _best_rival(baselines: Mapping[str, Any]) -> dict[str, Any] | None:
     """Of the private rivals, the one that is furthest above the student; None where none was compared with it."""
     above = {name: metrics[ABOVE] for name, metrics in baselines.items() if metrics and ABOVE in metrics}
     if not above:
         return None
     name = max(above, key=lambda name: above[name]["difference"])
-    metric = above[name]["metric"]
-    least, most = above[name]["interval"]
-    return PrivateRival(RIVALS[name], metric, baselines[name][metric], above[name]["difference"], least, most)
+    return {**above[name], "name": RIVALS[name], "reached": baselines[name][above[name]["metric"]]}
 
 
 def data_fingerprint(dataset: Dataset) -> str:
@@ -210,7 +180,7 @@ def run_summary(manifest: Mapping[str, Any], run_dir: Path, case: Case, analysis
         "seconds": coordinator["seconds"],
         "out": str(run_dir),
     }
-    table["warnings"] = listed(run_warnings(config, case.scenario.student, table, student, looked))
+    table["warnings"] = run_warnings(config, table, student, looked)
     return strict(table)
 
 

@@ -7,12 +7,13 @@ that was promised before anything was asked, never one that depends on the votes
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import binomtest
 
 from consilium.models.adapted import Adaptation
 from consilium.models.evaluation import BINS, BY_PREVALENCE
@@ -23,10 +24,9 @@ from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.schema import ColumnEncoding
 from consilium.protocol.strict_json import dumps
 from consilium.protocol.versions import versions
-from consilium.report.before_run import Expected, before_run
 from consilium.report.disclosure import SEEDED, epsilon_text, one_histogram, people
-from consilium.report.student_warnings import InPlace, StudentFacts, after_run
-from consilium.report.warnings import RunWarning, listed
+from consilium.report.exhibits import Cell, Exhibit, PagePart, Table, TableLine, as_markdown, pairs
+from consilium.report.warnings import Expected, StudentFacts, warnings_of
 from consilium.report.words import many
 from consilium.student.config import StudentSpec
 
@@ -42,7 +42,7 @@ class StudentResult:
     reinforced: int
     metrics: dict[str, Any] | None
     noise_spread: dict[str, Any]
-    warnings: list[RunWarning]
+    warnings: list[dict[str, str]]
     seconds: float
     public_labels: dict[str, Any] = field(default_factory=dict)
 
@@ -52,29 +52,19 @@ CONSTANT = "constant"
 
 
 def student_warnings(
-    terms: LabelTerms,
-    spec: StudentSpec,
-    kind: str,
-    metrics: dict[str, Any] | None,
-    tested: dict[str, Any] | None,
-    spread: dict[str, Any],
-) -> list[RunWarning]:
+    terms: LabelTerms, kind: str, metrics: dict[str, Any] | None, tested: dict[str, Any] | None, spread: dict[str, Any]
+) -> list[dict[str, str]]:
     """Warnings of a finished student. kind: of its published model. metrics, tested, spread: as its card has them."""
-    expected = Expected(
-        epsilon=terms.epsilon,
-        delta=terms.delta,
-        unit=terms.unit,
-        votes=0,  # how many teachers a party has, and so the noise beside them, the terms do not say
-    )
+    # how many teachers a party has, and so the noise beside them, the terms do not say
+    expected = Expected(epsilon=terms.epsilon, delta=terms.delta, unit=terms.unit, votes=0)
     rows = {} if tested is None else tested["rows_per_class"]
-    in_place = InPlace(terms.count_sigma > 0, None, bool(spec.prevalence))  # how teachers vote, the terms do not say
-    reached = StudentFacts(in_place, kind == CONSTANT, metrics, rows, noise_spread=spread)
-    return [*after_run(reached), *before_run(expected)]
+    return warnings_of(StudentFacts(kind == CONSTANT, metrics or {}, rows, spread), expected)
 
 
+_DROWNED = 0.35
+"""A student of noise alone has about this weight or less."""
 _MOST_COLUMNS_SHOWN = 60
 _MOST_VALUES_SHOWN = 20
-_Z = 1.959963984540054
 _SHARES_OF_VOTES = (
     "Its probabilities are shares of votes, not risks: use their order, and check them before they are read as risks."
 )
@@ -86,7 +76,11 @@ _ADAPTED = (
     "Its probabilities are brought to the public rows with labels: they are risks as far as these rows are like those"
     " that are judged."
 )
-LIMITS = (
+_OUT_OF_SCOPE = (
+    "Out of scope: decisions about a person, which nobody has validated it for; rows from elsewhere that nobody"
+    " has measured it on; conclusions about anybody whose rows are public."
+)
+_LIMITS = (
     "Not a medical device: nobody has validated it for decisions about patients, and this card is no validation.",
     "It learned from the parties' votes with noise, not from the truth: where most teachers are wrong, so is it.",
     "Rows from elsewhere (other devices, coding, years, case mix) may differ from the public rows: measure it there.",
@@ -94,31 +88,22 @@ LIMITS = (
 )
 
 
-def interval(right: int, total: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share (Wilson 1927).
-
-    >>> [round(end, 3) for end in interval(8, 10)]
-    [0.49, 0.943]
-    """
-    share, spread = right / total, _Z**2 / total
-    centre = (share + spread / 2) / (1 + spread)
-    half = math.sqrt(share * (1 - share) * spread + spread**2 / 4) / (1 + spread)
-    return centre - half, centre + half
-
-
 def tested_on(y: np.ndarray, metrics: dict[str, Any], classes: tuple[str, ...], among_asked: int) -> dict[str, Any]:
     """How the metrics came about: `y` int64 (n,) are the test rows' classes; `among_asked`: those that are queries."""
     counts = np.bincount(y, minlength=len(classes))
-    low, high = interval(round(metrics["accuracy"] * len(y)), len(y))
+    wilson = binomtest(round(metrics["accuracy"] * len(y)), len(y)).proportion_ci(method="wilson")
     return {
         "how": "labelled public rows that the student's team held out: neither asked nor trained on, though their"
         " features may have entered the public means and spreads",
         "rows": len(y),
         "rows_per_class": {name: int(count) for name, count in zip(classes, counts, strict=True)},
         "rows_that_are_also_in_the_pool": among_asked,
-        "accuracy_95": [low, high],
+        "accuracy_95": [float(wilson.low), float(wilson.high)],
         "accuracy_of_the_largest_class": float(counts.max() / len(y)),
     }
+
+
+_OF_SCHEMA = {"classes", "features", "center", "scale", "ranges", "representation"}
 
 
 def make_card(
@@ -128,28 +113,15 @@ def make_card(
     schema, calibration = terms.schema, published.calibration
     return {
         "federation": terms.federation,
-        "classes": list(schema.classes),
-        "features": list(schema.features),
-        "center": list(schema.center),
-        "scale": list(schema.scale),
-        "ranges": [allowed.model_dump(mode="json") for allowed in schema.ranges],
+        **schema.model_dump(mode="json", include=_OF_SCHEMA),
         "columns": [column.model_dump(mode="json") for column in schema.table],
-        "representation": schema.representation,
         "spec": spec.model_dump(mode="json"),
-        "mechanism": terms.mechanism,
-        "release": terms.release,
-        "count_sigma": terms.count_sigma,
-        "label_step": terms.label_step,
-        "parties": terms.parties,
+        **{key: getattr(terms, key) for key in ("mechanism", "release", "count_sigma", "label_step", "parties")},
         "privacy": {
-            "unit": terms.unit,
-            "neighbouring": terms.neighbouring,
+            **{key: getattr(terms, key) for key in ("unit", "neighbouring", "delta", "epsilon", "simulation")},
             "towards": f"whoever sees the released {terms.release.noun}s, or anything made of them: the student, and"
             " all who get it",
-            "delta": terms.delta,
-            "epsilon": terms.epsilon,
             **({"epsilon_nodes": terms.epsilon_nodes} if terms.epsilon_nodes else {}),
-            "simulation": terms.simulation,
             **({"noise": "system"} if terms.real_noise else {}),
         },
         "asked": result.queries,
@@ -159,9 +131,9 @@ def make_card(
         "test": tested,
         "noise_spread": result.noise_spread,
         **({"public_labels": result.public_labels} if result.public_labels else {}),
-        "warnings": listed(result.warnings),
+        "warnings": result.warnings,
         "calibration": calibration.model_dump(mode="json") if calibration else None,
-        "limits": [*LIMITS, _of_probabilities(published)],
+        "limits": [*_LIMITS, _of_probabilities(published)],
         "model": {
             "file": MODEL_FILE,
             "format": FORMAT,
@@ -203,77 +175,67 @@ def labels_sentence(labels: Mapping[str, Any] | None) -> str:
     return f"It is semi-private: {uses}{shrunk}. These labels are public, and cost no epsilon."
 
 
-_DROWNED = 0.35
-"""A student of noise alone has about this weight or less."""
-
-
 def write_cards(folder: Path, card: dict[str, Any]) -> None:
     """Both of them, each whole or not at all."""
-    replace_text(folder / PEOPLES_CARD_FILE, for_people(card))
+    text = f"# Student of federation {card['federation'][:12]}\n\n{as_markdown(sections(card))}"
+    replace_text(folder / PEOPLES_CARD_FILE, text)
     replace_text(folder / CARD_FILE, dumps(card, indent=2) + "\n")
 
 
-def for_people(card: dict[str, Any]) -> str:
-    """The card as Markdown."""
-    words = sentences(card, _plain)
-    below = {
-        "Warnings": [f"- **{warning['code']}**: {_plain(warning['text'])}" for warning in card["warnings"]],
-        "Model details": _file(card),
-        "Training data": _data(card),
-        "Quantitative analyses": _quality(card),
-        "Ethical considerations": _privacy(card),
-        "Caveats and recommendations": [f"- {limit}" for limit in card["limits"]],
+def sections(card: Mapping[str, Any]) -> list[PagePart]:
+    """The card for people: what it warns of, and the sections of Mitchell et al. 2019 in their order."""
+    model, noun, trainer = card["model"], ReleaseKind(card["release"]).noun, card["spec"]["trainer"]
+    trained = f"{trainer['name']}, {trainer['factory']}" if "factory" in trainer else trainer["name"]
+    holds = model["needs"] or "numbers only; loading it runs no code of whoever made it"
+    made_by = ", ".join(f"{name} {version}" for name, version in card["versions"].items())
+    point, labels = (card["metrics"] or {}).get("operating_point"), labels_sentence(card.get("public_labels"))
+    use = (
+        "Made in a simulation, to study the method; it is for nothing else."
+        if _follows_a_seed(card)
+        else "To order and classify rows with these columns, of the source that the public rows are from, once it"
+        " has been measured there."
+    )
+    exhibits = {
+        "Warnings": Exhibit("warnings", items=tuple(f"{each['code']}: {each['text']}" for each in card["warnings"])),
+        "Model details": Exhibit(
+            "details",
+            words=(
+                f"A model ({trained}) that tells {len(card['classes'])} classes apart: {', '.join(card['classes'])}."
+                " Method: private aggregation of teacher ensembles (Papernot et al. 2018).",
+            ),
+            items=(
+                f"{model['file']} ({model['format']}, {model['kind']}), SHA-256 {model['sha256']}",
+                f"It holds {holds}.",
+                f"Made with {made_by}.",
+                *([] if model["needs"] else ["Use it with: consilium predict FOLDER ROWS.csv"]),
+            ),
+        ),
+        "Intended use": Exhibit("use", words=(use, _OUT_OF_SCOPE)),
+        "Evaluation data": Exhibit("evaluation", words=(_tested(card), *([operating_words(point)] if point else []))),
+        "Training data": Exhibit(
+            "training",
+            words=(
+                f"It was trained on {noun}s that were released of the votes of up to {card['parties']} data holders on"
+                f" public rows, and on nothing else of theirs. Of {card['asked']} that were asked,"
+                f" {card['answered']} got a {noun} ({card['mechanism']}), {card['reinforced']} were confirmed.",
+                *([labels] if labels else []),
+                f"A row has {many(len(card['columns']), 'column')}, as they are written: numbers as measured,"
+                " categories by name. Nothing must be standardised before.",
+            ),
+            table=_columns(card),
+        ),
+        "Quantitative analyses": Exhibit(
+            "quality",
+            words=(spread_sentence(card["noise_spread"]) or "How far the noise moves it is not known.",),
+            table=_quality(card),
+        ),
+        "Ethical considerations": Exhibit("privacy", items=tuple(_privacy(card))),
+        "Caveats and recommendations": Exhibit("limits", items=tuple(card["limits"])),
     }
-    blocks = [f"# Student of federation {card['federation'][:12]}"]
-    for title in ("Warnings", *SECTIONS):
-        if lines := list(filter(None, (*words.get(title, ()), "\n".join(below.get(title, ()))))):
-            blocks += [f"## {title}", *lines]
-    return "\n\n".join(blocks) + "\n"
+    return [PagePart(item.name, title, (item,)) for title, item in exhibits.items() if item.words or item.items]
 
 
-SECTIONS = (
-    "Model details",
-    "Intended use",
-    "Evaluation data",
-    "Training data",
-    "Quantitative analyses",
-    "Ethical considerations",
-    "Caveats and recommendations",
-)
-"""Of those that Mitchell et al. 2019 have, in their order."""
-
-
-def sentences(card: Mapping[str, Any], safe: Callable[[str], str] = str) -> dict[str, tuple[str, ...]]:
-    """What a model card says in words, by section: for MODEL_CARD.md and for reports, which have tables of their own.
-
-    safe: what makes a text from others harmless where it will stand.
-    """
-    classes, noun = ", ".join(map(safe, card["classes"])), ReleaseKind(card["release"]).noun
-    point = (card["metrics"] or {}).get("operating_point")
-    return {
-        "Model details": (
-            f"A model ({_trained(card['spec']['trainer'])}) that tells {len(card['classes'])} classes apart:"
-            f" {classes}. Method: private aggregation of teacher ensembles (Papernot et al. 2018).",
-        ),
-        "Intended use": (
-            "Made in a simulation, to study the method; it is for nothing else."
-            if follows_a_seed(card)
-            else "To order and classify rows with these columns, of the source that the public rows are from, once it"
-            " has been measured there.",
-            "Out of scope: decisions about a person, which nobody has validated it for; rows from elsewhere that nobody"
-            " has measured it on; conclusions about anybody whose rows are public.",
-        ),
-        "Evaluation data": (_tested(card), *([operating_words(point, safe)] if point else [])),
-        "Training data": (
-            f"It was trained on {noun}s that were released of the votes of up to {card['parties']} data holders on"
-            f" public rows, and on nothing else of theirs. Of {card['asked']} that were asked,"
-            f" {card['answered']} got a {noun} ({safe(card['mechanism'])}), {card['reinforced']} were confirmed.",
-            *([labels] if (labels := labels_sentence(card.get("public_labels"))) else []),
-        ),
-    }
-
-
-def operating_words(point: Mapping[str, Any], safe: Callable[[str], str] = str) -> str:
+def operating_words(point: Mapping[str, Any]) -> str:
     """The threshold of a student of two classes, and how it was chosen."""
     chosen = (
         "so that the share of the public rows that is flagged equals the prevalence"
@@ -281,7 +243,7 @@ def operating_words(point: Mapping[str, Any], safe: Callable[[str], str] = str) 
         else "the likelier class, since no prevalence is known"
     )
     return (
-        f"Operating point: a row is flagged as {safe(point['class'])} where its probability is above"
+        f"Operating point: a row is flagged as {point['class']} where its probability is above"
         f" {point['threshold']:.4f}, {chosen}."
     )
 
@@ -296,115 +258,96 @@ def _tested(card: Mapping[str, Any]) -> str:
     )
 
 
-def _trained(trainer: dict[str, Any]) -> str:
-    """The kind of student, and the name of one that others wrote."""
-    return f"{trainer['name']}, `{trainer['factory']}`" if "factory" in trainer else trainer["name"]
-
-
-def _data(card: dict[str, Any]) -> list[str]:
+def _columns(card: Mapping[str, Any]) -> Table:
     """What a row is: its columns as they are written, and what public rows say of each."""
-    columns = [ColumnEncoding.model_validate(column) for column in card["columns"]]
-    lines = [
-        f"A row has {many(len(columns), 'column')}, as they are written: numbers as measured, categories by name."
-        " Nothing must be standardised before."
-    ]
-    if len(columns) > _MOST_COLUMNS_SHOWN:
-        return [*lines, "", f"They are named in `{CARD_FILE}`."]
     ranges = {allowed["feature"]: allowed for allowed in card["ranges"]}
     mean, deviation = (dict(zip(card["features"], card[key], strict=True)) for key in ("center", "scale"))
-    lines += ["", "| column | values | may be missing |", "|---|---|---|"]
-    for column in columns:
+    lines = []
+    for column in map(ColumnEncoding.model_validate, card["columns"][:_MOST_COLUMNS_SHOWN]):
         name, more = column.column, len(column.values) - _MOST_VALUES_SHOWN
-        values = ", ".join(map(_plain, column.values[:_MOST_VALUES_SHOWN])) + (f" and {more} more" if more > 0 else "")
+        values = ", ".join(column.values[:_MOST_VALUES_SHOWN]) + (f" and {more} more" if more > 0 else "")
         if column.kind == "number":
             allowed = ranges.get(name)
             span = f", {allowed['low']:g} to {allowed['high']:g}{', whole' * allowed['whole']}" if allowed else ""
             values = f"a number, of public rows {mean[name]:.6g} ± {deviation[name]:.6g}{span}"
-        lines.append(f"| {_plain(name)} | {values} | {'yes' if column.missing else 'no'} |")
-    return lines
+        lines.append(TableLine(name, (Cell(values), Cell("yes" if column.missing else "no"))))
+    if len(card["columns"]) > _MOST_COLUMNS_SHOWN:
+        lines.append(TableLine("...", (Cell(f"all {len(card['columns'])} are named in {CARD_FILE}"), Cell(""))))
+    return Table(("column", "values", "may be missing"), tuple(lines))
 
 
-def _privacy(card: dict[str, Any]) -> list[str]:
-    privacy = card["privacy"]
-    epsilon = epsilon_text(privacy["epsilon"]) if math.isfinite(privacy["epsilon"]) else "without bound"
-    unprotected = "its noise came from a seed" if follows_a_seed(card) else ""
-    if math.isinf(privacy["epsilon"]):
-        unprotected = "the mechanism has no bound"
-    lines = [
-        *(f"- {line}" for line in _released(card, unprotected)),
-        f"- epsilon at most **{epsilon}** at delta {privacy['delta']:g}: the worst case of the query budget, fixed"
-        " before anything was asked. It does not depend on anybody's data",
-        f"- unit: a {_plain(privacy['unit'])}; neighbouring: {_relation(privacy['neighbouring'])}",
-        f"- towards {privacy['towards']}",
-        f"- {_towards_nodes(privacy)}",
-        "- it holds for all students of the federation together, and for whatever anybody computes from the model",
-    ]
-    if follows_a_seed(card):
-        lines.append(f"- **made in a simulation**. {SEEDED}")
+def _privacy(card: Mapping[str, Any]) -> Iterator[str]:
+    """What was released, with what noise, what that promises towards whom, and who is not protected."""
+    privacy, sigma, seeded = card["privacy"], card["count_sigma"], _follows_a_seed(card)
+    yield ReleaseKind(card["release"]).sentence
+    if sigma > 0:
+        yield (
+            f"Noise on each count: Gaussian with a standard deviation of {sigma:.4g} votes, where all {card['parties']}"
+            f" data holders are in the sum. {one_histogram(sigma)}"
+        )
+    bounded = math.isfinite(privacy["epsilon"])
+    unprotected = ("its noise came from a seed" if seeded else "") if bounded else "the mechanism has no bound"
+    unit = "" if privacy["unit"] == "party" else f"one {privacy['unit']} at one party"
+    yield from (
+        f"{each.who}: protected: {each.protected}; {each.why}" for each in people(unit=unit, unprotected=unprotected)
+    )
+    at_most = f"epsilon at most {epsilon_text(privacy['epsilon'])}" if bounded else "epsilon without bound"
+    yield (
+        f"Guarantee: {at_most} at delta {privacy['delta']:g}: the worst case of the query budget, fixed before anything"
+        " was asked. It does not depend on anybody's data."
+    )
+    replaced = privacy["neighbouring"] == "replace"
+    relation = "its data is replaced by other data" if replaced else "its data is there or is not there"
+    yield f"Unit: a {privacy['unit']}; neighbouring: {relation}."
+    yield f"Towards {privacy['towards']}."
+    if "epsilon_nodes" in privacy:
+        yield (
+            f"Towards the coordinator, who sees noisy sums of the votes: epsilon at most"
+            f" {epsilon_text(privacy['epsilon_nodes'])} at delta {privacy['delta']:g}. The federation's threat model"
+            " says towards which other nodes."
+        )
+    else:
+        yield (
+            "Towards the coordinator, who collects votes, no epsilon is stated: it is trusted, as the federation's"
+            " threat model says."
+        )
+    yield "It holds for all students of the federation together, and for whatever anybody computes from the model."
+    if seeded:
+        yield f"Made in a simulation. {SEEDED}"
     if card["model"]["holds_public_rows"]:
-        lines.append("- the file holds public rows of the pool: give it only to those who may have these rows")
-    return lines
+        yield "The file holds public rows of the pool: give it only to those who may have these rows."
 
 
-def follows_a_seed(card: Mapping[str, Any]) -> bool:
+def _follows_a_seed(card: Mapping[str, Any]) -> bool:
     """Whether the noise did, so that nobody is protected."""
     return card["privacy"]["simulation"] and card["privacy"].get("noise") != "system"
 
 
-def _towards_nodes(privacy: dict[str, Any]) -> str:
-    """What is promised towards whoever collects the votes, of which a student knows a number at most."""
-    if "epsilon_nodes" not in privacy:
-        return (
-            "towards the coordinator, who collects votes, no epsilon is stated: it is trusted, as the federation's"
-            " threat model says"
-        )
-    nodes = epsilon_text(privacy["epsilon_nodes"])
-    return (
-        f"epsilon at most **{nodes}** at delta {privacy['delta']:g} towards the coordinator, who sees noisy sums of the"
-        " votes; the federation's threat model says towards which other nodes"
-    )
-
-
-def _released(card: dict[str, Any], unprotected: str) -> list[str]:
-    """What was released, with what noise, and who is not protected; unprotected: why nobody is, if so."""
-    lines, sigma = [ReleaseKind(card["release"]).sentence], card["count_sigma"]
-    if sigma > 0:
-        lines.append(
-            f"noise on each count: Gaussian with a standard deviation of {sigma:.4g} votes, where all {card['parties']}"
-            f" data holders are in the sum. {one_histogram(sigma)}"
-        )
-    unit = card["privacy"]["unit"]
-    whom = people(unit="" if unit == "party" else f"one {_plain(unit)} at one party", unprotected=unprotected)
-    return [*lines, *(f"{person.who}: protected: {person.protected}; {person.why}" for person in whom)]
-
-
-def _quality(card: dict[str, Any]) -> list[str]:
+def _quality(card: Mapping[str, Any]) -> Table | None:
+    """What was measured on the test rows; None where nobody has."""
     metrics, test = card["metrics"], card["test"]
-    spread = spread_sentence(card.get("noise_spread"))
     if metrics is None or test is None:
-        return [spread or "None."]
+        return None
     low, high = test["accuracy_95"]
-    lines = [
-        "| measure | value |",
-        "|---|---|",
-        f"| accuracy | {metrics['accuracy']:.4f} (95 % interval {low:.4f} to {high:.4f}) |",
-        f"| accuracy of always saying the largest class | {test['accuracy_of_the_largest_class']:.4f} |",
-        f"| AUC | {_number(metrics['auc'])} |",
+    rows = [
+        ("accuracy", f"{metrics['accuracy']:.4f} (95 % interval {low:.4f} to {high:.4f})"),
+        ("accuracy of always saying the largest class", f"{test['accuracy_of_the_largest_class']:.4f}"),
+        ("AUC", _number(metrics["auc"])),
     ]
     point = metrics["operating_point"]
     if point is None:
         for name, recall in metrics["recall_per_class"].items():
-            lines.append(f"| recall of {_plain(name)} ({test['rows_per_class'][name]} rows) | {_number(recall)} |")
+            rows.append((f"recall of {name} ({test['rows_per_class'][name]} rows)", _number(recall)))
     else:
         names = ("flagged", "recall", "specificity", "precision")
-        lines += [f"| {name} at the operating point | {_number(point[name])} |" for name in names]
-    lines += [
-        f"| calibration error ({BINS} bins of equally many rows) | {metrics['calibration_error']:.4f} |",
-        f"| Brier score | {metrics['brier']:.4f} |",
+        rows += [(f"{name} at the operating point", _number(point[name])) for name in names]
+    rows += [
+        (f"calibration error ({BINS} bins of equally many rows)", _number(metrics["calibration_error"])),
+        ("Brier score", _number(metrics["brier"])),
     ]
     for name, mean in metrics["mean_predicted"].items():
-        lines.append(f"| mean probability of {_plain(name)}, and its rate | {mean:.4f}, {metrics['rate'][name]:.4f} |")
-    return [*lines, *(["", spread] if spread else [])]
+        rows.append((f"mean probability of {name}, and its rate", f"{mean:.4f}, {metrics['rate'][name]:.4f}"))
+    return replace(pairs(rows), columns=("measure", "value"))
 
 
 def spread_sentence(spread: Mapping[str, Any] | None) -> str:
@@ -417,17 +360,16 @@ def spread_sentence(spread: Mapping[str, Any] | None) -> str:
         return ""
     if "absent" in spread:
         return f"How far the noise moves it is not known: {spread['absent']}."
-    moves, intervals = list[str](), list[str]()
-    for name, of in spread["metrics"].items():
-        low, high = of["interval"]
-        moves.append(f"{of['sd']:.3f} in {_METRICS[name]}")
-        intervals.append(f"{_METRICS[name]} {low:.3f} to {high:.3f}")
-    begin = (
-        f"Other noise of the same scale would move it by a standard deviation of {' and '.join(moves)}. 95 % intervals"
-        f" over the noise: {', '.join(intervals)}. "
-        if moves
-        else ""
-    )
+    begin, found = "", {_METRICS[name]: of for name, of in spread["metrics"].items()}
+    if found:
+        moves = " and ".join(f"{of['sd']:.3f} in {name}" for name, of in found.items())
+        intervals = ", ".join(
+            f"{name} {of['interval'][0]:.3f} to {of['interval'][1]:.3f}" for name, of in found.items()
+        )
+        begin = (
+            f"Other noise of the same scale would move it by a standard deviation of {moves}. 95 % intervals over the"
+            f" noise: {intervals}. "
+        )
     return (
         f"{begin}Two students with other noise each would order the public rows with a rank correlation of about"
         f" {spread['rank_correlation']:.2f}. That is found by {spread['refits']} students, each of half of what was"
@@ -448,28 +390,5 @@ def _of_probabilities(published: Published) -> str:
     return _SHIFTED.format(shares=", ".join(f"{share:.4g}" for share in calibration.prevalence))
 
 
-def _file(card: dict[str, Any]) -> list[str]:
-    model, made_by = card["model"], card["versions"]
-    holds = "it holds numbers only; loading it runs no code of whoever made it"
-    if model["needs"]:
-        holds = f"it holds {model['needs']}"
-    use = [] if model["needs"] else ["- `consilium predict FOLDER ROWS.csv` uses it"]
-    return [
-        f"- `{model['file']}` ({model['format']}, {model['kind']}), SHA-256 `{model['sha256']}`",
-        f"- {holds}",
-        f"- made with {', '.join(f'{name} {version}' for name, version in made_by.items())}",
-        *use,
-    ]
-
-
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
-
-
-def _relation(neighbouring: str) -> str:
-    return "its data is replaced by other data" if neighbouring == "replace" else "its data is there or is not there"
-
-
-def _plain(text: str) -> str:
-    """Text from others inside Markdown, where it must not be markup."""
-    return "".join(f"\\{sign}" if sign in "\\`*_{}[]<>()#+!|~&" else sign for sign in text)

@@ -162,10 +162,9 @@ def _ask(
     from consilium.protocol.config_files import load
     from consilium.protocol.files import writing
     from consilium.protocol.output import tell_warnings
-    from consilium.report.before_run import MOST_EPSILON
     from consilium.report.disclosure import in_plain_words
-    from consilium.report.progress import progress_on, showing
-    from consilium.report.warnings import listed
+    from consilium.report.progress import showing
+    from consilium.report.warnings import MOST_EPSILON
     from consilium.student.card import labels_sentence, spread_sentence
     from consilium.student.config import StudentSpec
     from consilium.student.run import run_student
@@ -186,12 +185,12 @@ def _ask(
         display.say(f"{terms.release.sentence} {words}")
         if terms.epsilon > MOST_EPSILON:
             display.say(f"warning: that is above {MOST_EPSILON:g}, and protects little")
-        result = run_student(connection, rows, spec, out, seed, progress_on(display), display.say)
+        result = run_student(connection, rows, spec, out, seed, display.update, display.say)
     summary = {"asked": result.queries, "answered": result.answered, "student": result.metrics, "out": str(out)}
     summary["noise_spread"] = result.noise_spread
     if result.public_labels:
         summary["public_labels"] = result.public_labels
-    summary["warnings"] = listed(result.warnings)
+    summary["warnings"] = result.warnings
     if not quiet:
         tell_warnings(summary["warnings"], output)
     metrics = result.metrics or {}

@@ -14,8 +14,8 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import RowStanding
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.schema import Schema
-from consilium.report.before_run import MOST_EPSILON
 from consilium.report.disclosure import epsilon_text, in_plain_words
+from consilium.report.warnings import MOST_EPSILON
 from consilium.student.channel import LabelChannel
 from consilium.student.pool import PoolFile, check_fits
 

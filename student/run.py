@@ -76,7 +76,7 @@ def run_student(
         reinforced=int((outcomes == Outcome.REINFORCED).sum()),
         metrics=metrics,
         noise_spread=spread,
-        warnings=student_warnings(terms, spec, published.kind, metrics, tested, spread),
+        warnings=student_warnings(terms, published.kind, metrics, tested, spread),
         seconds=time.monotonic() - start,
         public_labels=public_labels(adaptation, len(labelled)),
     )

@@ -20,7 +20,7 @@ from consilium.node.join import joined
 from consilium.node.kinds import NodeKind, NodeOutcome
 from consilium.node.supervisor import Tell
 from consilium.protocol.files import is_held
-from consilium.report.before_run import before_run
+from consilium.report.warnings import warnings_of
 
 
 class CoordinatorKind(NodeKind):
@@ -72,7 +72,7 @@ def closed(summary: Mapping[str, Any]) -> NodeOutcome:
 
 def _expectation(folder: NodeFolder) -> str:
     file = joined(folder, ServedFederation)
-    return expectation(before_run(expected(file.config, len(file.parties))))
+    return expectation(warnings_of(expected(file.config, len(file.parties))))
 
 
 def _rows(folder: NodeFolder) -> str:

@@ -19,7 +19,7 @@ from consilium.node.folder import THE_COORDINATOR, NodeFolder
 from consilium.node.supervisor import Program, Tell, run_program
 from consilium.protocol.errors import ConfigError, EngineError, StorageError
 from consilium.protocol.files import held, is_held
-from consilium.report.before_run import before_run
+from consilium.report.warnings import warnings_of
 
 HOLDER = "the coordinator"
 LEAST_BYTES = 50_000_000
@@ -123,8 +123,8 @@ def _identity(file: ServedFederation) -> tuple[Any, ...]:
 def _tell_promise(file: ServedFederation, tell: Tell) -> None:
     """What is promised, and what there is to warn of, before anybody is asked."""
     tell("promise", promise_in_words(file.config))
-    for warning in before_run(expected(file.config, len(file.parties))):
-        tell("warning", f"{warning.text} ({warning.code})")
+    for warning in warnings_of(expected(file.config, len(file.parties))):
+        tell("warning", f"{warning['text']} ({warning['code']})")
 
 
 class Room:

@@ -31,16 +31,15 @@ def make(
     from consilium.coordinator.provision.folder import OPERATOR, provision
     from consilium.coordinator.rosters import least_parties
     from consilium.node.signed import authority_fingerprint
-    from consilium.report.before_run import before_run
     from consilium.report.disclosure import epsilon_text
-    from consilium.report.warnings import listed
+    from consilium.report.warnings import warnings_of
 
     with writing(out):
         made = provision(federation, out)
     file, config = made.file, made.file.config
     guarantee, least = promised(config), least_parties(config, file.sum_roster())
     nodes = towards_nodes(config) + "; a party charges itself the larger" * config.noise_in_sums
-    words, warnings = promise_in_words(config), listed(before_run(expected(config, len(file.parties))))
+    words, warnings = promise_in_words(config), warnings_of(expected(config, len(file.parties)))
     authority = authority_fingerprint(made.authority.certificate)
     lines = [
         ("federation", f"{config.name}, {config.digest()[:12]}, until {file.ends}"),

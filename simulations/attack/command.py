@@ -38,13 +38,13 @@ def attack_command(
     """
     from consilium.protocol.files import replace_private
     from consilium.protocol.strict_json import dumps
-    from consilium.report.progress import about, progress_on, showing
+    from consilium.report.progress import about, showing
     from consilium.simulations.attack.liars import poisoned_students
     from consilium.simulations.attack.membership import membership
     from consilium.simulations.attack.targets import AttackedRun, targets_of
 
     with showing(quiet) as display:
-        progress = progress_on(display)
+        progress = display.update
         case = case_of(run)
         attacked = AttackedRun(case, progress)
         targets = targets_of(attacked, seed)

@@ -22,6 +22,7 @@ from consilium.models.devices import Device, one_thread
 from consilium.models.published.model import Published, find_model, load_model
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import DataError, PathError
+from consilium.protocol.label_source import Progress
 from consilium.report.warnings import well_formed
 from consilium.simulations.council.frames import BadSetting, WrongType, value_errors
 from consilium.simulations.council.statement import AuditResult, PrivacyStatement
@@ -29,7 +30,7 @@ from consilium.simulations.engines.ray import OWN_RAY, RaySpec
 from consilium.simulations.finished import SUMMARY, check_finished, read_summary
 from consilium.simulations.interruption import Interrupted
 from consilium.simulations.manifest import charged_queries
-from consilium.simulations.progress import Tell, following_with
+from consilium.simulations.progress import following, stages_for
 from consilium.simulations.run import Watch, run_scenario, unwatched
 from consilium.simulations.scenario import Scenario, apply_override, load_scenario, scenario_json
 
@@ -192,7 +193,7 @@ def run_of(path: Path, temporary: bool, reworded: Callable[[str], str] = str) ->
     return run
 
 
-ProgressCallback = Tell
+ProgressCallback = Progress
 """Told the stage, how much of it is done, and how much there is; called in a thread of its own."""
 
 
@@ -202,7 +203,7 @@ def watching(progress: ProgressCallback | None) -> Watch:
         return unwatched
     if not callable(progress):
         raise WrongType(f"progress is a {type(progress).__name__}", "Give a function of (stage, done, total)")
-    return lambda events: following_with(events, progress)
+    return lambda events: following(events, stages_for(progress))
 
 
 def simulate(

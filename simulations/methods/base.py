@@ -95,7 +95,7 @@ class Predicted:
 
 
 class StudyMethod(Frozen):
-    """One method with its keys. A kind is a subclass with `name: Literal["..."]`, registered in `methods.kinds`."""
+    """One method with its keys. A kind is a subclass with `name: Literal["..."]` in a module of this package."""
 
     name: str
 

@@ -1,27 +1,31 @@
-"""The methods that a study can compare; a new one is a class of `StudyMethod`, named here."""
+"""The methods that a study can compare: a new one is a class of `StudyMethod` in a module of this package."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import pkgutil
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import Any, get_args
 
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
+from consilium.simulations import methods
 from consilium.simulations.methods.base import StudyMethod
-from consilium.simulations.methods.federated import FedAvgMethod
-from consilium.simulations.methods.hand_labels import LabelledByHand
-from consilium.simulations.methods.noisy_average import NoisyAverage
-from consilium.simulations.methods.pate import Pate
-from consilium.simulations.methods.pooled import PooledModel
-from consilium.simulations.methods.private_gradient import PrivateGradient
-from consilium.simulations.methods.teachers import LocalOnly, Plurality
 
-Method = LocalOnly | PooledModel | LabelledByHand | Plurality | Pate | NoisyAverage | PrivateGradient | FedAvgMethod
-METHODS: tuple[type[StudyMethod], ...] = get_args(Method)
-"""Every method."""
+for _module in pkgutil.iter_modules(methods.__path__):
+    import_module(f"{methods.__name__}.{_module.name}")
 
-_KINDS = {str(get_args(kind.model_fields["name"].annotation)[0]): kind for kind in METHODS}
-METHOD_NAMES = tuple(_KINDS)
+
+def _below(kind: type[StudyMethod]) -> Iterator[type[StudyMethod]]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from _below(each)
+
+
+METHODS: dict[str, type[StudyMethod]] = dict(
+    sorted((name, kind) for kind in _below(StudyMethod) for name in get_args(kind.model_fields["name"].annotation))
+)
+"""Every method, by its name."""
 
 
 def method_of(described: object, where: str = "methods") -> StudyMethod:
@@ -36,9 +40,8 @@ def method_of(described: object, where: str = "methods") -> StudyMethod:
     """
     table: dict[str, Any] = dict(described) if isinstance(described, Mapping) else {"name": described}
     name = table.get("name")
-    kind = _KINDS.get(name) if isinstance(name, str) else None
+    kind = METHODS.get(name) if isinstance(name, str) else None
     if kind is None:
-        raise ConfigError(
-            f"{where}: no method {name!r}", f"Choose one of {', '.join(_KINDS)}, or a table with such a name"
-        )
+        fault = f"{where}: no method {name!r}"
+        raise ConfigError(fault, f"Choose one of {', '.join(METHODS)}, or a table with such a name")
     return validate(table, kind, f"{where}: {name}")

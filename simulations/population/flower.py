@@ -18,13 +18,9 @@ from typing import Any
 import numpy as np
 
 from consilium.protocol.errors import ConfigError
-from consilium.simulations.population.partition import Partition, ToDivide, large_enough
-from consilium.simulations.population.public import completed
 
 ROW = "row of consilium"
 """Column of the rows' own numbers: partitions are read off it, whatever order a partitioner brings the rows into."""
-ORDER = "order"
-"""Our own key among the partitioner's: "lot", or "file" for rows in the order of the data set."""
 _COLUMNS_NOT_ROWS = "divides columns, and every teacher needs all of them"
 _UNUSABLE = {
     "VerticalEvenPartitioner": _COLUMNS_NOT_ROWS,
@@ -34,28 +30,6 @@ _UNUSABLE = {
 }
 _ARRAYS = ("distribution_array",)
 """Options that the library takes as arrays only."""
-
-
-def flower_partition(todo: ToDivide) -> Partition:
-    """Private rows as `data.partitioner` divides them; parties with fewer than `data.rows_needed` are left out.
-
-    First all rows are brought into an order by lot, as `FederatedDataset` does with this seed (several partitioners cut
-    contiguous pieces). Columns are "label" (classes, counted from 0), "owner", "patient" and "time" where there are
-    such, and any feature by its name.
-
-    Raises
-    ------
-    ConfigError : see `index_sets`; or no such column.
-    """
-    data, rows = todo.data, todo.private
-    table = dict(data.partitioner)
-    order = table.pop(ORDER, "lot")
-    if order not in ("lot", "file"):
-        raise ConfigError(
-            f'data.partitioner.{ORDER} is {order!r}: it must be "lot" or "file"', "Leave it out for a lot"
-        )
-    parts = index_sets(_columns(todo, table.get("partition_by")), table, todo.seed, shuffle=order == "lot")
-    return large_enough([rows[part] for part in parts], todo.public, data.rows_needed)
 
 
 def index_sets(
@@ -144,28 +118,6 @@ def _told(kind: type) -> str:
         option.name if option.default is option.empty or option.name == "seed" else f"{option.name} = {option.default}"
         for option in options
     )
-
-
-def _columns(todo: ToDivide, wanted: object) -> dict[str, np.ndarray]:
-    """Arrays (rows,) by name: what the rows are besides their features, and the feature that is `wanted`, if it is one.
-
-    Features are as models get them: categories, and means for what is missing, are those of the public rows.
-    """
-    source, public, rows = todo.source, todo.public, todo.private
-    roles = {"owner": source.owner, "patient": source.patient, "time": source.time}
-    # some partitioners count classes from 0 without gaps, and private rows may lack one
-    columns = {"label": np.unique(source.y[rows], return_inverse=True)[1]}
-    columns |= {name: values[rows] for name, values in roles.items() if values is not None}
-    if wanted is None or wanted in list(columns):  # a file may say anything, also a list
-        return columns
-    dataset = completed(todo.data, source.dataset(public.queries), Partition({}, public.queries, public.test))
-    if wanted not in dataset.features:
-        more = ", ".join(dataset.features[:10]) + (" ..." if len(dataset.features) > 10 else "")
-        raise ConfigError(
-            f"data.partitioner.partition_by {wanted!r} is no column of {source.name}",
-            f"It has {', '.join(columns)}, and the features {more}",
-        )
-    return {**columns, str(wanted): dataset.x[rows, dataset.features.index(str(wanted))]}
 
 
 OFFLINE = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")

@@ -8,7 +8,7 @@ import numpy as np
 
 from consilium.data.texts import spelled_twice
 from consilium.protocol.queries import query_ids
-from consilium.report.row_warnings import RowFacts
+from consilium.report.warnings import RowFacts
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.population.partition import ANEW, OF_PUBLIC, Partition, numbered_anew, of_public_patients
 from consilium.simulations.population.public import queries

@@ -1,10 +1,4 @@
-"""Who is a party, and what is public. Nothing here looks at a label but "dirichlet", which is made to.
-
-By owner: each with enough rows is a party. By lot: equal shards of the private rows ("iid"), as in the papers, or equal
-numbers of owners ("groups"), where these are patients: all rows of one are at the same party. By class ("dirichlet"):
-parties differ in their classes. "shuffled" and "time" keep all of the natural division but one thing, so that what
-follows from that thing is seen alone. What is public is drawn alike for all of them. `kinds` has the table of them all.
-"""
+"""What is public, alike for every partition, and what a partition is. `partitions` has the table of them all."""
 
 from __future__ import annotations
 
@@ -13,16 +7,13 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from consilium.protocol.errors import ConfigError, DataError, NotEnoughParties
-from consilium.report.words import many
+from consilium.protocol.errors import ConfigError, DataError
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.spec import PublicSpec
-from consilium.simulations.population.specs import DataSpec
 
 LONGEST = 48
 """Characters that are kept of an owner's name: with a number behind it, it is still a party's (64 at most)."""
@@ -289,138 +280,6 @@ def unbalanced(y: np.ndarray, ratio: float, seed: int) -> np.ndarray:
     return left
 
 
-@dataclass(frozen=True)
-class ToDivide:
-    """A data set, what a scenario says of its division, and what follows from these."""
-
-    source: Source = field(repr=False)
-    data: DataSpec
-    minimum_parties: int
-    seed: int
-
-    @cached_property
-    def public(self) -> PublicPart:
-        """The same for every division."""
-        return public_part(self.source, self.data.public_rule, self.data.rows_needed, self.seed)
-
-    @cached_property
-    def private(self) -> np.ndarray:
-        """Rows that parties may have, ascending."""
-        rows = private_rows(self.source, self.public)
-        return rows[self.left[rows]]
-
-    @cached_property
-    def left(self) -> np.ndarray:
-        """Rows that the scenario leaves in the data set, bool (rows,)."""
-        if self.data.unbalanced > 1:
-            return unbalanced(self.source.y, self.data.unbalanced, self.seed)
-        return np.ones(len(self.source.y), dtype=bool)
-
-    @cached_property
-    def natural(self) -> Partition:
-        """By owner. Raises ConfigError where all rows have one."""
-        if len(np.unique(self.source.owner)) == 1:
-            raise ConfigError(
-                f'data.partition is "{self.data.partition}", and all rows of {self.source.name} have one owner',
-                'Name the column of hospitals or sites: data.owner; or divide by lot: partition = "iid" with parties',
-            )
-        return natural_partition(self)
-
-    @property
-    def parties(self) -> int:
-        """How many: what the scenario says, or as many as the natural division has."""
-        return self.data.parties or len(self.natural.parties)
-
-    @property
-    def rows(self) -> np.ndarray:
-        """Those that are dealt, ascending: all private ones; or where the number of parties is the natural division's,
-        its rows, so that the two differ in who has which, and in nothing else."""
-        if self.data.parties is not None:
-            return self.private
-        return np.sort(np.concatenate(list(self.natural.parties.values())))
-
-    def named(self, shards: Sequence[np.ndarray]) -> Partition:
-        """The shards (row indices), of which `data.most_rows` are kept, as parties."""
-        kept = named([shard[: self.data.most_rows] for shard in shards])
-        return Partition(kept, self.public.queries, self.public.test)
-
-
-def natural_partition(todo: ToDivide) -> Partition:
-    """One party for each owner with enough rows that is not held out, whatever its labels are. Rows of smaller owners
-    are not used.
-
-    Raises
-    ------
-    NotEnoughParties, DataError, ConfigError
-    """
-    source, public, rows, least_rows = todo.source, todo.public, todo.private, todo.data.rows_needed
-    owner = source.owner[rows]
-    owners, sizes = np.unique(owner, return_counts=True)
-    private = owners[sizes >= least_rows]
-    if len(private) < todo.minimum_parties:
-        lower = (
-            "Lower federation.minimum_parties, data.public_share, or data.least_rows and federation.teachers_per_party"
-        )
-        count = of_public_patients(source, np.concatenate([public.queries, public.test]))
-        why = f"; {count} rows {OF_PUBLIC.format(source.owner_label)} are left out" if count else ""
-        raise NotEnoughParties(
-            f"{source.name}: {many(len(private), source.owner_label)} {'is' if len(private) == 1 else 'are'} left as"
-            f" parties with at least {many(least_rows, 'row')}, at least {todo.minimum_parties} are required{why}",
-            f"{ANEW.format(source.owner_label)}, or {lower[0].lower()}{lower[1:]}" if numbered_anew(source) else lower,
-        )
-    shards = dict(zip(owners.tolist(), _by_group(rows, owner), strict=True))
-    parties = {name: shards[who] for who, name in party_names(source, private).items()}
-    return Partition(parties, public.queries, public.test, left_out=len(owners) - len(private))
-
-
-def _by_group(rows: np.ndarray, groups: np.ndarray) -> list[np.ndarray]:
-    """Rows of each group, of ascending groups; sorted once, as there may be a hundred thousand of them."""
-    sizes = np.unique(groups, return_counts=True)[1]
-    return np.split(rows[np.argsort(groups, kind="stable")], np.cumsum(sizes)[:-1])
-
-
-def iid_partition(todo: ToDivide) -> Partition:
-    """So many parties with equal shards of the private rows, drawn by lot.
-
-    Sizes differ by at most one; `data.most_rows` cuts each shard, and what is cut off is not used. "groups" draws
-    patients instead of rows, or owners where the set names no patients, so that the parties' numbers of them differ by
-    at most one.
-
-    Raises
-    ------
-    NotEnoughParties : fewer rows or owners than parties.
-    """
-    source, rows, parties, whole_owners = todo.source, todo.rows, todo.parties, todo.data.partition == "groups"
-    whose = source.owner if source.patient is None else source.patient
-    units = np.unique(whose[rows]) if whole_owners else rows
-    if len(units) < parties:
-        unit = "rows" if not whole_owners else f"{source.owner_label}s" if source.patient is None else "patients"
-        raise NotEnoughParties(f"{source.name}: {len(units)} {unit} for {parties} parties", "Lower data.parties")
-    shards = np.array_split(np.random.default_rng([todo.seed, 0x696964]).permutation(units), parties)
-    if whole_owners:
-        party = np.empty(len(units), dtype=np.int64)
-        for number, shard in enumerate(shards):
-            party[np.searchsorted(units, shard)] = number
-        shards = _by_group(rows, party[np.searchsorted(units, whose[rows])])
-    return todo.named(shards)
-
-
-def dirichlet_partition(todo: ToDivide) -> Partition:
-    """So many parties that differ in their classes, and with `data.sizes` > 0 more in their numbers of rows.
-
-    `data.most_rows` cuts as in `iid_partition`; a party that has fewer than enough then is left out.
-
-    Raises
-    ------
-    NotEnoughParties : fewer rows than parties.
-    """
-    data, rows = todo.data, todo.rows
-    if len(rows) < todo.parties:
-        raise NotEnoughParties(f"{todo.source.name}: {len(rows)} rows for {todo.parties} parties", "Lower data.parties")
-    dealt = deal_by_class(todo.source.y[rows], todo.parties, float(data.alpha or 0.0), data.sizes, todo.seed)
-    return large_enough([rows[shard][: data.most_rows] for shard in dealt], todo.public, data.rows_needed)
-
-
 def large_enough(shards: Sequence[np.ndarray], public: PublicPart, least_rows: int) -> Partition:
     """The shards (row indices) as parties, but for those with fewer than `least_rows` rows, which are left out."""
     everybody = named(shards)
@@ -434,7 +293,7 @@ def named(shards: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
     return {f"party-{index:0{width}d}": np.sort(shard) for index, shard in enumerate(shards)}
 
 
-_SHUFFLED, _TIME = 0x73687566, 0x74696D65
+_SHUFFLED = 0x73687566
 
 
 def shuffled_partition(natural: Partition, seed: int) -> Partition:
@@ -442,29 +301,3 @@ def shuffled_partition(natural: Partition, seed: int) -> Partition:
     sizes = [len(rows) for rows in natural.parties.values()]
     rows = np.random.default_rng([seed, _SHUFFLED]).permutation(np.concatenate(list(natural.parties.values())))
     return Partition(named(np.split(rows, np.cumsum(sizes)[:-1])), natural.queries, natural.test)
-
-
-def timed_partition(todo: ToDivide) -> Partition:
-    """So many contiguous pieces of time, the earliest first; sizes differ by at most one.
-
-    Rows of the same moment are in an order by lot. `data.most_rows` keeps the earliest of each piece. Patients are not
-    kept whole: one who comes back later is at two parties.
-
-    Raises
-    ------
-    ConfigError : nobody says when the rows were. DataError : a row has no time. NotEnoughParties : fewer rows than
-        parties.
-    """
-    source, rows, parties = todo.source, todo.rows, todo.parties
-    if source.time is None:
-        raise ConfigError(
-            f'data.partition is "time", and nobody says when the rows of {source.name} were',
-            "Name the column of dates or numbers with data.time, or choose another division",
-        )
-    if not (known := np.isfinite(source.time[rows])).all():
-        fault = f"{source.name}: {np.count_nonzero(~known)} of {len(rows)} private rows have no time"
-        raise DataError(fault, 'Leave them out of the data, or choose another division than "time"')
-    if len(rows) < parties:
-        raise NotEnoughParties(f"{source.name}: {len(rows)} rows for {parties} parties", "Lower data.parties")
-    lot = np.random.default_rng([todo.seed, _TIME]).permutation(len(rows))
-    return todo.named(np.array_split(rows[np.lexsort((lot, source.time[rows]))], parties))

@@ -11,20 +11,10 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 from consilium.models.keys import OwnTeacher
 from consilium.protocol.images import Representation
 from consilium.protocol.models import Frozen
-from consilium.simulations.datasets.spec import PublicSpec, SourceSpec, keys_set
+from consilium.simulations.datasets.spec import SourceSpec, keys_set
+from consilium.simulations.population.partitions import PartitionKeys
 
-Division = Literal["owners", "iid", "groups", "dirichlet", "shuffled", "matched", "time", "flwr"]
 HandLabelMode = Literal["full", "quick", "none"]
-
-_KEYS_OF: dict[str, tuple[Division, ...]] = {
-    "parties": ("iid", "groups", "dirichlet", "matched", "time"),
-    "most_rows": ("iid", "groups", "dirichlet", "time"),
-    "alpha": ("dirichlet",),
-    "sizes": ("dirichlet",),
-    "partitioner": ("flwr",),
-}
-"""Which divisions have a key that not all of them have."""
-_NEEDED: dict[Division, str] = {"groups": "parties", "dirichlet": "alpha", "flwr": "partitioner"}
 
 
 class _Share(Protocol):
@@ -115,51 +105,10 @@ class ShiftSpec(Frozen):
         return self
 
 
-class DataSpec(SourceSpec):
-    """Which data set, and how it is divided: the table `[data]` of a scenario."""
+class DataSpec(PartitionKeys):
+    """The table `[data]` of a scenario: rows and their partition, what is changed at parties, what models are given."""
 
-    partition: Division = Field(
-        default="owners",
-        description="`owners`: each hospital or writer is a party; `iid`: equal shards by lot; `groups`: the same with"
-        " whole owners, where these are patients; `dirichlet`: parties differ in their classes, see `alpha`;"
-        " `shuffled`, `matched`, `time`, `flwr`: see [partitions](#partitions)",
-    )
-    parties: int | None = Field(
-        default=None,
-        ge=2,
-        le=100_000,
-        description="how many, of `iid`, `groups`, `dirichlet`, `matched` and `time`; left out: as many as `owners`"
-        " has, and with its rows. Required for `groups`",
-    )
-    most_rows: int | None = Field(
-        default=None, ge=1, description="of one party, for `iid`, `groups`, `dirichlet` and `time`"
-    )
-    alpha: float | None = Field(
-        default=None,
-        ge=1e-3,
-        le=1e6,
-        description="of `dirichlet`: each class's rows are dealt in shares from Dirichlet(alpha); the smaller, the more"
-        " parties differ",
-    )
-    sizes: float = Field(
-        default=0.0,
-        ge=0,
-        le=5,
-        description="of `dirichlet`: parties' shares are multiplied by lognormal weights with this deviation of the"
-        " logarithm; 0: not at all",
-    )
-    partitioner: dict[str, Any] = Field(
-        default={}, description="of `flwr`: `name` of a partitioner of flwr-datasets, and its options"
-    )
     shift: ShiftSpec = Field(default=ShiftSpec(), description="noise on features, or swapped labels, at parties")
-    unbalanced: float = Field(
-        default=1.0,
-        ge=1,
-        le=1e6,
-        allow_inf_nan=False,
-        description="rows are left out by lot, private and public ones, so that of the classes, in an order by lot, the"
-        " first keeps this many times the share of its rows that the last one keeps; 1: none are",
-    )
     representation: Representation = Field(
         default="none",
         description="what models are given: `scattering` is a fixed wavelet transform of images of 28x28 or 32x32"
@@ -170,20 +119,6 @@ class DataSpec(SourceSpec):
         description="by the public rows' mean and deviation; false: features as they are, for networks that see"
         " images. A representation of images is never standardised",
     )
-    public_share: float = Field(
-        default=0.2,
-        gt=0,
-        lt=1,
-        description="share of the owners that are held out whole; half of their rows are asked, half are the test"
-        " set; of a set without a test part of its own",
-    )
-    least_rows: int | None = Field(
-        default=None,
-        ge=1,
-        description="rows that an owner, or a party of `dirichlet` or `flwr`, needs to take part, whatever its labels"
-        " are; the other divisions are refused if a party has fewer. Left out: one for each teacher of a party, so that"
-        " small ones count too; for parties of `dirichlet` and `flwr` 1",
-    )
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -191,44 +126,6 @@ class DataSpec(SourceSpec):
         table = SourceSpec._without_what_is_not_said(self, write)
         unsaid = {"partitioner", "shift", "unbalanced"} - keys_set(self) | ({"least_rows"} - self.model_fields_set)
         return {key: value for key, value in table.items() if key not in unsaid}
-
-    @model_validator(mode="after")
-    def _keys_suit_the_partition(self) -> DataSpec:
-        keys = keys_set(self)
-        for key, divisions in _KEYS_OF.items():
-            if key in keys and self.partition not in divisions:
-                *others, last = (f'"{name}"' for name in divisions)
-                raise ValueError(f"{key} belongs to partition {', '.join(others)}{' or ' if others else ''}{last}")
-        if (needed := _NEEDED.get(self.partition)) and needed not in keys:
-            raise ValueError(f'partition "{self.partition}" needs {needed}')
-        return self
-
-    @model_validator(mode="after")
-    def _least_rows_within_most_rows(self) -> DataSpec:
-        if self.most_rows is not None and self.most_rows < self.rows_needed:
-            raise ValueError(f"most_rows {self.most_rows} is below least_rows {self.rows_needed}")
-        return self
-
-    @model_validator(mode="after")
-    def _public_part_once(self) -> DataSpec:
-        if self.public is not None and "public_share" in keys_set(self):
-            raise ValueError("give either public or public_share")
-        return self
-
-    @property
-    def public_rule(self) -> PublicSpec:
-        """What `public` says, or `public_share`."""
-        return self.public or PublicSpec(share=self.public_share)
-
-    @property
-    def deals_unevenly(self) -> bool:
-        """Whether parties may be of any size, and those with fewer than `rows_needed` rows are left out."""
-        return self.partition in ("dirichlet", "flwr")
-
-    @property
-    def rows_needed(self) -> int:
-        """Least rows of a party: `least_rows`, or its default."""
-        return self.least_rows or 1
 
 
 class TeacherShare(Frozen):
@@ -257,7 +154,7 @@ class SimulationSpec(Frozen):
         ge=0,
         allow_inf_nan=False,
         description="seconds, once the student is saved, after which learning curves, the gain on parties' own rows and"
-        " labels by hand are given up, between two of their steps; what was left out is a warning of the run. Left out:"
+        " labels by hand are given up, between two of their steps; what was left out is said. Left out:"
         " no limit, since what a clock decides is not the same twice",
     )
     own_teacher: OwnTeacher | None = Field(

@@ -83,7 +83,6 @@ def report_page(data: ReportData) -> Page:
         summary=(*filter(None, [" ".join(_found(data)), _happened(data), data.description]),),
         top=without_blanks(top),
         footer=(*([Markup("<strong>Data.</strong> {}").format(data.attribution)] if data.attribution else []), METHOD),
-        contents=True,
         window=f"{data.title} – Consilium{' (public version)' * data.public}",
     )
 
@@ -92,8 +91,7 @@ def _found(data: ReportData) -> tuple[str, ...]:
     """What came out; nothing where no label was released."""
     if not data.answered.any() or data.student is None:
         return ()
-    codes = {warning["code"] for warning in data.warnings}
-    return finding(data.student, data.baselines, data.worth, codes, len(data.classes))
+    return finding(data.student, data.baselines, data.worth, data.warnings, len(data.classes))
 
 
 def _happened(data: ReportData) -> str:

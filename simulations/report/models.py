@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from consilium.report.warnings import WarningCode
 from consilium.report.words import (
     ALONE,
     BY_HAND,
@@ -15,6 +14,7 @@ from consilium.report.words import (
     PRIVATE_GRADIENT,
     STUDENT,
     share_text,
+    upper_first,
     with_interval,
 )
 from consilium.report.words import MAJORITY as MAJORITY_CLASS
@@ -33,12 +33,6 @@ METRICS = {"accuracy": "accuracy", "auc": "AUC"}
 """By which models are judged, with their words."""
 Metrics = Mapping[str, Any]
 """Of one model on the public test cases, as `models.evaluation.evaluate` gives them, with "intervals" of some."""
-_FAILURES = {
-    WarningCode.ORDER_BY_CHANCE: f"The {STUDENT} orders cases no better than chance.",
-    WarningCode.MOSTLY_NOISE: "Noise drowned most of what the parties know.",
-    WarningCode.NOT_ABOVE_MAJORITY: f"The {STUDENT} is right no more often than the {MAJORITY_CLASS}.",
-}
-"""What a run says before all else, by the warning that tells it."""
 
 
 def leading(metrics: Metrics, classes: int) -> Literal["auc", "accuracy"]:
@@ -74,19 +68,23 @@ def models_of(data: ReportData) -> dict[str, Metrics]:
 
 
 def finding(
-    student: Metrics, baselines: Mapping[str, Metrics], worth: Metrics | None, codes: Collection[str], classes: int
+    student: Metrics,
+    baselines: Mapping[str, Metrics],
+    worth: Metrics | None,
+    warnings: Iterable[Mapping[str, str]],
+    classes: int,
 ) -> tuple[str, ...]:
     """What came of a run, good or bad, in a sentence; before it what failed, after it the worth in manual labels.
 
-    student: empty where it was not judged. baselines: of a run, with what is secret, or none. codes: of its warnings.
+    student: empty where it was not judged. baselines: of a run, with what is secret, or none.
     """
-    if WarningCode.NOTHING_LEARNT in codes:
-        return (f"The {STUDENT} learnt nothing: it says the same of every case.",)
+    texts = {warning["code"]: warning["text"] for warning in warnings}
+    failures = [f"{upper_first(texts['nothing-learnt'].split('. ')[0])}."] if "nothing-learnt" in texts else []
     metric = leading(student, classes)
     if student.get(metric) is None:
-        return (f"How good the {STUDENT} is, is not known: no public test row can tell.",)
-    by_order = {WarningCode.NOT_ABOVE_MAJORITY} if metric == "auc" else set()  # it is judged by its order
-    failures = [text for code, text in _FAILURES.items() if code in codes and code not in by_order]
+        return (*failures, f"How good the {STUDENT} is, is not known: no public test row can tell.")
+    if metric == "accuracy" and "not-above-majority" in texts:  # else it is judged by its order
+        failures.append(f"The {STUDENT} is right no more often than the {MAJORITY_CLASS}.")
     known = {name: of for name, of in baselines.items() if of and of.get(metric) is not None}
     clauses = [_way(known, student[metric], metric), *_rival(known), *_labelled(worth, metric)]
     sentence = f"{'; '.join(clauses[:2])}{', and '.join(['', *clauses[2:]])}."

@@ -26,7 +26,7 @@ from consilium.protocol.versions import versions
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.divide import clear_votes
 from consilium.simulations.methods.base import StudyMethod
-from consilium.simulations.methods.kinds import METHOD_NAMES, method_of
+from consilium.simulations.methods.kinds import METHODS, method_of
 from consilium.simulations.scenario import Scenario, anchor, scenario_table, without_mechanism
 from consilium.simulations.shipped import Shipped
 from consilium.simulations.study.spec import MOST_CELLS, SCENARIO, StudySpec, changed, points_of
@@ -98,10 +98,10 @@ class Plot:
     """
 
     id: str
-    axes: Mapping[str, str]
+    axes: Mapping[str, str] = field(compare=False)
     seed: int
-    table: Mapping[str, Any] = field(repr=False)
-    teaching: Scenario = field(repr=False)
+    table: Mapping[str, Any] = field(repr=False, compare=False)
+    teaching: Scenario = field(repr=False, compare=False)
 
     def __str__(self) -> str:
         return f"{called(self.axes)}, seed {self.seed}" if self.axes else f"seed {self.seed}"
@@ -132,7 +132,7 @@ def compared(spec: StudySpec) -> dict[str, StudyMethod]:
         label = method.label if label is None else label
         if not isinstance(label, str) or not 0 < len(label) <= 60:
             raise ConfigError(f"study {spec.name}: study.methods: label must be text of at most 60 characters")
-        for other in METHOD_NAMES:
+        for other in METHODS:
             if label.startswith(other) and other != table["name"]:
                 raise ConfigError(
                     f"study {spec.name}: study.methods: the label {label!r} of {table['name']} begins like {other!r},"

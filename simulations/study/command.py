@@ -35,12 +35,17 @@ def run_command(
     workers: Annotated[
         int | None, typer.Option(min=1, max=1024, help="Processes on this machine; default one for each core.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what there is to do, and do nothing.")] = False,
+    cluster: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="HOST:PORT of a Ray cluster that computes instead, or auto.")
+    ] = "",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what there is to do and about how long it takes, and do nothing.")
+    ] = False,
     output: FormatOption = Format.text,
     quiet: QuietOption = False,
 ) -> None:
     """Run a study and write its report. What was computed before is not computed again, also after an interruption."""
-    from consilium.report.progress import progress_on, showing
+    from consilium.report.progress import showing
 
     Shipped.STUDY.path(study)  # a name that is none is said before seconds of loading
     name = Path(study).stem
@@ -51,11 +56,12 @@ def run_command(
         from consilium.simulations.study.spec import load_study
 
         spec = load_study(study, overrides or [], seeds)
+        count = workers or os.cpu_count() or 1
         if dry_run:
-            show(output, *outlook(spec, folder))
+            show(output, *outlook(spec, folder, count))
             return
         command = _again(study, folder, overrides or [], seeds)
-        summary = run_study(spec, folder, workers or os.cpu_count() or 1, progress_on(display), command)
+        summary = run_study(spec, folder, count, display.update, command, cluster)
     show(output, summary, [] if quiet else _lines(summary))
     if not quiet:
         tell_warnings(summary["warnings"], output)

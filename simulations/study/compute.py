@@ -1,17 +1,19 @@
-"""What a study computes, as plain functions of plain values: a division's teachers, a cell's figures, who gains.
+"""What a study computes, in worker processes: of each division its teachers and measures, then the cells of it.
 
-What several of them need, and what each of them gives, lies in the study's folder (joblib.Memory) under the digest of
-all that decides it. So a study that was cut short, and is run again, finds what is done.
+Whatever is done lies in the study's folder (joblib.Memory) under the digest of all that decides it. So a study that was
+cut short, and is run again, finds it.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import math
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,12 +31,11 @@ from consilium.simulations.datasets.source import open_source
 from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.judge import Row, judged, judged_row_scores
-from consilium.simulations.methods.base import Arrays, Predicted
-from consilium.simulations.methods.kinds import method_of
+from consilium.simulations.methods.base import Arrays, Predicted, StudyMethod
 from consilium.simulations.methods.manual_labels import HandLabels, PublicTruth
 from consilium.simulations.methods.worth import labels_reaching
 from consilium.simulations.population.specs import HandLabelMode
-from consilium.simulations.scenario import Scenario, scenario_json
+from consilium.simulations.scenario import Scenario
 from consilium.simulations.study.cells import Plot, deciding_versions
 from consilium.simulations.study.measures.division import division_rows
 from consilium.simulations.study.measures.gain import gain_rows
@@ -68,10 +69,10 @@ def failure_of(error: Exception) -> StudyFailure:
     return StudyFailure(name, f"internal error: {name}{line}", "Report this line", known=False)
 
 
-def tried(make: Callable[[], T]) -> T | StudyFailure:
+def tried(make: Callable[..., T], *given: Any) -> T | StudyFailure:
     """What it gives; what is wrong with one thing ends no other."""
     try:
-        return make()
+        return make(*given)
     except Exception as error:
         return failure_of(error)
 
@@ -85,6 +86,7 @@ def _made(address: str, make: Callable[[], Any]) -> Any:
     return make()
 
 
+@functools.lru_cache(maxsize=1)
 def _memory(cache: str) -> Any:
     return Memory(cache, verbose=0).cache(_made, ignore=["make"])
 
@@ -99,17 +101,26 @@ def is_kept(cache: str, name: str) -> bool:
     return _memory(cache).check_call_in_cache(name, None)
 
 
+def recalled(cache: str, name: str) -> Part | None:
+    """What lies there; None where nothing does, or it is damaged."""
+
+    def lost() -> Part:
+        raise LookupError
+
+    part = tried(kept, cache, name, lost) if is_kept(cache, name) else None
+    return part if isinstance(part, Part) else None
+
+
 @dataclass(frozen=True)
 class Division:
     """Parties with their rows and their teachers, which several points of a study may share.
 
-    cache: folder. address: of what the teachers say. teaching: the scenario (`cells.teaching`) as JSON. data: digest of
-    the rows that are divided.
+    cache: folder. address: of what the teachers say. teaching: see `cells.teaching`. data: digest of the rows.
     """
 
     cache: str
     address: str
-    teaching: str = field(repr=False)
+    teaching: Scenario = field(repr=False, compare=False)
     data: str
     seed: int
     home_share: float
@@ -121,12 +132,11 @@ class Division:
 
     @property
     def ensemble(self) -> Ensemble:
-        """What its teachers say."""
-        return _ensemble(self)
-
-    def kept(self, kind: str, make: Callable[[], T], **decides: Any) -> T:
-        """What was computed of it, or what `make` gives. decides: what else does."""
-        return kept(self.cache, address(kind, of=self.address, **decides), make)
+        """What its teachers say. Raises what kept them from it, which is found out once."""
+        trained = _ensemble(self)
+        if isinstance(trained, Exception):
+            raise trained
+        return trained
 
 
 def source_table(data: SourceSpec) -> str:
@@ -141,47 +151,64 @@ def _source(table: str, data: str) -> Source:
 
 @functools.lru_cache(maxsize=2)
 def _case(division: Division) -> Case:
-    scenario = validate(json.loads(division.teaching), Scenario, "scenario of a study")
-    source = _source(source_table(scenario.data), division.data)
-    return make_case(scenario, division.seed, division.home_share, source)
+    source = _source(source_table(division.teaching.data), division.data)
+    return make_case(division.teaching, division.seed, division.home_share, source)
 
 
 @functools.lru_cache(maxsize=2)
-def _ensemble(division: Division) -> Ensemble:
-    return kept(division.cache, division.address, lambda: train_ensemble(division.case))
+def _ensemble(division: Division) -> Ensemble | Exception:
+    try:
+        return kept(division.cache, division.address, lambda: train_ensemble(division.case))
+    except Exception as error:
+        return error
 
 
 def forget() -> None:
     """Let go of what this process has read and made for the next piece of work."""
-    for recent in (_source, _case, _ensemble):
+    for recent in (_source, _case, _ensemble, _settled, _measured):
         recent.cache_clear()
 
 
 @dataclass(frozen=True)
 class Part:
-    """Figures: frame has method, scope, name, metric, value, low, high. scores: of a method on test rows, what units of
-    these add (`judge.unit_arrays`). absent: why a method has none."""
+    """What is kept of a cell or a measure. frame has method, scope, name, metric, value, low, high.
+
+    Of a cell alone: scores on test rows (`judge.unit_arrays`); absent: why there is no such method; guarantee, of unit
+    "none" where there is none; how many parties take part, and how many were too small; seconds that it took, with all
+    that was made for it.
+    """
 
     frame: pl.DataFrame = field(repr=False)
     scores: Arrays = field(repr=False, default_factory=dict)
     absent: str = ""
+    guarantee: Mapping[str, Any] = field(default_factory=dict)
+    parties: int = 0
+    left_out: int = 0
+    seconds: float = 0.0
 
-    @classmethod
-    def of(cls, rows: Sequence[Row], scores: Arrays | None = None, absent: str = "") -> Part:
-        """Of these rows."""
-        texts = dict.fromkeys(("method", "scope", "name", "metric"), pl.String)
-        numbers = dict.fromkeys(("value", "low", "high"), pl.Float64)
-        return cls(pl.DataFrame(rows, schema={**texts, **numbers}, orient="row"), scores or {}, absent)
+
+def _frame(rows: list[Row]) -> pl.DataFrame:
+    texts = dict.fromkeys(("method", "scope", "name", "metric"), pl.String)
+    numbers = dict.fromkeys(("value", "low", "high"), pl.Float64)
+    return pl.DataFrame(rows, schema={**texts, **numbers}, orient="row")
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """Of a division. settled: by id of a plot what `settle` gives. measured: by what its rows are called, its figures.
-    untrained: why its teachers say nothing."""
+class Cell:
+    """One method at one point with one seed. hand_labels: how labels by hand are tried that its model is worth."""
 
-    settled: dict[str, dict[str, Any] | StudyFailure] = field(repr=False)
-    measured: list[tuple[str, Part | StudyFailure]] = field(repr=False)
-    untrained: StudyFailure | None = None
+    division: Division
+    plot: Plot
+    label: str
+    method: StudyMethod
+    hand_labels: HandLabelMode
+
+    @functools.cached_property
+    def address(self) -> str:
+        """Of its `Part`."""
+        method = self.method.model_dump(mode="json")
+        decides = {"plot": self.plot.id, "label": self.label, "method": method, "hand_labels": self.hand_labels}
+        return address("cell", of=self.division.address, **decides)
 
 
 MEASURES: dict[str, tuple[str, Callable[[Division], list[Row]]]] = {
@@ -192,46 +219,40 @@ MEASURES: dict[str, tuple[str, Callable[[Division], list[Row]]]] = {
 """What is measured of a division: what its rows are called as methods are, and how."""
 
 
-def prepare(
-    division: Division, plots: Sequence[Plot], methods: Mapping[str, Mapping[str, Any]], measures: Sequence[str]
-) -> Prepared:
-    """Divide, train, measure, and settle what scenarios leave open. methods: by label, their keys."""
-
-    def settled(plot: Plot) -> dict[str, Any]:
-        decides = {"table": dict(plot.table), "methods": dict(methods)}
-        return division.kept("settle", lambda: settle(division.case, plot.table, methods), **decides)
-
-    at_plots = {plot.id: tried(functools.partial(settled, plot)) for plot in plots}
-    if all(isinstance(each, StudyFailure) for each in at_plots.values()):
-        return Prepared(at_plots, [])
-    trained = tried(lambda: division.ensemble)
-    untrained = trained if isinstance(trained, StudyFailure) else None
-
-    def measured(name: str) -> Part:
-        return division.kept("measure", lambda: Part.of(MEASURES[name][1](division)), name=name)
-
-    asked = [(name, of) for name, (of, _) in MEASURES.items() if name in measures]
-    parts = [
-        (of, untrained if untrained and of == "teachers" else tried(functools.partial(measured, name)))
-        for name, of in asked
-    ]
-    return Prepared(at_plots, parts, untrained)
+Result = tuple[Plot, str, Part | StudyFailure]
+"""What there is of a plot under the name of a method, or of what was measured; "" where nothing of it can be done."""
 
 
-def settle(case: Case, table: Mapping[str, Any], methods: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """The scenario of this table with its noise calibrated; for each method the digest of what it depends on, and what
-    it guarantees; and how many parties the division made and left out."""
-    federation = _within_rows(table["federation"], len(set(case.pool_ids)))
-    settled = case.of(validate({**table, "federation": federation}, Scenario, "scenario"))
-    compared = {label: method_of(dict(keys)) for label, keys in methods.items()}
-    stated = {label: method.guarantee(settled) for label, method in compared.items()}
-    return {
-        "scenario": scenario_json(settled.scenario),
-        "depends": {label: canonical_digest(method.depends_on(settled)) for label, method in compared.items()},
-        "guarantees": {label: guarantee and guarantee.to_json() for label, guarantee in stated.items()},
-        "parties": len(case.parties),
-        "left_out": case.partition.left_out,
-    }
+def compute(division: Division, cells: Sequence[Cell], measures: Sequence[str]) -> list[Result]:
+    """All of one division, in one process: cells share its teachers, and what they say."""
+    results: list[Result] = []
+    began = time.monotonic()
+    for plot, group in itertools.groupby(cells, lambda cell: cell.plot):
+        mine = list(group)
+        if not all(is_kept(division.cache, cell.address) for cell in mine):
+            settled = tried(_settled, division, plot)
+            if isinstance(settled, StudyFailure):
+                results.append((plot, "", settled))
+                continue
+        for name, (called, _) in MEASURES.items():
+            if name in measures:
+                results.append((plot, called, tried(_measured, division, name)))
+        judged: list[Cell] = []
+        for cell in mine:
+            part = tried(_judged, cell, began)
+            results.append((plot, cell.label, part))
+            judged += [cell] if isinstance(part, Part) else []
+            began = time.monotonic()
+        if judged and "gain" in measures:
+            results.append((plot, "gain", tried(_gain, division, judged)))
+    return results
+
+
+@functools.lru_cache(maxsize=1)
+def _settled(division: Division, plot: Plot) -> Case:
+    """The case of a plot, with its noise calibrated, which may take seconds."""
+    federation = _within_rows(plot.table["federation"], len(set(division.case.pool_ids)))
+    return division.case.of(validate({**plot.table, "federation": federation}, Scenario, "scenario"))
 
 
 def _within_rows(federation: Mapping[str, Any], rows: int) -> Mapping[str, Any]:
@@ -245,39 +266,50 @@ def _within_rows(federation: Mapping[str, Any], rows: int) -> Mapping[str, Any]:
     return {**federation, "query_budget": {key: min(count, rows) for key, count in budget.items()}}
 
 
-@dataclass(frozen=True)
-class MethodJob:
-    """One method on one division, for all points at which it gives the same. method: its keys. scenario: settled.
-    hand_labels: how labels by hand are tried that its model is worth, "none" where they are not."""
+@functools.lru_cache(maxsize=len(MEASURES))
+def _measured(division: Division, name: str) -> Part:
+    made = MEASURES[name][1]
+    return kept(
+        division.cache, address("measure", of=division.address, name=name), lambda: Part(_frame(made(division)))
+    )
 
-    division: Division
-    label: str
-    method: Mapping[str, Any] = field(repr=False)
-    scenario: Mapping[str, Any] = field(repr=False)
-    depends: str
-    hand_labels: HandLabelMode
 
-    @property
-    def predicted(self) -> str:
-        """Address of what the method predicts."""
-        return address("predict", of=self.division.address, method=self.method, depends=self.depends)
+def _judged(cell: Cell, began: float) -> Part:
+    """began: when the work began that nothing else has counted yet."""
 
-    @property
-    def address(self) -> str:
-        """Address of its figures."""
-        learning = {"student": self.scenario["student"], "budget": self.scenario["federation"]["query_budget"]}
-        worth = {} if self.hand_labels == "none" else {"hand_labels": self.hand_labels, **learning}
-        return address("cell", predicted=self.predicted, label=self.label, **worth)
+    def part() -> Part:
+        case, predicted = _settled(cell.division, cell.plot), _predicted(cell)
+        rows = judged(cell.label, case, predicted)
+        if cell.hand_labels != "none" and predicted.test is not None:
+            rows.append(_worth(cell, case, predicted.test))
+        scores = {} if predicted.absent else judged_row_scores(case, predicted)
+        stated = cell.method.guarantee(case)
+        made = Part(_frame(rows), scores, predicted.absent, stated.to_json() if stated else {"unit": "none"})
+        counts = {"parties": len(case.parties), "left_out": case.partition.left_out}
+        return replace(made, **counts, seconds=time.monotonic() - began)
 
-    def predict(self) -> tuple[Case, Predicted]:
-        """What it says, and of which case."""
-        method = method_of(dict(self.method))
-        case = self.division.case.of(validate(dict(self.scenario), Scenario, "scenario of a study"))
+    return kept(cell.division.cache, cell.address, part)
 
-        def made() -> Predicted:
-            return _finite(method.predict(case, self.division.ensemble if method.needs_ensemble else None))
 
-        return case, kept(self.division.cache, self.predicted, made)
+def _predicted(cell: Cell) -> Predicted:
+    """What a method says: the same at all points of a division that it does not depend on."""
+    division, method = cell.division, cell.method
+    case = _settled(division, cell.plot)
+
+    def made() -> Predicted:
+        return _finite(method.predict(case, division.ensemble if method.needs_ensemble else None))
+
+    decides = {"method": method.model_dump(mode="json"), "depends": canonical_digest(method.depends_on(case))}
+    return kept(division.cache, address("predict", of=division.address, **decides), made)
+
+
+def _gain(division: Division, cells: Sequence[Cell]) -> Part:
+    """Who gains at home by these methods at one point."""
+
+    def made() -> Part:
+        return Part(_frame(gain_rows(division.case, {cell.label: _predicted(cell) for cell in cells})))
+
+    return kept(division.cache, address("gain", cells=[cell.address for cell in cells]), made)
 
 
 def _finite(predicted: Predicted) -> Predicted:
@@ -293,28 +325,13 @@ def _finite(predicted: Predicted) -> Predicted:
     return predicted
 
 
-def compute(job: MethodJob) -> Part | StudyFailure:
-    """The figures of a cell."""
-    return tried(lambda: kept(job.division.cache, job.address, lambda: _judged(job)))
-
-
-def _judged(job: MethodJob) -> Part:
-    case, predicted = job.predict()
-    if predicted.absent:
-        return Part.of([], absent=predicted.absent)
-    rows = judged(job.label, case, predicted)
-    if job.hand_labels != "none" and predicted.test is not None:
-        rows.append(_worth(job, case, predicted.test))
-    return Part.of(rows, judged_row_scores(case, predicted))
-
-
-def _worth(job: MethodJob, case: Case, test: np.ndarray) -> Row:
+def _worth(cell: Cell, case: Case, test: np.ndarray) -> Row:
     """The number of labels by hand that reach the model."""
-    even = labels_reaching(by_hand := hand_labels(case, job.hand_labels), test, case.seed)
+    even = labels_reaching(by_hand := hand_labels(case, cell.hand_labels), test, case.seed)
     if math.isinf(even.labels):
-        return Row(job.label, "run", "", "hand_labels_above", float(by_hand.most))
+        return Row(cell.label, "run", "", "hand_labels_above", float(by_hand.most))
     low, high = (None if math.isinf(end) else end for end in (even.low, even.high))
-    return Row(job.label, "run", "", "hand_labels", even.labels, low, high)
+    return Row(cell.label, "run", "", "hand_labels", even.labels, low, high)
 
 
 def hand_labels(case: Case, mode: HandLabelMode) -> HandLabels:
@@ -324,13 +341,3 @@ def hand_labels(case: Case, mode: HandLabelMode) -> HandLabels:
     none = np.zeros(0, dtype=np.int64)  # nothing is learned here on rows as a student chose them
     name = f"labels by hand {mode} {student.model_dump_json()}"
     return case.once(name, lambda: HandLabels(public, student, none, case.seed, mode))
-
-
-def gain(division: Division, jobs: Sequence[MethodJob]) -> Part | StudyFailure:
-    """Who gains at home by these methods on one division."""
-
-    def gained() -> Part:
-        said = {job.label: job.predict()[1] for job in jobs}
-        return Part.of(gain_rows(division.case, said))
-
-    return tried(lambda: division.kept("gain", gained, predicted={job.label: job.predicted for job in jobs}))

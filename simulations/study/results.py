@@ -16,15 +16,15 @@ from consilium.protocol.errors import ConfigError, DataError, OutputExists, Path
 from consilium.protocol.files import others_may_read, private_folder, replacing, writing
 from consilium.protocol.strict_json import dumps
 from consilium.simulations.study.cells import Plot, cell_id
+from consilium.simulations.study.compute import Part
 from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.spec import COLUMNS, FACTS, StudySpec
 
-Stated = Mapping[str, Any] | None
-"""`StatedGuarantee.to_json`, or None for a method without a guarantee."""
 _PLOT = "_plot"
 _TABLE = {"set", "path", "options", "list", "split"}
 """Keys of `[data]` that say which rows there are; the others say what is made of them, or who has them."""
-RESULTS, FACTS_FILE, CACHE, PAGE = "results.parquet", "study.json", "cache", "study.html"
+RESULTS, RESULTS_CSV, FACTS_FILE = "results.parquet", "results.csv", "study.json"
+CACHE, PAGE = "cache", "study.html"
 MARK, PLACE = "made-here", "place"
 """In the cache: an empty file, and what only the disk on which it was made can know of it."""
 
@@ -82,12 +82,19 @@ def mark_as_made_here(folder: Path) -> None:
 
 
 def _made_here(folder: Path) -> bool:
-    return all((folder / name).is_file() for name in (MARK, PLACE)) and (folder / PLACE).read_bytes() == _place(folder)
+    return all((folder / name).is_file() for name in (MARK, PLACE)) and place_of(folder) == _place(folder)
 
 
 def _place(folder: Path) -> bytes:
     mark = (folder / MARK).stat()
     return f"{mark.st_ino} {mark.st_ctime_ns}".encode()
+
+
+def place_of(folder: Path) -> bytes:
+    """What a cache says of where it was made: the same to everybody who sees this folder, and no other; empty of
+    none."""
+    path = folder / PLACE
+    return path.read_bytes() if path.is_file() else b""
 
 
 @dataclass(frozen=True)
@@ -124,13 +131,10 @@ def write_facts(out: Path, facts: Mapping[str, Any]) -> None:
         file.write(dumps(facts, indent=2).encode() + b"\n")
 
 
-def tidy(
-    parts: Sequence[tuple[Plot, str, pl.DataFrame]], spec: StudySpec, stated: Mapping[tuple[str, str], Stated]
-) -> pl.DataFrame:
+def tidy(parts: Sequence[tuple[Plot, str, Part]], spec: StudySpec) -> pl.DataFrame:
     """The table of results: cell, the axes, seed, a row's fields, then `FACTS`; sorted by all that names a row.
 
-    parts: of each plot, and what of it is facts, the frame of the rows. stated: by plot and method, what it guarantees;
-    unit "none" where it is nothing.
+    parts: what there is of each plot, and under which name. A guarantee stands at all rows of its method.
     """
     axes, texts = [axis.column for axis in spec.axis], dict.fromkeys((_PLOT, "method"), pl.String)
     sets = data_sets({plot.id: plot for plot, _, _ in parts})
@@ -139,14 +143,14 @@ def tidy(
         schema=dict.fromkeys(("cell", *axes, "seed", _PLOT, "data_set"), pl.String) | {"seed": pl.Int64},
         orient="row",
     )
-    terms = {key: {"unit": "none"} if guarantee is None else guarantee for key, guarantee in stated.items()}
+    stated = {(plot.id, of): part.guarantee for plot, of, part in parts if part.guarantee}
     guarantees = pl.DataFrame(
-        [(*key, *(of.get(fact.removeprefix("guarantee_")) for fact in FACTS[:4])) for key, of in terms.items()],
+        [(*key, *(of.get(fact.removeprefix("guarantee_")) for fact in FACTS[:4])) for key, of in stated.items()],
         schema={**texts, **dict.fromkeys(FACTS[:2], pl.Float64), **dict.fromkeys(FACTS[2:4], pl.String)},
         orient="row",
     )
-    number = np.repeat(np.arange(len(parts)), [len(rows) for _, _, rows in parts])
-    rows = pl.concat([of_part[number], pl.concat([frame for _, _, frame in parts])], how="horizontal")
+    number = np.repeat(np.arange(len(parts)), [len(part.frame) for _, _, part in parts])
+    rows = pl.concat([of_part[number], pl.concat([part.frame for _, _, part in parts])], how="horizontal")
     whole = rows.with_columns(pl.col(pl.Float64).fill_nan(None)).join(guarantees, on=[_PLOT, "method"], how="left")
     ordered = whole.select("cell", *axes, *COLUMNS[1:], *FACTS)
     return ordered.sort([*axes, "seed", "method", "scope", "name", "metric", "cell"], maintain_order=True)
@@ -170,9 +174,12 @@ def data_sets(plots: Mapping[str, Plot]) -> dict[str, str]:
 
 
 def write_results(out: Path, table: pl.DataFrame) -> None:
-    """Write results.parquet; of the same table the same bytes."""
+    """Write results.parquet and results.csv, the same table; of the same table the same bytes."""
+    table = table.rechunk()
     with replacing(out / RESULTS, mode=0o600) as file:
-        table.rechunk().write_parquet(file, compression="zstd", statistics=True)
+        table.write_parquet(file, compression="zstd", statistics=True)
+    with replacing(out / RESULTS_CSV, mode=0o600) as file:
+        table.write_csv(file)
 
 
 def _facts_if_any(out: Path) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ import pytest
 from consilium.accounting.curves.gdp import delta_of, epsilon_of
 from consilium.accounting.drowned import MOST_DIRECTIONS, mu_of, signal, votes_of_units
 from consilium.accounting.units import Neighbouring, Unit
-from consilium.report.before_run import LEAST_SIGNAL
+from consilium.report.warnings import LEAST_SIGNAL
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.8, 1.0, 3.0, 30.0])

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import io
-from typing import Any
 
 import pytest
 from rich.console import Console
 
-from consilium.report.progress import ASK, Bars, Display, LogLines, about, showing
+from consilium.report.progress import ASK, COMPARE, Bars, Display, LogLines, about, showing
 
 
 def test_words_never_promise_more_than_a_tenth_or_so() -> None:
@@ -22,61 +21,62 @@ def test_words_never_promise_more_than_a_tenth_or_so() -> None:
     assert about(0) == "a few seconds"
 
 
-def play(display: Display, *calls: tuple[Any, ...]) -> None:
-    for name, *arguments in calls:
-        getattr(display, name)(*arguments)
+def play(display: Display, *calls: tuple[str, int, int]) -> Display:
+    for call in calls:
+        display.update(*call)
+    return display
 
 
-VOTES = [("begin", "vote", 2), ("update", "vote", 2, 2)]
+def lines(file: io.StringIO) -> list[str]:
+    """Without the time of day."""
+    return [line.split("  ", 1)[1] for line in file.getvalue().splitlines()]
 
 
-@pytest.mark.parametrize(
-    ("calls", "expected"),
-    [
-        ([("say", "few parties", True)], ["warning: few parties"]),
-        (  # not all came before the next stage began
-            [("begin", "train", 3), ("update", "train", 1, 3), ("begin", "vote", 1), ("end",)],
-            [
-                "parties train (3)",
-                "parties train: 1 of 3, ended after 0.0 s",
-                "parties vote",
-                "parties vote, ended after 0.0 s",
-            ],
-        ),
-        (  # batches of votes within what is asked: lines of the first alone
-            [("begin", ASK, 40), *VOTES, ("update", ASK, 30, 40), *VOTES, *VOTES, ("update", ASK, 40, 40)],
-            [
-                "queries are asked (40)",
-                "parties vote (2)",
-                "parties vote: 2 of 2, ended after 0.0 s",
-                "queries are asked: 40 of 40, ended after 0.0 s",
-            ],
-        ),
-    ],
-)
-def test_lines(calls: list[tuple[Any, ...]], expected: list[str]) -> None:
-    file = io.StringIO()
-    play(LogLines(file), *calls)
-    assert [line.split("  ", 1)[1] for line in file.getvalue().splitlines()] == expected
+def test_lines_of_a_stage_that_comes_again_are_those_of_its_first_time() -> None:
+    file, votes = io.StringIO(), [("vote", 0, 2), ("vote", 2, 2)]
+    display = play(LogLines(file), (ASK, 0, 40), *votes, (ASK, 30, 40), *votes, *votes, (ASK, 40, 40))
+    display.say("few parties", warning=True)
+    assert lines(file) == [
+        "queries are asked (40)",
+        "parties vote (2)",
+        "parties vote: 2 of 2, ended after 0.0 s",
+        "queries are asked: 40 of 40, ended after 0.0 s",
+        "warning: few parties",
+    ]
 
 
-def bars(*calls: tuple[Any, ...]) -> list[str]:
-    """What stands on the terminal when all is shown."""
-    console = Console(file=io.StringIO(), force_terminal=True, width=100, color_system=None)
-    display = Bars(console)
-    play(display, *calls)
-    shown = ["".join(part.text for part in line) for line in console.render_lines(display._table)]
+def test_lines_say_how_far_a_stage_is_and_how_long_it_takes_also_before_its_first_piece_has_ended(monkeypatch) -> None:
+    """A line every ten seconds, however often it is asked."""
+    now, file = [100.0], io.StringIO()
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    display = play(LogLines(file), (COMPARE, 5, 17))  # those of before say nothing of the pace
+    for second in range(1, 41):
+        now[0] = 100.0 + second
+        display.update(COMPARE, 5 + second // 20, 17)
+    assert lines(file) == [
+        "cells are computed (17)",
+        "cells are computed: 5 of 17 after 10 s",
+        "cells are computed: 6 of 17 after 20 s, about 4 min left",
+        "cells are computed: 6 of 17 after 30 s, about 6 min left",
+        "cells are computed: 7 of 17 after 40 s, about 3 min left",
+    ]
+
+
+def test_bars_have_count_and_times(monkeypatch) -> None:
+    """What a stage took stays as it is once the next begins; before its first piece has ended its clock runs."""
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    display = Bars(Console(file=io.StringIO(), force_terminal=True, width=100, color_system=None))
+    display._table.get_time = lambda: now[0]
+    for second, call in enumerate([("enrol", 0, 9), ("enrol", 8, 9), ("train", 0, 4), ("train", 0, 4)]):
+        now[0] = 100.0 + 60 * second
+        display.update(*call)
+    shown = ["".join(part.text for part in line) for line in display._table.console.render_lines(display._table)]
+    assert "8/9" in shown[0] and "0:02:00" in shown[0]
+    assert "0/4" in shown[1] and "0:01:00" in shown[1] and "left" not in shown[1]
+    display.update("train", 1, 4)
+    assert "about 3 min left" in "".join(part.text for part in display._table.console.render_lines(display._table)[1])
     display.end()
-    return shown
-
-
-def test_bars_have_count_and_time() -> None:
-    enrolled, training = bars(
-        ("begin", "enrol", 371), ("update", "enrol", 371, 371), ("begin", "train", 371), ("update", "train", 100, 371)
-    )
-    assert enrolled.split()[:2] == ["parties", "enrol"]
-    assert "371/371" in enrolled and "0:00:00" in enrolled
-    assert "100/371" in training
 
 
 class Gone(io.StringIO):
@@ -92,25 +92,20 @@ def test_nobodys_work_fails_for_a_terminal_that_is_gone(terminal: bool) -> None:
     console = Console(file=io.StringIO(), force_terminal=True)
     display = Bars(console) if terminal else LogLines(Gone())
     console.file = Gone()
-    play(display, ("say", "here"), ("begin", "train", 3), ("update", "train", 3, 3), ("begin", "vote", 3), ("end",))
+    display.say("here")
+    play(display, ("train", 0, 3), ("train", 3, 3), ("vote", 0, 3)).end()
 
 
 @pytest.mark.parametrize("terminal", [False, True])
-def test_bars_on_a_terminal_and_lines_elsewhere(monkeypatch, capfd, terminal: bool) -> None:
+def test_bars_on_a_terminal_lines_elsewhere_and_nothing_where_it_is_quiet(monkeypatch, capfd, terminal: bool) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("FORCE_COLOR", "1") if terminal else monkeypatch.delenv("FORCE_COLOR", raising=False)
-    with showing() as display:
-        display.begin("train", 3)
-        display.say("here")
-        display.say("few parties", warning=True)
-    out, told = capfd.readouterr()
-    assert out == ""  # stdout is for results
-    assert ("\x1b[" in told) == terminal
-    assert "here" in told and "warning: few parties" in told and "parties train" in told
-
-
-def test_quiet_shows_nothing(capfd) -> None:
-    with showing(quiet=True) as display:
-        display.begin("train", 3)
-        display.say("here")
-    assert capfd.readouterr() == ("", "")
+    for quiet in (False, True):
+        with showing(quiet) as display:
+            display.update("train", 0, 3)
+            display.say("here")
+            display.say("few parties", warning=True)
+        out, told = capfd.readouterr()
+        assert out == ""  # stdout is for results
+        assert ("\x1b[" in told) == (terminal and not quiet)
+        assert all((words in told) != quiet for words in ("here", "warning: few parties", "parties train"))

@@ -11,7 +11,7 @@ import pytest
 
 from consilium.coordinator.events import EventTail, WaitingForParties, event_of
 from consilium.report.progress import Display, stage
-from consilium.simulations.progress import Showing, following, following_with, recording
+from consilium.simulations.progress import Showing, following, recording, stages_for
 
 AT = "2026-01-01T00:00:10.000+00:00"
 
@@ -21,9 +21,6 @@ class Calls(Display):
 
     def __init__(self) -> None:
         self.made: list[tuple[Any, ...]] = []
-
-    def begin(self, stage: str, total: int) -> None:
-        self.made.append(("begin", stage, total))
 
     def update(self, stage: str, done: int, total: int) -> None:
         self.made.append(("update", stage, done, total))
@@ -39,7 +36,7 @@ OF_THE_STUDENT, OF_IT = "at delta 1e-05 towards whoever has the student", " towa
 @pytest.mark.parametrize(
     ("event", "expected"),
     [
-        ({"event": "stage", "stage": "train", "total": 3}, [("begin", "train", 3)]),
+        ({"event": "stage", "stage": "train", "total": 3}, [("update", "train", 0, 3)]),
         ({"event": "progress", "stage": "train", "done": 1, "total": 3}, [("update", "train", 1, 3)]),
         (
             {"event": "left-out", "stage": "vote", "party": "ward-a", "reason": "no answer", "for_data": False},
@@ -86,13 +83,17 @@ def test_who_is_connected_is_told_when_it_changes() -> None:
 
 def test_what_is_recorded_is_what_is_told(tmp_path: Path) -> None:
     events, told, calls = tmp_path / "events.jsonl", [], Calls()
-    with following_with(events, lambda *each: told.append(each)), following(events, calls), recording(events) as record:
+    with (
+        following(events, stages_for(lambda *each: told.append(each))),
+        following(events, Showing(calls)),
+        recording(events) as record,
+    ):
         for done in range(3):
             record("baselines", done, 2)
         with stage(record, "report"):
             pass
     assert told == [("baselines", 0, 2), ("baselines", 1, 2), ("baselines", 2, 2), ("report", 0, 1), ("report", 1, 1)]
-    assert calls.made[0] == ("begin", "baselines", 2)
+    assert calls.made[0] == ("update", "baselines", 0, 2)
     assert calls.made[-1] == ("update", "report", 1, 1)
     for line in events.read_text().splitlines():
         assert set(json.loads(line)) <= {"event", "at", "seconds", "stage", "done", "total"}
@@ -108,7 +109,7 @@ def test_a_callback_that_raises_is_called_no_more_and_the_run_goes_on(tmp_path: 
 
     with (
         pytest.warns(RuntimeWarning, match="progress is told no more: KeyError"),
-        following_with(events, tell),
+        following(events, stages_for(tell)),
         recording(events) as record,
     ):
         record("train", 0, 2)

@@ -10,7 +10,7 @@ import pytest
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.simulations.datasets.source import load_dataset
 from consilium.simulations.divide import federation_config
-from consilium.simulations.population.kinds import divided
+from consilium.simulations.population.partitions import divided
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.shipped import Shipped

@@ -15,11 +15,9 @@ from consilium.accounting.mechanisms import GNMax
 from consilium.coordinator.collection.exchange import Failure, tell_left_out
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.events import EventLog
-from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.protocol.refusals import Refusal, Rule
-from consilium.report.row_warnings import RowFacts
+from consilium.report.warnings import RowFacts
 from consilium.simulations.summary import absent, run_warnings, stage_seconds
-from consilium.student.config import StudentSpec
 from tests.command_line import consilium
 from tests.federation import make_config
 from tests.simulations.small import SMALL
@@ -27,6 +25,7 @@ from tests.simulations.small import SMALL
 SUMMARY: dict[str, Any] = {
     "parties_left_out_for_data": 0,
     "parties": 1000,
+    "teachers": 1000,
     "queries": {"answered": 100},
     "student": {"accuracy": 0.8, "auc": 0.85, "recall_per_class": {"well": 0.8, "ill": 0.8}},
     "baselines": {"mean_teacher": {"accuracy": 0.7, "auc": 0.75}},
@@ -37,22 +36,13 @@ CARD: dict[str, Any] = {
     "test": {"rows_per_class": {"well": 300, "ill": 300}},
     "noise_spread": {},
 }
+CONFIG = make_config(mechanism=GNMax(sigma=100.0), query_budget=QueryBudget(queries=100, answers=100))
 LOOKED = RowFacts(public={"well": 300, "ill": 300}, askable=300, test=300, queries=100, different=300)
 
 
-def codes(
-    summary: dict[str, Any] = SUMMARY,
-    card: dict[str, Any] = CARD,
-    mechanism: AnyMechanism | None = None,
-    queries: int = 100,
-    spec: StudentSpec | None = None,
-    looked: RowFacts = LOOKED,
-) -> list[str]:
+def codes(summary: dict[str, Any] = SUMMARY, card: dict[str, Any] = CARD) -> list[str]:
     """Codes of a run in which nothing else is wrong."""
-    config = make_config(
-        mechanism=mechanism or GNMax(sigma=100.0), query_budget=QueryBudget(queries=queries, answers=queries)
-    )
-    return [each.code.value for each in run_warnings(config, spec or StudentSpec(), summary, card, looked)]
+    return [each["code"] for each in run_warnings(CONFIG, summary, card, LOOKED)]
 
 
 def changed(table: dict[str, Any], *path: str, to: object) -> dict[str, Any]:
@@ -67,12 +57,11 @@ def changed(table: dict[str, Any], *path: str, to: object) -> dict[str, Any]:
 
 def test_the_sentence_has_what_the_scenario_states() -> None:
     """Kept with the run, so that an audit finds the same words."""
-    config = make_config(mechanism=GNMax(sigma=100.0), query_budget=QueryBudget(queries=100, answers=100))
     better = changed(SUMMARY, "worth", "released", "auc", to=0.9)
     for told, worth in (("If labels can", {"label_cost": ""}), ("takes a look", {"label_cost": "a look"})):
         summary = {**better, "worth": {**better["worth"], **worth}}
-        (warning,) = run_warnings(config, StudentSpec(), summary, CARD, LOOKED)
-        assert told in warning.text
+        (warning,) = run_warnings(CONFIG, summary, CARD, LOOKED)
+        assert told in warning["text"]
 
 
 def test_nothing_to_warn_of() -> None:
@@ -95,7 +84,7 @@ def above(difference: float, low: float) -> dict[str, Any]:
         (("student", "recall_per_class", "ill"), 0.01, ["class-not-found"]),
         (("parties_left_out_for_data",), 2, ["parties-left-out"]),
         (("parties_absent",), {"basel": "node crashed"}, ["parties-left-out"]),
-        (("analysis_left_out",), ["labels by hand"], ["not-analysed"]),
+        (("teachers_failed",), {"ValueError": 9}, ["teachers-failed"]),
         (("parties",), 20, ["little-information"]),
     ],
 )

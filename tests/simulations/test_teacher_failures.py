@@ -10,7 +10,7 @@ import pytest
 
 from consilium.models.own_model import OwnCodeTeacher
 from consilium.models.teachers import ConstantTeacher, RidgeTeacher
-from consilium.report.student_warnings import teachers_failed
+from consilium.report.warnings import StudentFacts, warnings_of
 from consilium.simulations.analysis import counted_failures
 from consilium.simulations.said import failure
 from tests.party.teachers.own_code import own_teachers, rows_of, stranger
@@ -42,4 +42,6 @@ def test_errors_come_first_and_silence_is_told_where_it_is_half() -> None:
     one_class = "its rows have one class"
     assert counted_failures(Counter({one_class: 4, "E": 1}), 9) == {"E": 1}
     assert list(counted_failures(Counter({one_class: 5, "E": 1}), 9).items()) == [("E", 1), (one_class, 5)]
-    assert "and 2 other reasons" in teachers_failed({str(n): 1 for n in range(5)}, 9)
+    student = StudentFacts(constant=False, metrics={}, teachers=9, failures={str(n): 1 for n in range(7)})
+    (warning,) = warnings_of(student)
+    assert "7 of 9 teachers" in warning["text"] and "4 and 2 more" in warning["text"]

@@ -18,7 +18,6 @@ from consilium.models.published.file import BadModel
 from consilium.models.published.model import load_model
 from consilium.protocol.errors import BudgetExceeded, DataError, PathError
 from consilium.protocol.label_source import NO_LABEL, Answers, Histograms, LabelTerms, Outcome
-from consilium.report.warnings import listed
 from consilium.student.ask import votes_in_sums
 from consilium.student.config import StudentSpec
 from consilium.student.pool import Pool, load_pool
@@ -120,8 +119,8 @@ def test_the_cards_say_how_it_was_made_and_measured(tmp_path: Path) -> None:
     assert card["test"]["rows_that_are_also_in_the_pool"] == 0
     assert card["model"]["sha256"] == hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
     for told in (
-        "epsilon at most **1.000**", "delta 1e-05", "a party", "replaced", "300 rows", "Not a medical device",
-        "made in a simulation", "holds public rows", card["model"]["sha256"], "| age |",
+        "epsilon at most 1.000", "delta 1e-05", "a party", "replaced", "300 rows", "Not a medical device",
+        "Made in a simulation", "holds public rows", card["model"]["sha256"], "| age |",
         f"{result.metrics['accuracy']:.4f}", "50 got a label", "made up",
     ):  # fmt: skip
         assert told in text, told
@@ -150,16 +149,12 @@ def test_the_card_says_how_far_probabilities_are_risks(tmp_path: Path) -> None:
     np.testing.assert_allclose(mean, [0.9, 0.1], atol=1e-9)
 
 
-NOTHING = ["order-by-chance", "class-not-found"]
-"""Of a student that says the same of every row."""
-
-
 @pytest.mark.parametrize(
     ("settings", "terms", "expected"),
     [
         ({"C": 1.0}, {}, []),
         ({"C": 1.0}, {"epsilon": 6.0}, ["large-epsilon"]),
-        ({"queries": 2}, {}, ["nothing-learnt", *NOTHING]),
+        ({"queries": 2}, {}, ["nothing-learnt", "class-not-found"]),
     ],
 )
 def test_warns_of_itself(tmp_path: Path, settings: dict, terms: dict, expected: list[str]) -> None:
@@ -167,12 +162,12 @@ def test_warns_of_itself(tmp_path: Path, settings: dict, terms: dict, expected: 
     told = replace(source.describe(), **terms)
     source.describe = lambda: told
     result = run_student(source, pool(), student_of(**settings), tmp_path, seed=0)
-    assert [warning.code.value for warning in result.warnings] == expected
+    assert [warning["code"] for warning in result.warnings] == expected
     card = json.loads((tmp_path / "student" / "student.json").read_text())
-    assert card["warnings"] == listed(result.warnings)
+    assert card["warnings"] == result.warnings
     text = (tmp_path / "student" / "MODEL_CARD.md").read_text()
     assert ("## Warnings" in text) == bool(expected)
-    assert all(f"**{code}**" in text for code in expected)
+    assert all(f"- {code}: " in text for code in expected)
 
 
 class HistogramSource(Source):

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
-from scipy.stats import rankdata
+from scipy.stats import pearson3, rankdata, skew
 
 from consilium.protocol.errors import DataError
 from consilium.report.words import many
-from consilium.simulations.study.measures.figures import capped, ends, ratio
-from consilium.simulations.study.measures.heterogeneity import LOTS, tail
+from consilium.simulations.study.measures.figures import ratio
 
 ShiftKind = Literal["quantity", "label", "covariate", "concept"]
 SHIFT_KINDS: tuple[ShiftKind, ...] = get_args(ShiftKind)
 ERROR = 0.025
 """Share of divisions by lot in which some kind is named, at most."""
+LOTS = 200
 MOST_ROWS = 20_000
 """Rows that are looked at: of each owner at most so many, by lot, that all owners together have no more."""
 MOST_INPUTS = 64
@@ -28,8 +28,8 @@ PURPOSE = 0x7768696368
 class ShiftPart:
     """One kind of difference.
 
-    strength: from 0 to 1, see `SCALES`; low, high: 95 %, owners drawn anew. floor, floor_high: what rows dealt by lot
-    give in the mean, and below which 97.5 % of them lie. p: corrected over all kinds.
+    strength: from 0 to 1, see `SCALES`; low, high: 95 %, owners drawn anew. floor: what rows dealt by lot give in the
+    mean. p: corrected over all kinds.
     """
 
     kind: ShiftKind
@@ -37,7 +37,6 @@ class ShiftPart:
     low: float
     high: float
     floor: float
-    floor_high: float
     p: float
 
     @property
@@ -57,7 +56,7 @@ SCALES: dict[ShiftKind, str] = {
 @dataclass(frozen=True)
 class OwnerRows:
     """Rows owner after owner. x: float64 (n, d), y and owner: int64 (n,), sizes: of the owners as looked at, every: in
-    all. starts: where each owner's rows begin."""
+    all."""
 
     x: np.ndarray
     y: np.ndarray
@@ -68,11 +67,9 @@ class OwnerRows:
 
     @classmethod
     def of(cls, x: np.ndarray, y: np.ndarray, owners: np.ndarray, unit: np.ndarray | None, seed: int) -> OwnerRows:
-        x = np.asarray(x, dtype=np.float64)
         if x.ndim != 2 or not len(x) == len(y) == len(owners):
-            raise DataError(
-                f"x is {x.shape}, with {len(y)} labels and {len(owners)} owners", "Give one of each for every row"
-            )
+            fault = f"x is {x.shape}, with {len(y)} labels and {len(owners)} owners"
+            raise DataError(fault, "Give one of each for every row")
         if unit is not None and len(unit) != len(x):
             raise DataError(f"unit has {len(unit)} values for {len(x)} rows", "Give one for every row")
         if np.isinf(x).any():
@@ -89,13 +86,12 @@ class OwnerRows:
             places = np.sort(lot[np.unique(pairs, axis=1, return_index=True)[1]])
         places = places[np.argsort(owner[places], kind="stable")]
         places = places[capped(owner[places], generator, MOST_ROWS)]
-        return cls(
-            x[places], codes[places], owner[places], len(classes),
-            np.bincount(owner[places], minlength=len(names)), every,
-        )  # fmt: skip
+        sizes = np.bincount(owner[places], minlength=len(names))
+        return cls(x[places], codes[places], owner[places], len(classes), sizes, every)
 
     @property
     def starts(self) -> np.ndarray:
+        """Where each owner's rows begin."""
         return np.r_[0, np.cumsum(self.sizes)[:-1]]
 
     def sums(self, values: np.ndarray) -> np.ndarray:
@@ -110,14 +106,33 @@ class OwnerRows:
         return drawn
 
 
+def capped(party: np.ndarray, generator: np.random.Generator, most_rows: int) -> np.ndarray:
+    """Positions int64, in order: of each party as many rows by lot as keep the whole within `most_rows`, at least 2.
+    party: int64 (n,), ascending."""
+    sizes = np.bincount(party)
+    if sizes.sum() <= most_rows:
+        return np.arange(len(party))
+    most = max((cap for cap in range(2, int(sizes.max())) if np.minimum(sizes, cap).sum() <= most_rows), default=2)
+    lot = generator.permutation(len(party))
+    by_party = lot[np.argsort(party[lot], kind="stable")]
+    place = np.arange(len(party)) - np.repeat(np.r_[0, np.cumsum(sizes)[:-1]], sizes)
+    return np.sort(by_party[place < most])
+
+
 class BetweenOwners(NamedTuple):
-    """What of the variance of features lies between owners. value: their mean share, lots: of rows by lot; by_owner:
+    """What of the variance of features lies between owners. value: their mean share, floor: of rows by lot; by_owner:
     Σ S²/n. p: of the mean share, or of the direction in which owners differ most."""
 
     value: float
-    lots: np.ndarray
+    floor: float
     by_owner: np.ndarray
     p: float
+
+    def part(self, kind: ShiftKind, rows: OwnerRows, p: float, generator: np.random.Generator) -> ShiftPart:
+        """What is said of this kind. p: before correction."""
+        columns = max(self.by_owner.sum() / max(self.value, 1e-300) / rows.sizes.sum(), 1.0)
+        value, low, high = ratio(self.by_owner, rows.sizes * columns, generator)
+        return ShiftPart(kind, value, low or 0.0, min(high or 1.0, 1.0), self.floor, p)
 
 
 def between_owners(
@@ -129,11 +144,11 @@ def between_owners(
     is seen among many (Pillai's trace and Roy's largest root, with rows dealt by lot in place of a normal law).
     """
     content = components(values) if values.shape[1] > 1 else values
-    if not content.shape[1]:
-        return BetweenOwners(0.0, np.zeros(LOTS), np.zeros(len(rows.sizes)), 1.0)
-    content, root, columns = content.astype(np.float32), np.sqrt(rows.sizes)[:, None], content.shape[1]
-    trace, largest = np.empty(1 + LOTS), np.empty(1 + LOTS)
     by_owner = np.zeros(len(rows.sizes))
+    if not content.shape[1]:
+        return BetweenOwners(0.0, 0.0, by_owner, 1.0)
+    content, root, columns = content.astype(np.float32), np.sqrt(rows.sizes)[:, None], content.shape[1]
+    trace, largest = np.empty((2, 1 + LOTS))
     for lot in range(1 + LOTS):
         dealt = content[rows.dealt(strata, generator)] if lot else content
         means = np.add.reduceat(dealt, rows.starts, axis=0).astype(np.float64) / root
@@ -142,9 +157,19 @@ def between_owners(
         if not lot:
             by_owner = (means**2).sum(axis=1)
     both = tail(trace[0], trace[1:]), tail(largest[0], largest[1:])
-    scale = len(values) * columns
+    shares = trace / (len(values) * columns)
     p = min(1.0, 2 * min(both)) if columns > 1 else both[0]
-    return BetweenOwners(trace[0] / scale, trace[1:] / scale, by_owner, p)
+    return BetweenOwners(shares[0], float(shares[1:].mean()), by_owner, p)
+
+
+def tail(value: float, lots: np.ndarray) -> float:
+    """Probability of at least `value`, of lots float (n,): counted where many are above, else of Pearson's type III law
+    with their mean, variance and skewness (Josse, Pages, Husson 2008)."""
+    above, spread = int((lots >= value).sum()), float(lots.std())
+    if above >= 10 or spread <= 1e-12 * max(abs(value), 1e-300):
+        return (1 + above) / (1 + len(lots))
+    skewness = float(skew(lots))
+    return float(pearson3.sf((value - lots.mean()) / spread, skewness if skewness >= 0.02 else 0.0))
 
 
 def centred(values: np.ndarray, strata: np.ndarray) -> np.ndarray:
@@ -159,24 +184,9 @@ def centred(values: np.ndarray, strata: np.ndarray) -> np.ndarray:
     return centred / np.where(spread > 1e-9, spread, np.inf)
 
 
-def shift_part(
-    kind: ShiftKind, rows: OwnerRows, between: BetweenOwners, p: float, generator: np.random.Generator
-) -> ShiftPart:
-    """What is said of a kind by how much of a variance lies between owners. p: before correction."""
-    columns = max(between.by_owner.sum() / max(between.value, 1e-300) / rows.sizes.sum(), 1.0)
-    value, low, high = ratio(between.by_owner, rows.sizes * columns, generator)
-    floor, floor_high = float(between.lots.mean()), ends(between.lots)[1]
-    return ShiftPart(kind, value, low or 0.0, min(high or 1.0, 1.0), floor, floor_high, p)
-
-
 def ranks(x: np.ndarray) -> np.ndarray:
     """Ranks of each column from -1 to 1, NaN where missing: what a row says whatever the column's scale and tails."""
-    ranked = np.full(x.shape, np.nan)
-    for place in range(x.shape[1]):
-        known = ~np.isnan(x[:, place])
-        if known.any():
-            ranked[known, place] = 2 * rankdata(x[known, place]) / (known.sum() + 1) - 1
-    return ranked
+    return 2 * rankdata(x, axis=0, nan_policy="omit") / ((~np.isnan(x)).sum(axis=0) + 1) - 1
 
 
 def components(values: np.ndarray) -> np.ndarray:

@@ -9,13 +9,12 @@ from consilium.simulations.divide import Case
 from consilium.simulations.judge import Row
 from consilium.simulations.study.measures.figures import (
     DISTANCES,
-    Divided,
     Figures,
     counted,
     gini,
     label_counts,
-    pairwise_hellinger,
     ratio,
+    rows_of,
     shares,
 )
 from consilium.simulations.study.measures.shift import shift_of
@@ -33,18 +32,19 @@ FOLDS = 3
 _FEATURES_PURPOSE = 0x66656174
 
 
-def add_features(figures: Figures, case: Case, divided: Divided) -> None:
+def add_features(figures: Figures, case: Case) -> None:
     """run: c2st_auc_mean with its interval, c2st_parties: how many were judged. party: c2st_auc."""
-    sizes, generator = np.bincount(divided.party), np.random.default_rng([case.seed, _FEATURES_PURPOSE])
+    (divided, party), generator = rows_of(case), np.random.default_rng([case.seed, _FEATURES_PURPOSE])
+    sizes = np.bincount(party)
     if len(sizes) < 2:
         return
     inputs, areas = case.config.rows.inputs(case.pool_x[:1]).shape[1], np.full(len(sizes), np.nan)
     onto = generator.standard_normal((inputs, WIDTH)) / np.sqrt(WIDTH) if inputs > WIDTH else None
     for place in np.argsort(-sizes, kind="stable")[:JUDGED]:
-        inside, others = np.flatnonzero(divided.party == place), np.flatnonzero(divided.party != place)
+        inside, others = np.flatnonzero(party == place), np.flatnonzero(party != place)
         if min(len(inside), len(others)) >= LEAST_JUDGED:
             mine, rest = generator.permutation(inside)[:OWN_ROWS], generator.permutation(others)[:OTHER_ROWS]
-            rows = divided.rows[np.r_[mine, rest]]
+            rows = divided[np.r_[mine, rest]]
             unit = rows if case.dataset.patient is None else case.dataset.patient[rows]
             seen = case.config.rows.inputs(case.dataset.x[rows])
             seen = seen if onto is None else seen @ onto
@@ -89,8 +89,6 @@ def _folds(unit: np.ndarray, generator: np.random.Generator) -> np.ndarray:
 METHOD, SHIFT = "division", "shift_"
 CHANCE_LOTS = 200
 """Times that labels are dealt by lot."""
-PAIRED_LOTS = 20
-"""Of them, those of which distances between all pairs of parties are computed."""
 _PURPOSE = 0x666C6F6F72
 
 
@@ -99,11 +97,10 @@ def division_rows(case: Case) -> list[Row]:
 
     run: parties, rows, rows_least, rows_median, rows_most, gini of the rows,
     one_class_parties (share of parties with a single class), left_out (owners or shards with too few rows);
-    division_alpha and others that dividing found (`Partition.measures`). Of each label distance (hellinger, js:
-    `measures.distances`) to the labels of all: its mean over parties, quantiles, weighted (mean by rows), and the
-    floors of mean and weighted; hellinger_pairwise, the mean over all pairs of parties, and its floor. Distances of
-    features: see `add_features`. shift_KIND of each kind of difference that can be judged (`measures.shift`), with the
-    floor, p corrected over the kinds, and _named: 1 or 0.
+    division_alpha and others that dividing found (`Partition.measures`). Of each label distance (`figures.DISTANCES`)
+    to the labels of all: mean and quantiles over parties, and the mean's floor. Distances of features: see
+    `add_features`. shift_KIND of each kind of difference that can be judged (`measures.shift`), with the floor, p
+    corrected over the kinds, and _named: 1 or 0.
     class: share, and the parties that have a row of it. party: rows, the distances.
     """
     counts = label_counts(case)
@@ -118,15 +115,14 @@ def division_rows(case: Case) -> list[Row]:
         "gini": gini(sizes) if len(sizes) > 1 else 0.0,
         "one_class_parties": ((counts > 0).sum(axis=1) == 1).mean(),
         "left_out": case.partition.left_out,
+        **{f"division_{metric}": value for metric, value in case.partition.measures.items()},
     }.items():
         figures.run(metric, value)
-    for metric, value in case.partition.measures.items():
-        figures.run(f"division_{metric}", value)
     figures.series("class", case.classes, "share", counts.sum(axis=0) / sizes.sum())
     figures.series("class", case.classes, "parties", (counts > 0).sum(axis=0))
     figures.series("party", case.parties, "rows", sizes)
     _add_labels(figures, case, counts)
-    add_features(figures, case, Divided.of(case))
+    add_features(figures, case)
     for part in shift_of(case).parts:
         metric = f"{SHIFT}{part.kind}"
         figures.run(metric, part.strength, part.low, part.high)
@@ -138,29 +134,12 @@ def division_rows(case: Case) -> list[Row]:
 
 def _add_labels(figures: Figures, case: Case, counts: np.ndarray) -> None:
     generator = np.random.default_rng([case.seed, _PURPOSE])
-    sizes, pooled = counts.sum(axis=1), shares(counts.sum(axis=0))
-    party = np.repeat(np.arange(len(sizes)), sizes)
+    pooled = shares(counts.sum(axis=0))
+    party = np.repeat(np.arange(len(counts)), counts.sum(axis=1))
     y = np.repeat(np.arange(len(pooled)), counts.sum(axis=0))
-    chance: dict[str, list[tuple[float, float]]] = {name: [] for name in DISTANCES}
-    pairwise = []
-    for lot in range(CHANCE_LOTS):
-        dealt = shares(counted(party, generator.permutation(y), *counts.shape))
-        for name, distance in DISTANCES.items():
-            chance[name].append(_means(distance(dealt, pooled), sizes))
-        if lot < PAIRED_LOTS and len(sizes) > 1:
-            pairwise.append(pairwise_hellinger(dealt))
+    dealt = [shares(counted(party, generator.permutation(y), *counts.shape)) for _ in range(CHANCE_LOTS)]
     for name, distance in DISTANCES.items():
-        distances, floors = distance(shares(counts), pooled), np.array(chance[name])
+        distances = distance(shares(counts), pooled)
         figures.spread(name, distances)
-        figures.floor(f"{name}_mean", floors[:, 0])
-        figures.run(f"{name}_weighted", _means(distances, sizes)[1])
-        figures.floor(f"{name}_weighted", floors[:, 1])
+        figures.floor(f"{name}_mean", np.array([distance(lot, pooled).mean() for lot in dealt]))
         figures.series("party", case.parties, name, distances)
-    if pairwise:
-        figures.run("hellinger_pairwise", pairwise_hellinger(shares(counts)))
-        figures.floor("hellinger_pairwise", np.array(pairwise))
-
-
-def _means(distances: np.ndarray, sizes: np.ndarray) -> tuple[float, float]:
-    """Over parties, and over parties weighted by their rows."""
-    return float(distances.mean()), float(distances @ sizes / sizes.sum())

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.spatial.distance import pdist
-from scipy.special import rel_entr
+from scipy.spatial.distance import jensenshannon
 
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import Row
@@ -58,18 +57,11 @@ def jensen_shannon(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     >>> float(jensen_shannon(np.array([1.0, 0.0]), np.array([0.0, 1.0])))
     1.0
     """
-    middle = (p + q) / 2
-    bits = (rel_entr(p, middle) + rel_entr(q, middle)).sum(axis=-1) / (2 * np.log(2))
-    return np.sqrt(np.maximum(bits, 0))
+    return np.nan_to_num(jensenshannon(p, q, base=2, axis=-1))  # NaN: a root of what rounding leaves below 0
 
 
 DISTANCES = {"hellinger": hellinger, "js": jensen_shannon}
 """By the name of the metric in the results."""
-
-
-def pairwise_hellinger(p: np.ndarray) -> float:
-    """Mean over all pairs of distributions float64 (parties, classes), two or more."""
-    return float(pdist(np.sqrt(p)).mean() / np.sqrt(2))
 
 
 def gini(values: np.ndarray) -> float:
@@ -86,19 +78,12 @@ def gini(values: np.ndarray) -> float:
     return float(differences / (2 * (count - 1) * total)) if total else 0.0
 
 
-@dataclass(frozen=True)
-class Divided:
-    """Rows int64 (n,) of all parties, party after party, and the index int64 (n,) of the party of each. Secret."""
-
-    rows: np.ndarray = field(repr=False)
-    party: np.ndarray = field(repr=False)
-
-    @classmethod
-    def of(cls, case: Case) -> Divided:
-        """Of each party the rows that it trains on, then those that it holds out."""
-        none = np.zeros(0, dtype=np.int64)
-        parts = [np.r_[case.partition.parties[party], case.home.get(party, none)] for party in case.parties]
-        return cls(np.concatenate(parts), np.repeat(np.arange(len(parts)), [len(part) for part in parts]))
+def rows_of(case: Case) -> tuple[np.ndarray, np.ndarray]:
+    """Rows int64 (n,) of all parties, party after party, each with what it holds out last, and the index int64 (n,) of
+    the party of each. Secret."""
+    none = np.zeros(0, dtype=np.int64)
+    parts = [np.r_[case.partition.parties[party], case.home.get(party, none)] for party in case.parties]
+    return np.concatenate(parts), np.repeat(np.arange(len(parts)), [len(part) for part in parts])
 
 
 def counted(party: np.ndarray, y: np.ndarray, parties: int, classes: int) -> np.ndarray:
@@ -106,23 +91,10 @@ def counted(party: np.ndarray, y: np.ndarray, parties: int, classes: int) -> np.
     return np.bincount(party * classes + y, minlength=parties * classes).reshape(parties, classes)
 
 
-def capped(party: np.ndarray, generator: np.random.Generator, most_rows: int) -> np.ndarray:
-    """Positions int64, in order: of each party as many rows by lot as keep the whole within `most_rows`, at least 2.
-    party: int64 (n,), ascending."""
-    sizes = np.bincount(party)
-    if sizes.sum() <= most_rows:
-        return np.arange(len(party))
-    most = max((cap for cap in range(2, int(sizes.max())) if np.minimum(sizes, cap).sum() <= most_rows), default=2)
-    lot = generator.permutation(len(party))
-    by_party = lot[np.argsort(party[lot], kind="stable")]
-    place = np.arange(len(party)) - np.repeat(np.r_[0, np.cumsum(sizes)[:-1]], sizes)
-    return np.sort(by_party[place < most])
-
-
 def label_counts(case: Case) -> np.ndarray:
     """Rows of each party and class, int64 (parties, classes)."""
-    divided = Divided.of(case)
-    return counted(divided.party, case.dataset.y[divided.rows], len(case.parties), len(case.classes))
+    rows, party = rows_of(case)
+    return counted(party, case.dataset.y[rows], len(case.parties), len(case.classes))
 
 
 QUANTILES = (10, 50, 90)

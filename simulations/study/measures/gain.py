@@ -1,26 +1,24 @@
 """Who gains at home: each method against what the party has by itself, on the rows that it held out.
 
 A gain is positive where the method is better. Of one party it is the mean over its rows of the difference in accuracy
-(right or not) or in Brier score (of two classes that of the second's probability, else the sum over classes), and the
-difference in AUC where it held both classes out. Few rows make a gain uncertain, and the parties with the largest gains
-and losses are then those with the fewest rows. So what is said of the worst decile stands
-beside its floor: the same after all rows' differences were dealt to parties of the very same sizes by lot, `LOTS`
-times, when no party gains more than another. Of the AUC there is none, for it is of pairs of rows.
+(right or not), and the difference in AUC where it held both classes out. Few rows make a gain uncertain, and the
+parties with the largest gains and losses are then those with the fewest rows. So what is said of the worst decile
+stands beside its floor: the same after all rows' differences were dealt to parties of the very same sizes by lot,
+`LOTS` times, when no party gains more than another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.stats import spearmanr
 
 from consilium.models.evaluation import area_under_curve
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import Row
 from consilium.simulations.methods.base import Predicted
-from consilium.simulations.metrics import brier_row_scores, wilson
-from consilium.simulations.study.measures.figures import Figures, ratio
+from consilium.simulations.study.measures.figures import Figures, hellinger, label_counts, ratio, shares
 
 AGAINST = "local"
 """The method that gains are against: each party's own teachers."""
@@ -31,99 +29,65 @@ _EQUAL = 1e-12
 _PURPOSE = 0x6761696E
 
 
-@dataclass(frozen=True)
-class Gains:
-    """Of the parties at `place` int64 (parties,), indices into `Case.parties`: points float64 (parties,) that the
-    method has more than the party by itself, of how many (rows, or pairs of two rows). rows: float64 (n,), the points
-    by row, party after party, where a figure is of rows.
-    """
-
-    place: np.ndarray = field(repr=False)
-    points: np.ndarray = field(repr=False)
-    of: np.ndarray = field(repr=False)
-    rows: np.ndarray | None = field(repr=False, default=None)
-
-    @property
-    def by_party(self) -> np.ndarray:
-        """float64 (parties,)."""
-        return self.points / self.of
-
-
 def gain_rows(case: Case, mine: Mapping[str, Predicted]) -> list[Row]:
     """Gains of each of the methods, by name, against the one named `AGAINST`, as rows of that method. Secret.
 
-    Empty where `AGAINST` is not among them, or nothing is held out at home. NAME is gain_accuracy, gain_brier, or, of
-    two classes, gain_auc.
+    Empty where `AGAINST` is not among them, or nothing is held out at home.
 
-    party: NAME. run: NAME, over all rows (or pairs) of all parties, with parties drawn anew; NAME_parties;
-    NAME_better, NAME_worse: how many parties gain and lose; NAME_better_share of those that do either, with Wilson's
-    interval; NAME_worst_decile: mean over the tenth of the parties (rounded up) with the least gain, and its floor.
+    party: gain_accuracy, and of two classes gain_auc. run: both, over all rows (or pairs) of all parties, with parties
+    drawn anew. Of the accuracy: _parties; _better, _worse: how many parties gain and lose; _worst_decile: mean over the
+    tenth of the parties (rounded up) with the least gain, and its floor; _by_size, _by_distance: Spearman's correlation
+    of the gain with a party's rows, and with the Hellinger distance of its labels to those of all.
     """
     alone = mine.get(AGAINST)
     if alone is None or alone.home is None or not len(case.home_y):
         return []
     rows: list[Row] = []
     for method, predicted in mine.items():
-        if method == AGAINST or predicted.home is None:
-            continue
-        figures = Figures(method)
-        for name, gains in _gains(case, alone.home, predicted.home).items():
-            if len(gains.place):
-                _add(figures, case, name, gains)
-        rows += figures.rows
+        if method != AGAINST and predicted.home is not None:
+            figures = Figures(method)
+            _add_accuracy(figures, case, alone.home, predicted.home)
+            if len(case.classes) == 2:
+                _add_auc(figures, case, alone.home[:, 1], predicted.home[:, 1])
+            rows += figures.rows
     return rows
 
 
-def _gains(case: Case, alone: np.ndarray, method: np.ndarray) -> dict[str, Gains]:
-    y, place = case.home_y, case.home_party
-    scores = {
-        "gain_accuracy": _by_rows(place, _right(method, y) - _right(alone, y)),
-        "gain_brier": _by_rows(place, brier_row_scores(alone, y) - brier_row_scores(method, y)),
-    }
-    if len(case.classes) == 2:
-        scores["gain_auc"] = _by_pairs(place, y == 1, alone[:, 1], method[:, 1])
-    return scores
+def _add_accuracy(figures: Figures, case: Case, alone: np.ndarray, method: np.ndarray) -> None:
+    name, generator = "gain_accuracy", np.random.default_rng([case.seed, _PURPOSE])
+    more = (method.argmax(axis=1) == case.home_y).astype(np.float64) - (alone.argmax(axis=1) == case.home_y)
+    place, starts, sizes = np.unique(case.home_party, return_index=True, return_counts=True)
+    points = np.add.reduceat(more, starts)
+    gains = points / sizes
+    figures.series("party", [case.parties[party] for party in place], name, gains)
+    figures.run(name, *ratio(points, sizes.astype(np.float64), generator))
+    figures.run(f"{name}_parties", len(gains))
+    figures.run(f"{name}_better", (gains > _EQUAL).sum())
+    figures.run(f"{name}_worse", (gains < -_EQUAL).sum())
+    figures.run(f"{name}_worst_decile", worst_decile(gains))
+    dealt = [np.add.reduceat(generator.permutation(more), starts) / sizes for _ in range(LOTS)]
+    figures.floor(f"{name}_worst_decile", np.array([worst_decile(lot) for lot in dealt]))
+    counts = label_counts(case)
+    far = hellinger(shares(counts), shares(counts.sum(axis=0)))
+    for along, values in {"size": counts.sum(axis=1)[place], "distance": far[place]}.items():
+        if np.ptp(values) > _EQUAL and np.ptp(gains) > _EQUAL:
+            figures.run(f"{name}_by_{along}", spearmanr(values, gains).statistic)
 
 
-def _right(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return (probabilities.argmax(axis=1) == y).astype(np.float64)
-
-
-def _by_rows(party: np.ndarray, points: np.ndarray) -> Gains:
-    place, starts = np.unique(party, return_index=True)
-    of = np.diff(np.r_[starts, len(party)]).astype(np.float64)
-    return Gains(place, np.add.reduceat(points, starts), of, points)
-
-
-def _by_pairs(party: np.ndarray, positive: np.ndarray, alone: np.ndarray, method: np.ndarray) -> Gains:
-    """Pairs of a positive and another row of one party that are in the right order, ties for a half."""
-    place, points, of = [], [], []
-    for one in np.unique(party):
-        mine = party == one
-        so = positive[mine]
-        pairs = float(so.sum()) * float((~so).sum())
-        if pairs:
-            place.append(one)
-            of.append(pairs)
-            points.append(pairs * (area_under_curve(method[mine], so) - area_under_curve(alone[mine], so)))
-    return Gains(np.array(place, dtype=np.int64), np.array(points), np.array(of))
-
-
-def _add(figures: Figures, case: Case, name: str, gains: Gains) -> None:
-    by_party, generator = gains.by_party, np.random.default_rng([case.seed, _PURPOSE])
-    figures.series("party", [case.parties[place] for place in gains.place], name, by_party)
-    figures.run(name, *ratio(gains.points, gains.of, generator))
-    figures.run(f"{name}_parties", len(by_party))
-    better, worse = int((by_party > _EQUAL).sum()), int((by_party < -_EQUAL).sum())
-    figures.run(f"{name}_better", better)
-    figures.run(f"{name}_worse", worse)
-    if better + worse:
-        figures.run(f"{name}_better_share", better / (better + worse), *wilson(better, better + worse))
-    figures.run(f"{name}_worst_decile", worst_decile(by_party))
-    if gains.rows is not None:
-        starts = np.r_[0, np.cumsum(gains.of)[:-1]].astype(np.int64)
-        dealt = [np.add.reduceat(generator.permutation(gains.rows), starts) / gains.of for _ in range(LOTS)]
-        figures.floor(f"{name}_worst_decile", np.array([worst_decile(lot) for lot in dealt]))
+def _add_auc(figures: Figures, case: Case, alone: np.ndarray, method: np.ndarray) -> None:
+    """By pairs of a row of the second class and one of the first, of one party; scores float64 (home,)."""
+    gains, pairs = np.full((2, len(case.parties)), np.nan)
+    for party in np.unique(case.home_party):
+        mine = case.home_party == party
+        second = case.home_y[mine] == 1
+        if second.any() and not second.all():
+            gains[party] = area_under_curve(method[mine], second) - area_under_curve(alone[mine], second)
+            pairs[party] = float(second.sum()) * float((~second).sum())
+    figures.series("party", case.parties, "gain_auc", gains)
+    known = ~np.isnan(gains)
+    if known.any():
+        generator = np.random.default_rng([case.seed, _PURPOSE])
+        figures.run("gain_auc", *ratio(gains[known] * pairs[known], pairs[known], generator))
 
 
 def worst_decile(gains: np.ndarray) -> float:

@@ -17,16 +17,17 @@ Holm's correction is over the kinds that can be judged, so that of divisions by 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import chdtrc, ndtr
+from scipy.special import ndtr
+from scipy.stats import chisquare
 
 from consilium.simulations.divide import Case
 from consilium.simulations.metrics import holm
 from consilium.simulations.study.measures.between import (
     ERROR,
+    LOTS,
     MOST_INPUTS,
     PURPOSE,
     SHIFT_KINDS,
@@ -37,10 +38,9 @@ from consilium.simulations.study.measures.between import (
     centred,
     components,
     ranks,
-    shift_part,
 )
-from consilium.simulations.study.measures.figures import Divided, ends, gini
-from consilium.simulations.study.measures.heterogeneity import LOTS, Heterogeneity, Labelled, levels, slopes
+from consilium.simulations.study.measures.figures import ends, gini, rows_of
+from consilium.simulations.study.measures.heterogeneity import Heterogeneity, Labelled, levels, slopes
 
 MOST_DIRECTIONS = 24
 """In which coefficients of two classes may differ between owners; of more classes fewer."""
@@ -59,14 +59,10 @@ class WhichShift:
         """Kinds that are there beyond chance."""
         return tuple(part.kind for part in self.parts if part.named)
 
-    def of(self, kind: ShiftKind) -> ShiftPart | None:
-        """That kind; None where it could not be judged."""
-        return next((part for part in self.parts if part.kind == kind), None)
-
 
 def shift_of(case: Case) -> WhichShift:
     """Of all rows that the parties have."""
-    dataset, divided = case.dataset, Divided.of(case)
+    dataset, (rows, party) = case.dataset, rows_of(case)
     x, features = np.array(dataset.x, dtype=np.float64), list(dataset.features)
     shown = np.ones(len(features), dtype=bool)
     for column in dataset.columns:
@@ -74,12 +70,12 @@ def shift_of(case: Case) -> WhichShift:
             *places, missing = (features.index(name) for name in column.features)
             x[np.ix_(x[:, missing] == 1, places)] = np.nan
             shown[missing] = False
-    order = np.lexsort((divided.rows, divided.party))  # whichever of them are held out at home
-    rows = divided.rows[order]
+    order = np.lexsort((rows, party))  # whichever of them are held out at home
+    rows = rows[order]
     return which_shift(
         x[np.ix_(rows, shown)],
         dataset.y[rows],
-        np.array(case.parties)[divided.party[order]],
+        np.array(case.parties)[party[order]],
         unit=None if dataset.patient is None else dataset.patient[rows],
         seed=case.seed,
     )
@@ -113,11 +109,13 @@ def which_shift(
     rows = OwnerRows.of(x, y, owners, unit, seed)
     generator = np.random.default_rng([seed, PURPOSE])
     judged = [_quantity(rows, generator)]
-    if len(np.unique(rows.y)) > 1:
-        judged += _explained(rows, generator)
-    else:
-        judged.append(_covariate(rows, ranks(rows.x), generator)[0])
-    return WhichShift(len(rows.sizes), int(rows.every.sum()), _corrected(judged))
+    covariate, p_within = _covariate(rows, generator)
+    judged.append(covariate)
+    if rows.classes > 1:
+        judged += _explained(rows, p_within, generator)
+    corrected = zip(judged, holm([part.p for part in judged]), strict=True)
+    parts = sorted((replace(part, p=p) for part, p in corrected), key=lambda part: SHIFT_KINDS.index(part.kind))
+    return WhichShift(len(rows.sizes), int(rows.every.sum()), tuple(parts))
 
 
 _MOST_COLUMNS = 256
@@ -127,69 +125,63 @@ _MOST_COLUMNS = 256
 def _quantity(rows: OwnerRows, generator: np.random.Generator) -> ShiftPart:
     """Against rows that fall to each owner with the same probability."""
     sizes, count = rows.every, len(rows.every)
-    expected = sizes.sum() / count
-    p = float(chdtrc(count - 1, ((sizes - expected) ** 2).sum() / expected))
     lots = [gini(row) for row in generator.multinomial(int(sizes.sum()), np.full(count, 1 / count), size=LOTS)]
     again = [gini(sizes[generator.integers(count, size=count)]) for _ in range(LOTS)]
-    low, high = ends(np.array(again))
-    floor = np.array(lots)
-    return ShiftPart("quantity", gini(sizes), low, high, float(floor.mean()), ends(floor)[1], p)
+    floor, p = float(np.mean(lots)), float(chisquare(sizes).pvalue)
+    return ShiftPart("quantity", gini(sizes), *ends(np.array(again)), floor, p)
 
 
-def _covariate(rows: OwnerRows, scores: np.ndarray, generator: np.random.Generator) -> tuple[ShiftPart, float]:
+def _numbers(scores: np.ndarray) -> list[int]:
+    """Columns that are no code."""
+    return [place for place in range(scores.shape[1]) if len(np.unique(scores[:, place])) > 3]
+
+
+def _covariate(rows: OwnerRows, generator: np.random.Generator) -> tuple[ShiftPart, float]:
     """First and second moments of the features' ranks; and p of what differs within a class."""
-    numbers = [place for place in range(scores.shape[1]) if len(np.unique(scores[:, place])) > 3]
-    values = np.column_stack([scores, scores[:, numbers] ** 2])
-    none = np.zeros(len(rows.y), dtype=np.int64)
+    scores, none = ranks(rows.x), np.zeros(len(rows.y), dtype=np.int64)
+    values = np.column_stack([scores, scores[:, _numbers(scores)] ** 2])
     within = between_owners(rows, centred(values, rows.y), rows.y, generator)
     over_all = between_owners(rows, centred(values, none), none, generator)
-    return shift_part("covariate", rows, within, max(within.p, over_all.p), generator), within.p
+    return within.part("covariate", rows, max(within.p, over_all.p), generator), within.p
 
 
-def _explained(rows: OwnerRows, generator: np.random.Generator) -> list[ShiftPart]:
-    """Label, covariate and concept, each beside what would explain it away. A column that an owner has no value of says
-    nothing of concept: owners are not comparable there."""
-    covariate, p_within = _covariate(rows, ranks(rows.x), generator)
-    label = _labels(rows, generator)
-    p_label = label.p
-    clear = np.flatnonzero(~np.isnan(np.fmin.reduceat(rows.x, rows.starts, axis=0)).any(axis=0))
-    if not len(clear):
-        return [covariate, replace(label, p=p_label)]
-    labelled = _labelled(rows, rows.x[:, clear])
+def _explained(rows: OwnerRows, p_within: float, generator: np.random.Generator) -> list[ShiftPart]:
+    """Label and concept, each beside what would explain it away. A column that an owner has no value of says nothing of
+    concept: owners are not comparable there."""
+    none = np.zeros(len(rows.y), dtype=np.int64)
+    between = between_owners(rows, centred(np.eye(rows.classes)[rows.y], none), none, generator)
+    label = between.part("label", rows, between.p, generator)
+    known = np.flatnonzero(~np.isnan(np.fmin.reduceat(rows.x, rows.starts, axis=0)).any(axis=0))
+    if not len(known):
+        return [label]
+    labelled = _labelled(rows, rows.x[:, known])
     p = labelled.fit()
     level, tau2 = levels(labelled, p, generator)
     by_slope, by_rest = slopes(labelled, labelled.with_levels(p, tau2), p, generator)
-    p_rule = min(1.0, 2 * min(by_slope.p, by_rest.p))
+    p_label, p_rule = label.p, min(1.0, 2 * min(by_slope.p, by_rest.p))
     p_moved = _moves_with(rows, p, generator)
     if p_moved < (_STAYS if p_rule > ERROR else 2 * ERROR):
         p_rule, p_label = min(p_rule, max(level.p, p_moved)), 1.0
     elif p_within <= ERROR:
         p_label = max(p_label, level.p)
-    concept = _concept(rows, (by_slope, by_rest), p_rule, generator)
-    return [covariate, replace(label, p=p_label), concept]
-
-
-def _labels(rows: OwnerRows, generator: np.random.Generator) -> ShiftPart:
-    none = np.zeros(len(rows.y), dtype=np.int64)
-    counts = np.eye(rows.classes)[rows.y]
-    between = between_owners(rows, centred(counts, none), none, generator)
-    return shift_part("label", rows, between, between.p, generator)
+    return [replace(label, p=p_label), _concept(min(by_slope, by_rest, key=lambda found: found.p), p_rule, generator)]
 
 
 def _labelled(rows: OwnerRows, x: np.ndarray) -> Labelled:
     """The regression's design: ranks, their squares, and where a value is missing, few enough for the rows."""
-    scores = ranks(x)
-    none, count = np.zeros(len(scores)), len(x)
-    numbers = [place for place in range(scores.shape[1]) if len(np.unique(scores[:, place])) > 3]
+    scores, none = ranks(x), np.zeros(len(x))
     missing = np.isnan(scores)
     some = missing.mean(axis=0)
     holes = missing[:, (some > 0.01) & (some < 0.99)].astype(np.float64)
     first = centred(scores, none)
-    design = np.column_stack([first, centred(scores[:, numbers] ** 2, none), centred(holes, none)])
-    design = components(design)[:, : max(1, min(MOST_INPUTS, count // 15))]
+    design = np.column_stack([first, centred(scores[:, _numbers(scores)] ** 2, none), centred(holes, none)])
+    design = components(design)[:, : max(1, min(MOST_INPUTS, len(x) // 15))]
     most = max(4, 2 * MOST_DIRECTIONS // rows.classes)
-    directions = first if first.shape[1] <= most else components(first)[:, :most]
-    return Labelled(rows.y, rows.classes, rows.starts, design, directions)
+    return Labelled(rows, design, first if first.shape[1] <= most else components(first)[:, :most])
+
+
+_STAYS = 1e-3
+"""p of `_moves_with` below which features stay, where nothing else says that labels mean something else."""
 
 
 def _moves_with(rows: OwnerRows, p: np.ndarray, generator: np.random.Generator) -> float:
@@ -200,8 +192,8 @@ def _moves_with(rows: OwnerRows, p: np.ndarray, generator: np.random.Generator) 
     their change times M if features given the class are the same, and by 0 if features are.
     """
     means = np.stack([p[rows.y == label].mean(axis=0) for label in range(rows.classes)])
-    expected, weight = means[rows.y], 1.0 / rows.sizes[:, None]
-    wanted = rows.sums(expected - expected.mean(axis=0)) * weight
+    expected = means[rows.y]
+    wanted = rows.sums(expected - expected.mean(axis=0)) / rows.sizes[:, None]
     excess = p - expected
 
     def together(values: np.ndarray) -> float:
@@ -210,30 +202,19 @@ def _moves_with(rows: OwnerRows, p: np.ndarray, generator: np.random.Generator) 
     lots = np.array([together(excess[rows.dealt(rows.y, generator)]) for _ in range(LOTS)])
     by_chance = float(expected.var(axis=0).sum()) * (len(rows.sizes) - 1)
     between = float((rows.sizes[:, None] * wanted**2).sum()) - by_chance
-    value, spread = together(excess), float(lots.std()) or 1.0
+    value = together(excess)
     if value >= -0.5 * max(between, 0.0):
         return 1.0
-    return float(ndtr((value - float(lots.mean())) / spread))
+    return float(ndtr((value - lots.mean()) / (lots.std() or 1.0)))
 
 
-_STAYS = 1e-3
-"""p of `_moves_with` below which features stay, where nothing else says that labels mean something else."""
+def _concept(found: Heterogeneity, p: float, generator: np.random.Generator) -> ShiftPart:
+    """I²: the share of Q that chance does not give."""
+    floor, owners = float(found.lots.mean()), len(found.by_owner)
 
+    def i2(q: np.ndarray) -> np.ndarray:
+        return np.maximum(0.0, 1 - floor / np.maximum(q, 1e-300))
 
-def _concept(
-    rows: OwnerRows, differences: tuple[Heterogeneity, Heterogeneity], p_rule: float, generator: np.random.Generator
-) -> ShiftPart:
-    by_slope, by_rest = differences
-    best = by_slope if by_slope.p <= by_rest.p else by_rest
-    floor = float(best.lots.mean())
-    again = generator.multinomial(len(rows.sizes), np.full(len(rows.sizes), 1 / len(rows.sizes)), size=1000)
-    drawn = again @ best.by_owner
-    low, high = ends(np.maximum(0.0, 1 - floor / np.maximum(drawn, 1e-300)))
-    by_chance = np.maximum(0.0, 1 - floor / np.maximum(best.lots, 1e-300))
-    chance, top = float(by_chance.mean()), ends(by_chance)[1]
-    return ShiftPart("concept", best.i2, low, high, chance, top, p_rule)
-
-
-def _corrected(parts: Sequence[ShiftPart]) -> tuple[ShiftPart, ...]:
-    shown = [replace(part, p=p) for part, p in zip(parts, holm([part.p for part in parts]), strict=True)]
-    return tuple(sorted(shown, key=lambda part: SHIFT_KINDS.index(part.kind)))
+    again = generator.multinomial(owners, np.full(owners, 1 / owners), size=1000) @ found.by_owner
+    strength, by_chance = float(i2(np.array(found.q))), float(i2(found.lots).mean())
+    return ShiftPart("concept", strength, *ends(i2(again)), by_chance, p)

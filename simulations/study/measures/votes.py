@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from consilium.simulations.divide import Case
@@ -16,104 +14,70 @@ DIGITS = 6
 """Of sums of shares: what differs in later ones is equal."""
 
 
-def shares_for(votes: TeacherVotes, label: int) -> np.ndarray:
-    """Share of each teacher's vote that is for this class, float32 (parties, teachers, rows)."""
-    votes_for = (votes.cast == label).astype(np.float32)
+def shares_of(votes: TeacherVotes, classes: int) -> np.ndarray:
+    """Share of each teacher's vote that each class has, float32 (parties, teachers, rows, classes)."""
+    shares = np.eye(classes, dtype=np.float32)[votes.cast]
     if len(votes.tied_row):
-        part = votes.tied[:, label] / votes.tied.sum(axis=1)
-        votes_for[votes.tied_party, votes.tied_teacher, votes.tied_row] = part
-    return votes_for
+        part = votes.tied / votes.tied.sum(axis=1, keepdims=True)
+        shares[votes.tied_party, votes.tied_teacher, votes.tied_row] = part
+    return shares
 
 
-def total_votes(cast: TeacherVotes, classes: int) -> np.ndarray:
-    """Votes of all teachers float64 (rows, classes); each row sums to their number."""
-    votes = [shares_for(cast, label).sum(axis=(0, 1), dtype=np.float64) for label in range(classes)]
-    return np.stack(votes, axis=1).round(DIGITS)
+def agreement(shares: np.ndarray) -> tuple[float, float]:
+    """Of at least two teachers, on at least one row, by `shares_of`.
 
-
-MOST_OPERATIONS = 1e11
-"""Floating point operations, some seconds, of all pairs; else they are compared on fewer rows, by lot."""
-_AGREEMENT_PURPOSE = 0x6B617070
-
-
-class VoteAgreement(NamedTuple):
-    """share: mean over pairs of teachers of the share of rows on which they say the same. kappa: Cohen's, mean over the
-    pairs that have one (not where both always say the same one class), NaN where none does."""
-
-    share: float
-    kappa: float
-
-
-def agreement(cast: TeacherVotes, classes: int, seed: int) -> VoteAgreement:
-    """Of at least two teachers, on at least one row. Counts are products of matrices, not loops over pairs."""
-    parties, per_party, rows = cast.cast.shape
-    teachers = parties * per_party
-    most = int(MOST_OPERATIONS / (2.0 * teachers**2 * classes))
-    taken = np.arange(rows)
-    if most < rows:
-        taken = np.sort(np.random.default_rng([seed, _AGREEMENT_PURPOSE]).permutation(rows)[: max(most, 1)])
-    same, chance = np.zeros((teachers, teachers)), np.zeros((teachers, teachers))
-    for label in range(classes):
-        votes = shares_for(cast, label).reshape(teachers, rows)[:, taken]
-        same += votes @ votes.T / len(taken)
-        shares = votes.mean(axis=1, dtype=np.float64)
-        chance += np.outer(shares, shares)
-    pairs = np.triu(np.ones((teachers, teachers), dtype=bool), 1)
-    exists = pairs & (chance < 1 - 1e-9)
+    Mean over pairs of teachers of the share of rows on which they say the same. Cohen's kappa, mean over the pairs that
+    have one (not where both always say the same one class), NaN where none does.
+    """
+    rows = shares.shape[2]
+    flat, means = shares.reshape(-1, rows * shares.shape[3]), shares.mean(axis=2, dtype=np.float64)
+    means = means.reshape(len(flat), -1)
+    pairs = np.triu_indices(len(flat), 1)
+    same, chance = (flat @ flat.T)[pairs] / rows, (means @ means.T)[pairs]
+    exists = chance < 1 - 1e-9
     kappas = (same[exists] - chance[exists]) / (1 - chance[exists])
-    return VoteAgreement(float(same[pairs].mean()), float(kappas.mean()) if len(kappas) else float("nan"))
+    return float(same.mean(dtype=np.float64)), float(kappas.mean()) if len(kappas) else float("nan")
 
 
 METHOD, FLIPPED = "teachers", "winners_flipped"
-AMBIGUOUS = {"ambiguity_02": 0.02, "ambiguity_10": 0.1, "ambiguity_20": 0.2}
-"""Lead of the winner, as a share of all votes, below which a row counts as ambiguous, by the figure's name."""
+AMBIGUOUS = 0.1
+"""Lead of the winner, as a share of all votes, below which a row counts as ambiguous."""
 
 
 def teacher_rows(case: Case, ensemble: Ensemble) -> list[Row]:
     """Figures of the teachers, as method "teachers". Secret.
 
-    run, on the pool and with the prefix test_ on the test rows: consensus (mean share of the votes that the winner
-    has), gap_mean and its quantiles (lead of the winner, in votes), ambiguity_02, _10, _20 (share of rows whose lead is
-    below so many hundredths of the votes), plurality_right with Wilson's interval.
-    run, on the pool: agreement, kappa (`agreement`); equal_scores: share of votes that a lot decides.
-    run: teacher_right_mean and quantiles, accuracy of each party's teachers on the test rows.
+    run, on the pool: consensus (mean share of the votes that the winner has), gap: mean and quantiles of the winner's
+    lead, in votes, ambiguity_10 (share of rows whose lead is below a tenth of the votes), plurality_right with Wilson's
+    interval; agreement, kappa (`agreement`). On the test rows: mean and quantiles of teacher_right, accuracy of each
+    party's teachers.
     class: plurality_right (of rows of this class, those whose plurality is it) and plurality_wrong (of rows whose
-    plurality it is, those of another class), on the pool, with Wilson's intervals; test_ likewise.
+    plurality it is, those of another class), on the pool, with Wilson's intervals.
     party: teacher_right.
     """
-    figures = Figures(METHOD)
-    for prefix, votes, y in (("", ensemble.pool, case.pool_y), ("test_", ensemble.test, case.test_y)):
-        if len(y):
-            _add_votes(figures, prefix, total_votes(votes, len(case.classes)), y, case.classes)
-    if ensemble.pool.cast.shape[0] * ensemble.pool.cast.shape[1] > 1:
-        alike = agreement(ensemble.pool, len(case.classes), case.seed)
-        figures.run("agreement", alike.share)
-        figures.series("run", ("",), "kappa", (alike.kappa,))
-    figures.run("equal_scores", len(ensemble.pool.tied_row) / ensemble.pool.cast.size)
+    figures, y, shares = Figures(METHOD), case.pool_y, shares_of(ensemble.pool, len(case.classes))
+    votes = shares.sum(axis=(0, 1), dtype=np.float64).round(DIGITS)
+    ordered, total = np.sort(votes, axis=1), round(float(votes[0].sum()))
+    gap, plurality = ordered[:, -1] - ordered[:, -2], votes.argmax(axis=1)
+    figures.run("consensus", ordered[:, -1].mean() / total)
+    figures.spread("gap", gap)
+    figures.run("ambiguity_10", (gap < AMBIGUOUS * total).mean())
+    right = int((plurality == y).sum())
+    figures.run("plurality_right", right / len(y), *wilson(right, len(y)))
+    for label, name in enumerate(case.classes):
+        both = int(((plurality == label) & (y == label)).sum())
+        so, called = int((y == label).sum()), int((plurality == label).sum())
+        if so:
+            figures.add("class", name, "plurality_right", both / so, *wilson(both, so))
+        if called:
+            figures.add("class", name, "plurality_wrong", 1 - both / called, *wilson(called - both, called))
+    if shares.shape[0] * shares.shape[1] > 1:
+        for metric, value in zip(("agreement", "kappa"), agreement(shares), strict=True):
+            figures.series("run", ("",), metric, (value,))
     if len(case.test_y):
         figures.spread("teacher_right", ensemble.test_right)
         figures.series("party", case.parties, "teacher_right", ensemble.test_right)
     return figures.rows
-
-
-def _add_votes(figures: Figures, prefix: str, votes: np.ndarray, y: np.ndarray, classes: tuple[str, ...]) -> None:
-    """`votes` float64 (rows, classes), of all parties together."""
-    ordered = np.sort(votes, axis=1)
-    total = round(float(votes[0].sum()))
-    gap, plurality = ordered[:, -1] - ordered[:, -2], votes.argmax(axis=1)
-    figures.run(f"{prefix}consensus", ordered[:, -1].mean() / total)
-    figures.spread(f"{prefix}gap", gap)
-    for metric, least in AMBIGUOUS.items():
-        figures.run(f"{prefix}{metric}", (gap < least * total).mean())
-    right = int((plurality == y).sum())
-    figures.run(f"{prefix}plurality_right", right / len(y), *wilson(right, len(y)))
-    for label, name in enumerate(classes):
-        both = int(((plurality == label) & (y == label)).sum())
-        so, called = int((y == label).sum()), int((plurality == label).sum())
-        if so:
-            figures.add("class", name, f"{prefix}plurality_right", both / so, *wilson(both, so))
-        if called:
-            figures.add("class", name, f"{prefix}plurality_wrong", 1 - both / called, *wilson(called - both, called))
 
 
 def influence_rows(case: Case, ensemble: Ensemble) -> list[Row]:
@@ -124,21 +88,17 @@ def influence_rows(case: Case, ensemble: Ensemble) -> list[Row]:
     """
     if len(case.parties) < 2:
         return []
-    figures, values = Figures(METHOD), winners_flipped(ensemble.pool, len(case.classes))
+    figures, values = Figures(METHOD), winners_flipped(shares_of(ensemble.pool, len(case.classes)))
     figures.series("party", case.parties, FLIPPED, values)
     figures.spread(FLIPPED, values)
     figures.run(f"{FLIPPED}_most", values.max())
     return figures.rows
 
 
-def winners_flipped(pool: TeacherVotes, classes: int) -> np.ndarray:
-    """Rows whose plurality is another without each party, int64 (parties,); of equal sums the first class is it."""
-    parties, _, rows = pool.cast.shape
-    most, winner = np.full((parties + 1, rows), -1.0), np.zeros((parties + 1, rows), dtype=np.int64)
-    for label in range(classes):
-        shares = shares_for(pool, label).sum(axis=1, dtype=np.float64)
-        total = shares.sum(axis=0)
-        votes = np.concatenate([total - shares, total[None]]).round(DIGITS)
-        more = votes > most
-        most[more], winner[more] = votes[more], label
-    return (winner[:-1] != winner[-1]).sum(axis=1)
+def winners_flipped(shares: np.ndarray) -> np.ndarray:
+    """Rows whose plurality is another without each party, int64 (parties,), by `shares_of`; of equal sums the first
+    class is it."""
+    by_party = shares.sum(axis=1, dtype=np.float64)
+    total = by_party.sum(axis=0)
+    winner = total.round(DIGITS).argmax(axis=1)
+    return np.array([((total - own).round(DIGITS).argmax(axis=1) != winner).sum() for own in by_party])

@@ -72,17 +72,17 @@ class TestFit:
         with pytest.warns(UserWarning, match=r"and 5 of them take part: 1 has fewer than data.least_rows = 10\."):
             council = fitted(few, settings={"data.least_rows": 10}, public=["H06", "H07"])
         assert council.n_owners_ == 5
-        assert "parties-too-small" in [each["code"] for each in council.run_.warnings]
+        assert "parties-left-out" in [each["code"] for each in council.run_.warnings]
         assert council.run_.summary["parties_made"] == 6
         assert council.run_.audit()
         everybody = fitted(few, settings={"data.least_rows": 1}, public=["H06", "H07"])
-        assert "parties-too-small" not in [each["code"] for each in everybody.run_.warnings]
+        assert "parties-left-out" not in [each["code"] for each in everybody.run_.warnings]
 
     def test_python_hears_all_that_a_run_warns_of_first_that_most_teachers_fail(self) -> None:
         with pytest.warns(UserWarning) as heard:
             council = fitted(teacher=KNeighborsClassifier(21))
         kept = council.run_.warnings
-        told = "6 of 6: ValueError: Expected n_neighbors <= n_samples_fit"
+        told = "6 of 6 teachers do not tell rows apart, or had no answer (6: ValueError: Expected n_neighbors <= "
         assert kept[0]["code"] == "teachers-failed"
         assert told in kept[0]["text"]
         assert [str(each.message).split(":")[0] for each in heard if each.category is UserWarning] == [

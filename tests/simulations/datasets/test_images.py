@@ -12,8 +12,8 @@ from consilium.protocol.errors import ConfigError, DataError
 from consilium.simulations.datasets.folder import data_folder
 from consilium.simulations.datasets.images import read_idx
 from consilium.simulations.datasets.source import load_dataset
-from consilium.simulations.population.kinds import divided
 from consilium.simulations.population.partition import not_public
+from consilium.simulations.population.partitions import divided
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import divided_data, load_scenario
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,10 +12,10 @@ from scipy.stats import gamma
 
 from consilium.protocol.errors import ConfigError, DataError, NotEnoughParties
 from consilium.simulations.datasets.base import Dataset, Public
-from consilium.simulations.population.kinds import DIVISIONS, divided
 from consilium.simulations.population.matched import TOLERANCE, _log_gamma_quantiles, _Lot, label_distance
 from consilium.simulations.population.partition import Partition
-from consilium.simulations.population.specs import DataSpec, Division
+from consilium.simulations.population.partitions import divided
+from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import divided_source, load_scenario
 
 FOLLOWERS = ("iid", "dirichlet", "shuffled", "matched", "time")
@@ -51,10 +51,6 @@ def sizes(partition: Partition) -> list[int]:
     return [len(rows) for rows in partition.parties.values()]
 
 
-def test_the_table_has_every_division() -> None:
-    assert set(DIVISIONS) == set(get_args(Division))
-
-
 @pytest.mark.parametrize("partition", FOLLOWERS)
 def test_without_a_number_they_have_the_natural_parties_and_rows(partition: str) -> None:
     data, seed = wards(), 3
@@ -78,15 +74,6 @@ def test_with_a_number_all_private_rows_are_dealt(partition: str) -> None:
     assert set(everything(parts)) == private
 
 
-@pytest.mark.parametrize("partition", FOLLOWERS)
-def test_one_seed_is_one_division(partition: str) -> None:
-    data = wards()
-    first, again, other = (divided(data, keys(partition), 2, seed) for seed in (1, 1, 2))
-    assert all((first.parties[name] == again.parties[name]).all() for name in first.parties)
-    assert list(first.parties) == list(again.parties)
-    assert everything(first) != everything(other) or sizes(first) != sizes(other)
-
-
 @pytest.mark.parametrize("partition", ["iid", "shuffled", "matched", "time", "dirichlet", "owners"])
 def test_a_set_of_one_owner_has_no_natural_division(partition: str) -> None:
     data = wards()
@@ -102,16 +89,6 @@ def test_too_few_natural_parties_are_too_few_for_all() -> None:
     for partition in FOLLOWERS:
         with pytest.raises(NotEnoughParties, match="wards are left as parties with at least 8 rows, at least 50"):
             divided(wards(), keys(partition), 50, 0)
-
-
-# -- the stroke trial -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("partition", ["iid", "shuffled", "matched"])
-def test_the_stroke_trial_is_divided_in_any_way_by_one_key(partition: str) -> None:
-    _, parts = divided_source(load_scenario("stroke", [f"data.partition={partition}"]), 0)
-    assert len(parts.parties) == 371
-    assert everything(parts) == everything(divided_source(load_scenario("stroke"), 0)[1])
 
 
 # -- matched ----------------------------------------------------------------------------------------------------------
@@ -237,6 +214,7 @@ def test_what_has_no_time_cannot_be_divided_by_it(time: float | None, kind: type
     ("overrides", "told"),
     [
         (["data.partition=shuffled", "data.parties=9"], 'parties belongs to partition "iid", "groups", "dirichlet"'),
+        (["data.partition=chance"], "there is no partition 'chance': choose from owners, iid, groups"),
         (["data.partition=flwr"], '"flwr" needs partitioner'),
         (["data.partition=iid", "data.partitioner.name=IidPartitioner"], 'partitioner belongs to partition "flwr"'),
         (["data.partition=time"], "nobody says when the rows of stroke were"),

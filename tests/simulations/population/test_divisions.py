@@ -11,8 +11,8 @@ import pytest
 from consilium.protocol.errors import DataError, NotEnoughParties
 from consilium.simulations.datasets.base import Dataset, Public
 from consilium.simulations.datasets.spec import PublicSpec
-from consilium.simulations.population.kinds import divided
-from consilium.simulations.population.partition import Partition, deal_by_class, owners_of_size, public_part
+from consilium.simulations.population.partition import Partition, deal_by_class, owners_of_size, public_part, unbalanced
+from consilium.simulations.population.partitions import PARTITIONS, divided
 from consilium.simulations.population.specs import DataSpec
 
 SIZES = [1, 1, 2, 3, 5, 8, 13, 20, 30, 40, 50, 60]
@@ -26,28 +26,39 @@ def hospitals(own_public: bool = False) -> Dataset:
     y = np.where(owner % 2 == 0, 0, generator.integers(0, 3, size=rows))
     return Dataset(
         name="hospitals", title="", attribution="", features=("a",), classes=("x", "y", "z"), owner_label="hospital",
-        x=np.arange(rows, dtype=np.float32)[:, None], y=y, owner=owner,
+        x=np.arange(rows, dtype=np.float32)[:, None], y=y, owner=owner, time=generator.random(rows),
         public=Public(np.arange(rows - 40, rows - 20), np.arange(rows - 20, rows)) if own_public else None,
     )  # fmt: skip
 
 
-DIVISIONS: dict[str, dict[str, Any]] = {
+GIVEN: dict[str, dict[str, Any]] = {
     "owners": {},
+    "shuffled": {},
+    "matched": {},
     "iid": {"parties": 6},
     "groups": {"parties": 6},
     "dirichlet": {"parties": 6, "alpha": 0.1},
+    "time": {"parties": 6},
+    "flwr": {"partitioner": {"name": "IidPartitioner", "num_partitions": 6}},
 }
+"""Every partition, with its keys."""
+EVERY = [pytest.param(name, marks=pytest.mark.slow) if name == "flwr" else name for name in GIVEN]
+"""flwr-datasets takes seconds to import."""
+
+
+def test_every_partition_is_tested() -> None:
+    assert set(GIVEN) == set(PARTITIONS)
 
 
 def parts_of(data: Dataset, division: str, seed: int, minimum_parties: int = 2, **keys: Any) -> Partition:
     """A quarter of the owners is held out."""
     told = {"set": "stroke", "partition": division, "public_share": 0.25, "least_rows": 1}
-    spec = DataSpec.model_validate({**told, **DIVISIONS[division], **keys})
+    spec = DataSpec.model_validate({**told, **GIVEN[division], **keys})
     return divided(data, spec, minimum_parties, seed)
 
 
 @pytest.mark.parametrize("own_public", [False, True])
-@pytest.mark.parametrize("division", DIVISIONS)
+@pytest.mark.parametrize("division", EVERY)
 def test_every_row_is_at_one_party_or_public(division: str, own_public: bool) -> None:
     data = hospitals(own_public)
     parts = parts_of(data, division, 3)
@@ -61,7 +72,7 @@ def test_every_row_is_at_one_party_or_public(division: str, own_public: bool) ->
         assert abs(len(parts.queries) - len(parts.test)) <= 1
 
 
-@pytest.mark.parametrize("division", DIVISIONS)
+@pytest.mark.parametrize("division", EVERY)
 def test_a_patient_of_two_owners_is_not_public_and_private(division: str) -> None:
     """Every patient has rows at two hospitals or more, and so some at one that is held out and at one that is not."""
     plain = hospitals()
@@ -75,10 +86,10 @@ def test_a_patient_of_two_owners_is_not_public_and_private(division: str) -> Non
     assert set(data.patient[~held]) & set(public)  # who would have been on both sides
 
 
-@pytest.mark.parametrize("division", DIVISIONS)
+@pytest.mark.parametrize("division", EVERY)
 def test_a_division_depends_on_the_seed(division: str) -> None:
     data = hospitals()
-    first, again, other = (parts_of(data, division, seed) for seed in (1, 1, 2))
+    first, again, other = (parts_of(data, division, seed) for seed in (3, 3, 5))
     assert list(first.parties) == list(again.parties)
     assert all((first.parties[name] == again.parties[name]).all() for name in first.parties)
     assert (first.queries == again.queries).all()
@@ -114,7 +125,8 @@ def test_parties_have_whole_owners_rows_in_their_order() -> None:
 
 def test_the_public_part_is_the_same_for_every_division() -> None:
     data = hospitals()
-    assert len({tuple(parts_of(data, division, 5).queries.tolist()) for division in DIVISIONS}) == 1
+    others = GIVEN.keys() - {"flwr"}
+    assert len({tuple(parts_of(data, division, 5).queries.tolist()) for division in others}) == 1
 
 
 def test_owners_are_parties_by_their_size_alone() -> None:
@@ -186,3 +198,36 @@ def test_there_are_not_more_parties_than_rows() -> None:
     assert max(len(rows) for rows in cut.parties.values()) == 4
     cut = parts_of(data, "iid", 1, parties=7, most_rows=5)
     assert {len(rows) for rows in cut.parties.values()} == {5}
+
+
+# -- classes made rarer -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("ratio", "expected"), [(1.0, [400] * 5), (16.0, [400, 200, 100, 50, 25])])
+def test_classes_keep_shares_in_geometric_steps(ratio: float, expected: list[int]) -> None:
+    y = np.arange(2000) % 5
+    left = unbalanced(y, ratio, 3)
+    assert sorted(np.bincount(y[left]).tolist(), reverse=True) == expected
+    assert (left == unbalanced(y, ratio, 3)).all()
+    assert len({tuple(np.bincount(y[unbalanced(y, 16.0, seed)])) for seed in range(6)}) > 1
+    assert unbalanced(np.zeros(7, dtype=np.int64), 10.0, 0).all()
+
+
+@pytest.mark.parametrize("division", EVERY)
+def test_rows_are_left_out_of_every_partition_alike(division: str) -> None:
+    source = hospitals()
+    whole, found = (parts_of(source, division, 3, unbalanced=ratio) for ratio in (1.0, 4.0))
+    left = unbalanced(source.y, 4.0, 3)
+    before, after = (np.concatenate([*each.parties.values(), each.queries, each.test]) for each in (whole, found))
+    assert sorted(after) == sorted(before[left[before]])
+    assert (found.queries == whole.queries[left[whole.queries]]).all()  # the same rows are public
+    assert (found.test == whole.test[left[whole.test]]).all()
+
+
+def test_public_rows_that_are_all_left_out() -> None:
+    source = hospitals()
+    y = np.where(np.arange(len(source.y)) < 4, 1, 2 * (np.arange(len(source.y)) % 2))
+    few = replace(source, y=y, public=Public(np.array([0, 1]), np.array([2, 3])))
+    seed = next(seed for seed in range(99) if not unbalanced(y, 1e6, seed)[:4].any())
+    with pytest.raises(DataError, match=r"hospitals: data.unbalanced 1e\+06 leaves no public rows"):
+        parts_of(few, "iid", seed, parties=4, unbalanced=1e6)

@@ -15,7 +15,7 @@ from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.simulations.datasets.base import Dataset, Public
 from consilium.simulations.population import flower
 from consilium.simulations.population.flower import index_sets
-from consilium.simulations.population.kinds import divided
+from consilium.simulations.population.partitions import divided
 from consilium.simulations.population.specs import DataSpec
 
 pytestmark = pytest.mark.slow  # the library takes seconds to import

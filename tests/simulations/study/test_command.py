@@ -9,9 +9,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from consilium.protocol.errors import DataError
+from consilium.simulations.study import compute
 from consilium.simulations.study.results import CACHE, FACTS_FILE, RESULTS
 from tests.command_line import Done, consilium
 from tests.simulations.study.test_run import SMALL
@@ -33,16 +36,35 @@ def run(study: Path, *options: object) -> Done:
 
 def test_from_a_dry_run_to_what_made_it(study: Path) -> None:
     ahead = run(study, "--dry-run", "--format", "json").json()
-    assert ahead == {"study": "tiny", "cells": 6, "cases": 2, "divisions": 1, "trained": 0, "failed": []}
+    assert ahead == {"study": "tiny", "cells": 6, "cases": 2, "kept": 0, "seconds": None, "failed": []}
     assert not (study.parent / "out").exists()
     done = run(study, "--format", "json")
     assert done.exit_code == 0, done.stderr
     summary = done.json()
     assert (summary["found"], summary["failed"]) == (0, [])
-    assert run(study, "--dry-run", "--format", "json").json()["trained"] == 1
+    again = run(study, "--dry-run", "--format", "json").json()
+    assert (again["kept"], again["seconds"]) == (6, 0)
     facts = json.loads((study.parent / "out/study.json").read_text())
     assert facts["seeds"] == [0] and len(facts["data"][0]["digest"]) == 40 and "numpy" in facts["versions"]
     assert facts["command"] == f"consilium study {study} --out {study.parent}/out"
+
+
+def test_a_dry_run_says_about_how_long_the_rest_takes(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each cell takes an hour, as the first says; none of PATE is done, then one of two."""
+    assert "time: known after the first cells" in run(study, "--dry-run").stdout
+    judged = compute._judged
+
+    def an_hour(cell: Any, began: float) -> Any:
+        if cell.label == "pate" and cell.plot.axes["federation.mechanism.sigma"] == "4.0":
+            raise DataError("not now")
+        return judged(cell, time.monotonic() - 3600)
+
+    monkeypatch.setattr(compute, "_judged", an_hour)
+    assert run(study).exit_code == 1
+    ahead = run(study, "--dry-run")
+    assert "kept already in" in ahead.stdout and ": 5" in ahead.stdout and "time: about 1 h" in ahead.stdout
+    seconds = consilium("study", study, "--workers", 4, "--out", study.parent / "out", "--dry-run", "--format", "json")
+    assert seconds.json()["seconds"] == pytest.approx(900, abs=30)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +87,7 @@ def test_text_says_what_was_computed_and_where_it_is(study: Path) -> None:
     done = run(study)
     assert "6 cells, 0 of them computed before" in done.stdout
     assert f"results: {study.parent}/out/results.parquet" in done.stdout
-    assert "divisions' teachers train" in done.stderr
+    assert "cells are computed (6)" in done.stderr and "cells are computed: 6 of 6" in done.stderr
     quiet = run(study, "--quiet")
     assert (quiet.output, quiet.exit_code) == ("", 0)
 

@@ -9,6 +9,8 @@ import pickle
 import shutil
 import signal
 import stat
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +18,31 @@ import polars as pl
 import pytest
 
 from consilium.protocol.config_files import validate
-from consilium.protocol.errors import ConfigError, EngineError, OutputExists
+from consilium.protocol.errors import ConfigError, EngineError, OutputExists, PathError
+from consilium.report.progress import COMPARE
 from consilium.simulations.divide import make_case
 from consilium.simulations.judge import judged
 from consilium.simulations.methods import kinds
 from consilium.simulations.scenario import Scenario
-from consilium.simulations.study import compute
+from consilium.simulations.study import compute, workers
 from consilium.simulations.study.cells import cell_id, compared, plots
-from consilium.simulations.study.results import CACHE, FACTS_FILE, MARK, PAGE, PLACE, RESULTS, mark_as_made_here
+from consilium.simulations.study.results import (
+    CACHE,
+    FACTS_FILE,
+    MARK,
+    PAGE,
+    PLACE,
+    RESULTS,
+    RESULTS_CSV,
+    mark_as_made_here,
+    place_of,
+)
 from consilium.simulations.study.row_scores import RowScores
-from consilium.simulations.study.run import StudyInterrupted, in_workers, run_study
+from consilium.simulations.study.run import StudyInterrupted, run_study
 from consilium.simulations.study.spec import COLUMNS, FACTS, load_study
 from consilium.simulations.study.summaries.questions import compared as compared_with
 from consilium.simulations.study.summaries.view import study_view
+from consilium.simulations.study.workers import in_workers
 from consilium.simulations.vote import train_ensemble
 from tests.simulations.study.test_spec import merged
 from tests.simulations.study.tiny import SCENARIO, STUDY, write_tiny
@@ -76,7 +90,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_what_is_in_the_folder(tmp_path: Path) -> None:
     summary = run(tmp_path, study={**STUDY["study"], "seeds": 3})
     out = tmp_path / "out"
-    assert (summary["cells"], summary["cases"], summary["failed"]) == (36, 12, [])
+    assert (summary["cells"], summary["failed"]) == (36, [])
     assert "natural: covariate; iid: nothing." in " ".join(summary["answers"])  # clinics differ in age
     table = pl.read_parquet(out / RESULTS)
     axes = ["federation.mechanism.sigma", "division"]
@@ -98,6 +112,7 @@ def test_what_is_in_the_folder(tmp_path: Path) -> None:
     assert table.sort([*axes, "seed", "method", "scope", "name", "metric"], maintain_order=True).equals(table)
     told = json.loads((out / FACTS_FILE).read_text())
     assert told["status"] == "complete"
+    assert pl.read_csv(out / RESULTS_CSV, schema=table.schema).equals(table)
     assert told["axes"] == {"federation.mechanism.sigma": ["2.0", "4.0"], "division": ["natural", "iid"]}
     assert (out / PAGE).is_file() and "over seeds and test rows together" in (out / PAGE).read_text()
     known = RowScores.read(out)
@@ -107,10 +122,10 @@ def test_what_is_in_the_folder(tmp_path: Path) -> None:
         scores = known.of(cell, metric)
         assert (scores is None) == (metric == "ece")
         assert scores is None or (scores.unit, scores.space[:16]) == ("clinic", told["data"][0]["digest"][:16])
-    view = study_view(table, told["axes"], row_scores=known)
-    assert {contrast.over for contrast in compared_with(view, "accuracy", "pate").contrasts} == {"seeds and rows"}
+    view = study_view(table, told["axes"], known)
+    assert {contrast.over for contrast in compared_with(view, "accuracy", "pate")} == {"seeds and rows"}
     assert [
-        path for path in out.iterdir() if path.suffix in (".parquet", ".json") and path.stat().st_mode & 0o077
+        path for path in out.iterdir() if path.is_file() and path.name != PAGE and path.stat().st_mode & 0o077
     ] == []
 
 
@@ -140,9 +155,9 @@ def test_nothing_is_computed_twice(tmp_path: Path, made: list[str]) -> None:
 
 @pytest.mark.slow
 def test_any_number_of_processes_gives_the_same_table(tmp_path: Path) -> None:
-    for workers in (1, 2):
-        run(tmp_path, str(workers), workers)
-    one, two = ((tmp_path / str(workers) / RESULTS).read_bytes() for workers in (1, 2))
+    for count in (1, 2):
+        run(tmp_path, str(count), count)
+    one, two = ((tmp_path / str(count) / RESULTS).read_bytes() for count in (1, 2))
     assert one == two
 
 
@@ -306,24 +321,73 @@ def test_killed_after_each_method_and_again_it_is_the_same(
     assert (tmp_path / "out" / RESULTS).read_bytes() == (small / "out" / RESULTS).read_bytes()
 
 
-def test_a_signal_keeps_what_is_done_and_says_how_to_go_on(tmp_path: Path, made: list[str]) -> None:
-    spec = load_study(str(write_tiny(tmp_path, **SMALL)))
+def test_a_signal_keeps_what_is_done_and_says_how_to_go_on(
+    tmp_path: Path, made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec, kind = load_study(str(write_tiny(tmp_path, **SMALL))), type(kinds.method_of("plurality"))
 
-    def interrupt(stage: str, done: int, total: int) -> None:
-        if stage == "ensembles" and done == 1:
-            os.kill(os.getpid(), signal.SIGTERM)  # a shell's background jobs ignore SIGINT
+    def interrupt(*given: Any) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)  # a shell's background jobs ignore SIGINT
 
-    with pytest.raises(StudyInterrupted) as caught:
-        run_study(spec, tmp_path / "out", progress=interrupt, command="consilium study tiny.toml")
+    with monkeypatch.context() as patch, pytest.raises(StudyInterrupted) as caught:
+        patch.setattr(kind, "predict", interrupt)
+        run_study(spec, tmp_path / "out", command="consilium study tiny.toml")
     assert str(caught.value) == "interrupted; what is done is kept. Go on with: consilium study tiny.toml"
-    assert (caught.value.exit_code, made) == (143, ["ensemble"])
+    assert (caught.value.exit_code, made) == (143, ["ensemble", "local"])
     assert json.loads((tmp_path / "out" / FACTS_FILE).read_text())["status"] == "running"
-    assert run_study(spec, tmp_path / "out")["failed"] == [] and made.count("ensemble") == 1
+    summary = run_study(spec, tmp_path / "out")
+    assert (summary["failed"], summary["found"]) == ([], 1)
+    assert sorted(made) == ["ensemble", "local", "pate", "pate", "plurality"]
 
 
-def test_a_worker_that_dies_is_an_error_with_a_way_on() -> None:
+def test_one_bar_over_all_cells_moves_as_they_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while a worker is at its first division."""
+    steps: list[tuple[int, int]] = []
+    seen = threading.Event()
+
+    def progress(stage: str, done: int, total: int) -> None:
+        if stage == COMPARE:
+            steps.append((done, total))
+            if 0 < done < total:
+                seen.set()
+
+    kind = type(kinds.method_of("pate"))
+    predict = kind.predict
+    monkeypatch.setattr(kind, "predict", lambda *given: seen.wait(60) and predict(*given))
+    monkeypatch.setattr(workers, "POLL_SECONDS", 0.01)
+    run_study(load_study(str(write_tiny(tmp_path, **SMALL))), tmp_path / "out", progress=progress)
+    assert steps[0] == (0, 6) and steps[-1] == (6, 6) and steps == sorted(steps) and (2, 6) in steps
+
+
+@pytest.mark.ray
+def test_a_ray_cluster_gives_the_same_table(small: Path, tmp_path: Path) -> None:
+    spec = load_study(str(write_tiny(tmp_path, **SMALL)))
+    assert run_study(spec, tmp_path / "out", cluster="local")["failed"] == []
+    assert (tmp_path / "out" / RESULTS).read_bytes() == (small / "out" / RESULTS).read_bytes()
+
+
+def test_a_cluster_without_ray_is_an_error_that_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(EngineError, match=r"pip install 'consilium-pate\[ray\]'"):
+        in_workers(len, [((),)], 1, tmp_path, "auto")
+
+
+def test_a_worker_that_does_not_see_the_folder_is_refused(small: Path, tmp_path: Path) -> None:
+    """The folder of another machine under the same path is none either."""
+    cache = small / "out" / CACHE
+    shutil.copytree(cache, tmp_path / "away")
+    (tmp_path / "away" / PLACE).write_bytes(b"another")
+    assert workers._in_worker(len, cache, place_of(cache), ((),)) == 0
+    for away in (tmp_path / "nothing", tmp_path / "away"):
+        with pytest.raises(PathError, match=f"does not see {away}.*all machines share"):
+            workers._in_worker(len, away, place_of(cache), ((),))
+
+
+def test_a_worker_that_dies_is_an_error_with_a_way_on(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="fewer --workers"):
-        in_workers(os._exit, {1: (9,), 2: (9,)}, 2, lambda done, total: None)
+        in_workers(os._exit, [(9,), (9,)], 2, tmp_path)
 
 
 def test_parties_that_least_rows_cut_are_a_warning(tmp_path: Path) -> None:
@@ -336,10 +400,10 @@ def test_parties_that_least_rows_cut_are_a_warning(tmp_path: Path) -> None:
     summary = run(tmp_path, study={**SMALL["study"], "methods": ["plurality"], "measures": []}, axis=axis)
     told = json.loads((tmp_path / "out" / FACTS_FILE).read_text())
     (warning,) = told["warnings"]
-    assert summary["warnings"] == told["warnings"] and warning["code"] == "parties-too-small"
+    assert summary["warnings"] == told["warnings"] and warning["code"] == "parties-left-out"
     assert warning["made"] == 20 and 0 < warning["too_small"] < 20
     assert [point["division"] for point in warning["points"]] == ["skewed", "skewed"]
-    assert f"the division made 20 parties, and {20 - warning['too_small']} of them take part" in warning["text"]
+    assert f"the partition made 20 parties, and {20 - warning['too_small']} of them take part" in warning["text"]
     assert "data.least_rows = 6" in warning["text"] and "(the same at 1 further point)" in warning["text"]
     page = (tmp_path / "out" / PAGE).read_text()
     assert "Not everybody takes part." in page and warning["text"] in page

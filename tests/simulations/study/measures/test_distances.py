@@ -1,4 +1,4 @@
-"""Gini's index, and distances between label distributions: scipy's, mpmath's, and what must hold of any."""
+"""Gini's index, distances between label distributions, and intervals over parties: by scipy, mpmath and definition."""
 
 from __future__ import annotations
 
@@ -7,16 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.spatial.distance import jensenshannon
+from scipy.stats import bootstrap
 
-from consilium.simulations.study.measures.figures import (
-    DISTANCES,
-    gini,
-    hellinger,
-    jensen_shannon,
-    pairwise_hellinger,
-    shares,
-)
+from consilium.simulations.study.measures.figures import DISTANCES, gini, hellinger, ratio, shares
 
 
 @pytest.mark.parametrize("values", [[0, 0], [2, 2, 2], [0, 0, 7], [3, 1, 4, 1, 5]])
@@ -30,11 +23,6 @@ DRAWN = shares(np.random.default_rng(0).integers(0, 9, size=(12, 5)))
 COUNTS = st.lists(st.integers(0, 50), min_size=3, max_size=3).filter(any)
 
 
-def test_jensen_shannon_is_scipys() -> None:
-    expected = [jensenshannon(p, DRAWN[0], base=2) for p in DRAWN]
-    assert jensen_shannon(DRAWN, DRAWN[0]) == pytest.approx(expected, abs=1e-12)
-
-
 def test_hellinger_in_fifty_digits() -> None:
     def exact(p: np.ndarray, q: np.ndarray) -> float:
         common = sum(mpmath.sqrt(mpmath.mpf(a) * mpmath.mpf(b)) for a, b in zip(p, q, strict=True))
@@ -45,16 +33,24 @@ def test_hellinger_in_fifty_digits() -> None:
     assert hellinger(DRAWN[1:], DRAWN[:-1]) == pytest.approx(expected, abs=1e-12)
 
 
-def test_all_pairs_are_pair_by_pair() -> None:
-    expected = [float(hellinger(p, q)) for place, p in enumerate(DRAWN) for q in DRAWN[:place]]
-    assert pairwise_hellinger(DRAWN) == pytest.approx(np.mean(expected))
-
-
 @pytest.mark.parametrize("name", DISTANCES)
 @given(first=COUNTS, second=COUNTS)
 def test_a_distance(name: str, first: list[int], second: list[int]) -> None:
     distance, p, q = DISTANCES[name], shares(np.array(first)), shares(np.array(second))
     assert float(distance(p, p)) == 0.0
     assert float(distance(p, q)) == pytest.approx(float(distance(q, p)), abs=1e-12)
-    assert float(distance(p[[2, 0, 1]], q[[2, 0, 1]])) == pytest.approx(float(distance(p, q)), abs=1e-12)
     assert 0 <= float(distance(p, q)) <= 1 + 1e-12
+
+
+def test_a_ratio_is_scipys_bootstrap_of_it() -> None:
+    generator = np.random.default_rng(0)
+    points, of = generator.normal(1, 1, 40), generator.integers(1, 50, 40).astype(float)
+
+    def statistic(a: np.ndarray, b: np.ndarray, axis: int) -> np.ndarray:
+        return a.sum(axis=axis) / b.sum(axis=axis)
+
+    scipys = bootstrap((points, of), statistic, paired=True, method="percentile", n_resamples=20_000, rng=1)
+    value, low, high = ratio(points, of, generator)
+    assert value == pytest.approx(points.sum() / of.sum())
+    width = scipys.confidence_interval.high - scipys.confidence_interval.low
+    assert (low, high) == pytest.approx(tuple(scipys.confidence_interval), abs=0.1 * width)

@@ -1,4 +1,4 @@
-"""What a division is: by hand on small ones, beside what chance alone gives."""
+"""What a division is: by hand on small ones, beside what chance alone gives; and a classifier of features."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from consilium.simulations.judge import Row
-from consilium.simulations.study.measures.division import division_rows
+from consilium.simulations.study.measures.division import division_rows, told_apart
 from consilium.simulations.study.measures.figures import hellinger, shares
 from tests.simulations.study.measures.made import made_case, made_rows
 
@@ -50,13 +50,6 @@ def test_distances_by_hand() -> None:
     assert [by_party[name, "hellinger"].value for name in case.parties] == pytest.approx(each)
     assert found["hellinger_mean"] == pytest.approx(np.mean(each))
     assert found["hellinger_p90"] == pytest.approx(np.percentile(each, 90))
-    assert found["hellinger_weighted"] == pytest.approx(np.average(each, weights=[len(y) for y in mine]))
-    pairs = [
-        float(hellinger(shares(np.bincount(a, minlength=3)), shares(np.bincount(b, minlength=3))))
-        for at, a in enumerate(mine)
-        for b in mine[:at]
-    ]
-    assert found["hellinger_pairwise"] == pytest.approx(np.mean(pairs))
 
 
 @pytest.mark.slow
@@ -71,9 +64,9 @@ def test_labels_by_lot_are_within_the_floor_and_skewed_ones_above() -> None:
             within[name] += floor.low <= found["", f"{name}_mean"].value <= floor.high
     assert min(within.values()) >= 14
     found = figures(division_rows(made_case(made_rows([3 * size for size in SIZES], 3, skew=0.6))))
-    for name in (*(f"{label}_mean" for label in LABELS), "hellinger_weighted", "hellinger_pairwise"):
-        high = found["", f"{name}_floor"].high
-        assert high is not None and found["", name].value > high
+    for name in LABELS:
+        high = found["", f"{name}_mean_floor"].high
+        assert high is not None and found["", f"{name}_mean"].value > high
 
 
 def test_the_floor_is_above_zero_and_falls_with_more_rows() -> None:
@@ -88,3 +81,27 @@ def test_two_parties_and_a_party_with_one_class() -> None:
     found = run(division_rows(case))
     assert found["one_class_parties"] == 1.0
     assert found["parties"] == 2
+
+
+def test_shifted_parties_are_told_apart() -> None:
+    found = figures(division_rows(made_case(made_rows(SIZES, far=1.0))))
+    low = found["", "c2st_auc_mean"].low
+    assert low is not None and low > 0.5
+
+
+@pytest.mark.parametrize(("apart", "low", "high"), [(0.0, 0.42, 0.58), (1.0, 0.7, 0.82), (9.0, 0.999, 1.0)])
+def test_a_classifier_tells_shifted_rows(apart: float, low: float, high: float) -> None:
+    """A shift by d along one axis has area Phi(d / sqrt 2): .5, .760, 1."""
+    generator = np.random.default_rng(0)
+    x, own = generator.normal(size=(900, 3)), np.arange(900) < 300
+    x[own, 0] += apart
+    assert low <= told_apart(x, own, np.arange(900), generator) <= high
+
+
+def test_rows_of_one_patient_do_not_give_it_away() -> None:
+    """30 patients with 30 equal rows each: with each patient in one fold there is nothing to tell."""
+    generator = np.random.default_rng(0)
+    x = np.repeat(generator.normal(size=(30, 40)), 30, axis=0)
+    own, patient = np.arange(900) < 300, np.repeat(np.arange(30), 30)
+    assert told_apart(x, own, np.arange(900), generator) > 0.9
+    assert told_apart(x, own, patient, generator) < 0.75

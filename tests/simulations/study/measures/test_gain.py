@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.metrics import brier_score_loss, roc_auc_score
+from scipy.stats import spearmanr
+from sklearn.metrics import roc_auc_score
 
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import Row
 from consilium.simulations.methods.base import Predicted
+from consilium.simulations.study.measures.figures import hellinger, label_counts, shares
 from consilium.simulations.study.measures.gain import gain_rows
 from tests.simulations.study.measures.made import made_case, made_rows
 
@@ -36,24 +38,27 @@ def test_gains_by_hand(classes: int) -> None:
     alone, method = probabilities(case, 0.1, 0), probabilities(case, 0.3, 1)
     rows = compared(case, alone, method)
     found, by_party = told(rows), told(rows, "party")
-    y, truth = case.home_y, np.eye(classes)[case.home_y]
-    accuracy = (method.argmax(axis=1) == y) * 1.0 - (alone.argmax(axis=1) == y)
-    brier = ((alone - truth) ** 2).sum(axis=1) - ((method - truth) ** 2).sum(axis=1)
-    if classes == 2:
-        brier /= 2
-        whole = brier_score_loss(y, alone[:, 1]) - brier_score_loss(y, method[:, 1])
-        assert found["", "gain_brier"].value == pytest.approx(whole)
-    for metric, points in {"gain_accuracy": accuracy, "gain_brier": brier}.items():
-        each = {case.parties[at]: points[case.home_party == at].mean() for at in np.unique(case.home_party)}
-        assert {name: row.value for (name, key), row in by_party.items() if key == metric} == pytest.approx(each)
-        values = np.array(list(each.values()))
-        assert found["", metric].value == pytest.approx(points.mean())
-        assert found["", f"{metric}_parties"].value == len(values)
-        better, worse = (values > 0).sum(), (values < 0).sum()
-        assert (found["", f"{metric}_better"].value, found["", f"{metric}_worse"].value) == (better, worse)
-        assert found["", f"{metric}_better_share"].value == pytest.approx(better / (better + worse))
-        assert found["", f"{metric}_worst_decile"].value == pytest.approx(np.sort(values)[:2].mean())
+    points = (method.argmax(axis=1) == case.home_y) * 1.0 - (alone.argmax(axis=1) == case.home_y)
+    each = {case.parties[at]: points[case.home_party == at].mean() for at in np.unique(case.home_party)}
+    assert {name: row.value for (name, key), row in by_party.items() if key == "gain_accuracy"} == pytest.approx(each)
+    values = np.array(list(each.values()))
+    expected = {
+        "": points.mean(), "_parties": len(values), "_better": (values > 0).sum(), "_worse": (values < 0).sum(),
+        "_worst_decile": np.sort(values)[:2].mean(),
+        "_by_size": spearmanr([len(case.partition.parties[name]) for name in each], values).statistic,
+    }  # fmt: skip
+    assert {end: found["", f"gain_accuracy{end}"].value for end in expected} == pytest.approx(expected, abs=0.02)
     assert ("", "gain_auc") in found if classes == 2 else ("", "gain_auc") not in found
+
+
+def test_who_differs_most_gains_most() -> None:
+    case = made_case(made_rows([40] * 24, skew=0.9), home_share=0.5)
+    counts = label_counts(case)
+    far = hellinger(shares(counts), shares(counts.sum(axis=0)))[case.home_party]
+    alone, right = probabilities(case, 0.0, 0), np.eye(2)[case.home_y]
+    method = np.where((far > np.median(far))[:, None], right, alone)
+    along = told(compared(case, alone, method))["", "gain_accuracy_by_distance"].value
+    assert along > 0.5
 
 
 def test_areas_are_scikit_learns() -> None:
@@ -80,16 +85,18 @@ def test_small_parties_spread_by_chance_and_a_party_that_loses_stands_out() -> N
     case, within = made_case(made_rows(SIZES), home_share=0.5), 0
     for seed in range(20):
         found = told(compared(case, probabilities(case, 0.1, seed), probabilities(case, 0.3, 100 + seed)))
-        floor = found["", "gain_brier_worst_decile_floor"]
+        floor = found["", "gain_accuracy_worst_decile_floor"]
         assert floor.low is not None and floor.high is not None
-        within += floor.low <= found["", "gain_brier_worst_decile"].value <= floor.high
+        within += floor.low <= found["", "gain_accuracy_worst_decile"].value <= floor.high
     assert within >= 14
     case = made_case(made_rows([60] * 24), home_share=0.5)
     alone, method = probabilities(case, 0.3, 0), probabilities(case, 0.3, 1)
-    alone[case.home_party == 5] = np.eye(2)[case.home_y[case.home_party == 5]]
+    loses = case.home_party == 5
+    alone[loses] = np.eye(2)[case.home_y[loses]]
+    method[loses] = 1 - alone[loses]
     found = told(compared(case, alone, method))
-    low = found["", "gain_brier_worst_decile_floor"].low
-    assert low is not None and found["", "gain_brier_worst_decile"].value < low
+    low = found["", "gain_accuracy_worst_decile_floor"].low
+    assert low is not None and found["", "gain_accuracy_worst_decile"].value < low
 
 
 def test_what_has_nothing_at_home_is_left_out() -> None:
@@ -101,13 +108,3 @@ def test_what_has_nothing_at_home_is_left_out() -> None:
     bare = made_case(made_rows(SIZES), home_share=0.0)
     empty = Predicted(home=np.zeros((0, 2)))
     assert gain_rows(bare, {"local": empty, "mine": empty}) == []
-
-
-def test_rows_are_finite_stand_once_and_are_the_same_twice() -> None:
-    case = made_case(made_rows([9, 40, 12]))
-    alone, method = probabilities(case, 0.1, 0), probabilities(case, 0.3, 1)
-    rows = compared(case, alone, method)
-    assert rows == compared(case, alone, method)
-    assert all(np.isfinite(row.value) for row in rows)
-    assert len({row[:4] for row in rows}) == len(rows)
-    assert {row.method for row in rows} == {"mine"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 
 from consilium.protocol.errors import DataError
 from consilium.simulations.population.partition import deal_by_class
+from consilium.simulations.study.measures.between import capped
 from consilium.simulations.study.measures.division import division_rows
 from consilium.simulations.study.measures.shift import WhichShift, shift_of, which_shift
 from tests.simulations.study.measures.made import made_case, made_rows
@@ -71,8 +71,8 @@ def test_one_kind_is_named_and_no_other(plant: Any) -> None:
     """With other seeds another kind is named besides in one case of forty, as `ERROR` says."""
     found = which_shift(**plant(by_lot(), np.random.default_rng(1)))
     assert found.named == (PLANTED[plant],)
-    part = found.of(found.named[0])
-    assert part is not None and part.strength > part.floor_high and part.low <= part.strength <= part.high
+    part = next(part for part in found.parts if part.named)
+    assert part.strength > part.floor and part.low <= part.strength <= part.high
 
 
 def test_a_column_that_owners_lack_is_no_concept() -> None:
@@ -142,9 +142,14 @@ def test_a_study_measures_it_of_all_rows_of_the_parties() -> None:
     found: WhichShift = shift_of(case)
     assert "label" in found.named and found.rows == 60 * found.owners
     rows = {row.metric: row for row in division_rows(case) if row.scope == "run"}
-    part = found.of("label")
-    assert part is not None
+    part = next(part for part in found.parts if part.kind == "label")
     assert (rows["shift_label"].value, rows["shift_label"].low) == (part.strength, part.low)
     assert rows["shift_label_floor"].value == part.floor and rows["shift_label_named"].value == 1
     assert rows["shift_label_p"].value == part.p
-    assert shift_of(replace(case, seed=case.seed)) == found
+
+
+def test_of_many_rows_each_owner_gives_as_many_as_fit() -> None:
+    party = np.repeat(np.arange(4), [90, 10, 3, 60])
+    taken = capped(party, np.random.default_rng(0), 100)
+    assert np.bincount(party[taken]).tolist() == [43, 10, 3, 43]
+    assert (np.diff(taken) > 0).all()

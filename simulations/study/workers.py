@@ -1,0 +1,125 @@
+"""Where a study computes: processes of this machine, or a Ray cluster, both by joblib; and how far they are."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any, TypeVar
+
+from joblib import Parallel, delayed, parallel_config
+
+from consilium.models.devices import one_thread
+from consilium.protocol.errors import EngineError, PathError
+from consilium.protocol.label_source import Progress
+from consilium.report.progress import COMPARE
+from consilium.simulations.interruption import begin_worker
+from consilium.simulations.study.compute import is_kept
+from consilium.simulations.study.results import place_of
+
+T = TypeVar("T")
+POLL_SECONDS = 1.0
+
+
+def in_workers(
+    work: Callable[..., T], jobs: Sequence[tuple[Any, ...]], workers: int, cache: Path, cluster: str = ""
+) -> list[T]:
+    """What `work` gives for each job, a tuple of its arguments. cache: what a worker must see.
+
+    Raises
+    ------
+    EngineError : a worker process died, or there is no such cluster. PathError : a worker does not see the folder.
+    """
+    one = delayed(functools.partial(_in_worker, work, cache, place_of(cache)))
+    try:
+        with _on_ray(cluster) if cluster else _processes():
+            count = -1 if cluster else min(workers, len(jobs))
+            return Parallel(count, batch_size=1)(one(job) for job in jobs)
+    except BrokenProcessPool:
+        raise EngineError(
+            "a worker process ended, perhaps for want of memory",
+            "What is done is kept: run it again with fewer --workers",
+        ) from None
+
+
+def _in_worker(work: Callable[..., T], cache: Path, place: bytes, job: tuple[Any, ...]) -> T:
+    if place_of(cache) != place:
+        raise PathError(
+            f"worker {socket.gethostname()} does not see {cache}", "Give --out on a disk that all machines share"
+        )
+    before = os.umask(0o077)  # joblib's files are nobody else's to read, wherever their folder is moved to
+    try:
+        with one_thread():
+            return work(*job)
+    finally:
+        os.umask(before)
+
+
+@contextlib.contextmanager
+def _processes() -> Iterator[None]:
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"  # a module in the user's folder is none of a worker's
+    try:
+        with parallel_config("loky", inner_max_num_threads=1, initializer=begin_worker, initargs=(os.getpid(),)):
+            yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONSAFEPATH"]
+        else:
+            os.environ["PYTHONSAFEPATH"] = before
+
+
+@contextlib.contextmanager
+def _on_ray(at: str) -> Iterator[None]:
+    try:
+        import ray
+        from ray.util.joblib import register_ray
+    except ImportError:
+        raise EngineError("--cluster needs Ray", "pip install 'consilium-pate[ray]'") from None
+    try:
+        ray.init(at, ignore_reinit_error=True, log_to_driver=False, logging_level="error")
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise EngineError(
+            f"no Ray cluster answers at {at} ({type(error).__name__})", "Start one: ray start --head; or see ray status"
+        ) from None
+    try:
+        register_ray()
+        with parallel_config("ray"):
+            yield
+    except ray.exceptions.RayError as error:
+        raise EngineError(
+            f"the Ray cluster lost a worker ({type(error).__name__})", "What is done is kept: run it again"
+        ) from None
+    finally:
+        ray.shutdown()
+
+
+@contextlib.contextmanager
+def watched(cache: str, names: Sequence[str], progress: Progress) -> Iterator[None]:
+    """Tell how many of these cells are kept, while the context is open. The folder is asked, to which all workers
+    write: also those of a cluster."""
+    left, end = {name for name in names if not is_kept(cache, name)}, threading.Event()
+
+    def look() -> None:
+        pause = POLL_SECONDS
+        while not end.wait(pause):
+            began = time.monotonic()
+            left.difference_update([name for name in left if is_kept(cache, name)])
+            progress(COMPARE, len(names) - len(left), len(names))
+            pause = max(POLL_SECONDS, 20 * (time.monotonic() - began))
+
+    progress(COMPARE, len(names) - len(left), len(names))  # at the pace of the others, the rest is to come
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        end.set()
+        thread.join()
+    progress(COMPARE, len(names), len(names))

@@ -1,0 +1,198 @@
+"""Warnings: for each case one that fires and one, next to it, that does not; their words, and the numbers behind."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from consilium.report.warnings import (
+    CODES,
+    SECRET,
+    Expected,
+    RowFacts,
+    StudentFacts,
+    chance_deviation,
+    publishable,
+    warnings_of,
+    well_formed,
+)
+
+QUIET = Expected(epsilon=1.0, delta=1e-5, unit="party", votes=1000)
+SOUND = RowFacts(public={"well": 100, "ill": 100}, askable=100, test=100, queries=100, different=100)
+METRICS = {"accuracy": 0.8, "auc": 0.82, "recall_per_class": {"well": 0.9, "ill": 0.4}}
+GOOD = StudentFacts(constant=False, metrics=METRICS, rows={"well": 700, "ill": 300})
+"""Of which there is nothing to warn of."""
+
+
+def metrics(**changes: Any) -> dict[str, Any]:
+    return {"metrics": {**METRICS, **changes}}
+
+
+def moved(low: float = 0.7, alike: float = 0.5) -> dict[str, Any]:
+    """How far noise moves a student."""
+    return {"metrics": {"auc": {"sd": 0.05, "interval": [low, 0.9]}}, "rank_correlation": alike, "agreement": 0.8}
+
+
+def labelled(labels: int, metric: str, reached: float, cost: str = "") -> dict[str, Any]:
+    return {"worth": {"metric": metric, "label_cost": cost, "released": {"labels": labels, metric: reached}}}
+
+
+def rival(metric: str, reached: float, low: float) -> dict[str, Any]:
+    above = {"difference": reached - METRICS[metric], "interval": [low, 0.2]}
+    return {"rival": {"name": "an average", "metric": metric, "reached": reached, **above}}
+
+
+MANY = {name: 0.01 for name in "abcdefg"}
+CASES: list[tuple[str, Any, dict[str, Any], str]] = [
+    ("large-epsilon", QUIET, {"epsilon": 26.2}, "epsilon is 26.200 at delta 1e-05 for each party, above 5: an outcome"),
+    ("large-epsilon", QUIET, {"epsilon": math.inf}, "epsilon is unbounded"),
+    ("large-epsilon", QUIET, {"epsilon_nodes": 5.01}, "epsilon towards the nodes that add votes up is 5.010"),
+    ("", QUIET, {"epsilon": 5.0, "epsilon_nodes": 5.0}, ""),
+    ("little-information", QUIET, {"signal": 2.99}, "epsilon 1.000 for each party drowns 1,000 votes"),
+    ("", QUIET, {"signal": 3.0}, ""),
+    ("halves-not-classes", QUIET, {"undeclared": True}, "no class shares are declared"),
+    ("public-rows", SOUND, {"leaks": tuple("abcdefg")}, "column 'a', 'b', 'c', 'd', 'e' and 2 more says the label"),
+    ("public-rows", SOUND, {"public": {"well": 200, "ill": 0}}, "no public row is 'ill', of 200"),
+    ("", SOUND, {"public": {"well": 199, "ill": 1}}, ""),
+    ("public-rows", SOUND, {"askable": 49, "queries": 49}, "49 public rows can be asked and 100 are the test set"),
+    ("public-rows", SOUND, {"test": 49}, "100 public rows can be asked and 49 are the test set, below 50"),
+    ("", SOUND, {"askable": 50, "test": 50}, ""),
+    ("public-rows", SOUND, {"queries": 101}, "allows 101 queries, and 100 different public rows can be asked"),
+    ("", SOUND, {"different": 101}, ""),
+    ("public-rows", SOUND, {"brightest": 4095 / 65535}, "of the 200 public images is above 0.062 of white, below 0.25"),
+    ("", SOUND, {"brightest": 0.26}, ""),
+    ("public-rows", SOUND, {"queries": 101, "test": 49}, "(data.public). The query budget allows 101 queries"),
+    (
+        "rows-left-out",
+        SOUND,
+        {"left_out": {"without a label": 2}, "anew": "Do"},
+        "2 rows are left out: 2 without a lab",
+    ),
+    ("", SOUND, {"left_out": {"without a label": 0}}, ""),
+    ("rows-left-out", SOUND, {"twice": 0.0101}, "1.0% of the private rows stand at a second party"),
+    ("", SOUND, {"twice": 0.01}, ""),
+    ("rows-left-out", SOUND, {"spelled": {"7": "07"}}, "'7' and '07' differ in case"),
+    (
+        "parties-left-out",
+        SOUND,
+        {"parties": 41, "too_small": 21, "least_rows": 20},
+        "20 of them take part: 21 have fewer",
+    ),
+    ("", SOUND, {"parties": 41, "too_small": 0}, ""),
+    ("parties-left-out", GOOD, {"left_out": 1}, "1 party took no part because of what the data hold"),
+    (
+        "parties-left-out",
+        GOOD,
+        {"absent": {"basel": "node crashed"}},
+        "1 party left out of a stage: basel (node crashed)",
+    ),
+    ("teachers-failed", GOOD, {"failures": {"E": 3}, "teachers": 4}, "3 of 4 teachers do not tell rows apart"),
+    ("nothing-learnt", GOOD, {"constant": True}, "the student says the same of every row"),
+    # by chance an AUC of 700 and 300 rows deviates by 0.0199
+    ("nothing-learnt", GOOD, metrics(auc=0.519), "AUC 0.519 is not above 0.5 by more than one standard deviation"),
+    ("", GOOD, metrics(auc=0.521), ""),
+    ("", GOOD, metrics(auc=None), ""),
+    ("", GOOD, {**metrics(auc=0.3, recall_per_class={}), "rows": {"a": 5, "b": 5, "c": 5}}, ""),
+    ("", GOOD, {**metrics(auc=0.3, accuracy=None), "rows": {"well": 5, "ill": 0}}, ""),
+    ("nothing-learnt", GOOD, {"noise_spread": moved(low=0.5)}, "AUC anything from 0.500 to 0.900"),
+    ("", GOOD, {"noise_spread": moved(low=0.501)}, ""),
+    ("nothing-learnt", GOOD, {"noise_spread": moved(alike=0.499)}, "correlation would be 0.50 (limit 0.5)"),
+    (
+        "nothing-learnt",
+        GOOD,
+        {"metrics": {}, "noise_spread": {**moved(alike=0.4), "metrics": {}}},
+        "0.40 (limit 0.5). F",
+    ),
+    ("", GOOD, {"noise_spread": {"absent": "3 answers are too few to be halved"}}, ""),
+    ("not-above-majority", GOOD, metrics(accuracy=0.7), "0.700 is not above 0.700, that of always saying 'well'"),
+    ("", GOOD, metrics(accuracy=0.701), ""),
+    ("", GOOD, {"metrics": {}}, ""),
+    ("", GOOD, {**metrics(accuracy=0.1), "rows": {}}, ""),
+    ("class-not-found", GOOD, metrics(recall_per_class={"well": 0.9, "ill": 0.049}), "'ill' 0.049 of 300 rows"),
+    ("", GOOD, metrics(recall_per_class={"well": 0.9, "ill": 0.05}), ""),
+    ("", GOOD, {**metrics(recall_per_class={"ill": 0.0}, accuracy=1), "rows": {"well": 700, "ill": 19}}, ""),
+    ("", GOOD, {**metrics(recall_per_class={"ill": None}, accuracy=None), "rows": {"well": 700, "ill": 0}}, ""),
+    (
+        "class-not-found",
+        GOOD,
+        {**metrics(recall_per_class=MANY, accuracy=1), "rows": dict.fromkeys(MANY, 20)},
+        "and 2 more",
+    ),
+    ("not-above-hand-labels", GOOD, labelled(300, "auc", 0.82), "0.820 is not above 0.820, that of 300 public rows"),
+    ("not-above-hand-labels", GOOD, labelled(300, "accuracy", 0.81, "a look"), "One such label takes a look"),
+    ("", GOOD, labelled(300, "auc", 0.8199), ""),
+    ("", GOOD, labelled(0, "auc", 0.9), ""),
+    (
+        "below-private-rival",
+        GOOD,
+        rival("auc", 0.9, 0.001),
+        "AUC 0.820 is not above 0.900, that of an average at the same",
+    ),
+    ("", GOOD, rival("auc", 0.9, 0.0), ""),
+    ("below-private-rival", GOOD, rival("accuracy", 0.9, 0.05), "accuracy 0.800"),
+    (
+        "below-one-party",
+        GOOD,
+        {"alone": {"accuracy": 0.1, "auc": 0.821}},
+        "that of one party alone in the mean: a party",
+    ),
+    ("", GOOD, {"alone": {"accuracy": 0.9, "auc": 0.819}}, ""),
+    ("below-one-party", GOOD, {"alone": {"accuracy": 0.81}, "rows": {"a": 5, "b": 5, "c": 5}}, "accuracy 0.800"),
+    ("", GOOD, {"alone": {"accuracy": None, "auc": None}}, ""),
+]
+
+
+@pytest.mark.parametrize(("code", "sound", "change", "told"), CASES)
+def test_what_is_warned_of_and_in_which_words(code: str, sound: Any, change: dict[str, Any], told: str) -> None:
+    """Each text has what, value, limit and what to do, without a full stop at its end."""
+    assert warnings_of(sound) == []
+    found = warnings_of(replace(sound, **change))
+    assert [warning["code"] for warning in found] == ([code] if code else [])
+    assert all(told in each["text"] and ". " in each["text"] and not each["text"].endswith(".") for each in found)
+
+
+def test_a_code_stands_once_with_all_that_there_is_to_say_of_it() -> None:
+    few, absent = replace(SOUND, parties=41, too_small=1), replace(GOOD, left_out=2, absent={"basel": "node crashed"})
+    (warning,) = warnings_of(absent, few)
+    assert re.search(r"2 parties took no .* 1 party left out .*\. The partition made 41 parties", warning["text"])
+
+
+def test_every_code_has_a_case_and_is_documented() -> None:
+    assert {code for code, *_ in CASES} == {"", *CODES}
+    page = (Path(__file__).resolve().parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
+    cells = re.findall(r"^\| (`[^|]+) \|", page.split("## Warnings")[1], re.MULTILINE)
+    assert {code: "(project)" in cell for cell in cells for code in re.findall(r"`([a-z-]+)`", cell)} == CODES
+
+
+def test_what_private_rows_say_may_be_shown_to_nobody_else() -> None:
+    kinds = {"one of private rows": [*SECRET], "one of public rows": [*CODES.keys() - SECRET]}
+    assert len(kinds["one of private rows"]) == 6
+    shown = publishable({"code": code, "text": kind} for kind, codes in kinds.items() for code in codes)
+    assert {warning["text"] for warning in shown} == {"one of public rows"} and len(shown) == 7
+
+
+NO_WARNINGS = [
+    None, "text", 3, [3], [["code"]], [{"code": "large-epsilon"}], [{"code": "x", "text": ""}],
+    [{"code": [], "text": ""}], [{"code": "large-epsilon", "text": 1}],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", NO_WARNINGS)
+def test_what_is_no_warning_in_somebodys_file(value: object) -> None:
+    assert well_formed(value) == []
+    given = {"code": "large-epsilon", "text": "a", "more": 1}
+    assert well_formed([given, value]) == [{"code": "large-epsilon", "text": "a"}]
+
+
+def test_the_deviation_of_an_auc_by_chance() -> None:
+    """Against permutations; five standard deviations of a standard deviation from 4,000 of them."""
+    generator, ranks = np.random.default_rng(1), np.arange(1, 91)
+    sums = np.array([generator.permutation(ranks)[:30].sum() for _ in range(4000)])
+    aucs = (sums - 30 * 31 / 2) / (30 * 60)
+    assert abs(aucs.std() / chance_deviation(30, 60) - 1) < 5 / math.sqrt(2 * 4000)
