@@ -14,9 +14,9 @@ from consilium.simulations.study.summaries.view import study_view
 
 MANY = 40
 METHODS = {
-    "local": "alone", "pate": "student", "fedavg, private": "private FedAvg",
-    "private_gradient": "private gradient descent", "pooled": "pooled",
+    "local": "alone", "pate": "student", "private_gradient": "private gradient descent", "pooled": "pooled",
 }  # fmt: skip
+PRIVATE = ("pate", "private_gradient")
 SPLIT = (
     "test rows are half of the rows of held-out owners; nothing was tuned on these sets; mean over seeds ± half of its"
     " 95 % interval over seeds and test rows"
@@ -26,7 +26,7 @@ SPLIT = (
 def study_table(folder: Path) -> None:
     """A line for each partition at its first epsilon, the largest first."""
     files = open_study(folder)
-    view = study_view(files.results, files.facts["axes"], row_scores=files.row_scores)
+    view = study_view(files.results, files.facts["axes"], files.row_scores)
     epsilon, metric = view.order["epsilon"][0], view.metric or ""
     sizes = {name: view.mean((epsilon, name), "division", "parties") or 0.0 for name in view.order["division"]}
     groups = {"mean, 40 parties or more": [name for name in sizes if sizes[name] >= MANY]}
@@ -37,8 +37,14 @@ def study_table(folder: Path) -> None:
             point, cells = (epsilon, name), []
             for method in METHODS:
                 row = view.means.get((point, method, metric))
-                half = "" if row is None or row["low"] is None else f" ± {(row['high'] - row['low']) / 2:.3f}"
+<<<<<<< HEAD
+                half = "" if row is None or row.ends is None else f" ± {(row.ends[1] - row.ends[0]) / 2:.3f}"
+                cells.append(None if row is None else f"{row.mean:.3f}{half}")
+=======
+                shown = method in PRIVATE and row is not None and row["low"] is not None
+                half = f" ± {(row['high'] - row['low']) / 2:.3f}" if shown else ""
                 cells.append(None if row is None else f"{row['mean']:.3f}{half}")
+>>>>>>> qf
             worth = view.mean(point, "pate", "hand_labels")
             rows.add(name, f"{sizes[name]:,.0f}", *cells, None if worth is None else f"{worth:,.0f}")
         for label, names in groups.items():

@@ -162,7 +162,8 @@ def _roc(data: ReportData) -> Exhibit | None:
     series = [Line(name, x, curve["found"]) for name, x, curve in zip(names, steps, drawn, strict=True)]
     titles = ("false alarms: share of others flagged", "found: share of the class flagged")
     drawing = lines(series, titles, (0, 1), (0, 1), diagonal="by chance", log=False)
-    return Exhibit("roc", f"How well the {STUDENT} ranks", (words,), chart=Chart("; ".join(names), (("", drawing),)))
+    chart = Chart(f"ROC curves: {'; '.join(names)}", (("", drawing),))
+    return Exhibit("roc", f"How well the {STUDENT} ranks", (words,), chart=chart)
 
 
 def _calibration(data: ReportData) -> Exhibit | None:
