@@ -48,7 +48,7 @@ def classes_part(data: ReportData) -> PagePart:
     flagged = _operating_point(data)  # of two classes one threshold is published: other tables would be of another
     shown = [_matrix(data.classes, *each) for each in matrices if not (flagged and each[0] == "confusion")]
     exhibits = without_blanks([_roc(data), _calibration(data), flagged or recall_exhibit(data), *shown])
-    return PagePart("classes", "Classes", exhibits, look="columns broad")
+    return PagePart("classes", "Classes", exhibits)
 
 
 def _matrix(classes: Sequence[str], name: str, title: str, counts: Counts | None, words: str) -> Exhibit | None:

@@ -39,7 +39,7 @@ def result_part(data: ReportData) -> PagePart:
         _measured(data),
         _missing(data),
     ]
-    return PagePart("result", "Result", without_blanks(exhibits), look="columns broad")
+    return PagePart("result", "Result", without_blanks(exhibits))
 
 
 def _models(data: ReportData, models: Mapping[str, Metrics], metric: str) -> Exhibit:

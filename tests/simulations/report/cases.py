@@ -189,15 +189,13 @@ def cases() -> dict[str, ReportData]:
     def beside(**baselines: dict[str, Any]) -> ReportData:
         return replace(data, baselines={**data.baselines, **baselines})
 
-    def warned(code: str) -> ReportData:
-        return replace(data, warnings=[{"code": code, "text": "see above"}])
-
     return {
         "usual": data,
         "below one party": beside(mean_teacher=metrics(0.6, 0.77)),
         "above pooled": beside(pooled=metrics(0.7, 0.75)),
-        "chance": warned("order-by-chance"),
-        "constant": warned("nothing-learnt"),
+        "nothing learnt": replace(
+            data, warnings=[{"code": "nothing-learnt", "text": "the student says the same of every row. Ask more"}]
+        ),
         "nothing asked": nothing_asked(),
         "nobody answered": replace(data, answered=nobody),
         "no student": replace(data, student=None),
