@@ -37,14 +37,9 @@ def study_table(folder: Path) -> None:
             point, cells = (epsilon, name), []
             for method in METHODS:
                 row = view.means.get((point, method, metric))
-<<<<<<< HEAD
-                half = "" if row is None or row.ends is None else f" ± {(row.ends[1] - row.ends[0]) / 2:.3f}"
+                shown = method in PRIVATE and row is not None and row.ends is not None
+                half = f" ± {(row.ends[1] - row.ends[0]) / 2:.3f}" if shown else ""
                 cells.append(None if row is None else f"{row.mean:.3f}{half}")
-=======
-                shown = method in PRIVATE and row is not None and row["low"] is not None
-                half = f" ± {(row['high'] - row['low']) / 2:.3f}" if shown else ""
-                cells.append(None if row is None else f"{row['mean']:.3f}{half}")
->>>>>>> qf
             worth = view.mean(point, "pate", "hand_labels")
             rows.add(name, f"{sizes[name]:,.0f}", *cells, None if worth is None else f"{worth:,.0f}")
         for label, names in groups.items():
