@@ -37,9 +37,11 @@ def study_table(folder: Path) -> None:
             point, cells = (epsilon, name), []
             for method in METHODS:
                 row = view.means.get((point, method, metric))
-                shown = method in PRIVATE and row is not None and row["low"] is not None
-                half = f" ± {(row['high'] - row['low']) / 2:.3f}" if shown else ""
-                cells.append(None if row is None else f"{row['mean']:.3f}{half}")
+                if row is None:
+                    cells.append(None)
+                    continue
+                shown = method in PRIVATE and row["low"] is not None
+                cells.append(f"{row['mean']:.3f}" + (f" ± {(row['high'] - row['low']) / 2:.3f}" if shown else ""))
             worth = view.mean(point, "pate", "hand_labels")
             rows.add(name, f"{sizes[name]:,.0f}", *cells, None if worth is None else f"{worth:,.0f}")
         for label, names in groups.items():
