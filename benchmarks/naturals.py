@@ -26,7 +26,7 @@ SPLIT = (
 def study_table(folder: Path) -> None:
     """A line for each partition at its first epsilon, the largest first."""
     files = open_study(folder)
-    view = study_view(files.results, files.facts["axes"], row_scores=files.row_scores)
+    view = study_view(files.results, files.facts["axes"], files.row_scores)
     epsilon, metric = view.order["epsilon"][0], view.metric or ""
     sizes = {name: view.mean((epsilon, name), "division", "parties") or 0.0 for name in view.order["division"]}
     groups = {"mean, 40 parties or more": [name for name in sizes if sizes[name] >= MANY]}
@@ -40,8 +40,8 @@ def study_table(folder: Path) -> None:
                 if row is None:
                     cells.append(None)
                     continue
-                shown = method in PRIVATE and row["low"] is not None
-                cells.append(f"{row['mean']:.3f}" + (f" ± {(row['high'] - row['low']) / 2:.3f}" if shown else ""))
+                half = f" ± {(row.ends[1] - row.ends[0]) / 2:.3f}" if method in PRIVATE and row.ends else ""
+                cells.append(f"{row.mean:.3f}{half}")
             worth = view.mean(point, "pate", "hand_labels")
             rows.add(name, f"{sizes[name]:,.0f}", *cells, None if worth is None else f"{worth:,.0f}")
         for label, names in groups.items():

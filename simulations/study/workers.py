@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import signal
 import socket
 import threading
 import time
@@ -76,25 +77,32 @@ def _processes() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _on_ray(at: str) -> Iterator[None]:
+def _on_ray(cluster: str) -> Iterator[None]:
     try:
         import ray
         from ray.util.joblib import register_ray
     except ImportError:
         raise EngineError("--cluster needs Ray", "pip install 'consilium-pate[ray]'") from None
+    host, _, port = cluster.rpartition(":")
+    mine = signal.getsignal(signal.SIGTERM)
     try:
-        ray.init(at, ignore_reinit_error=True, log_to_driver=False, logging_level="error")
-    except (ConnectionError, RuntimeError, ValueError) as error:
+        if host:
+            socket.create_connection((host, int(port)), 10).close()  # Ray itself looks for a minute
+        ray.init(cluster, log_to_driver=False, logging_level="error")
+        register_ray()
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, mine)  # Ray's would end the process without a word
+    except (OSError, ValueError) as error:
         raise EngineError(
-            f"no Ray cluster answers at {at} ({type(error).__name__})", "Start one: ray start --head; or see ray status"
+            f"no Ray cluster answers at {cluster} ({type(error).__name__})",
+            "Give the HOST:PORT of its `ray start --head`, or auto on one of its machines",
         ) from None
     try:
-        register_ray()
         with parallel_config("ray"):
             yield
     except ray.exceptions.RayError as error:
         raise EngineError(
-            f"the Ray cluster lost a worker ({type(error).__name__})", "What is done is kept: run it again"
+            f"the cluster lost a worker ({type(error).__name__})", "What is done is kept: run it again"
         ) from None
     finally:
         ray.shutdown()

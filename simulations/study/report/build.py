@@ -1,10 +1,13 @@
-"""The report of a study as one HTML file that needs no network, no scripts and no other file."""
+"""The page of a study as one HTML file that needs no network, no scripts and no other file.
+
+Every exhibit is secret, as all figures of a study are, and has the numbers shown, unrounded, for the download.
+"""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,50 +15,25 @@ import polars as pl
 from markupsafe import Markup
 
 from consilium.protocol.files import replacing, writing
+from consilium.report.charts import MOST_LINES, Dot, Line, dots, limits, lines
 from consilium.report.disclosure import epsilon_text
-from consilium.report.exhibits import Cell, Exhibit, PagePart, pairs, without_blanks
+from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, TableLine, pairs
 from consilium.report.page import METHOD, Page, as_html
-from consilium.report.words import many, upper_first, value_text
+from consilium.report.words import delta_text, many, range_text, signed_text, upper_first, value_text
 from consilium.simulations.study.measures.between import SCALES, SHIFT_KINDS, ShiftKind
-from consilium.simulations.study.report.parts import (
-    LEAST_POINTS,
-    TESTED,
-    as_table,
-    changes_table,
-    differences_table,
-    figures_table,
-    judged,
-    lines_picture,
-    means_data,
-    methods_picture,
-    metric_table,
-)
 from consilium.simulations.study.results import open_study
-from consilium.simulations.study.summaries.questions import Likeness, Terms, compared, questions, stated_terms
-from consilium.simulations.study.summaries.sentences import PointShift, answers_of, shifts_at
-from consilium.simulations.study.summaries.tidy import (
-    AS_RISKS,
-    JUDGED,
-    LESS_IS_BETTER,
-    MEASURED,
-    axis_names,
-    metric_words,
-    noun,
-    title,
-)
-from consilium.simulations.study.summaries.view import StudyView, study_view
+from consilium.simulations.study.spec import FACTS
+from consilium.simulations.study.summaries.inference import LEAST
+from consilium.simulations.study.summaries.metrics import JUDGED, MEASURED, figure_text, metric, metric_words, title
+from consilium.simulations.study.summaries.questions import Likeness, MeanContrast, contrast_frame, questions
+from consilium.simulations.study.summaries.sentences import PointShift, answers_of, changed, shifts_at, verdict
+from consilium.simulations.study.summaries.view import Point, StudyView, axis_names, short, study_view
 
-DIVISION, TEACHERS, FLIPPED, GAIN = "division", "teachers", "winners_flipped", "gain_accuracy"
-_OF_DIVISION = (
-    "parties", "rows", "rows_median", "rows_most", "gini", "hellinger_mean", "hellinger_mean_floor", "c2st_auc_mean",
-)  # fmt: skip
-_OF_GAIN = (GAIN, *(f"{GAIN}_{end}" for end in ("better", "worse", "worst_decile", "worst_decile_floor")), "gain_auc")
-_OF_VOTES = ("consensus", "gap_p50", "ambiguity_10", "kappa", "plurality_right", "teacher_right_mean")
-_OF_INFLUENCE = tuple(f"{FLIPPED}_{end}" for end in ("mean", "p10", "p50", "p90", "most"))
-_OF_COST = (
-    "epsilon", "delta", "epsilon_spent", "epsilon_data_dependent", "epsilon_sanitised", "asked", "answered",
-    "labels_right", "units", "rounds", "clip", "shrinkage",
-)  # fmt: skip
+DIVISION, TEACHERS = MEASURED
+LEAST_POINTS = 3
+"""Numbers on an axis that lines are drawn over, in place of a chart of each point."""
+MOST_PANELS = 12
+"""Charts in one picture; of more points only these are drawn, and the table has all."""
 _SECRET = (
     "Functions of private rows without noise: not for publication unless the data are public. That holds for every"
     " table, picture and download here but those of what a method with a guarantee released."
@@ -64,20 +42,30 @@ _IN_SHORT = (
     "Computed from the table of results by fixed rules. Significant: p below 0.05 after Holm’s correction over the"
     " comparisons of one question. Methods are tested against each other where their guarantees are equal."
 )
-_INTERVALS = {
+_OVER = {
     1: "Each value is of one seed. Its interval (95%) is over test rows alone, or the owners that these came from:"
     " another seed may lie outside it.",
     2: "Each value is a mean over two seeds, which are too few for an interval.",
+    LEAST: "Each value is a mean over seeds. Its interval (95%) is over seeds (partition, lots, noise) and test rows"
+    " together, or the owners that these came from; the download says what each is over.",
 }
-_OVER_SEEDS = (
-    "Each value is a mean over seeds. Its interval (95%) is over seeds (division, lots, noise) and test rows together,"
-    " or the owners that these came from; the download says what each is over."
+"""By the number of seeds, the last for more."""
+_OF_DIVISION = "parties rows rows_median rows_most gini hellinger_mean hellinger_mean_floor c2st_auc_mean"
+_OF_GAIN = (
+    "gain_accuracy gain_accuracy_better gain_accuracy_worse gain_accuracy_worst_decile gain_accuracy_worst_decile_floor"
+    " gain_auc"
 )
+_OF_VOTES = (
+    "consensus gap_p50 ambiguity_10 kappa plurality_right teacher_right_mean winners_flipped_mean winners_flipped_most"
+)
+_OF_PRIVACY = "epsilon_spent epsilon_data_dependent epsilon_sanitised asked answered labels_right"
+Key = tuple[Point, str, str]
+"""Of a figure: point, method, metric."""
 
 
 def write_study_report(folder: Path, out: Path) -> list[str]:
-    """Draw the report of the study in `folder` (results.parquet, study.json) into the file `out`; the
-    sentences that it begins with.
+    """Draw the page of the study in `folder` (results.parquet, study.json) into the file `out`; the sentences that it
+    begins with.
 
     A reader sees the old file or the whole new one. It holds functions of private rows without any noise, so that its
     owner alone may read it.
@@ -87,244 +75,314 @@ def write_study_report(folder: Path, out: Path) -> list[str]:
     PathError, StorageError : a file is missing, or `out` cannot be written. DataError : a file is none of a study.
     """
     files = open_study(folder)
-    view = study_view(files.results, files.facts["axes"], row_scores=files.row_scores)
-    answers = answers_of(view)
-    content = _rendered(files.facts, files.results, view, answers).encode()
-    with writing(out), replacing(out, mode=0o600, part=f".{out.name}.{os.getpid()}.part") as file:
-        file.write(content)
-    return answers
-
-
-def _rendered(facts: Mapping[str, Any], results: pl.DataFrame, view: StudyView, answers: list[str]) -> str:
-    first = Exhibit("answers", items=tuple(answers), look="numbered") if answers else None
+    facts, view = files.facts, study_view(files.results, files.facts["axes"], files.row_scores)
+    contrasts = questions(view)
+    answers = answers_of(view, contrasts)
+    found = [Exhibit("answers", items=tuple(answers), look="numbered")] if answers else []
     parts = (
-        _part("answers", "In short", [first, methods_picture(view)], *([_IN_SHORT] if answers else [])),
-        _part("methods", "Methods", _methods(view), _INTERVALS.get(len(view.seeds), _OVER_SEEDS)),
-        _part("parties", "Parties", _parties(view)),
-        _part("privacy", "Privacy", _privacy(view)),
-        _part("made", "How it was made", _made(facts, results, view)),
+        ("answers", "In short", [*found, *_left_out(facts)], [_IN_SHORT] if answers else []),
+        ("methods", "Methods", _methods(view, contrasts), [_OVER[min(len(view.seeds), LEAST)]]),
+        ("parties", "Parties", _parties(view), []),
+        ("privacy", "Privacy", _privacy(view), []),
+        ("made", "How it was made", _made(facts, files.results, view), []),
     )
+    shown = [(f"part-{name}", heading, tuple(exhibits), tuple(words)) for name, heading, exhibits, words in parts]
     owners = dict.fromkeys(entry["attribution"] for entry in facts["data"] if entry["attribution"])
     data = [Markup("<strong>Data.</strong> {}").format(" ".join(owners))] if owners else []
     axes = ", ".join(f"{axis} ({len(view.order[axis])} values)" for axis in view.axes)
-    summary = f"{many(len(view.methods), 'method')}{f' over {axes}' if axes else ''}, with"
-    summary += f" {many(len(view.seeds), 'seed')} each."
-    return as_html(
-        Page(
-            "Consilium · a study",
-            facts["title"],
-            [part for part in parts if part is not None],
-            summary=tuple(filter(None, (summary, facts["description"]))),
-            top=_top(facts),
-            footer=(*data, METHOD),
-            window=f"{facts['title']} – Consilium, a study",
-        )
+    over = f" over {axes}" if axes else ""
+    summary = f"{many(len(view.methods), 'method')}{over}, with {many(len(view.seeds), 'seed')} each."
+    page = Page(
+        "Consilium · a study",
+        facts["title"],
+        [PagePart(*part) for part in shown if part[2]],
+        summary=tuple(filter(None, (summary, facts["description"]))),
+        top=(Exhibit("secret", words=(_SECRET,), look="secret"),),
+        footer=(*data, METHOD),
+        window=f"{facts['title']} – Consilium, a study",
     )
+    with writing(out), replacing(out, mode=0o600, part=f".{out.name}.{os.getpid()}.part") as file:
+        file.write(as_html(page).encode())
+    return answers
 
 
-def _part(name: str, heading: str, exhibits: Iterable[Exhibit | None], *sentences: str) -> PagePart | None:
-    """Without exhibits that are None; None where there is none at all."""
-    shown = without_blanks(list(exhibits))
-    return PagePart(f"part-{name}", heading, shown, sentences) if shown else None
+def _left_out(facts: Mapping[str, Any]) -> Iterator[Exhibit]:
+    """What failed, who takes no part, what is not there."""
+    failed = [f"{entry['place']}: {entry['why']}" for entry in facts["failed"]]
+    absent = Counter((entry["method"], entry["why"]) for entry in facts["absent"])
+    missing = [f"{title(of)} in {many(count, 'cell')}: {why}" for (of, why), count in absent.items()]
+    for name, heading, look, items in (
+        ("failed", f"{many(len(failed), 'cell')} could not be computed.", "warn", failed),
+        ("left-out", "Not everybody takes part.", "warn", [entry["text"] for entry in facts["warnings"]]),
+        ("absent", "Not there", "open", missing),
+    ):
+        if items:
+            yield Exhibit(name, heading, items=tuple(items), look=look)
 
 
-def _top(facts: Mapping[str, Any]) -> tuple[Exhibit, ...]:
-    """What has to be known before anything else: who may see it, what failed, what is not there."""
-    failed = tuple(f"{entry['place']}: {entry['why']}" for entry in facts["failed"])
-    counts = Counter((entry["method"], entry["why"]) for entry in facts["absent"])
-    absent = tuple(f"{title(method)} in {many(count, 'cell')}: {why}" for (method, why), count in counts.items())
-    warnings = tuple(entry["text"] for entry in facts["warnings"])
-    heading = f"{many(len(failed), 'cell')} could not be computed."
-    return without_blanks(
-        [
-            Exhibit("secret", words=(_SECRET,), look="secret"),
-            Exhibit("failed", heading, items=failed, look="warn") if failed else None,
-            Exhibit("left-out", "Not everybody takes part.", items=warnings, look="warn") if warnings else None,
-            Exhibit("absent", "Not there", items=absent, look="open") if absent else None,
-        ]
-    )
+def _table(
+    name: str, heading: str, words: str, columns: Sequence[str], rows: Iterable[tuple[str, Sequence[Cell]]],
+    data: pl.DataFrame, look: str = "",
+) -> Exhibit:  # fmt: skip
+    """Rows with a name each."""
+    shown = tuple(TableLine(label, tuple(cells)) for label, cells in rows)
+    table = Table(("", *columns), shown, frozenset(range(1, len(columns) + 1)), look="cards study")
+    return Exhibit(name, heading, (words,), table, secret=True, look=look, data=data)
 
 
-def _methods(view: StudyView) -> list[Exhibit | None]:
+def _figures(
+    view: StudyView, name: str, heading: str, words: str, columns: Sequence[str],
+    rows: Sequence[tuple[str, Sequence[Key]]], look: str = "",
+) -> Iterator[Exhibit]:  # fmt: skip
+    """Means over seeds with intervals, without columns and rows of which there is nothing; none where none is left."""
+    there = [place for place in range(len(columns)) if any(keys[place] in view.means for _, keys in rows)]
+    kept = [(label, [keys[place] for place in there]) for label, keys in rows]
+    kept = [(label, keys) for label, keys in kept if any(key in view.means for key in keys)]
+    if kept:
+        shown = [(label, [_cell(view, key) for key in keys]) for label, keys in kept]
+        data = _means(view, [key for _, keys in kept for key in keys])
+        yield _table(name, heading, words, [columns[place] for place in there], shown, data, look)
+
+
+def _cell(view: StudyView, key: Key) -> Cell:
+    known = view.means.get(key)
+    return Cell("–") if known is None else Cell(*figure_text(key[2], known.mean, known.low, known.high))
+
+
+def _means(view: StudyView, keys: Iterable[Key]) -> pl.DataFrame:
+    """What is shown of these, one row for each figure."""
+    rows = [
+        {**dict(zip(view.axes, point, strict=True)), "method": method, "metric": name, **known._asdict()}
+        for point, method, name in keys
+        if (known := view.means.get((point, method, name))) is not None
+    ]
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def _methods(view: StudyView, contrasts: Sequence[MeanContrast]) -> list[Exhibit]:
     """Nothing where no method was judged by AUC or accuracy."""
-    if view.metric is None or view.reference is None:
+    if (lead := view.metric) is None:
         return []
-    lead, reference = view.metric, title(view.reference)
-    family, along = compared(view, lead, view.reference), [each for each in questions(view) if each.axis]
-    over = "seeds and test rows together" if view.row_scores is not None else "seeds alone"
-    reading = (
-        f"What each has more {metric_words(lead)} than {reference}, at the same seed. Interval: 95%, over {over}. "
-    )
-    further = [metric for metric in (*JUDGED, *AS_RISKS) if metric != lead]
-    return [
-        _means(view, lead, folded=False),
-        _guarantees(view),
-        differences_table(
-            view,
-            "differences",
-            f"Differences from {reference}, {family.rivals}",
-            f"{reading} {TESTED} One family: {family.family}. What is not significant is grey and says so.",
-            family,
-            lambda contrast: contrast.standing is not Likeness.NOT_ALIKE,
-        ),
-        differences_table(
-            view,
-            "gaps",
-            f"Gaps to {reference}: not like with like",
-            f"{reading} Not tested: they guarantee something else than {reference} (another epsilon, delta, unit or"
-            " neighbouring relation), or nothing.",
-            family,
-            lambda contrast: contrast.standing is Likeness.NOT_ALIKE,
-        ),
-        figures_table(
-            view,
-            "worth",
-            "What the models are worth in labels by hand",
-            "So many true labels of public rows, drawn by lot, give the student’s own trainer a model as good. “More"
-            " than”: not even so many do; mean over the seeds of each kind.",
-            [(name, metric) for name in view.private for metric in ("hand_labels", "hand_labels_above")],
-        ),
-        *(lines_picture(view, axis) for axis in view.numeric_axes(LEAST_POINTS)),
-        changes_table(view, along) if along else None,
-        *(_means(view, metric, folded=True) for metric in further),
-    ]
-
-
-def _means(view: StudyView, metric: str, folded: bool) -> Exhibit | None:
-    heading = f"{upper_first(metric_words(metric))} of each method"
-    less = " Less is better." if metric in LESS_IS_BETTER else ""
-    reading = f"On the public test rows; below each mean its interval.{less}"
-    columns = [(name, metric) for name in judged(view, metric)]
-    return figures_table(view, f"methods-{metric}", heading, reading, columns, folded)
-
-
-def _guarantees(view: StudyView) -> Exhibit | None:
-    """What methods guarantee, which decides what is compared; None where no method does."""
-    stated = {key: [one for one in terms if one[2] not in (None, "none")] for key, terms in stated_terms(view).items()}
-    names = [name for name in view.methods if any(stated.get((point, name)) for point in view.points)]
-    if not names:
-        return None
-    rows = [(view.label(point), [_guarantee(stated.get((point, name), [])) for name in names]) for point in view.points]
-    columns = (*view.axes, "method", "epsilon", "delta", "unit", "neighbouring")
-    data = [
-        dict(zip(columns, (*point, name, *terms), strict=True))
+    names, further = view.judged(lead), [name for name in JUDGED if name != lead]
+    less = " and ".join(metric_words(name) for name in further if metric(name).less_is_better)
+    across = [(view.label(point), [(point, name, lead) for name in names]) for point in view.points]
+    down = [
+        (f"{title(of)}, {view.label(point)}", [(point, of, name) for name in further])
+        for of in view.methods
         for point in view.points
-        for name in names
-        for terms in stated.get((point, name), [])
     ]
-    return as_table(
-        "guarantees",
-        "What each method guarantees",
-        "Before anything is asked, towards whoever gets the result. Methods are tested against each other where all of"
-        " it is equal, epsilon to one in a thousand; all other methods guarantee nothing.",
-        pl.DataFrame(data, infer_schema_length=None),
-        list(map(title, names)),
-        rows,
-        folded=True,
-    )
-
-
-def _guarantee(terms: list[Terms]) -> Cell:
-    if not terms:
-        return Cell("nothing", look="faint")
-    epsilon, delta, unit, neighbouring = terms[0]
-    relation = (neighbouring or "").replace("_", " ")
-    return Cell(f"epsilon {epsilon_text(epsilon or 0.0)}", f"delta {delta:g}, a {unit}, {relation}")
-
-
-def _parties(view: StudyView) -> list[Exhibit | None]:
-    """How unlike they are, who gains at home, what their teachers voted, and what one of them changes."""
-    method = view.reference or ""
+    reading = "On the public test rows; below each mean its interval."
+    hand = " Labels by hand: so many true labels of public rows give the student’s own trainer a model as good."
     return [
-        _shifts(view),
-        metric_table(
-            view,
-            "division",
-            "Sizes and distances",
-            "Of the division alone, before anything is trained; below each mean its interval. Distances are of each"
-            " party to all parties together, and the mean over parties. Floor: the same for parties of these sizes"
-            " whose rows were dealt by lot; only what lies above it is a property of the division.",
-            DIVISION,
-            _OF_DIVISION,
+        *_charts(view, lead),
+        *_figures(view, "methods", _heading(lead), reading, list(map(title, names)), across),
+        *_differences(view, [contrast for contrast in contrasts if not contrast.axis]),
+        *_changes(view, [contrast for contrast in contrasts if contrast.axis]),
+        *_figures(
+            view, "figures", "Every other figure of each method", f"{reading} Less is better: {less}.{hand}",
+            list(map(metric_words, further)), down, "folded",
         ),
-        metric_table(
-            view,
-            "gain",
-            f"Who gains, and who loses: {title(method)} against {title('local')}",
-            f"Each party’s own held-out rows judge {noun(method)} and the party’s own teachers alike. Gain: how much"
+    ]  # fmt: skip
+
+
+def _heading(lead: str) -> str:
+    return f"{upper_first(metric_words(lead))} of each method"
+
+
+def _charts(view: StudyView, lead: str) -> Iterator[Exhibit]:
+    """Lines over each axis of numbers; without one all methods at each point."""
+    for axis in (numeric := view.numeric_axes(LEAST_POINTS)):
+        place, names = view.axes.index(axis), sorted(view.judged(lead), key=lambda name: name != view.reference)
+        panels: dict[Point, list[Point]] = {}
+        for point in sorted(view.points, key=lambda point: float(point[place])):
+            panels.setdefault((*point[:place], "", *point[place + 1 :]), []).append(point)
+        left = f" Of {len(names)} methods the first {MOST_LINES}." if len(names) > MOST_LINES else ""
+        heading, words = f"{_heading(lead)} along {short(axis)}", f"Bars are 95% intervals.{left}"
+        yield from _chart(view, f"lines-{short(axis)}", heading, words, lead, names[:MOST_LINES], panels, axis)
+    if not numeric:
+        heading, words = f"{_heading(lead)}, as a chart", "Diamonds: methods with a guarantee. One axis for all panels."
+        panels = {point: [point] for point in view.points}
+        yield from _chart(view, "chart", heading, words, lead, view.judged(lead), panels)
+
+
+def _chart(
+    view: StudyView, name: str, heading: str, words: str, lead: str, names: Sequence[str],
+    panels: Mapping[Point, Sequence[Point]], axis: str = "",
+) -> Iterator[Exhibit]:  # fmt: skip
+    """A panel for each group of points, all on one axis."""
+    groups = {
+        at: {of: [(point, view.means[point, of, lead]) for point in points if (point, of, lead) in view.means]
+             for of in names}
+        for at, points in panels.items()
+    }  # fmt: skip
+    groups = {at: of for at, of in groups.items() if any(of.values())}
+    shown = dict(list(groups.items())[:MOST_PANELS])
+    if len(shown) < len(groups):
+        words += f" The first {len(shown)} of {len(groups)} panels; the table has all."
+    known = [mean for of in shown.values() for found in of.values() for _, mean in found]
+    if not known:
+        return
+    scale = limits([end for mean in known for end in (mean.mean, *(mean.ends or ()))], metric(lead).within)
+    drawn = []
+    for at, of in shown.items():
+        if axis:
+            series = [
+                Line(
+                    title(method), [float(point[view.axes.index(axis)]) for point, _ in found],
+                    [mean.mean for _, mean in found], [mean.ends for _, mean in found],
+                )
+                for method, found in of.items()
+                if found
+            ]  # fmt: skip
+            drawn.append((view.label(at) if any(at) else "", lines(series, (short(axis), metric_words(lead)), y=scale)))
+        else:
+            rows = [
+                Dot(title(method), mean.mean, mean.ends, _told(mean.mean, *mean.ends or ()), method in view.private)
+                for method, found in of.items()
+                for _, mean in found
+            ]
+            drawn.append((view.label(at), dots(rows, metric_words(lead), scale)))
+    data = _means(view, [(point, of, lead) for at in shown for of in names for point in panels[at]])
+    chart = Chart(f"{heading}. {words}", tuple(drawn))
+    yield Exhibit(name.replace(" ", "-"), heading, (words,), chart=chart, secret=True, look="wide", data=data)
+
+
+def _told(mean: float, low: float | None = None, high: float | None = None) -> str:
+    ends = range_text(low, high)
+    return value_text(mean) + (f" ({ends})" if ends else "")
+
+
+_TESTED = "Significant: p below 0.05 after Holm’s correction over the family; all else is grey and says why."
+
+
+def _contrast(contrast: MeanContrast | None) -> Cell:
+    """The difference, below it its interval, and what may be made of it."""
+    if contrast is None:
+        return Cell("–")
+    text, interval = signed_text(contrast.difference), range_text(contrast.low, contrast.high)
+    if contrast.significant:
+        return Cell(text, interval)
+    why = "not significant" if contrast.standing is Likeness.TESTED else verdict(contrast)
+    return Cell(text, "; ".join(filter(None, (interval, why))), look="faint")
+
+
+def _differences(view: StudyView, contrasts: Sequence[MeanContrast]) -> Iterator[Exhibit]:
+    """Of methods from the reference: points down, methods across."""
+    if not contrasts:
+        return
+    cells = {(contrast.point, contrast.method): contrast for contrast in contrasts}
+    names = [method for method in view.methods if any((point, method) in cells for point in view.points)]
+    rows = [(view.label(point), [_contrast(cells.get((point, method))) for method in names]) for point in view.points]
+    words = (
+        f"What each has more {metric_words(view.metric or '')}, at the same seeds, with its interval (95%). Guarantees"
+        f" differ where epsilon, delta, unit or neighbouring relation does. {_TESTED} Family: {contrasts[0].family}."
+    )
+    heading = f"Differences from {title(contrasts[0].against)}"
+    yield _table("differences", heading, words, list(map(title, names)), rows, contrast_frame(view, contrasts))
+
+
+def _changes(view: StudyView, contrasts: Sequence[MeanContrast]) -> Iterator[Exhibit]:
+    """What other points of an axis change, a line for each contrast."""
+    rows = []
+    made = [contrast for contrast in contrasts if contrast.standing is not Likeness.REPEATED]
+    for each in sorted(made, key=lambda contrast: -abs(contrast.difference)):
+        figures = [f"{each.p:.2g}", f"{each.p_holm:.2g}", str(each.comparisons)] if each.p is not None else ["–"] * 3
+        cells = [Cell(text, look="" if each.significant else "faint") for text in figures]
+        rows.append((f"{title(each.method)}: {changed(view, each)}", [_contrast(each), *cells]))
+    words = (
+        "Each line compares one method with itself, at the same seeds, the largest change first. Difference in"
+        f" {metric_words(view.metric or '')}, with its interval (95%). {_TESTED} One family for each axis and method;"
+        " comparisons: so many are tested in it."
+    )
+    heading = "Other points of an axis in place of the natural one, or of the first"
+    columns = ("difference", "p", "corrected p", "comparisons")
+    if rows:
+        yield _table("changes", heading, words, columns, rows, contrast_frame(view, contrasts))
+
+
+def _parties(view: StudyView) -> list[Exhibit]:
+    """How unlike they are, who gains at home, what their teachers voted, and what one of them changes."""
+    shown = list(_shifts(view))
+    gain = f"Who gains, and who loses: {title(view.reference or '')} against {title('local')}"
+    for name, heading, method, names, words in (
+        (
+            "division", "Sizes and distances", DIVISION, _OF_DIVISION,
+            "Of the partition alone, before anything is trained; below each mean its interval. Distances are of each"
+            " party to all parties together, and the mean over parties. Floor: the same for parties of these sizes"
+            " whose rows were dealt by lot; only what lies above it is a property of the partition.",
+        ),
+        (
+            "gain", gain, view.reference or "", _OF_GAIN,
+            "Each party’s own held-out rows judge the method and the party’s own teachers alike. Gain: how much"
             " better. Worst decile: the mean over the tenth of the parties that gains least; floor: the same if no"
             " party gained more than another.",
-            method,
-            _OF_GAIN,
         ),
-        metric_table(
-            view,
-            "votes",
-            "How far the teachers agree",
-            "Votes without noise, which no party and no guarantee releases; below each mean its interval.",
-            TEACHERS,
-            _OF_VOTES,
+        (
+            "votes", "How far the teachers agree", TEACHERS, _OF_VOTES,
+            "Votes without noise, which no party and no guarantee releases. Winners flipped: rows whose winner is"
+            " another without one of the parties.",
         ),
-        metric_table(
-            view,
-            "influence",
-            "Without one of the parties",
-            "Rows whose winner is another, by the votes alone.",
-            TEACHERS,
-            _OF_INFLUENCE,
-        ),
-    ]
+    ):  # fmt: skip
+        points, axes = view.distinct(method)
+        same = [axis for axis in view.axes if axis not in axes and len(view.order[axis]) > 1]
+        words += f" The same at all values of {' and '.join(same)}." if same else ""
+        rows = [(view.label(point, axes), [(point, method, of) for of in names.split()]) for point in points]
+        shown += _figures(view, name, heading, words, list(map(metric_words, names.split())), rows)
+    return shown
 
 
-def _shifts(view: StudyView) -> Exhibit | None:
-    """Which kind of difference each division has."""
+def _shifts(view: StudyView) -> Iterator[Exhibit]:
+    """Which kind of difference each partition has."""
     shifts = shifts_at(view)
     kinds: list[ShiftKind] = [kind for kind in SHIFT_KINDS if any(kind in shift.kinds for shift in shifts)]
-    if not kinds:
-        return None
     scales = "; ".join(f"{kind}: {SCALES[kind]}" for kind in kinds)
-    columns = [(DIVISION, f"shift_{kind}{end}") for kind in kinds for end in ("", "_floor", "_p", "_named")]
-    return as_table(
-        "shifts",
-        "Which kind of difference",
+    words = (
         "Strength of each kind, in how many seeds it was named, and what rows dealt by lot give; faint: not named in"
-        f" most seeds. In 40 divisions by lot at most one has any kind named. {upper_first(scales)}.",
-        means_data(view, [shift.point for shift in shifts], columns),
-        kinds,
-        [(shift.label, [_shift(view, shift, kind) for kind in kinds]) for shift in shifts],
+        f" most seeds. In 40 partitions by lot at most one has any kind named. {upper_first(scales)}."
     )
+    ends = [f"shift_{kind}{end}" for kind in kinds for end in ("", "_floor", "_p", "_named")]
+    data = _means(view, [(shift.point, DIVISION, name) for shift in shifts for name in ends])
+    rows = [(shift.label, [_shift(view, shift, kind) for kind in kinds]) for shift in shifts]
+    if kinds:
+        yield _table("shifts", "Which kind of difference", words, kinds, rows, data)
 
 
 def _shift(view: StudyView, shift: PointShift, kind: ShiftKind) -> Cell:
     strength, floor = (view.mean(shift.point, DIVISION, f"shift_{kind}{end}") for end in ("", "_floor"))
     if kind not in shift.kinds or strength is None:
         return Cell("–", look="faint")
-    seeds = int(view.means[shift.point, DIVISION, f"shift_{kind}_named"]["seeds"])
+    seeds = view.means[shift.point, DIVISION, f"shift_{kind}_named"].seeds
     under = f"named in {shift.kinds[kind] * seeds:.0f} of {seeds}; by chance {value_text(floor or 0.0)}"
     return Cell(value_text(strength), under, look="" if kind in shift.named else "faint")
 
 
-def _privacy(view: StudyView) -> list[Exhibit | None]:
-    """Nothing where no method has a guarantee."""
-    reading = (
-        "epsilon is what is promised before the run, towards whoever gets what is released; spent and data dependent"
-        " are of what came out. A data-dependent epsilon may not be published."
-    )
-    return [
-        metric_table(
-            view,
-            f"privacy-{method}".replace(" ", "-"),
-            f"{title(method)}: what it promised and what it released",
-            reading,
-            method,
-            _OF_COST,
-            folded=method != view.private[0],
+def _privacy(view: StudyView) -> Iterator[Exhibit]:
+    """What methods guarantee, which decides what is compared, and what they released; none where none guarantees."""
+    stated = view.frame.filter((pl.col("scope") == "run") & (pl.col(FACTS[2]) != "none"))
+    terms = stated.group_by([*view.axes, "method"]).agg(pl.col(FACTS[0]).max(), pl.col(FACTS[1:4]).first())
+    found = {(tuple(row[axis] for axis in view.axes), row["method"]): row for row in terms.iter_rows(named=True)}
+    sides = [(point, method) for method in view.methods for point in view.points if (point, method) in found]
+    names = [name for name in _OF_PRIVACY.split() if any((*side, name) in view.means for side in sides)]
+    rows, data = [], []
+    for point, method in sides:
+        epsilon, delta, unit, neighbouring = (found[point, method][fact] for fact in FACTS[:4])
+        under = f"delta {delta_text(delta)}, a {unit}, {neighbouring.replace('_', ' ')}"
+        cells = [Cell(f"epsilon {epsilon_text(epsilon)}", under)]
+        rows.append(
+            (f"{title(method)}, {view.label(point)}", cells + [_cell(view, (point, method, name)) for name in names])
         )
-        for method in view.private
-    ]
+        data.append(found[point, method] | {name: view.mean(point, method, name) for name in names})
+    words = (
+        "The guarantee holds before anything is asked, towards whoever gets the result. Methods are tested against each"
+        " other where all of it is equal, epsilon to one in a thousand; methods that are not here guarantee nothing."
+        " Spent and data dependent are of what came out: a data-dependent epsilon may not be published."
+    )
+    columns, frame = ["guarantee", *map(metric_words, names)], pl.DataFrame(data, infer_schema_length=None)
+    if rows:
+        yield _table("privacy", "What each method guarantees, and what it released", words, columns, rows, frame)
 
 
-def _made(facts: Mapping[str, Any], results: pl.DataFrame, view: StudyView) -> list[Exhibit | None]:
+def _made(facts: Mapping[str, Any], results: pl.DataFrame, view: StudyView) -> Iterator[Exhibit]:
     """What was asked, by which command, of which rows, by which versions."""
     has_figures = results.filter(~pl.col("method").is_in(MEASURED)).select([*axis_names(results), "seed", "method"])
     failed = f"; {many(len(facts['failed']), 'cell')} failed" if facts["failed"] else ""
@@ -341,9 +399,8 @@ def _made(facts: Mapping[str, Any], results: pl.DataFrame, view: StudyView) -> l
         **{f"digest of the rows of {entry['set']}": entry["digest"] for entry in facts["data"]},
         **facts["versions"],
     }
-    command = Markup("<code>{}</code>").format(facts["command"])
-    return [
-        Exhibit("command", words=(command,)) if facts["command"] else None,
-        Exhibit("origin", table=pairs([(key, str(value)) for key, value in origin.items() if value])),
-        Exhibit("files", words=("All figures: results.parquet, one row for each.",), look="small"),
-    ]
+    if facts["command"]:
+        yield Exhibit("command", words=(Markup("<code>{}</code>").format(facts["command"]),))
+    rows = [(key, str(value)) for key, value in origin.items() if value]
+    yield Exhibit("origin", "Axes, seeds, versions, seconds", table=pairs(rows), look="folded")
+    yield Exhibit("files", words=("All figures: results.csv and results.parquet, one row for each.",), look="small")

@@ -21,12 +21,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import expit, logit, stdtr, stdtrit
 
 from consilium.simulations.study.row_scores import UnitScores
+from consilium.simulations.study.summaries.metrics import Range
 
 LEVEL = 0.95
 """Probability that an interval of these summaries covers what it is for."""
+LEAST = 3
+"""Seeds, or units of test rows, of which anything is said: of fewer an interval is wider than any difference."""
 Over = Literal["seeds and rows", "seeds", "rows", "none"]
 """What might have been otherwise: seeds, test rows (or the owners or patients that these came from), both, nothing."""
 
@@ -55,16 +59,17 @@ class Spread:
         parts = [(self.seeds, self.seeds_df), (self.rows, self.rows_df)]
         return math.sqrt(sum(float(stdtrit(df, 1 - error / 2)) ** 2 * part for part, df in parts if df and part))
 
-    def interval(self, mean: float) -> tuple[float | None, float | None]:
-        """Both ends, or None and None."""
-        return (None, None) if self.over == "none" else (mean - self.half(), mean + self.half())
+    def interval(self, mean: float, within: Range = (-math.inf, math.inf)) -> tuple[float | None, float | None]:
+        """Both ends, or None and None. within: what the figure can be.
 
-    def share_interval(self, mean: float) -> tuple[float | None, float | None]:
-        """The same of a share between 0 and 1, on the logit scale, where its law is nearer to symmetric."""
-        if self.over == "none" or not 0 < mean < 1:
-            return self.interval(mean)
-        half = self.half() / (mean * (1 - mean))
-        return float(expit(logit(mean) - half)), float(expit(logit(mean) + half))
+        Of a share, between 0 and 1, it is made on the logit scale, where its law is nearer to symmetric.
+        """
+        if self.over == "none":
+            return None, None
+        if within == (0, 1) and 0 < mean < 1:
+            half = self.half() / (mean * (1 - mean))
+            return float(expit(logit(mean) - half)), float(expit(logit(mean) + half))
+        return clipped(mean - self.half(), mean + self.half(), within)
 
     def p(self, mean: float) -> float | None:
         """Two-sided, of a difference that is 0; None where seeds were not drawn again, or nothing differs anywhere.
@@ -79,28 +84,34 @@ class Spread:
             return float(2 * stdtr(self.seeds_df, -abs(mean) / math.sqrt(self.seeds)))
         if abs(mean) >= self.half(_LEAST_P):
             return _LEAST_P
-        low, high = _LEAST_P, 1.0
-        while high > low * (1 + 1e-9):
-            middle = math.sqrt(low * high)
-            low, high = (middle, high) if self.half(middle) > abs(mean) else (low, middle)
-        return high
+        return math.exp(brentq(lambda log: self.half(math.exp(log)) - abs(mean), math.log(_LEAST_P), 0.0))
 
 
 _LEAST_P = 1e-15
 """Nothing smaller is told."""
 
 
-def spread(values: np.ndarray, scores: Sequence[UnitScores] | None = None) -> Spread:
+def clipped(low: float, high: float, within: Range) -> tuple[float | None, float | None]:
+    """The part of an interval that a figure can be in; None and None where that is everywhere.
+
+    >>> clipped(-1.37, 0.2, (-1, 1)), clipped(-1.37, 1.885, (-1, 1))
+    ((-1, 0.2), (None, None))
+    """
+    if low <= within[0] and high >= within[1]:
+        return None, None
+    return max(low, within[0]), min(high, within[1])
+
+
+def spread(values: np.ndarray, scores: Sequence[UnitScores] | None = None, less: Sequence[UnitScores] = ()) -> Spread:
     """Of the mean of values float64 (seeds,), at least one.
 
-    scores: of each seed, in the same order, for the same figure; None where it is no mean over test rows. Then nothing
-    is known of these, and the interval is of the seeds alone. Of two seeds nothing is said: with one degree of freedom
-    an interval is wider than any difference.
+    scores: of each seed, in the same order, for the same figure; of a difference less those of the other side. None
+    where it is no mean over test rows: then nothing is known of these, and the interval is of the seeds alone. So it is
+    where units are fewer than three (`effective`). Of two seeds nothing is said.
     """
-    if len(values) == 2:
+    if 1 < len(values) < LEAST:
         return Spread()
-    by_unit = None if scores is None else _by_unit(scores)
-    if scores is not None and by_unit is not None:
+    if scores is not None and (by_unit := _by_unit(scores, less)) is not None:
         return crossed(values, *by_unit, scores[0].unit)
     return Spread(_of_seeds(values), len(values) - 1) if len(values) > 1 else Spread()
 
@@ -113,10 +124,9 @@ def crossed(values: np.ndarray, scores: np.ndarray, weights: np.ndarray, unit: s
     """
     seeds = len(values)
     of_seeds = _of_seeds(values) if seeds > 1 else 0.0
-    effective = 1 / float((weights.mean(axis=0) ** 2).sum())
     shared = _covariance(values, scores, weights, of_seeds)
     shared = shared if shared > _rounding(values) else 0.0
-    return Spread(of_seeds, seeds - 1.0, shared, max(1.0, effective - 1), unit, scores.shape[1])
+    return Spread(of_seeds, seeds - 1.0, shared, max(1.0, effective(weights) - 1), unit, scores.shape[1])
 
 
 def _of_seeds(values: np.ndarray) -> float:
@@ -153,31 +163,20 @@ _LEAST_KEPT = 0.3
 """Where units are so few and unequal that less is left of the squares, more than that is lost."""
 
 
-def minus(one: UnitScores, other: UnitScores) -> UnitScores:
-    """Of the difference of two figures. Units of different spaces are taken for different ones."""
-    if one.space == other.space:
-        ids = np.union1d(one.ids, other.ids)
-        first, second, space = np.searchsorted(ids, one.ids), np.searchsorted(ids, other.ids), one.space
-    else:
-        ids = np.concatenate([one.ids * 2, other.ids * 2 + 1])
-        first, second = np.arange(len(one.ids)), np.arange(len(one.ids), len(ids))
-        space = f"{one.space} and {other.space}"
-    scores, rows = np.zeros(len(ids)), np.zeros(len(ids), dtype=np.int64)
-    scores[first], rows[first] = one.scores, one.rows
-    scores[second] -= other.scores
-    rows[second] = np.maximum(rows[second], other.rows)
-    return UnitScores(space, one.unit, ids, rows, scores)
+def _by_unit(scores: Sequence[UnitScores], less: Sequence[UnitScores]) -> tuple[np.ndarray, np.ndarray] | None:
+    """Scores and weights float64 (seeds, units); None of so few units that their spread tells nothing."""
+    sides, seeds = [*scores, *less], len(scores)
+    spaces = list(dict.fromkeys(side.space for side in sides))
+    named = np.concatenate([side.ids * len(spaces) + spaces.index(side.space) for side in sides])
+    units, place = np.unique(named, return_inverse=True)
+    where = np.repeat(np.arange(len(sides)) % seeds, [len(side.ids) for side in sides]), place
+    values, rows = np.zeros((2, seeds, len(units)))
+    np.add.at(values, where, np.concatenate([*(one.scores for one in scores), *(-one.scores for one in less)]))
+    np.maximum.at(rows, where, np.concatenate([side.rows for side in sides]))
+    weights = rows / rows.sum(axis=1, keepdims=True)
+    return (values, weights) if effective(weights) > LEAST - 1e-9 else None
 
 
-def _by_unit(scores: Sequence[UnitScores]) -> tuple[np.ndarray, np.ndarray] | None:
-    """Scores and weights float64 (seeds, units); None of a single unit, which has no spread to see."""
-    spaces = {space: number for number, space in enumerate(dict.fromkeys(seed.space for seed in scores))}
-    named = [np.stack([np.full(len(seed.ids), spaces[seed.space]), seed.ids], axis=1) for seed in scores]
-    units, place = np.unique(np.concatenate(named), axis=0, return_inverse=True)
-    if len(units) < 2:
-        return None
-    number = np.repeat(np.arange(len(scores)), [len(seed.ids) for seed in scores])
-    values, weights = np.zeros((2, len(scores), len(units)))
-    values[number, place.ravel()] = np.concatenate([seed.scores for seed in scores])
-    weights[number, place.ravel()] = np.concatenate([seed.rows / seed.rows.sum() for seed in scores])
-    return values, weights
+def effective(weights: np.ndarray) -> float:
+    """So many units of equal size tell as much as these, float64 (seeds, units)."""
+    return 1 / float((weights.mean(axis=0) ** 2).sum())

@@ -5,31 +5,33 @@ thousand, delta, unit, neighbouring relation), or both guarantee nothing. What h
 one, is a gap: its interval is shown, it has no p and counts in no family. Guarantees come from the table of results
 (`spec.FACTS`), never from names.
 
-Questions: the reference against the other methods; along each axis of one data set, every other point in place of the
-natural division, or of the first point where there is none. The latter is asked of the plurality and of every private
-method, each a question of its own. One question is one family: p of its contrasts is corrected over them by Holm's
-method. A method that does not depend on a further axis, as the plurality on a mechanism, has the same values at each of
-its points: such a contrast is made once.
+Questions: every other method against the reference; along each axis of one data set, and for each method by itself,
+every other point in place of the natural partition, or of the first point where there is none. One question is one
+family: p of its contrasts is corrected over them by Holm's method. A method that does not depend on a further axis, as
+the plurality on a mechanism, has the same values at each of its points: such a contrast is made once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 import polars as pl
 
+from consilium.report.words import many
 from consilium.simulations.metrics import holm
-from consilium.simulations.study.row_scores import UnitScores
 from consilium.simulations.study.spec import FACTS
-from consilium.simulations.study.summaries.inference import LEVEL, Spread, minus, spread
-from consilium.simulations.study.summaries.tidy import NATURAL, title
+from consilium.simulations.study.summaries.inference import LEVEL, Spread, spread
+from consilium.simulations.study.summaries.metrics import metric, title
 from consilium.simulations.study.summaries.view import Point, StudyView
 
 SAME_EPSILON = 1e-3
 """By so much of themselves may two epsilons differ that are called equal: noise is calibrated to less."""
+NATURAL = ("natural", "owners", "owner")
+"""How the partition that the data came with is called, in small letters."""
 
 
 class Likeness(StrEnum):
@@ -46,17 +48,21 @@ class Likeness(StrEnum):
 
 @dataclass(frozen=True)
 class MeanContrast:
-    """What `method` at `point` has more than `against`, another method at the same point, or another point of the
-    question's axis, at the same seeds.
+    """What `method` at `point` has more than `against`, over the seeds that both have.
 
-    difference: mean over the common seeds. low, high: its interval. over: "seeds and rows", "seeds", "rows" of one
-    seed, or "none": what might have been otherwise. unit, units: of test rows, what and how many; "" and 0 where
-    nothing is known of them. p: of this contrast alone, p_holm: in its family; both None where it is not tested.
+    axis: "" where `against` is another method at the same point; else it is another point of this axis, for the same
+    method. value, other: means of both sides; difference: between them; low, high: its interval. over: "seeds and
+    rows", "seeds", "rows" of one seed, or "none": what might have been otherwise. unit, units: of test rows, what and
+    how many; "" and 0 where nothing is known of them. p: of this contrast alone, p_holm: in its family, of so many
+    comparisons that are tested; both None where it is not tested.
     """
 
+    axis: str
     point: Point
     method: str
     against: str
+    value: float
+    other: float
     difference: float
     low: float | None
     high: float | None
@@ -65,65 +71,32 @@ class MeanContrast:
     unit: str
     units: int
     standing: Likeness
-    p: float | None = None
+    p: float | None
     p_holm: float | None = None
+    comparisons: int = 0
 
     @property
     def significant(self) -> bool:
         """In its family."""
         return self.p_holm is not None and self.p_holm < 1 - LEVEL
 
-
-@dataclass(frozen=True)
-class Family:
-    """One family of contrasts. axis: along which, "" between methods. method: the reference, or whose points are
-    compared. against: the reference, or the axis's point that the others stand in place of. private: whether the
-    method has a guarantee."""
-
-    axis: str
-    method: str
-    against: str
-    private: bool
-    contrasts: tuple[MeanContrast, ...] = field(repr=False)
-
-    @property
-    def tested(self) -> list[MeanContrast]:
-        """Those that are corrected together."""
-        return [contrast for contrast in self.contrasts if contrast.standing is Likeness.TESTED]
-
     @property
     def family(self) -> str:
-        """In words, with the number of its comparisons."""
-        if not self.axis:
-            return f"{title(self.method)} against {self.rivals} ({self.count})"
-        return f"other points of “{self.axis}” in place of {self.against}, {title(self.method)} ({self.count})"
-
-    @property
-    def rivals(self) -> str:
-        """Between methods: which may be tested against the reference."""
-        return "methods of the same guarantee" if self.private else "methods without a guarantee"
-
-    @property
-    def count(self) -> str:
-        """
-        >>> Family("", "pate", "pate", True, ()).count
-        '0 comparisons'
-        """
-        count = len(self.tested)
-        return f"{count} {'comparison' if count == 1 else 'comparisons'}"
+        """With the number of its comparisons."""
+        along = f"other points of “{self.axis}” in place of {self.against}, {title(self.method)}"
+        between = f"methods of the same guarantee against {title(self.against)}"
+        return f"{along if self.axis else between} ({many(self.comparisons, 'comparison')})"
 
 
-def questions(view: StudyView) -> list[Family]:
+def questions(view: StudyView) -> list[MeanContrast]:
     """All that a study asks of its leading metric; none where it has none, or one method at one point."""
     if view.metric is None or view.reference is None:
         return []
-    families = [compared(view, view.metric, view.reference)]
-    plurality = [name for name in view.methods if name == "plurality" or name.startswith("plurality ")]
+    found = compared(view, view.metric, view.reference)
     for axis in view.axes:
         if (against := _against(view, axis)) is not None:
-            followed = [*plurality[:1], *view.private]
-            families += [along_axis(view, view.metric, against, axis, name) for name in followed]
-    return [question for question in families if question.contrasts]
+            found += along_axis(view, view.metric, axis, against)
+    return found
 
 
 def _against(view: StudyView, axis: str) -> str | None:
@@ -134,125 +107,83 @@ def _against(view: StudyView, axis: str) -> str | None:
     return next((point for point in view.order[axis] if point.lower() in NATURAL), view.order[axis][0])
 
 
-Side = tuple[Point, str]
-"""A point and a method."""
+def compared(view: StudyView, name: str, reference: str) -> list[MeanContrast]:
+    """Every other method against the reference, at every point, by the metric of this name: one family."""
+    return _corrected(_contrasts(view, name, "method", reference))
 
 
-def compared(view: StudyView, metric: str, reference: str) -> Family:
-    """Every other method against the reference, at every point."""
-    rivals = [name for name in view.methods if name != reference]
-    sides = [((point, name), (point, reference)) for point in view.points for name in rivals]
-    contrasts = _contrasts(view, metric, sides, reference)
-    return Family("", reference, reference, reference in view.private, contrasts)
+def along_axis(view: StudyView, name: str, axis: str, against: str) -> list[MeanContrast]:
+    """Other points of an axis in place of `against`, each method a family; what does not depend on it is left out."""
+    made = _contrasts(view, name, axis, against)
+    return [each for of in view.methods for each in _corrected([one for one in made if one.method == of])]
 
 
-def along_axis(view: StudyView, metric: str, against: str, axis: str, method: str) -> Family:
-    """Other points of an axis in place of `against`, by one method; what does not depend on the axis is no contrast."""
-    index = view.axes.index(axis)
-    moved = [
-        (point, (*point[:index], against, *point[index + 1 :])) for point in view.points if point[index] != against
-    ]
-    sides = [((point, method), (other, method)) for point, other in moved]
-    return Family(axis, method, against, method in view.private, _contrasts(view, metric, sides, against, axis))
+def _corrected(family: Sequence[MeanContrast]) -> list[MeanContrast]:
+    known = [contrast.p for contrast in family if contrast.p is not None]
+    p_holm = iter(holm(known))
+    return [replace(each, p_holm=None if each.p is None else next(p_holm), comparisons=len(known)) for each in family]
 
 
-def _contrasts(
-    view: StudyView, metric: str, sides: Iterable[tuple[Side, Side]], against: str, axis: str = ""
-) -> tuple[MeanContrast, ...]:
-    runs, stated = _runs(view, metric), stated_terms(view)
-    contrasts: list[MeanContrast] = []
+def _contrasts(view: StudyView, name: str, column: str, against: str) -> list[MeanContrast]:
+    """Of all that stands in `column`, an axis or the method, with what stands at `against`, seed by seed."""
+    sides = [*view.axes, "method"]
+    chosen = (pl.col("scope") == "run") & (pl.col("metric") == name) & pl.col("method").is_in(view.methods)
+    runs = view.frame.filter(chosen).select(*sides, "seed", "value", "cell", *FACTS[:4])
+    others = runs.filter(pl.col(column) == against).drop(column)
+    keys = [*(side for side in sides if side != column), "seed"]
+    pairs = runs.filter(pl.col(column) != against).join(others, on=keys, suffix="_other").sort("seed")
+    pairs = pairs.with_columns(alike=_alike())
+    groups = pairs.group_by(sides).agg("seed", "value", "value_other", "cell", "cell_other", pl.col("alike").all())
+    rows = {(tuple(row[axis] for axis in view.axes), row["method"]): row for row in groups.iter_rows(named=True)}
+    found: list[MeanContrast] = []
     seen: set[object] = set()
-    for one, other in sides:
-        mine, others = runs.get(one, {}), runs.get(other, {})
-        both = [(seed, *mine[seed], *others[seed]) for seed in sorted(mine.keys() & others.keys())]
-        values = tuple((seed, first, second) for seed, first, _, second, _ in both)
-        if not both or (axis and all(first == second for _, first, second in values)):
+    for point, method in sorted(rows, key=lambda side: (view.points.index(side[0]), view.methods.index(side[1]))):
+        row = rows[point, method]
+        if column != "method" and row["value"] == row["value_other"]:
             continue
-        steps = np.array([first - second for _, first, second in values])
-        known = _spread(view, metric, steps, [(cell, other_cell) for _, _, cell, _, other_cell in both])
-        (point, method), mean, p = one, float(steps.mean()), known.p(float(steps.mean()))
-        standing = Likeness.TOO_LITTLE if p is None else Likeness.TESTED
-        if not all(_alike(first, second) for first in stated[one] for second in stated[other]):
-            standing = Likeness.NOT_ALIKE
-        key = (method, point[view.axes.index(axis)] if axis else "", standing, values)
-        standing = Likeness.REPEATED if key in seen else standing
+        contrast = _contrast(view, name, "" if column == "method" else column, point, method, against, row)
+        key = (row[column], method, contrast.standing, *map(tuple, (row["seed"], row["value"], row["value_other"])))
+        found.append(replace(contrast, standing=Likeness.REPEATED, p=None) if key in seen else contrast)
         seen.add(key)
-        ends = known.interval(mean)
-        units = (len(steps), known.over, known.unit, known.units)
-        tested = p if standing is Likeness.TESTED else None
-        contrasts.append(MeanContrast(point, method, against, mean, *ends, *units, standing, tested))
-    places = [place for place, contrast in enumerate(contrasts) if contrast.p is not None]
-    for place, p in zip(places, holm([contrasts[place].p or 0.0 for place in places]), strict=True):
-        contrasts[place] = replace(contrasts[place], p_holm=p)
-    return tuple(contrasts)
+    return found
 
 
-def _spread(view: StudyView, metric: str, steps: np.ndarray, cells: Sequence[tuple[str, str]]) -> Spread:
-    """cells: of each seed that of both sides."""
-    scores: list[UnitScores] = []
-    for pair in cells:
-        one, other = (None if view.row_scores is None else view.row_scores.of(cell, metric) for cell in pair)
-        if one is None or other is None:
-            return spread(steps)
-        scores.append(minus(one, other))
-    return spread(steps, scores)
+def _alike() -> pl.Expr:
+    """Whether both sides of a pair guarantee the same."""
+    epsilon, other = pl.col(FACTS[0]), pl.col(f"{FACTS[0]}_other")
+    near = (epsilon - other).abs() <= SAME_EPSILON * pl.max_horizontal(epsilon, other)
+    same = [pl.col(fact).eq_missing(pl.col(f"{fact}_other")) for fact in FACTS[:4]]
+    return (near.fill_null(False) | same[0]) & pl.all_horizontal(same[1:])
 
 
-def _runs(view: StudyView, metric: str) -> dict[Side, dict[int, tuple[float, str]]]:
-    """Of each side value and cell at each seed."""
-    runs: dict[Side, dict[int, tuple[float, str]]] = {}
-    rows = view.frame.filter((pl.col("scope") == "run") & (pl.col("metric") == metric))
-    for *point, method, seed, value, cell in rows.select(*view.axes, "method", "seed", "value", "cell").iter_rows():
-        runs.setdefault((tuple(point), method), {})[seed] = (value, cell)
-    return runs
+def _contrast(
+    view: StudyView, name: str, axis: str, point: Point, method: str, against: str, row: dict[str, Any]
+) -> MeanContrast:
+    first, second = np.array(row["value"]), np.array(row["value_other"])
+    known = _spread(view, name, first - second, row["cell"], row["cell_other"])
+    difference, (low, high) = float((first - second).mean()), metric(name).within
+    p, ends = known.p(difference), known.interval(difference, (low - high, high - low))
+    standing = Likeness.NOT_ALIKE if not row["alike"] else Likeness.TOO_LITTLE if p is None else Likeness.TESTED
+    return MeanContrast(
+        axis, point, method, against, float(first.mean()), float(second.mean()), difference, *ends, len(first),
+        "none" if ends[0] is None else known.over, known.unit, known.units, standing,
+        p if standing is Likeness.TESTED else None,
+    )  # fmt: skip
 
 
-Terms = tuple[float | None, float | None, str | None, str | None]
-"""Epsilon, delta, unit, neighbouring, as `FACTS` has them."""
+def _spread(view: StudyView, name: str, steps: np.ndarray, *cells: Sequence[str]) -> Spread:
+    """cells: of each side, seed by seed."""
+    if view.row_scores is None:
+        return spread(steps)
+    one, other = ([known for cell in side if (known := view.row_scores.of(cell, name))] for side in cells)
+    return spread(steps, one, other) if len(one) == len(other) == len(steps) else spread(steps)
 
 
-def stated_terms(view: StudyView) -> dict[Side, list[Terms]]:
-    """Of each point and method what it guarantees, once for all seeds where that is the same."""
-    names = FACTS[:4]
-    terms: dict[Side, list[Terms]] = {}
-    runs = view.frame.filter(pl.col("scope") == "run").select(*view.axes, "method", *names).unique(maintain_order=True)
-    for row in runs.iter_rows():
-        *point, method = row[: -len(names)]
-        terms.setdefault((tuple(point), method), []).append(row[-len(names) :])
-    return terms
-
-
-def _alike(first: Terms, second: Terms) -> bool:
-    one, other = first[0], second[0]
-    if one is None or other is None:
-        return first == second
-    return first[1:] == second[1:] and abs(one - other) <= SAME_EPSILON * max(one, other)
-
-
-def contrast_frame(view: StudyView, shown: Sequence[tuple[Family, Sequence[MeanContrast]]]) -> pl.DataFrame:
-    """A row for each contrast that is shown of a family: family, comparisons, axis, the axes, method, against,
-    difference, low, high, seeds, over, unit, units, standing, p, p_holm, significant."""
+def contrast_frame(view: StudyView, contrasts: Sequence[MeanContrast]) -> pl.DataFrame:
+    """A row for each: family, the axes, all of `MeanContrast`, significant."""
     rows = [
-        {
-            "family": family.family,
-            "comparisons": len(family.tested),
-            "axis": family.axis or "method",
-            **dict(zip(view.axes, contrast.point, strict=True)),
-            **{name: getattr(contrast, name) for name in _COLUMNS},
-            "standing": contrast.standing.value,
-        }
-        for family, contrasts in shown
-        for contrast in contrasts
+        {"family": each.family, **dict(zip(view.axes, each.point, strict=True)), **vars(each)}
+        | {"significant": each.significant}
+        for each in contrasts
     ]
-    first = {"family": pl.String, "comparisons": pl.Int64, "axis": pl.String}
-    return pl.DataFrame(rows, schema={**first, **dict.fromkeys(view.axes, pl.String), **_COLUMNS})
-
-
-_COLUMNS = {
-    **dict.fromkeys(("method", "against"), pl.String),
-    **dict.fromkeys(("difference", "low", "high"), pl.Float64),
-    **{"seeds": pl.Int64, "over": pl.String, "unit": pl.String, "units": pl.Int64, "standing": pl.String},
-    **dict.fromkeys(("p", "p_holm"), pl.Float64),
-    "significant": pl.Boolean,
-}
-"""Of a frame of contrasts: their fields."""
+    return pl.DataFrame(rows, infer_schema_length=None).drop("point", strict=False)

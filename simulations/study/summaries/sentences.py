@@ -3,118 +3,96 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from consilium.report.words import range_text, signed_text, upper_first, value_text
+from consilium.report.words import many, range_text, signed_text, upper_first, value_text
 from consilium.simulations.study.measures.between import SHIFT_KINDS, ShiftKind
-from consilium.simulations.study.summaries.questions import Family, Likeness, MeanContrast, compared, questions
-from consilium.simulations.study.summaries.tidy import metric_words, noun, title
-from consilium.simulations.study.summaries.view import Point, StudyView
+from consilium.simulations.study.summaries.inference import LEAST
+from consilium.simulations.study.summaries.metrics import kind, metric_words, noun, title
+from consilium.simulations.study.summaries.questions import Likeness, MeanContrast
+from consilium.simulations.study.summaries.view import Point, StudyView, as_number, short
 
 
-def answers_of(view: StudyView) -> list[str]:
-    """Which method did best at its guarantee; what votes and privacy cost; the largest change along an axis; which kind
-    of difference there is; who loses. Nothing of a study that judged no method."""
+def answers_of(view: StudyView, contrasts: Sequence[MeanContrast]) -> list[str]:
+    """The largest change; which method did best at its guarantee; what privacy costs; which kind of difference there is
+    between parties; who loses. Nothing of a study that judged no method. contrasts: its `questions`."""
     if view.metric is None:
         return []
-    families = questions(view)
-    answers = (_best(view, families), _cost(view), _largest(view, families), _shifts(view), _losers(view))
+    between = [each for each in contrasts if not each.axis and each.against in view.private]
+    answers = (_largest(view, contrasts), _best(view, between), _cost(view, between), _shifts(view), _losers(view))
     return [answer for answer in answers if answer]
 
 
-def _told(contrast: MeanContrast, text: Callable[[float], str] = signed_text) -> str:
-    ends = range_text(contrast.low, contrast.high)
-    return text(contrast.difference) + (f" ({ends})" if ends else "")
-
-
-def _turned(contrast: MeanContrast) -> MeanContrast:
-    """The other side less this one."""
-    low = None if contrast.high is None else -contrast.high
-    high = None if contrast.low is None else -contrast.low
-    return replace(contrast, difference=-contrast.difference, low=low, high=high)
-
-
-def _verdict(contrast: MeanContrast, family: Family) -> str:
+def verdict(contrast: MeanContrast) -> str:
     """What may be said of it."""
-    if contrast.standing is Likeness.TOO_LITTLE:
-        return f"not tested ({contrast.seeds} seed{'' if contrast.seeds == 1 else 's'})"
+    if contrast.seeds < LEAST:
+        lacking = "no interval and no test" if contrast.low is None else "not tested"
+        return f"{lacking}: {many(contrast.seeds, 'seed')} {'is' if contrast.seeds == 1 else 'are'} too few"
     if contrast.standing is not Likeness.TESTED:
-        return "not tested: the guarantees differ"
-    of = f", of {len(family.tested)} comparisons" if len(family.tested) > 1 else ""
+        reasons = {Likeness.TOO_LITTLE: "the same at every seed", Likeness.NOT_ALIKE: "the guarantees differ"}
+        return f"not tested: {reasons.get(contrast.standing, 'the same as another')}"
+    of = f", of {contrast.comparisons} comparisons" if contrast.comparisons > 1 else ""
     return f"{'significant' if contrast.significant else 'not significant'} over {contrast.seeds} seeds{of}"
 
 
-def _best(view: StudyView, families: Sequence[Family]) -> str:
+def changed(view: StudyView, contrast: MeanContrast) -> str:
+    """Which point of an axis stands in place of which, and at which points of the further axes that change anything."""
+    point = contrast.point[view.axes.index(contrast.axis)]
+    name = f"{short(contrast.axis)} " if as_number(point) is not None else ""
+    others = [axis for axis in view.distinct(contrast.method)[1] if axis != contrast.axis and len(view.order[axis]) > 1]
+    at = f", at {view.label(contrast.point, others)}" if others else ""
+    return f"{name}{point} in place of {contrast.against}{at}"
+
+
+def _largest(view: StudyView, contrasts: Sequence[MeanContrast]) -> str:
+    """Over all axes and methods; where no axis changes anything, between methods, those of the same guarantee first."""
+    along = [each for each in contrasts if each.axis]
+    alike = [each for each in contrasts if each.standing is not Likeness.NOT_ALIKE]
+    one = max(along or alike or contrasts, key=lambda each: abs(each.difference), default=None)
+    if one is None:
+        return ""
+    interval = f" ({range_text(one.low, one.high)})" if one.low is not None else ""
+    told = f"{signed_text(one.difference)}{interval}; {verdict(one)}."
+    ends = f"{value_text(one.other)} to {value_text(one.value)} {metric_words(view.metric or '')}"
+    if one.axis:
+        return f"The largest change: {changed(view, one)} takes {noun(one.method)} from {ends}, {told}"
+    sides = f"{noun(one.method)} in place of {noun(one.against)}, at {view.label(one.point)}"
+    return f"The largest difference between methods: {sides}, from {ends}, {told}"
+
+
+def _best(view: StudyView, between: Sequence[MeanContrast]) -> str:
     """Which of the methods with the reference's guarantee did best, by means over seeds, whichever it is."""
-    family = next((each for each in families if not each.axis), None)
-    if family is None or not family.private:
+    if not between:
         return ""
-    at_points: dict[Point, list[MeanContrast]] = {}
-    for row in family.contrasts:
-        if row.standing in (Likeness.TESTED, Likeness.TOO_LITTLE):
-            at_points.setdefault(row.point, []).append(row)
-    leaders = [max(rows, key=lambda row: row.difference) for rows in at_points.values()]
-    start = f"Of the methods with the guarantee of {noun(family.method)}, by {metric_words(view.metric or '')},"
-    if not leaders:
-        return f"No other method has the guarantee of {noun(family.method)}: nothing was tested against it."
-    best = Counter(row.method if row.difference > 0 else family.method for row in leaders)
-    if len(leaders) == 1:
-        row, (winner,) = leaders[0], best
-        less = row.method if winner == family.method else family.method
-        gap = _told(_turned(row) if winner == family.method else row)
-        return f"{start} {noun(winner)} did best: {gap} against {noun(less)}, {_verdict(row, family)}."
+    reference = between[0].against
+    rivals = [each for each in between if each.standing in (Likeness.TESTED, Likeness.TOO_LITTLE)]
+    if not rivals:
+        return f"No other method has the guarantee of {noun(reference)}: nothing was tested against it."
+    leaders = {each.point: each for each in sorted(rivals, key=lambda each: each.difference)}
+    best = Counter(each.method if each.difference > 0 else reference for each in leaders.values())
     counts = [f"{noun(method)} did best at {count}" for method, count in best.most_common()]
-    none = [] if family.method in best else [f"{noun(family.method)} at none"]
-    clear = sum(row.significant for row in family.tested)
-    tested = f"; significant are {clear} of {family.count}" if family.tested else "; nothing was tested"
-    return f"{start} {', '.join([*counts, *none])} of {len(leaders)} points{tested}."
+    counts += [] if reference in best else [f"{noun(reference)} at none"]
+    clear, tested = sum(each.significant for each in rivals), rivals[0].comparisons
+    of = f"significant are {clear} of {many(tested, 'comparison')}" if tested else "none was tested"
+    start = f"Of the methods with the guarantee of {noun(reference)}, by {metric_words(view.metric or '')},"
+    return f"{start} {', '.join(counts)} of {many(len(leaders), 'point')}; {of}."
 
 
-def _cost(view: StudyView) -> str:
+def _cost(view: StudyView, between: Sequence[MeanContrast]) -> str:
     """What is lost from the best that has no guarantee to the private method: a gap, not tested."""
-    private = next(iter(view.private), None)
     for words, of in (("In place of one model of all rows", "pooled"), ("Beside votes without noise", "plurality")):
-        free = next((method for method in view.methods if method == of or method.startswith(f"{of} ")), None)
-        if free is None or private is None:
-            continue
-        gaps = [row for row in compared(view, view.metric or "", private).contrasts if row.method == free]
-        if gaps := [row for row in gaps if row.standing is not Likeness.REPEATED]:
-            metric = f"{metric_words(view.metric or '')}, {title(free)} less {title(private)}; not tested"
-            return f"{words}, {noun(private)} costs {_spanned(view, gaps)} ({metric})."
+        method = next((name for name in view.methods if kind(name) == of), None)
+        gaps = [each for each in between if each.method == method and each.standing is not Likeness.REPEATED]
+        if gaps := sorted(gaps, key=lambda each: each.difference):
+            told = []
+            for each in gaps:
+                interval = f" ({range_text(each.low, each.high)})" if each.low is not None else ""
+                told.append(f"{value_text(each.difference)}{interval} at {view.label(each.point)}")
+            span = told[0] if len(gaps) == 1 else f"from {told[0]} to {told[-1]}, of {len(gaps)} points"
+            sides = f"{metric_words(view.metric or '')}, {title(gaps[0].method)} less {title(gaps[0].against)}"
+            return f"{words}, {noun(gaps[0].against)} costs {span} ({sides}; not tested)."
     return ""
-
-
-def _spanned(view: StudyView, gaps: Sequence[MeanContrast]) -> str:
-    """The difference with its interval; of several points the least and the largest, with where they are."""
-    if len(gaps) == 1:
-        return _told(gaps[0], value_text)
-    least = min(gaps, key=lambda gap: gap.difference)
-    most = max(gaps, key=lambda gap: gap.difference)
-    least_text, most_text = (f"{_told(gap, value_text)} at {view.label(gap.point)}" for gap in (least, most))
-    return f"from {least_text} to {most_text} over {len(gaps)} points"
-
-
-def _largest(view: StudyView, families: Sequence[Family]) -> str:
-    """What changes most along an axis: of the private methods, or without any of the plurality."""
-    along = [family for family in families if family.axis]
-    mine = [family for family in along if family.private] or along
-    rows = [(abs(row.difference), family, row) for family in mine for row in family.contrasts]
-    if not rows:
-        return ""
-    _, family, row = max(rows, key=lambda each: each[0])
-    place = view.axes.index(family.axis)
-    before = (*row.point[:place], family.against, *row.point[place + 1 :])
-    ends = [view.mean(point, family.method, view.metric or "") for point in (before, row.point)]
-    from_to = " to ".join("?" if end is None else value_text(end) for end in ends)
-    others = [axis for axis in view.telling(family.method) if axis != family.axis and len(view.order[axis]) > 1]
-    at = f" at {view.label(row.point, others)}" if others else ""
-    return (
-        f"The largest change along “{family.axis}”: {row.point[place]} in place of {family.against} takes"
-        f" {noun(family.method)} from {from_to} {metric_words(view.metric or '')}{at}: {_told(row)},"
-        f" {_verdict(row, family)}."
-    )
 
 
 class PointShift(NamedTuple):
@@ -131,15 +109,12 @@ class PointShift(NamedTuple):
 
 
 def shifts_at(view: StudyView) -> list[PointShift]:
-    """Which kinds of difference each division has; nothing where none was looked for."""
+    """Which kinds of difference each partition has; nothing where none was looked for."""
     points, axes = view.distinct("division")
     shifts = []
     for point in points:
-        judged: dict[ShiftKind, float] = {}
-        for kind in SHIFT_KINDS:
-            if (share := view.mean(point, "division", f"shift_{kind}_named")) is not None:
-                judged[kind] = share
-        if judged:
+        found = {kind: view.mean(point, "division", f"shift_{kind}_named") for kind in SHIFT_KINDS}
+        if judged := {kind: share for kind, share in found.items() if share is not None}:
             shifts.append(PointShift(point, view.label(point, axes), judged))
     return shifts
 
@@ -160,12 +135,12 @@ def _losers(view: StudyView) -> str:
             shares[point] = worse / parties
     if not shares:
         return ""
-    most, least = max(shares, key=lambda at: shares[at]), min(shares, key=lambda at: shares[at])
+    most = max(shares, key=lambda at: shares[at])
     names = ("worse", "parties", "worst_decile", "worst_decile_floor")
     worse, parties, decile, floor = (view.mean(most, method, f"gain_accuracy_{name}") or 0.0 for name in names)
-    others = f" Over {len(shares)} points the least share is {shares[least]:.0%}." if len(shares) > 1 else ""
+    others = f" Over {len(shares)} points the least share is {min(shares.values()):.0%}." if len(shares) > 1 else ""
     return (
         f"{upper_first(noun(method))} serves {worse:.0f} of {parties:.0f} parties worse than they serve themselves"
-        f" (accuracy on their own held-out rows) at {view.label(most)}; the tenth that gains least changes by"
+        f" at {view.label(most)} (accuracy on their own held-out rows). The tenth that gains least changes by"
         f" {signed_text(decile)} in the mean, by chance alone {signed_text(floor)}.{others}"
     )

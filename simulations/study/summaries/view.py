@@ -1,4 +1,4 @@
-"""A study's results as reports and findings look at them: the points of the axes in order, and means over seeds."""
+"""A study's results as pages and findings look at them: the points of the axes in order, and means over seeds."""
 
 from __future__ import annotations
 
@@ -6,83 +6,127 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
+from consilium.protocol.errors import DataError
 from consilium.simulations.study.row_scores import RowScores
-from consilium.simulations.study.summaries.inference import spread
-from consilium.simulations.study.summaries.tidy import (
-    COUNTS,
-    SHARES,
-    as_number,
-    axis_names,
-    lead,
-    methods_of,
-    private_methods,
-    short,
-    tidy,
-)
-
-
-def over_seeds(frame: pl.DataFrame, row_scores: RowScores | None = None) -> pl.DataFrame:
-    """The mean over seeds of every metric of runs, for each point of the axes.
-
-    frame: tidy. row_scores: of the same study.
-
-    Columns: the axes, method, metric, mean, low, high, seeds, over. `over` says what the interval is of. "seeds and
-    rows": of figures with row scores, see `summaries.inference`; of others that have an interval within their cells,
-    this is added as if all seeds shared all that it is over, which is never too narrow. "seeds": of others. "rows": of
-    one seed, the cell's own. "none": low and high are null.
-    """
-    by = [*axis_names(frame), "method", "metric"]
-    runs = frame.filter(pl.col("scope") == "run").group_by(by)
-    grouped = runs.agg(
-        "value",
-        "cell",
-        mean=pl.col("value").mean(),
-        seeds=pl.len().cast(pl.Int64),
-        below=(pl.col("value") - pl.col("low")).mean(),
-        above=(pl.col("high") - pl.col("value")).mean(),
-    )
-    ends = [_ends(row, row_scores) for row in grouped.iter_rows(named=True)]
-    kinds = {"low": pl.Float64, "high": pl.Float64, "over": pl.String}
-    means = grouped.hstack(pl.DataFrame(ends, schema=kinds, orient="row"))
-    low = pl.when(pl.col("metric").is_in(COUNTS)).then(pl.col("low").clip(lower_bound=0.0)).otherwise(pl.col("low"))
-    return means.with_columns(low=low).select(*by, "mean", "low", "high", "seeds", "over").sort(by)
-
-
-def _ends(row: Mapping[str, Any], row_scores: RowScores | None) -> tuple[float | None, float | None, str]:
-    """Low, high and what the interval is over, of one row of `over_seeds`."""
-    mean = row["mean"]
-    if not math.isfinite(mean) or row["seeds"] == 2:
-        return None, None, "none"
-    share = row["metric"] in SHARES
-    scores = [None if row_scores is None else row_scores.of(cell, row["metric"]) for cell in row["cell"]]
-    there = [score for score in scores if score is not None]
-    between = spread(np.array(row["value"]), there if len(there) == len(scores) else None)
-    if row["below"] is not None and row["above"] is not None:
-        if row["seeds"] == 1:
-            return mean - row["below"], mean + row["above"], "rows"
-        if between.over == "seeds" or not between.half():
-            half = between.half()
-            low, high = mean - math.hypot(half, row["below"]), mean + math.hypot(half, row["above"])
-            return (max(low, 0.0), min(high, 1.0), "seeds and rows") if share else (low, high, "seeds and rows")
-    low, high = between.share_interval(mean) if share else between.interval(mean)
-    return low, high, between.over
-
+from consilium.simulations.study.spec import COLUMNS, FACTS
+from consilium.simulations.study.summaries.inference import LEAST, clipped, spread
+from consilium.simulations.study.summaries.metrics import LEADING, MEASURED, kind, metric, place
 
 Point = tuple[str, ...]
 """A value of each axis."""
+
+
+class Mean(NamedTuple):
+    """Over seeds. low, high: its interval, None where there is none. over: what the interval is of."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    seeds: int
+    over: str
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """Of the interval."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+
+def tidy(results: pl.DataFrame) -> pl.DataFrame:
+    """The same with every figure once: one of several cells of a point is kept of what the cells share.
+
+    Figures that are no number are left out. An epsilon may be infinite.
+
+    Raises
+    ------
+    DataError : a column is missing.
+    """
+    if missing := [name for name in (*COLUMNS, *FACTS) if name not in results.columns]:
+        raise DataError(f"a table of a study's results has no column {', '.join(missing)}", "Run: consilium study")
+    key = [*axis_names(results), "seed", "method", "scope", "name", "metric"]
+    known = results.filter(pl.col("value").is_not_nan() & pl.col("value").is_not_null())
+    return known.unique(key, keep="first", maintain_order=True)
+
+
+def axis_names(results: pl.DataFrame) -> list[str]:
+    """Of the columns those that are axes, in their order.
+
+    >>> axis_names(pl.DataFrame(schema=["cell", "division", *COLUMNS[1:]]))
+    ['division']
+    """
+    return [name for name in results.columns if name not in (*COLUMNS, *FACTS)]
+
+
+def as_number(text: str) -> float | None:
+    """A point of a numeric axis as a number; None for one that is a name.
+
+    >>> as_number("0.05"), as_number("natural"), as_number("nan")
+    (0.05, None, None)
+    """
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def short(axis: str) -> str:
+    """
+    >>> short("data.alpha"), short("federation.privacy.epsilon"), short("division")
+    ('alpha', 'epsilon', 'division')
+    """
+    return axis.rsplit(".", 1)[-1].replace("_", " ")
+
+
+def means_over_seeds(frame: pl.DataFrame, row_scores: RowScores | None = None) -> dict[tuple[Point, str, str], Mean]:
+    """Of every metric of runs by point, method and metric. frame: `tidy`. row_scores: of the same study.
+
+    `over` says what the interval is of. "seeds and rows": of figures with row scores, see `summaries.inference`; of
+    others that have an interval within their cells, this is added as if all seeds shared all that it is over, which is
+    never too narrow. "seeds": of others. "rows": of one seed, the cell's own. "none": there is none.
+    """
+    axes = axis_names(frame)
+    grouped = (
+        frame.filter(pl.col("scope") == "run")
+        .group_by([*axes, "method", "metric"])
+        .agg(
+            "value",
+            "cell",
+            below=(pl.col("value") - pl.col("low")).mean(),
+            above=(pl.col("high") - pl.col("value")).mean(),
+        )
+    )
+    return {
+        (tuple(row[axis] for axis in axes), row["method"], row["metric"]): _mean(row, row_scores)
+        for row in grouped.iter_rows(named=True)
+    }
+
+
+def _mean(row: Mapping[str, Any], row_scores: RowScores | None) -> Mean:
+    values, below, above = np.array(row["value"]), row["below"], row["above"]
+    mean, seeds, within = float(values.mean()), len(values), metric(row["metric"]).within
+    if not math.isfinite(mean) or 1 < seeds < LEAST:
+        return Mean(mean, None, None, seeds, "none")
+    scores = [None if row_scores is None else row_scores.of(cell, row["metric"]) for cell in row["cell"]]
+    there = [score for score in scores if score is not None]
+    known = spread(values, there if len(there) == seeds else None)
+    ends, over = known.interval(mean, within), known.over
+    if below is not None and above is not None and (seeds == 1 or known.over == "seeds" or not known.half()):
+        half, over = known.half() if seeds > 1 else 0.0, "seeds and rows" if seeds > 1 else "rows"
+        ends = clipped(mean - math.hypot(half, below), mean + math.hypot(half, above), within)
+    return Mean(mean, *ends, seeds, over if ends[0] is not None else "none")
 
 
 @dataclass(frozen=True)
 class StudyView:
     """frame: tidy. points: those that have any figure, in order. metric: the leading one, or None where there is none.
 
-    reference: the method that others are compared with, or None. means: `over_seeds` of runs, by point, method, metric.
-    row_scores: None where nobody kept them.
+    methods: all that is compared, see `metrics.place`; private: those that state a finite epsilon, PATE first.
+    reference: the method that others are compared with, or None. row_scores: None where nobody kept them.
     """
 
     frame: pl.DataFrame = field(repr=False)
@@ -92,21 +136,26 @@ class StudyView:
     methods: tuple[str, ...]
     private: tuple[str, ...]
     metric: str | None
-    reference: str | None
     seeds: tuple[int, ...]
-    means: Mapping[tuple[Point, str, str], Mapping[str, Any]] = field(repr=False)
+    means: Mapping[tuple[Point, str, str], Mean] = field(repr=False)
     row_scores: RowScores | None = field(repr=False, default=None)
 
-    def mean(self, point: Point, method: str, metric: str) -> float | None:
+    @property
+    def reference(self) -> str | None:
+        """The first private method, else the last of all."""
+        return next(iter([*self.private, *reversed(self.methods)]), None)
+
+    def mean(self, point: Point, method: str, name: str) -> float | None:
         """Over seeds; None where there is no such figure."""
-        row = self.means.get((point, method, metric))
-        return None if row is None else float(row["mean"])
+        known = self.means.get((point, method, name))
+        return None if known is None else known.mean
+
+    def judged(self, name: str) -> list[str]:
+        """Methods that have this metric anywhere."""
+        return [method for method in self.methods if any((point, method, name) in self.means for point in self.points)]
 
     def label(self, point: Point, axes: Sequence[str] | None = None) -> str:
-        """A point in words; numbers with the name of their axis.
-
-        `axes`: which of them are told; all, where None.
-        """
+        """A point in words; numbers with the name of their axis. axes: which of them are told; all, where None."""
         parts = [
             f"{short(axis)} {value}" if as_number(value) is not None else value
             for axis, value in zip(self.axes, point, strict=True)
@@ -114,27 +163,18 @@ class StudyView:
         ]
         return ", ".join(parts) or "all"
 
-    def telling(self, method: str) -> tuple[str, ...]:
-        """Axes along which some figure of this method's runs changes, such as none of a mechanism for a division."""
-        known = self._known(method)
-        return tuple(axis for place, axis in enumerate(self.axes) if _changes(known, place))
-
     def distinct(self, method: str) -> tuple[list[Point], tuple[str, ...]]:
-        """The first of the points between which no figure of this method changes; and the axes that tell them apart."""
-        axes, known = self.telling(method), self._known(method)
-        first: dict[Point, Point] = {}
-        for point in [point for point in self.points if point in known]:
-            key = tuple(value for axis, value in zip(self.axes, point, strict=True) if axis in axes)
-            first.setdefault(key, point)
-        return list(first.values()), axes
-
-    def _known(self, method: str) -> dict[Point, dict[str, tuple[Any, ...]]]:
-        """Of each point what there is of this method's runs, by metric."""
-        known: dict[Point, dict[str, tuple[Any, ...]]] = {}
-        for (point, of, metric), row in self.means.items():
+        """The first of the points between which no figure of this method's runs changes, and the axes that tell them
+        apart: a partition has the same figures under every mechanism."""
+        known: dict[Point, dict[str, Mean]] = {}
+        for (point, of, name), mean in self.means.items():
             if of == method:
-                known.setdefault(point, {})[metric] = (row["mean"], row["low"], row["high"])
-        return known
+                known.setdefault(point, {})[name] = mean
+        axes = tuple(axis for index, axis in enumerate(self.axes) if _changes(known, index))
+        first: dict[Point, Point] = {}
+        for point in (point for point in self.points if point in known):
+            first.setdefault(tuple(point[self.axes.index(axis)] for axis in axes), point)
+        return list(first.values()), axes
 
     def numeric_axes(self, least: int) -> list[str]:
         """Axes whose points are numbers, at least so many."""
@@ -145,10 +185,10 @@ class StudyView:
         ]
 
 
-def _changes(known: Mapping[Point, object], place: int) -> bool:
+def _changes(known: Mapping[Point, object], index: int) -> bool:
     """Whether what is known of points changes along the axis at this place, the others being equal."""
     seen: dict[Point, object] = {}
-    rest = {point: (*point[:place], *point[place + 1 :]) for point in known}
+    rest = {point: (*point[:index], *point[index + 1 :]) for point in known}
     return any(seen.setdefault(rest[point], figures) != figures for point, figures in known.items())
 
 
@@ -157,7 +197,7 @@ def study_view(
 ) -> StudyView:
     """results: `results.parquet`. order: of axes their points in the order of the study's file; of others as they come.
 
-    The reference is the first private method, else the last of all.
+    The leading metric is AUC or accuracy, which more of the methods have.
 
     Raises
     ------
@@ -169,21 +209,20 @@ def study_view(
     order = {axis: list(dict.fromkeys([*order.get(axis, ()), *there])) for axis, there in found.items()}
     order = {axis: [point for point in points if point in found[axis]] for axis, points in order.items()}
     points = set(frame.select(axes).iter_rows()) if axes else {()}
-    methods, private = tuple(methods_of(frame)), tuple(private_methods(frame))
-    means = {
-        (tuple(row[axis] for axis in axes), row["method"], row["metric"]): row
-        for row in over_seeds(frame, row_scores).iter_rows(named=True)
-    }
+    methods = sorted(set(frame["method"]) - set(MEASURED), key=place)
+    runs = frame.filter((pl.col("scope") == "run") & pl.col("method").is_in(methods))
+    stating = set(runs.filter((pl.col("metric") == "epsilon") & pl.col("value").is_finite())["method"])
+    having = {name: runs.filter(pl.col("metric") == name)["method"].n_unique() for name in LEADING}
+    lead = max(having, key=lambda name: having[name])
     return StudyView(
         frame,
         axes,
         order,
         tuple(point for point in product(*order.values()) if point in points),
-        methods,
-        private,
-        lead(frame),
-        next(iter([*private, *reversed(methods)]), None),
-        tuple(sorted(frame["seed"].unique().to_list())),
-        means,
+        tuple(methods),
+        tuple(sorted((name for name in methods if name in stating), key=lambda name: kind(name) != "pate")),
+        lead if having[lead] else None,
+        tuple(sorted(set(frame["seed"]))),
+        means_over_seeds(frame, row_scores),
         row_scores,
     )

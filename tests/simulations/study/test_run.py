@@ -122,8 +122,8 @@ def test_what_is_in_the_folder(tmp_path: Path) -> None:
         scores = known.of(cell, metric)
         assert (scores is None) == (metric == "ece")
         assert scores is None or (scores.unit, scores.space[:16]) == ("clinic", told["data"][0]["digest"][:16])
-    view = study_view(table, told["axes"], row_scores=known)
-    assert {contrast.over for contrast in compared_with(view, "accuracy", "pate").contrasts} == {"seeds and rows"}
+    view = study_view(table, told["axes"], known)
+    assert {contrast.over for contrast in compared_with(view, "accuracy", "pate")} == {"seeds and rows"}
     assert [
         path for path in out.iterdir() if path.is_file() and path.name != PAGE and path.stat().st_mode & 0o077
     ] == []
