@@ -14,9 +14,9 @@ from consilium.simulations.study.summaries.view import study_view
 
 MANY = 40
 METHODS = {
-    "local": "alone", "pate": "student", "fedavg, private": "private FedAvg",
-    "private_gradient": "private gradient descent", "pooled": "pooled",
+    "local": "alone", "pate": "student", "private_gradient": "private gradient descent", "pooled": "pooled",
 }  # fmt: skip
+PRIVATE = ("pate", "private_gradient")
 SPLIT = (
     "test rows are half of the rows of held-out owners; nothing was tuned on these sets; mean over seeds ± half of its"
     " 95 % interval over seeds and test rows"
@@ -37,8 +37,11 @@ def study_table(folder: Path) -> None:
             point, cells = (epsilon, name), []
             for method in METHODS:
                 row = view.means.get((point, method, metric))
-                half = "" if row is None or row.ends is None else f" ± {(row.ends[1] - row.ends[0]) / 2:.3f}"
-                cells.append(None if row is None else f"{row.mean:.3f}{half}")
+                if row is None:
+                    cells.append(None)
+                    continue
+                half = f" ± {(row.ends[1] - row.ends[0]) / 2:.3f}" if method in PRIVATE and row.ends else ""
+                cells.append(f"{row.mean:.3f}{half}")
             worth = view.mean(point, "pate", "hand_labels")
             rows.add(name, f"{sizes[name]:,.0f}", *cells, None if worth is None else f"{worth:,.0f}")
         for label, names in groups.items():

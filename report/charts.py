@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTH, HEIGHT, LETTER, LINE = 360, 210, 6.2, 14
+WIDTH, HEIGHT, LETTER, LINE = 336, 200, 6.2, 14
 """Points: of every chart; of a panel with two axes, without its key; of a letter's width; of a line of letters."""
 LOG_FROM = 20
 """An axis of positive numbers is logarithmic where the greatest is so many times the least."""

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import binomtest
 
 from consilium.models.adapted import Adaptation
-from consilium.models.evaluation import BINS, BY_PREVALENCE
+from consilium.models.evaluation import BINS, BY_PREVALENCE, wilson
 from consilium.models.published.model import CARD_FILE, FORMAT, MODEL_FILE, PEOPLES_CARD_FILE, Published
 from consilium.protocol.files import replace_text
 from consilium.protocol.label_source import LabelTerms
@@ -55,16 +54,14 @@ def student_warnings(
     terms: LabelTerms, kind: str, metrics: dict[str, Any] | None, tested: dict[str, Any] | None, spread: dict[str, Any]
 ) -> list[dict[str, str]]:
     """Warnings of a finished student. kind: of its published model. metrics, tested, spread: as its card has them."""
-    expected = Expected(
-        epsilon=terms.epsilon,
-        delta=terms.delta,
-        unit=terms.unit,
-        votes=0,  # how many teachers a party has, and so the noise beside them, the terms do not say
-    )
+    # how many teachers a party has, and so the noise beside them, the terms do not say
+    expected = Expected(epsilon=terms.epsilon, delta=terms.delta, unit=terms.unit, votes=0)
     rows = {} if tested is None else tested["rows_per_class"]
     return warnings_of(StudentFacts(kind == CONSTANT, metrics or {}, rows, spread), expected)
 
 
+_DROWNED = 0.35
+"""A student of noise alone has about this weight or less."""
 _MOST_COLUMNS_SHOWN = 60
 _MOST_VALUES_SHOWN = 20
 _SHARES_OF_VOTES = (
@@ -93,16 +90,18 @@ _LIMITS = (
 def tested_on(y: np.ndarray, metrics: dict[str, Any], classes: tuple[str, ...], among_asked: int) -> dict[str, Any]:
     """How the metrics came about: `y` int64 (n,) are the test rows' classes; `among_asked`: those that are queries."""
     counts = np.bincount(y, minlength=len(classes))
-    wilson = binomtest(round(metrics["accuracy"] * len(y)), len(y)).proportion_ci(method="wilson")
     return {
         "how": "labelled public rows that the student's team held out: neither asked nor trained on, though their"
         " features may have entered the public means and spreads",
         "rows": len(y),
         "rows_per_class": {name: int(count) for name, count in zip(classes, counts, strict=True)},
         "rows_that_are_also_in_the_pool": among_asked,
-        "accuracy_95": [float(wilson.low), float(wilson.high)],
+        "accuracy_95": wilson(round(metrics["accuracy"] * len(y)), len(y)),
         "accuracy_of_the_largest_class": float(counts.max() / len(y)),
     }
+
+
+_OF_SCHEMA = {"classes", "features", "center", "scale", "ranges", "representation"}
 
 
 def make_card(
@@ -112,28 +111,15 @@ def make_card(
     schema, calibration = terms.schema, published.calibration
     return {
         "federation": terms.federation,
-        "classes": list(schema.classes),
-        "features": list(schema.features),
-        "center": list(schema.center),
-        "scale": list(schema.scale),
-        "ranges": [allowed.model_dump(mode="json") for allowed in schema.ranges],
+        **schema.model_dump(mode="json", include=_OF_SCHEMA),
         "columns": [column.model_dump(mode="json") for column in schema.table],
-        "representation": schema.representation,
         "spec": spec.model_dump(mode="json"),
-        "mechanism": terms.mechanism,
-        "release": terms.release,
-        "count_sigma": terms.count_sigma,
-        "label_step": terms.label_step,
-        "parties": terms.parties,
+        **{key: getattr(terms, key) for key in ("mechanism", "release", "count_sigma", "label_step", "parties")},
         "privacy": {
-            "unit": terms.unit,
-            "neighbouring": terms.neighbouring,
+            **{key: getattr(terms, key) for key in ("unit", "neighbouring", "delta", "epsilon", "simulation")},
             "towards": f"whoever sees the released {terms.release.noun}s, or anything made of them: the student, and"
             " all who get it",
-            "delta": terms.delta,
-            "epsilon": terms.epsilon,
             **({"epsilon_nodes": terms.epsilon_nodes} if terms.epsilon_nodes else {}),
-            "simulation": terms.simulation,
             **({"noise": "system"} if terms.real_noise else {}),
         },
         "asked": result.queries,
@@ -185,10 +171,6 @@ def labels_sentence(labels: Mapping[str, Any] | None) -> str:
     drowned = labels["uses"] != "student" and weight < _DROWNED
     shrunk = ": noise, or votes that tell an order and no risk, left little of it" if drowned else ""
     return f"It is semi-private: {uses}{shrunk}. These labels are public, and cost no epsilon."
-
-
-_DROWNED = 0.35
-"""A student of noise alone has about this weight or less."""
 
 
 def write_cards(folder: Path, card: dict[str, Any]) -> None:
@@ -376,17 +358,16 @@ def spread_sentence(spread: Mapping[str, Any] | None) -> str:
         return ""
     if "absent" in spread:
         return f"How far the noise moves it is not known: {spread['absent']}."
-    moves, intervals = list[str](), list[str]()
-    for name, of in spread["metrics"].items():
-        low, high = of["interval"]
-        moves.append(f"{of['sd']:.3f} in {_METRICS[name]}")
-        intervals.append(f"{_METRICS[name]} {low:.3f} to {high:.3f}")
-    begin = (
-        f"Other noise of the same scale would move it by a standard deviation of {' and '.join(moves)}. 95 % intervals"
-        f" over the noise: {', '.join(intervals)}. "
-        if moves
-        else ""
-    )
+    begin, found = "", {_METRICS[name]: of for name, of in spread["metrics"].items()}
+    if found:
+        moves = " and ".join(f"{of['sd']:.3f} in {name}" for name, of in found.items())
+        intervals = ", ".join(
+            f"{name} {of['interval'][0]:.3f} to {of['interval'][1]:.3f}" for name, of in found.items()
+        )
+        begin = (
+            f"Other noise of the same scale would move it by a standard deviation of {moves}. 95 % intervals over the"
+            f" noise: {intervals}. "
+        )
     return (
         f"{begin}Two students with other noise each would order the public rows with a rank correlation of about"
         f" {spread['rank_correlation']:.2f}. That is found by {spread['refits']} students, each of half of what was"

@@ -31,8 +31,8 @@ from consilium.report.disclosure import Bound, epsilon_text
 from consilium.report.words import plural
 from consilium.simulations.council.statement import PrivacyStatement
 from consilium.simulations.report.build import render
-from consilium.simulations.report.guarantees import disclosure_of, guarantee_rows, shown_guarantees
-from consilium.simulations.report.privacy import audiences
+from consilium.simulations.report.guarantees import guarantees_of, shown_guarantees, title_of
+from consilium.simulations.report.plain import audiences
 from tests.command_line import consilium
 from tests.deploy.site import SECOND, make_site
 from tests.simulations.report.cases import Page, run
@@ -101,9 +101,9 @@ class TestEachNumber:
             {**stated, "spent": stated["guarantee"], "data_dependent": stated["guarantee"]}, collection
         )
         data = replace(run(), collection=collection, release=config.disclosure.release, guarantees=shown)
-        assert disclosure_of(data) == config.disclosure
-        stated = {row.title: row.epsilon_text for row in guarantee_rows(shown).values() if not row.secret}
-        rows = {line.name: line.cells[1].text for line in audiences(data, guarantee_rows(shown)).lines}
+        found = guarantees_of(shown)
+        stated = {title_of(name): epsilon_text(item.epsilon) for name, item in found.items() if item.publishable}
+        rows = {line.name: line.cells[1].text for line in audiences(data, found).lines}
         right[Bound.LARGER] = max(right.values())
         for view in config.disclosure.audiences(data.party_label, plural(data.party_label)):
             expected = epsilon_text(right[view.bound]) if view.bound in right else view.bound.value

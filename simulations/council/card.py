@@ -8,8 +8,8 @@ from typing import Any
 
 from consilium.accounting.units import Unit
 from consilium.protocol.releases import ReleaseKind
-from consilium.report.exhibits import Cell, Exhibit, PagePart, Table, TableLine, as_text, without_blanks
-from consilium.report.words import MAJORITY, STUDENT, many, share_text
+from consilium.report.exhibits import ALL_BUT_FIRST, Cell, Exhibit, PagePart, Table, TableLine, as_text, without_blanks
+from consilium.report.words import STUDENT, many, share_text
 from consilium.simulations.council.statement import PrivacyStatement
 from consilium.simulations.report import meaning
 from consilium.simulations.report.models import ABSENT, LABELS, METRICS, finding, hand_label_rows
@@ -23,21 +23,10 @@ def verdict(privacy: PrivacyStatement, parties: int) -> str:
     return protection if privacy.protects else f"{protection} with real noise; here it came from a seed"
 
 
-def shown_models(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The student and what it may be compared with in public: by public rows alone. Name -> metrics.
-
-    The majority class is that of the public test rows; the run's own yardstick of that name is of the private ones.
-    """
-    student, labelled = summary["student"] or {}, hand_label_rows(summary["worth"])
-    rates = (student.get("rate") or {}).values()
-    majority = {MAJORITY: {"accuracy": max(rates), "auc": 0.5 if len(rates) == 2 else None}} if rates else {}
-    return {STUDENT: student, **labelled, **majority}
-
-
 def terminal(summary: Mapping[str, Any], width: int = 0) -> str:
     """Lines of one run for the terminal of whoever ran it, with what is secret. width: in columns; 0: do not wrap."""
     privacy = PrivacyStatement.of(summary["privacy"])
-    exhibits = [_models(_all_models(summary)), _guarantee(summary, privacy)]
+    exhibits = [_models(summary), _guarantee(summary, privacy)]
     short = "\n".join(textwrap.fill(words, width) if width else words for words in in_short(summary))
     return f"{short}\n\n{as_text([PagePart('run', '', without_blanks(exhibits))], width)}"
 
@@ -70,14 +59,6 @@ def afterwards(summary: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _all_models(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """From one party alone over the student and its rivals to pooled, each with its word."""
-    models, names = _private_models(summary) | shown_models(summary), list(LABELS.values())
-    place = names.index(STUDENT)
-    names[place:place] = [*hand_label_rows(summary["worth"])]
-    return {name: models[name] for name in names if models.get(name)}
-
-
 def _guarantee(summary: Mapping[str, Any], privacy: PrivacyStatement) -> Exhibit:
     """Who voted on what, what was released, and what that promises."""
     parties, teachers = many(summary["parties"], "party"), many(summary["teachers"], "teacher")
@@ -103,18 +84,22 @@ def _released(summary: Mapping[str, Any]) -> str:
     return f"{text}."
 
 
-def _private_models(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Yardsticks that take private rows."""
-    known = {name: metrics for name, metrics in summary["baselines"].items() if metrics and ABSENT not in metrics}
-    public = (STUDENT, MAJORITY)
-    return {label: known[name] for name, label in LABELS.items() if name in known and label not in public}
-
-
-def _models(models: Mapping[str, Mapping[str, Any]]) -> Exhibit | None:
-    shown = [metric for metric in METRICS if any(metrics.get(metric) is not None for metrics in models.values())]
+def _models(summary: Mapping[str, Any]) -> Exhibit | None:
+    """From one party alone over the student and its rivals to pooled, each by what it is called."""
+    known = {name: of for name, of in summary["baselines"].items() if of and ABSENT not in of}
+    known["student"] = student = summary["student"] or {}
+    if rates := (student.get("rate") or {}).values():
+        known["majority"] = {"accuracy": max(rates), "auc": 0.5 if len(rates) == 2 else None}
+    models = dict[str, Mapping[str, Any]]()
+    for name, label in LABELS.items():
+        if name == "student":
+            models |= hand_label_rows(summary["worth"])
+        models[label] = known.get(name) or {}
+    shown = [metric for metric in METRICS if any(of.get(metric) is not None for of in models.values())]
     lines = tuple(
-        TableLine(label, tuple(Cell(share_text(metrics.get(metric))) for metric in shown))
-        for label, metrics in models.items()
+        TableLine(label, tuple(Cell(share_text(of.get(metric))) for metric in shown))
+        for label, of in models.items()
+        if of
     )
-    table = Table(("", *(METRICS[metric] for metric in shown)), lines, frozenset(range(1, 3)), look="")
+    table = Table(("", *(METRICS[metric] for metric in shown)), lines, ALL_BUT_FIRST)
     return Exhibit("models", "On public test rows", table=table, secret=True) if shown else None

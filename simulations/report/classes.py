@@ -48,7 +48,7 @@ def classes_part(data: ReportData) -> PagePart:
     flagged = _operating_point(data)  # of two classes one threshold is published: other tables would be of another
     shown = [_matrix(data.classes, *each) for each in matrices if not (flagged and each[0] == "confusion")]
     exhibits = without_blanks([_roc(data), _calibration(data), flagged or recall_exhibit(data), *shown])
-    return PagePart("classes", "Classes", exhibits, look="columns broad")
+    return PagePart("classes", "Classes", exhibits)
 
 
 def _matrix(classes: Sequence[str], name: str, title: str, counts: Counts | None, words: str) -> Exhibit | None:
@@ -162,7 +162,8 @@ def _roc(data: ReportData) -> Exhibit | None:
     series = [Line(name, x, curve["found"]) for name, x, curve in zip(names, steps, drawn, strict=True)]
     titles = ("false alarms: share of others flagged", "found: share of the class flagged")
     drawing = lines(series, titles, (0, 1), (0, 1), diagonal="by chance", log=False)
-    return Exhibit("roc", f"How well the {STUDENT} ranks", (words,), chart=Chart("; ".join(names), (("", drawing),)))
+    chart = Chart(f"ROC curves: {'; '.join(names)}", (("", drawing),))
+    return Exhibit("roc", f"How well the {STUDENT} ranks", (words,), chart=chart)
 
 
 def _calibration(data: ReportData) -> Exhibit | None:

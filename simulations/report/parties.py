@@ -60,7 +60,7 @@ def _gain(data: ReportData) -> Exhibit | None:
             parts.append((upper_first(where), cloud(sorted(points)[::step], titles, zero="no gain")))
     chart = Chart(" ".join(words), tuple(parts))
     title = f"What each {word} gains, by size"
-    return Exhibit("gain", title, (" ".join(words),), chart=chart, secret=True, look="wide") if parts else None
+    return Exhibit("gain", title, (" ".join(words),), chart=chart, secret=True) if parts else None
 
 
 def _every_party(data: ReportData) -> Exhibit | None:

@@ -54,7 +54,7 @@ def plain_part(data: ReportData, guarantees: Guarantees) -> PagePart:
     exhibits = (
         Exhibit("verdict", words=(Markup('<span class="level">{}</span> {}').format(headline, " ".join(reasons)),)),
         Exhibit("guarantee", "The guarantee", (fixed,), table=_claims(guarantees)),
-        Exhibit("meaning", "What that means", _meaning(data, promised, unit), table=_beliefs(promised), look="halves"),
+        Exhibit("meaning", "What that means", _meaning(data, promised, unit), table=_beliefs(promised)),
         Exhibit("audiences", "Who sees what", (data.release.sentence,), table=audiences(data, guarantees)),
         Exhibit("people", "Whose rows are protected", table=Table(("whose rows", "protected", "why"), whose)),
     )

@@ -34,7 +34,7 @@ def privacy_part(data: ReportData, guarantees: Mapping[str, Guarantee]) -> PageP
     if guarantees[GUARANTEE].teachers_per_party == 1:
         collected += f" Each {word} has one teacher, so the guarantee of a record is also that of the whole {word}."
     exhibits = [_asked(data), _consensus(data), _accounting(guarantees), _configuration(data), _seconds(data)]
-    return PagePart("privacy", "Privacy", without_blanks(exhibits), (collected,), look="columns broad")
+    return PagePart("privacy", "Privacy", without_blanks(exhibits), (collected,))
 
 
 def _asked(data: ReportData) -> Exhibit:
@@ -98,7 +98,7 @@ def _accounting(guarantees: Mapping[str, Guarantee]) -> Exhibit:
         lines.append(TableLine(title_of(name), (spent, how), "" if item.publishable else "secret"))
     secret = any(not item.publishable for item in guarantees.values())
     words = ("Spent is what these votes came to. It is chosen after the fact: publish the guarantee.",) * secret
-    table = Table(("", "epsilon", "neighbours, direction, method"), tuple(lines), look="cards span")
+    table = Table(("", "epsilon", "neighbours, direction, method"), tuple(lines))
     title = "For the accountant: what was spent, and how it was computed"
     return Exhibit("accounting", title, (*words, BOUNDS), table=table, secret=secret)
 

@@ -39,7 +39,7 @@ def result_part(data: ReportData) -> PagePart:
         _measured(data),
         _missing(data),
     ]
-    return PagePart("result", "Result", without_blanks(exhibits), look="columns broad")
+    return PagePart("result", "Result", without_blanks(exhibits))
 
 
 def _models(data: ReportData, models: Mapping[str, Metrics], metric: str) -> Exhibit:
@@ -57,7 +57,8 @@ def _models(data: ReportData, models: Mapping[str, Metrics], metric: str) -> Exh
             f" {ALONE.capitalize()}: the mean over the {plural(data.party_label)}. Plurality: all vote without noise."
             " Pooled: one model on all rows together. Private rivals keep the student’s guarantee and take no votes."
         )
-    chart = Chart("; ".join(f"{row.label}: {row.text}" for row in rows), (("", dots(rows, METRICS[metric])),))
+    said = f"{METRICS[metric]} on public test cases: {'; '.join(f'{row.label} {row.text}' for row in rows)}"
+    chart = Chart(said, (("", dots(rows, METRICS[metric])),))
     return Exhibit("models", title, (words,), chart=chart, secret=not data.public)
 
 

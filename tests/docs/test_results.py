@@ -18,6 +18,10 @@ def test_marks_are_filled() -> None:
     table = "<!-- results one: row | B -->\n| row | B |\n| --- | --- |\n| x | 2 |\n<!-- end -->\n"
     assert results.filled(PAGE.partition("\n\n")[2], shown) == table
     assert results.filled(PAGE.partition("\n\n")[0], ONE) == "AUC <!-- result one student -->.8<!-- end -->"
+    study = {"study-one": {"values": {"made": "`consilium study one`: 2 cells.", "1": "No more.", "2": "No less."}}}
+    assert results.filled("<!-- study study-one -->\n<!-- end -->\n", study) == (
+        "<!-- study study-one -->\n`consilium study one`: 2 cells.\n\n1. No more.\n2. No less.\n<!-- end -->\n"
+    )
     with pytest.raises(KeyError):
         results.filled(PAGE, {})
 

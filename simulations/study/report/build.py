@@ -53,7 +53,7 @@ _OVER = {
 _OF_DIVISION = "parties rows rows_median rows_most gini hellinger_mean hellinger_mean_floor c2st_auc_mean"
 _OF_GAIN = (
     "gain_accuracy gain_accuracy_better gain_accuracy_worse gain_accuracy_worst_decile gain_accuracy_worst_decile_floor"
-    " gain_auc"
+    " gain_accuracy_by_size gain_accuracy_by_distance gain_auc"
 )
 _OF_VOTES = (
     "consensus gap_p50 ambiguity_10 kappa plurality_right teacher_right_mean winners_flipped_mean winners_flipped_most"
@@ -81,7 +81,7 @@ def write_study_report(folder: Path, out: Path) -> list[str]:
     found = [Exhibit("answers", items=tuple(answers), look="numbered")] if answers else []
     parts = (
         ("answers", "In short", [*found, *_left_out(facts)], [_IN_SHORT] if answers else []),
-        ("methods", "Methods", _methods(view, contrasts), [_OVER[min(len(view.seeds), LEAST)]]),
+        ("methods", "Methods", _methods(view, contrasts), [_OVER[min(len(view.seeds) or 1, LEAST)]]),
         ("parties", "Parties", _parties(view), []),
         ("privacy", "Privacy", _privacy(view), []),
         ("made", "How it was made", _made(facts, files.results, view), []),
@@ -126,7 +126,7 @@ def _table(
 ) -> Exhibit:  # fmt: skip
     """Rows with a name each."""
     shown = tuple(TableLine(label, tuple(cells)) for label, cells in rows)
-    table = Table(("", *columns), shown, frozenset(range(1, len(columns) + 1)), look="cards study")
+    table = Table(("", *columns), shown, frozenset(range(1, len(columns) + 1)))
     return Exhibit(name, heading, (words,), table, secret=True, look=look, data=data)
 
 
@@ -315,7 +315,7 @@ def _parties(view: StudyView) -> list[Exhibit]:
             "gain", gain, view.reference or "", _OF_GAIN,
             "Each party’s own held-out rows judge the method and the party’s own teachers alike. Gain: how much"
             " better. Worst decile: the mean over the tenth of the parties that gains least; floor: the same if no"
-            " party gained more than another.",
+            " party gained more than another. By size, by distance: how gain goes with it (Spearman’s correlation).",
         ),
         (
             "votes", "How far the teachers agree", TEACHERS, _OF_VOTES,
