@@ -83,6 +83,10 @@ def address(kind: str, **decides: Any) -> str:
     return canonical_digest({"kind": kind, "versions": deciding_versions(), **decides})
 
 
+_FULL = "Unable to cache to disk"
+"""As joblib begins to say that a disk is full, or broken."""
+
+
 def _made(address: str, make: Callable[[], Any]) -> Any:
     return make()
 
@@ -100,10 +104,12 @@ def kept(cache: str, name: str, make: Callable[[], T]) -> T:
     StorageError : the disk is full, so that the study could not go on after an interruption.
     """
     with warnings.catch_warnings():
-        warnings.filterwarnings("error", "Unable to cache to disk")
+        warnings.filterwarnings("error", _FULL)
         try:
             return _memory(cache)(name, make)
-        except Warning:
+        except Warning as warning:
+            if not str(warning).startswith(_FULL):
+                raise
             raise StorageError(f"cannot write {cache}", "Make room on its disk, and run it again") from None
 
 
@@ -228,8 +234,6 @@ MEASURES: dict[str, tuple[str, Callable[[Division], list[Row]]]] = {
     "influence": ("teachers", lambda of: influence_rows(of.case, of.ensemble)),
 }
 """What is measured of a division: what its rows are called as methods are, and how."""
-
-
 Result = tuple[Plot, str, Part | StudyFailure]
 """What there is of a plot under the name of a method, or of what was measured; "" where nothing of it can be done."""
 
@@ -279,10 +283,8 @@ def _within_rows(federation: Mapping[str, Any], rows: int) -> Mapping[str, Any]:
 
 @functools.lru_cache(maxsize=len(MEASURES))
 def _measured(division: Division, name: str) -> Part:
-    made = MEASURES[name][1]
-    return kept(
-        division.cache, address("measure", of=division.address, name=name), lambda: Part(_frame(made(division)))
-    )
+    place, made = address("measure", of=division.address, name=name), MEASURES[name][1]
+    return kept(division.cache, place, lambda: Part(_frame(made(division))))
 
 
 def _judged(cell: Cell, began: float) -> Part:
