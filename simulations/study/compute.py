@@ -12,6 +12,7 @@ import json
 import math
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,7 +26,7 @@ from consilium.accounting.errors import AccountingError
 from consilium.coordinator.mechanisms import noise_scales
 from consilium.protocol.config_files import validate
 from consilium.protocol.digests import canonical_digest
-from consilium.protocol.errors import ConsiliumError, DataError
+from consilium.protocol.errors import ConsiliumError, DataError, StorageError
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.source import open_source
 from consilium.simulations.datasets.spec import SourceSpec
@@ -92,8 +93,18 @@ def _memory(cache: str) -> Any:
 
 
 def kept(cache: str, name: str, make: Callable[[], T]) -> T:
-    """What lies in this folder under this address, else what `make` gives, which then lies there."""
-    return _memory(cache)(name, make)
+    """What lies in this folder under this address, else what `make` gives, which then lies there.
+
+    Raises
+    ------
+    StorageError : the disk is full, so that the study could not go on after an interruption.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "Unable to cache to disk")
+        try:
+            return _memory(cache)(name, make)
+        except Warning:
+            raise StorageError(f"cannot write {cache}", "Make room on its disk, and run it again") from None
 
 
 def is_kept(cache: str, name: str) -> bool:

@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError, DataError, OutputExists, PathError
-from consilium.protocol.files import others_may_read, private_folder, replacing, writing
+from consilium.protocol.files import others_may_read, private_folder, replace_private, writing
 from consilium.protocol.strict_json import dumps
 from consilium.simulations.study.cells import Plot, cell_id
 from consilium.simulations.study.compute import Part
-from consilium.simulations.study.row_scores import RowScores
+from consilium.simulations.study.row_scores import RowScores, parquet
 from consilium.simulations.study.spec import COLUMNS, FACTS, StudySpec
 
 _PLOT = "_plot"
@@ -66,7 +65,7 @@ def cache_folder(out: Path) -> Path:
         )
     if not (folder / "joblib").exists():
         mark_as_made_here(folder)
-    elif not _made_here(folder):
+    elif not (folder / MARK).is_file() or place_of(folder) != _place(folder):
         raise ConfigError(
             f"{folder} is a copy, or somebody else's, and what it keeps could run any code here",
             f"Remove it, and it is made anew: rm -r {folder}",
@@ -81,18 +80,13 @@ def mark_as_made_here(folder: Path) -> None:
     (folder / PLACE).write_bytes(_place(folder))
 
 
-def _made_here(folder: Path) -> bool:
-    return all((folder / name).is_file() for name in (MARK, PLACE)) and place_of(folder) == _place(folder)
-
-
 def _place(folder: Path) -> bytes:
     mark = (folder / MARK).stat()
     return f"{mark.st_ino} {mark.st_ctime_ns}".encode()
 
 
 def place_of(folder: Path) -> bytes:
-    """What a cache says of where it was made: the same to everybody who sees this folder, and no other; empty of
-    none."""
+    """What a cache says of where it was made, to everybody who sees this folder, and of no other; empty of none."""
     path = folder / PLACE
     return path.read_bytes() if path.is_file() else b""
 
@@ -127,8 +121,7 @@ def open_study(folder: Path) -> StudyFiles:
 
 def write_facts(out: Path, facts: Mapping[str, Any]) -> None:
     """Write study.json."""
-    with replacing(out / FACTS_FILE, mode=0o600) as file:
-        file.write(dumps(facts, indent=2).encode() + b"\n")
+    replace_private(out / FACTS_FILE, dumps(facts, indent=2) + "\n")
 
 
 def tidy(parts: Sequence[tuple[Plot, str, Part]], spec: StudySpec) -> pl.DataFrame:
@@ -161,25 +154,22 @@ def data_sets(plots: Mapping[str, Plot]) -> dict[str, str]:
 
     A name, numbered where several sets have it. No path is in it: results are the same wherever files lie.
     """
-    names: dict[str, dict[str, str]] = {}
+    tables: dict[str, list[str]] = {}
     of_plot = {}
     for id, plot in plots.items():
         data = plot.teaching.data
-        options = " ".join(str(value) for value in data.options.values())
-        name = f"{data.set} {options}".strip()
-        same = names.setdefault(name, {})
-        table = canonical_digest(data.model_dump(mode="json", include=_TABLE))
-        of_plot[id] = same.setdefault(table, name if not same else f"{name} ({len(same) + 1})")
+        name = " ".join([data.set, *map(str, data.options.values())])
+        same, table = tables.setdefault(name, []), data.model_dump_json(include=_TABLE)
+        if table not in same:
+            same.append(table)
+        of_plot[id] = f"{name} ({same.index(table) + 1})" if same.index(table) else name
     return of_plot
 
 
 def write_results(out: Path, table: pl.DataFrame) -> None:
     """Write results.parquet and results.csv, the same table; of the same table the same bytes."""
-    table = table.rechunk()
-    with replacing(out / RESULTS, mode=0o600) as file:
-        table.write_parquet(file, compression="zstd", statistics=True)
-    with replacing(out / RESULTS_CSV, mode=0o600) as file:
-        table.write_csv(file)
+    replace_private(out / RESULTS, parquet(table.rechunk()))
+    replace_private(out / RESULTS_CSV, table.write_csv())
 
 
 def _facts_if_any(out: Path) -> dict[str, Any] | None:
