@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
+
+Z = 1.959963984540054
+"""Deviations of a normal number that it exceeds on either side with a chance of 5 %."""
 
 
 def evaluate(probabilities: np.ndarray, y: np.ndarray, class_names: tuple[str, ...]) -> dict[str, Any]:
@@ -26,6 +30,18 @@ def evaluate(probabilities: np.ndarray, y: np.ndarray, class_names: tuple[str, .
     elif len(present) > 1:
         auc = float(np.mean([area_under_curve(probabilities[:, index], y == index) for index in present]))
     return {"accuracy": float((predicted == y).mean()), "auc": auc, "recall_per_class": recall}
+
+
+def wilson(right: float, count: float) -> list[float]:
+    """95 % interval of a share `right` of `count` rows, at least 1 row (Wilson 1927).
+
+    >>> [round(end, 4) for end in wilson(90, 100)], [round(end, 4) for end in wilson(0, 10)]
+    ([0.8256, 0.9448], [0.0, 0.2775])
+    """
+    share, square = right / count, Z**2 / count
+    middle = (share + square / 2) / (1 + square)
+    half = Z * math.sqrt(share * (1 - share) / count + square / (4 * count)) / (1 + square)
+    return [max(0.0, middle - half), min(1.0, middle + half)]
 
 
 def occurring(y: np.ndarray) -> np.ndarray:

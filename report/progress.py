@@ -30,7 +30,7 @@ AROUND = frozenset({ASK, ROUND, TRAIN_STUDENT, COMPARE})
 """Stages that go on while others happen in them."""
 EVERY_SECONDS = 10.0
 """Between two lines about how far a stage is."""
-GONE = (OSError, ValueError)
+CLOSED = (OSError, ValueError)
 """A terminal that is not there any more: nobody's work fails for it."""
 _STEPS = ((20, 5), (60, 10), (600, 60), (3600, 300), (36_000, 600), (math.inf, 3600))
 """Below so many seconds, times are told in steps of so many."""
@@ -144,7 +144,7 @@ class LogLines(Display):
         """See `Display`."""
         self._last = time.monotonic()
         line = f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {'warning: ' if warning else ''}{text}"
-        with contextlib.suppress(*GONE):
+        with contextlib.suppress(*CLOSED):
             print(line, file=self._file, flush=True)
 
 
@@ -164,7 +164,7 @@ class Bars(Display):
     def update(self, stage: str, done: int, total: int) -> None:
         """See `Display`."""
         table, length = self._table, total if total > 1 or done else None
-        with contextlib.suppress(*GONE):
+        with contextlib.suppress(*CLOSED):
             table.start()  # with a thread, which nobody has before the first stage
             if stage not in self._rows:
                 self._rows[stage] = table.add_task(WORDS.get(stage, stage), total=length, left="")
@@ -178,11 +178,11 @@ class Bars(Display):
 
     def say(self, text: str, warning: bool = False) -> None:
         """See `Display`."""
-        with contextlib.suppress(*GONE):
+        with contextlib.suppress(*CLOSED):
             line, style = (f"warning: {text}", "yellow") if warning else (text, None)
             self._table.console.print(line, style=style, markup=False, highlight=False)
 
     def end(self) -> None:
         """See `Display`."""
-        with contextlib.suppress(*GONE):
+        with contextlib.suppress(*CLOSED):
             self._table.stop()

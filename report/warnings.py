@@ -34,20 +34,13 @@ CODES: Mapping[str, bool] = {
 from these. No guarantee covers such a one."""
 SECRET = frozenset(code for code, secret in CODES.items() if secret)
 
-MOST_EPSILON = 5.0
-"""Above it, an outcome may be e^5 = 148 times as likely with somebody's data as without: a promise of little."""
-LEAST_SIGNAL = 3.0
-"""Of `Expected.signal`: on partitions that decided nothing a student was useless at 2.1 and fair at 4.4."""
-LEAST_PUBLIC = 50
-"""Rows: of 50, an accuracy of 0.8 is known to 0.11 (95 %, normal approximation)."""
-MOST_TWICE = 0.01
-"""Of the private rows that another party, or the public, has too. A few equal rows are chance where columns are few."""
-LEAST_BRIGHT = 0.25
-"""Of white. Public images without a brighter pixel hold 14 bits at most where they are files of 16."""
-LEAST_RECALL, LEAST_ROWS = 0.05, 20
-"""Below it a class is practically never found: one of 0.2 finds none of 20 test rows in 1 % of cases."""
-LEAST_RANK_CORRELATION = 0.5
-"""Of two students of the same votes with other noise: below it, the order is noise to a half and more."""
+MOST_EPSILON = 5.0  # above it, an outcome may be e^5 = 148 times as likely with somebody's data as without
+LEAST_SIGNAL = 3.0  # of `Expected.signal`: on partitions that decided nothing a student was useless at 2.1, fair at 4.4
+LEAST_PUBLIC = 50  # rows: of 50, an accuracy of 0.8 is known to 0.11 (95 %, normal approximation)
+MOST_TWICE = 0.01  # of the private rows. A few equal rows are chance where columns are few
+LEAST_BRIGHT = 0.25  # of white. Without a brighter pixel, public images hold 14 bits at most in files of 16
+LEAST_RECALL, LEAST_ROWS = 0.05, 20  # a recall of 0.2 finds none of 20 test rows in 1 % of cases
+LEAST_RANK_CORRELATION = 0.5  # below it, the order is noise to a half and more
 _MOST_NAMED = 5
 _METRICS = {"auc": "AUC", "accuracy": "accuracy"}
 _MORE = "Find more parties, take a larger epsilon, or do without"
@@ -260,8 +253,8 @@ class StudentFacts:
                 found[code].append(words)
         if self.left_out:
             found["parties-left-out"].append(
-                f"{many(self.left_out, 'party')} took no part because of what the data hold (limit 0): who takes part"
-                " then tells about private data. Let tiny and single-class parties in; data.least_rows may be 1"
+                f"{many(self.left_out, 'party')} took no part because of what the data hold: who takes part then tells"
+                " about private data (limit 0). Let tiny and single-class parties in; data.least_rows may be 1"
             )
         if self.absent:
             why = _named([f"{party} ({reason})" for party, reason in self.absent.items()])

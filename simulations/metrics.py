@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy.special import expit, logit, stdtrit
 
-from consilium.models.evaluation import area_of, occurring, outranked
+from consilium.models.evaluation import Z, area_of, occurring, outranked, wilson
 
 Metric = Literal["auc", "accuracy"]
 
@@ -92,22 +92,9 @@ def _area_scores(lower: np.ndarray, positive: np.ndarray) -> np.ndarray:
 
 LEVEL = 0.95
 """Probability that an interval of this module covers what it is for."""
-_Z = 1.959963984540054
 
 Interval = list[float]
 """Lower and upper end; a list, as JSON gives it back."""
-
-
-def wilson(right: float, count: float) -> Interval:
-    """Of a share `right` of `count` rows, at least 1 row.
-
-    >>> [round(end, 4) for end in wilson(90, 100)], [round(end, 4) for end in wilson(0, 10)]
-    ([0.8256, 0.9448], [0.0, 0.2775])
-    """
-    share, square = right / count, _Z**2 / count
-    middle = (share + square / 2) / (1 + square)
-    half = _Z * math.sqrt(share * (1 - share) / count + square / (4 * count)) / (1 + square)
-    return [max(0.0, middle - half), min(1.0, middle + half)]
 
 
 def mean_interval(scores: np.ndarray, extra: float = 0.0) -> Interval:
@@ -117,7 +104,7 @@ def mean_interval(scores: np.ndarray, extra: float = 0.0) -> Interval:
 
 def normal_interval(mean: float, deviation: float) -> Interval:
     """Of a mean with this standard deviation."""
-    return [mean - _Z * deviation, mean + _Z * deviation]
+    return [mean - Z * deviation, mean + Z * deviation]
 
 
 def area_interval(scores: np.ndarray, least: int, extra: float = 0.0) -> Interval:
@@ -133,7 +120,7 @@ def logit_interval(area: float, deviation: float, least: int) -> Interval:
     area = min(1.0, max(0.0, area))
     if area < 1e-9 or area > 1 - 1e-9:
         return wilson(area * least, least)
-    half = _Z * deviation / (area * (1 - area))
+    half = Z * deviation / (area * (1 - area))
     return [float(expit(logit(area) - half)), float(expit(logit(area) + half))]
 
 
@@ -165,7 +152,7 @@ def ratio_interval(points: np.ndarray, of: np.ndarray) -> Interval | None:
         return None
     ratio = float(points.sum() / of.sum())
     deviation = math.sqrt(parties / (parties - 1) * float(((points - ratio * of) ** 2).sum())) / float(of.sum())
-    return [ratio - _Z * deviation, ratio + _Z * deviation]
+    return [ratio - Z * deviation, ratio + Z * deviation]
 
 
 LEAST_OF_A_CLASS = 5

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import binomtest
 
 from consilium.models.adapted import Adaptation
-from consilium.models.evaluation import BINS, BY_PREVALENCE
+from consilium.models.evaluation import BINS, BY_PREVALENCE, wilson
 from consilium.models.published.model import CARD_FILE, FORMAT, MODEL_FILE, PEOPLES_CARD_FILE, Published
 from consilium.protocol.files import replace_text
 from consilium.protocol.label_source import LabelTerms
@@ -91,14 +90,13 @@ _LIMITS = (
 def tested_on(y: np.ndarray, metrics: dict[str, Any], classes: tuple[str, ...], among_asked: int) -> dict[str, Any]:
     """How the metrics came about: `y` int64 (n,) are the test rows' classes; `among_asked`: those that are queries."""
     counts = np.bincount(y, minlength=len(classes))
-    wilson = binomtest(round(metrics["accuracy"] * len(y)), len(y)).proportion_ci(method="wilson")
     return {
         "how": "labelled public rows that the student's team held out: neither asked nor trained on, though their"
         " features may have entered the public means and spreads",
         "rows": len(y),
         "rows_per_class": {name: int(count) for name, count in zip(classes, counts, strict=True)},
         "rows_that_are_also_in_the_pool": among_asked,
-        "accuracy_95": [float(wilson.low), float(wilson.high)],
+        "accuracy_95": wilson(round(metrics["accuracy"] * len(y)), len(y)),
         "accuracy_of_the_largest_class": float(counts.max() / len(y)),
     }
 

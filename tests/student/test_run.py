@@ -18,6 +18,7 @@ from consilium.models.published.file import BadModel
 from consilium.models.published.model import load_model
 from consilium.protocol.errors import BudgetExceeded, DataError, PathError
 from consilium.protocol.label_source import NO_LABEL, Answers, Histograms, LabelTerms, Outcome
+from consilium.report.progress import ASK, ROUND, TRAIN_AGAIN, TRAIN_STUDENT
 from consilium.student.ask import votes_in_sums
 from consilium.student.config import StudentSpec
 from consilium.student.pool import Pool, load_pool
@@ -54,24 +55,29 @@ def pool(count: int = 100, test: bool = True) -> Pool:
     return Pool(FEATURES, x[:count], x[count:] if test else None, y[count:] if test else None)
 
 
+NAMES = {ASK: "ask", ROUND: "round", TRAIN_STUDENT: "train", TRAIN_AGAIN: "again"}
+
+
 @pytest.mark.parametrize(
     ("settings", "left", "expected"),
     [
-        ({"batch": 20}, 1000, "ask 0/50, ask 20/50, ask 40/50, ask 50/50, train student 0/1, train student 1/1"),
+        ({"batch": 20}, 1000, "ask 0/50, ask 20/50, ask 40/50, ask 50/50, train 0/1, train 1/1"),
         (
             {"rounds": 2},
             1000,
-            "ask 0/50, round 0/2, ask 25/50, train student 0/1, train student 1/1, round 1/2,"
-            " ask 50/50, train student 0/1, train student 1/1, round 2/2",
+            "ask 0/50, round 0/2, ask 25/50, train 0/1, train 1/1, round 1/2,"
+            " ask 50/50, train 0/1, train 1/1, round 2/2",
         ),
-        ({}, 5, "ask 0/5, ask 5/5, train student 0/1, train student 1/1"),
+        ({}, 5, "ask 0/5, ask 5/5, train 0/1, train 1/1"),
     ],
 )
 def test_it_tells_how_far_it_is(tmp_path: Path, settings: dict, left: int, expected: str) -> None:
     told: list[str] = []
     spec = student_of(C=1.0, queries=50, **settings)
-    run_student(Source(left), pool(), spec, tmp_path, 0, lambda *step: told.append("{} {}/{}".format(*step)))
-    again = [f"train again {pair}/10" for pair in range(11)] if left > 5 else []
+    run_student(
+        Source(left), pool(), spec, tmp_path, 0, lambda stage, *far: told.append("{} {}/{}".format(NAMES[stage], *far))
+    )
+    again = [f"again {pair}/10" for pair in range(11)] if left > 5 else []
     assert ", ".join(told) == ", ".join([expected, *again])
 
 
