@@ -53,7 +53,7 @@ _OVER = {
 _OF_DIVISION = "parties rows rows_median rows_most gini hellinger_mean hellinger_mean_floor c2st_auc_mean"
 _OF_GAIN = (
     "gain_accuracy gain_accuracy_better gain_accuracy_worse gain_accuracy_worst_decile gain_accuracy_worst_decile_floor"
-    " gain_auc"
+    " gain_accuracy_by_size gain_accuracy_by_distance gain_auc"
 )
 _OF_VOTES = (
     "consensus gap_p50 ambiguity_10 kappa plurality_right teacher_right_mean winners_flipped_mean winners_flipped_most"
@@ -315,7 +315,7 @@ def _parties(view: StudyView) -> list[Exhibit]:
             "gain", gain, view.reference or "", _OF_GAIN,
             "Each party’s own held-out rows judge the method and the party’s own teachers alike. Gain: how much"
             " better. Worst decile: the mean over the tenth of the parties that gains least; floor: the same if no"
-            " party gained more than another.",
+            " party gained more than another. By size, by distance: how gain goes with it (Spearman’s correlation).",
         ),
         (
             "votes", "How far the teachers agree", TEACHERS, _OF_VOTES,

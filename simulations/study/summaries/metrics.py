@@ -24,26 +24,21 @@ class Metric(NamedTuple):
 
 
 _SHARE = (
-    "accuracy balanced_accuracy recall plurality_right plurality_wrong consensus agreement ambiguity equal_scores gini"
-    " hellinger js labels_right one_class_parties shift gain_accuracy_better_share gain_auc_better_share"
-    " gain_brier_better_share delta calibration_level_i2 calibration_slope_i2"
+    "accuracy balanced_accuracy recall plurality_right plurality_wrong consensus agreement gini hellinger js"
+    " labels_right one_class_parties shift delta"
 )
 _COUNT = (
     "answered asked c2st_parties labels left_out parties parties_left_out reinforced rounds rows teachers units"
-    " winners_flipped gain_accuracy_better gain_accuracy_worse gain_accuracy_parties gain_auc_better gain_auc_worse"
-    " gain_auc_parties gain_brier_better gain_brier_worse gain_brier_parties"
+    " winners_flipped gain_accuracy_better gain_accuracy_worse gain_accuracy_parties"
 )
-_POSITIVE = (
-    "epsilon gap labels_per_epsilon calibration_level_tau calibration_slope_tau clip learning_rate noise_deviation"
-    " noise_multiplier shrinkage step"
-)
+_POSITIVE = "epsilon gap labels_per_epsilon clip learning_rate noise_deviation noise_multiplier shrinkage step"
 METRICS: dict[str, Metric] = {
     **dict.fromkeys(_SHARE.split(), Metric(within=(0, 1))),
     **dict.fromkeys(_COUNT.split(), Metric(within=(0, inf), count=True)),
     **dict.fromkeys(_POSITIVE.split(), Metric(within=(0, inf))),
-    **dict.fromkeys(("gain_accuracy", "gain_auc", "gain_brier", "kappa"), Metric(within=(-1, 1))),
+    **dict.fromkeys(("gain_accuracy", "gain_auc", "kappa"), Metric(within=(-1, 1))),
     "auc": Metric("AUC", (0, 1)),
-    "brier": Metric("Brier score", (0, 1), less_is_better=True),
+    "brier": Metric("Brier score", (0, 1), less_is_better=True),  # of two classes; of more it may be larger
     "ece": Metric("calibration error (ECE)", (0, 1), less_is_better=True),
     "net_benefit": Metric("net benefit at the rate of the class", (-inf, 1)),
     "calibration_level": Metric("calibration in the large"),
@@ -97,9 +92,8 @@ def figure_text(name: str, value: float, low: float | None, high: float | None) 
     count = metric(name).count
     text = epsilon_text(value) if name == "epsilon" else value_text(value)
     whole = count and low is not None and high is not None and low != high and high >= 10
-    return f"{value:,.0f}" if count and value >= 10 else text, f"{low:,.0f} to {high:,.0f}" if whole else range_text(
-        low, high
-    )
+    ends = f"{low:,.0f} to {high:,.0f}" if whole else range_text(low, high)
+    return f"{value:,.0f}" if count and value >= 10 else text, ends
 
 
 MEASURED = ("division", "teachers")

@@ -109,6 +109,8 @@ def means_over_seeds(frame: pl.DataFrame, row_scores: RowScores | None = None) -
 def _mean(row: Mapping[str, Any], row_scores: RowScores | None) -> Mean:
     values, below, above = np.array(row["value"]), row["below"], row["above"]
     mean, seeds, within = float(values.mean()), len(values), metric(row["metric"]).within
+    if not within[0] <= mean <= within[1]:
+        within = (-math.inf, math.inf)
     if not math.isfinite(mean) or 1 < seeds < LEAST:
         return Mean(mean, None, None, seeds, "none")
     scores = [None if row_scores is None else row_scores.of(cell, row["metric"]) for cell in row["cell"]]

@@ -50,8 +50,9 @@ def body(page: str) -> ElementTree.Element:
 def test_every_study_is_drawn(name: str, tmp_path: Path) -> None:
     page = drawn(STUDIES[name], tmp_path)
     parts = [part.get("id", "").removeprefix("part-") for part in body(page).iter("section") if part.get("id")]
-    assert parts == [part for part in PARTS if name != "one method" or part != "privacy"]
+    assert parts == [part for part in PARTS if name != "one method" or part not in ("answers", "privacy")]
     assert ("along alpha" in page) == (name == "numbers")
+    assert parts[0] == "answers" and page.index("<li>") < page.index("<table")
     assert "not for publication unless the data are" in page
     assert not re.search(r">\s*(nan|None|inf)\b", page)
 
@@ -70,7 +71,7 @@ def test_every_exhibit_can_be_taken_along(name: str, tmp_path: Path) -> None:
 def test_downloads_hold_the_numbers_unrounded(tmp_path: Path) -> None:
     study = STUDIES["divisions"]
     frame = study.frame()
-    found = pl.read_csv(downloads(drawn(study, tmp_path), "csv")["methods-auc"])
+    found = pl.read_csv(downloads(drawn(study, tmp_path), "csv")["methods"])
     assert found.height == 4 * len(METHODS)
     for row in found.iter_rows(named=True):
         some = frame.filter(
@@ -86,42 +87,44 @@ def cells_of(page: str, name: str) -> list[list[str]]:
     return [["".join(cell.itertext()) for cell in row.iter("td")] for row in table.iter("tr")][1:]
 
 
-def test_the_table_says_what_is_not_significant(tmp_path: Path) -> None:
+def test_the_table_says_what_is_not_significant_and_what_is_not_tested(tmp_path: Path) -> None:
     methods = {"local": 0.6, "pate": 0.7, "noisy_average": 0.7, "fedavg": 0.5}
     study = MadeUp(methods=methods, parties=3, stated={name: ONE for name in methods if name != "local"})
     page = drawn(study, tmp_path)
-    cells = cells_of(page, "differences")
-    assert all("not significant" not in fedavg for fedavg, _ in cells)
-    assert sum("not significant" in noisy for _, noisy in cells) >= 3
+    cells = cells_of(page, "differences")  # local, FedAvg, noisy average
+    assert all("not tested: the guarantees differ" in local for local, _, _ in cells)
+    assert all("not" not in fedavg for _, fedavg, _ in cells)
+    assert sum("not significant" in noisy for _, _, noisy in cells) >= 3
     (table,) = [each for each in body(page).iter("table") if each.get("id") == "differences"]
-    faint = [cell for cell in table.iter("td") if "faint" in cell.get("class", "")]
-    assert all("not significant" in "".join(cell.itertext()) for cell in faint)
-    assert "One family: student against methods of the same guarantee (8 comparisons)." in page
-    gaps = cells_of(page, "gaps")
-    assert [len(line) for line in gaps] == [1] * 4 and all("not like with like" in local for (local,) in gaps)
-    assert not any("significant" in local for (local,) in gaps)
-    shown = pl.read_csv(downloads(page, "csv")["gaps"])
-    assert set(shown["standing"]) == {"not like with like"} and shown["p_holm"].null_count() == shown.height
+    faint = ["faint" in cell.get("class", "") for cell in table.iter("td")]
+    assert faint == ["not " in cell for line in cells for cell in line]
+    assert "Family: methods of the same guarantee against student (8 comparisons)." in page
+    shown = pl.read_csv(downloads(page, "csv")["differences"])
+    gaps = shown.filter(pl.col("method") == "local")
+    assert set(gaps["standing"]) == {"not like with like"} and gaps["p_holm"].null_count() == gaps.height == 4
 
 
 def test_the_page_says_what_each_method_guarantees(tmp_path: Path) -> None:
     methods = {"local": 0.6, "pate": 0.7, "fedavg": 0.65}
     stated = {"pate": (1.0, 1e-5, "record", "add_or_remove"), "fedavg": ONE}
     page = drawn(MadeUp(axes={}, methods=methods, stated=stated, parties=3), tmp_path)
-    fedavg, pate = "epsilon 1.000 delta 1e-05, a party, replace", "epsilon 1.000 delta 1e-05, a record, add or remove"
-    assert cells_of(page, "guarantees") == [[fedavg, pate]]
-    assert pl.read_csv(downloads(page, "csv")["guarantees"])["unit"].to_list() == ["party", "record"]
+    fedavg, pate = "epsilon 1.000 delta 1e-5, a party, replace", "epsilon 1.000 delta 1e-5, a record, add or remove"
+    assert [line[0] for line in cells_of(page, "privacy")] == [fedavg, pate]
+    shown = pl.read_csv(downloads(page, "csv")["privacy"])
+    assert shown["guarantee_unit"].to_list() == ["party", "record"] and shown["answered"].to_list() == [None, 250.0]
 
 
 def test_contrasts_along_an_axis_are_a_table(tmp_path: Path) -> None:
-    """For the plurality and for the private method under each mechanism, with interval, p and family."""
+    """For every method, the largest first, with interval, p and family."""
     axes = {"division": {"natural": 0.0, "iid": 0.1, "country": -0.1}, "mechanism": {"gnmax": 0.0, "histogram": 0.01}}
     page = drawn(MadeUp(axes=axes, parties=3), tmp_path)
     lines = cells_of(page, "changes")
     assert all(re.search(r"\d to ", line[0]) for line in lines)
+    sizes = [abs(float(line[0].split()[0].replace("−", "-"))) for line in lines]
+    assert sizes == sorted(sizes, reverse=True) and sizes[0] > 0.08
     shown = pl.read_csv(downloads(page, "csv")["changes"])
-    assert set(shown["against"]) == {"natural", "gnmax"} and set(shown["method"]) == {"plurality", "pate"}
-    assert "other points of “division” in place of natural, student (4 comparisons)" in page
+    assert set(shown["against"]) == {"natural", "gnmax"} and set(shown["method"]) == set(METHODS)
+    assert "other points of “division” in place of natural, student (4 comparisons)" in set(shown["family"])
 
 
 def test_what_failed_and_what_is_absent_is_told(tmp_path: Path) -> None:
@@ -167,10 +170,10 @@ def test_nothing_is_loaded_and_nothing_runs(tmp_path: Path) -> None:
 def test_long_tables_are_cut_on_the_page_and_whole_in_the_download(tmp_path: Path) -> None:
     points = {f"{index}": 0.0 for index in range(130)}
     page = drawn(MadeUp(axes={"sigma": points}, seeds=[0], methods={"local": 0.6, "pate": 0.7}, parties=1), tmp_path)
-    (table,) = [each for each in body(page).iter("table") if each.get("id") == "methods-auc"]
+    (table,) = [each for each in body(page).iter("table") if each.get("id") == "methods"]
     assert len(list(table.iter("tr"))) == 121
     assert "The first 120 of 130 lines; the download has all." in page
-    assert pl.read_csv(downloads(page, "csv")["methods-auc"]).height == 2 * 130
+    assert pl.read_csv(downloads(page, "csv")["methods"]).height == 2 * 130
 
 
 def missing_metrics(frame: pl.DataFrame) -> list[pl.DataFrame]:
@@ -209,11 +212,11 @@ def test_a_damaged_folder_is_one_line(name: str, content: bytes | None, error: t
     assert not (tmp_path / "study.html").exists()
 
 
-def test_the_page_begins_with_the_answer_and_one_picture(tmp_path: Path) -> None:
+def test_the_page_begins_with_what_was_found(tmp_path: Path) -> None:
     study = STUDIES["divisions"]
     answers = write_study_report(study.write(tmp_path / "study"), tmp_path / "study.html")
     page = body((tmp_path / "study.html").read_text(encoding="utf-8"))
     first = next(part for part in page.iter("section") if part.get("id"))
-    assert first.get("id") == "part-answers" and len(list(first.iter("figure"))) == 1
+    assert first.get("id") == "part-answers"
     assert ["".join(item.itertext()).strip() for item in first.iter("li")] == answers
-    assert 1 <= len(answers) <= 5 and answers[0].startswith("Of the methods with the guarantee of the student")
+    assert 1 <= len(answers) <= 5 and answers[0].startswith("The largest change: country in place of")

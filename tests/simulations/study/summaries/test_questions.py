@@ -11,14 +11,7 @@ import pytest
 from scipy import stats
 
 from consilium.simulations.metrics import holm
-from consilium.simulations.study.summaries.questions import (
-    Family,
-    Likeness,
-    MeanContrast,
-    along_axis,
-    compared,
-    questions,
-)
+from consilium.simulations.study.summaries.questions import Likeness, MeanContrast, along_axis, compared, questions
 from consilium.simulations.study.summaries.view import StudyView, study_view
 from tests.simulations.study.made_up import NONE, ONE, MadeUp, Terms, figures
 
@@ -28,8 +21,8 @@ FIVE = {"pate": [0.70, 0.71, 0.69, 0.72, 0.705], "pooled": [0.74, 0.76, 0.75, 0.
 ALIKE = {"pate": NONE, "pooled": NONE}
 
 
-def contrasts(frame: pl.DataFrame, metric: str = "auc", reference: str = "pate") -> tuple[MeanContrast, ...]:
-    return compared(study_view(frame, {}), metric, reference).contrasts
+def contrasts(frame: pl.DataFrame, metric: str = "auc", reference: str = "pate") -> list[MeanContrast]:
+    return compared(study_view(frame, {}), metric, reference)
 
 
 def test_without_row_scores_it_is_the_paired_t_test_over_seeds() -> None:
@@ -64,13 +57,16 @@ def test_only_common_seeds_are_paired() -> None:
 def test_points_of_an_axis_are_compared_for_the_same_method() -> None:
     moved = {name: [value + 0.02 for value in values] for name, values in FIVE.items()}
     parts = [figures(values, axes={"division": name}) for name, values in (("natural", FIVE), ("iid", moved))]
-    (found,) = along_axis(study_view(pl.concat(parts), {}), "auc", "natural", "division", "pate").contrasts
-    assert (found.point, found.difference, found.p) == (("iid",), pytest.approx(0.02), None)  # the same at every seed
+    found = along_axis(study_view(pl.concat(parts), {}), "auc", "division", "natural")
+    assert [(each.method, each.point, each.p) for each in found] == [
+        (name, ("iid",), None) for name in ("pooled", "pate")
+    ]
+    assert [each.difference for each in found] == pytest.approx([0.02, 0.02])  # the same at every seed
 
 
 @pytest.mark.parametrize(("metric", "reference"), [("auc", "nobody"), ("joy", "pate")])
 def test_nothing_to_compare_is_no_contrast(metric: str, reference: str) -> None:
-    assert contrasts(figures(FIVE), metric, reference) == ()
+    assert contrasts(figures(FIVE), metric, reference) == []
 
 
 def test_measures_are_no_methods() -> None:
@@ -119,9 +115,9 @@ def view_of(*parts: pl.DataFrame, order: Mapping[str, Sequence[str]] | None = No
     return study_view(pl.concat(parts), order or {})
 
 
-def asked(view: StudyView, axis: str, method: str) -> Family:
-    (found,) = [each for each in questions(view) if (each.axis, each.method) == (axis, method)]
-    return found
+def asked(view: StudyView, axis: str, method: str) -> list[MeanContrast]:
+    """Along an axis for a method; with "" of the method against the reference."""
+    return [each for each in questions(view) if (each.axis, each.method) == (axis, method)]
 
 
 TWO = {"pate": values(0.8), "fedavg": values(0.7, 1)}
@@ -142,13 +138,12 @@ TWO = {"pate": values(0.8), "fedavg": values(0.7, 1)}
 def test_only_equal_guarantees_are_tested(other: Terms, standing: Likeness) -> None:
     """The difference is the same, and clear, in all cases; what is not tested has no p, and no star anywhere."""
     view = view_of(at_point(TWO, {"pate": ONE, "fedavg": other}))
-    question = asked(view, "", "pate")
-    (contrast,) = question.contrasts
+    (contrast,) = asked(view, "", "fedavg")
     assert contrast.standing is standing and contrast.difference == pytest.approx(-0.1, abs=0.01)
     assert contrast.low is not None and contrast.high is not None and contrast.high < 0
     tested = standing is Likeness.TESTED
     assert (contrast.p is not None, contrast.p_holm is not None, contrast.significant) == (tested, tested, tested)
-    assert len(question.tested) == tested
+    assert contrast.comparisons == tested
 
 
 def mechanisms() -> list[pl.DataFrame]:
@@ -171,12 +166,11 @@ def mechanisms() -> list[pl.DataFrame]:
 def test_what_a_mechanism_does_not_change_is_compared_once() -> None:
     view = view_of(*mechanisms(), order={"mechanism": ["lnmax", "gnmax", "histogram"]})
     plurality, pate = (asked(view, "division", name) for name in ("plurality", "pate"))
-    assert [each.standing for each in plurality.contrasts] == [Likeness.TESTED, *[Likeness.REPEATED] * 2]
-    assert (len(plurality.tested), len(pate.tested)) == (1, 3)
-    (kept,) = plurality.tested
-    assert kept.p_holm == kept.p and all(each.p is None for each in plurality.contrasts[1:])
-    assert plurality.family == "other points of “division” in place of natural, plurality (1 comparison)"
-    assert pate.family.endswith("student (3 comparisons)")
+    assert [each.standing for each in plurality] == [Likeness.TESTED, *[Likeness.REPEATED] * 2]
+    assert [each.comparisons for each in (*plurality, *pate)] == [1, 1, 1, 3, 3, 3]
+    assert plurality[0].p_holm == plurality[0].p and all(each.p is None for each in plurality[1:])
+    assert plurality[0].family == "other points of “division” in place of natural, plurality (1 comparison)"
+    assert pate[0].family.endswith("student (3 comparisons)")
 
 
 def test_along_epsilon_nothing_is_tested() -> None:
@@ -184,18 +178,21 @@ def test_along_epsilon_nothing_is_tested() -> None:
         at_point({"pate": values(level, index)}, {"pate": own}, epsilon=str(own[0]))
         for index, (level, own) in enumerate(((0.7, ONE), (0.8, EIGHT)))
     ]
-    (contrast,) = asked(view_of(*parts), "epsilon", "pate").contrasts
+    (contrast,) = asked(view_of(*parts), "epsilon", "pate")
     assert (contrast.standing, contrast.p) == (Likeness.NOT_ALIKE, None)
     assert contrast.low is not None and contrast.low > 0.05
 
 
 def test_each_family_is_corrected_by_itself() -> None:
-    view = study_view(MadeUp(parties=3).frame(), {})
-    for question in questions(view):
-        expected = holm([each.p or 0.0 for each in question.tested])
-        assert [each.p_holm for each in question.tested] == pytest.approx(expected)
-    assert [question.family for question in questions(view)] == [
-        "student against methods of the same guarantee (4 comparisons)",
-        "other points of “division” in place of natural, plurality (3 comparisons)",
-        "other points of “division” in place of natural, student (3 comparisons)",
-    ]
+    families: dict[str, list[MeanContrast]] = {}
+    for each in questions(study_view(MadeUp(parties=3).frame(), {})):
+        families.setdefault(each.family, []).append(each)
+    for family in families.values():
+        tested = [each for each in family if each.p is not None]
+        assert [each.p_holm for each in tested] == pytest.approx(holm([each.p or 0.0 for each in tested]))
+        assert {each.comparisons for each in family} == {len(tested)}
+    along = "other points of “division” in place of natural, "
+    assert next(iter(families)) == "methods of the same guarantee against student (4 comparisons)"
+    assert {name.removeprefix(along).removesuffix(" (3 comparisons)") for name in list(families)[1:]} == {
+        "one party alone", "pooled", "plurality", "FedAvg rounds=20", "noisy average", "student"
+    }  # fmt: skip

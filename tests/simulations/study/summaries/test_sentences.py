@@ -1,0 +1,119 @@
+"""In short: sentences say what the numbers say; the planted largest change is first; what is not there is not said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+
+import numpy as np
+import polars as pl
+import pytest
+
+from consilium.simulations.study.summaries.questions import questions
+from consilium.simulations.study.summaries.sentences import answers_of
+from consilium.simulations.study.summaries.view import study_view
+from tests.simulations.study.made_up import METHODS, MadeUp, figures
+
+DIVISIONS = ["natural", "iid", "matched", "country"]
+
+
+def answers(frame: pl.DataFrame, order: Mapping[str, Sequence[str]] | None = None) -> list[str]:
+    view = study_view(frame, order or ({"division": DIVISIONS} if "division" in frame.columns else {}))
+    return answers_of(view, questions(view))
+
+
+@pytest.mark.parametrize("study", range(20))
+def test_a_planted_largest_change_is_the_first_sentence(study: int) -> None:
+    """A method, with or without a guarantee, at one point changes by .12 to .3 either way; all else by .05 at most."""
+    generator = np.random.default_rng([62, study])
+    seeds, axes = (2, 3, 5)[study % 3], {"division": DIVISIONS, "teachers": ["many", "few"]}
+    if study % 2:
+        axes.pop("teachers")
+    points = list(product(*axes.values()))
+    where, method = points[generator.integers(1, len(points))], list(METHODS)[generator.integers(len(METHODS))]
+    planted = generator.uniform(0.12, 0.3) * generator.choice([-1, 1])
+    parts = []
+    for point in points:
+        moved = dict.fromkeys(METHODS, 0.0) | ({method: planted} if point == where else {})
+        levels = {name: 0.6 + moved[name] + generator.uniform(-0.02, 0.02) for name in METHODS}
+        values = {name: (level + generator.normal(0, 0.004, seeds)).tolist() for name, level in levels.items()}
+        at = dict(zip(axes, point, strict=True))
+        parts += [figures(values, 0.03, axes=at), figures({"pate": [1.0] * seeds}, metric="epsilon", axes=at)]
+    view = study_view(pl.concat(parts), axes)
+    contrasts = questions(view)
+    largest = max((each for each in contrasts if each.axis), key=lambda each: abs(each.difference))
+    first = answers_of(view, contrasts)[0]
+    assert largest.method == method and first.startswith("The largest change: ")
+    # "few in place of many, at iid": of two axes the planted point is changed from, or changed to
+    assert all(value in (*largest.point, largest.against) and value in first for value in where)
+    reached = where == largest.point
+    sign = "+" if (planted > 0) == reached else "−"
+    assert f" AUC, {sign}" in first
+    assert ("no interval and no test: 2 seeds are too few" in first) == (seeds == 2)
+    assert seeds == 2 or f"significant over {seeds} seeds" in first
+
+
+@pytest.mark.parametrize("seeds", [1, 2, 3])
+def test_the_largest_change_is_told_with_both_ends(seeds: int) -> None:
+    """Whatever a partition is called; of fewer than three seeds without interval and test."""
+    levels = {"hospitals": 0.906, "country": 0.9, "dirichlet": 0.665}
+    values = {name: [level + 0.001 * seed for seed in range(seeds)] for name, level in levels.items()}
+    values["dirichlet"][-1] += 0.001 if seeds > 1 else 0.0
+    parts = [figures({"plurality": each}, axes={"division": name}) for name, each in values.items()]
+    told = answers(pl.concat(parts), {"division": list(levels)})[0]
+    assert told.startswith("The largest change: dirichlet in place of hospitals takes plurality from 0.90")
+    assert " to 0.66" in told and "AUC, −0.24" in told
+    assert ("; significant over 3 seeds." in told) == (seeds == 3) == ("(−0.24" in told)
+
+
+def test_a_study_of_partitions_ends_in_five_sentences() -> None:
+    told = answers(MadeUp().frame())
+    assert len(told) == 5 and not any("nan" in each.lower() or "None" in each for each in told)
+    assert told[1].startswith("Of the methods with the guarantee of the student, by AUC, the student did best at ")
+    assert told[1].endswith(" of 4 comparisons.")
+    assert told[2].startswith("In place of one model of all rows, the student costs from ")
+    assert told[2].endswith("of 4 points (AUC, pooled less student; not tested).") and told[2].count(" to ") == 3
+    assert told[3].startswith("What differs between parties beyond chance, in most seeds: natural: quantity; iid: qua")
+    assert told[4].startswith("The student serves 9 of 24 parties worse than they serve themselves")
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (
+            {"noisy_average": [0.7], "pate": [0.8]},
+            "at all, from 0.800 to 0.700 AUC, −0.100; no interval and no test: 1",
+        ),
+        ({"noisy_average": [0.7, 0.6], "pate": [0.8, 0.9]}, "no interval and no test: 2 seeds are too few."),
+        ({"noisy_average": [0.7, 0.8, 0.75], "pate": [0.75, 0.74, 0.76]}, "; not significant over 3 seeds."),
+        ({"noisy_average": [0.7, 0.71, 0.72], "pate": [0.8, 0.811, 0.819]}, "); significant over 3 seeds."),
+        ({"local": [0.7, 0.8, 0.8], "pate": [0.8, 0.9, 0.91]}, "; not tested: the guarantees differ."),
+    ],
+)
+def test_without_an_axis_the_largest_difference_of_methods_is_first(values: dict[str, list[float]], said: str) -> None:
+    """Of the same guarantee, where there are two: pooled differs more."""
+    if "noisy_average" in values:
+        values = values | {"pooled": [0.99] * len(values["pate"])}
+    frame = pl.concat([figures(values), figures({"pate": [1.0] * len(values["pate"])}, metric="epsilon")])
+    told = answers(frame)
+    rival = "noisy average" if "noisy_average" in values else "one party alone"
+    assert told[0].startswith(f"The largest difference between methods: {rival} in place of the student, ")
+    assert said in told[0]
+    assert ("No other method has the guarantee of the student" in told[1]) == ("local" in values)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        figures({"pate": [0.5]}).clear(),
+        figures({"division": [0.1, 0.2]}, metric="hellinger_mean"),
+        MadeUp(axes={}, seeds=[3], methods={"local": 0.6}).frame(),
+    ],
+)
+def test_little_is_told_of_little(frame: pl.DataFrame) -> None:
+    assert not [each for each in answers(frame) if each.startswith("The largest")]
+
+
+def test_data_sets_are_not_compared_with_each_other() -> None:
+    told = answers(MadeUp(axes={"set": {"a": 0.0, "b": 0.3}}, sets="set").frame())
+    assert told[0].startswith("The largest difference between methods: noisy average in place of the student, at ")
