@@ -57,7 +57,8 @@ def jensen_shannon(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     >>> float(jensen_shannon(np.array([1.0, 0.0]), np.array([0.0, 1.0])))
     1.0
     """
-    return np.nan_to_num(jensenshannon(p, q, base=2, axis=-1))  # NaN: a root of what rounding leaves below 0
+    distance = jensenshannon(p, q, base=2, axis=-1)  # pyright: ignore[reportCallIssue]
+    return np.nan_to_num(distance)  # NaN: a root of what rounding leaves below 0
 
 
 DISTANCES = {"hellinger": hellinger, "js": jensen_shannon}

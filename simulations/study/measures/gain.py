@@ -71,7 +71,8 @@ def _add_accuracy(figures: Figures, case: Case, alone: np.ndarray, method: np.nd
     far = hellinger(shares(counts), shares(counts.sum(axis=0)))
     for along, values in {"size": counts.sum(axis=1)[place], "distance": far[place]}.items():
         if np.ptp(values) > _EQUAL and np.ptp(gains) > _EQUAL:
-            figures.run(f"{name}_by_{along}", spearmanr(values, gains).statistic)
+            alike = spearmanr(values, gains).statistic  # pyright: ignore[reportAttributeAccessIssue]
+            figures.run(f"{name}_by_{along}", alike)
 
 
 def _add_auc(figures: Figures, case: Case, alone: np.ndarray, method: np.ndarray) -> None:
