@@ -39,7 +39,7 @@ class PartyQuality:
     auc: float | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ReportData:
     """Everything the report shows.
 
@@ -58,14 +58,14 @@ class ReportData:
     """
 
     title: str
-    description: str
+    description: str = ""
     attribution: str
     scenario: str
     engine: str
     seed: int | None
     seeded_noise: bool
     created: str
-    versions: dict[str, str]
+    versions: dict[str, str] = field(default_factory=dict)
     parties: int
     invited: int
     teachers: int
@@ -78,14 +78,14 @@ class ReportData:
     most_answers: int
     guarantees: dict[str, dict[str, Any]]
     reinforced: int
-    claimed_epsilon: float | None
+    claimed_epsilon: float | None = None
     student: dict[str, Any] | None
-    baselines: dict[str, dict[str, Any]]
+    baselines: dict[str, dict[str, Any]] = field(default_factory=dict)
     classes: tuple[str, ...]
     seconds: dict[str, float]
-    consensus: np.ndarray = field(repr=False)
+    consensus: np.ndarray = field(default_factory=lambda: np.zeros(0), repr=False)
     answered: np.ndarray = field(repr=False)
-    quality: list[PartyQuality] = field(repr=False)
+    quality: list[PartyQuality] = field(default_factory=list, repr=False)
     worth: dict[str, Any] | None = None
     noise_spread: dict[str, Any] = field(default_factory=dict)
     public_labels: dict[str, Any] = field(default_factory=dict)
