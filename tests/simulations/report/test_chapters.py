@@ -189,7 +189,7 @@ def test_ten_classes_have_an_area_each_and_narrow_numbers() -> None:
     recall = recall_exhibit(data)
     assert all(len(line) == 4 for line in lines(recall)) and len(lines(recall)) == 10
     first, second = matrix([[12_345, 0]] * 2, ("a", "b"))[0].cells
-    assert (first.text, first.look, second.look) == ("12,345", "shade5 diagonal", "shade0")
+    assert (first.text, first.look, second.look) == ("12345", "shade5 diagonal", "shade0")
     (roc,) = [item for item in classes_part(data).exhibits if item.name == "roc"]
     assert "Of 10 classes, each against all others, the 4 with the lowest AUC are drawn." in roc.words[0]
 
@@ -205,7 +205,7 @@ def test_of_many_classes_the_worst_are_listed_in_place_of_matrices() -> None:
     assert "Of the 40 classes the 20 that the student finds least." in page
     for line in taken_for(data.open_figures["student"]["confusion"], names):
         called, text = (cell.text for cell in line.cells)
-        assert f'{line.name}</th><td>{called}</td> <td class="n">{text}</td>' in page
+        assert f'{line.name}</th><td>{called}</td><td class="n">{text}</td>' in page
     assert 'class="matrix' not in page and "40, from sign 0 to sign 39" in page
     assert re.search(r"measured on 2,000 public test cases: \d+ to \d+ of each of 40 classes\.", page)
 
