@@ -126,7 +126,7 @@ def _table(
 ) -> Exhibit:  # fmt: skip
     """Rows with a name each."""
     shown = tuple(TableLine(label, tuple(cells)) for label, cells in rows)
-    table = Table(("", *columns), shown, frozenset(range(1, len(columns) + 1)), look="cards study")
+    table = Table(("", *columns), shown, frozenset(range(1, len(columns) + 1)))
     return Exhibit(name, heading, (words,), table, secret=True, look=look, data=data)
 
 
