@@ -100,8 +100,7 @@ def _accounting(guarantees: Mapping[str, Guarantee]) -> Exhibit:
     secret = any(not item.publishable for item in guarantees.values())
     words = ("Spent is what these votes came to. It is chosen after the fact: publish the guarantee.",) * secret
     table = Table(("", "epsilon", "neighbours, direction, method"), tuple(lines))
-    title = "For the accountant: what was spent, and how it was computed"
-    return Exhibit("accounting", title, (*words, BOUNDS), table=table, secret=secret)
+    return Exhibit("accounting", "For the accountant", (*words, BOUNDS), table=table, secret=secret)
 
 
 def _configuration(data: ReportData) -> Exhibit:
