@@ -205,7 +205,7 @@ def test_of_many_classes_the_worst_are_listed_in_place_of_matrices() -> None:
     assert "Of the 40 classes the 20 that the student finds least." in page
     for line in taken_for(data.open_figures["student"]["confusion"], names):
         called, text = (cell.text for cell in line.cells)
-        assert f'{line.name}</th><td>{called}</td> <td class="n">{text}</td>' in page
+        assert f'{line.name}</th><td>{called}</td><td class="n">{text}</td>' in page
     assert 'class="matrix' not in page and "40, from sign 0 to sign 39" in page
     assert re.search(r"measured on 2,000 public test cases: \d+ to \d+ of each of 40 classes\.", page)
 
