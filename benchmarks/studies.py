@@ -10,6 +10,7 @@ from pathlib import Path
 from benchmarks.results import record
 from consilium.report.words import many
 from consilium.simulations.study.results import open_study
+from consilium.simulations.study.summaries.questions import questions
 from consilium.simulations.study.summaries.sentences import answers_of
 from consilium.simulations.study.summaries.view import study_view
 
@@ -27,13 +28,13 @@ def main(folders: list[str] | None = None) -> None:
     """Print, and keep, how each study was made and its sentences."""
     for folder in folders or sorted(Path("runs").glob("study-*")):
         files = open_study(Path(folder))
-        facts, view = files.facts, study_view(files.results, files.facts["axes"], row_scores=files.row_scores)
+        facts, view = files.facts, study_view(files.results, files.facts["axes"], files.row_scores)
         words = shlex.split(facts["command"])
         at, name = words.index("--out"), words[2]
         command = shlex.join([*words[:at], *words[at + 2 :]])
         made = f"`{command}`: {many(facts['cells'], 'cell')}, {many(len(view.seeds), 'seed')},"
         made += f" {facts['seconds'] / 60:.1f} minutes on {many(facts['workers'], 'core')}."
-        values = {"made": made, **{str(place): text for place, text in enumerate(answers_of(view), 1)}}
+        values = {"made": made, **{str(place): text for place, text in enumerate(answers_of(view, questions(view)), 1)}}
         print("\n".join(values.values()), flush=True)
         if os.environ.get("RECORD"):
             result = {"values": values, "split": JUDGES[name], "seeds": list(view.seeds), "command": command}

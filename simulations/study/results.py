@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError, DataError, OutputExists, PathError
 from consilium.protocol.files import others_may_read, private_folder, replacing, writing
 from consilium.protocol.strict_json import dumps
@@ -66,7 +65,7 @@ def cache_folder(out: Path) -> Path:
         )
     if not (folder / "joblib").exists():
         mark_as_made_here(folder)
-    elif not _made_here(folder):
+    elif not (folder / MARK).is_file() or place_of(folder) != _place(folder):
         raise ConfigError(
             f"{folder} is a copy, or somebody else's, and what it keeps could run any code here",
             f"Remove it, and it is made anew: rm -r {folder}",
@@ -81,18 +80,13 @@ def mark_as_made_here(folder: Path) -> None:
     (folder / PLACE).write_bytes(_place(folder))
 
 
-def _made_here(folder: Path) -> bool:
-    return all((folder / name).is_file() for name in (MARK, PLACE)) and place_of(folder) == _place(folder)
-
-
 def _place(folder: Path) -> bytes:
     mark = (folder / MARK).stat()
     return f"{mark.st_ino} {mark.st_ctime_ns}".encode()
 
 
 def place_of(folder: Path) -> bytes:
-    """What a cache says of where it was made: the same to everybody who sees this folder, and no other; empty of
-    none."""
+    """What a cache says of where it was made, to everybody who sees this folder, and of no other; empty of none."""
     path = folder / PLACE
     return path.read_bytes() if path.is_file() else b""
 
@@ -161,15 +155,15 @@ def data_sets(plots: Mapping[str, Plot]) -> dict[str, str]:
 
     A name, numbered where several sets have it. No path is in it: results are the same wherever files lie.
     """
-    names: dict[str, dict[str, str]] = {}
+    tables: dict[str, list[str]] = {}
     of_plot = {}
     for id, plot in plots.items():
         data = plot.teaching.data
-        options = " ".join(str(value) for value in data.options.values())
-        name = f"{data.set} {options}".strip()
-        same = names.setdefault(name, {})
-        table = canonical_digest(data.model_dump(mode="json", include=_TABLE))
-        of_plot[id] = same.setdefault(table, name if not same else f"{name} ({len(same) + 1})")
+        name = " ".join([data.set, *map(str, data.options.values())])
+        same, table = tables.setdefault(name, []), data.model_dump_json(include=_TABLE)
+        if table not in same:
+            same.append(table)
+        of_plot[id] = f"{name} ({same.index(table) + 1})" if same.index(table) else name
     return of_plot
 
 

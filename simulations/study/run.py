@@ -7,19 +7,19 @@ same for any number of workers: every piece of work has its own seed, and numeri
 from __future__ import annotations
 
 import itertools
-import shlex
 import time
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import writing
 from consilium.protocol.label_source import Progress, no_progress
-from consilium.protocol.strict_json import dumps, strict
+from consilium.protocol.strict_json import strict
 from consilium.protocol.versions import versions
 from consilium.report.progress import LOAD, REPORT, about, stage
 from consilium.report.warnings import parties_too_small
@@ -76,30 +76,29 @@ def outlook(spec: StudySpec, out: Path, workers: int) -> tuple[dict[str, Any], l
     ------
     ConfigError : see `cells.plots`, `cells.compared` and `results.cache_folder`.
     """
-    methods, cases = compared(spec), plots(spec)
+    cases, there = plots(spec), (out / CACHE).is_dir()
     rows = open_rows(cases)
-    kept = out / CACHE if not (out / CACHE).is_dir() else cache_folder(out)
-    cells = [cell for cells in divided(spec, cases, rows, kept).values() for cell in cells]
-    parts = [(cell.label, recalled(str(kept), cell.address) if kept.is_dir() else None) for cell in cells]
-    seconds = _seconds_left(parts)
-    left = None if seconds is None else round(seconds / workers, 1)
+    cache = cache_folder(out) if there else out / CACHE
+    cells = [cell for cells in divided(spec, cases, rows, cache).values() for cell in cells]
+    parts = [(cell.label, recalled(str(cache), cell.address) if there else None) for cell in cells]
+    seconds = _seconds_left(parts, workers)
     facts = {
         "study": spec.name,
-        "cells": len(cases) * len(methods),
+        "cells": len(cases) * len(spec.study.methods),
         "cases": len(cases),
         "kept": sum(part is not None for _, part in parts),
-        "seconds": left,
+        "seconds": seconds,
         "failed": [asdict(each) for each in rows.values() if isinstance(each, StudyFailure)],
     }
     lines = [
         f"{spec.name}: {facts['cells']:,} cells, {len(cases):,} cases; kept already in {out}: {facts['kept']:,}",
-        f"time: {'known after the first cells' if left is None else about(left)}",
+        f"time: {'known after the first cells' if seconds is None else about(seconds)}",
         *(f"cannot be computed: {failure['what']}" for failure in facts["failed"]),
     ]
     return facts, lines
 
 
-def _seconds_left(parts: Sequence[tuple[str, Part | None]]) -> float | None:
+def _seconds_left(parts: Sequence[tuple[str, Part | None]], workers: int) -> float | None:
     """What cells that are done took, by method, for those that are not; None while a method has none that is done."""
     took: dict[str, list[float]] = defaultdict(list)
     for label, part in parts:
@@ -108,7 +107,7 @@ def _seconds_left(parts: Sequence[tuple[str, Part | None]]) -> float | None:
     missing = [label for label, part in parts if part is None]
     if not took.keys() >= set(missing):
         return None
-    return sum(sum(took[label]) / len(took[label]) for label in missing)
+    return round(sum(fmean(took[label]) for label in missing) / workers, 1)
 
 
 def open_rows(cases: Sequence[Plot], progress: Progress = no_progress) -> Opened:
@@ -143,19 +142,17 @@ def divided(spec: StudySpec, cases: Sequence[Plot], rows: Opened, cache: Path) -
 
 
 def run_study(
-    spec: StudySpec, out: Path, workers: int = 1, progress: Progress = no_progress, command: str = "", cluster: str = ""
+    spec: StudySpec,
+    out: Path,
+    workers: int = 1,
+    progress: Progress = no_progress,
+    command: str = "the same command",
+    cluster: str = "",
 ) -> dict[str, Any]:
     """Compute what is missing of a study, and write its folder; the folder of the same study is written again.
 
-    Parameters
-    ----------
-    workers : processes; 1: this one alone.
-    command : that goes on with the study, for people.
-    cluster : address of a Ray cluster that computes instead.
-
-    Returns
-    -------
-    What `consilium study --format json` prints.
+    workers: processes; 1: this one alone. command: that goes on with the study, for people. cluster: address of a Ray
+    cluster that computes instead. It gives what `consilium study --format json` prints.
 
     Raises
     ------
@@ -192,7 +189,7 @@ def run_study(
                 return _write(spec, out, facts, rows, parts)
     except Interrupted as error:
         raised = StudyInterrupted(error.number)
-        raised.again = command or f"consilium study {shlex.quote(spec.name)} --out {shlex.quote(str(out))}"
+        raised.again = command
         raise raised from None
     finally:
         forget()
@@ -266,19 +263,18 @@ def _facts(spec: StudySpec, cases: Sequence[Plot], rows: Opened, parts: Parts) -
 
 def _warnings(parts: Parts) -> list[dict[str, Any]]:
     """Parties that `least_rows` cut: once for a division, of the seed with the most; points: all that have it."""
-    worst: dict[str, tuple[Plot, Part]] = {}
-    for plot, _, part in parts:
-        point = dumps(plot.axes)
-        if part.left_out > (worst[point][1].left_out if point in worst else 0):
-            worst[point] = plot, part
     warnings: dict[str, dict[str, Any]] = {}
-    for plot, part in worst.values():
-        divided, least = part.parties + part.left_out, plot.teaching.data.rows_needed
-        text = parties_too_small(divided, part.left_out, least)
-        warning = {"code": "parties-left-out", "text": f"{plot}: {text}"}
-        warning |= {"made": divided, "too_small": part.left_out, "least_rows": least, "points": []}
-        key = f"{plot.teaching.model_dump_json()} {text}"
-        warnings.setdefault(key, warning)["points"].append(dict(plot.axes))
+    for plot, _, part in parts:
+        if not part.left_out:
+            continue
+        warning = warnings.setdefault(plot.teaching.model_dump_json(), {"too_small": 0, "points": []})
+        if plot.axes not in warning["points"]:
+            warning["points"].append(dict(plot.axes))
+        if part.left_out > warning["too_small"]:
+            made, least = part.parties + part.left_out, plot.teaching.data.rows_needed
+            text = f"{plot}: {parties_too_small(made, part.left_out, least)}"
+            warning |= {"code": "parties-left-out", "text": text}
+            warning |= {"made": made, "too_small": part.left_out, "least_rows": least}
     for warning in warnings.values():
         if more := len(warning["points"]) - 1:
             warning["text"] += f" (the same at {more} further {'point' if more == 1 else 'points'})"

@@ -176,7 +176,7 @@ def points_of(axis: StudyAxis) -> dict[str, dict[str, Any]]:
         label = label_of(value)
         if label in points:
             raise ConfigError(f"axis {axis.column}: {label} stands there twice", "Leave one out")
-        points[label] = nested(axis.key, value)
+        put(points.setdefault(label, {}), axis.key, value)
     return points
 
 
@@ -187,16 +187,6 @@ def label_of(value: object) -> str:
     ('iid', '0.1', '50', 'true', '{"noise":0.5}')
     """
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), sort_keys=True)
-
-
-def nested(key: str, value: Any) -> dict[str, Any]:
-    """
-    >>> nested("data.alpha", 0.1)
-    {'data': {'alpha': 0.1}}
-    """
-    for part in reversed(key.split(".")):
-        value = {part: value}
-    return value
 
 
 def changed(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -37,6 +37,8 @@ def in_workers(
     ------
     EngineError : a worker process died, or there is no such cluster. PathError : a worker does not see the folder.
     """
+    if not jobs:
+        return []
     one = delayed(functools.partial(_in_worker, work, cache, place_of(cache)))
     try:
         with _on_ray(cluster) if cluster else _processes():

@@ -81,7 +81,7 @@ def write_study_report(folder: Path, out: Path) -> list[str]:
     found = [Exhibit("answers", items=tuple(answers), look="numbered")] if answers else []
     parts = (
         ("answers", "In short", [*found, *_left_out(facts)], [_IN_SHORT] if answers else []),
-        ("methods", "Methods", _methods(view, contrasts), [_OVER[min(len(view.seeds), LEAST)]]),
+        ("methods", "Methods", _methods(view, contrasts), [_OVER[min(len(view.seeds) or 1, LEAST)]]),
         ("parties", "Parties", _parties(view), []),
         ("privacy", "Privacy", _privacy(view), []),
         ("made", "How it was made", _made(facts, files.results, view), []),
@@ -126,7 +126,7 @@ def _table(
 ) -> Exhibit:  # fmt: skip
     """Rows with a name each."""
     shown = tuple(TableLine(label, tuple(cells)) for label, cells in rows)
-    table = Table(("", *columns), shown, frozenset(range(1, len(columns) + 1)), look="cards study")
+    table = Table(("", *columns), shown, frozenset(range(1, len(columns) + 1)))
     return Exhibit(name, heading, (words,), table, secret=True, look=look, data=data)
 
 

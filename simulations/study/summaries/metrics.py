@@ -50,7 +50,7 @@ METRICS: dict[str, Metric] = {
     "hand_labels_above": Metric("labels by hand, more than", (0, inf), count=True),
 }
 """By name; a longer name, as `hellinger_mean_floor`, is of the longest name here that it begins with, and of models at
-home (`home_auc`) or votes on test rows (`test_consensus`) as without the prefix. What stands nowhere has no ends."""
+home (`home_auc`) as without the prefix. What stands nowhere has no ends."""
 LEADING = ("auc", "accuracy")
 """By which of the metrics methods are compared first."""
 JUDGED = (
