@@ -28,7 +28,7 @@ from consilium.node.signed import Coordinator
 from consilium.protocol.refusals import CURES, Rule
 from consilium.protocol.voting_rule import VOTING_RULES
 from consilium.simulations.datasets.spec import PublicSpec
-from consilium.simulations.population.specs import DataSpec, SimulationSpec
+from consilium.simulations.population.specs import DataSpec, ShiftSpec, SimulationSpec
 from consilium.simulations.study.spec import StudyAxis, StudyTable
 from consilium.student.config import StudentSpec
 
@@ -63,6 +63,7 @@ def refusals() -> str:
 TABLES = {
     "data": lambda: of_model(DataSpec, "data"),
     "public": lambda: of_model(PublicSpec, "data.public"),
+    "shift": lambda: of_model(ShiftSpec, "data.shift"),
     "federation": lambda: of_model(Federation, "federation"),
     "privacy": lambda: of_model(Privacy, "federation.privacy"),
     "sanitised": lambda: of_model(SanitisedKeys, "federation.privacy.sanitised"),

@@ -12,6 +12,7 @@ import json
 import math
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,7 +26,7 @@ from consilium.accounting.errors import AccountingError
 from consilium.coordinator.mechanisms import noise_scales
 from consilium.protocol.config_files import validate
 from consilium.protocol.digests import canonical_digest
-from consilium.protocol.errors import ConsiliumError, DataError
+from consilium.protocol.errors import ConsiliumError, DataError, StorageError
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.source import open_source
 from consilium.simulations.datasets.spec import SourceSpec
@@ -82,6 +83,10 @@ def address(kind: str, **decides: Any) -> str:
     return canonical_digest({"kind": kind, "versions": deciding_versions(), **decides})
 
 
+_FULL = "Unable to cache to disk"
+"""As joblib begins to say that a disk is full, or broken."""
+
+
 def _made(address: str, make: Callable[[], Any]) -> Any:
     return make()
 
@@ -92,8 +97,20 @@ def _memory(cache: str) -> Any:
 
 
 def kept(cache: str, name: str, make: Callable[[], T]) -> T:
-    """What lies in this folder under this address, else what `make` gives, which then lies there."""
-    return _memory(cache)(name, make)
+    """What lies in this folder under this address, else what `make` gives, which then lies there.
+
+    Raises
+    ------
+    StorageError : the disk is full, so that the study could not go on after an interruption.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", _FULL)
+        try:
+            return _memory(cache)(name, make)
+        except Warning as warning:
+            if not str(warning).startswith(_FULL):
+                raise
+            raise StorageError(f"cannot write {cache}", "Make room on its disk, and run it again") from None
 
 
 def is_kept(cache: str, name: str) -> bool:
@@ -217,8 +234,6 @@ MEASURES: dict[str, tuple[str, Callable[[Division], list[Row]]]] = {
     "influence": ("teachers", lambda of: influence_rows(of.case, of.ensemble)),
 }
 """What is measured of a division: what its rows are called as methods are, and how."""
-
-
 Result = tuple[Plot, str, Part | StudyFailure]
 """What there is of a plot under the name of a method, or of what was measured; "" where nothing of it can be done."""
 
@@ -268,10 +283,8 @@ def _within_rows(federation: Mapping[str, Any], rows: int) -> Mapping[str, Any]:
 
 @functools.lru_cache(maxsize=len(MEASURES))
 def _measured(division: Division, name: str) -> Part:
-    made = MEASURES[name][1]
-    return kept(
-        division.cache, address("measure", of=division.address, name=name), lambda: Part(_frame(made(division)))
-    )
+    place, made = address("measure", of=division.address, name=name), MEASURES[name][1]
+    return kept(division.cache, place, lambda: Part(_frame(made(division))))
 
 
 def _judged(cell: Cell, began: float) -> Part:

@@ -12,11 +12,11 @@ import numpy as np
 import polars as pl
 
 from consilium.protocol.errors import ConfigError, DataError, OutputExists, PathError
-from consilium.protocol.files import others_may_read, private_folder, replacing, writing
+from consilium.protocol.files import others_may_read, private_folder, replace_private, writing
 from consilium.protocol.strict_json import dumps
 from consilium.simulations.study.cells import Plot, cell_id
 from consilium.simulations.study.compute import Part
-from consilium.simulations.study.row_scores import RowScores
+from consilium.simulations.study.row_scores import RowScores, parquet
 from consilium.simulations.study.spec import COLUMNS, FACTS, StudySpec
 
 _PLOT = "_plot"
@@ -121,8 +121,7 @@ def open_study(folder: Path) -> StudyFiles:
 
 def write_facts(out: Path, facts: Mapping[str, Any]) -> None:
     """Write study.json."""
-    with replacing(out / FACTS_FILE, mode=0o600) as file:
-        file.write(dumps(facts, indent=2).encode() + b"\n")
+    replace_private(out / FACTS_FILE, dumps(facts, indent=2) + "\n")
 
 
 def tidy(parts: Sequence[tuple[Plot, str, Part]], spec: StudySpec) -> pl.DataFrame:
@@ -169,11 +168,8 @@ def data_sets(plots: Mapping[str, Plot]) -> dict[str, str]:
 
 def write_results(out: Path, table: pl.DataFrame) -> None:
     """Write results.parquet and results.csv, the same table; of the same table the same bytes."""
-    table = table.rechunk()
-    with replacing(out / RESULTS, mode=0o600) as file:
-        table.write_parquet(file, compression="zstd", statistics=True)
-    with replacing(out / RESULTS_CSV, mode=0o600) as file:
-        table.write_csv(file)
+    replace_private(out / RESULTS, parquet(table.rechunk()))
+    replace_private(out / RESULTS_CSV, table.write_csv())
 
 
 def _facts_if_any(out: Path) -> dict[str, Any] | None:

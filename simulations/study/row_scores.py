@@ -8,6 +8,7 @@ part of `results.parquet`.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from consilium.protocol.errors import DataError
-from consilium.protocol.files import replacing
+from consilium.protocol.files import replace_private
 from consilium.simulations.methods.base import Arrays
 
 ROW_SCORES = "row_scores.parquet"
@@ -76,8 +77,14 @@ def write_row_scores(folder: Path, cells: Mapping[str, tuple[str, Arrays]]) -> N
         unit = str(scores["unit"])
         lists = {name: scores[name].tolist() if name in scores else None for name in ("ids", "rows", *_METRICS)}
         entries.append({"cell": cell, "space": f"{data[:16]} {unit}", "unit": unit, **lists})
-    with replacing(folder / ROW_SCORES, mode=0o600) as file:
-        pl.DataFrame(entries, schema=_SCHEMA).write_parquet(file, compression="zstd", statistics=True)
+    replace_private(folder / ROW_SCORES, parquet(pl.DataFrame(entries, schema=_SCHEMA)))
+
+
+def parquet(table: pl.DataFrame) -> bytes:
+    """The content of a file: polars' own errors of a full disk say neither which nor why."""
+    content = io.BytesIO()
+    table.write_parquet(content, compression="zstd", statistics=True)
+    return content.getvalue()
 
 
 _SCHEMA = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +26,7 @@ from consilium.report.warnings import parties_too_small
 from consilium.simulations.datasets.source import open_source
 from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.interruption import Interrupted, interruptible
+from consilium.simulations.methods.base import StudyMethod
 from consilium.simulations.study.cells import Plot, cell_id, compared, ensemble_address, plots, source_digest
 from consilium.simulations.study.compute import (
     Cell,
@@ -76,10 +77,10 @@ def outlook(spec: StudySpec, out: Path, workers: int) -> tuple[dict[str, Any], l
     ------
     ConfigError : see `cells.plots`, `cells.compared` and `results.cache_folder`.
     """
-    cases, there = plots(spec), (out / CACHE).is_dir()
+    methods, cases, there = compared(spec), plots(spec), (out / CACHE).is_dir()
     rows = open_rows(cases)
     cache = cache_folder(out) if there else out / CACHE
-    cells = [cell for cells in divided(spec, cases, rows, cache).values() for cell in cells]
+    cells = [cell for cells in divided(spec, methods, cases, rows, cache).values() for cell in cells]
     parts = [(cell.label, recalled(str(cache), cell.address) if there else None) for cell in cells]
     seconds = _seconds_left(parts, workers)
     facts = {
@@ -127,9 +128,11 @@ def _opened(spec: SourceSpec) -> dict[str, Any]:
     return words | {"digest": source_digest(source)}
 
 
-def divided(spec: StudySpec, cases: Sequence[Plot], rows: Opened, cache: Path) -> dict[Division, list[Cell]]:
+def divided(
+    spec: StudySpec, methods: Mapping[str, StudyMethod], cases: Sequence[Plot], rows: Opened, cache: Path
+) -> dict[Division, list[Cell]]:
     """The cells of each division, those of one plot one after the other."""
-    methods, share = compared(spec), spec.study.home_share
+    share = spec.study.home_share
     divisions: dict[Division, list[Cell]] = defaultdict(list)
     for plot in cases:
         if isinstance(opened := rows[source_table(plot.teaching.data)], dict):
@@ -160,13 +163,13 @@ def run_study(
         SIGHUP, in the main thread.
     """
     began = time.monotonic()
-    cases = plots(spec)
+    methods, cases = compared(spec), plots(spec)
     study_folder(out, spec)
     try:
         with interruptible(), writing(out):
             cache = cache_folder(out)
             rows = open_rows(cases, progress)
-            divisions = divided(spec, cases, rows, cache)
+            divisions = divided(spec, methods, cases, rows, cache)
             every = [cell.address for cells in divisions.values() for cell in cells]
             missing = [name for name in every if not is_kept(str(cache), name)]
             jobs = [(division, cells, spec.study.measures) for division, cells in divisions.items()]

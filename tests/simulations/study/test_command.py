@@ -104,6 +104,11 @@ def test_shipped_studies_are_listed() -> None:
     assert done.exit_code == 0 and all(each["title"] for each in done.json()["studies"])
 
 
+def test_a_mistake_in_the_file_makes_no_folder(study: Path) -> None:
+    done = run(write_tiny(study.parent, **{**SMALL, "study": {"methods": ["telepathy"]}}))
+    assert done.exit_code == 2 and "no method 'telepathy'" in done.stderr and not (study.parent / "out").exists()
+
+
 def test_a_mistake_is_one_line() -> None:
     done = consilium("study", "nothing")
     assert (done.exit_code, done.stdout) == (2, "")

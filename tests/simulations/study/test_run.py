@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import pickle
@@ -18,7 +19,7 @@ import polars as pl
 import pytest
 
 from consilium.protocol.config_files import validate
-from consilium.protocol.errors import ConfigError, EngineError, OutputExists, PathError
+from consilium.protocol.errors import ConfigError, EngineError, OutputExists, PathError, StorageError
 from consilium.report.progress import COMPARE
 from consilium.simulations.divide import make_case
 from consilium.simulations.judge import judged
@@ -407,3 +408,21 @@ def test_parties_that_least_rows_cut_are_a_warning(tmp_path: Path) -> None:
     assert "data.least_rows = 6" in warning["text"] and "(the same at 1 further point)" in warning["text"]
     page = (tmp_path / "out" / PAGE).read_text()
     assert "Not everybody takes part." in page and warning["text"] in page
+
+
+def test_a_full_disk_ends_a_cell_with_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """joblib would warn, and compute for hours what is gone at the next interruption."""
+
+    def full(*given: Any, **options: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("joblib.numpy_pickle.dump", full)
+    with pytest.raises(StorageError, match="Make room on its disk"):
+        compute.kept(str(tmp_path), "a", lambda: 1)
+
+
+def test_data_that_cannot_be_opened_are_told(tmp_path: Path) -> None:
+    path = write_tiny(tmp_path, **SMALL)
+    (tmp_path / "rows.csv").unlink()
+    with pytest.raises(ConfigError, match=r"no cell of the study can be computed.*rows\.csv is not there"):
+        run_study(load_study(str(path)), tmp_path / "out")
