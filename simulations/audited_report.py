@@ -22,7 +22,7 @@ NOBODY_KNOWS = [
     "How good each party's teachers are, and what one party alone, a plurality without noise or a pooled model would"
     " reach: that takes rows which never leave the parties.",
     "How far the parties agreed on each case: nobody keeps the votes.",
-    "How many of the released labels are right, and how many labels by hand the student is worth: nobody has the truth"
+    "How many of the released labels are right, and how many manual labels the student is worth: nobody has the truth"
     " of the public cases.",
     "Which software each node ran.",
 ]
@@ -68,14 +68,12 @@ def _data(run: VerifiedRun, recorded: Recorded, student: Path | None) -> ReportD
     warnings += [warning for warning in well_formed(card.get("warnings")) if warning["code"] not in codes]
     return ReportData(
         title=config.name,
-        description="",
         attribution="The parties' own rows, which they kept, and the public cases that the student put to them.",
         scenario=f"federation {config.digest()[:12]}",
         engine="simulation" if simulated else "deployed nodes",
         seed=config.seed if config.simulation else None,
         seeded_noise=config.simulation,
         created=run.events[0].at if run.events else "–",
-        versions={},
         parties=parties,
         invited=max(len(invited), parties),
         teachers=parties * config.teachers_per_party,
@@ -88,16 +86,12 @@ def _data(run: VerifiedRun, recorded: Recorded, student: Path | None) -> ReportD
         most_answers=config.query_budget.answers,
         guarantees=shown_guarantees(run.guarantees, config.collection),
         reinforced=recorded.reinforced,
-        claimed_epsilon=None,
         student=card.get("metrics"),
         noise_spread=card.get("noise_spread", {}),
         public_labels=card.get("public_labels", {}),
-        baselines={},
         classes=config.rows.classes,
         seconds=coordinator.get("seconds", {}),
-        consensus=np.zeros(0),
         answered=np.concatenate(answered) if answered else np.zeros(0, dtype=bool),
-        quality=[],
         missing=[*([NO_STUDENT] if student is None else []), *NOBODY_KNOWS],
         unfinished=next((f"{one.found.capitalize()}." for one in run.findings if one.check == "run: finished"), ""),
         warnings=warnings,

@@ -72,7 +72,8 @@ def matrix(counts: Counts, names: Sequence[str]) -> tuple[TableLine, ...]:
         if row is not None and (total := sum(row)):
             shades = [f"shade{min(SHADES, round(SHADES * value / total))}" for value in row]
             shades[index] += " diagonal"
-            cells = (Cell(_written(value, short), look=shade) for value, shade in zip(row, shades, strict=True))
+            texts = [f"{value}" if isinstance(value, int) else f"{value:.0%}" for value in row]
+            cells = (Cell(text, look=shade) for text, shade in zip(texts, shades, strict=True))
             rows.append(TableLine(f"{index + 1} {names[index]}" if short else names[index], tuple(cells)))
     return tuple(rows)
 
@@ -94,17 +95,6 @@ def taken_for(counts: Counts, names: Sequence[str]) -> tuple[TableLine, ...]:
     return tuple(
         TableLine(names[true], (Cell(names[called]), Cell(text))) for _, true, called, text in sorted(wrong)[:LISTED]
     )
-
-
-def _written(value: float, narrow: bool) -> str:
-    """A count or a share; `narrow`: in four letters.
-
-    >>> _written(1203, False), _written(1203, True), _written(41203, True), _written(0.516, True)
-    ('1,203', '1203', '41k', '52%')
-    """
-    if not isinstance(value, int):
-        return f"{value:.0%}"
-    return f"{value:,}" if not narrow else f"{value}" if value < 10_000 else f"{value // 1000}k"
 
 
 def recall_exhibit(data: ReportData) -> Exhibit | None:

@@ -39,37 +39,33 @@ class PartyQuality:
     auc: float | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ReportData:
     """Everything the report shows.
 
     parties: those whose votes are in the sums. invited: those that might have taken part, known before anybody looked
         at a row. Who of them was left out, and how many, may follow from what their rows are.
-    guarantees: "guarantee" (the whole query budget used up), "spent" (at the released counts, secret), "data_dependent"
-        (secret) and others, each as `accounting.guarantees.Guarantee.to_json()`. claimed_epsilon: what the literature
-        claims of a mechanism that has no guarantee, to be shown struck through.
-    reinforced: the student's own predictions that interactive rounds confirmed.
+    guarantees: by name, each as `accounting.guarantees.Guarantee.to_json()`. claimed_epsilon: what the literature
+        claims of a mechanism that has no guarantee. reinforced: the student's own predictions that were confirmed.
     student, baselines: metrics as `models.evaluation.evaluate` gives them; baselines by name, see `analysis.baselines`.
     consensus float64 (asked,): share of the votes that the top class got, secret; answered bool (asked,).
     worth: in manual labels, see `methods.worth`; None where nobody looked for it. noise_spread, public_labels: see
         `student.learn.spread_over_noise` and `student.card.public_labels`. The guarantee covers these.
-    warnings: as `report.warnings.listed` gives them; some are computed from private rows.
     open_figures: functions of what was released and of public rows with their truth, which the guarantee covers.
         secret_figures: of private rows or votes. See `analysis.analyse`; empty where nobody computed them.
-    missing: sentences on what nobody can show of this run; only a simulation knows it all. unfinished: why the run is
-        not finished, or empty. seed: None where every node has its own entropy.
-    public: whether this is what `published` left; in no file.
+    missing: sentences on what nobody can show of this run. unfinished: why it is not finished, or empty.
+    seed: None where every node has its own entropy. public: whether this is what `published` left; in no file.
     """
 
     title: str
-    description: str
+    description: str = ""
     attribution: str
     scenario: str
     engine: str
     seed: int | None
     seeded_noise: bool
     created: str
-    versions: dict[str, str]
+    versions: dict[str, str] = field(default_factory=dict)
     parties: int
     invited: int
     teachers: int
@@ -82,14 +78,14 @@ class ReportData:
     most_answers: int
     guarantees: dict[str, dict[str, Any]]
     reinforced: int
-    claimed_epsilon: float | None
+    claimed_epsilon: float | None = None
     student: dict[str, Any] | None
-    baselines: dict[str, dict[str, Any]]
+    baselines: dict[str, dict[str, Any]] = field(default_factory=dict)
     classes: tuple[str, ...]
     seconds: dict[str, float]
-    consensus: np.ndarray = field(repr=False)
+    consensus: np.ndarray = field(default_factory=lambda: np.zeros(0), repr=False)
     answered: np.ndarray = field(repr=False)
-    quality: list[PartyQuality] = field(repr=False)
+    quality: list[PartyQuality] = field(default_factory=list, repr=False)
     worth: dict[str, Any] | None = None
     noise_spread: dict[str, Any] = field(default_factory=dict)
     public_labels: dict[str, Any] = field(default_factory=dict)

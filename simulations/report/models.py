@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
+from consilium.models.evaluation import wilson
 from consilium.report.words import (
     ALONE,
     BY_HAND,
+    MAJORITY,
     NOISY_AVERAGE,
     PLURALITY,
     POOLED,
@@ -17,16 +19,14 @@ from consilium.report.words import (
     upper_first,
     with_interval,
 )
-from consilium.report.words import MAJORITY as MAJORITY_CLASS
 from consilium.simulations.methods.relearnt import ON_PUBLIC_ROWS
-from consilium.simulations.metrics import wilson
 from consilium.simulations.report.data import ReportData
 
 SPREAD, ABSENT, ABOVE = "local_only", "absent", "above_student"
 RIVALS = {"noisy_average": NOISY_AVERAGE, "private_gradient": PRIVATE_GRADIENT}
 RIVALS |= {ON_PUBLIC_ROWS + name: f"{label} on the public graph" for name, label in RIVALS.items()}
 """Baselines that keep the guarantee of the student."""
-LABELS = {"majority": MAJORITY_CLASS, "mean_teacher": ALONE, "student": STUDENT, **RIVALS}
+LABELS = {"majority": MAJORITY, "mean_teacher": ALONE, "student": STUDENT, **RIVALS}
 LABELS |= {"plurality": f"{PLURALITY} (not private)", "pooled": f"{POOLED} (not private)"}
 """Models in the order of tables: names as in summary.json, and what they are called."""
 METRICS = {"accuracy": "accuracy", "auc": "AUC"}
@@ -60,7 +60,7 @@ def models_of(data: ReportData) -> dict[str, Metrics]:
         most, present = max(counts, key=lambda name: counts[name]), sum(count > 0 for count in counts.values())
         interval = {"accuracy": wilson(counts[most], total)}
         always = {"accuracy": counts[most] / total, "auc": 0.5 if present > 1 else None, "intervals": interval}
-        shown = {f"always “{most}”": always, **{name: of for name, of in shown.items() if name != MAJORITY_CLASS}}
+        shown = {f"always “{most}”": always, **{name: of for name, of in shown.items() if name != MAJORITY}}
     names = list(shown)
     place = names.index(STUDENT) if STUDENT in shown else len(names)
     labelled = hand_label_rows(data.worth)
@@ -84,7 +84,7 @@ def finding(
     if student.get(metric) is None:
         return (*failures, f"How good the {STUDENT} is, is not known: no public test row can tell.")
     if metric == "accuracy" and "not-above-majority" in texts:  # else it is judged by its order
-        failures.append(f"The {STUDENT} is right no more often than the {MAJORITY_CLASS}.")
+        failures.append(f"The {STUDENT} is right no more often than the {MAJORITY}.")
     known = {name: of for name, of in baselines.items() if of and of.get(metric) is not None}
     clauses = [_way(known, student[metric], metric), *_rival(known), *_labelled(worth, metric)]
     sentence = f"{'; '.join(clauses[:2])}{', and '.join(['', *clauses[2:]])}."

@@ -9,12 +9,12 @@ import numpy as np
 from markupsafe import Markup
 
 from consilium.accounting.guarantees import Guarantee
+from consilium.models.evaluation import wilson
 from consilium.protocol.releases import ReleaseKind
 from consilium.report.charts import bars, histogram
 from consilium.report.disclosure import Disclosure, epsilon_text
 from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, TableLine, pairs, without_blanks
 from consilium.report.words import many, plural
-from consilium.simulations.metrics import wilson
 from consilium.simulations.report.classes import MOST
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import GUARANTEE, KINDS, title_of
@@ -93,7 +93,8 @@ def _accounting(guarantees: Mapping[str, Guarantee]) -> Exhibit:
     lines = []
     for name, item in guarantees.items():
         order = f", order {item.order:g}" if math.isfinite(item.order) else ""
-        spent = Cell("above" if item.publishable else epsilon_text(item.epsilon), KINDS[item.kind])
+        number = Markup('<span class="epsilon">{}</span>').format(epsilon_text(item.epsilon))
+        spent = Cell("above" if item.publishable else number, KINDS[item.kind])
         how = Cell(f"{item.neighbouring}; {item.direction}; {item.method}{order}")
         lines.append(TableLine(title_of(name), (spent, how), "" if item.publishable else "secret"))
     secret = any(not item.publishable for item in guarantees.values())

@@ -11,17 +11,7 @@ from consilium.report.exhibits import ALL_BUT_FIRST, Cell, Chart, Exhibit, PageP
 from consilium.report.words import ALONE, STUDENT, many, plural, share_text, signed_text
 from consilium.simulations.report.classes import MOST
 from consilium.simulations.report.data import ReportData
-from consilium.simulations.report.models import (
-    ABOVE,
-    ABSENT,
-    METRICS,
-    RIVALS,
-    SPREAD,
-    Metrics,
-    leading,
-    metric_text,
-    models_of,
-)
+from consilium.simulations.report.models import ABOVE, ABSENT, METRICS, RIVALS, Metrics, leading, metric_text, models_of
 from consilium.student.card import labels_sentence, spread_sentence
 
 MOST_TICKS = 5
@@ -104,6 +94,7 @@ def _by_labels(data: ReportData) -> Exhibit | None:
 
 
 def _by_epsilon(data: ReportData) -> Exhibit | None:
+    """Secret."""
     curve = data.secret_figures.get("by_epsilon", {})
     points = [point for point in curve.get("points") or [] if math.isfinite(point["epsilon"])]
     if len(points) < 2:
@@ -118,12 +109,13 @@ def _by_epsilon(data: ReportData) -> Exhibit | None:
 
 
 def _curve(points: list[dict[str, Any]], over: str, metric: str) -> Chart:
-    """A metric with its intervals against "labels" or "epsilon", of at least one point."""
+    """A metric with its intervals against "labels" or "epsilon"; `points`: at least one."""
     places, values = [float(point[over]) for point in points], [float(point["value"]) for point in points]
     ends = [(float(low), float(high)) for low, high in (point["interval"] for point in points)]
-    titles, ticks = (f"{over} (logarithmic)", f"{METRICS[metric]} of the {STUDENT}"), places[: MOST_TICKS + 1]
+    titles = (f"{over} (logarithmic)", f"{METRICS[metric]} of the {STUDENT}")
     y = limits([*values, *(end for pair in ends for end in pair)], (0, 1))
-    drawing = lines([Line("", places, values, ends)], titles, y=y, log=True, ticks=ticks * (len(ticks) <= MOST_TICKS))
+    ticks = places if len(places) <= MOST_TICKS else ()
+    drawing = lines([Line("", places, values, ends)], titles, y=y, log=True, ticks=ticks)
     said = (f"{share_text(value)} at {place:,.3g}" for place, value in zip(places, values, strict=True))
     return Chart(f"{titles[1]}: {'; '.join(said)}", (("", drawing),))
 
@@ -138,7 +130,7 @@ def _other_metric(data: ReportData, models: Mapping[str, Metrics], metric: str) 
 def _measured(data: ReportData) -> Exhibit:
     """On which cases, and with which intervals."""
     counts: dict[str, int] = data.open_figures.get("test") or {}
-    spread, worth, items = data.baselines.get(SPREAD, {}), data.worth or {}, []
+    worth, items = data.worth or {}, []
     if total := sum(counts.values()):
         each = ", ".join(f"{count:,} “{name}”" for name, count in counts.items())
         if len(counts) > MOST:
@@ -149,10 +141,6 @@ def _measured(data: ReportData) -> Exhibit:
         " draws (manual labels, private rivals) have the spread of the draws in theirs. Accuracy takes the likelier"
         " class of every model alike."
     )
-    for metric, name in METRICS.items():
-        if spread.get(f"{metric}_p10") is not None:
-            ends = f"{share_text(spread[f'{metric}_p10'])} to {share_text(spread[f'{metric}_p90'])}"
-            items.append(f"{ALONE.capitalize()} has {name} {ends}, from the 10th to the 90th percentile.")
     if "hand_labels" in worth:
         items.append(
             f"Worth in manual labels: how many of the {worth['public_rows']:,} public cases, drawn at random with their"

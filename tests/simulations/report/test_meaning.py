@@ -89,11 +89,9 @@ def test_what_is_said_is_never_less_than_what_may_be(share: float) -> None:
 
 def test_delta_is_over_all_parties_only_where_one_of_them_is_the_unit() -> None:
     """Of records there are more than parties: a product with these would be too small."""
-    told = [verdict(0.5, 1e-5, 24, "hospital", unit)[1][-1] for unit in Unit]
-    assert ["over all 24 hospitals together" in each for each in told] == [unit is Unit.PARTY for unit in Unit]
-    assert "is 0.00024 over" in told[list(Unit).index(Unit.PARTY)]
-    assert all("is 1e-5 for each" in each for unit, each in zip(Unit, told, strict=True) if unit is not Unit.PARTY)
-    for delta in (1e-3, 0.05):
-        told = [verdict(0.5, delta, 24, "hospital", unit)[1][0] for unit in Unit]
-        assert ["24 hospitals" in each for each in told] == [unit is Unit.PARTY for unit in Unit]
-        assert all(f"at least 24 {unit}s" in each for unit, each in zip(Unit, told, strict=True) if unit != Unit.PARTY)
+    for unit in Unit:
+        told = verdict(0.5, 1e-5, 24, "hospital", unit)[1][-1]
+        over = "is 0.00024 over all 24 hospitals together" if unit is Unit.PARTY else f"is 1e-5 for each {unit}"
+        assert over in told
+        among = "24 hospitals" if unit is Unit.PARTY else f"at least 24 {unit}s"
+        assert all(among in verdict(0.5, delta, 24, "hospital", unit)[1][0] for delta in (1e-3, 0.05))
