@@ -134,13 +134,6 @@ IN_A_SENTENCE = (
 """The whole method, as the package, the command and the first pages say it."""
 
 
-class SeenVotes(StrEnum):
-    """What the coordinator sees of the votes."""
-
-    NOISY_SUMS = "noisy sums of the votes"
-    VOTES = "each party's votes, without noise"
-
-
 class Bound(StrEnum):
     """Which of the promised epsilons holds towards somebody."""
 
@@ -176,7 +169,7 @@ class Disclosure:
     """What is disclosed to whom. release: to the student. collection: of the votes.
 
     >>> Disclosure(ReleaseKind.WINNER, "secure").towards_coordinator
-    <SeenVotes.NOISY_SUMS: 'noisy sums of the votes'>
+    'noisy sums of the votes'
     """
 
     release: ReleaseKind
@@ -189,9 +182,9 @@ class Disclosure:
         return self.collection != "plaintext"
 
     @property
-    def towards_coordinator(self) -> SeenVotes:
+    def towards_coordinator(self) -> str:
         """What the coordinator sees of the votes."""
-        return SeenVotes.NOISY_SUMS if self.noise_in_sums else SeenVotes.VOTES
+        return "noisy sums of the votes" if self.noise_in_sums else "each party's votes, without noise"
 
     def audiences(self, party: str = "party", parties: str = "parties") -> tuple[Audience, ...]:
         """Who sees what. party, parties: what one, and several, are called."""
@@ -220,10 +213,6 @@ class Disclosure:
         second = " and the second aggregator" if self.collection == "verified" else ""
         return f"epsilon at most {epsilon_text(epsilon)} towards the coordinator{second}"
 
-    def how_collected(self) -> str:
-        """How votes are collected, and what that protects from whom: a few sentences in the past."""
-        return _HOW[self.collection]
-
 
 def people(party: str = "party", parties: str = "parties", unit: str = "", unprotected: str = "") -> tuple[People, ...]:
     """Who is protected, and who is not.
@@ -248,7 +237,7 @@ def people(party: str = "party", parties: str = "parties", unit: str = "", unpro
     )
 
 
-_HOW: Mapping[CollectionMode, str] = {
+HOW_COLLECTED: Mapping[CollectionMode, str] = {
     "plaintext": (
         "Votes were collected in plaintext: the coordinator saw what each party voted, and added the noise. There is no"
         " epsilon towards the coordinator; it has to be trusted with the votes."
@@ -269,7 +258,7 @@ _HOW: Mapping[CollectionMode, str] = {
         " the coordinator leaves its noise out."
     ),
 }
-
+"""How votes are collected, and what that protects from whom: a few sentences in the past."""
 
 SAVE_WITH = 0.001
 """Chance with which a histogram may say more of a vote than `vote_odds` says."""

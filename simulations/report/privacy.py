@@ -12,7 +12,7 @@ from consilium.accounting.guarantees import Guarantee
 from consilium.models.evaluation import wilson
 from consilium.protocol.releases import ReleaseKind
 from consilium.report.charts import bars, histogram
-from consilium.report.disclosure import Disclosure, epsilon_text
+from consilium.report.disclosure import HOW_COLLECTED, epsilon_text
 from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, TableLine, pairs, without_blanks
 from consilium.report.words import many, plural
 from consilium.simulations.report.classes import MOST
@@ -30,7 +30,7 @@ BOUNDS = Markup(
 
 def privacy_part(data: ReportData, guarantees: Mapping[str, Guarantee]) -> PagePart:
     """Secret in it: what was spent, how far the parties agreed, and how long each stage took."""
-    word, collected = data.party_label, Disclosure(data.release, data.collection).how_collected()
+    word, collected = data.party_label, HOW_COLLECTED[data.collection]
     if guarantees[GUARANTEE].teachers_per_party == 1:
         collected += f" Each {word} has one teacher, so the guarantee of a record is also that of the whole {word}."
     exhibits = [_asked(data), _consensus(data), _accounting(guarantees), _configuration(data), _seconds(data)]
@@ -100,8 +100,7 @@ def _accounting(guarantees: Mapping[str, Guarantee]) -> Exhibit:
     secret = any(not item.publishable for item in guarantees.values())
     words = ("Spent is what these votes came to. It is chosen after the fact: publish the guarantee.",) * secret
     table = Table(("", "epsilon", "neighbours, direction, method"), tuple(lines))
-    title = "For the accountant: what was spent, and how it was computed"
-    return Exhibit("accounting", title, (*words, BOUNDS), table=table, secret=secret)
+    return Exhibit("accounting", "For the accountant", (*words, BOUNDS), table=table, secret=secret)
 
 
 def _configuration(data: ReportData) -> Exhibit:

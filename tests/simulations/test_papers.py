@@ -128,7 +128,7 @@ def test_an_interval_is_over_seeds_and_images() -> None:
     apart = run._interval([{str(i): int(right[i]) for i in range(k, k + 1000)} for k in (0, 1000, 2000)])
     assert copies == pytest.approx(alone, abs=0.003)
     assert apart[0] < np.mean(right) < apart[1]
-    worse = run._interval([{str(i): int(right[i] and i % (5 + k)) for i in range(1000)} for k in range(3)])
+    worse = run._interval([{str(i): int(right[i] and i % (5 + k) > 0) for i in range(1000)} for k in range(3)])
     assert worse[1] - worse[0] > 1.3 * (alone[1] - alone[0])  # seeds differ
 
 

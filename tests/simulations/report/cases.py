@@ -185,17 +185,8 @@ def cases() -> dict[str, ReportData]:
     unbounded = guarantee(Kind.WORST_CASE, float("inf"))
     one_class = {name: {**values, "auc": None} for name, values in data.baselines.items()}
     nobody = np.zeros(len(data.answered), dtype=bool)
-
-    def beside(**baselines: dict[str, Any]) -> ReportData:
-        return replace(data, baselines={**data.baselines, **baselines})
-
     return {
         "usual": data,
-        "below one party": beside(mean_teacher=metrics(0.6, 0.77)),
-        "above pooled": beside(pooled=metrics(0.7, 0.75)),
-        "nothing learnt": replace(
-            data, warnings=[{"code": "nothing-learnt", "text": "the student says the same of every row. Ask more"}]
-        ),
         "nothing asked": nothing_asked(),
         "nobody answered": replace(data, answered=nobody),
         "no student": replace(data, student=None),
@@ -205,30 +196,13 @@ def cases() -> dict[str, ReportData]:
             baselines=one_class,
             quality=[replace(item, auc=None) for item in data.quality],
         ),
-        "three parties": run(parties=3),
         "nothing to compare": replace(data, baselines={}, student=None, quality=[], left_out=[], versions={}),
         "nobody knows the votes": replace(
             data, consensus=np.zeros(0), guarantees={name: data.guarantees[name] for name in ("guarantee", "spent")}
         ),
         "no guarantee at all": replace(data, guarantees=dict.fromkeys(("guarantee", "spent"), unbounded)),
-        "worth in labels": replace(data, worth=in_labels()),
-        "worth of months": replace(data, worth=in_labels(label_cost="six months")),
-        "worth none": replace(data, worth=in_labels(hand_labels=0, low=0, high=None)),
-        "worth all": replace(data, worth=in_labels(hand_labels=None, high=None)),
-        "no average": beside(noisy_average={"absent": "teachers of kind random_forest are not linear"}),
         "all figures": figured(data),
         "all figures, ten classes": figured(data, DIGITS),
-        **{
-            f"rivals, {name}": beside(
-                noisy_average=metrics(0.7, 0.6) | above("auc", -0.2, -0.25, -0.15),
-                private_gradient=metrics(0.7, 0.7816) | above("auc", *difference),
-            )
-            for name, difference in {
-                "one is better": (0.0316, 0.0123, 0.0509),
-                "none is": (-0.1234, -0.15, -0.0968),
-                "it is open": (0.0016, -0.02, 0.0232),
-            }.items()
-        },
         "sanitised": replace(data, guarantees={**data.guarantees, "sanitised": guarantee(Kind.SANITISED, 0.4242)}),
     }
 
