@@ -85,7 +85,7 @@ def measure(setting: Setting, replicates: int, seed: int = 0) -> np.ndarray:
         low, high = spread(values[0], scores[0]).interval(float(values[0].mean()), (0, 1))
         ends = [one.interval(float(step.mean()), (-1, 1)) for one, step in zip(known, steps, strict=True)]
         covered = [None in both or both[0] <= 0 <= both[1] for both in ends]  # type: ignore[operator]
-        naive, ranks = ttest_1samp(steps, 0, axis=1).pvalue, wilcoxon(steps, axis=1, method="asymptotic").pvalue
+        naive, ranks = ttest_1samp(steps, 0, axis=1)[1], wilcoxon(steps, axis=1, method="asymptotic")[1]
         is_covered = low is not None and high is not None and low <= setting.truth <= high
         errors = [np.mean(each < 0.05) for each in (p, naive, ranks)]
         found.append([errors[0], min(holm(p.tolist())) < 0.05, *errors[1:], is_covered, np.mean(covered)])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import polars as pl
 from markupsafe import Markup
 
 from consilium.protocol.files import replacing, writing
-from consilium.report.charts import MOST_LINES, Dot, Line, dots, limits, lines
+from consilium.report.charts import MOST_LINES, Dot, Drawing, Line, dots, limits, lines
 from consilium.report.disclosure import epsilon_text
 from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, TableLine, pairs
 from consilium.report.page import METHOD, Page, as_html
@@ -26,8 +27,8 @@ from consilium.simulations.study.spec import FACTS
 from consilium.simulations.study.summaries.inference import LEAST
 from consilium.simulations.study.summaries.metrics import JUDGED, MEASURED, figure_text, metric, metric_words, title
 from consilium.simulations.study.summaries.questions import Likeness, MeanContrast, contrast_frame, questions
-from consilium.simulations.study.summaries.sentences import PointShift, answers_of, changed, shifts_at, verdict
-from consilium.simulations.study.summaries.view import Point, StudyView, axis_names, short, study_view
+from consilium.simulations.study.summaries.sentences import answers_of, changed, shifts_at, verdict
+from consilium.simulations.study.summaries.view import Mean, Point, StudyView, axis_names, short, study_view
 
 DIVISION, TEACHERS = MEASURED
 LEAST_POINTS = 3
@@ -78,9 +79,12 @@ def write_study_report(folder: Path, out: Path) -> list[str]:
     facts, view = files.facts, study_view(files.results, files.facts["axes"], files.row_scores)
     contrasts = questions(view)
     answers = answers_of(view, contrasts)
-    found = [Exhibit("answers", items=tuple(answers), look="numbered")] if answers else []
+    found = [
+        Exhibit("answers", items=tuple(answers), look="numbered"),
+        Exhibit("rules", words=(_IN_SHORT,), look="small"),
+    ]
     parts = (
-        ("answers", "In short", [*found, *_left_out(facts)], [_IN_SHORT] if answers else []),
+        ("answers", "In short", [*(found if answers else []), *_left_out(facts)], []),
         ("methods", "Methods", _methods(view, contrasts), [_OVER[min(len(view.seeds) or 1, LEAST)]]),
         ("parties", "Parties", _parties(view), []),
         ("privacy", "Privacy", _privacy(view), []),
@@ -166,18 +170,23 @@ def _methods(view: StudyView, contrasts: Sequence[MeanContrast]) -> list[Exhibit
     names, further = view.judged(lead), [name for name in JUDGED if name != lead]
     less = " and ".join(metric_words(name) for name in further if metric(name).less_is_better)
     across = [(view.label(point), [(point, name, lead) for name in names]) for point in view.points]
-    down = [
-        (f"{title(of)}, {view.label(point)}", [(point, of, name) for name in further])
-        for of in view.methods
-        for point in view.points
-    ]
-    reading = "On the public test rows; below each mean its interval."
+    sides = [(point, of) for of in view.methods for point in view.points]
+    down = [(f"{title(of)}, {view.label(point)}", [(point, of, name) for name in further]) for point, of in sides]
+    between, along = ([one for one in contrasts if bool(one.axis) == axis] for axis in (False, True))
+    reading, heading = "On the public test rows; below each mean its interval.", _heading(lead)
     hand = " Labels by hand: so many true labels of public rows give the student’s own trainer a model as good."
+    all_drawn = len(view.points) <= MOST_PANELS and not view.numeric_axes(LEAST_POINTS)
     return [
         *_charts(view, lead),
-        *_figures(view, "methods", _heading(lead), reading, list(map(title, names)), across),
-        *_differences(view, [contrast for contrast in contrasts if not contrast.axis]),
-        *_changes(view, [contrast for contrast in contrasts if contrast.axis]),
+        *([] if all_drawn else _figures(view, "methods", heading, reading, list(map(title, names)), across)),
+        *_contrasts(
+            view, "changes", "Other points of an axis in place of the natural one, or of the first", along,
+            "Each line compares one method with itself. One family for each axis and method.",
+        ),
+        *_contrasts(
+            view, "differences", f"Other methods in place of {title(view.reference or '')}", between,
+            "Guarantees differ where epsilon, delta, unit or neighbouring relation does. One family.",
+        ),
         *_figures(
             view, "figures", "Every other figure of each method", f"{reading} Less is better: {less}.{hand}",
             list(map(metric_words, further)), down, "folded",
@@ -190,114 +199,72 @@ def _heading(lead: str) -> str:
 
 
 def _charts(view: StudyView, lead: str) -> Iterator[Exhibit]:
-    """Lines over each axis of numbers; without one all methods at each point."""
-    for axis in (numeric := view.numeric_axes(LEAST_POINTS)):
-        place, names = view.axes.index(axis), sorted(view.judged(lead), key=lambda name: name != view.reference)
-        panels: dict[Point, list[Point]] = {}
-        for point in sorted(view.points, key=lambda point: float(point[place])):
-            panels.setdefault((*point[:place], "", *point[place + 1 :]), []).append(point)
-        left = f" Of {len(names)} methods the first {MOST_LINES}." if len(names) > MOST_LINES else ""
-        heading, words = f"{_heading(lead)} along {short(axis)}", f"Bars are 95% intervals.{left}"
-        yield from _chart(view, f"lines-{short(axis)}", heading, words, lead, names[:MOST_LINES], panels, axis)
-    if not numeric:
-        heading, words = f"{_heading(lead)}, as a chart", "Diamonds: methods with a guarantee. One axis for all panels."
-        panels = {point: [point] for point in view.points}
-        yield from _chart(view, "chart", heading, words, lead, view.judged(lead), panels)
+    """Lines over each axis of numbers, the reference first, so that it has the same colour in all; without one all
+    methods at each point."""
+    numeric, names = view.numeric_axes(LEAST_POINTS), view.judged(lead)
+    drawn = sorted(names, key=lambda name: name != view.reference)[:MOST_LINES] if numeric else names
+    for axis in numeric or [""]:
+        others, panels = [other for other in view.axes if other != axis and len(view.order[other]) > 1], {}
+        for point in view.points:
+            label = view.label(point, others) if others or not axis else ""
+            keys = [(point, name, lead) for name in drawn if (point, name, lead) in view.means]
+            panels.setdefault(label, []).extend(keys)
+        shown = [(label, keys) for label, keys in panels.items() if keys][:MOST_PANELS]
+        means = [view.means[key] for _, keys in shown for key in keys]
+        if not means:
+            return
+        scale = limits([end for mean in means for end in (mean.mean, *(mean.ends or ()))], metric(lead).within)
+        heading = f"{_heading(lead)} along {short(axis)}" if axis else _heading(lead)
+        words = "Bars are 95% intervals." if axis else "Diamonds: methods with a guarantee. One axis for all panels."
+        words += f" Of {len(names)} methods the first {len(drawn)}." if len(drawn) < len(names) else ""
+        words += (
+            f" The first {len(shown)} of {len(panels)} panels; the table has all." if len(shown) < len(panels) else ""
+        )
+        chart = Chart(f"{heading}. {words}", tuple((label, _panel(view, keys, axis, scale)) for label, keys in shown))
+        data = _means(view, [key for _, keys in shown for key in keys])
+        name = f"lines-{short(axis)}".replace(" ", "-") if axis else "chart"
+        yield Exhibit(name, heading, (words,), chart=chart, secret=True, look="wide", data=data)
 
 
-def _chart(
-    view: StudyView, name: str, heading: str, words: str, lead: str, names: Sequence[str],
-    panels: Mapping[Point, Sequence[Point]], axis: str = "",
-) -> Iterator[Exhibit]:  # fmt: skip
-    """A panel for each group of points, all on one axis."""
-    groups = {
-        at: {of: [(point, view.means[point, of, lead]) for point in points if (point, of, lead) in view.means]
-             for of in names}
-        for at, points in panels.items()
-    }  # fmt: skip
-    groups = {at: of for at, of in groups.items() if any(of.values())}
-    shown = dict(list(groups.items())[:MOST_PANELS])
-    if len(shown) < len(groups):
-        words += f" The first {len(shown)} of {len(groups)} panels; the table has all."
-    known = [mean for of in shown.values() for found in of.values() for _, mean in found]
-    if not known:
-        return
-    scale = limits([end for mean in known for end in (mean.mean, *(mean.ends or ()))], metric(lead).within)
-    drawn = []
-    for at, of in shown.items():
-        if axis:
-            series = [
-                Line(
-                    title(method), [float(point[view.axes.index(axis)]) for point, _ in found],
-                    [mean.mean for _, mean in found], [mean.ends for _, mean in found],
-                )
-                for method, found in of.items()
-                if found
-            ]  # fmt: skip
-            drawn.append((view.label(at) if any(at) else "", lines(series, (short(axis), metric_words(lead)), y=scale)))
-        else:
-            rows = [
-                Dot(title(method), mean.mean, mean.ends, _told(mean.mean, *mean.ends or ()), method in view.private)
-                for method, found in of.items()
-                for _, mean in found
-            ]
-            drawn.append((view.label(at), dots(rows, metric_words(lead), scale)))
-    data = _means(view, [(point, of, lead) for at in shown for of in names for point in panels[at]])
-    chart = Chart(f"{heading}. {words}", tuple(drawn))
-    yield Exhibit(name.replace(" ", "-"), heading, (words,), chart=chart, secret=True, look="wide", data=data)
+def _panel(view: StudyView, keys: Sequence[Key], axis: str, scale: tuple[float, float]) -> Drawing:
+    lead = metric_words(keys[0][2])
+    if not axis:
+        found = [(key[1], view.means[key]) for key in keys]
+        rows = [Dot(title(of), mean.mean, mean.ends, _told(mean), of in view.private) for of, mean in found]
+        return dots(rows, lead, scale)
+    place, series = view.axes.index(axis), []
+    for method in dict.fromkeys(key[1] for key in keys):
+        mine = sorted((key for key in keys if key[1] == method), key=lambda key: float(key[0][place]))
+        means = [view.means[key] for key in mine]
+        across = [float(key[0][place]) for key in mine]
+        series.append(Line(title(method), across, [mean.mean for mean in means], [mean.ends for mean in means]))
+    return lines(series, (short(axis), lead), y=scale)
 
 
-def _told(mean: float, low: float | None = None, high: float | None = None) -> str:
-    ends = range_text(low, high)
-    return value_text(mean) + (f" ({ends})" if ends else "")
+def _told(mean: Mean) -> str:
+    return value_text(mean.mean) + (f" ({range_text(*mean.ends)})" if mean.ends else "")
 
 
-_TESTED = "Significant: p below 0.05 after Holm’s correction over the family; all else is grey and says why."
-
-
-def _contrast(contrast: MeanContrast | None) -> Cell:
-    """The difference, below it its interval, and what may be made of it."""
-    if contrast is None:
-        return Cell("–")
-    text, interval = signed_text(contrast.difference), range_text(contrast.low, contrast.high)
-    if contrast.significant:
-        return Cell(text, interval)
-    why = "not significant" if contrast.standing is Likeness.TESTED else verdict(contrast)
-    return Cell(text, "; ".join(filter(None, (interval, why))), look="faint")
-
-
-def _differences(view: StudyView, contrasts: Sequence[MeanContrast]) -> Iterator[Exhibit]:
-    """Of methods from the reference: points down, methods across."""
-    if not contrasts:
-        return
-    cells = {(contrast.point, contrast.method): contrast for contrast in contrasts}
-    names = [method for method in view.methods if any((point, method) in cells for point in view.points)]
-    rows = [(view.label(point), [_contrast(cells.get((point, method))) for method in names]) for point in view.points]
-    words = (
-        f"What each has more {metric_words(view.metric or '')}, at the same seeds, with its interval (95%). Guarantees"
-        f" differ where epsilon, delta, unit or neighbouring relation does. {_TESTED} Family: {contrasts[0].family}."
-    )
-    heading = f"Differences from {title(contrasts[0].against)}"
-    yield _table("differences", heading, words, list(map(title, names)), rows, contrast_frame(view, contrasts))
-
-
-def _changes(view: StudyView, contrasts: Sequence[MeanContrast]) -> Iterator[Exhibit]:
-    """What other points of an axis change, a line for each contrast."""
+def _contrasts(
+    view: StudyView, name: str, heading: str, contrasts: Sequence[MeanContrast], words: str
+) -> Iterator[Exhibit]:
+    """A line for each, what was tested first, then the largest."""
     rows = []
     made = [contrast for contrast in contrasts if contrast.standing is not Likeness.REPEATED]
-    for each in sorted(made, key=lambda contrast: -abs(contrast.difference)):
-        figures = [f"{each.p:.2g}", f"{each.p_holm:.2g}", str(each.comparisons)] if each.p is not None else ["–"] * 3
-        cells = [Cell(text, look="" if each.significant else "faint") for text in figures]
-        rows.append((f"{title(each.method)}: {changed(view, each)}", [_contrast(each), *cells]))
+    for each in sorted(made, key=lambda one: (one.p is None and not one.axis, -abs(one.difference))):
+        p = ["–"] * 3 if each.p is None else [f"{each.p:.2g}", f"{each.p_holm:.2g}", str(each.comparisons)]
+        why = "" if each.significant else "not significant" if each.p is not None else verdict(each)
+        under = "; ".join(filter(None, (range_text(each.low, each.high), why)))
+        cells = [Cell(signed_text(each.difference), under), *map(Cell, p)]
+        label = changed(view, each) if each.axis else view.label(each.point)
+        rows.append((f"{title(each.method)}: {label}", [replace(cell, look="faint" if why else "") for cell in cells]))
     words = (
-        "Each line compares one method with itself, at the same seeds, the largest change first. Difference in"
-        f" {metric_words(view.metric or '')}, with its interval (95%). {_TESTED} One family for each axis and method;"
-        " comparisons: so many are tested in it."
+        f"Difference in {metric_words(view.metric or '')} at the same seeds, with its interval (95%). {words}"
+        " Significant: p below 0.05 after Holm’s correction over a family of so many comparisons; the rest is grey."
     )
-    heading = "Other points of an axis in place of the natural one, or of the first"
     columns = ("difference", "p", "corrected p", "comparisons")
     if rows:
-        yield _table("changes", heading, words, columns, rows, contrast_frame(view, contrasts))
+        yield _table(name, heading, words, columns, rows, contrast_frame(view, contrasts))
 
 
 def _parties(view: StudyView) -> list[Exhibit]:
@@ -335,25 +302,23 @@ def _shifts(view: StudyView) -> Iterator[Exhibit]:
     """Which kind of difference each partition has."""
     shifts = shifts_at(view)
     kinds: list[ShiftKind] = [kind for kind in SHIFT_KINDS if any(kind in shift.kinds for shift in shifts)]
-    scales = "; ".join(f"{kind}: {SCALES[kind]}" for kind in kinds)
+    rows = []
+    for shift in shifts:
+        cells = []
+        for kind in kinds:
+            strength, floor = (view.mean(shift.point, DIVISION, f"shift_{kind}{end}") for end in ("", "_floor"))
+            under = f"named in {shift.kinds.get(kind, 0.0):.0%} of the seeds; by chance {value_text(floor)}"
+            known = Cell(value_text(strength), under, look="" if kind in shift.named else "faint")
+            cells.append(known if kind in shift.kinds else Cell("–", look="faint"))
+        rows.append((shift.label, cells))
     words = (
         "Strength of each kind, in how many seeds it was named, and what rows dealt by lot give; faint: not named in"
-        f" most seeds. In 40 partitions by lot at most one has any kind named. {upper_first(scales)}."
-    )
+        " most seeds. In 40 partitions by lot at most one has any kind named. "
+    ) + upper_first("; ".join(f"{kind}: {SCALES[kind]}" for kind in kinds))
     ends = [f"shift_{kind}{end}" for kind in kinds for end in ("", "_floor", "_p", "_named")]
     data = _means(view, [(shift.point, DIVISION, name) for shift in shifts for name in ends])
-    rows = [(shift.label, [_shift(view, shift, kind) for kind in kinds]) for shift in shifts]
     if kinds:
-        yield _table("shifts", "Which kind of difference", words, kinds, rows, data)
-
-
-def _shift(view: StudyView, shift: PointShift, kind: ShiftKind) -> Cell:
-    strength, floor = (view.mean(shift.point, DIVISION, f"shift_{kind}{end}") for end in ("", "_floor"))
-    if kind not in shift.kinds or strength is None:
-        return Cell("–", look="faint")
-    seeds = view.means[shift.point, DIVISION, f"shift_{kind}_named"].seeds
-    under = f"named in {shift.kinds[kind] * seeds:.0f} of {seeds}; by chance {value_text(floor or 0.0)}"
-    return Cell(value_text(strength), under, look="" if kind in shift.named else "faint")
+        yield _table("shifts", "Which kind of difference", f"{words}.", kinds, rows, data)
 
 
 def _privacy(view: StudyView) -> Iterator[Exhibit]:
@@ -364,14 +329,12 @@ def _privacy(view: StudyView) -> Iterator[Exhibit]:
     sides = [(point, method) for method in view.methods for point in view.points if (point, method) in found]
     names = [name for name in _OF_PRIVACY.split() if any((*side, name) in view.means for side in sides)]
     rows, data = [], []
-    for point, method in sides:
-        epsilon, delta, unit, neighbouring = (found[point, method][fact] for fact in FACTS[:4])
-        under = f"delta {delta_text(delta)}, a {unit}, {neighbouring.replace('_', ' ')}"
-        cells = [Cell(f"epsilon {epsilon_text(epsilon)}", under)]
-        rows.append(
-            (f"{title(method)}, {view.label(point)}", cells + [_cell(view, (point, method, name)) for name in names])
-        )
-        data.append(found[point, method] | {name: view.mean(point, method, name) for name in names})
+    for side in sides:
+        epsilon, delta, unit, relation = (found[side][fact] for fact in FACTS[:4])
+        under = f"delta {delta_text(delta)}, a {unit}, {relation.replace('_', ' ')}"
+        cells = [Cell(f"epsilon {epsilon_text(epsilon)}", under), *(_cell(view, (*side, name)) for name in names)]
+        rows.append((f"{title(side[1])}, {view.label(side[0])}", cells))
+        data.append(found[side] | {name: view.mean(*side, name) for name in names})
     words = (
         "The guarantee holds before anything is asked, towards whoever gets the result. Methods are tested against each"
         " other where all of it is equal, epsilon to one in a thousand; methods that are not here guarantee nothing."

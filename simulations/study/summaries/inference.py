@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import brentq
+from scipy.optimize import root_scalar
 from scipy.special import expit, logit, stdtr, stdtrit
 
 from consilium.simulations.study.row_scores import UnitScores
@@ -84,7 +84,8 @@ class Spread:
             return float(2 * stdtr(self.seeds_df, -abs(mean) / math.sqrt(self.seeds)))
         if abs(mean) >= self.half(_LEAST_P):
             return _LEAST_P
-        return math.exp(brentq(lambda log: self.half(math.exp(log)) - abs(mean), math.log(_LEAST_P), 0.0))
+        ends = (math.log(_LEAST_P), 0.0)
+        return math.exp(root_scalar(lambda log: self.half(math.exp(log)) - abs(mean), bracket=ends).root)
 
 
 _LEAST_P = 1e-15

@@ -113,8 +113,9 @@ def shifts_at(view: StudyView) -> list[PointShift]:
     points, axes = view.distinct("division")
     shifts = []
     for point in points:
-        found = {kind: view.mean(point, "division", f"shift_{kind}_named") for kind in SHIFT_KINDS}
-        if judged := {kind: share for kind, share in found.items() if share is not None}:
+        named = [(kind, view.mean(point, "division", f"shift_{kind}_named")) for kind in SHIFT_KINDS]
+        judged: dict[ShiftKind, float] = {kind: share for kind, share in named if share is not None}
+        if judged:
             shifts.append(PointShift(point, view.label(point, axes), judged))
     return shifts
 
