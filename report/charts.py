@@ -99,7 +99,7 @@ def dots(rows: Sequence[Dot], title: str = "", axis: Ends | None = None, zero: b
     with _listed([row.label for row in rows], [row.text for row in rows], 36) as (axes, places, done):
         axes.set_xlim(*ends)
         if zero:
-            axes.vlines(0, places - 9, places + 7, color=INK, linewidth=1)  # not through the names
+            axes.vlines(0 * places, places - 9, places + 7, color=INK, linewidth=1)  # not through the names
         for place, row in zip(places, rows, strict=True):
             colour = GREY if row.faint else ORANGE if row.marked else BLUE
             if row.ends is not None:

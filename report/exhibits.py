@@ -29,21 +29,19 @@ Words = str | Markup
 
 @dataclass(frozen=True)
 class Cell:
-    """Text of a table's cell, with a second line in small letters, and a badge.
+    """Text of a table's cell, and under it a second line in small letters.
 
-    look: classes of the page's style, such as "faint" or "shade3 diagonal".
+    look: classes of the page's style: "faint", "diagonal", "shade1" to "shade5".
     """
 
     text: Words
     under: str = ""
     look: str = ""
-    badge: str = ""
-    span: int = 1
 
 
 @dataclass(frozen=True)
 class TableLine:
-    """A line of a table: its name, and a cell for each further column."""
+    """A line of a table: its name, and a cell for each further column. look: "student" or "secret"."""
 
     name: Words
     cells: tuple[Cell, ...]
@@ -59,7 +57,8 @@ class Table:
     """columns: headings, the first of the lines' names; () for a list of names and values.
 
     numbers: of the columns those whose cells are numbers, the first being 0. look: "cards" turns lines into cards on a
-    telephone, "matrix" is as narrow as its cells, "long" scrolls. headings: words for abbreviated columns.
+    telephone, "matrix" or "matrix many" has cells of one width, "long" scrolls, "" is narrow. headings: words for
+    abbreviated columns.
     """
 
     columns: tuple[str, ...]
@@ -89,8 +88,7 @@ class Exhibit:
 
     name: its place on the page, and the name of its downloads. secret: a function of private data that no guarantee
     covers: never in a published version. items: a list below the words. data: a frame of the numbers shown, unrounded,
-    for the download. look: "warn", "secret" or "open" (banners), "tiles", "halves" (words beside the table), "folded",
-    "wide" (a chart over the whole width), "numbered" (items), "small" (words).
+    for the download. look: "warn", "secret" or "open" (banners), "folded", "numbered" (items), "small" (words).
     """
 
     name: str
@@ -111,7 +109,7 @@ class Exhibit:
 
 @dataclass(frozen=True)
 class PagePart:
-    """A part of a page; words stand before its exhibits. look: "card LEVEL", or "columns" beside each other."""
+    """A chapter; words stand before its exhibits. look: "card", and its level of protection, where it is one."""
 
     name: str
     title: str
@@ -200,7 +198,7 @@ def _rows(table: Table) -> list[list[str]]:
     """The text of a table: its headings, where it has any, and its lines."""
     rows = [list(table.columns)] if table.columns else []
     for line in table.lines:
-        cells = (" ".join(filter(None, (_plain(cell.text), cell.under, cell.badge))) for cell in line.cells)
+        cells = (" ".join(filter(None, (_plain(cell.text), cell.under))) for cell in line.cells)
         rows.append([_plain(line.name), *cells])
     return rows
 

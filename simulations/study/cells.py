@@ -29,7 +29,7 @@ from consilium.simulations.methods.base import StudyMethod
 from consilium.simulations.methods.kinds import METHODS, method_of
 from consilium.simulations.scenario import Scenario, anchor, scenario_table, without_mechanism
 from consilium.simulations.shipped import Shipped
-from consilium.simulations.study.spec import MOST_CELLS, SCENARIO, StudySpec, changed, points_of
+from consilium.simulations.study.spec import MOST_CELLS, StudySpec, changed, points_of
 
 _DECIDING = ("python", "consilium-pate", "numpy", "scipy", "scikit-learn", "torch", "flwr", "flwr-datasets")
 _WHERE, _WORDS = ("path", "list"), ("title", "attribution", "owner_label", "label_cost")
@@ -156,7 +156,7 @@ def plots(spec: StudySpec) -> list[Plot]:
     ConfigError : a scenario says something it may not say; names the axis, its value and the key.
     """
     axes = {axis.column: points_of(axis) for axis in spec.axis}
-    count = prod(map(len, axes.values())) * len(spec.seeds) * len(spec.study.methods)
+    count = prod(map(len, axes.values())) * spec.study.seeds * len(spec.study.methods)
     if count > MOST_CELLS:
         raise ConfigError(
             f"study {spec.name} has {count:,} cells, more than {MOST_CELLS:,}", "Give axes fewer values, or divide it"
@@ -175,7 +175,7 @@ def plots(spec: StudySpec) -> list[Plot]:
             message = error.what if error.what.startswith(where) else f"{where}: {error.what}"
             raise ConfigError(message, error.action) from None
         decides, taught = {**table, "data": data_table(scenario)}, teaching(scenario)
-        for seed in spec.seeds:
+        for seed in range(spec.study.seeds):
             id = canonical_digest([point, seed, spec.study.home_share, decides])[:_ID]
             cases.append(Plot(id, point, seed, table, taught))
     if not cases:
@@ -185,19 +185,13 @@ def plots(spec: StudySpec) -> list[Plot]:
 
 def _table(spec: StudySpec, points: list[dict[str, Any]]) -> dict[str, Any]:
     """The table of a scenario at these points of the axes, with absolute paths."""
-    named = [point[SCENARIO] for point in points if SCENARIO in point]
-    if len(named) > 1:
-        raise ConfigError("two axes name a scenario for this point", "Let one axis choose the scenario")
-    name = named[0] if named else spec.study.scenario
-    if not isinstance(name, str):
-        raise ConfigError("scenario must be text: a shipped scenario, or a file")
+    name = spec.study.scenario
     place = name if name in Shipped.SCENARIO.files() else str(spec.folder / name)
     base = changed(scenario_table(place) if name else {}, spec.base)
     _anchored(base, spec.base, spec.folder)
     for point in points:
-        changes = {key: value for key, value in point.items() if key != SCENARIO}
-        base = changed(base, changes)
-        _anchored(base, changes, spec.folder)
+        base = changed(base, point)
+        _anchored(base, point, spec.folder)
     if not base:
         raise ConfigError("names no scenario and has no [base]", 'Set study.scenario, for example "stroke"')
     return base

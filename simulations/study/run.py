@@ -252,7 +252,7 @@ def _facts(spec: StudySpec, cases: Sequence[Plot], rows: Opened, parts: Parts) -
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": versions(),
         "axes": {axis.column: list(points_of(axis)) for axis in spec.axis},
-        "seeds": list(spec.seeds),
+        "seeds": list(range(spec.study.seeds)),
         "cells": len(cases) * len(spec.study.methods),
         "absent": [
             {"axes": dict(plot.axes), "seed": plot.seed, "method": method, "why": part.absent}

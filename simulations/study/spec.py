@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from consilium.coordinator.mechanisms import noise_scales
 from consilium.protocol.config_files import read_table, validate
@@ -35,9 +35,7 @@ class StudyAxis(Frozen):
     key: str = Field(default="", description="any key of a scenario, such as `data.alpha`")
     name: str = Field(default="", max_length=60, description="what results call it; left out: the key")
     values: tuple[Any, ...] = Field(default=(), description="of the key")
-    points: dict[str, dict[str, Any]] = Field(
-        default={}, description="by name, tables as in a scenario file; `scenario` in a point names another base for it"
-    )
+    points: dict[str, dict[str, Any]] = Field(default={}, description="by name, tables as in a scenario file")
 
     @model_validator(mode="after")
     def _says_what_it_varies(self) -> StudyAxis:
@@ -67,7 +65,7 @@ class StudyTable(Frozen):
     scenario: str = Field(
         default="", description="the base: a shipped one, or a file relative to this one; left out: all is in `[base]`"
     )
-    seeds: int | tuple[int, ...] = Field(default=5, description="so many, from 0; or a list of them")
+    seeds: int = Field(default=5, ge=1, le=10_000, description="how many, from 0")
     home_share: float = Field(
         default=0.2, ge=0, lt=1, description="of each party's rows, held out to judge every method at home"
     )
@@ -82,18 +80,6 @@ class StudyTable(Frozen):
     hand_labels: HandLabelMode = Field(
         default="none", description="labels by hand that the models of private methods are worth, as in a run's report"
     )
-
-    @field_validator("seeds")
-    @classmethod
-    def _some_seeds(cls, value: int | tuple[int, ...]) -> int | tuple[int, ...]:
-        seeds = range(value) if isinstance(value, int) else value
-        if not seeds:
-            raise ValueError("must be at least one")
-        if len(set(seeds)) < len(seeds):
-            raise ValueError("must be different ones")
-        if min(seeds) < 0 or max(seeds) >= 2**32 or len(seeds) > 10_000:
-            raise ValueError("must be at most 10,000 whole numbers from 0 to 4294967295")
-        return value
 
 
 class StudySpec(Frozen):
@@ -126,11 +112,6 @@ class StudySpec(Frozen):
     def title(self) -> str:
         return self.study.title or self.name
 
-    @property
-    def seeds(self) -> tuple[int, ...]:
-        seeds = self.study.seeds
-        return tuple(range(seeds)) if isinstance(seeds, int) else seeds
-
     def digest(self) -> str:
         """Hash of what the file says; whoever has it and the data has the study. Not of where files lie."""
         return canonical_digest(self.model_dump(mode="json", by_alias=True))
@@ -157,8 +138,6 @@ def load_study(name: str, overrides: Sequence[str] = (), seeds: int | None = Non
     return validate({**table, "name": path.stem, "folder": path.parent.absolute()}, StudySpec, f"study {path.stem}")
 
 
-SCENARIO = "scenario"
-"""In a point: another base scenario for it."""
 _EPSILON, _SET, _PUBLIC = "federation.privacy.epsilon", "data.set", "data.public.by"
 
 

@@ -102,7 +102,7 @@ def kit() -> str:
         "lines": lines(curves, ("rows", "AUC"), diagonal=LONG), "cloud": cloud([(1, 2), (90, 3)], ("a", "b"), zero="0"),
     }  # fmt: skip
     text = (f"{LONG}. " * 9, "x" * 200)
-    lined = tuple(TableLine(LONG, (Cell("0.123", "0.100 to 0.150", badge="secret"),) * 5) for _ in range(3))
+    lined = tuple(TableLine(LONG, (Cell("0.123", "0.100 to 0.150; not significant"),) * 5) for _ in range(3))
     table = Table(("party", *["AUC of one party alone"] * 5), lined, ALL_BUT_FIRST)
     exhibits = [Exhibit(f"{look}-words", LONG, text, items=text, look=look) for look in ("warn", "secret", "open", "")]
     exhibits += [Exhibit(name, LONG, text, chart=Chart("-", (("", one),)), secret=True) for name, one in charts.items()]

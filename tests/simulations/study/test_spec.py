@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tomli_w
 
 from consilium.protocol.errors import ConfigError
 from consilium.simulations.shipped import Shipped
 from consilium.simulations.study.cells import cell_id, compared, plots
 from consilium.simulations.study.spec import StudyAxis, changed, load_study, points_of
-from tests.simulations.study.tiny import SCENARIO, STUDY, write_tiny
+from tests.simulations.study.tiny import STUDY, write_tiny
 
 
 def merged(table: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
@@ -47,14 +46,6 @@ def test_exceptions_leave_out_combinations(tmp_path: Path) -> None:
     assert points == {("2.0", "natural"), ("2.0", "iid"), ("4.0", "natural")}
 
 
-def test_a_point_may_name_another_scenario(tmp_path: Path) -> None:
-    (tmp_path / "mine.toml").write_text(tomli_w.dumps(SCENARIO))
-    axis = [{"name": "set", "points": {"mine": {"scenario": "mine.toml"}, "stroke": {"scenario": "stroke"}}}]
-    spec = load_study(str(write_tiny(tmp_path, base={}, axis=axis)))
-    sets = {plot.axes["set"]: plot.teaching.data.set for plot in plots(spec)}
-    assert sets == {"mine": "table", "stroke": "stroke"}
-
-
 def test_methods_that_differ_in_keys_have_names_of_their_own(tmp_path: Path) -> None:
     methods = ["local", {"name": "plurality", "label": "all votes"}, "pate"]
     spec = load_study(str(write_tiny(tmp_path, study={"methods": methods})))
@@ -63,7 +54,7 @@ def test_methods_that_differ_in_keys_have_names_of_their_own(tmp_path: Path) -> 
 
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "unknown key": ({"study": {"sedes": 3}}, "study.sedes: unknown key; did you mean study.seeds"),
-    "no seeds": ({"study": {"seeds": 0}}, "study.seeds: must be at least one"),
+    "no seeds": ({"study": {"seeds": 0}}, "study.seeds: must be at least 1"),
     "unknown method": ({"study": {"methods": ["telepathy"]}}, "study.methods: no method 'telepathy'"),
     "methods twice": ({"study": {"methods": ["pate", "pate"]}}, "two things would be called 'pate'"),
     "label of another": (
