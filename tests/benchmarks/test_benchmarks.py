@@ -86,7 +86,7 @@ def test_a_study_of_natural_partitions(tmp_path: Path, recorded: dict[str, dict[
     folder = MadeUp(axes={"epsilon": {"1.0": 0.0, "3.0": 0.02}, "division": points}, parties=4).write(
         tmp_path / "study"
     )
-    naturals.main(["--study", str(folder)])
+    naturals.main([str(folder)])
     cells = recorded["naturals"]["values"]
     assert {key.partition(" / ")[0] for key in cells} == {*points, "mean, 40 parties or more", "mean, fewer parties"}
     assert "±" in cells["schools / student"]

@@ -21,13 +21,12 @@ from consilium.report.disclosure import epsilon_text
 from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, TableLine, pairs
 from consilium.report.page import METHOD, Page, as_html
 from consilium.report.words import delta_text, many, range_text, signed_text, upper_first, value_text
-from consilium.simulations.study.measures.between import SCALES, SHIFT_KINDS, ShiftKind
+from consilium.simulations.study.measures.between import ERROR, SCALES, SHIFT_KINDS
 from consilium.simulations.study.results import open_study
 from consilium.simulations.study.spec import FACTS
-from consilium.simulations.study.summaries.inference import LEAST
 from consilium.simulations.study.summaries.metrics import JUDGED, MEASURED, figure_text, metric, metric_words, title
 from consilium.simulations.study.summaries.questions import Likeness, MeanContrast, contrast_frame, questions
-from consilium.simulations.study.summaries.sentences import answers_of, changed, shifts_at, verdict
+from consilium.simulations.study.summaries.sentences import answers_of, changed, verdict
 from consilium.simulations.study.summaries.view import Mean, Point, StudyView, axis_names, short, study_view
 
 DIVISION, TEACHERS = MEASURED
@@ -43,15 +42,12 @@ _IN_SHORT = (
     "Computed from the table of results by fixed rules. Significant: p below 0.05 after Holm’s correction over the"
     " comparisons of one question. Methods are tested against each other where their guarantees are equal."
 )
-_OVER = {
-    1: "Each value is of one seed. Its interval (95%) is over test rows alone, or the owners that these came from:"
-    " another seed may lie outside it.",
-    2: "Each value is a mean over two seeds, which are too few for an interval.",
-    LEAST: "Each value is a mean over seeds. Its interval (95%) is over seeds (partition, lots, noise) and test rows"
-    " together, or the owners that these came from; the download says what each is over.",
-}
-"""By the number of seeds, the last for more."""
+_OVER = (
+    "Each value is a mean over seeds. Its interval (95%) is over seeds (partition, lots, noise) and test rows together,"
+    " or the owners that these came from. Of one seed it is over test rows alone; of two seeds there is none."
+)
 _OF_DIVISION = "parties rows rows_median rows_most gini hellinger_mean hellinger_mean_floor c2st_auc_mean"
+_OF_SHIFT = " ".join(f"shift_{kind} shift_{kind}_named" for kind in SHIFT_KINDS)
 _OF_GAIN = (
     "gain_accuracy gain_accuracy_better gain_accuracy_worse gain_accuracy_worst_decile gain_accuracy_worst_decile_floor"
     " gain_accuracy_by_size gain_accuracy_by_distance gain_auc"
@@ -85,7 +81,7 @@ def write_study_report(folder: Path, out: Path) -> list[str]:
     ]
     parts = (
         ("answers", "In short", [*(found if answers else []), *_left_out(facts)], []),
-        ("methods", "Methods", _methods(view, contrasts), [_OVER[min(len(view.seeds) or 1, LEAST)]]),
+        ("methods", "Methods", _methods(view, contrasts), [_OVER]),
         ("parties", "Parties", _parties(view), []),
         ("privacy", "Privacy", _privacy(view), []),
         ("made", "How it was made", _made(facts, files.results, view), []),
@@ -170,8 +166,12 @@ def _methods(view: StudyView, contrasts: Sequence[MeanContrast]) -> list[Exhibit
     names, further = view.judged(lead), [name for name in JUDGED if name != lead]
     less = " and ".join(metric_words(name) for name in further if metric(name).less_is_better)
     across = [(view.label(point), [(point, name, lead) for name in names]) for point in view.points]
-    sides = [(point, of) for of in view.methods for point in view.points]
-    down = [(f"{title(of)}, {view.label(point)}", [(point, of, name) for name in further]) for point, of in sides]
+    down = [
+        (f"{title(of)}, {view.label(point, axes)}" if axes else title(of), [(point, of, name) for name in further])
+        for of in view.methods
+        for points, axes in [view.distinct(of)]
+        for point in points
+    ]
     between, along = ([one for one in contrasts if bool(one.axis) == axis] for axis in (False, True))
     reading, heading = "On the public test rows; below each mean its interval.", _heading(lead)
     hand = " Labels by hand: so many true labels of public rows give the student’s own trainer a model as good."
@@ -269,9 +269,15 @@ def _contrasts(
 
 def _parties(view: StudyView) -> list[Exhibit]:
     """How unlike they are, who gains at home, what their teachers voted, and what one of them changes."""
-    shown = list(_shifts(view))
+    shown: list[Exhibit] = []
+    scales = "; ".join(f"{kind}: {scale}" for kind, scale in SCALES.items())
     gain = f"Who gains, and who loses: {title(view.reference or '')} against {title('local')}"
     for name, heading, method, names, words in (
+        (
+            "shifts", "Which kind of difference", DIVISION, _OF_SHIFT,
+            f"Strength of each kind, and the share of seeds in which it is more than rows dealt by lot give (p below"
+            f" {ERROR} over all kinds together). {upper_first(scales)}.",
+        ),
         (
             "division", "Sizes and distances", DIVISION, _OF_DIVISION,
             "Of the partition alone, before anything is trained; below each mean its interval. Distances are of each"
@@ -296,29 +302,6 @@ def _parties(view: StudyView) -> list[Exhibit]:
         rows = [(view.label(point, axes), [(point, method, of) for of in names.split()]) for point in points]
         shown += _figures(view, name, heading, words, list(map(metric_words, names.split())), rows)
     return shown
-
-
-def _shifts(view: StudyView) -> Iterator[Exhibit]:
-    """Which kind of difference each partition has."""
-    shifts = shifts_at(view)
-    kinds: list[ShiftKind] = [kind for kind in SHIFT_KINDS if any(kind in shift.kinds for shift in shifts)]
-    rows = []
-    for shift in shifts:
-        cells = []
-        for kind in kinds:
-            strength, floor = (view.mean(shift.point, DIVISION, f"shift_{kind}{end}") for end in ("", "_floor"))
-            under = f"named in {shift.kinds.get(kind, 0.0):.0%} of the seeds; by chance {value_text(floor)}"
-            known = Cell(value_text(strength), under, look="" if kind in shift.named else "faint")
-            cells.append(known if kind in shift.kinds else Cell("–", look="faint"))
-        rows.append((shift.label, cells))
-    words = (
-        "Strength of each kind, in how many seeds it was named, and what rows dealt by lot give; faint: not named in"
-        " most seeds. In 40 partitions by lot at most one has any kind named. "
-    ) + upper_first("; ".join(f"{kind}: {SCALES[kind]}" for kind in kinds))
-    ends = [f"shift_{kind}{end}" for kind in kinds for end in ("", "_floor", "_p", "_named")]
-    data = _means(view, [(shift.point, DIVISION, name) for shift in shifts for name in ends])
-    if kinds:
-        yield _table("shifts", "Which kind of difference", f"{words}.", kinds, rows, data)
 
 
 def _privacy(view: StudyView) -> Iterator[Exhibit]:

@@ -76,6 +76,8 @@ def metric_words(name: str) -> str:
     >>> metric_words("auc"), metric_words("c2st_auc_mean"), metric_words("hellinger_mean"), metric_words("gap_p50")
     ('AUC', 'AUC of telling a party from all', 'Hellinger mean', 'gap median')
     """
+    if name.startswith("shift_"):
+        return name.removeprefix("shift_").replace("_", ", ")
     known = METRICS.get(name.removesuffix("_mean"), Metric()).words
     return known or " ".join(_WORDS.get(part, part) for part in name.split("_"))
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from consilium.report.words import many, range_text, signed_text, upper_first, value_text
-from consilium.simulations.study.measures.between import SHIFT_KINDS, ShiftKind
+from consilium.simulations.study.measures.between import SHIFT_KINDS
 from consilium.simulations.study.summaries.inference import LEAST
 from consilium.simulations.study.summaries.metrics import kind, metric_words, noun, title
 from consilium.simulations.study.summaries.questions import Likeness, MeanContrast
@@ -95,35 +94,17 @@ def _cost(view: StudyView, between: Sequence[MeanContrast]) -> str:
     return ""
 
 
-class PointShift(NamedTuple):
-    """kinds: those that could be judged in any seed, each with the share of seeds in which it was named."""
-
-    point: Point
-    label: str
-    kinds: Mapping[ShiftKind, float]
-
-    @property
-    def named(self) -> tuple[ShiftKind, ...]:
-        """Those named in most seeds."""
-        return tuple(kind for kind, share in self.kinds.items() if share > 0.5)
-
-
-def shifts_at(view: StudyView) -> list[PointShift]:
-    """Which kinds of difference each partition has; nothing where none was looked for."""
-    points, axes = view.distinct("division")
-    shifts = []
-    for point in points:
-        named = [(kind, view.mean(point, "division", f"shift_{kind}_named")) for kind in SHIFT_KINDS]
-        judged: dict[ShiftKind, float] = {kind: share for kind, share in named if share is not None}
-        if judged:
-            shifts.append(PointShift(point, view.label(point, axes), judged))
-    return shifts
-
-
 def _shifts(view: StudyView) -> str:
-    parts = [f"{shift.label}: {', '.join(shift.named) or 'nothing'}" for shift in shifts_at(view)]
-    most = ", in most seeds" if len(view.seeds) > 1 else ""
-    return f"What differs between parties beyond chance{most}: {'; '.join(parts)}." if parts else ""
+    """Which kinds of difference each partition has, by what most seeds name."""
+    points, axes = view.distinct("division")
+    parts = []
+    for point in points:
+        named = {kind: view.mean(point, "division", f"shift_{kind}_named") for kind in SHIFT_KINDS}
+        if any(share is not None for share in named.values()):
+            most = [kind for kind, share in named.items() if share is not None and share > 0.5]
+            parts.append(f"{view.label(point, axes)}: {', '.join(most) or 'nothing'}")
+    often = ", in most seeds" if len(view.seeds) > 1 else ""
+    return f"What differs between parties beyond chance{often}: {'; '.join(parts)}." if parts else ""
 
 
 def _losers(view: StudyView) -> str:

@@ -90,16 +90,11 @@ def means_over_seeds(frame: pl.DataFrame, row_scores: RowScores | None = None) -
     never too narrow. "seeds": of others. "rows": of one seed, the cell's own. "none": there is none.
     """
     axes = axis_names(frame)
-    grouped = (
-        frame.filter(pl.col("scope") == "run")
-        .group_by([*axes, "method", "metric"])
-        .agg(
-            "value",
-            "cell",
-            below=(pl.col("value") - pl.col("low")).mean(),
-            above=(pl.col("high") - pl.col("value")).mean(),
-        )
+    runs = frame.filter(pl.col("scope") == "run").with_columns(
+        below=pl.col("value") - pl.col("low"), above=pl.col("high") - pl.col("value")
     )
+    by = runs.group_by([*axes, "method", "metric"])
+    grouped = by.agg("value", "cell", pl.col("below", "above").mean())
     return {
         (tuple(row[axis] for axis in axes), row["method"], row["metric"]): _mean(row, row_scores)
         for row in grouped.iter_rows(named=True)
