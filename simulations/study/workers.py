@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import os
 import signal
 import socket
@@ -43,7 +44,8 @@ def in_workers(
     try:
         with _on_ray(cluster) if cluster else _processes():
             count = -1 if cluster else min(workers, len(jobs))
-            return Parallel(count, batch_size=1)(one(job) for job in jobs)
+            pool: Any = Parallel(count)
+            return pool(one(job) for job in jobs)
     except BrokenProcessPool:
         raise EngineError(
             "a worker process ended, perhaps for want of memory",
@@ -82,6 +84,7 @@ def _processes() -> Iterator[None]:
 def _on_ray(cluster: str) -> Iterator[None]:
     try:
         import ray
+        from ray.exceptions import RayError
         from ray.util.joblib import register_ray
     except ImportError:
         raise EngineError("--cluster needs Ray", "pip install 'consilium-pate[ray]'") from None
@@ -90,7 +93,7 @@ def _on_ray(cluster: str) -> Iterator[None]:
     try:
         if host:
             socket.create_connection((host, int(port)), 10).close()  # Ray itself looks for a minute
-        ray.init(cluster, log_to_driver=False, logging_level="error")
+        ray.init(cluster, log_to_driver=False, logging_level=logging.ERROR)
         register_ray()
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, mine)  # Ray's would end the process without a word
@@ -102,7 +105,7 @@ def _on_ray(cluster: str) -> Iterator[None]:
     try:
         with parallel_config("ray"):
             yield
-    except ray.exceptions.RayError as error:
+    except RayError as error:
         raise EngineError(
             f"the cluster lost a worker ({type(error).__name__})", "What is done is kept: run it again"
         ) from None
