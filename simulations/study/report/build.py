@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -252,19 +251,20 @@ def _contrasts(
     rows = []
     made = [contrast for contrast in contrasts if contrast.standing is not Likeness.REPEATED]
     for each in sorted(made, key=lambda one: (one.p is None and not one.axis, -abs(one.difference))):
-        p = ["–"] * 3 if each.p is None else [f"{each.p:.2g}", f"{each.p_holm:.2g}", str(each.comparisons)]
         why = "" if each.significant else "not significant" if each.p is not None else verdict(each)
         under = "; ".join(filter(None, (range_text(each.low, each.high), why)))
-        cells = [Cell(signed_text(each.difference), under), *map(Cell, p)]
+        look = "faint" if why else ""
+        p = Cell("–", look=look)
+        if each.p is not None:
+            p = Cell(f"{each.p:.2g}", f"corrected over {each.comparisons}: {each.p_holm:.2g}", look)
         label = changed(view, each) if each.axis else view.label(each.point)
-        rows.append((f"{title(each.method)}: {label}", [replace(cell, look="faint" if why else "") for cell in cells]))
+        rows.append((f"{title(each.method)}: {label}", [Cell(signed_text(each.difference), under, look), p]))
     words = (
         f"Difference in {metric_words(view.metric or '')} at the same seeds, with its interval (95%). {words}"
-        " Significant: p below 0.05 after Holm’s correction over a family of so many comparisons; the rest is grey."
+        " Significant: p below 0.05 after Holm’s correction over the comparisons of its family; the rest is grey."
     )
-    columns = ("difference", "p", "corrected p", "comparisons")
     if rows:
-        yield _table(name, heading, words, columns, rows, contrast_frame(view, contrasts))
+        yield _table(name, heading, words, ("difference", "p"), rows, contrast_frame(view, contrasts))
 
 
 def _parties(view: StudyView) -> list[Exhibit]:
