@@ -3,7 +3,7 @@
     python -m benchmarks.default_scenario [--settings NAME ...] [--seeds 0 1 ...] [--out F]
 
 One JSON line for each run stands in F; the script goes on from there. Of the setting that ships a second table has each
-run, with what its student is worth in labels by hand.
+run, with what its student is worth in manual labels.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from consilium.simulations.scenario import load_scenario
 PRIVATE = {"noisy_average": NOISY_AVERAGE, "private_gradient": PRIVATE_GRADIENT}
 """Rivals of the same guarantee, by their names in a summary."""
 SHIPPED = "as shipped"
-QUIET = "simulation.hand_labels=none"
+QUIET = "simulation.manual_labels=none"
 SETTINGS = {
     SHIPPED: ("stroke", ()),
     "votes for the likeliest class": ("stroke", ("federation.voting_rule={rule='top'}", QUIET)),
@@ -39,8 +39,8 @@ SPLIT = "AUC on patients of hospitals that took no part; values were chosen on d
 COLUMNS = ("setting", "promised", "released", "student", "mean teacher", "plurality", "pooled")
 OTHERS = ("mean_teacher", "plurality", "pooled")
 RUN_COLUMNS = (
-    "seed", "student", "noisy average of weights", "private gradient descent", "as many labels by hand",
-    "worth in labels by hand",
+    "seed", "student", "noisy average of weights", "private gradient descent", "as many manual labels",
+    "worth in manual labels",
 )  # fmt: skip
 
 
@@ -51,15 +51,15 @@ def measure(setting: str, seed: int) -> dict[str, Any]:
         out, scenario = Path(folder) / "run", load_scenario(base, changes)
         summary = run_scenario(base, scenario, "local", seed, out, lambda _: contextlib.nullcontext())
     worth, baselines = summary.get("worth"), summary["baselines"]
-    by_hand = {} if worth is None else {key: worth[key] for key in ("hand_labels", "low", "high")}
+    manual = {} if worth is None else {key: worth[key] for key in ("manual_labels", "low", "high")}
     return {
         "promised": summary["privacy"]["epsilon_guaranteed"],
         "released": summary["queries"]["answered"],
         "student": summary["student"]["auc"],
         **{name: baselines[name]["auc"] for name in OTHERS},
         **{rival: baselines.get(rival, {}).get("auc") for rival in PRIVATE},
-        "by_hand": None if worth is None else worth["released"]["auc"],
-        **by_hand,
+        "manual": None if worth is None else worth["released"]["auc"],
+        **manual,
     }
 
 
@@ -72,7 +72,7 @@ def row(setting: str, runs: Sequence[dict[str, Any]]) -> list[str]:
 
 def each_run(runs: Sequence[dict[str, Any]]) -> list[list[str]]:
     """Of the setting that ships, under RUN_COLUMNS; the last row has means, and of numbers of labels the medians."""
-    keys = ("student", *PRIVATE, "by_hand")
+    keys = ("student", *PRIVATE, "manual")
     lines = [[str(run["seed"]), *(spread([run[key]]) for key in keys), _labels([run])] for run in runs]
     means = [spread([run[key] for run in runs]) for key in keys]
     return [*lines, ["all", *means, _labels(runs)]]
@@ -82,7 +82,7 @@ def _labels(runs: Sequence[dict[str, Any]]) -> str:
     """Medians; that no number of labels was enough counts as more than any."""
     low, middle, high = (
         float(np.median([math.inf if run[key] is None else run[key] for run in runs]))
-        for key in ("low", "hand_labels", "high")
+        for key in ("low", "manual_labels", "high")
     )
     return f"{middle:,.0f} ({low:,.0f} to {high:,.0f})".replace("inf", "more than all")
 

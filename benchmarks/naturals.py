@@ -42,7 +42,7 @@ def study_table(folder: Path) -> None:
                     continue
                 half = f" ± {(row.ends[1] - row.ends[0]) / 2:.3f}" if method in PRIVATE and row.ends else ""
                 cells.append(f"{row.mean:.3f}{half}")
-            worth = view.mean(point, "pate", "hand_labels")
+            worth = view.mean(point, "pate", "manual_labels")
             rows.add(name, f"{sizes[name]:,.0f}", *cells, None if worth is None else f"{worth:,.0f}")
         for label, names in groups.items():
             found = [[view.mean((epsilon, name), method, metric) for name in names] for method in METHODS]

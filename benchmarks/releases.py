@@ -46,7 +46,7 @@ RIVALS = {
     "one party alone": "local",
     "private gradient descent": "private_gradient",
     "noisy average": "noisy_average",
-    "300 labels by hand": {"name": "hand_labels", "labels": 300, "draws": 20},
+    "300 manual labels": {"name": "manual_labels", "labels": 300, "draws": 20},
     "plurality": "plurality",
     "pooled": "pooled",
 }

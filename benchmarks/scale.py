@@ -53,7 +53,7 @@ def scenario_of(parties: int, collection: str) -> Scenario:
     changes = [f"federation.collection={collection}", f"federation.minimum_parties={parties // 2}"]
     changes += [f"federation.mechanism.threshold={parties * 250 // 371}", "data.classes=[]"]
     changes += [f"data.public_share={PUBLIC / (parties + PUBLIC)}"]
-    return load_scenario("stroke", [*changes, "simulation.hand_labels=none"])
+    return load_scenario("stroke", [*changes, "simulation.manual_labels=none"])
 
 
 def plain_loop(scenario: Scenario, rows: Dataset) -> float:

@@ -134,8 +134,9 @@ def lines(
         for one, (colour, dash, marker) in zip(series, _LOOKS, strict=False):
             if bounded := [(place, *ends) for place, ends in zip(one.x, one.ends, strict=False) if ends is not None]:
                 axes.vlines(*zip(*bounded, strict=True), color=colour, linewidth=1.4)
-            looks = {"linestyle": dash if one.joined else "", "marker": marker if one.ends else ""}
-            key.append((*axes.plot(one.x, one.y, color=colour, markersize=6, **looks), one.name))
+            dash, marker = dash if one.joined else "", marker if one.ends else ""
+            drawn = axes.plot(one.x, one.y, color=colour, linestyle=dash, marker=marker, markersize=6)
+            key.append((*drawn, one.name))
         if diagonal:
             key.append((*axes.plot((0, 1), (0, 1), color=INK, linestyle=":"), diagonal))
         if ticks:
@@ -160,12 +161,20 @@ def histogram(shares: np.ndarray, yes: np.ndarray, titles: tuple[str, str], name
 
     shares float64 (n,) in 0..1, yes bool (n,); at least one. titles: of both axes. names: of those below and above.
     """
+    from matplotlib.ticker import MaxNLocator
+
     edges = np.linspace(min(float(np.floor(shares.min() * 20) / 20), 0.95), 1, 21)
-    # a whole number of votes over a whole number of parties may fall a rounding error below its edge
-    parts = [np.minimum(part + 1e-9, 1.0) for part in (shares[yes], shares[~yes])]
     with _panel(titles, (float(edges[0]), 1.0), None) as (axes, key, done):
-        key += zip(axes.hist(parts, edges, stacked=True, rwidth=0.9, color=[BLUE, GREY])[2], names, strict=True)
-        axes.yaxis.get_major_locator().set_params(integer=True)
+        below = np.zeros(20)
+        for part, colour, name in ((shares[yes], BLUE, names[0]), (shares[~yes], GREY, names[1])):
+            # a whole number of votes over a whole number of parties may fall a rounding error below its edge
+            counts = np.histogram(np.minimum(part + 1e-9, 1.0), edges)[0]
+            full = counts > 0
+            width = 0.9 * float(edges[1] - edges[0])
+            bar = axes.bar(edges[:-1][full], counts[full], width, below[full], align="edge", color=colour)
+            key.append((bar, name))
+            below += counts
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     return done()
 
 
@@ -246,7 +255,7 @@ def _panel(titles: tuple[str, str], x: Ends | None, y: Ends | None) -> Iterator[
             figure.legend(*zip(*shown, strict=True), ncols=columns, loc="outside lower left", frameon=False)
 
 
-_STYLE: dict[str, Any] = {
+_STYLE: Any = {
     "svg.fonttype": "none", "text.parse_math": False, "path.simplify": False, "font.size": 11, "axes.titlesize": 11,
     "legend.fontsize": 11, "text.color": INK, "axes.edgecolor": GRID, "axes.labelcolor": MUTED, "xtick.color": MUTED,
     "ytick.color": MUTED, "grid.color": GRID, "xtick.bottom": False, "ytick.left": False, "axes.axisbelow": True,

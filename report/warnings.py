@@ -23,7 +23,7 @@ CODES: Mapping[str, bool] = {
     "nothing-learnt": False,
     "not-above-majority": False,
     "class-not-found": False,
-    "not-above-hand-labels": False,
+    "not-above-manual-labels": False,
     "below-private-rival": True,
     "below-one-party": True,
     "parties-left-out": True,
@@ -308,10 +308,10 @@ class StudentFacts:
         """What could be had instead: code, metric, what it reaches, and whose that is, with what to do."""
         if self.worth and (labels := self.worth["released"]["labels"]):
             metric, cost = self.worth["metric"], self.worth["label_cost"]
-            can = f"One such label takes {cost}: where that can be had" if cost else "If labels can be had by hand"
+            can = f"One such label takes {cost}: where that can be had" if cost else "If labels can be had"
             advice = f"as many as were released. {can}, label public rows instead"
-            whose = f"{many(labels, 'public row')} labelled by hand, {advice}"
-            yield "not-above-hand-labels", metric, self.worth["released"][metric], whose
+            whose = f"{many(labels, 'manual label')}, {advice}"
+            yield "not-above-manual-labels", metric, self.worth["released"][metric], whose
         if self.rival and self.rival["interval"][0] > 0:
             low, high = self.rival["interval"]
             surely = f"by {self.rival['difference']:.3f}, {low:.3f} to {high:.3f}"

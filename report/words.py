@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 ALONE, STUDENT, PLURALITY, POOLED = "one party alone", "student", "plurality", "pooled"
-MAJORITY, BY_HAND = "majority class", "labels by hand"
+MAJORITY, MANUAL = "majority class", "manual labels"
 NOISY_AVERAGE, PRIVATE_GRADIENT = "noisy average", "private gradient descent"
 """What models are called, in the terminal, in reports and in studies alike."""
 

@@ -274,10 +274,10 @@ def analyse(
             "by_epsilon": by_epsilon,
             "alone": _against_one_alone(judged, compared),
         }
-    by_hand = None if worth_of is None else limit.take("labels by hand", worth_of.result, None)
+    manual = None if worth_of is None else limit.take("manual labels", worth_of.result, None)
     return Analysis(
         baselines={name: metrics | against.get(name, {}) for name, metrics in compared.baselines.items()},
-        worth=None if by_hand is None else {**by_hand, "label_cost": case.scenario.data.label_cost},
+        worth=None if manual is None else {**manual, "label_cost": case.scenario.data.label_cost},
         left_out=tuple(limit.left_out),
         released_label_accuracy=_label_accuracy(run_dir, case),
         failures=compared.failures,
@@ -312,11 +312,11 @@ def _judge(run_dir: Path, case: Case) -> _Student | None:
 def _begin_worth(
     run_dir: Path, scenario: Scenario, answered: np.ndarray, judged: _Student, begin: Begin
 ) -> Pending | None:
-    """What the published student is worth in labels by hand, see `methods.worth`; `answered` bool (queries,)."""
-    if scenario.simulation.hand_labels == "none":
+    """What the published student is worth in manual labels, see `methods.worth`; `answered` bool (queries,)."""
+    if scenario.simulation.manual_labels == "none":
         return None
     queried = np.array(_labels(run_dir)["row"][: len(answered)], dtype=np.int64)
-    student, released, mode = judged.probabilities, int(answered.sum()), scenario.simulation.hand_labels
+    student, released, mode = judged.probabilities, int(answered.sum()), scenario.simulation.manual_labels
     return begin(worth, judged.truth, student, judged.spec, released, queried, judged.seed, mode)
 
 
@@ -330,7 +330,7 @@ def _begin_learning(
     begin: Begin,
 ) -> Pending:
     """See `learn.learning_curves`; `sums`: query id -> votes, exact."""
-    mode, votes = case.scenario.simulation.hand_labels, asked.votes(sums)
+    mode, votes = case.scenario.simulation.manual_labels, asked.votes(sums)
     own = case.config, promise, asked.answers, votes, others
     return begin(learning_curves, judged.truth, judged.spec, judged.seed, mode, *own)
 

@@ -28,7 +28,7 @@ from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.report.progress import CURVES, stage
 from consilium.simulations.methods.manual_labels import FEWEST_DRAWS, PublicTruth, effort
 from consilium.simulations.metrics import Metric, area_interval, leading_metric, mean_interval, row_scores
-from consilium.simulations.population.specs import HandLabelMode
+from consilium.simulations.population.specs import ManualLabelMode
 from consilium.simulations.release import RecordedVotes
 from consilium.student.config import StudentSpec
 from consilium.student.learn import inputs, train
@@ -195,15 +195,15 @@ def _drawn(
     return ReleasedAnswers(rows[asked], labels, Shares(counts / total, np.maximum(sigmas / total, 1e-9)))
 
 
-TOO_SLOW = 'a student of this kind takes long to train again; simulation.hand_labels = "full" does it all the same'
-NOT_WANTED = "simulation.hand_labels is none, so that nothing is trained again"
+TOO_SLOW = 'a student of this kind takes long to train again; simulation.manual_labels = "full" does it all the same'
+NOT_WANTED = "simulation.manual_labels is none, so that nothing is trained again"
 
 
 def learning_curves(
     truth: PublicTruth,
     spec: StudentSpec,
     seed: int,
-    mode: HandLabelMode,
+    mode: ManualLabelMode,
     config: FederationConfig,
     promise: float,
     answered: ReleasedAnswers,

@@ -146,7 +146,7 @@ def run_scenario(
         case = divide(scenario, seed, source)
         config = case.config
         beside = stack.enter_context(Idle(spare))
-        noises = beside(other_noises, config) if spare and scenario.simulation.hand_labels != "none" else None
+        noises = beside(other_noises, config) if spare and scenario.simulation.manual_labels != "none" else None
         promised(config)
         _check_own_teachers(case, workers)
         check_names(config.rows)  # the student could not be published: better now than when labels are charged

@@ -247,8 +247,8 @@ def write_metrics(run_dir: Path, analysis: Analysis, summary: dict[str, Any]) ->
     for group in ("queries", "privacy", "student", "seconds"):
         for metric, value in (summary[group] or {}).items():
             add("run", group, metric, value)
-    by_hand = {f"hand_labels_{name}": (summary["worth"] or {}).get(name) or {} for name in ("released", "asked")}
-    for name, metrics in {"worth": summary["worth"] or {}, **by_hand, **summary["baselines"]}.items():
+    manual = {f"manual_labels_{name}": (summary["worth"] or {}).get(name) or {} for name in ("released", "asked")}
+    for name, metrics in {"worth": summary["worth"] or {}, **manual, **summary["baselines"]}.items():
         for metric, value in metrics.items():
             add("run", name, metric, value)
     for item in analysis.quality:

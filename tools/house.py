@@ -90,7 +90,7 @@ def vote(collection: str) -> None:
         'data={set="heart", public_share=0.3, least_rows=5}', "federation.minimum_parties=3",
         'federation.teacher={model="logistic_regression"}', 'federation.mechanism={name="gnmax", sigma=4.0}',
         "federation.query_budget={queries=1, answers=1}", f"federation.collection={collection}",
-        'student.trainer={name="logistic_regression"}', "simulation.hand_labels=none",
+        'student.trainer={name="logistic_regression"}', "simulation.manual_labels=none",
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         run_scenario("one query", load_scenario("stroke", changes), "local", 0, Path(folder) / "run")

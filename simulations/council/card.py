@@ -12,7 +12,7 @@ from consilium.report.exhibits import ALL_BUT_FIRST, Cell, Exhibit, PagePart, Ta
 from consilium.report.words import STUDENT, many, share_text
 from consilium.simulations.council.statement import PrivacyStatement
 from consilium.simulations.report import meaning
-from consilium.simulations.report.models import ABSENT, LABELS, METRICS, finding, hand_label_rows
+from consilium.simulations.report.models import ABSENT, LABELS, METRICS, finding, manual_label_rows
 
 
 def verdict(privacy: PrivacyStatement, parties: int) -> str:
@@ -93,7 +93,7 @@ def _models(summary: Mapping[str, Any]) -> Exhibit | None:
     models = dict[str, Mapping[str, Any]]()
     for name, label in LABELS.items():
         if name == "student":
-            models |= hand_label_rows(summary["worth"])
+            models |= manual_label_rows(summary["worth"])
         models[label] = known.get(name) or {}
     shown = [metric for metric in METRICS if any(of.get(metric) is not None for of in models.values())]
     lines = tuple(

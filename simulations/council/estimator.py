@@ -80,7 +80,7 @@ class Council(ClassifierMixin, BaseEstimator):
     missing, cells : texts that mean "missing"; codes, units, spellings and missing values of single columns, as in a
         scenario. `consilium data check` writes them. Later rows are read likewise.
     noise : "system" is the operating system's entropy. "seeded" can be repeated and protects nobody.
-    hand_labels : "quick", "full" or "none": how well the student's worth in labels by hand is found.
+    manual_labels : "quick", "full" or "none": how well the student's worth in manual labels is found.
     settings : other keys of a scenario, {"federation.collection": "secure", "student.public_labels": 100}.
     random_state : seed of division, teachers and student; of the noise only where it is "seeded".
     device : "auto", "cpu" or "cuda".
@@ -114,7 +114,7 @@ class Council(ClassifierMixin, BaseEstimator):
         missing: Sequence[str] = (),
         cells: Mapping[str, Any] | None = None,
         noise: Literal["system", "seeded"] = "system",
-        hand_labels: Literal["quick", "full", "none"] = "quick",
+        manual_labels: Literal["quick", "full", "none"] = "quick",
         settings: Mapping[str, Any] | None = None,
         random_state: int | np.random.RandomState | None = None,
         device: Device = "auto",
@@ -137,7 +137,7 @@ class Council(ClassifierMixin, BaseEstimator):
         self.missing = missing
         self.cells = cells
         self.noise = noise
-        self.hand_labels = hand_labels
+        self.manual_labels = manual_labels
         self.settings = settings
         self.random_state = random_state
         self.device: Device = device

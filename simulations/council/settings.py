@@ -44,7 +44,7 @@ _KEYS = {
     "teacher": "federation.teacher",
     "student": "student.trainer",
     "noise": "simulation.noise",
-    "hand_labels": "simulation.hand_labels",
+    "manual_labels": "simulation.manual_labels",
     "columns": "data.columns",
     "missing": "data.missing",
     "cells": "data.cells",

@@ -136,7 +136,7 @@ class SourceSpec(Frozen):
     label_cost: str = Field(
         default="",
         max_length=100,
-        description="what it takes to have one label by hand, to be read after the word *takes*: `six months of"
+        description="what it takes to have one manual label, to be read after the word *takes*: `six months of"
         " follow-up`. Public: warning, plan and report say it",
     )
 

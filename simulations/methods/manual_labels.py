@@ -1,4 +1,4 @@
-"""Labels by hand: the yardstick of public rows that somebody labels, and no federation at all.
+"""Manual labels: the yardstick of public rows that somebody labels, and no federation at all.
 
 How often the student's trainer is run on them hangs on its kind and on the numbers of rows, inputs and classes, never
 on a clock: a run must give the same twice.
@@ -25,12 +25,12 @@ from consilium.models.evaluation import evaluate
 from consilium.models.keys import FeatureMatchingStudent, ImageStudent, LogisticRegressionStudent, TrainerKind
 from consilium.protocol.schema import Schema
 from consilium.simulations.metrics import Metric, drawn_intervals, leading_metric, mean_metrics, row_scores
-from consilium.simulations.population.specs import HandLabelMode
+from consilium.simulations.population.specs import ManualLabelMode
 from consilium.student.config import StudentSpec
 from consilium.student.learn import train
 from consilium.student.selection import BY_ROWS
 
-MOST_DRAWS: dict[HandLabelMode, int] = {"full": 60, "quick": 20, "none": 0}
+MOST_DRAWS: dict[ManualLabelMode, int] = {"full": 60, "quick": 20, "none": 0}
 FEWEST_DRAWS = 3
 _BUDGET = 1e10
 """Floating point operations, a second or two, of all draws of one number of labels."""
@@ -45,7 +45,7 @@ class Effort:
     bisected: bool
 
 
-def draws_of(operations: float, mode: HandLabelMode) -> int:
+def draws_of(operations: float, mode: ManualLabelMode) -> int:
     """Draws of labels for a training of so many floating point operations.
 
     >>> draws_of(1e6, "quick"), draws_of(2e9, "quick"), draws_of(1e12, "quick")
@@ -59,8 +59,8 @@ def plain_operations(rows: int, inputs: int) -> float:
     return 2.0 * rows * inputs * min(rows, inputs)
 
 
-def most_plain_rows(rows: int, inputs: int, mode: HandLabelMode) -> int:
-    """So many of the `rows` of the pool are labelled by hand at most; all but where that takes minutes.
+def most_plain_rows(rows: int, inputs: int, mode: ManualLabelMode) -> int:
+    """So many of the `rows` of the pool get manual labels at most; all but where that takes minutes.
 
     >>> most_plain_rows(9000, 50, "quick"), most_plain_rows(9000, 3969, "quick"), most_plain_rows(9000, 3969, "full")
     (9000, 1587, 9000)
@@ -72,20 +72,20 @@ def most_plain_rows(rows: int, inputs: int, mode: HandLabelMode) -> int:
 
 
 @singledispatch
-def effort(kind: TrainerKind, rows: int, inputs: int, classes: int, mode: HandLabelMode) -> Effort:
+def effort(kind: TrainerKind, rows: int, inputs: int, classes: int, mode: ManualLabelMode) -> Effort:
     """Of a trainer on at most `rows` labelled rows of so many `inputs`; a kind without an entry is tried rarely."""
     return Effort(FEWEST_DRAWS, bisected=mode == "full")
 
 
 @effort.register
-def _(kind: LogisticRegressionStudent, rows: int, inputs: int, classes: int, mode: HandLabelMode) -> Effort:
+def _(kind: LogisticRegressionStudent, rows: int, inputs: int, classes: int, mode: ManualLabelMode) -> Effort:
     operations = 4.0 * _SOLVER_STEPS * rows * inputs * classes
     return Effort(draws_of(operations, mode), bisected=mode == "full" or operations <= _BUDGET)
 
 
 @effort.register(ImageStudent)
 @effort.register(FeatureMatchingStudent)
-def _(kind: TrainerKind, rows: int, inputs: int, classes: int, mode: HandLabelMode) -> Effort:
+def _(kind: TrainerKind, rows: int, inputs: int, classes: int, mode: ManualLabelMode) -> Effort:
     """Minutes each, so once and never in the search."""
     return Effort(FEWEST_DRAWS if mode == "full" else 1, bisected=False)
 
@@ -178,7 +178,7 @@ class PublicTruth:
     test_y: np.ndarray = field(repr=False)
 
 
-class HandLabels:
+class ManualLabels:
     """Models on true labels of rows that are drawn by lot, judged on the test rows.
 
     Draw d of n labels are the first n rows of `by_lot` d of the pool: more labels are the same ones, and others.
@@ -187,11 +187,11 @@ class HandLabels:
     """
 
     def __init__(
-        self, public: PublicTruth, spec: StudentSpec, queried: np.ndarray, seed: int, mode: HandLabelMode
+        self, public: PublicTruth, spec: StudentSpec, queried: np.ndarray, seed: int, mode: ManualLabelMode
     ) -> None:
         self._public, self._spec, self._asked = public, spec, queried
         self._by_rows = spec.selection == BY_ROWS
-        self._mode: HandLabelMode = mode
+        self._mode: ManualLabelMode = mode
         self._classes = len(public.schema.classes)
         self._lots = [by_lot(seed, draw, len(public.labels)) for draw in range(MOST_DRAWS[mode])]
         self.metric: Metric = leading_metric(public.test_y, self._classes)
@@ -202,7 +202,7 @@ class HandLabels:
         self.width, self._own_width = plain_rows.shape[1], own_rows.shape[1]
 
         def own(chosen: np.ndarray, draw: int) -> np.ndarray:
-            return learnt_by_hand(schema, spec, own_rows, labels, chosen, seed + draw).predict_proba(own_test)
+            return learnt_from_labels(schema, spec, own_rows, labels, chosen, seed + draw).predict_proba(own_test)
 
         def plain(chosen: np.ndarray, draw: int) -> np.ndarray:
             return train_plain(plain_rows[chosen], labels[chosen], self._classes).predict_proba(plain_test)
@@ -217,7 +217,7 @@ class HandLabels:
     def learnt(self, count: int) -> np.ndarray:
         """Row scores float64 (draws, test) of `count` labels: of that trainer whose mean over the draws is higher.
 
-        So the choice of the trainer is made on the test rows, in favour of the labels by hand. A trainer that takes
+        So the choice of the trainer is made on the test rows, in favour of the manual labels. A trainer that takes
         long is not tried (`effort`). Learned once, however many students are compared with it.
         """
         if count in self._known:
@@ -283,7 +283,7 @@ def by_lot(seed: int, draw: int, rows: int) -> np.ndarray:
     return np.random.default_rng([seed, _PURPOSE, draw]).permutation(rows)
 
 
-def learnt_by_hand(
+def learnt_from_labels(
     schema: Schema, spec: StudentSpec, rows: np.ndarray, labels: np.ndarray, chosen: np.ndarray, seed: int
 ) -> Model:
     """The student's own trainer on the true labels of these rows of the pool, the others as rows without a label.

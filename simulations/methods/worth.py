@@ -1,4 +1,4 @@
-"""What a student is worth in labels by hand: a search over their number, an interval, and the block "worth".
+"""What a student is worth in manual labels: a search over their number, an interval, and the block "worth".
 
 It is a function of the published student, of how many labels were released and asked for, and of public rows with their
 true labels. So the guarantee of the labels covers it, and anybody with the truth of the public rows can compute it."""
@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from consilium.protocol.label_source import Progress, no_progress
-from consilium.report.progress import HAND_LABELS, stage
-from consilium.simulations.methods.manual_labels import MOST_DRAWS, HandLabels, PublicTruth
-from consilium.simulations.population.specs import HandLabelMode
+from consilium.report.progress import MANUAL_LABELS, stage
+from consilium.simulations.methods.manual_labels import MOST_DRAWS, ManualLabels, PublicTruth
+from consilium.simulations.population.specs import ManualLabelMode
 from consilium.student.config import StudentSpec
 
 FEWEST = 5
-"""Labels by hand that are tried at least. Where they do as well, the student is worth none."""
+"""Manual labels that are tried at least. Where they do as well, the student is worth none."""
 LEVEL = 0.95
 _REPLICATES = 1000
 _FINE, _COARSE = 1.1, 1.35
@@ -31,7 +31,7 @@ Learnt = Callable[[int], np.ndarray]
 
 @dataclass(frozen=True)
 class BreakEven:
-    """Labels by hand that reach a student: 0 where the fewest that were tried do, inf where the most do not.
+    """Manual labels that reach a student: 0 where the fewest that were tried do, inf where the most do not.
 
     low, high : with probability `LEVEL` the number lies between, see `break_even`.
     """
@@ -157,10 +157,10 @@ def _rounded(value: float, fewest: int) -> float:
 _PURPOSE = 0x776F727468
 
 
-def labels_reaching(by_hand: HandLabels, student: np.ndarray, seed: int) -> BreakEven:
-    """How many labels by hand reach a student with probabilities `student` float64 (test, classes)."""
+def labels_reaching(manual: ManualLabels, student: np.ndarray, seed: int) -> BreakEven:
+    """How many manual labels reach a student with probabilities `student` float64 (test, classes)."""
     generator = np.random.default_rng([seed, _PURPOSE])
-    return break_even(by_hand.score(student), by_hand.learnt, by_hand.most, generator)
+    return break_even(manual.score(student), manual.learnt, manual.most, generator)
 
 
 def worth(
@@ -170,7 +170,7 @@ def worth(
     released: int,
     queried: np.ndarray,
     seed: int,
-    mode: HandLabelMode,
+    mode: ManualLabelMode,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
     """The block of a student with probabilities `student` float64 (test, classes).
@@ -180,33 +180,33 @@ def worth(
     Returns
     -------
     metric : what is compared. student : the student's. released, asked : the same trainer, or the plain one where that
-        is better, on so many true labels, see `HandLabels.metrics_of`.
+        is better, on so many true labels, see `ManualLabels.metrics_of`.
     Where the student's own trainer is quick enough to be searched with, also:
-    hand_labels : the least number of true labels that reaches the student, see `break_even`; 0 where the fewest that
+    manual_labels : the least number of true labels that reaches the student, see `break_even`; 0 where the fewest that
         were tried do, None where the most do not. low, high : its interval, likewise. level : the interval's.
     fewest, most, public_rows : labels that were tried at least and at most, and rows of the pool.
     trainer : which was the better near that number. draws : of labels, at each number where that takes no time.
     """
-    by_hand = HandLabels(public, spec, queried, seed, mode)
+    manual = ManualLabels(public, spec, queried, seed, mode)
     searched: dict[str, Any] = {}
-    with stage(progress, HAND_LABELS):
-        if by_hand.searches_own:  # the plain trainer alone would say that the student is worth more than it is
-            even = labels_reaching(by_hand, student, seed)
-            aim = math.log(max(1.0, min(even.labels, by_hand.most)))
+    with stage(progress, MANUAL_LABELS):
+        if manual.searches_own:  # the plain trainer alone would say that the student is worth more than it is
+            even = labels_reaching(manual, student, seed)
+            aim = math.log(max(1.0, min(even.labels, manual.most)))
             searched = {
-                "hand_labels": _number(even.labels),
+                "manual_labels": _number(even.labels),
                 "low": _number(even.low),
                 "high": _number(even.high),
                 "level": LEVEL,
-                "fewest": min(by_hand.better),
-                "most": by_hand.most,
-                "trainer": by_hand.better[min(by_hand.better, key=lambda count: abs(math.log(count) - aim))],
+                "fewest": min(manual.better),
+                "most": manual.most,
+                "trainer": manual.better[min(manual.better, key=lambda count: abs(math.log(count) - aim))],
                 "draws": MOST_DRAWS[mode],
             }
-        points = {count: by_hand.metrics_of(count) for count in {released, len(queried)}}  # once where all got labels
+        points = {count: manual.metrics_of(count) for count in {released, len(queried)}}  # once where all got labels
     return {
-        "metric": by_hand.metric,
-        "student": float(by_hand.score(student).mean()),
+        "metric": manual.metric,
+        "student": float(manual.score(student).mean()),
         **searched,
         "public_rows": len(public.labels),
         "released": points[released],

@@ -14,7 +14,7 @@ from consilium.protocol.models import Frozen
 from consilium.simulations.datasets.spec import SourceSpec, keys_set
 from consilium.simulations.population.partitions import PartitionKeys
 
-HandLabelMode = Literal["full", "quick", "none"]
+ManualLabelMode = Literal["full", "quick", "none"]
 
 
 class _Share(Protocol):
@@ -143,9 +143,9 @@ class SimulationSpec(Frozen):
         description="`seeded` makes a run reproducible and protects nobody; `system` is the operating system's entropy",
     )
     most_queries: int = Field(default=10_000, ge=1, description="limit in each simulated party's own policy")
-    hand_labels: HandLabelMode = Field(
+    manual_labels: ManualLabelMode = Field(
         default="quick",
-        description="how well the number of hand labels that the student is worth is found: `quick` takes seconds (a"
+        description="how well the number of manual labels that the student is worth is found: `quick` takes seconds (a"
         " student of images: up to twice its own training), `full` draws labels more often, and searches with slow"
         " trainers too; `none` does not look for it, and draws no learning curves",
     )
@@ -154,7 +154,7 @@ class SimulationSpec(Frozen):
         ge=0,
         allow_inf_nan=False,
         description="seconds, once the student is saved, after which learning curves, the gain on parties' own rows and"
-        " labels by hand are given up, between two of their steps; what was left out is said. Left out:"
+        " manual labels are given up, between two of their steps; what was left out is said. Left out:"
         " no limit, since what a clock decides is not the same twice",
     )
     own_teacher: OwnTeacher | None = Field(

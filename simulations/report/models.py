@@ -8,8 +8,8 @@ from typing import Any, Literal
 from consilium.models.evaluation import wilson
 from consilium.report.words import (
     ALONE,
-    BY_HAND,
     MAJORITY,
+    MANUAL,
     NOISY_AVERAGE,
     PLURALITY,
     POOLED,
@@ -63,7 +63,7 @@ def models_of(data: ReportData) -> dict[str, Metrics]:
         shown = {f"always “{most}”": always, **{name: of for name, of in shown.items() if name != MAJORITY}}
     names = list(shown)
     place = names.index(STUDENT) if STUDENT in shown else len(names)
-    labelled = hand_label_rows(data.worth)
+    labelled = manual_label_rows(data.worth)
     return {name: {**shown, **labelled}[name] for name in (*names[:place], *labelled, *names[place:])}
 
 
@@ -89,7 +89,7 @@ def finding(
     clauses = [_way(known, student[metric], metric), *_rival(known), *_labelled(worth, metric)]
     sentence = f"{'; '.join(clauses[:2])}{', and '.join(['', *clauses[2:]])}."
     takes = f"; one takes {worth['label_cost']}" if worth and worth.get("label_cost") else ""
-    worth_it = (f"The {STUDENT} is worth {in_labels(worth)}{takes}.",) if worth and "hand_labels" in worth else ()
+    worth_it = (f"The {STUDENT} is worth {in_labels(worth)}{takes}.",) if worth and "manual_labels" in worth else ()
     return (*failures, sentence, *worth_it)
 
 
@@ -126,34 +126,34 @@ def _labelled(worth: Metrics | None, metric: str) -> list[str]:
     if not released.get("labels") or released.get(metric) is None:
         return []
     count = released["labels"]
-    return [f"{by_hand(count)} {'reaches' if count == 1 else 'reach'} {share_text(released[metric])}"]
+    return [f"{manual_labels(count)} {'reaches' if count == 1 else 'reach'} {share_text(released[metric])}"]
 
 
-def hand_label_rows(worth: Metrics | None) -> dict[str, Metrics]:
+def manual_label_rows(worth: Metrics | None) -> dict[str, Metrics]:
     """Metrics of what as many manual labels give as were released, and as were asked for."""
-    return {by_hand(worth[key]["labels"]): worth[key] for key in ("released", "asked")} if worth else {}
+    return {manual_labels(worth[key]["labels"]): worth[key] for key in ("released", "asked")} if worth else {}
 
 
-def by_hand(count: int) -> str:
+def manual_labels(count: int) -> str:
     """So many manual labels."""
-    return f"{count:,} {BY_HAND.replace('labels', 'label') if count == 1 else BY_HAND}"
+    return f"{count:,} {MANUAL.replace('labels', 'label') if count == 1 else MANUAL}"
 
 
 def in_labels(worth: Metrics) -> str:
     """
-    >>> block = {"fewest": 5, "most": 900, "public_rows": 900, "hand_labels": 123, "low": 81, "high": 204}
-    >>> [in_labels(each).replace(BY_HAND, "labels") for each in (block, {**block, "hand_labels": 0, "low": 0})]
+    >>> block = {"fewest": 5, "most": 900, "public_rows": 900, "manual_labels": 123, "low": 81, "high": 204}
+    >>> [in_labels(each).replace(MANUAL, "labels") for each in (block, {**block, "manual_labels": 0, "low": 0})]
     ['about 120 labels (81 to 200)', 'fewer than 5 labels (0 to 200)']
-    >>> in_labels({**block, "hand_labels": None, "high": None}).replace(BY_HAND, "labels")
+    >>> in_labels({**block, "manual_labels": None, "high": None}).replace(MANUAL, "labels")
     'more than 900 labels, all that there are (at least 81)'
     """
-    labels, low, high = worth["hand_labels"], worth["low"], worth["high"]
+    labels, low, high = worth["manual_labels"], worth["low"], worth["high"]
     most = f"more than {worth['most']:,}"
     if labels is None:
         of_all = "all that there are" if worth["most"] == worth["public_rows"] else "the most that were tried"
-        return f"{most} {BY_HAND}, {of_all}{'' if low is None else f' (at least {_about(low)})'}"
+        return f"{most} {MANUAL}, {of_all}{'' if low is None else f' (at least {_about(low)})'}"
     few = f"fewer than {worth['fewest']}" if labels == 0 else f"about {_about(labels)}"
-    return f"{few} {BY_HAND} ({_about(low or 0)} to {most if high is None else _about(high)})"
+    return f"{few} {MANUAL} ({_about(low or 0)} to {most if high is None else _about(high)})"
 
 
 def _about(count: int) -> str:

@@ -141,7 +141,7 @@ def _measured(data: ReportData) -> Exhibit:
         " draws (manual labels, private rivals) have the spread of the draws in theirs. Accuracy takes the likelier"
         " class of every model alike."
     )
-    if "hand_labels" in worth:
+    if "manual_labels" in worth:
         items.append(
             f"Worth in manual labels: how many of the {worth['public_rows']:,} public cases, drawn at random with their"
             f" true label, reach the {STUDENT}’s figure in the mean of up to {worth['draws']} draws. They are learnt by"

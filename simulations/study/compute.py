@@ -33,9 +33,9 @@ from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.judge import Row, judged, judged_row_scores
 from consilium.simulations.methods.base import Arrays, Predicted, StudyMethod
-from consilium.simulations.methods.manual_labels import HandLabels, PublicTruth
+from consilium.simulations.methods.manual_labels import ManualLabels, PublicTruth
 from consilium.simulations.methods.worth import labels_reaching
-from consilium.simulations.population.specs import HandLabelMode
+from consilium.simulations.population.specs import ManualLabelMode
 from consilium.simulations.scenario import Scenario
 from consilium.simulations.study.cells import Plot, deciding_versions
 from consilium.simulations.study.measures.division import division_rows
@@ -212,19 +212,19 @@ def _frame(rows: list[Row]) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class Cell:
-    """One method at one point with one seed. hand_labels: how labels by hand are tried that its model is worth."""
+    """One method at one point with one seed. manual_labels: how manual labels are tried that its model is worth."""
 
     division: Division
     plot: Plot
     label: str
     method: StudyMethod
-    hand_labels: HandLabelMode
+    manual_labels: ManualLabelMode
 
     @functools.cached_property
     def address(self) -> str:
         """Of its `Part`."""
         method = self.method.model_dump(mode="json")
-        decides = {"plot": self.plot.id, "label": self.label, "method": method, "hand_labels": self.hand_labels}
+        decides = {"plot": self.plot.id, "label": self.label, "method": method, "manual_labels": self.manual_labels}
         return address("cell", of=self.division.address, **decides)
 
 
@@ -292,7 +292,7 @@ def _judged(cell: Cell, began: float) -> Part:
     def part() -> Part:
         case, predicted = _settled(cell.division, cell.plot), _predicted(cell)
         rows = judged(cell.label, case, predicted)
-        if cell.hand_labels != "none" and predicted.test is not None:
+        if cell.manual_labels != "none" and predicted.test is not None:
             rows.append(_worth(cell, case, predicted.test))
         scores = {} if predicted.absent else judged_row_scores(case, predicted)
         stated = cell.method.guarantee(case)
@@ -338,18 +338,18 @@ def _finite(predicted: Predicted) -> Predicted:
 
 
 def _worth(cell: Cell, case: Case, test: np.ndarray) -> Row:
-    """The number of labels by hand that reach the model."""
-    even = labels_reaching(by_hand := hand_labels(case, cell.hand_labels), test, case.seed)
+    """The number of manual labels that reach the model."""
+    even = labels_reaching(manual := manual_labels(case, cell.manual_labels), test, case.seed)
     if math.isinf(even.labels):
-        return Row(cell.label, "run", "", "hand_labels_above", float(by_hand.most))
+        return Row(cell.label, "run", "", "manual_labels_above", float(manual.most))
     low, high = (None if math.isinf(end) else end for end in (even.low, even.high))
-    return Row(cell.label, "run", "", "hand_labels", even.labels, low, high)
+    return Row(cell.label, "run", "", "manual_labels", even.labels, low, high)
 
 
-def hand_labels(case: Case, mode: HandLabelMode) -> HandLabels:
+def manual_labels(case: Case, mode: ManualLabelMode) -> ManualLabels:
     """The public rows that somebody labels instead: the same for every mechanism and method of a division."""
     student = case.scenario.student
     public = PublicTruth(case.config.rows, case.pool_x, case.pool_y, case.test_x, case.test_y)
     none = np.zeros(0, dtype=np.int64)  # nothing is learned here on rows as a student chose them
-    name = f"labels by hand {mode} {student.model_dump_json()}"
-    return case.once(name, lambda: HandLabels(public, student, none, case.seed, mode))
+    name = f"manual labels {mode} {student.model_dump_json()}"
+    return case.once(name, lambda: ManualLabels(public, student, none, case.seed, mode))

@@ -139,8 +139,8 @@ def divided(
             name = ensemble_address(plot.teaching, plot.seed, share, digest := opened["digest"])
             division = Division(str(cache), name, plot.teaching, digest, plot.seed, share)
             for label, method in methods.items():
-                hand_labels = spec.study.hand_labels if method.private else "none"
-                divisions[division].append(Cell(division, plot, label, method, hand_labels))
+                manual_labels = spec.study.manual_labels if method.private else "none"
+                divisions[division].append(Cell(division, plot, label, method, manual_labels))
     return divisions
 
 

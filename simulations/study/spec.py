@@ -16,7 +16,7 @@ from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Frozen
 from consilium.simulations.datasets.spec import SourceSpec
-from consilium.simulations.population.specs import HandLabelMode
+from consilium.simulations.population.specs import ManualLabelMode
 from consilium.simulations.scenario import TAGS, apply_override, put
 from consilium.simulations.shipped import Shipped
 
@@ -77,8 +77,8 @@ class StudyTable(Frozen):
     measures: tuple[Measure, ...] = Field(
         default=("division", "teachers", "gain"), description="what else is measured of each division"
     )
-    hand_labels: HandLabelMode = Field(
-        default="none", description="labels by hand that the models of private methods are worth, as in a run's report"
+    manual_labels: ManualLabelMode = Field(
+        default="none", description="manual labels that the models of private methods are worth, as in a run's report"
     )
 
 

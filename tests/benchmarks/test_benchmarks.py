@@ -23,7 +23,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, Any]]:
 
 
 RUN = {"promised": 0.8, "released": 300, "student": 0.7, "mean_teacher": 0.6, "plurality": 0.7, "pooled": 0.8}
-RIVALS = {"by_hand": 0.7, "hand_labels": 100, "low": 0, "high": None, "noisy_average": 0.7, "private_gradient": 0.7}
+RIVALS = {"manual": 0.7, "manual_labels": 100, "low": 0, "high": None, "noisy_average": 0.7, "private_gradient": 0.7}
 PAPER = {"scenario": "mnist-250", "seed": 0, "row": "lnmax-100", "asked": 100, "answered": 100, "right": 0.9}
 EPSILONS = {"data-dependent": 0.5, "worst": 3.0, "promised": 3.0, "accuracy": 0.9}
 KEPT: dict[str, tuple[Callable[[list[str]], None], list[str], list[dict[str, Any]], set[str]]] = {

@@ -11,5 +11,5 @@ SMALL = [
     "student.rounds=2",
     "student.selection=margin",
     "federation.timeouts.enrol=250",
-    "simulation.hand_labels=none",
+    "simulation.manual_labels=none",
 ]

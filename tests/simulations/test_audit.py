@@ -35,7 +35,7 @@ def sound(tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("audit") / "run"
     run_scenario(
         "stroke",
-        load_scenario("stroke", [*SMALL, "student.batch=50", "simulation.hand_labels=quick"]),
+        load_scenario("stroke", [*SMALL, "student.batch=50", "simulation.manual_labels=quick"]),
         "local",
         4,
         out,

@@ -134,9 +134,9 @@ def test_a_run_says_what_it_had_no_time_for(tmp_path: Path) -> None:
     changes = [LOWER, "data.least_rows=100", "federation.minimum_parties=5", "simulation.analysis_seconds=0"]
     out = tmp_path / "run"
     summary = run_scenario("stroke", load_scenario("stroke", changes), "local", 0, out, quiet)
-    left_out = ["learning curves", "the gain on parties' own rows", "labels by hand"]
+    left_out = ["learning curves", "the gain on parties' own rows", "manual labels"]
     assert (summary["analysis_left_out"], summary["worth"]) == (left_out, None)
     assert any(line.startswith(", ".join(left_out)) for line in afterwards(summary))
     page = (out / "report.html").read_text(encoding="utf-8")
-    assert "it did not fit into simulation.analysis_seconds" in page and "labels by hand: left out" in page
+    assert "it did not fit into simulation.analysis_seconds" in page and "manual labels: left out" in page
     assert holds(audit_path(out).findings)

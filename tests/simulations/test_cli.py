@@ -58,7 +58,7 @@ def test_the_default_federation_end_to_end(tmp_path: Path, monkeypatch: pytest.M
         assert warned or above["interval"][0] <= 0
     worth = summary["worth"]
     assert worth["label_cost"] == "six months of follow-up"
-    assert 0 <= worth["low"] <= worth["hand_labels"] <= (worth["high"] or worth["most"]) <= worth["public_rows"]
+    assert 0 <= worth["low"] <= worth["manual_labels"] <= (worth["high"] or worth["most"]) <= worth["public_rows"]
     assert worth["student"] == pytest.approx(summary["student"]["auc"])
     counted = summary["queries"]
     assert (worth["released"]["labels"], worth["asked"]["labels"]) == (counted["answered"], counted["asked"])
@@ -73,7 +73,7 @@ def test_the_default_federation_end_to_end(tmp_path: Path, monkeypatch: pytest.M
     metrics = pl.read_parquet(run / "metrics.parquet")
     student = metrics.filter((pl.col("name") == "student") & (pl.col("metric") == "auc"))
     assert student["value"].to_list() == [summary["student"]["auc"]]
-    by_hand = metrics.filter((pl.col("name") == "hand_labels_released") & (pl.col("metric") == "auc"))
+    by_hand = metrics.filter((pl.col("name") == "manual_labels_released") & (pl.col("metric") == "auc"))
     assert by_hand["value"].to_list() == [worth["released"]["auc"]]
     assert metrics.filter(pl.col("scope") == "party")["name"].n_unique() == 371
 

@@ -47,7 +47,7 @@ def test_from_published_files_to_a_student(
             "query_budget": {"queries": 10, "answers": 10},
         },
         "student": {"trainer": ways["trainer"]},
-        "simulation": {"hand_labels": "none"},
+        "simulation": {"manual_labels": "none"},
     }
     (tmp_path / "scenario.toml").write_text(tomli_w.dumps(table))
     scenario = load_scenario(str(tmp_path / "scenario.toml"), [])

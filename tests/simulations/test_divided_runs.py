@@ -20,7 +20,7 @@ KEYS: dict[str, dict[str, Any]] = {"matched": {"partition": "matched"}, "shift":
 
 def scenario(folder: Path, keys: dict[str, Any]) -> Path:
     patients().write_csv(folder / "patients.csv")
-    return write_scenario(folder, table_keys(**keys), simulation={"hand_labels": "none"})
+    return write_scenario(folder, table_keys(**keys), simulation={"manual_labels": "none"})
 
 
 @pytest.mark.slow

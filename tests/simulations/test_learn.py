@@ -100,7 +100,7 @@ def test_a_larger_epsilon_is_less_noise_and_a_better_student(mechanism: dict) ->
     ("trainer", "mode", "why"),
     [
         (LogisticRegressionStudent(C=1.0), "quick", None),
-        (LogisticRegressionStudent(C=1.0), "none", "hand_labels is none"),
+        (LogisticRegressionStudent(C=1.0), "none", "manual_labels is none"),
         (GraphStudent(), "quick", "takes long"),
         (CnnStudent(), "full", "takes long"),
     ],

@@ -31,7 +31,7 @@ MECHANISM = "federation.mechanism={name='gnmax', sigma=8.0}"
 
 
 def run(folder: Path) -> None:
-    changes = (MECHANISM, "simulation.hand_labels=none")
+    changes = (MECHANISM, "simulation.manual_labels=none")
     run_scenario("few", few(*changes), "local", SEED, folder / "run", quiet, device="cpu")
 
 

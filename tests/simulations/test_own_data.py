@@ -47,7 +47,7 @@ def heart_csv(data: Path, path: Path) -> None:
 def test_heart_from_a_csv_to_a_student_and_to_a_signed_folder(tmp_path: Path, shared_data: Path) -> None:
     csv, run = tmp_path / "heart.csv", tmp_path / "run"
     heart_csv(shared_data, csv)
-    scenario = write_scenario(tmp_path, HEART, federation=OF_RECORDS, simulation={"hand_labels": "none"})
+    scenario = write_scenario(tmp_path, HEART, federation=OF_RECORDS, simulation={"manual_labels": "none"})
     done = consilium("run", scenario, "--out", run, "--format", "json")
     assert done.exit_code == 0, done.stderr
     summary = done.json()

@@ -71,7 +71,7 @@ def test_a_small_one_from_files_to_report(
 @pytest.mark.proofs
 def test_mnist_by_the_command_line(shared_data: Path, tmp_path: Path) -> None:
     """Run, audit, report; with scattering, the transform of the whole scenario."""
-    changes = [*GNMAX, *SHARDS, "student.trainer.name=graph", "simulation.hand_labels=none"]
+    changes = [*GNMAX, *SHARDS, "student.trainer.name=graph", "simulation.manual_labels=none"]
     changes += [f"data.path={shared_data}"]
     done = consilium(
         "run", "mnist-250", "--out", "result", "--format", "json",
@@ -81,7 +81,7 @@ def test_mnist_by_the_command_line(shared_data: Path, tmp_path: Path) -> None:
     summary = json.loads(done.stdout)
     assert summary["parties"] == 8
     assert summary["student"]["accuracy"] > 0.5
-    assert summary["worth"] is None and "labelled by hand" not in (tmp_path / "result" / "report.html").read_text()
+    assert summary["worth"] is None and "manual label" not in (tmp_path / "result" / "report.html").read_text()
     audit = consilium("audit", "result", "--format", "json", cwd=tmp_path)
     assert (audit.returncode, json.loads(audit.stdout)["holds"]) == (0, True)
     drawn = consilium("report", "result", "--public", cwd=tmp_path)

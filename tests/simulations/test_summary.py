@@ -75,7 +75,7 @@ def above(difference: float, low: float) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("path", "value", "expected"),
     [
-        (("worth", "released", "auc"), 0.85, ["not-above-hand-labels"]),
+        (("worth", "released", "auc"), 0.85, ["not-above-manual-labels"]),
         (("worth",), None, []),
         (("baselines", "mean_teacher", "auc"), 0.86, ["below-one-party"]),
         (("baselines", "noisy_average"), {"auc": 0.9, "above_student": above(0.1, 0.01)}, ["below-private-rival"]),
@@ -102,7 +102,7 @@ def test_who_was_left_out_of_a_stage_is_named_with_the_first_reason(tmp_path: Pa
     assert absent(tmp_path) == {"aarau": "refused: policy", "basel": "node crashed"}
 
 
-def test_without_hand_labels_or_test_rows() -> None:
+def test_without_manual_labels_or_test_rows() -> None:
     summary = {key: value for key, value in SUMMARY.items() if key != "worth"}
     assert codes(changed(summary, "student", to=None), changed(CARD, "test", to=None)) == []
 

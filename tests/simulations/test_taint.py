@@ -125,7 +125,7 @@ def worlds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
                 "privacy": {"unit": "party", "delta": 1e-3},
             }
             path = write_scenario(
-                folder, keys, federation=federation, student={"batch": 6}, simulation={"hand_labels": "quick"}
+                folder, keys, federation=federation, student={"batch": 6}, simulation={"manual_labels": "quick"}
             )
             run_scenario("own", load_scenario(str(path)), "local", 3, folder / "run", unwatched)
             assert consilium("report", folder / "run", "--public").exit_code == 0

@@ -73,7 +73,7 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     patients(30).write_csv(folder / "patients.csv")
     federation = {**CONFIDENT, "collection": request.param}
     path = write_scenario(
-        folder, table_keys(), federation=federation, student={"batch": 6}, simulation={"hand_labels": "none"}
+        folder, table_keys(), federation=federation, student={"batch": 6}, simulation={"manual_labels": "none"}
     )
     run_scenario("own", load_scenario(str(path)), "local", 3, folder / "run", unwatched)
     assert consilium("report", folder / "run", "--public").exit_code == 0

@@ -46,8 +46,8 @@ METRICS: dict[str, Metric] = {
     "c2st_auc": Metric("AUC of telling a party from all", (0, 1)),
     "teacher_right": Metric("one party’s teachers right", (0, 1)),
     "ambiguity_10": Metric("gap below 10%", (0, 1)),
-    "hand_labels": Metric("labels by hand", (0, inf), count=True),
-    "hand_labels_above": Metric("labels by hand, more than", (0, inf), count=True),
+    "manual_labels": Metric("manual labels", (0, inf), count=True),
+    "manual_labels_above": Metric("manual labels, more than", (0, inf), count=True),
 }
 """By name; a longer name, as `hellinger_mean_floor`, is of the longest name here that it begins with, and of models at
 home (`home_auc`) as without the prefix. What stands nowhere has no ends."""
@@ -55,7 +55,7 @@ LEADING = ("auc", "accuracy")
 """By which of the metrics methods are compared first."""
 JUDGED = (
     *LEADING, "balanced_accuracy", "brier", "ece", "net_benefit", "calibration_level", "calibration_slope",
-    "hand_labels", "hand_labels_above",
+    "manual_labels", "manual_labels_above",
 )  # fmt: skip
 """By which models are judged."""
 _WORDS = {"hellinger": "Hellinger", "js": "Jensen-Shannon", "gini": "Gini index", "auc": "AUC", "p50": "median"}
@@ -86,7 +86,7 @@ def figure_text(name: str, value: float, low: float | None, high: float | None) 
     """A value of a metric, and its interval ("" where there is none): counts are whole numbers from 10 on, an epsilon
     is rounded up.
 
-    >>> figure_text("hand_labels", 11.4, 0.0, 39.1), figure_text("winners_flipped_mean", 0.48, None, None)
+    >>> figure_text("manual_labels", 11.4, 0.0, 39.1), figure_text("winners_flipped_mean", 0.48, None, None)
     (('11', '0 to 39'), ('0.480', ''))
     >>> figure_text("auc", 0.8, 0.7, 0.9), figure_text("epsilon", 0.79929, None, None)
     (('0.800', '0.700 to 0.900'), ('0.800', ''))
@@ -108,7 +108,7 @@ _TITLES = {
     "noisy_average": words.NOISY_AVERAGE,
     "private_gradient": words.PRIVATE_GRADIENT,
     "pate": words.STUDENT,
-    "hand_labels": words.BY_HAND,
+    "manual_labels": words.MANUAL,
 }
 """Of methods, in the order of tables: those without a guarantee first."""
 

@@ -141,7 +141,7 @@ def test_liars_turn_more_the_more_they_are() -> None:
 
 def test_a_run_is_attacked_in_its_folder(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    changes = [word for change in (*SMALL, "simulation.hand_labels=none") for word in ("--set", change)]
+    changes = [word for change in (*SMALL, "simulation.manual_labels=none") for word in ("--set", change)]
     assert consilium("run", "stroke", *changes, "--out", str(run), "--quiet").exit_code == 0
     done = consilium("attack", str(run), "--games", "200", "--students", "20", "--format", "json")
     assert done.exit_code == 0, done.output

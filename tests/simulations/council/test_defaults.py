@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 def test_too_few_hospitals_are_told_with_figures() -> None:
     """The run's own warning reaches Python."""
     with pytest.warns(UserWarning, match="little-information: noise of epsilon .* drowns 4 votes: .* more parties"):
-        Council(unit="party", epsilon=0.5, mechanism="histogram", queries=20, hand_labels="none").fit(
+        Council(unit="party", epsilon=0.5, mechanism="histogram", queries=20, manual_labels="none").fit(
             hospitals(5, rows=40), "ill", owners="hospital"
         )
 
@@ -56,7 +56,7 @@ def asked_of(council: Council) -> dict[str, Any]:
 @pytest.mark.usefixtures("quick")
 def test_with_epsilon_alone_labels_are_asked_with_the_noise_that_it_takes() -> None:
     rows = hospitals(20, rows=20)
-    council = Council(unit="party", epsilon=10.0, random_state=0, hand_labels="none").fit(rows, "ill", "hospital")
+    council = Council(unit="party", epsilon=10.0, random_state=0, manual_labels="none").fit(rows, "ill", "hospital")
     told = asked_of(council)
     assert (told["mechanism"]["name"], told["teachers_per_party"]) == ("gnmax", 1)
     assert told["query_budget"] == {"queries": 40, "answers": 40}
@@ -66,7 +66,7 @@ def test_with_epsilon_alone_labels_are_asked_with_the_noise_that_it_takes() -> N
 @pytest.mark.usefixtures("quick")
 def test_a_record_gets_as_many_teachers_as_public_rows_allow() -> None:
     records = {"unit": "record", "neighbouring": "add_or_remove", "epsilon": 20.0, "mechanism": "histogram"}
-    settings: dict[str, Any] = {**records, "queries": 20, "random_state": 0, "hand_labels": "none"}
+    settings: dict[str, Any] = {**records, "queries": 20, "random_state": 0, "manual_labels": "none"}
     council = Council(**settings).fit(hospitals(8, rows=40), "ill", "hospital")
     assert asked_of(council)["teachers_per_party"] == 4
 

@@ -25,7 +25,7 @@ FRAME = hospitals()
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     out = tmp_path_factory.mktemp("runs") / "one"
-    settings = {**QUICK, "mechanism": {"name": "gnmax", "sigma": 2.0}, "hand_labels": "quick"}
+    settings = {**QUICK, "mechanism": {"name": "gnmax", "sigma": 2.0}, "manual_labels": "quick"}
     with quick_fits():
         Council(**settings, out=out).fit(FRAME, "ill", owners="hospital")
     yield load_run(out)
@@ -153,7 +153,7 @@ def rival(low: float, high: float, auc: float = 0.76) -> dict[str, Any]:
 
 
 def worth(count: int = 30) -> dict[str, Any]:
-    told = {"hand_labels": 20, "low": 5, "high": 60, "fewest": 5, "most": 900, "public_rows": 900}
+    told = {"manual_labels": 20, "low": 5, "high": 60, "fewest": 5, "most": 900, "public_rows": 900}
     points = {key: {"labels": count, "accuracy": 0.7, "auc": 0.78} for key in ("released", "asked")}
     return {**told, **points, "metric": "auc", "label_cost": "a day"}
 
@@ -163,8 +163,8 @@ SENTENCES = [
     (
         {"baselines": {"mean_teacher": ALONE, "pooled": POOLED, **RIVALS}, "worth": worth()},
         "The student reaches AUC 0.750, 50% of the way from one party alone (0.650) to pooled (0.850); private gradient"
-        " descent does better at the same guarantee (0.770), and 30 labels by hand reach 0.780."
-        " The student is worth about 20 labels by hand (5 to 60); one takes a day.",
+        " descent does better at the same guarantee (0.770), and 30 manual labels reach 0.780."
+        " The student is worth about 20 manual labels (5 to 60); one takes a day.",
     ),
     (
         {"baselines": {"private_gradient": rival(-0.03, -0.01, 0.73)}},
@@ -193,7 +193,7 @@ def test_a_run_ends_with_the_verdict_then_one_table_from_alone_to_pooled() -> No
     lines = text.splitlines()
     assert lines[0].startswith("The student reaches AUC") and max(map(len, lines)) <= 80
     names = (
-        "majority class", "one party alone", "30 labels by hand", "student", "noisy average",
+        "majority class", "one party alone", "30 manual labels", "student", "noisy average",
         "private gradient descent", "plurality (not private)", "pooled (not private)",
     )  # fmt: skip
     first = next(place for place, line in enumerate(lines) if "majority class" in line)

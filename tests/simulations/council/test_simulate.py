@@ -21,7 +21,7 @@ SMALL: dict[str, Any] = {
     "federation__minimum_parties": 5,
     "federation__mechanism": {"name": "histogram", "sigma": 20.0},
     "federation__query_budget": {"queries": 30, "answers": 30},
-    "simulation__hand_labels": "none",
+    "simulation__manual_labels": "none",
 }
 
 CHANGES: list[tuple[dict[str, Any], list[str]]] = [
@@ -81,7 +81,7 @@ before = [each["num_threads"] for each in threadpool_info()]
 
 async def cell():  # as a notebook runs a cell: within a loop, in the main thread
     return Council(unit="party", parties=5, epsilon=None, mechanism={"name": "histogram", "sigma": 1.0}, queries=20,
-                   hand_labels="none", noise="seeded", random_state=0).fit(X, X[:, 0] > 0)
+                   manual_labels="none", noise="seeded", random_state=0).fit(X, X[:, 0] > 0)
 
 council = asyncio.run(cell())
 print(council.score(X, X[:, 0] > 0) > 0.8, bool(council.run_.audit()), "</html>" in council.report_.path.read_text())

@@ -18,7 +18,7 @@ QUICK: dict[str, Any] = {
     "epsilon": None,
     "noise": "seeded",
     "random_state": 0,
-    "hand_labels": "none",
+    "manual_labels": "none",
 }
 """No plan, no calibration, hardly any noise."""
 

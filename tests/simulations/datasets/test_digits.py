@@ -103,7 +103,7 @@ def test_a_rival_with_the_public_rows_learns_as_the_student_does() -> None:
 
 @pytest.fixture(scope="module")
 def summary(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    scenario = load_scenario("digits", (*FEW, "simulation.hand_labels=quick"))
+    scenario = load_scenario("digits", (*FEW, "simulation.manual_labels=quick"))
     return run_scenario("digits", scenario, "local", 0, tmp_path_factory.mktemp("digits") / "run")
 
 

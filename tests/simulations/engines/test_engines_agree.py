@@ -43,7 +43,7 @@ CHANGES = [
     "federation.voting_rule.rule=relative",
     "federation.mechanism={name='confident', threshold=20, sigma1=8.0, sigma2=8.0}",
     "federation.query_budget={queries=60, answers=40}",
-    "simulation.hand_labels=none",
+    "simulation.manual_labels=none",
 ]
 SEED = 3
 

@@ -33,7 +33,7 @@ SMALL = [
     "federation.minimum_parties=5",
     "federation.query_budget={queries=20, answers=20}",
     "federation.mechanism={name='histogram', sigma=20}",
-    "simulation.hand_labels=none",
+    "simulation.manual_labels=none",
 ]
 
 

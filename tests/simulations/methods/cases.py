@@ -19,7 +19,7 @@ FEW = (
     "federation.minimum_parties=5",
     "federation.query_budget.queries=60",
     "federation.query_budget.answers=60",
-    "simulation.hand_labels=none",
+    "simulation.manual_labels=none",
 )
 SEED = 3
 

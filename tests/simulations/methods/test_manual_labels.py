@@ -1,4 +1,4 @@
-"""The plain trainer of labels by hand.
+"""The plain trainer of manual labels.
 
 The pooled model where its rows are awkward.
 """

@@ -37,7 +37,7 @@ GIVEN = (
     "noisy_average",
     {"name": "noisy_average", "epsilon": 5.0},
     {"name": "private_gradient", "rounds": 3, "clip": 0.1, "step": 0.3},
-    {"name": "hand_labels", "labels": 60},
+    {"name": "manual_labels", "labels": 60},
     {"name": "fedavg", "rounds": 3, "learning_rate": 0.2},
     {"name": "fedavg", "rounds": 3, "learning_rate": 0.2, "epsilon": "federation", "clip": 0.3},
 )
@@ -113,8 +113,8 @@ def test_each_says_whose_data_it_protects(
         ("noisy_average", "federation.mechanism.sigma2=9.0", True),
         ({"name": "noisy_average", "epsilon": 0.5}, "federation.mechanism.sigma2=9.0", False),
         ({"name": "private_gradient", "epsilon": 0.5, "rounds": 2}, "federation.privacy.unit=record", True),
-        ("hand_labels", "federation.mechanism.sigma2=9.0", False),
-        ("hand_labels", "student.trainer.C=0.1", True),
+        ("manual_labels", "federation.mechanism.sigma2=9.0", False),
+        ("manual_labels", "student.trainer.C=0.1", True),
     ],
     ids=str,
 )
@@ -219,7 +219,7 @@ def test_every_epsilon_of_pate_is_beside_the_others() -> None:
             "federation.mechanism={name='immutable', gamma=0.1, constant=20, unsafe_not_private=true}",
             "the run promises no epsilon that private gradient descent could keep",
         ),
-        ({"name": "hand_labels", "labels": 100_000}, "student.batch=0", "the pool has 1930 rows, and 100000 were"),
+        ({"name": "manual_labels", "labels": 100_000}, "student.batch=0", "the pool has 1930 rows, and 100000 were"),
     ],
     ids=str,
 )
@@ -237,8 +237,8 @@ def test_teachers_of_their_own_kinds_vote_and_give_no_weights(own: str) -> None:
     assert found is not None and found.sum(axis=1) == pytest.approx(np.ones(len(case.test_y)))
 
 
-def test_labels_by_hand_are_the_students_own_training_on_the_truth() -> None:
-    case, found = taught(SHARE, CONFIDENT)[0], predicted({"name": "hand_labels", "labels": 60, "draws": 3})
+def test_manual_labels_are_the_students_own_training_on_the_truth() -> None:
+    case, found = taught(SHARE, CONFIDENT)[0], predicted({"name": "manual_labels", "labels": 60, "draws": 3})
     rows, y = case.config.rows.inputs(case.pool_x), case.pool_y
     expected = []
     for draw in range(3):
@@ -262,10 +262,10 @@ def test_a_case_without_rows_at_home_or_for_the_test() -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ("fedsgd", "methods: no method 'fedsgd'. Choose one of fedavg, hand_labels, local, noisy_average, pate"),
+        ("fedsgd", "methods: no method 'fedsgd'. Choose one of fedavg, manual_labels, local, noisy_average, pate"),
         ({"name": ["pate"]}, r"methods: no method \['pate'\]. Choose"),
         ({"name": "pooled", "kind": "boost"}, "methods: pooled: kind: .*teacher.*boosted"),
-        ({"name": "hand_labels", "label": 10}, "methods: hand_labels: label: unknown key.*labels"),
+        ({"name": "manual_labels", "label": 10}, "methods: manual_labels: label: unknown key.*labels"),
     ],
     ids=str,
 )

@@ -1,4 +1,4 @@
-"""What a student is worth in labels by hand, on made-up rows where that is known."""
+"""What a student is worth in manual labels, on made-up rows where that is known."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from consilium.models.keys import (
     LogisticRegressionStudent,
     TrainerKind,
 )
-from consilium.simulations.methods.manual_labels import PLAIN, Effort, HandLabels, effort
+from consilium.simulations.methods.manual_labels import PLAIN, Effort, ManualLabels, effort
 from consilium.simulations.methods.worth import FEWEST, BreakEven, break_even, crossing, isotonic, worth
 from consilium.student.config import StudentSpec
 from tests.simulations.methods.public import made_up, student_on
@@ -40,7 +40,7 @@ def test_a_student_of_true_labels_is_worth_about_as_many(labels: int, classes: i
     ]
     held = [(block["low"] or 0) <= labels <= (block["high"] or block["most"]) for block in found]
     assert sum(held) >= 9
-    middle = np.median([block["most"] if block["hand_labels"] is None else block["hand_labels"] for block in found])
+    middle = np.median([block["most"] if block["manual_labels"] is None else block["manual_labels"] for block in found])
     assert labels / 2 < middle < labels * 2
 
 
@@ -64,14 +64,14 @@ def test_ends(change: dict, student, expected: tuple) -> None:
     block = worth(public, student(public.test_y), SPEC, 20, ROWS[:50], 0, "quick", lambda *step: told.append(step))
     assert [step[1] for step in told] == sorted({step[1] for step in told})  # how far it is never falls
     assert {step[2] for step in told} == {told[-1][1]} and told[0][1] == 0
-    assert (block["hand_labels"], block["low"], block["high"]) == expected
+    assert (block["manual_labels"], block["low"], block["high"]) == expected
 
 
 @pytest.mark.parametrize(("released", "asked"), [(3, 3), (0, 2), (0, 0)])
 def test_a_pool_of_three_rows(released: int, asked: int) -> None:
     public = made_up(pool=3)
     block = worth(public, perfect(public.test_y), SPEC, released, np.arange(asked), 0, "quick")
-    assert (block["hand_labels"], block["fewest"], block["most"], block["public_rows"]) == (None, 3, 3, 3)
+    assert (block["manual_labels"], block["fewest"], block["most"], block["public_rows"]) == (None, 3, 3, 3)
     assert (block["released"]["labels"], block["asked"]["labels"]) == (released, asked)
 
 
@@ -86,7 +86,7 @@ def test_points_take_the_rows_that_were_asked_where_the_rows_decide() -> None:
     public = made_up(pool=200)
     typical = StudentSpec(trainer=SPEC.trainer, selection="typical")
     asked = np.flatnonzero(public.labels == 1)
-    by_lot, chosen = (HandLabels(public, spec, asked, 0, "quick") for spec in (SPEC, typical))
+    by_lot, chosen = (ManualLabels(public, spec, asked, 0, "quick") for spec in (SPEC, typical))
     assert by_lot.metrics_of(8)["draws"] == 20 and by_lot.metrics_of(8)["auc"] > 0.5
     # labels of one class teach nothing
     assert chosen.metrics_of(8)["draws"] == 1 and chosen.metrics_of(8)["auc"] == 0.5
@@ -97,19 +97,19 @@ def test_a_slow_trainer_is_not_searched_with() -> None:
     tree = EstimatorStudent(factory="sklearn.tree.DecisionTreeClassifier", parameters={"max_depth": 1})
     stump = StudentSpec(trainer=tree)
     block = worth(public, student_on(public, 50, SPEC, 0), stump, 20, ROWS[:40], 0, "quick")
-    assert "hand_labels" not in block and block["released"]["trainer"] == PLAIN
+    assert "manual_labels" not in block and block["released"]["trainer"] == PLAIN
     assert block["released"]["own"] < block["released"]["plain"]
 
 
 def test_where_all_were_released_their_number_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = []
 
-    class Counting(HandLabels):
+    class Counting(ManualLabels):
         def metrics_of(self, count: int) -> dict:
             counts.append(count)
             return super().metrics_of(count)
 
-    monkeypatch.setattr("consilium.simulations.methods.worth.HandLabels", Counting)
+    monkeypatch.setattr("consilium.simulations.methods.worth.ManualLabels", Counting)
     public = made_up()
     for released, asked in ((30, 30), (20, 30)):
         worth(public, student_on(public, 30, SPEC, 0), SPEC, released, ROWS[:asked], 0, "quick")

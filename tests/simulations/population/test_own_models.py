@@ -26,7 +26,7 @@ STUDENT = [
     "student.trainer.name=estimator",
     "student.trainer.factory=lightgbm.LGBMClassifier",
     "student.trainer.parameters={n_estimators=20, verbose=-1}",
-    "simulation.hand_labels=none",
+    "simulation.manual_labels=none",
 ]
 
 

@@ -109,7 +109,7 @@ def in_labels(**change: Any) -> dict[str, Any]:
     return {
         "metric": "auc",
         "student": 0.7659,
-        "hand_labels": 123,
+        "manual_labels": 123,
         "low": 81,
         "high": 204,
         "level": 0.95,

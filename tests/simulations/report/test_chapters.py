@@ -13,7 +13,7 @@ import pytest
 from consilium.accounting.guarantees import Kind
 from consilium.accounting.units import Unit
 from consilium.report.exhibits import Exhibit
-from consilium.report.words import BY_HAND
+from consilium.report.words import MANUAL
 from consilium.simulations.report import classes, meaning, models
 from consilium.simulations.report.build import render
 from consilium.simulations.report.classes import LISTED, classes_part, matrix, recall_exhibit, taken_for
@@ -153,7 +153,7 @@ def test_the_private_majority_gives_way_to_the_public_one() -> None:
     most = max(tested, key=tested.__getitem__)
     assert "majority class" not in models_of(data)
     assert models_of(data)[f"always “{most}”"]["accuracy"] == tested[most] / sum(tested.values())
-    public = [f"always “{most}”", f"17 {BY_HAND}", f"40 {BY_HAND}", "student"]
+    public = [f"always “{most}”", f"17 {MANUAL}", f"40 {MANUAL}", "student"]
     assert list(models_of(data.published())) == public
 
 

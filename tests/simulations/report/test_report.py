@@ -13,7 +13,7 @@ import pytest
 from consilium.accounting.guarantees import Kind
 from consilium.accounting.units import Unit
 from consilium.protocol.errors import DataError
-from consilium.report.words import BY_HAND
+from consilium.report.words import MANUAL
 from consilium.simulations.report.build import render
 from consilium.simulations.report.data import LeftOutParty, PartyQuality
 from consilium.simulations.report.models import finding
@@ -121,10 +121,10 @@ RIVAL = metrics(0.7, 0.7816)
         ),
         (compared("noisy_average", RIVAL | above("auc", 0.01, -0.02, 0.02)), "does about as well at the same"),
         (compared("noisy_average", RIVAL | above("auc", -0.1, -0.2, -0.05)), "; nothing does better at the same"),
-        ({"worth": in_labels()}, f"; 17 {BY_HAND} reach 0.771. The student is worth about 120 {BY_HAND} (81 to 200)."),
-        ({"worth": in_labels(label_cost="six months")}, f"about 120 {BY_HAND} (81 to 200); one takes six months."),
-        ({"worth": in_labels(hand_labels=0, low=0, high=None)}, f"fewer than 5 {BY_HAND} (0 to more than 900)."),
-        ({"worth": in_labels(hand_labels=None, high=None)}, f"more than 900 {BY_HAND}, all that there are (at least"),
+        ({"worth": in_labels()}, f"; 17 {MANUAL} reach 0.771. The student is worth about 120 {MANUAL} (81 to 200)."),
+        ({"worth": in_labels(label_cost="six months")}, f"about 120 {MANUAL} (81 to 200); one takes six months."),
+        ({"worth": in_labels(manual_labels=0, low=0, high=None)}, f"fewer than 5 {MANUAL} (0 to more than 900)."),
+        ({"worth": in_labels(manual_labels=None, high=None)}, f"more than 900 {MANUAL}, all that there are (at least"),
     ],
 )
 def test_what_was_found_is_said_good_or_bad(change: dict[str, Any], expected: str) -> None:

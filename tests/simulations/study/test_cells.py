@@ -38,7 +38,7 @@ SAME_VOTES: dict[str, dict[str, Any]] = {
     "name": {"federation": {"name": "another"}},
     "collection": {"federation": {"collection": "secure"}},
     "words": {"description": "another", "data": {"title": "another", "label_cost": "a month"}},
-    "labels by hand": {"simulation": {"hand_labels": "none"}},
+    "manual labels": {"simulation": {"manual_labels": "none"}},
     "time limits": {"federation": {"timeouts": {"train": 3}}},
     "where the file lies": {"data": {"path": "/elsewhere/rows.csv"}},
 }

@@ -162,14 +162,14 @@ def test_any_number_of_processes_gives_the_same_table(tmp_path: Path) -> None:
     assert one == two
 
 
-def test_every_measure_and_labels_by_hand(tmp_path: Path) -> None:
+def test_every_measure_and_manual_labels(tmp_path: Path) -> None:
     """Under what the methods are called, and of private methods alone."""
     methods = ["local", {"name": "pate", "label": "ours"}, {"name": "noisy_average", "epsilon": 5.0}]
-    study = {"methods": methods, "measures": ["division", "teachers", "gain"], "hand_labels": "quick"}
+    study = {"methods": methods, "measures": ["division", "teachers", "gain"], "manual_labels": "quick"}
     summary = run(tmp_path, **{**SMALL, "study": {**SMALL["study"], **study}})
     assert summary["failed"] == []
     table = pl.read_parquet(tmp_path / "out" / RESULTS)
-    by_hand = table.filter(pl.col("metric").str.starts_with("hand_labels"))
+    by_hand = table.filter(pl.col("metric").str.starts_with("manual_labels"))
     assert by_hand.group_by("method").len().sort("method").rows() == [("noisy_average epsilon=5.0", 2), ("ours", 2)]
     assert set(table["method"]) == {"local", "ours", "noisy_average epsilon=5.0", "division", "teachers"}
     assert table.filter(pl.col("metric") == "winners_flipped_mean").height == 2

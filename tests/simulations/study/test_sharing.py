@@ -13,18 +13,18 @@ from consilium.accounting.mechanisms import Histogram
 from consilium.accounting.target import worst_case
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
 from consilium.models.keys import GraphStudent
-from consilium.simulations.study.compute import hand_labels
+from consilium.simulations.study.compute import manual_labels
 from tests.simulations.methods.cases import few, taught
 
 
-def test_hand_labels_are_learned_once_for_every_mechanism() -> None:
+def test_manual_labels_are_learned_once_for_every_mechanism() -> None:
     case = taught(0.0)[0]
     other = case.of(few("federation.mechanism={name='gnmax', sigma=9.0}"))
-    by_hand = [hand_labels(each, "quick") for each in (case, other)]
+    by_hand = [manual_labels(each, "quick") for each in (case, other)]
     assert by_hand[0] is by_hand[1] and by_hand[0].learnt(20) is by_hand[0].learnt(20)
     graph = case.scenario.student.model_copy(update={"trainer": GraphStudent()})
     changed = replace(case, scenario=case.scenario.model_copy(update={"student": graph}))
-    assert hand_labels(changed, "quick") is not by_hand[0] is not hand_labels(case, "full")
+    assert manual_labels(changed, "quick") is not by_hand[0] is not manual_labels(case, "full")
 
 
 EVENT = ReleaseEvent(

@@ -25,7 +25,7 @@ FEW = [
     "federation.query_budget.queries=30",
     "federation.query_budget.answers=30",
     "federation.timeouts.enrol=600",
-    "simulation.hand_labels=none",
+    "simulation.manual_labels=none",
 ]
 CHECK = "aggregator.db: sums that were signed"
 

@@ -1,4 +1,4 @@
-"""Labels by hand as a method of a study. What is learnt from them is in `methods.manual_labels`, for runs too, whose
+"""Manual labels as a method of a study. What is learnt from them is in `methods.manual_labels`, for runs too, whose
 workers import nothing of divisions for it."""
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from consilium.report.words import BY_HAND
+from consilium.report.words import MANUAL
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import TEST_DRAWS, Predicted, StudyMethod
-from consilium.simulations.methods.manual_labels import by_lot, effort, learnt_by_hand
+from consilium.simulations.methods.manual_labels import by_lot, effort, learnt_from_labels
 from consilium.simulations.vote import Ensemble
 from consilium.student.learn import inputs
 
@@ -23,11 +23,11 @@ class LabelledByHand(StudyMethod):
     at home, and as `Predicted.test`, it is the first draw. figures: labels, draws.
     """
 
-    title: ClassVar[str] = BY_HAND
+    title: ClassVar[str] = MANUAL
     private: ClassVar[bool] = False
     needs_ensemble: ClassVar[bool] = False
 
-    name: Literal["hand_labels"] = "hand_labels"
+    name: Literal["manual_labels"] = "manual_labels"
     labels: int = Field(default=100, ge=1, le=1_000_000, description="rows of the pool that somebody labels")
     draws: int = Field(default=5, ge=1, le=20, description="times that they are drawn, at most")
 
@@ -47,7 +47,7 @@ class LabelledByHand(StudyMethod):
         drawn = []
         for draw in range(draws):
             chosen = by_lot(case.seed, draw, len(y))[: self.labels]
-            drawn.append(learnt_by_hand(schema, spec, rows, y, chosen, case.seed + draw).predict_proba(judging))
+            drawn.append(learnt_from_labels(schema, spec, rows, y, chosen, case.seed + draw).predict_proba(judging))
         stacked = np.stack(drawn)
         return Predicted(
             test=stacked[0, :tested] if tested else None,
