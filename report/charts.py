@@ -50,17 +50,13 @@ Ends = tuple[float, float]
 
 @dataclass(frozen=True)
 class Dot:
-    """A line with one value: a dot with its interval, a diamond where `marked`, grey where `faint` (the text says why).
-
-    text: written at the right.
-    """
+    """A line with one value: a dot with its interval, a diamond where `marked`. text: written at the right."""
 
     label: str
     value: float
     ends: Ends | None
     text: str
     marked: bool = False
-    faint: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,7 +97,7 @@ def dots(rows: Sequence[Dot], title: str = "", axis: Ends | None = None, zero: b
         if zero:
             axes.vlines(0 * places, places - 9, places + 7, color=INK, linewidth=1)  # not through the names
         for place, row in zip(places, rows, strict=True):
-            colour = GREY if row.faint else ORANGE if row.marked else BLUE
+            colour = ORANGE if row.marked else BLUE
             if row.ends is not None:
                 axes.plot(np.clip(row.ends, *ends), (place, place), color=colour, linewidth=2.2)
             axes.plot(np.clip([row.value], *ends), [place], "D" if row.marked else "o", color=colour, markersize=7)
@@ -122,15 +118,16 @@ def bars(values: Mapping[str, tuple[float, str]]) -> Drawing:
 
 def lines(
     series: Sequence[Line], titles: tuple[str, str], x: Ends | None = None, y: Ends | None = None,
-    diagonal: str = "", log: bool | None = None, ticks: Sequence[float] = (),
+    diagonal: str = "", log: bool = False, ticks: Sequence[float] = (),
 ) -> Drawing:  # fmt: skip
     """Lines with an interval at each point; at least one point, at most `MOST_LINES` series.
 
     titles: of both axes. x, y: ends of these, in place of what fits. diagonal: what the line from corner to corner
-    stands for; none where empty. log: of the horizontal axis; None decides by `LOG_FROM`. ticks: of it, few.
+    stands for; none where empty. log: of the horizontal axis, which `LOG_FROM` may decide too. ticks: of it, few.
     """
     with _panel(titles, x, y) as (axes, key, done):
-        _scaled(axes, [value for one in series for value in one.x], log)
+        if log or x is None:
+            _scaled(axes, [value for one in series for value in one.x], log)
         for one, (colour, dash, marker) in zip(series, _LOOKS, strict=False):
             if bounded := [(place, *ends) for place, ends in zip(one.x, one.ends, strict=False) if ends is not None]:
                 axes.vlines(*zip(*bounded, strict=True), color=colour, linewidth=1.4)
@@ -144,10 +141,10 @@ def lines(
     return done()
 
 
-def cloud(points: Sequence[Ends], titles: tuple[str, str], y: Ends | None = None, zero: str = "") -> Drawing:
+def cloud(points: Sequence[Ends], titles: tuple[str, str], zero: str = "") -> Drawing:
     """A point for each pair, at least one. zero: what a line across at 0 stands for; none where empty."""
-    with _panel(titles, None, y) as (axes, key, done):
-        _scaled(axes, [across for across, _ in points], None)
+    with _panel(titles, None, None) as (axes, key, done):
+        _scaled(axes, [across for across, _ in points])
         if zero:
             key.append((axes.axhline(0, color=INK, linestyle=":"), zero))
         # one path of lines without length, whose round ends are the points: a tenth of the bytes of so many marks
@@ -186,11 +183,11 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
-def _scaled(axes: Axes, values: Sequence[float], log: bool | None) -> None:
-    """A logarithmic axis where it is asked for or, with None, where it shows more."""
+def _scaled(axes: Axes, values: Sequence[float], log: bool = False) -> None:
+    """A logarithmic axis where it is asked for, or shows more."""
     from matplotlib.ticker import LogLocator
 
-    if log or (log is None and min(values) > 0 and max(values) / min(values) >= LOG_FROM):
+    if log or (min(values) > 0 and max(values) / min(values) >= LOG_FROM):
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 3) if max(values) / min(values) < 1000 else (1,)))
         axes.xaxis.set_major_formatter(lambda value, _: _number(value))
@@ -305,13 +302,9 @@ def _written(part: ElementTree.Element, shapes: Mapping[str, str]) -> Markup:
     for colour, name in _NAMES.items():
         kept["style"] = kept.get("style", "").replace(colour, f"var(--{name})")
     kept["style"] = re.sub(r" font-family: [^;]+;|stroke-linejoin: miter;?", "", kept["style"])
+    # a tenth of a point is enough
+    short = {name: re.sub(r"\d+\.\d{2,}", lambda found: f"{float(found[0]):.1f}", kept[name]) for name in kept}
     attributes = Markup(" ").join(
-        Markup('{}="{}"').format(name, " ".join(re.sub(r"\d+\.\d{2,}", _short, value).split()))
-        for name, value in kept.items()
+        Markup('{}="{}"').format(name, " ".join(value.split())) for name, value in short.items()
     )
     return Markup("<{} {}>{}</{}>").format(Markup(kind), attributes, part.text or "", Markup(kind))
-
-
-def _short(number: re.Match[str]) -> str:
-    """A place on the page, to a tenth of a point."""
-    return f"{float(number[0]):.1f}".removesuffix(".0")

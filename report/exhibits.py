@@ -204,12 +204,8 @@ def _rows(table: Table) -> list[list[str]]:
 
 
 def _wrapped(words: Words, width: int, indent: str) -> str:
-    text = _plain(words)
-    if not width:
-        return indent + text
-    return textwrap.fill(
-        text, width, initial_indent=indent, break_long_words=False, subsequent_indent=indent, break_on_hyphens=False
-    )
+    keeps = {"break_long_words": False, "break_on_hyphens": False}
+    return textwrap.fill(_plain(words), width or 10**6, initial_indent=indent, subsequent_indent=indent, **keeps)
 
 
 def _plain(words: Words) -> str:
