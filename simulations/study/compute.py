@@ -40,7 +40,7 @@ from consilium.simulations.scenario import Scenario
 from consilium.simulations.study.cells import Plot, deciding_versions
 from consilium.simulations.study.measures.division import division_rows
 from consilium.simulations.study.measures.gain import gain_rows
-from consilium.simulations.study.measures.votes import influence_rows, teacher_rows
+from consilium.simulations.study.measures.votes import teacher_rows
 from consilium.simulations.vote import Ensemble, train_ensemble
 
 T = TypeVar("T")
@@ -228,12 +228,11 @@ class Cell:
         return address("cell", of=self.division.address, **decides)
 
 
-MEASURES: dict[str, tuple[str, Callable[[Division], list[Row]]]] = {
-    "division": ("division", lambda of: division_rows(of.case)),
-    "teachers": ("teachers", lambda of: teacher_rows(of.case, of.ensemble)),
-    "influence": ("teachers", lambda of: influence_rows(of.case, of.ensemble)),
+MEASURES: dict[str, Callable[[Division], list[Row]]] = {
+    "division": lambda of: division_rows(of.case),
+    "teachers": lambda of: teacher_rows(of.case, of.ensemble),
 }
-"""What is measured of a division: what its rows are called as methods are, and how."""
+"""What is measured of a division, by what its rows are called as methods are."""
 Result = tuple[Plot, str, Part | StudyFailure]
 """What there is of a plot under the name of a method, or of what was measured; "" where nothing of it can be done."""
 
@@ -249,9 +248,9 @@ def compute(division: Division, cells: Sequence[Cell], measures: Sequence[str]) 
             if isinstance(settled, StudyFailure):
                 results.append((plot, "", settled))
                 continue
-        for name, (called, _) in MEASURES.items():
+        for name in MEASURES:
             if name in measures:
-                results.append((plot, called, tried(_measured, division, name)))
+                results.append((plot, name, tried(_measured, division, name)))
         judged: list[Cell] = []
         for cell in mine:
             part = tried(_judged, cell, began)
@@ -283,7 +282,7 @@ def _within_rows(federation: Mapping[str, Any], rows: int) -> Mapping[str, Any]:
 
 @functools.lru_cache(maxsize=len(MEASURES))
 def _measured(division: Division, name: str) -> Part:
-    place, made = address("measure", of=division.address, name=name), MEASURES[name][1]
+    place, made = address("measure", of=division.address, name=name), MEASURES[name]
     return kept(division.cache, place, lambda: Part(_frame(made(division))))
 
 

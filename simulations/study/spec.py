@@ -20,7 +20,7 @@ from consilium.simulations.population.specs import ManualLabelMode
 from consilium.simulations.scenario import TAGS, apply_override, put
 from consilium.simulations.shipped import Shipped
 
-Measure = Literal["division", "teachers", "influence", "gain"]
+Measure = Literal["division", "teachers", "gain"]
 COLUMNS = ("cell", "seed", "method", "scope", "name", "metric", "value", "low", "high")
 """Of the results, beside the axes."""
 FACTS = ("guarantee_epsilon", "guarantee_delta", "guarantee_unit", "guarantee_neighbouring", "data_set")

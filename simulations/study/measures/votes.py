@@ -49,11 +49,12 @@ def teacher_rows(case: Case, ensemble: Ensemble) -> list[Row]:
 
     run, on the pool: consensus (mean share of the votes that the winner has), gap: mean and quantiles of the winner's
     lead, in votes, ambiguity_10 (share of rows whose lead is below a tenth of the votes), plurality_right with Wilson's
-    interval; agreement, kappa (`agreement`). On the test rows: mean and quantiles of teacher_right, accuracy of each
-    party's teachers.
+    interval; agreement, kappa (`agreement`); winners_flipped, rows whose plurality is another without a party: mean and
+    quantiles over parties, and _most. On the test rows: mean and quantiles of teacher_right, accuracy of each party's
+    teachers.
     class: plurality_right (of rows of this class, those whose plurality is it) and plurality_wrong (of rows whose
     plurality it is, those of another class), on the pool, with Wilson's intervals.
-    party: teacher_right.
+    party: teacher_right, winners_flipped.
     """
     figures, y, shares = Figures(METHOD), case.pool_y, shares_of(ensemble.pool, len(case.classes))
     votes = shares.sum(axis=(0, 1), dtype=np.float64).round(DIGITS)
@@ -71,27 +72,17 @@ def teacher_rows(case: Case, ensemble: Ensemble) -> list[Row]:
             figures.add("class", name, "plurality_right", both / so, *wilson(both, so))
         if called:
             figures.add("class", name, "plurality_wrong", 1 - both / called, *wilson(called - both, called))
+    if len(shares) > 1:
+        flipped = winners_flipped(shares)
+        figures.series("party", case.parties, FLIPPED, flipped)
+        figures.spread(FLIPPED, flipped)
+        figures.run(f"{FLIPPED}_most", flipped.max())
     if shares.shape[0] * shares.shape[1] > 1:
         for metric, value in zip(("agreement", "kappa"), agreement(shares), strict=True):
             figures.series("run", ("",), metric, (value,))
     if len(case.test_y):
         figures.spread("teacher_right", ensemble.test_right)
         figures.series("party", case.parties, "teacher_right", ensemble.test_right)
-    return figures.rows
-
-
-def influence_rows(case: Case, ensemble: Ensemble) -> list[Row]:
-    """What changes without each party, as method "teachers". Secret. Empty where there is one party.
-
-    party: winners_flipped, rows of the pool whose plurality is another without it. run: its mean and quantiles over
-    parties, and _most.
-    """
-    if len(case.parties) < 2:
-        return []
-    figures, values = Figures(METHOD), winners_flipped(shares_of(ensemble.pool, len(case.classes)))
-    figures.series("party", case.parties, FLIPPED, values)
-    figures.spread(FLIPPED, values)
-    figures.run(f"{FLIPPED}_most", values.max())
     return figures.rows
 
 
