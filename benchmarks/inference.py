@@ -1,5 +1,4 @@
-"""Comparisons of a study by simulation: how often methods that are equal in truth are told apart, and what intervals
-cover.
+"""Comparisons of a study by simulation: how often equal methods are told apart, and what intervals cover.
 
     RECORD=1 python -m benchmarks.inference [--replicates 700]
 
@@ -87,9 +86,8 @@ def measure(setting: Setting, replicates: int, seed: int = 0) -> np.ndarray:
         covered = [None in both or both[0] <= 0 <= both[1] for both in ends]  # type: ignore[operator]
         naive, ranks = ttest_1samp(steps, 0, axis=1)[1], wilcoxon(steps, axis=1, method="asymptotic")[1]
         errors = [np.mean(np.asarray(each) < 0.05) for each in (p, naive, ranks)]
-        found.append(
-            [errors[0], min(holm(p.tolist())) < 0.05, *errors[1:], low <= setting.truth <= high, np.mean(covered)]
-        )
+        family, truth = min(holm(p.tolist())) < 0.05, low <= setting.truth <= high
+        found.append([errors[0], family, *errors[1:], truth, np.mean(covered)])
     return np.mean(found, axis=0)
 
 
