@@ -124,12 +124,7 @@ CASES: list[tuple[str, Any, dict[str, Any], str]] = [
         {**metrics(recall_per_class=MANY, accuracy=1), "rows": dict.fromkeys(MANY, 20)},
         "and 2 more",
     ),
-    (
-        "not-above-manual-labels",
-        GOOD,
-        labelled(300, "auc", 0.82),
-        "not above 0.820, that of 300 manual labels",
-    ),
+    ("not-above-manual-labels", GOOD, labelled(300, "auc", 0.82), "not above 0.820, that of 300 manual labels"),
     ("not-above-manual-labels", GOOD, labelled(300, "accuracy", 0.81, "a look"), "One such label takes a look"),
     ("", GOOD, labelled(300, "auc", 0.8199), ""),
     ("", GOOD, labelled(0, "auc", 0.9), ""),
