@@ -1,7 +1,7 @@
 """Comparisons of a study by simulation: how often methods that are equal in truth are told apart, and what intervals
 cover.
 
-    RECORD=1 python -m benchmarks.inference [--replicates 1000]
+    RECORD=1 python -m benchmarks.inference [--replicates 700]
 
 A study has 12 methods of the same law and 160 test rows for each seed: all, half or none the same at every seed. A row
 is hard for all methods alike or for one of them (correlated: mostly for all), a seed is lucky for a method, and what is
@@ -82,20 +82,21 @@ def measure(setting: Setting, replicates: int, seed: int = 0) -> np.ndarray:
         steps = values[1:] - values[0]
         known = [spread(step, of, scores[0]) for step, of in zip(steps, scores[1:], strict=True)]
         p = np.array([one.p(float(step.mean())) for one, step in zip(known, steps, strict=True)], dtype=float)
-        low, high = spread(values[0], scores[0]).interval(float(values[0].mean()), (0, 1))
+        low, high = np.array(spread(values[0], scores[0]).interval(float(values[0].mean()), (0, 1)), dtype=float)
         ends = [one.interval(float(step.mean()), (-1, 1)) for one, step in zip(known, steps, strict=True)]
         covered = [None in both or both[0] <= 0 <= both[1] for both in ends]  # type: ignore[operator]
         naive, ranks = ttest_1samp(steps, 0, axis=1)[1], wilcoxon(steps, axis=1, method="asymptotic")[1]
-        is_covered = low is not None and high is not None and low <= setting.truth <= high
-        errors = [np.mean(each < 0.05) for each in (p, naive, ranks)]
-        found.append([errors[0], min(holm(p.tolist())) < 0.05, *errors[1:], is_covered, np.mean(covered)])
+        errors = [np.mean(np.asarray(each) < 0.05) for each in (p, naive, ranks)]
+        found.append(
+            [errors[0], min(holm(p.tolist())) < 0.05, *errors[1:], low <= setting.truth <= high, np.mean(covered)]
+        )
     return np.mean(found, axis=0)
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Simulate and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--replicates", type=int, default=1000)
+    parser.add_argument("--replicates", type=int, default=700)
     replicates = parser.parse_args(arguments or []).replicates
     command = f"python -m benchmarks.inference --replicates {replicates}"
     with table("inference", command, COLUMNS, split=f"{SPLIT}; {replicates:,} studies a line") as lines:
