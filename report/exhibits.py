@@ -204,8 +204,10 @@ def _rows(table: Table) -> list[list[str]]:
 
 
 def _wrapped(words: Words, width: int, indent: str) -> str:
-    keeps = {"break_long_words": False, "break_on_hyphens": False}
-    return textwrap.fill(_plain(words), width or 10**6, initial_indent=indent, subsequent_indent=indent, **keeps)
+    text, width = _plain(words), width or 10**6
+    return textwrap.fill(
+        text, width, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _plain(words: Words) -> str:
