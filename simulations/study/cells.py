@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import joblib
@@ -187,20 +186,14 @@ def _table(spec: StudySpec, points: list[dict[str, Any]]) -> dict[str, Any]:
     """The table of a scenario at these points of the axes, with absolute paths."""
     name = spec.study.scenario
     place = name if name in Shipped.SCENARIO.files() else str(spec.folder / name)
-    base = changed(scenario_table(place) if name else {}, spec.base)
-    _anchored(base, spec.base, spec.folder)
-    for point in points:
-        base = changed(base, point)
-        _anchored(base, point, spec.folder)
+    base = dict(scenario_table(place)) if name else {}
+    for changes in (spec.base, *points):
+        base = changed(base, changes)
+        if isinstance(changes.get("data"), dict):  # paths that it sets are relative to the study's file
+            anchor(base.get("data"), spec.folder)
     if not base:
         raise ConfigError("names no scenario and has no [base]", 'Set study.scenario, for example "stroke"')
     return base
-
-
-def _anchored(table: dict[str, Any], changes: Mapping[str, Any], folder: Path) -> None:
-    """Paths that these changes have set are relative to the study's file."""
-    if isinstance(changes.get("data"), dict):
-        anchor(table.get("data"), folder)
 
 
 def _checked(table: Mapping[str, Any], where: str) -> Scenario:

@@ -27,7 +27,7 @@ from consilium.simulations.datasets.source import open_source
 from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.interruption import Interrupted, interruptible
 from consilium.simulations.methods.base import StudyMethod
-from consilium.simulations.study.cells import Plot, cell_id, compared, ensemble_address, plots, source_digest
+from consilium.simulations.study.cells import Plot, compared, ensemble_address, plots, source_digest
 from consilium.simulations.study.compute import (
     Cell,
     Division,
@@ -45,18 +45,15 @@ from consilium.simulations.study.results import (
     CACHE,
     PAGE,
     RESULTS,
+    Parts,
     cache_folder,
     study_folder,
-    tidy,
     write_facts,
     write_results,
 )
-from consilium.simulations.study.row_scores import write_row_scores
 from consilium.simulations.study.spec import StudySpec, points_of
 from consilium.simulations.study.workers import in_workers, watched
 
-Parts = Sequence[tuple[Plot, str, Part]]
-"""Of each plot what there is, under the name of a method or of what was measured."""
 Opened = dict[str, dict[str, Any] | StudyFailure]
 """By `source_table`: what study.json says of a data set, its digest among it, or why it cannot be opened."""
 
@@ -219,14 +216,10 @@ def _parted(results: Sequence[Result]) -> tuple[list[tuple[Plot, str, Part]], li
 
 def _write(spec: StudySpec, out: Path, facts: dict[str, Any], rows: Opened, parts: Parts) -> dict[str, Any]:
     """The study's folder; what the command prints."""
-    from consilium.simulations.study.report.build import write_study_report  # libraries that drawing alone needs
+    from consilium.simulations.study.page import write_study_report  # libraries that drawing alone needs
 
-    write_results(out, tidy(parts, spec))
     digests = {table: opened["digest"] for table, opened in rows.items() if isinstance(opened, dict)}
-    scored = [(plot, method, part.scores) for plot, method, part in parts if part.scores]
-    write_row_scores(
-        out, {cell_id(plot, of): (digests[source_table(plot.teaching.data)], scores) for plot, of, scores in scored}
-    )
+    write_results(out, spec, parts, digests)
     write_facts(out, facts)
     return strict(
         {

@@ -129,9 +129,7 @@ def load_study(name: str, overrides: Sequence[str] = (), seeds: int | None = Non
     if reserved := {"name", "folder"} & set(table):
         raise ConfigError(f"study {path.stem}: {min(reserved)}: unknown key", "The file's name is the study's")
     base = table.setdefault("base", {})
-    for override in overrides:
-        if not isinstance(base, dict):
-            break
+    for override in overrides if isinstance(base, dict) else ():
         apply_override(base, override)
     if seeds is not None and isinstance(table.get("study"), dict):
         table["study"]["seeds"] = seeds

@@ -24,7 +24,7 @@ from consilium.report.charts import Dot, Line, bars, cloud, dots, lines
 from consilium.report.exhibits import ALL_BUT_FIRST, Cell, Chart, Exhibit, PagePart, Table, TableLine, pairs
 from consilium.report.page import Page, as_html
 from consilium.simulations.report.build import render
-from consilium.simulations.study.report.build import write_study_report
+from consilium.simulations.study.page import write_study_report
 from tests.simulations.report.cases import figured, run
 from tests.simulations.study.made_up import MadeUp
 

@@ -24,7 +24,7 @@ import numpy as np
 from scipy.optimize import root_scalar
 from scipy.special import expit, logit, stdtr, stdtrit
 
-from consilium.simulations.study.row_scores import UnitScores
+from consilium.simulations.study.results import UnitScores
 from consilium.simulations.study.summaries.metrics import Range
 
 LEVEL = 0.95

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from consilium.protocol.errors import DataError
-from consilium.simulations.study.row_scores import RowScores
+from consilium.simulations.study.results import RowScores
 from consilium.simulations.study.spec import COLUMNS, FACTS
 from consilium.simulations.study.summaries.inference import LEAST, clipped, spread
 from consilium.simulations.study.summaries.metrics import LEADING, MEASURED, kind, metric, place
