@@ -119,9 +119,7 @@ def cell_id(plot: Plot, method: str) -> str:
 def compared(spec: StudySpec) -> dict[str, StudyMethod]:
     """The methods by what they are called: their names, with keys that have another value than usual.
 
-    Raises
-    ------
-    ConfigError : there is no such method, or two are called the same.
+    Raises ConfigError: there is no such method, or two are called the same.
     """
     methods: dict[str, StudyMethod] = {}
     for entry in spec.study.methods:
@@ -150,9 +148,7 @@ def compared(spec: StudySpec) -> dict[str, StudyMethod]:
 def plots(spec: StudySpec) -> list[Plot]:
     """Every point of the axes that no exception leaves out, with every seed, in the order of the file.
 
-    Raises
-    ------
-    ConfigError : a scenario says something it may not say; names the axis, its value and the key.
+    Raises ConfigError: a scenario says something it may not say; names the axis, its value and the key.
     """
     axes = {axis.column: points_of(axis) for axis in spec.axis}
     count = prod(map(len, axes.values())) * spec.study.seeds * len(spec.study.methods)

@@ -99,9 +99,7 @@ def _memory(cache: str) -> Any:
 def kept(cache: str, name: str, make: Callable[[], T]) -> T:
     """What lies in this folder under this address, else what `make` gives, which then lies there.
 
-    Raises
-    ------
-    StorageError : the disk is full, so that the study could not go on after an interruption.
+    Raises StorageError: the disk is full, so that the study could not go on after an interruption.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("error", _FULL)

@@ -66,9 +66,8 @@ def write_study_report(folder: Path, out: Path) -> list[str]:
     A reader sees the old file or the whole new one. It holds functions of private rows without any noise, so that its
     owner alone may read it.
 
-    Raises
-    ------
-    PathError, StorageError : a file is missing, or `out` cannot be written. DataError : a file is none of a study.
+    Raises PathError, StorageError: a file is missing, or `out` cannot be written. DataError: a file is none of a
+    study.
     """
     files = open_study(folder)
     facts, view = files.facts, study_view(files.results, files.facts["axes"], files.row_scores)

@@ -34,9 +34,7 @@ MARK, PLACE = "made-here", "place"
 def study_folder(out: Path, spec: StudySpec) -> None:
     """Make the folder of a study; one that holds the same study goes on.
 
-    Raises
-    ------
-    OutputExists : it holds something else. PathError : it cannot be made.
+    Raises OutputExists: it holds something else. PathError: it cannot be made.
     """
     if out.exists() and not out.is_dir():
         raise OutputExists(f"{out} is a file", "Choose another with --out")
@@ -57,9 +55,7 @@ def study_folder(out: Path, spec: StudySpec) -> None:
 def cache_folder(out: Path) -> Path:
     """Where exact votes and models of private rows lie, for the owner of a study alone, as pickles.
 
-    Raises
-    ------
-    ConfigError : others may read it; or it was not made here, so that its pickles may be anybody's code.
+    Raises ConfigError: others may read it; or it was not made here, so that its pickles may be anybody's code.
     """
     folder = private_folder(out / CACHE)
     if others_may_read(folder):
@@ -160,9 +156,7 @@ class StudyFiles:
 
 def open_study(folder: Path) -> StudyFiles:
     """
-    Raises
-    ------
-    PathError : there is none, or it is not finished. DataError : a file is none of a study.
+    Raises PathError: there is none, or it is not finished. DataError: a file is none of a study.
     """
     facts = _facts_if_any(folder)
     for file in (folder / FACTS_FILE, folder / RESULTS):

@@ -70,9 +70,7 @@ class StudyInterrupted(Interrupted):
 def outlook(spec: StudySpec, out: Path, workers: int) -> tuple[dict[str, Any], list[str]]:
     """What there is to do, as plain values and as lines for people. Data sets are opened, and nothing is computed.
 
-    Raises
-    ------
-    ConfigError : see `cells.plots`, `cells.compared` and `results.cache_folder`.
+    Raises ConfigError: see `cells.plots`, `cells.compared` and `results.cache_folder`.
     """
     methods, cases, there = compared(spec), plots(spec), (out / CACHE).is_dir()
     rows = open_rows(cases)
@@ -154,10 +152,8 @@ def run_study(
     workers: processes; 1: this one alone. command: that goes on with the study, for people. cluster: address of a Ray
     cluster that computes instead. It gives what `consilium study --format json` prints.
 
-    Raises
-    ------
-    ConsiliumError : what is wrong, and what to do; what was done is kept. StudyInterrupted : at Ctrl-C, SIGTERM or
-        SIGHUP, in the main thread.
+    Raises ConsiliumError: what is wrong, and what to do; what was done is kept. StudyInterrupted: at Ctrl-C,
+    SIGTERM or SIGHUP, in the main thread.
     """
     began = time.monotonic()
     methods, cases = compared(spec), plots(spec)

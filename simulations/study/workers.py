@@ -34,9 +34,8 @@ def in_workers(
 ) -> list[T]:
     """What `work` gives for each job, a tuple of its arguments. cache: what a worker must see.
 
-    Raises
-    ------
-    EngineError : a worker process died, or there is no such cluster. PathError : a worker does not see the folder.
+    Raises EngineError: a worker process died, or there is no such cluster. PathError: a worker does not see the
+    folder.
     """
     if not jobs:
         return []

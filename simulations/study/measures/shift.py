@@ -92,9 +92,7 @@ def which_shift(
 
     400 owners with 20,000 rows of 30 columns take seconds.
 
-    Raises
-    ------
-    DataError : shapes that do not fit, a value that is infinite, one owner alone.
+    Raises DataError: shapes that do not fit, a value that is infinite, one owner alone.
 
     >>> generator = np.random.default_rng(0)
     >>> owners = np.repeat(np.arange(20), 50)

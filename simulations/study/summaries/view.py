@@ -41,9 +41,7 @@ def tidy(results: pl.DataFrame) -> pl.DataFrame:
 
     Figures that are no number are left out. An epsilon may be infinite.
 
-    Raises
-    ------
-    DataError : a column is missing.
+    Raises DataError: a column is missing.
     """
     if missing := [name for name in (*COLUMNS, *FACTS) if name not in results.columns]:
         raise DataError(f"a table of a study's results has no column {', '.join(missing)}", "Run: consilium study")
@@ -196,9 +194,7 @@ def study_view(
 
     The leading metric is AUC or accuracy, which more of the methods have.
 
-    Raises
-    ------
-    DataError : a column is missing.
+    Raises DataError: a column is missing.
     """
     frame = tidy(results)
     axes = tuple(axis_names(frame))
