@@ -31,8 +31,13 @@ from consilium.simulations.shipped import Shipped
 from consilium.simulations.study.spec import MOST_CELLS, StudySpec, changed, points_of
 
 _DECIDING = ("python", "consilium-pate", "numpy", "scipy", "scikit-learn", "torch", "flwr", "flwr-datasets")
-_WHERE, _WORDS = ("path", "list"), ("title", "attribution", "owner_label", "label_cost")
+_DATA_DECIDES_NOT: Any = {
+    **dict.fromkeys(("path", "list", "title", "attribution", "owner_label", "label_cost"), True),
+    "public": {"file", "test"},
+}
 _STAND_IN = {
+    "name": "teachers",
+    "collection": "plaintext",
     "privacy": {"unit": "party", "delta": 1e-5},
     "query_budget": {"queries": 1, "answers": 1},
     "mechanism": {"name": "gnmax", "sigma": 9_999.0},
@@ -48,42 +53,29 @@ def deciding_versions() -> Mapping[str, str]:
 
 def teaching(scenario: Scenario) -> Scenario:
     """The same division, teachers and votes, and one form of everything else."""
-    federation, simulation = scenario.federation, scenario.simulation
-    federated: dict[str, Any] = {
-        "minimum_parties": federation.minimum_parties,
-        "teachers_per_party": federation.teachers_per_party,
-        "teacher": federation.teacher.model_dump(mode="json"),
-        "voting_rule": federation.voting_rule.model_dump(mode="json"),
-        "collection": "plaintext",
-    }
-    plain = Federation.model_validate({"name": "teachers", **federated, **_STAND_IN})
+    simulation = scenario.simulation
+    kept = {"minimum_parties", "teachers_per_party", "teacher", "voting_rule"}
+    plain = Federation.model_validate({**scenario.federation.model_dump(mode="json", include=kept), **_STAND_IN})
     own = {"teachers": simulation.teachers, "own_teacher": simulation.own_teacher}
     others = simulation.model_copy(update=dict(type(simulation)()) | own)
     return Scenario(data=scenario.data, federation=plain, simulation=others)
 
 
+def address(kind: str, **decides: Any) -> str:
+    """Under which a result lies: SHA-256 in hex of plain data that decides it, and of the versions that compute it."""
+    return canonical_digest({"kind": kind, "versions": deciding_versions(), **decides})
+
+
 def ensemble_address(scenario: Scenario, seed: int, home_share: float, data: str) -> str:
     """Of what teachers say on a division. data: content hash of the rows that are divided."""
-    return canonical_digest(
-        {
-            "kind": "ensemble",
-            "versions": deciding_versions(),
-            "data": data,
-            "table": data_table(scenario),
-            "seed": seed,
-            "home_share": home_share,
-            "scenario": teaching(scenario).model_dump(mode="json", exclude={"data", "description"}),
-        }
-    )
+    taught = teaching(scenario).model_dump(mode="json", exclude={"data", "description"})
+    where = {"seed": seed, "home_share": home_share, "data": data, "table": data_table(scenario)}
+    return address("ensemble", scenario=taught, **where)
 
 
 def data_table(scenario: Scenario) -> dict[str, Any]:
     """The table `[data]` without where its files lie, whose content is hashed, and without words for the report."""
-    table = scenario.data.model_dump(mode="json")
-    decides = {key: value for key, value in table.items() if key not in (*_WHERE, *_WORDS)}
-    if isinstance(public := decides.get("public"), dict):
-        decides["public"] = {key: value for key, value in public.items() if key not in ("file", "test")}
-    return decides
+    return scenario.data.model_dump(mode="json", exclude=_DATA_DECIDES_NOT)
 
 
 _ID = 12

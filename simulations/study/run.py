@@ -78,20 +78,15 @@ def outlook(spec: StudySpec, out: Path, workers: int) -> tuple[dict[str, Any], l
     cells = [cell for cells in divided(spec, methods, cases, rows, cache).values() for cell in cells]
     parts = [(cell.label, recalled(str(cache), cell.address) if there else None) for cell in cells]
     seconds = _seconds_left(parts, workers)
-    facts = {
-        "study": spec.name,
-        "cells": len(cases) * len(spec.study.methods),
-        "cases": len(cases),
-        "kept": sum(part is not None for _, part in parts),
-        "seconds": seconds,
-        "failed": [asdict(each) for each in rows.values() if isinstance(each, StudyFailure)],
-    }
+    count, done = len(cases) * len(spec.study.methods), sum(part is not None for _, part in parts)
+    failed = [asdict(each) for each in rows.values() if isinstance(each, StudyFailure)]
     lines = [
-        f"{spec.name}: {facts['cells']:,} cells, {len(cases):,} cases; kept already in {out}: {facts['kept']:,}",
+        f"{spec.name}: {count:,} cells, {len(cases):,} cases; kept already in {out}: {done:,}",
         f"time: {'known after the first cells' if seconds is None else about(seconds)}",
-        *(f"cannot be computed: {failure['what']}" for failure in facts["failed"]),
+        *(f"cannot be computed: {failure['what']}" for failure in failed),
     ]
-    return facts, lines
+    counts = {"cells": count, "cases": len(cases), "kept": done, "seconds": seconds, "failed": failed}
+    return {"study": spec.name, **counts}, lines
 
 
 def _seconds_left(parts: Sequence[tuple[str, Part | None]], workers: int) -> float | None:
@@ -168,11 +163,8 @@ def run_study(
             jobs = [(division, cells, spec.study.measures) for division, cells in divisions.items()]
             with watched(str(cache), missing, progress):
                 results = in_workers(compute, jobs, workers, cache, cluster)
-            closed = [
-                (plot, "", why)
-                for plot in cases
-                if isinstance(why := rows[source_table(plot.teaching.data)], StudyFailure)
-            ]
+            opened = [(plot, rows[source_table(plot.teaching.data)]) for plot in cases]
+            closed = [(plot, "", why) for plot, why in opened if isinstance(why, StudyFailure)]
             parts, failed = _parted([*closed, *itertools.chain.from_iterable(results)])
             with stage(progress, REPORT):
                 facts = _facts(spec, cases, rows, parts) | {
@@ -259,14 +251,13 @@ def _warnings(parts: Parts) -> list[dict[str, Any]]:
     for plot, _, part in parts:
         if not part.left_out:
             continue
-        warning = warnings.setdefault(plot.teaching.model_dump_json(), {"too_small": 0, "points": []})
+        warning = warnings.setdefault(plot.teaching.model_dump_json(), {"code": "parties-left-out", "points": []})
         if plot.axes not in warning["points"]:
             warning["points"].append(dict(plot.axes))
-        if part.left_out > warning["too_small"]:
+        if part.left_out > warning.get("too_small", 0):
             made, least = part.parties + part.left_out, plot.teaching.data.rows_needed
             text = f"{plot}: {parties_too_small(made, part.left_out, least)}"
-            warning |= {"code": "parties-left-out", "text": text}
-            warning |= {"made": made, "too_small": part.left_out, "least_rows": least}
+            warning |= {"text": text, "made": made, "too_small": part.left_out, "least_rows": least}
     for warning in warnings.values():
         if more := len(warning["points"]) - 1:
             warning["text"] += f" (the same at {more} further {'point' if more == 1 else 'points'})"

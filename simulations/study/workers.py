@@ -67,16 +67,14 @@ def _in_worker(work: Callable[..., T], cache: Path, place: bytes, job: tuple[Any
 
 @contextlib.contextmanager
 def _processes() -> Iterator[None]:
-    before = os.environ.get("PYTHONSAFEPATH")
+    before = dict(os.environ)
     os.environ["PYTHONSAFEPATH"] = "1"  # a module in the user's folder is none of a worker's
     try:
         with parallel_config("loky", inner_max_num_threads=1, initializer=begin_worker, initargs=(os.getpid(),)):
             yield
     finally:
-        if before is None:
-            del os.environ["PYTHONSAFEPATH"]
-        else:
-            os.environ["PYTHONSAFEPATH"] = before
+        os.environ.pop("PYTHONSAFEPATH")
+        os.environ.update(before)
 
 
 @contextlib.contextmanager
