@@ -78,8 +78,7 @@ def tried(make: Callable[..., T], *given: Any) -> T | StudyFailure:
         return failure_of(error)
 
 
-_FULL = "Unable to cache to disk"
-"""As joblib begins to say that a disk is full, or broken."""
+_FULL = "Unable to cache to disk"  # as joblib begins to say that a disk is full, or broken
 
 
 def _made(address: str, make: Callable[[], Any]) -> Any:

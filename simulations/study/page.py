@@ -29,10 +29,8 @@ from consilium.simulations.study.summaries.sentences import answers_of, changed,
 from consilium.simulations.study.summaries.view import Mean, Point, StudyView, axis_names, short, study_view
 
 DIVISION, TEACHERS = MEASURED
-LEAST_POINTS = 3
-"""Numbers on an axis that lines are drawn over, in place of a chart of each point."""
-MOST_PANELS = 12
-"""Charts in one picture; of more points only these are drawn, and the table has all."""
+LEAST_POINTS = 3  # numbers on an axis that lines are drawn over, in place of a chart of each point
+MOST_PANELS = 12  # charts in one picture; of more points only these are drawn, and the table has all
 _SECRET = (
     "Functions of private rows without noise: not for publication unless the data are public. That holds for every"
     " table, picture and download here but those of what a method with a guarantee released."

@@ -22,10 +22,8 @@ from consilium.simulations.study.measures.shift import shift_of
 WIDTH = 256
 """Inputs beyond which rows are seen in so many random directions (Johnson, Lindenstrauss 1984), which keep distances:
 images have thousands."""
-JUDGED = 20
-"""Parties, the largest ones, that a classifier tells from the others."""
-LEAST_JUDGED = 12
-"""Rows that such a party has at least."""
+JUDGED = 20  # parties, the largest ones, that a classifier tells from the others
+LEAST_JUDGED = 12  # rows that such a party has at least
 OWN_ROWS, OTHER_ROWS = 500, 1500
 """Of a party and of the others, by lot, that a classifier sees at most."""
 FOLDS = 3
@@ -86,8 +84,7 @@ def _folds(unit: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     return (generator.permutation(which.max() + 1) % FOLDS)[which]
 
 
-CHANCE_LOTS = 200
-"""Times that labels are dealt by lot."""
+CHANCE_LOTS = 200  # times that labels are dealt by lot
 _PURPOSE = 0x666C6F6F72
 
 

@@ -12,8 +12,7 @@ from consilium.simulations.divide import Case
 from consilium.simulations.judge import Row
 
 REPLICATES = 1000
-QUANTILES = (10, 50, 90)
-"""Percentiles that say how a figure is spread over parties or rows."""
+QUANTILES = (10, 50, 90)  # percentiles that say how a figure is spread over parties or rows
 
 
 def ends(drawn: np.ndarray) -> tuple[float, float]:
@@ -61,8 +60,7 @@ def jensen_shannon(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     return np.nan_to_num(distance)  # NaN: a root of what rounding leaves below 0
 
 
-DISTANCES = {"hellinger": hellinger, "js": jensen_shannon}
-"""By the name of the metric in the results."""
+DISTANCES = {"hellinger": hellinger, "js": jensen_shannon}  # by the name of the metric in the results
 
 
 def gini(values: np.ndarray) -> float:

@@ -18,8 +18,7 @@ from consilium.simulations.judge import Row
 from consilium.simulations.methods.base import Predicted
 from consilium.simulations.study.measures.figures import Figures, hellinger, label_counts, ratio, shares
 
-AGAINST = "local"
-"""The method that gains are against: each party's own teachers."""
+AGAINST = "local"  # the method that gains are against: each party's own teachers
 LOTS = 200
 _EQUAL = 1e-12
 _PURPOSE = 0x6761696E
