@@ -116,7 +116,7 @@ def _on_test_rows(method: str, case: Case, drawn: Sequence[np.ndarray]) -> Itera
     if intervals["auc"] is not None:
         yield _row(method, RUN, "", "auc", _mean([draw["auc"] for draw in metrics]), intervals["auc"])
     yield _row(method, RUN, "", "balanced_accuracy", *_balanced(drawn, y))
-    yield _row(method, RUN, "", "brier", *_mean_over_rows(drawn, y, brier_row_scores))
+    yield _row(method, RUN, "", "brier", *_mean_over_rows(drawn, y, brier_row_scores, most=_most_brier(len(names))))
     yield _row(method, RUN, "", "ece", _mean([calibration(draw, y, names)["calibration_error"] for draw in drawn]))
     counts = np.bincount(y, minlength=len(names))
     if len(names) == 2 and counts.all():
@@ -144,12 +144,13 @@ def _mean_over_rows(
     y: np.ndarray,
     scores_of: Callable[[np.ndarray, np.ndarray], np.ndarray],
     least: float = 0.0,
+    most: float = 1.0,
 ) -> tuple[float, Interval]:
     scores = np.stack([scores_of(draw, y) for draw in drawn])
     values = scores.mean(axis=1)
     spread = float(values.std(ddof=1)) / np.sqrt(len(values)) if len(values) > 1 else 0.0
     low, high = mean_interval(scores.mean(axis=0), spread)
-    return float(values.mean()), [max(least, low), high]
+    return float(values.mean()), [max(least, low), min(most, high)]
 
 
 def _net_benefit(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -177,6 +178,7 @@ def _calibrated(
 def _at_home(method: str, case: Case, home: np.ndarray) -> Iterator[Row]:
     """`home`: probabilities float64 (home, classes)."""
     truth, classes = case.home_y, len(case.classes)
+    most = _most_brier(classes)
     right, brier = home.argmax(axis=1) == truth, brier_row_scores(home, truth)
     party, first = np.unique(case.home_party, return_index=True)
     correct, rows = np.add.reduceat(right.astype(np.float64), first), np.diff(np.r_[first, len(truth)])
@@ -187,7 +189,7 @@ def _at_home(method: str, case: Case, home: np.ndarray) -> Iterator[Row]:
         yield _row(method, PARTY, name, "rows", count)
         yield _row(method, PARTY, name, "accuracy", correct[place] / count, wilson(correct[place], count))
         interval = mean_interval(brier[mine]) if count > 1 else None
-        yield _row(method, PARTY, name, "brier", float(brier[mine].mean()), interval)
+        yield _row(method, PARTY, name, "brier", float(brier[mine].mean()), _clipped(interval, most))
         areas = auc_row_scores(home[mine], y)
         if areas is not None:
             of_class = np.bincount(y)
@@ -196,9 +198,9 @@ def _at_home(method: str, case: Case, home: np.ndarray) -> Iterator[Row]:
             pairs[place] = of_class.prod()
             in_order[place] = float(areas.mean()) * pairs[place]
     yield _row(method, RUN, "", "home_rows", len(truth))
-    for metric, points in (("accuracy", right), ("brier", brier)):
+    for metric, points, end in (("accuracy", right, 1.0), ("brier", brier, most)):
         interval = ratio_interval(np.add.reduceat(points.astype(np.float64), first), rows)
-        yield _row(method, RUN, "", f"home_{metric}", points.mean(), _clipped(interval))
+        yield _row(method, RUN, "", f"home_{metric}", points.mean(), _clipped(interval, end))
     if classes == 2 and (both := pairs > 0).any():
         interval = ratio_interval(in_order[both], pairs[both])
         yield _row(method, RUN, "", "home_auc", in_order.sum() / pairs.sum(), _clipped(interval))
@@ -206,8 +208,12 @@ def _at_home(method: str, case: Case, home: np.ndarray) -> Iterator[Row]:
         yield from _calibrated(method, "home_", [home], truth, np.repeat(np.arange(len(party)), rows))
 
 
-def _clipped(interval: Interval | None) -> Interval | None:
-    return None if interval is None else [max(0.0, interval[0]), min(1.0, interval[1])]
+def _most_brier(classes: int) -> float:
+    return 1.0 if classes == 2 else 2.0
+
+
+def _clipped(interval: Interval | None, most: float = 1.0) -> Interval | None:
+    return None if interval is None else [max(0.0, interval[0]), min(most, interval[1])]
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -219,8 +225,9 @@ def _row(method: str, scope: str, name: str, metric: str, value: float, interval
     return Row(method, scope, name, metric, float(value), low, high)
 
 
-LEAST_OWNERS = 2
-"""Of test rows; of fewer the rows are the units, and the population that is spoken of is these owners' rows."""
+LEAST_UNITS = 3
+"""Owners, or patients, of test rows, as many of equal size as tell as much; of fewer the rows are the units, and the
+population that is spoken of is these owners' rows: two owners do not tell how much others differ."""
 
 
 def by_row(drawn: Sequence[np.ndarray], y: np.ndarray) -> dict[str, np.ndarray]:
@@ -252,11 +259,19 @@ def unit_arrays(case: Case, scores: Mapping[str, np.ndarray]) -> Arrays:
 def _units(case: Case) -> tuple[str, np.ndarray]:
     """What the units are called, and the id int64 (test,) of each test row's."""
     data, test = case.dataset, case.partition.test
-    held_out = data.owner[test]
+    held_out, units = data.owner[test], list[tuple[str, np.ndarray]]()
     private = np.concatenate([rows for rows in (*case.partition.parties.values(), *case.home.values())])
-    if len(np.unique(held_out)) >= LEAST_OWNERS and not np.isin(held_out, data.owner[private]).any():
-        return data.owner_label, held_out
-    return ("row", test) if data.patient is None else ("patient", data.patient[test])
+    if not np.isin(held_out, data.owner[private]).any():
+        units.append((data.owner_label, held_out))
+    if data.patient is not None:
+        units.append(("patient", data.patient[test]))
+    return next((each for each in units if _as_many_equal(each[1]) >= LEAST_UNITS), ("row", test))
+
+
+def _as_many_equal(which: np.ndarray) -> float:
+    """So many units of equal size tell as much as these, int64 (test,)."""
+    rows = np.unique(which, return_counts=True)[1]
+    return len(which) ** 2 / float((rows.astype(np.float64) ** 2).sum())
 
 
 BINS = 10

@@ -95,6 +95,20 @@ def test_metrics_on_test_rows_are_scikit_learns(classes: int) -> None:
 
 
 @pytest.mark.parametrize("classes", [2, 3])
+def test_no_interval_ends_where_a_brier_score_cannot_be(classes: int) -> None:
+    """Risks that are right but for one row, and that are wrong but for one, in each party and on the test rows."""
+    case = made_up(classes)
+    y, most = case.dataset.y, 1.0 if classes == 2 else 2.0
+    for wrong in (np.arange(len(y)) % 20 == 1, np.arange(len(y)) % 20 != 1):
+        found = np.eye(classes)[(y + wrong) % classes]
+        rows = judged("pate", case, Predicted(test=found[:TEST], home=found[TEST:]))
+        scores = [row for row in rows if row.metric.endswith("brier")]
+        assert len(scores) > 2
+        for row in scores:
+            assert row.low is None or row.high is None or 0 <= row.low <= row.value <= row.high <= most
+
+
+@pytest.mark.parametrize("classes", [2, 3])
 def test_scores_of_units_are_the_figures_to_first_order(classes: int) -> None:
     """They add up to 0, and say what a figure becomes when a unit's rows count a thousandth more."""
     case = made_up(classes)
@@ -145,6 +159,8 @@ def test_units_are_owners_where_whole_owners_are_held_out() -> None:
     assert unit(owner) == ("ward", 7)
     assert unit(np.where(owner == 9, 3, owner)) == ("row", TEST)  # a party has rows of one of them
     assert unit(np.where(owner == 9, 9, 0)) == ("row", TEST)  # of a single owner nothing is known
+    assert unit(np.where(owner == 9, 9, owner % 2)) == ("row", TEST)  # nor of two
+    assert unit(np.where(owner == 9, 9, (owner == 1) + 2 * (owner == 2))) == ("row", TEST)  # nor where one has most
 
 
 def test_of_several_draws_units_have_the_mean_and_of_no_test_rows_there_is_nothing() -> None:

@@ -105,13 +105,15 @@ def spread(values: np.ndarray, scores: Sequence[UnitScores] | None = None, less:
     """Of the mean of values float64 (seeds,), at least one.
 
     scores: of each seed, in the same order, for the same figure; of a difference less those of the other side. None
-    where it is no mean over test rows: then nothing is known of these, and the interval is of the seeds alone. So it is
-    where units are fewer than three (`effective`). Of two seeds nothing is said.
+    where it is no mean over test rows: then nothing is known of these, and the interval is of the seeds alone. Of two
+    seeds nothing is said, nor of units fewer than three (`effective`), or of seeds whose units are of several kinds:
+    seeds alone would take the few for all, and tell equal methods apart.
     """
     if 1 < len(values) < LEAST:
         return Spread()
-    if scores is not None and (by_unit := _by_unit(scores, less)) is not None:
-        return crossed(values, *by_unit, scores[0].unit)
+    if scores is not None:
+        by_unit = _by_unit(scores, less)
+        return Spread() if by_unit is None else crossed(values, *by_unit, scores[0].unit)
     return Spread(_of_seeds(values), len(values) - 1) if len(values) > 1 else Spread()
 
 
@@ -162,8 +164,10 @@ _LEAST_KEPT = 0.3  # where units are so few and unequal that less is left of the
 
 
 def _by_unit(scores: Sequence[UnitScores], less: Sequence[UnitScores]) -> tuple[np.ndarray, np.ndarray] | None:
-    """Scores and weights float64 (seeds, units); None of so few units that their spread tells nothing."""
+    """Scores and weights float64 (seeds, units); None where their spread tells nothing, see `spread`."""
     sides, seeds = [*scores, *less], len(scores)
+    if len({each.unit for each in scores}) > 1 or not all(len(each.ids) for each in sides):
+        return None
     spaces = list(dict.fromkeys(side.space for side in sides))
     named = np.concatenate([side.ids * len(spaces) + spaces.index(side.space) for side in sides])
     units, place = np.unique(named, return_inverse=True)

@@ -38,7 +38,7 @@ class Likeness(StrEnum):
     NOT_ALIKE = "not like with like"
     """One side guarantees something else, or nothing where the other guarantees something."""
     TOO_LITTLE = "too few seeds"
-    """Fewer than three, or the same difference at every seed."""
+    """Fewer than three, or too few units of test rows, or the same difference at every seed."""
     REPEATED = "made once"
     """The very same values as of an earlier contrast of the question."""
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from consilium.report.words import many, range_text, signed_text, upper_first, value_text
+from consilium.simulations.metrics import holm
 from consilium.simulations.study.measures.between import SHIFT_KINDS
 from consilium.simulations.study.summaries.inference import LEAST
 from consilium.simulations.study.summaries.metrics import kind, metric_words, noun, title
 from consilium.simulations.study.summaries.questions import Likeness, MeanContrast
-from consilium.simulations.study.summaries.view import Point, StudyView, as_number, short
+from consilium.simulations.study.summaries.view import Point, StudyView
 
 
 def answers_of(view: StudyView, contrasts: Sequence[MeanContrast]) -> list[str]:
@@ -29,7 +31,8 @@ def verdict(contrast: MeanContrast) -> str:
         lacking = "no interval and no test" if contrast.low is None else "not tested"
         return f"{lacking}: {many(contrast.seeds, 'seed')} {'is' if contrast.seeds == 1 else 'are'} too few"
     if contrast.standing is not Likeness.TESTED:
-        reasons = {Likeness.TOO_LITTLE: "the same at every seed", Likeness.NOT_ALIKE: "the guarantees differ"}
+        few = "too few test rows" if contrast.low is None else "the same at every seed"
+        reasons = {Likeness.TOO_LITTLE: few, Likeness.NOT_ALIKE: "the guarantees differ"}
         return f"not tested: {reasons.get(contrast.standing, 'the same as another')}"
     of = f", of {contrast.comparisons} comparisons" if contrast.comparisons > 1 else ""
     return f"{'significant' if contrast.significant else 'not significant'} over {contrast.seeds} seeds{of}"
@@ -37,11 +40,21 @@ def verdict(contrast: MeanContrast) -> str:
 
 def changed(view: StudyView, contrast: MeanContrast) -> str:
     """Which point of an axis stands in place of which, and at which points of the further axes that change anything."""
-    point = contrast.point[view.axes.index(contrast.axis)]
-    name = f"{short(contrast.axis)} " if as_number(point) is not None else ""
-    others = [axis for axis in view.distinct(contrast.method)[1] if axis != contrast.axis and len(view.order[axis]) > 1]
+    point, changing = contrast.point[view.axes.index(contrast.axis)], view.distinct(contrast.method)[1]
+    others = [
+        axis
+        for axis in view.axes
+        if axis != contrast.axis and len(view.order[axis]) > 1 and (axis in changing or _alone(view, contrast, axis))
+    ]
     at = f", at {view.label(contrast.point, others)}" if others else ""
-    return f"{name}{point} in place of {contrast.against}{at}"
+    return f"{view.named(contrast.axis, point)} in place of {contrast.against}{at}"
+
+
+def _alone(view: StudyView, contrast: MeanContrast, axis: str) -> bool:
+    """Whether the method has nothing at the other points of this axis, as where cells failed."""
+    place, point = view.axes.index(axis), contrast.point
+    others = ((*point[:place], other, *point[place + 1 :]) for other in view.order[axis] if other != point[place])
+    return not any((at, contrast.method, view.metric) in view.means for at in others)
 
 
 def _largest(view: StudyView, contrasts: Sequence[MeanContrast]) -> str:
@@ -51,13 +64,26 @@ def _largest(view: StudyView, contrasts: Sequence[MeanContrast]) -> str:
     one = max(along or alike or contrasts, key=lambda each: abs(each.difference), default=None)
     if one is None:
         return ""
-    interval = f" ({range_text(one.low, one.high)})" if one.low is not None else ""
+    if one.p is not None:  # picked out of all families, and so corrected over all
+        tested = sorted((each for each in along or alike if each.p is not None), key=lambda each: each is not one)
+        p = holm([each.p or 0.0 for each in tested])[0]
+        one = replace(one, p_holm=p, comparisons=len(tested))
+    interval = _in_brackets(one)
     told = f"{signed_text(one.difference)}{interval}; {verdict(one)}."
     ends = f"{value_text(one.other)} to {value_text(one.value)} {metric_words(view.metric or '')}"
     if one.axis:
-        return f"The largest change: {changed(view, one)} takes {noun(one.method)} from {ends}, {told}"
+        place = changed(view, one)
+        return (
+            f"The largest change: {place}{',' if ', at ' in place else ''} takes {noun(one.method)} from {ends}, {told}"
+        )
     sides = f"{noun(one.method)} in place of {noun(one.against)}, at {view.label(one.point)}"
     return f"The largest difference between methods: {sides}, from {ends}, {told}"
+
+
+def _in_brackets(contrast: MeanContrast) -> str:
+    """The interval; "" where there is none, or it is a point."""
+    text = range_text(contrast.low, contrast.high)
+    return f" ({text})" if text else ""
 
 
 def _best(view: StudyView, between: Sequence[MeanContrast]) -> str:
@@ -70,27 +96,29 @@ def _best(view: StudyView, between: Sequence[MeanContrast]) -> str:
         return f"No other method has the guarantee of {noun(reference)}: nothing was tested against it."
     leaders = {each.point: each for each in sorted(rivals, key=lambda each: each.difference)}
     best = Counter(each.method if each.difference > 0 else reference for each in leaders.values())
-    counts = [f"{noun(method)} did best at {count}" for method, count in best.most_common()]
-    counts += [] if reference in best else [f"{noun(reference)} at none"]
+    counts = [(method, str(count)) for method, count in best.most_common()]
+    counts += [] if reference in best else [(reference, "none")]
+    told = [f"{noun(method)}{'' if place else ' did best'} at {count}" for place, (method, count) in enumerate(counts)]
     clear, tested = sum(each.significant for each in rivals), rivals[0].comparisons
-    of = f"significant are {clear} of {many(tested, 'comparison')}" if tested else "none was tested"
+    of = f"Significant are {clear} of {many(tested, 'comparison')}." if tested else "None was tested."
     start = f"Of the methods with the guarantee of {noun(reference)}, by {metric_words(view.metric or '')},"
-    return f"{start} {', '.join(counts)} of {many(len(leaders), 'point')}; {of}."
+    return f"{start} {', '.join(told)} of {many(len(leaders), 'point')}. {of}"
 
 
 def _cost(view: StudyView, between: Sequence[MeanContrast]) -> str:
     """What is lost from the best that has no guarantee to the private method: a gap, not tested."""
-    for words, of in (("In place of one model of all rows", "pooled"), ("Beside votes without noise", "plurality")):
-        method = next((name for name in view.methods if kind(name) == of), None)
+    for words, rival in (("In place of one model of all rows", "pooled"), ("Beside votes without noise", "plurality")):
+        method = next((name for name in view.methods if kind(name) == rival), None)
         gaps = [each for each in between if each.method == method and each.standing is not Likeness.REPEATED]
         if gaps := sorted(gaps, key=lambda each: each.difference):
             told = []
             for each in gaps:
-                interval = f" ({range_text(each.low, each.high)})" if each.low is not None else ""
-                told.append(f"{value_text(each.difference)}{interval} at {view.label(each.point)}")
-            span = told[0] if len(gaps) == 1 else f"from {told[0]} to {told[-1]}, of {len(gaps)} points"
+                told.append(f"{value_text(each.difference)}{_in_brackets(each)} at {view.label(each.point)}")
+            span, of = (
+                (told[0], "") if len(gaps) == 1 else (f"from {told[0]} to {told[-1]}", f", at {len(gaps)} points")
+            )
             sides = f"{metric_words(view.metric or '')}, {title(gaps[0].method)} less {title(gaps[0].against)}"
-            return f"{words}, {noun(gaps[0].against)} costs {span} ({sides}; not tested)."
+            return f"{words}, {noun(gaps[0].against)} costs {span}. That is {sides}{of}; it is not tested."
     return ""
 
 

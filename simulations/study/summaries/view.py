@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -17,6 +18,7 @@ from consilium.simulations.study.spec import COLUMNS, FACTS
 from consilium.simulations.study.summaries.inference import LEAST, clipped, spread
 from consilium.simulations.study.summaries.metrics import LEADING, MEASURED, kind, metric, place
 
+_NO_NAME = re.compile(r'true$|false$|null$|[\[{"]')
 Point = tuple[str, ...]
 """A value of each axis."""
 
@@ -110,7 +112,11 @@ def _mean(row: Mapping[str, Any], row_scores: RowScores | None) -> Mean:
     there = [score for score in scores if score is not None]
     known = spread(values, there if len(there) == seeds else None)
     ends, over = known.interval(mean, within), known.over
-    if below is not None and above is not None and (seeds == 1 or known.over == "seeds" or not known.half()):
+    if (
+        below is not None
+        and above is not None
+        and (seeds == 1 or known.over == "seeds" or (known.over != "none" and not known.half()))
+    ):
         half, over = known.half() if seeds > 1 else 0.0, "seeds and rows" if seeds > 1 else "rows"
         ends = clipped(mean - math.hypot(half, below), mean + math.hypot(half, above), within)
     return Mean(mean, *ends, seeds, over if ends[0] is not None else "none")
@@ -150,13 +156,19 @@ class StudyView:
         return [method for method in self.methods if any((point, method, name) in self.means for point in self.points)]
 
     def label(self, point: Point, axes: Sequence[str] | None = None) -> str:
-        """A point in words; numbers with the name of their axis. axes: which of them are told; all, where None."""
+        """A point in words, see `named`. axes: which of them are told; all, where None."""
         parts = [
-            f"{short(axis)} {value}" if as_number(value) is not None else value
+            self.named(axis, value)
             for axis, value in zip(self.axes, point, strict=True)
             if (axes is None or axis in axes) and value
         ]
         return ", ".join(parts) or "all"
+
+    def named(self, axis: str, value: str) -> str:
+        """With the name of its axis where the value alone does not tell what it is of: numbers, true, false, what is
+        written as JSON, and what two axes have."""
+        shared = sum(value in points for points in self.order.values()) > 1
+        return f"{short(axis)} {value}" if shared or _NO_NAME.match(value) or as_number(value) is not None else value
 
     def distinct(self, method: str) -> tuple[list[Point], tuple[str, ...]]:
         """The first of the points between which no figure of this method's runs changes, and the axes that tell them

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -112,7 +113,14 @@ def test_one_seed_has_the_interval_of_its_rows_and_no_p() -> None:
 @pytest.mark.parametrize("units", [1, 2])
 def test_so_few_units_tell_nothing(values: list[float], units: int) -> None:
     few = [unit_scores(np.array([0.0, 1.0]), np.arange(2) % units)] * len(values)
-    assert spread(np.array(values), few) == spread(np.array(values))
+    assert spread(np.array(values), few) == Spread()
+
+
+def test_seeds_of_other_kinds_of_units_tell_nothing() -> None:
+    """Their rows may be the same."""
+    rows, wards = (unit_scores(np.arange(8.0), np.arange(8) // size) for size in (1, 2))
+    wards = replace(wards, unit="ward")
+    assert spread(np.array([0.1, 0.2, 0.4]), [rows, rows, wards]) == Spread()
 
 
 def test_methods_that_never_differ_and_seeds_that_are_alike() -> None:
