@@ -17,7 +17,7 @@ from statistics import fmean
 from typing import Any
 
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.files import writing
+from consilium.protocol.files import for_its_owner_alone, writing
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.strict_json import strict
 from consilium.protocol.versions import versions
@@ -67,6 +67,7 @@ class StudyInterrupted(Interrupted):
         return f"interrupted; what is done is kept. Go on with: {self.again}"
 
 
+@for_its_owner_alone()
 def outlook(spec: StudySpec, out: Path, workers: int) -> tuple[dict[str, Any], list[str]]:
     """What there is to do, as plain values and as lines for people. Data sets are opened, and nothing is computed.
 
@@ -134,6 +135,7 @@ def divided(
     return divisions
 
 
+@for_its_owner_alone()
 def run_study(
     spec: StudySpec,
     out: Path,

@@ -19,6 +19,7 @@ from joblib import Parallel, delayed, parallel_config
 
 from consilium.models.devices import one_thread
 from consilium.protocol.errors import EngineError, PathError
+from consilium.protocol.files import for_its_owner_alone
 from consilium.protocol.label_source import Progress
 from consilium.report.progress import COMPARE
 from consilium.simulations.interruption import begin_worker
@@ -57,12 +58,8 @@ def _in_worker(work: Callable[..., T], cache: Path, place: bytes, job: tuple[Any
         raise PathError(
             f"worker {socket.gethostname()} does not see {cache}", "Give --out on a disk that all machines share"
         )
-    before = os.umask(0o077)  # joblib's files are nobody else's to read, wherever their folder is moved to
-    try:
-        with one_thread():
-            return work(*job)
-    finally:
-        os.umask(before)
+    with for_its_owner_alone(), one_thread():
+        return work(*job)
 
 
 @contextlib.contextmanager
