@@ -151,7 +151,7 @@ def _roc(data: ReportData) -> Exhibit | None:
     steps = [np.linspace(0, 1, len(curve["found"])).tolist() for curve in drawn]
     series = [Line(name, x, curve["found"]) for name, x, curve in zip(names, steps, drawn, strict=True)]
     titles = ("false alarms: share of others flagged", "found: share of the class flagged")
-    drawing = lines(series, titles, (0, 1), (0, 1), diagonal="by chance")
+    drawing = lines(series, titles, diagonal="by chance")
     chart = Chart(f"ROC curves: {'; '.join(names)}", (("", drawing),))
     return Exhibit("roc", f"How well the {STUDENT} ranks", (words,), chart=chart)
 
@@ -171,8 +171,8 @@ def _calibration(data: ReportData) -> Exhibit | None:
     if (student.get("operating_point") or {}).get("by") != BY_PREVALENCE:
         words += " Without a declared prevalence they are shares of votes, not risks."
     ends = [(point["interval"][0], point["interval"][1]) for point in bins]
-    points = Line("", [point["mean"] for point in bins], [point["rate"] for point in bins], ends, joined=False)
+    points = Line("", [point["mean"] for point in bins], [point["rate"] for point in bins], ends)
     titles = (f"probability that the {STUDENT} gives", "how often it is so")
-    drawing = lines([points], titles, (0, 1), (0, 1), diagonal="as it should be")
+    drawing = lines([points], titles, diagonal="as it should be")
     chart = Chart("; ".join(f"{point['mean']:.2f} said, {point['rate']:.2f} so" for point in bins), (("", drawing),))
     return Exhibit("calibration", "Can its probabilities be read as risks?", (words,), chart=chart)

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from consilium.accounting.guarantees import Guarantee
 from consilium.models.evaluation import wilson
 from consilium.protocol.releases import ReleaseKind
-from consilium.report.charts import bars, histogram
+from consilium.report.charts import histogram
 from consilium.report.disclosure import HOW_COLLECTED, epsilon_text
 from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, TableLine, pairs, without_blanks
 from consilium.report.words import many, plural
@@ -43,18 +43,13 @@ def _asked(data: ReportData) -> Exhibit:
     counts = {"answered": answers, "confirmed": data.reinforced, "abstained": queries - answers - data.reinforced}
     counts["never asked"] = max(data.most_queries - queries, 0)
     total = max(sum(counts.values()), 1)
-    values = {
-        name: (count, f"{count:,} ({count / total:.0%})")
-        for name, count in counts.items()
-        if count or name != "confirmed"
-    }
+    rows = [(name, f"{count:,} ({count / total:.0%})") for name, count in counts.items() if count]
     ends = f" or {many(data.most_answers, 'label')} are released" * data.release.abstains
     words = (
         f"{data.mechanism}. The run ends when {many(data.most_queries, 'query')} are asked{ends}.",
         labels_explained(data),
     )
-    chart = Chart("; ".join(f"{name}: {text}" for name, (_, text) in values.items()), (("", bars(values)),))
-    return Exhibit("asked", "What was asked, and what was released", words, chart=chart)
+    return Exhibit("asked", "What was asked, and what was released", words, table=pairs(rows))
 
 
 def labels_explained(data: ReportData) -> str:

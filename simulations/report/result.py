@@ -14,8 +14,6 @@ from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.models import ABOVE, ABSENT, METRICS, RIVALS, Metrics, leading, metric_text, models_of
 from consilium.student.card import labels_sentence, spread_sentence
 
-MOST_TICKS = 5
-
 
 def result_part(data: ReportData) -> PagePart:
     """What came out, on public test cases."""
@@ -112,10 +110,9 @@ def _curve(points: list[dict[str, Any]], over: str, metric: str) -> Chart:
     """A metric with its intervals against "labels" or "epsilon"; `points`: at least one."""
     places, values = [float(point[over]) for point in points], [float(point["value"]) for point in points]
     ends = [(float(low), float(high)) for low, high in (point["interval"] for point in points)]
-    titles = (f"{over} (logarithmic)", f"{METRICS[metric]} of the {STUDENT}")
+    titles = (over, f"{METRICS[metric]} of the {STUDENT}")
     y = limits([*values, *(end for pair in ends for end in pair)], (0, 1))
-    ticks = places if len(places) <= MOST_TICKS else ()
-    drawing = lines([Line("", places, values, ends)], titles, y=y, log=True, ticks=ticks)
+    drawing = lines([Line("", places, values, ends)], titles, y)
     said = (f"{share_text(value)} at {place:,.3g}" for place, value in zip(places, values, strict=True))
     return Chart(f"{titles[1]}: {'; '.join(said)}", (("", drawing),))
 
