@@ -19,14 +19,6 @@ from consilium.simulations.report.classes import MOST
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import GUARANTEE, KINDS, title_of
 
-BOUNDS = Markup(
-    "A guess between two versions of the data that are as likely before is right with probability at most"
-    " (e<sup>ε</sup> + δ) / (1 + e<sup>ε</sup>), however it is made (Kairouz, Oh, Viswanath 2015, theorem 2.1). The"
-    " odds of a belief grow at most by the factor e<sup>ε</sup> / (1 − δ/c), save with probability c (after"
-    " Kasiviswanathan, Smith 2014, lemma 3.3). Here c is 100 δ. Everything is rounded up. Both hold for any statement"
-    " about what is protected, and whatever else is known."
-)
-
 
 def privacy_part(data: ReportData, guarantees: Mapping[str, Guarantee]) -> PagePart:
     """Secret in it: what was spent, how far the parties agreed, and how long each stage took."""
@@ -95,7 +87,7 @@ def _accounting(guarantees: Mapping[str, Guarantee]) -> Exhibit:
     secret = any(not item.publishable for item in guarantees.values())
     words = ("Spent is what these votes came to. It is chosen after the fact: publish the guarantee.",) * secret
     table = Table(("", "epsilon", "neighbours, direction, method"), tuple(lines))
-    return Exhibit("accounting", "For the accountant", (*words, BOUNDS), table=table, secret=secret)
+    return Exhibit("accounting", "For the accountant", words, table=table, secret=secret)
 
 
 def _configuration(data: ReportData) -> Exhibit:
