@@ -11,14 +11,14 @@ from consilium.protocol.releases import ReleaseKind
 from consilium.report.exhibits import ALL_BUT_FIRST, Cell, Exhibit, PagePart, Table, TableLine, as_text, without_blanks
 from consilium.report.words import STUDENT, many, share_text
 from consilium.simulations.council.statement import PrivacyStatement
-from consilium.simulations.report import meaning
+from consilium.simulations.report import guarantees
 from consilium.simulations.report.models import ABSENT, LABELS, METRICS, finding, manual_label_rows
 
 
 def verdict(privacy: PrivacyStatement, parties: int) -> str:
     """The report's verdict in few words, of all fits on these owners together."""
     epsilon, delta = privacy.epsilon_of_all_fits, privacy.delta_of_all_fits
-    level, _ = meaning.verdict(epsilon, delta, parties, unit=Unit(privacy.unit))
+    level, _ = guarantees.verdict(epsilon, delta, parties, unit=Unit(privacy.unit))
     protection = f"{'no' if level == 'none' else level} protection"
     return protection if privacy.protects else f"{protection} with real noise; here it came from a seed"
 

@@ -25,8 +25,7 @@ from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import GUARANTEE, SPENT, guarantees_of
 from consilium.simulations.report.models import finding
 from consilium.simulations.report.parties import parties_part
-from consilium.simulations.report.plain import plain_part
-from consilium.simulations.report.privacy import privacy_part
+from consilium.simulations.report.privacy import plain_part, privacy_part
 from consilium.simulations.report.result import result_part
 
 

@@ -21,8 +21,7 @@ from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import guarantees_of
 from consilium.simulations.report.models import models_of
 from consilium.simulations.report.parties import parties_part
-from consilium.simulations.report.plain import plain_part
-from consilium.simulations.report.privacy import labels_explained
+from consilium.simulations.report.privacy import labels_explained, plain_part
 from consilium.simulations.report.result import result_part
 from tests.simulations.report import cases as made
 from tests.simulations.report.cases import DIGITS, Page, figured, guarantee, run

@@ -201,7 +201,7 @@ def test_an_unbounded_worst_case_is_said_loudly_and_a_claim_is_struck_through(pu
 
 def test_warnings_stand_above_the_chapters_and_secret_ones_are_left_out() -> None:
     warnings = [
-        {"code": "below-one-party", "text": f"the student is below {SECRET_AUC}"},
+        {"code": "teachers-failed", "text": f"the student is below {SECRET_AUC}"},
         {"code": "nothing-learnt", "text": f"by lot {HOSTILE}"},
     ]
     data = replace(CASES["usual"], warnings=warnings)
