@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from consilium.protocol.messages import CollectionMode
 from consilium.protocol.releases import ReleaseKind
@@ -116,19 +116,16 @@ IN_A_SENTENCE = (
 
 
 class Bound(StrEnum):
-    """Which of the promised epsilons holds towards somebody."""
+    """Which of the promised epsilons holds towards somebody: the noisy sums' (nodes) counts only noise that the nodes do
+    not know; the larger of both is for who sees what is released and knows a part of the noise."""
 
     STUDENT = "the student's"
     NODES = "the nodes'"
-    """That of the noisy sums: of the noise in them that the nodes do not know."""
     LARGER = "the larger"
-    """Of both: it sees what is released, and knows a part of the noise."""
     TRUSTED = "none"
-    """It sees what no noise covers."""
 
 
-@dataclass(frozen=True)
-class Audience:
+class Audience(NamedTuple):
     """Somebody, and what they see. bound: whose epsilon holds towards them."""
 
     who: str
@@ -136,8 +133,7 @@ class Audience:
     bound: Bound
 
 
-@dataclass(frozen=True)
-class People:
+class People(NamedTuple):
     """Some people, and whether the promise is about their rows: "yes", "no" or "in part"."""
 
     who: str

@@ -29,10 +29,7 @@ Words = str | Markup
 
 @dataclass(frozen=True)
 class Cell:
-    """Text of a table's cell, and under it a second line in small letters.
-
-    look: classes of the page's style: "faint", "diagonal", "shade1" to "shade5".
-    """
+    """Text of a table's cell, and under it a second line in small letters. look: "faint" or nothing."""
 
     text: Words
     under: str = ""
@@ -57,19 +54,18 @@ class Table:
     """columns: headings, the first of the lines' names; () for a list of names and values.
 
     numbers: of the columns those whose cells are numbers, the first being 0. look: "cards" turns lines into cards on a
-    telephone, "matrix" has cells of one width, "long" scrolls, "" is narrow.
+    telephone, "" is narrow.
     """
 
     columns: tuple[str, ...]
     lines: tuple[TableLine, ...]
     numbers: frozenset[int] = frozenset()
     look: str = "cards"
-    caption: Words = ""
 
     @property
     def shown(self) -> tuple[TableLine, ...]:
         """The lines on the page."""
-        return self.lines if self.look == "long" else self.lines[:MOST_ROWS]
+        return self.lines[:MOST_ROWS]
 
 
 @dataclass(frozen=True)

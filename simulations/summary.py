@@ -208,7 +208,6 @@ def report_data(
         baselines=analysis.baselines,
         worth=analysis.worth,
         classes=dataset.classes,
-        seconds=summary["seconds"],
         consensus=analysis.consensus,
         answered=analysis.answered,
         quality=analysis.quality,

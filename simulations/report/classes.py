@@ -25,8 +25,7 @@ from consilium.simulations.report.data import ReportData
 from consilium.student.card import operating_words
 
 FEW, MOST, LISTED = 4, 30, 20
-"""Classes of a matrix, and ROC curves that are drawn: of more classes, pairs that are taken for each other are listed.
-Classes that are counted one by one. Lines of such a list, and of a table of more than `MOST` classes."""
+"""ROC curves that are drawn; classes of a table; lines where there are more, the worst first."""
 Counts = Sequence[Sequence[float] | None]
 """Of each true class (None: it has no cases), how many are called each class: counts, or shares."""
 
@@ -51,28 +50,12 @@ def classes_part(data: ReportData) -> PagePart:
 
 
 def _called(data: ReportData, name: str, title: str, counts: Counts | None, words: str) -> Exhibit | None:
-    """Of each class how much is called each class, as a matrix; of more than `FEW` the pairs taken for each other."""
-    classes = data.classes
-    if len(classes) > FEW:
-        rows = taken_for(counts or (), classes)
-        words += f" Of {len(classes)} classes the {len(rows)} pairs with the largest part of a class called another."
-        table = Table(("true class", "called", "how much of it"), rows, frozenset((2,)), look="")
-    else:
-        rows = matrix(counts or (), classes)
-        table = Table(("true class", *classes), rows, look="matrix")
+    """Of each class how much is called another."""
+    rows = taken_for(counts or (), data.classes)
+    if len(rows) == LISTED:
+        words += f" Of {len(data.classes)} classes the {LISTED} pairs with the largest part of a class called another."
+    table = Table(("true class", "called", "how much of it"), rows, frozenset((2,)), look="")
     return Exhibit(name, title, (words,), table=table, secret=name == "votes") if rows else None
-
-
-def matrix(counts: Counts, names: Sequence[str]) -> tuple[TableLine, ...]:
-    """A line for each true class; one of five shades says how much of it. A row without any is left out."""
-    rows = []
-    for index, row in enumerate(counts):
-        if row is not None and (total := sum(row)):
-            shades = [f"shade{round(5 * value / total)}{' diagonal' * (at == index)}" for at, value in enumerate(row)]
-            texts = [f"{value}" if isinstance(value, int) else f"{value:.0%}" for value in row]
-            cells = (Cell(text, look=shade) for text, shade in zip(texts, shades, strict=True))
-            rows.append(TableLine(names[index], tuple(cells)))
-    return tuple(rows)
 
 
 def taken_for(counts: Counts, names: Sequence[str]) -> tuple[TableLine, ...]:
@@ -80,14 +63,15 @@ def taken_for(counts: Counts, names: Sequence[str]) -> tuple[TableLine, ...]:
 
     >>> lines = taken_for([[6, 2, 0], None, [0.0, 0.25, 0.75]], ["a", "b", "c"])
     >>> [(line.name, *(cell.text for cell in line.cells)) for line in lines]
-    [('a', 'b', '2 of 8'), ('c', 'b', '25%')]
+    [('a', 'b', '2 of 8 (25%)'), ('c', 'b', '25%')]
     """
-    wrong = [
-        (-value / sum(row), true, called, f"{value:,} of {sum(row):,}" if isinstance(value, int) else f"{value:.0%}")
-        for true, row in enumerate(counts)
-        for called, value in enumerate(row or ())
-        if value and called != true and row
-    ]
+    wrong = []
+    for true, row in enumerate(counts):
+        for called, value in enumerate(row or ()):
+            if row and value and called != true:
+                share = value / sum(row)
+                text = f"{value:,} of {sum(row):,} ({share:.0%})" if isinstance(value, int) else f"{share:.0%}"
+                wrong.append((-share, true, called, text))
     return tuple(
         TableLine(names[true], (Cell(names[called]), Cell(text))) for _, true, called, text in sorted(wrong)[:LISTED]
     )

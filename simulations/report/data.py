@@ -82,7 +82,6 @@ class ReportData:
     student: dict[str, Any] | None
     baselines: dict[str, dict[str, Any]] = field(default_factory=dict)
     classes: tuple[str, ...]
-    seconds: dict[str, float]
     consensus: np.ndarray = field(default_factory=lambda: np.zeros(0), repr=False)
     answered: np.ndarray = field(repr=False)
     quality: list[PartyQuality] = field(default_factory=list, repr=False)
@@ -100,8 +99,7 @@ class ReportData:
         """What the version for everybody is drawn from: none of it depends on anything private but through what was
         released and charged.
 
-        Who was left out, the time that stages took and reasons of a failure follow from rows as votes do, so they are
-        not in it. Nor are warnings that count votes.
+        Who was left out and reasons of a failure follow from rows as votes do. Nor are warnings in it that count votes.
         """
         teachers = self.guarantees.get("guarantee", {}).get("teachers_per_party", 1)
         return replace(
@@ -109,7 +107,6 @@ class ReportData:
             parties=self.invited,
             teachers=self.invited * teachers,
             left_out=[],
-            seconds={},
             quality=[],
             unfinished="It goes on, or was broken off." if self.unfinished else "",
             guarantees={name: claim for name, claim in self.guarantees.items() if claim.get("publishable") is True},

@@ -1,21 +1,25 @@
-"""The fourth chapter: who was left out and why, what each party gains, and how good its teachers are. Secret."""
+"""The fourth chapter: who was left out and why, and what each party gains. Secret."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
+import polars as pl
+
 from consilium.report.charts import cloud
-from consilium.report.exhibits import ALL_BUT_FIRST, Cell, Chart, Exhibit, PagePart, Table, TableLine, without_blanks
-from consilium.report.words import STUDENT, many, plural, share_text, upper_first
+from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, TableLine, without_blanks
+from consilium.report.words import STUDENT, many, plural, upper_first
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.models import METRICS, leading
 
-MOST_POINTS, MOST_LISTED = 2_000, 1_000
-"""Parties of a chart, and of a table: a page with more opens slowly, and nobody reads it."""
+MOST_POINTS = 2_000
+"""Parties of a chart: a page with more opens slowly."""
 
 
 def parties_part(data: ReportData) -> PagePart:
     """Of published data only that nothing is told of them."""
     title = upper_first(plural(data.party_label))
-    return PagePart("parties", title, without_blanks([_left_out(data), _gain(data), _every_party(data)]))
+    return PagePart("parties", title, without_blanks([_left_out(data), _gain(data)]))
 
 
 def _left_out(data: ReportData) -> Exhibit:
@@ -33,7 +37,7 @@ def _left_out(data: ReportData) -> Exhibit:
 
 
 def _gain(data: ReportData) -> Exhibit | None:
-    """A point for each party: what the student has more than its own model, against its rows."""
+    """A point for each party: what the student has more than its own model, against its rows; to download, by name."""
     word, student, at_home = data.party_label, data.student or {}, data.secret_figures.get("at_home") or {}
     metric = leading(student, len(data.classes))
     own = [(item.rows, getattr(item, metric)) for item in data.quality]
@@ -58,19 +62,9 @@ def _gain(data: ReportData) -> Exhibit | None:
             )
             titles = (f"rows of the {word}", f"gain in {METRICS[str(measure)]}")
             parts.append((upper_first(where), cloud(sorted(points)[::step], titles, zero="no gain")))
-    chart = Chart(" ".join(words), tuple(parts))
+    if not parts:
+        return None
+    words.append("Each by name, with rows, accuracy and AUC of its teachers on public test cases:")
+    chart, listed = Chart(" ".join(words), tuple(parts)), pl.DataFrame([asdict(item) for item in data.quality])
     title = f"What each {word} gains, by size"
-    return Exhibit("gain", title, (" ".join(words),), chart=chart, secret=True) if parts else None
-
-
-def _every_party(data: ReportData) -> Exhibit | None:
-    count = many(len(data.quality), data.party_label)
-    items = sorted(data.quality, key=lambda item: (-item.rows, item.party))
-    lines = tuple(
-        TableLine(item.party, (Cell(f"{item.rows:,}"), Cell(share_text(item.accuracy)), Cell(share_text(item.auc))))
-        for item in items[:MOST_LISTED]
-    )
-    which = f"All {count}" if len(lines) == len(items) else f"The {len(lines):,} largest of {count}"
-    words = f"{which}, largest first: name, rows, and how good its teachers are on the public test cases."
-    table = Table((data.party_label, "rows", "accuracy", "AUC"), lines, ALL_BUT_FIRST, look="long")
-    return Exhibit("every-party", f"Each {data.party_label}", (words,), table=table, secret=True) if lines else None
+    return Exhibit("gain", title, (" ".join(words),), chart=chart, secret=True, data=listed)

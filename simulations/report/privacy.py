@@ -98,11 +98,11 @@ def _right_in(item: Guarantee) -> str:
 
 
 def privacy_part(data: ReportData, guarantees: Guarantees) -> PagePart:
-    """Secret in it: what was spent, how far the parties agreed, and how long each stage took."""
+    """Secret in it: what was spent, and how far the parties agreed."""
     word, collected = data.party_label, HOW_COLLECTED[data.collection]
     if guarantees[GUARANTEE].teachers_per_party == 1:
         collected += f" Each {word} has one teacher, so the guarantee of a record is also that of the whole {word}."
-    exhibits = [_asked(data), _consensus(data), _accounting(guarantees), _configuration(data), _seconds(data)]
+    exhibits = [_asked(data), _consensus(data), _accounting(guarantees), _configuration(data)]
     return PagePart("privacy", "Privacy", without_blanks(exhibits), (collected,))
 
 
@@ -182,9 +182,3 @@ def _configuration(data: ReportData) -> Exhibit:
         **data.versions,
     }
     return Exhibit("configuration", "Configuration and versions", table=pairs([*rows.items()]), look="folded")
-
-
-def _seconds(data: ReportData) -> Exhibit | None:
-    """Secret: seconds follow from rows as votes do."""
-    rows = [(name, f"{took:,.2f} s") for name, took in data.seconds.items()]
-    return Exhibit("seconds", "Seconds of each stage", table=pairs(rows), look="folded", secret=True) if rows else None

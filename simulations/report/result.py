@@ -3,34 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 from consilium.report.charts import Dot, Line, dots, limits, lines
-from consilium.report.exhibits import ALL_BUT_FIRST, Cell, Chart, Exhibit, PagePart, Table, TableLine, without_blanks
+from consilium.report.exhibits import Chart, Exhibit, PagePart, without_blanks
 from consilium.report.words import ALONE, STUDENT, many, plural, share_text, signed_text
 from consilium.simulations.report.classes import MOST
 from consilium.simulations.report.data import ReportData
-from consilium.simulations.report.models import ABOVE, ABSENT, METRICS, RIVALS, Metrics, leading, metric_text, models_of
+from consilium.simulations.report.models import ABOVE, ABSENT, METRICS, RIVALS, leading, metric_text, models_of
 from consilium.student.card import labels_sentence, spread_sentence
 
 
 def result_part(data: ReportData) -> PagePart:
     """What came out, on public test cases."""
-    models, metric = models_of(data), leading(data.student or {}, len(data.classes))
-    exhibits = [
-        _models(data, models, metric),
-        _differences(data),
-        _by_labels(data),
-        _by_epsilon(data),
-        _other_metric(data, models, "accuracy" if metric == "auc" else "auc"),
-        _measured(data),
-        _missing(data),
-    ]
+    exhibits = [_models(data), _differences(data), _by_labels(data), _by_epsilon(data), _measured(data), _missing(data)]
     return PagePart("result", "Result", without_blanks(exhibits))
 
 
-def _models(data: ReportData, models: Mapping[str, Metrics], metric: str) -> Exhibit:
+def _models(data: ReportData) -> Exhibit:
+    models, metric = models_of(data), leading(data.student or {}, len(data.classes))
     title = f"The {STUDENT} against what it could have been"
     rows = [
         Dot(name, of[metric], (of.get("intervals") or {}).get(metric), metric_text(of, metric), name == STUDENT)
@@ -117,13 +108,6 @@ def _curve(points: list[dict[str, Any]], over: str, metric: str) -> Chart:
     return Chart(f"{titles[1]}: {'; '.join(said)}", (("", drawing),))
 
 
-def _other_metric(data: ReportData, models: Mapping[str, Metrics], metric: str) -> Exhibit | None:
-    known = {name: Cell(metric_text(of, metric)) for name, of in models.items() if of.get(metric) is not None}
-    rows = tuple(TableLine(name, (cell,), "student" * (name == STUDENT)) for name, cell in known.items())
-    table, title = Table(("", METRICS[metric]), rows, ALL_BUT_FIRST), f"The same by {METRICS[metric]}"
-    return Exhibit("other-metric", title, table=table, look="folded", secret=not data.public) if rows else None
-
-
 def _measured(data: ReportData) -> Exhibit:
     """On which cases, and with which intervals."""
     counts: dict[str, int] = data.open_figures.get("test") or {}
@@ -134,16 +118,14 @@ def _measured(data: ReportData) -> Exhibit:
             each = f"{min(counts.values()):,} to {max(counts.values()):,} of each of {len(counts)} classes"
         items.append(f"All figures of the {STUDENT} are measured on {many(total, 'public test case')}: {each}.")
     items.append(
-        "95% intervals are over test cases: Wilson’s for shares, DeLong’s for AUC (on the logit scale). Means over"
-        " draws (manual labels, private rivals) have the spread of the draws in theirs. Accuracy takes the likelier"
-        " class of every model alike."
+        "95% intervals are over test cases: Wilson’s for shares, DeLong’s for AUC (on the logit scale); means over draws"
+        " have the spread of the draws in theirs. Accuracy takes the likelier class of every model alike."
     )
     if "manual_labels" in worth:
         items.append(
             f"Worth in manual labels: how many of the {worth['public_rows']:,} public cases, drawn at random with their"
-            f" true label, reach the {STUDENT}’s figure in the mean of up to {worth['draws']} draws. They are learnt by"
-            f" the {STUDENT}’s own trainer or by ridge regression, whichever does better. In parentheses:"
-            f" the {worth['level']:.0%} interval over draws and test cases. The guarantee covers it."
+            f" true label, reach the {STUDENT}’s figure in the mean of up to {worth['draws']} draws, by its own trainer"
+            f" or ridge regression. In parentheses: the {worth['level']:.0%} interval. The guarantee covers it."
         )
     items += filter(None, (labels_sentence(data.public_labels), spread_sentence(data.noise_spread)))
     return Exhibit("measured", "How it was measured", tuple(items), look="folded")

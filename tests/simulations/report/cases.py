@@ -96,7 +96,6 @@ def run(asked: int = 40, parties: int = 12, seed: int = 0) -> ReportData:
             "majority": metrics(0.6891, 0.5),
         },
         classes=("well", "ill"),
-        seconds={"train": 1.234, "total": 5.678},
         consensus=generator.uniform(0.5, 1, asked),
         answered=answered,
         quality=[*quality, PartyQuality(SECRET_PARTY, SECRET_ROWS, SECRET_ACCURACY, SECRET_AUC)],

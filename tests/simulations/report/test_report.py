@@ -249,7 +249,6 @@ def test_hostile_names_are_text(public: bool) -> None:
         quality=[PartyQuality(HOSTILE, 30, 0.5, 0.6)],
         classes=(HOSTILE, "ill"),
         baselines={HOSTILE: metrics(0.5, 0.5)},
-        seconds={HOSTILE: 1.0},
     )
     page = Page(render(data, public))
     assert page.tags["script"] == page.tags["img"] == 0
