@@ -116,8 +116,8 @@ IN_A_SENTENCE = (
 
 
 class Bound(StrEnum):
-    """Which of the promised epsilons holds towards somebody: the noisy sums' (nodes) counts only noise that the nodes do
-    not know; the larger of both is for who sees what is released and knows a part of the noise."""
+    """Which of the promised epsilons holds towards somebody. The nodes' counts only noise that they do not know; the
+    larger is for whoever sees what is released and knows a part of the noise."""
 
     STUDENT = "the student's"
     NODES = "the nodes'"
@@ -134,7 +134,7 @@ class Audience(NamedTuple):
 
 
 class People(NamedTuple):
-    """Some people, and whether the promise is about their rows: "yes", "no" or "in part"."""
+    """Some people, and whether the promise is about their rows."""
 
     who: str
     protected: Literal["yes", "no", "in part"]

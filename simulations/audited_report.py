@@ -90,7 +90,7 @@ def _data(run: VerifiedRun, recorded: Recorded, student: Path | None) -> ReportD
         noise_spread=card.get("noise_spread", {}),
         public_labels=card.get("public_labels", {}),
         classes=config.rows.classes,
-        answered=np.concatenate(answered) if answered else np.zeros(0, dtype=bool),
+        answered=np.concatenate(answered).tolist() if answered else [],
         missing=[*([NO_STUDENT] if student is None else []), *NOBODY_KNOWS],
         unfinished=next((f"{one.found.capitalize()}." for one in run.findings if one.check == "run: finished"), ""),
         warnings=warnings,

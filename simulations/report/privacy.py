@@ -108,7 +108,7 @@ def privacy_part(data: ReportData, guarantees: Guarantees) -> PagePart:
 
 def _asked(data: ReportData) -> Exhibit:
     """What became of the queries, and how many labels are right."""
-    queries, answers = len(data.answered), int(np.count_nonzero(data.answered))
+    queries, answers = len(data.answered), sum(data.answered)
     counts = {"answered": answers, "confirmed": data.reinforced, "abstained": queries - answers - data.reinforced}
     counts["never asked"] = max(data.most_queries - queries, 0)
     total = max(sum(counts.values()), 1)
@@ -139,7 +139,7 @@ def labels_explained(data: ReportData) -> str:
 
 
 def _consensus(data: ReportData) -> Exhibit | None:
-    if not len(data.consensus):
+    if not data.consensus:
         return None
     words = (
         "Each query stands at the share of the votes that its most voted class got: left they are split, right"
@@ -147,7 +147,7 @@ def _consensus(data: ReportData) -> Exhibit | None:
         " mechanism abstain anywhere."
     )
     titles = ("share of the votes for the top class", "queries")
-    drawing = histogram(data.consensus, data.answered, titles, ("answered", "abstained"))
+    drawing = histogram(np.array(data.consensus), np.array(data.answered), titles, ("answered", "abstained"))
     title, chart = f"How far the {plural(data.party_label)} agreed", Chart(f"Histogram. {words}", (("", drawing),))
     return Exhibit("consensus", title, (words,), chart=chart, secret=True)
 
