@@ -95,7 +95,6 @@ def write_study_report(folder: Path, out: Path) -> list[str]:
         summary=tuple(filter(None, (summary, facts["description"]))),
         top=(Exhibit("secret", words=(_SECRET,), look="secret"),),
         footer=(*data, METHOD),
-        window=f"{facts['title']} – Consilium, a study",
     )
     with writing(out), replacing(out, mode=0o600, part=f".{out.name}.{os.getpid()}.part") as file:
         file.write(as_html(page).encode())

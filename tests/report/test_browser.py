@@ -76,7 +76,7 @@ for (const svg of document.querySelectorAll('svg')) {
     if (wide > 2 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 5) overlaps.push(one + ' | ' + other);
   }));
 }
-const clipped = [...document.querySelectorAll('.table:not(.long), figure, section, .banner')]
+const clipped = [...document.querySelectorAll('.table, figure, section, .banner')]
   .filter(each => each.scrollWidth > each.clientWidth + 1).map(name);
 const fetched = performance.getEntriesByType('resource').map(each => each.name);
 const told = document.createElement('script');
