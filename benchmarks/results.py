@@ -1,6 +1,6 @@
 """Results of benchmarks: one file, docs/results.json, and the places of pages that show them.
 
-    with table("naturals", "python -m benchmarks.naturals", ["division", "PATE"], split="...", seeds=range(5)) as rows:
+    with table("naturals", "consilium study naturals", ["division", "PATE"], split="...", seeds=range(5)) as rows:
         rows.add("schools", ".849 ± .013")       # prints it; its key is "schools / PATE"
 
 With `RECORD=1` in the environment the table replaces what docs/results.json has under its id. `python -m
