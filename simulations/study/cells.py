@@ -78,15 +78,10 @@ def data_table(scenario: Scenario) -> dict[str, Any]:
     return scenario.data.model_dump(mode="json", exclude=_DATA_DECIDES_NOT)
 
 
-_ID = 12
-
-
 @dataclass(frozen=True)
 class Plot:
-    """One point of the axes with one seed: what all methods there share.
-
-    id: 12 hex. axes: the value of each, as text. table: the scenario's, as it was written. teaching: see `teaching`.
-    """
+    """One point of the axes with one seed, which all methods share. axes: the value of each, as text. table: the
+    scenario's, as it was written. teaching: see `teaching`."""
 
     id: str
     axes: Mapping[str, str] = field(compare=False)
@@ -105,7 +100,7 @@ def called(axes: Mapping[str, str]) -> str:
 
 def cell_id(plot: Plot, method: str) -> str:
     """Of what is told of a plot under the name of a method."""
-    return canonical_digest([plot.id, method])[:_ID]
+    return canonical_digest([plot.id, method])[:12]
 
 
 def compared(spec: StudySpec) -> dict[str, StudyMethod]:
@@ -163,7 +158,7 @@ def plots(spec: StudySpec) -> list[Plot]:
             raise ConfigError(message, error.action) from None
         decides, taught = {**table, "data": data_table(scenario)}, teaching(scenario)
         for seed in range(spec.study.seeds):
-            id = canonical_digest([point, seed, spec.study.home_share, decides])[:_ID]
+            id = canonical_digest([point, seed, spec.study.home_share, decides])[:12]
             cases.append(Plot(id, point, seed, table, taught))
     if not cases:
         raise ConfigError(f"study {spec.name}: its exceptions leave out every cell", "Remove one of [[except]]")
@@ -213,10 +208,8 @@ def _exceptions(spec: StudySpec, axes: Mapping[str, Mapping[str, Any]]) -> list[
 
 
 def source_digest(source: Source) -> str:
-    """SHA-1, hex, of rows, labels, owners and patients, of their names, and of what is public among them.
-
-    Features are hashed as they are when all rows are public, so that every category is there.
-    """
+    """SHA-1, hex, of rows (as they are when all are public, so that every category is there), of labels, owners and
+    patients, of their names, and of what is public among them."""
     dataset, public = source.dataset(np.arange(len(source.y))), source.public
     rows = [dataset.x, source.y, source.owner, source.patient, source.time]
     named = [source.name, source.classes, dataset.classes, dataset.features, source.owner_names]

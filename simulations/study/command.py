@@ -60,7 +60,9 @@ def run_command(
         if dry_run:
             show(output, *outlook(spec, folder, count))
             return
-        command = _again(study, folder, overrides or [], seeds)
+        again = ["consilium", "study", study, "--out", str(folder)]
+        again += [word for override in overrides or [] for word in ("--set", override)]
+        command = shlex.join([*again, *(["--seeds", str(seeds)] if seeds is not None else [])])
         summary = run_study(spec, folder, count, display.update, command, cluster)
     show(output, summary, [] if quiet else _lines(summary))
     if not quiet:
@@ -76,14 +78,6 @@ def list_command(output: FormatOption = Format.text) -> None:
 
     studies = [{"name": name, "title": load_study(name).title} for name in Shipped.STUDY.files()]
     show(output, {"studies": studies}, (f"{study['name']:12} {study['title']}" for study in studies))
-
-
-def _again(study: str, out: Path, overrides: list[str], seeds: int | None) -> str:
-    """The command that goes on with this study."""
-    words = ["consilium", "study", study, "--out", str(out)]
-    words += [word for override in overrides for word in ("--set", override)]
-    words += ["--seeds", str(seeds)] if seeds is not None else []
-    return shlex.join(words)
 
 
 def _lines(summary: dict[str, Any]) -> list[str]:

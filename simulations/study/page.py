@@ -37,7 +37,8 @@ _SECRET = (
 )
 _IN_SHORT = (
     "Computed from the table of results by fixed rules. Significant: p below 0.05 after Holm’s correction over the"
-    " comparisons of one question; the largest change, over all changes. Methods are tested against each other where their guarantees are equal."
+    " comparisons of one question; the largest change, over all changes. Methods are tested against each other where"
+    " their guarantees are equal."
 )
 _OVER = (
     "Each value is a mean over seeds. Its interval (95%) is over seeds (partition, lots, noise) and test rows together,"
@@ -58,14 +59,9 @@ Key = tuple[Point, str, str]
 
 
 def write_study_report(folder: Path, out: Path) -> list[str]:
-    """Draw the page of the study in `folder` (results.parquet, study.json) into the file `out`; the sentences that it
-    begins with.
+    """Draw the page of the study in `folder` into the file `out`, for its owner alone; its first sentences.
 
-    A reader sees the old file or the whole new one. It holds functions of private rows without any noise, so that its
-    owner alone may read it.
-
-    Raises PathError, StorageError: a file is missing, or `out` cannot be written. DataError: a file is none of a
-    study.
+    Raises PathError, StorageError: a file is missing, or `out` cannot be written. DataError: a file is none of a study.
     """
     files = open_study(folder)
     facts, view = files.facts, study_view(files.results, files.facts["axes"], files.row_scores)
@@ -75,14 +71,13 @@ def write_study_report(folder: Path, out: Path) -> list[str]:
         Exhibit("answers", items=tuple(answers), look="numbered"),
         Exhibit("rules", words=(_IN_SHORT,), look="small"),
     ]
-    parts = (
-        ("answers", "In short", [*(found if answers else []), *_left_out(facts)], []),
-        ("methods", "Methods", _methods(view, contrasts), [_OVER]),
-        ("parties", "Parties", _parties(view), []),
-        ("privacy", "Privacy", _privacy(view), []),
-        ("made", "How it was made", _made(facts, files.results, view), []),
-    )
-    shown = [(f"part-{name}", heading, tuple(exhibits), tuple(words)) for name, heading, exhibits, words in parts]
+    parts = [
+        PagePart("part-answers", "In short", (*(found if answers else []), *_left_out(facts))),
+        PagePart("part-methods", "Methods", tuple(_methods(view, contrasts)), (_OVER,)),
+        PagePart("part-parties", "Parties", tuple(_parties(view))),
+        PagePart("part-privacy", "Privacy", tuple(_privacy(view))),
+        PagePart("part-made", "How it was made", tuple(_made(facts, files.results, view))),
+    ]
     owners = dict.fromkeys(entry["attribution"] for entry in facts["data"] if entry["attribution"])
     data = [Markup("<strong>Data.</strong> {}").format(" ".join(owners))] if owners else []
     axes = ", ".join(f"{axis} ({len(view.order[axis])} values)" for axis in view.axes)
@@ -91,7 +86,7 @@ def write_study_report(folder: Path, out: Path) -> list[str]:
     page = Page(
         "Consilium · a study",
         facts["title"],
-        [PagePart(*part) for part in shown if part[2]],
+        [part for part in parts if part.exhibits],
         summary=tuple(filter(None, (summary, facts["description"]))),
         top=(Exhibit("secret", words=(_SECRET,), look="secret"),),
         footer=(*data, METHOD),

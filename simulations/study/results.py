@@ -32,10 +32,7 @@ MARK, PLACE = "made-here", "place"
 
 
 def study_folder(out: Path, spec: StudySpec) -> None:
-    """Make the folder of a study; one that holds the same study goes on.
-
-    Raises OutputExists: it holds something else. PathError: it cannot be made.
-    """
+    """Make the folder; one that holds the same study goes on. Raises OutputExists: it holds something else."""
     if out.exists() and not out.is_dir():
         raise OutputExists(f"{out} is a file", "Choose another with --out")
     if out.is_dir() and any(out.iterdir()):
@@ -206,10 +203,8 @@ def tidy(parts: Parts, spec: StudySpec) -> pl.DataFrame:
 
 
 def data_sets(plots: Mapping[str, Plot]) -> dict[str, str]:
-    """Of each plot, by id, which data set its rows are of, whatever their division.
-
-    A name, numbered where several sets have it. No path is in it: results are the same wherever files lie.
-    """
+    """Of each plot, by id, which data set its rows are of, whatever their division: a name, numbered where several sets
+    have it. No path is in it: results are the same wherever files lie."""
     tables: dict[str, list[str]] = {}
     of_plot = {}
     for id, plot in plots.items():

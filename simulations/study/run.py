@@ -137,20 +137,14 @@ def divided(
 
 @for_its_owner_alone()
 def run_study(
-    spec: StudySpec,
-    out: Path,
-    workers: int = 1,
-    progress: Progress = no_progress,
-    command: str = "the same command",
-    cluster: str = "",
-) -> dict[str, Any]:
-    """Compute what is missing of a study, and write its folder; the folder of the same study is written again.
+    spec: StudySpec, out: Path, workers: int = 1, progress: Progress = no_progress,
+    command: str = "the same command", cluster: str = "",
+) -> dict[str, Any]:  # fmt: skip
+    """Compute what is missing of a study, and write its folder; it gives what `consilium study --format json` prints.
 
-    workers: processes; 1: this one alone. command: that goes on with the study, for people. cluster: address of a Ray
-    cluster that computes instead. It gives what `consilium study --format json` prints.
+    command: that goes on with the study, for people. cluster: address of a Ray cluster that computes instead.
 
-    Raises ConsiliumError: what is wrong, and what to do; what was done is kept. StudyInterrupted: at Ctrl-C,
-    SIGTERM or SIGHUP, in the main thread.
+    Raises ConsiliumError: what is wrong; what was done is kept. StudyInterrupted: at a signal, in the main thread.
     """
     began = time.monotonic()
     methods, cases = compared(spec), plots(spec)
@@ -169,13 +163,8 @@ def run_study(
             closed = [(plot, "", why) for plot, why in opened if isinstance(why, StudyFailure)]
             parts, failed = _parted([*closed, *itertools.chain.from_iterable(results)])
             with stage(progress, REPORT):
-                facts = _facts(spec, cases, rows, parts) | {
-                    "found": len(every) - len(missing),
-                    "failed": failed,
-                    "command": command,
-                    "workers": workers,
-                    "seconds": round(time.monotonic() - began, 1),
-                }
+                facts = _facts(spec, cases, rows, parts) | {"found": len(every) - len(missing), "failed": failed}
+                facts |= {"command": command, "workers": workers, "seconds": round(time.monotonic() - began, 1)}
                 return _write(spec, out, facts, rows, parts)
     except Interrupted as error:
         raised = StudyInterrupted(error.number)
