@@ -276,13 +276,15 @@ def _drawn(height: float) -> Iterator[tuple[Figure, Any]]:
         yield figure, drawn.pop
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg")
-        root = ElementTree.fromstring(buffer.getvalue())
+        root = ElementTree.fromstring(_NO_LETTERS.sub("\ufffd", buffer.getvalue()))
         shapes = {f"#{shape.get('id')}": shape.get("d", "") for shape in root.iterfind(f".//{_SVG}defs/{_SVG}path")}
         inside = Markup("").join(_written(part, shapes) for part in root.iterfind(f"{_SVG}g"))
         drawn.append(Markup('<svg viewBox="{}">{}</svg>').format(root.get("viewBox", ""), inside))
 
 
 _SVG = "{http://www.w3.org/2000/svg}"
+_NO_LETTERS = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\ufffe\\uffff]")
+"""What a name may hold and XML may not."""
 
 
 def _written(part: ElementTree.Element, shapes: Mapping[str, str]) -> Markup:

@@ -39,7 +39,8 @@ _SECRET = (
 )
 _IN_SHORT = (
     "Computed from the table of results by fixed rules. Significant: p below 0.05 after Holm’s correction over the"
-    " comparisons of one question; the largest change, over all changes. Methods are tested against each other where their guarantees are equal."
+    " comparisons of one question; the largest change, over all changes. Methods are tested against each other where"
+    " their guarantees are equal."
 )
 _OVER = (
     "Each value is a mean over seeds. Its interval (95%) is over seeds (partition, lots, noise) and test rows together,"
