@@ -17,8 +17,8 @@ import numpy as np
 
 from benchmarks.results import spread, student_interval, table
 from consilium.report.disclosure import epsilon_text
-from consilium.report.words import STUDENT
-from consilium.simulations.report.models import LABELS, manual_labels
+from consilium.report.words import STUDENT, many
+from consilium.simulations.report.models import LABELS
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
 
@@ -35,7 +35,7 @@ def measure(seed: int) -> tuple[dict[str, float], float]:
     with tempfile.TemporaryDirectory() as folder:
         summary = run_scenario("digits", load_scenario("digits"), "local", seed, Path(folder) / "run")
     reached = summary["worth"]["released"]
-    methods = {STUDENT: summary["student"], manual_labels(reached["labels"]): reached}
+    methods = {STUDENT: summary["student"], many(reached["labels"], "manual label"): reached}
     methods |= {LABELS[name]: of for name, of in summary["baselines"].items() if name in LABELS}
     return {name: of["accuracy"] for name, of in methods.items()}, summary["privacy"]["epsilon_guaranteed"]
 

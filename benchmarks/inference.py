@@ -21,7 +21,7 @@ from scipy.stats import norm, ttest_1samp, wilcoxon
 
 from benchmarks.results import table
 from consilium.simulations.metrics import holm, one_against_rest
-from consilium.simulations.study.row_scores import UnitScores
+from consilium.simulations.study.results import UnitScores
 from consilium.simulations.study.summaries.inference import spread
 
 METHODS, ROWS, OWNER, LUCK, SIGNAL = 12, 160, 8, 0.1, 1.0

@@ -1,12 +1,12 @@
 """Results of benchmarks: one file, docs/results.json, and the places of pages that show them.
 
-    with table("naturals", "python -m benchmarks.naturals", ["division", "PATE"], split="...", seeds=range(5)) as rows:
+    with table("naturals", "consilium study naturals", ["division", "PATE"], split="...", seeds=range(5)) as rows:
         rows.add("schools", ".849 ± .013")       # prints it; its key is "schools / PATE"
 
 With `RECORD=1` in the environment the table replaces what docs/results.json has under its id. `python -m
 benchmarks.results` then writes pages anew: a value between `<!-- result ID KEY -->` and `<!-- end -->`, a table between
-`<!-- results ID: COLUMN | COLUMN -->` and `<!-- end -->`, a study's sentences between `<!-- study ID -->` and `<!-- end
--->`, each of these on a line of its own. `--check` only says which pages differ from the file.
+`<!-- results ID -->` and `<!-- end -->`, of the columns that its first line names there, a study's sentences between
+`<!-- study ID -->` and `<!-- end -->`. `--check` only says which pages differ from the file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from scipy.stats import t
 ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "docs" / "results.json"
 VALUE = re.compile(r"(<!-- result (\S+) ([^\n]+?) -->)(.*?)(<!-- end -->)")
-TABLE = re.compile(r"(<!-- results (\S+): ([^\n]+?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+TABLE = re.compile(r"(<!-- results (\S+) -->\n\| ([^\n]*?) \|\n)(.*?)(<!-- end -->)", re.DOTALL)
 SENTENCES = re.compile(r"(<!-- study (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 BETWEEN = " / "
 """In the key of a cell: row and column."""
@@ -80,9 +80,9 @@ def filled(text: str, results: Results) -> str:
     def shown(mark: re.Match[str]) -> str:
         columns = mark[3].split(" | ")
         rows = dict.fromkeys(key.partition(BETWEEN)[0] for key in results[mark[2]]["values"])
-        lines = [columns, ["---"] * len(columns)]
-        lines += [[row, *(results[mark[2]]["values"][row + BETWEEN + name] for name in columns[1:])] for row in rows]
-        return mark[1] + "".join(f"| {' | '.join(line)} |\n" for line in lines) + mark[5]
+        lines = [[row, *(results[mark[2]]["values"][row + BETWEEN + name] for name in columns[1:])] for row in rows]
+        texts = ["|---" * len(columns) + "|", *(f"| {' | '.join(line)} |" for line in lines)]
+        return mark[1] + "\n".join(texts) + "\n" + mark[5]
 
     def said(mark: re.Match[str]) -> str:
         made, *sentences = results[mark[2]]["values"].values()

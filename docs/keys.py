@@ -45,13 +45,16 @@ def of_model(model: type[BaseModel], prefix: str) -> str:
 
 
 def of_kinds(kinds: Iterable[type[BaseModel]], tag: str, prefix: str) -> str:
-    """A table with one line for each kind, and after it one for each of its keys."""
-    lines = []
+    """A table with one line for each kind, and after it one for each of its keys; the same key stands there once."""
+    lines: list[str] = []
     for kind in kinds:
         fields = kind.model_fields
         name = fields[tag].default
         lines.append(f'| **`{prefix}.{tag} = "{name}"`** | | | | {_one_line(kind.__doc__ or "")} |\n')
-        lines += [_line(kind, field) for field in fields if field != tag]
+        mine = {field: _line(kind, field) for field in fields if field != tag}
+        again = ", ".join(f"`{field}`" for field, line in mine.items() if line in lines)
+        lines += [line for line in mine.values() if line not in lines]
+        lines += [f"| {again} | as above | | | |\n"] if again else []
     return HEAD + "".join(lines)
 
 

@@ -19,16 +19,11 @@ def evaluate(probabilities: np.ndarray, y: np.ndarray, class_names: tuple[str, .
     for a class without rows.
     """
     predicted = probabilities.argmax(axis=1)
-    recall = {
-        name: float((predicted[y == index] == index).mean()) if (y == index).any() else None
-        for index, name in enumerate(class_names)
-    }
+    recall = {name: _share(predicted[y == index] == index) for index, name in enumerate(class_names)}
     present = occurring(y)
-    auc: float | None = None
-    if len(class_names) == 2 and len(present) == 2:
-        auc = area_under_curve(probabilities[:, 1], y == 1)
-    elif len(present) > 1:
-        auc = float(np.mean([area_under_curve(probabilities[:, index], y == index) for index in present]))
+    columns = [1] if len(class_names) == 2 else present
+    areas = [area_under_curve(probabilities[:, index], y == index) for index in columns] if len(present) > 1 else []
+    auc = float(np.mean(areas)) if areas else None
     return {"accuracy": float((predicted == y).mean()), "auc": auc, "recall_per_class": recall}
 
 
@@ -164,9 +159,6 @@ def calibration_error(scores: np.ndarray, right: np.ndarray, bins: int = BINS) -
 BY_PREVALENCE = "prevalence"
 """How a threshold was chosen, if not as one half."""
 
-EVEN = 0.5
-"""The threshold where nobody has declared how frequent the classes are."""
-
 
 def threshold_for(scores: np.ndarray, share: float) -> float:
     """The threshold above which the share of `scores` float64 (n,) in [0, 1] is as close to `share` as ties allow.
@@ -183,35 +175,26 @@ def threshold_for(scores: np.ndarray, share: float) -> float:
     return float((bounds[at] + bounds[at + 1]) / 2)
 
 
-def at_threshold(scores: np.ndarray, positive: np.ndarray, threshold: float) -> dict[str, float | None]:
-    """Flagged share, recall, specificity and precision: scores float64 (n,), `positive` bool (n,).
-
-    None where there is nothing to take a share of.
-    """
-    flagged = scores > threshold
-    return {
-        "flagged": float(flagged.mean()),
-        "recall": _share(flagged[positive]),
-        "specificity": _share(~flagged[~positive]),
-        "precision": _share(positive[flagged]),
-    }
-
-
 def operating_point(
     probabilities: np.ndarray, y: np.ndarray, class_names: tuple[str, ...], threshold: float | None
 ) -> dict[str, Any] | None:
     """What the threshold does on labelled rows; None where there are not two classes.
 
-    `probabilities` float64 (n, 2), `y` int64 (n,). threshold: the prevalence's, None where none is known.
+    `probabilities` float64 (n, 2), `y` int64 (n,). threshold: the prevalence's, None where none is known. A share is
+    None where there is nothing to take it of.
     """
     if len(class_names) != 2:
         return None
-    scores, positive, used = probabilities[:, 1], y == 1, EVEN if threshold is None else threshold
+    positive, used = y == 1, 0.5 if threshold is None else threshold
+    flagged = probabilities[:, 1] > used
     return {
         "class": class_names[1],
         "threshold": used,
         "by": "one half" if threshold is None else BY_PREVALENCE,
-        **at_threshold(scores, positive, used),
+        "flagged": float(flagged.mean()),
+        "recall": _share(flagged[positive]),
+        "specificity": _share(~flagged[~positive]),
+        "precision": _share(positive[flagged]),
     }
 
 

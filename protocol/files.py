@@ -137,6 +137,16 @@ def replace_private(path: Path, content: str | bytes) -> None:
         file.write(content.encode() if isinstance(content, str) else content)
 
 
+@contextmanager
+def for_its_owner_alone() -> Generator[None]:
+    """Whatever this process makes while the context is open, libraries' files too, nobody else may read."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
 def append_private(path: Path) -> TextIO:
     """A text file to append to that nobody but its owner may read."""
     file = open(path, "a", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600))  # noqa: SIM115

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT, LETTER, LINE = 336, 200, 6.2, 14
 """Points: of every chart; of a panel with two axes, without its key; of a letter's width; of a line of letters."""
-LOG_FROM = 20
-"""An axis of positive numbers is logarithmic where the greatest is so many times the least."""
+LOG_FROM, MOST_TICKS = 10, 5
+"""An axis of positive numbers is logarithmic where the greatest is so many times the least. Values that are ticks."""
 Drawing = Markup
 """A chart: fits any width."""
 
@@ -61,16 +61,12 @@ class Dot:
 
 @dataclass(frozen=True)
 class Line:
-    """x, y float in the order of x. ends: the interval of each point, or () where no point is drawn.
-
-    joined: whether a line joins the points.
-    """
+    """x, y float in the order of x. ends: the interval of each point, or () where no point is drawn."""
 
     name: str
     x: Sequence[float] = field(repr=False)
     y: Sequence[float] = field(repr=False)
     ends: Sequence[Ends | None] = field(repr=False, default=())
-    joined: bool = True
 
 
 def limits(values: Sequence[float], within: Ends | None = None) -> Ends:
@@ -86,67 +82,66 @@ def limits(values: Sequence[float], within: Ends | None = None) -> Ends:
 
 
 def dots(rows: Sequence[Dot], title: str = "", axis: Ends | None = None, zero: bool = False) -> Drawing:
-    """A value with its interval below each name; at least one row. title: of the axis. zero: a line at 0.
+    """A value with its interval below each name, its text at the right; at least one row. title: of the axis.
 
-    axis: both ends of it, where several charts share one; else what fits. What lies beyond stands at its end.
+    axis: both ends of it, where several charts share one; else what fits. What lies beyond stands at its end. zero: a
+    line at 0.
     """
     values = [end for row in rows for end in (row.value, *(row.ends or ()))]
     ends = axis or limits([*values, 0.0] if zero else values)
-    with _listed([row.label for row in rows], [row.text for row in rows], 36) as (axes, places, done):
-        axes.set_xlim(*ends)
+    texts = [_broken(row.text, 200) for row in rows]
+    longest = [max(map(len, text.split("\n"))) for text in texts]
+    names = [_broken(row.label, WIDTH - LETTER * (most + 3)) for row, most in zip(rows, longest, strict=True)]
+    pairs = list(zip(names, texts, strict=True))
+    high = [LINE * (1 + max(text.count("\n") for text in pair)) for pair in pairs]
+    places = np.cumsum([each + 22 for each in high]) - 14
+    below, body, side = 36, float(places[-1]) + 12, 14  # points; at the sides half of a tick's letters
+    with _drawn(body + below) as (figure, done):
+        axes = figure.add_axes((side / WIDTH, below / (body + below), 1 - 2 * side / WIDTH, body / (body + below)))
+        axes.set(xlim=ends, ylim=(body, 0), yticks=[], xlabel=title)
+        axes.spines[:].set_visible(False)
         if zero:
             axes.vlines(0 * places, places - 9, places + 7, color=INK, linewidth=1)  # not through the names
-        for place, row in zip(places, rows, strict=True):
+        for place, each, (name, text), row in zip(places, high, pairs, rows, strict=True):
+            at = {"xy": (0, place - each - 6), "xycoords": axes.get_yaxis_transform(), "textcoords": "offset points"}
+            axes.annotate(name, xytext=(-side, 0), va="top", **at)
+            axes.annotate(text, xytext=(WIDTH - side, 0), ha="right", va="top", **at)
             colour = ORANGE if row.marked else BLUE
             if row.ends is not None:
                 axes.plot(np.clip(row.ends, *ends), (place, place), color=colour, linewidth=2.2)
             axes.plot(np.clip([row.value], *ends), [place], "D" if row.marked else "o", color=colour, markersize=7)
-        axes.set_xlabel(title)
         axes.locator_params(axis="x", nbins=6)
         axes.grid(axis="x")
     return done()
 
 
-def bars(values: Mapping[str, tuple[float, str]]) -> Drawing:
-    """One bar below each name, as long as its value (at least 0), with its text at the right; at least one."""
-    with _listed(list(values), [text for _, text in values.values()], 0) as (axes, places, done):
-        axes.barh(places, [value for value, _ in values.values()], 9, color=BLUE)
-        axes.set_xlim(0, max(value for value, _ in values.values()) or 1)
-        axes.set_xticks([])
-    return done()
-
-
-def lines(
-    series: Sequence[Line], titles: tuple[str, str], x: Ends | None = None, y: Ends | None = None,
-    diagonal: str = "", log: bool = False, ticks: Sequence[float] = (),
-) -> Drawing:  # fmt: skip
+def lines(series: Sequence[Line], titles: tuple[str, str], y: Ends | None = None, diagonal: str = "") -> Drawing:
     """Lines with an interval at each point; at least one point, at most `MOST_LINES` series.
 
-    titles: of both axes. x, y: ends of these, in place of what fits. diagonal: what the line from corner to corner
-    stands for; none where empty. log: of the horizontal axis, which `LOG_FROM` may decide too. ticks: of it, few.
+    titles: of both axes. y: ends of the vertical one, in place of what fits. diagonal: of two shares, what the line
+    from corner to corner stands for.
     """
-    with _panel(titles, x, y) as (axes, key, done):
-        if log or x is None:
-            _scaled(axes, [value for one in series for value in one.x], log)
+    with _panel(titles) as (axes, key, done):
         for one, (colour, dash, marker) in zip(series, _LOOKS, strict=False):
             if bounded := [(place, *ends) for place, ends in zip(one.x, one.ends, strict=False) if ends is not None]:
                 axes.vlines(*zip(*bounded, strict=True), color=colour, linewidth=1.4)
-            dash, marker = dash if one.joined else "", marker if one.ends else ""
-            drawn = axes.plot(one.x, one.y, color=colour, linestyle=dash, marker=marker, markersize=6)
-            key.append((*drawn, one.name))
+            marks = marker if one.ends else ""
+            key.append((*axes.plot(one.x, one.y, color=colour, linestyle=dash, marker=marks, markersize=6), one.name))
         if diagonal:
             key.append((*axes.plot((0, 1), (0, 1), color=INK, linestyle=":"), diagonal))
-        if ticks:
-            axes.set_xticks(ticks, [_number(value) for value in ticks])
+            axes.set(xlim=(0, 1), ylim=(0, 1))
+        else:
+            _scaled(axes, [value for one in series for value in one.x])
+        if y is not None:
+            axes.set_ylim(*y)
     return done()
 
 
-def cloud(points: Sequence[Ends], titles: tuple[str, str], zero: str = "") -> Drawing:
-    """A point for each pair, at least one. zero: what a line across at 0 stands for; none where empty."""
-    with _panel(titles, None, None) as (axes, key, done):
+def cloud(points: Sequence[Ends], titles: tuple[str, str], zero: str) -> Drawing:
+    """A point for each pair, at least one. zero: what a line across at 0 stands for."""
+    with _panel(titles) as (axes, key, done):
         _scaled(axes, [across for across, _ in points])
-        if zero:
-            key.append((axes.axhline(0, color=INK, linestyle=":"), zero))
+        key.append((axes.axhline(0, color=INK, linestyle=":"), zero))
         # one path of lines without length, whose round ends are the points: a tenth of the bytes of so many marks
         path = np.array([place for point in points for place in (point, point, (np.nan, np.nan))])
         axes.plot(path[:, 0], path[:, 1], color=BLUE, linewidth=5, solid_capstyle="round")
@@ -158,20 +153,14 @@ def histogram(shares: np.ndarray, yes: np.ndarray, titles: tuple[str, str], name
 
     shares float64 (n,) in 0..1, yes bool (n,); at least one. titles: of both axes. names: of those below and above.
     """
-    from matplotlib.ticker import MaxNLocator
-
     edges = np.linspace(min(float(np.floor(shares.min() * 20) / 20), 0.95), 1, 21)
-    with _panel(titles, (float(edges[0]), 1.0), None) as (axes, key, done):
-        below = np.zeros(20)
-        for part, colour, name in ((shares[yes], BLUE, names[0]), (shares[~yes], GREY, names[1])):
-            # a whole number of votes over a whole number of parties may fall a rounding error below its edge
-            counts = np.histogram(np.minimum(part + 1e-9, 1.0), edges)[0]
-            full = counts > 0
-            width = 0.9 * float(edges[1] - edges[0])
-            bar = axes.bar(edges[:-1][full], counts[full], width, below[full], align="edge", color=colour)
-            key.append((bar, name))
-            below += counts
-        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    shares = np.minimum(shares + 1e-9, 1.0)  # whole votes over whole parties may fall a rounding error below an edge
+    with _panel(titles) as (axes, key, done):
+        parts = [shares[yes], shares[~yes]]
+        _, _, drawn = axes.hist(parts, list(edges), stacked=True, rwidth=0.9, color=[BLUE, GREY])
+        key += zip(drawn, names, strict=True)  # type: ignore[arg-type]
+        axes.set_xlim(float(edges[0]), 1.0)
+        axes.locator_params(axis="y", integer=True)
     return done()
 
 
@@ -183,15 +172,17 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
-def _scaled(axes: Axes, values: Sequence[float], log: bool = False) -> None:
-    """A logarithmic axis where it is asked for, or shows more."""
+def _scaled(axes: Axes, values: Sequence[float]) -> None:
+    """A horizontal axis, logarithmic where that shows more; a few different values are its ticks."""
     from matplotlib.ticker import LogLocator
 
-    if log or (min(values) > 0 and max(values) / min(values) >= LOG_FROM):
+    if min(values) > 0 and max(values) / min(values) >= LOG_FROM:
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 3) if max(values) / min(values) < 1000 else (1,)))
         axes.xaxis.set_major_formatter(lambda value, _: _number(value))
         axes.set_xticks([], minor=True)
+    if len(different := sorted(set(values))) <= MOST_TICKS:
+        axes.set_xticks(different, [_number(value) for value in different])
 
 
 def _broken(text: str, room: float) -> str:
@@ -205,51 +196,28 @@ def _broken(text: str, room: float) -> str:
 
 
 @contextmanager
-def _listed(names: Sequence[str], texts: Sequence[str], below: float) -> Iterator[tuple[Axes, np.ndarray, Any]]:
-    """A line for each name, the first above: name at the left, text at the right, and room for what is drawn below.
-
-    below: points for the axis. Gives axes whose vertical one is in points from above, and the place of each line.
-    """
-    side = 14 if below else 0  # half of a tick's letters
-    texts = [_broken(text, 200) for text in texts]
-    longest = [max(map(len, text.split("\n"))) for text in texts]
-    names = [_broken(name, WIDTH - LETTER * (most + 3)) for name, most in zip(names, longest, strict=True)]
-    pairs = list(zip(names, texts, strict=True))
-    high = [LINE * (1 + max(text.count("\n") for text in pair)) for pair in pairs]
-    places = np.cumsum([each + 22 for each in high]) - 14
-    body = float(places[-1]) + 12
-    with _drawn(body + below) as (figure, done):
-        axes = figure.add_axes((side / WIDTH, below / (body + below), 1 - 2 * side / WIDTH, body / (body + below)))
-        axes.set_ylim(body, 0)
-        axes.set_yticks([])
-        axes.spines[:].set_visible(False)
-        for place, each, (name, text) in zip(places, high, pairs, strict=True):
-            at = {"xy": (0, place - each - 6), "xycoords": axes.get_yaxis_transform(), "textcoords": "offset points"}
-            axes.annotate(name, xytext=(-side, 0), va="top", **at)
-            axes.annotate(text, xytext=(WIDTH - side, 0), ha="right", va="top", **at)
-        yield axes, places, done
-
-
-@contextmanager
-def _panel(titles: tuple[str, str], x: Ends | None, y: Ends | None) -> Iterator[tuple[Axes, list[Any], Any]]:
+def _panel(titles: tuple[str, str]) -> Iterator[tuple[Axes, list[tuple[Any, str]], Any]]:
     """Two axes, and a list for the key below them: what is drawn, and its name."""
     key: list[tuple[Any, str]] = []
     with _drawn(HEIGHT) as (figure, done):
-        figure.set_layout_engine("constrained")
-        axes = figure.add_subplot()
+        axes = figure.add_axes((0, 0, 1, 1))
+        axes.locator_params(nbins=5)
         yield axes, key, done
         axes.set_xlabel(titles[0])
-        axes.set_title(titles[1], loc="left", color=MUTED)  # above, where it is read like any other text
+        # above, where it is read like any other text; places are given, as to look for them takes half of the time
+        axes.set_title(titles[1], loc="left", color=MUTED, y=1.0)
         axes.grid(True)
-        if x is not None:
-            axes.set_xlim(*x)
-        if y is not None:
-            axes.set_ylim(*y)
+        left, right, above, below, whole = 46, 14, 24, 40, HEIGHT  # points
         if shown := [(mark, _broken(name, WIDTH - 50)) for mark, name in key if name]:
             columns = 2 if max(len(name) for _, name in shown) <= 20 else 1
-            rows = sum(name.count("\n") + 1 for _, name in shown)
-            figure.set_figheight((HEIGHT + (LINE + 3) * -(-rows // columns)) / 72)
-            figure.legend(*zip(*shown, strict=True), ncols=columns, loc="outside lower left", frameon=False)
+            figure.legend(*zip(*shown, strict=True), ncols=columns, loc="lower left", frameon=False, borderaxespad=0)
+            room = (LINE + 3) * -(-sum(name.count("\n") + 1 for _, name in shown) // columns)
+            below, whole = below + room, whole + room
+        figure.set_figheight(whole / 72)
+        high = (whole - above - below) / whole
+        axes.set_position((left / WIDTH, below / whole, 1 - (left + right) / WIDTH, high))
+        axes.xaxis.set_label_coords(0.5, -22 / (high * whole))
+        axes.yaxis.set_label_coords(0, 0)
 
 
 _STYLE: Any = {
@@ -271,11 +239,10 @@ def _drawn(height: float) -> Iterator[tuple[Figure, Any]]:
     with mpl.rc_context(_STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")  # matplotlib only measures letters; the browser has the fonts
         figure = Figure((WIDTH / 72, height / 72))
-        FigureCanvasSVG(figure)
         drawn: list[Drawing] = []
         yield figure, drawn.pop
         buffer = io.StringIO()
-        figure.savefig(buffer, format="svg")
+        FigureCanvasSVG(figure).print_svg(buffer)  # draws once; `savefig` twice
         root = ElementTree.fromstring(_NO_LETTERS.sub("\ufffd", buffer.getvalue()))
         shapes = {f"#{shape.get('id')}": shape.get("d", "") for shape in root.iterfind(f".//{_SVG}defs/{_SVG}path")}
         inside = Markup("").join(_written(part, shapes) for part in root.iterfind(f"{_SVG}g"))

@@ -2,12 +2,7 @@
 
 A mechanism says its `ReleaseKind`, and whether the noise is in the sums (`protocol.releases`); how votes are
 collected says what the coordinator sees. Reports, cards, the command line and the pages take their words from here, or
-are checked against them (`tests/test_what_leaves.py`).
-
-Two versions of the data that differ in one unit give outputs P and Q with P(S) <= e^epsilon Q(S) + delta and the same
-with both exchanged, for every set S of outputs. So an outcome becomes at most e^epsilon times as likely, plus
-delta; and whoever is to say which version it was, each being as likely before, is right with probability at most
-(e^epsilon + delta) / (1 + e^epsilon), however it is done (Kairouz, Oh, Viswanath 2015, theorem 2.1)."""
+are checked against them (`tests/test_what_leaves.py`)."""
 
 from __future__ import annotations
 
@@ -16,15 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from enum import StrEnum
-from statistics import NormalDist
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from consilium.protocol.messages import CollectionMode
 from consilium.protocol.releases import ReleaseKind
 
 ALWAYS = "always"
 SEEDED = "The noise came from a seed, so that the run can be repeated: this protects nobody."
-_UNITS: Mapping[str, str] = {
+UNITS: Mapping[str, str] = {
     "party": "a whole party (a hospital with all its records)",
     "record": "one record (a single case at one party)",
     "patient": "one patient (all records at one party)",
@@ -43,7 +37,8 @@ def epsilon_text(epsilon: float) -> str:
 
 
 def surest_guess(epsilon: float, delta: float) -> float:
-    """Most often that anybody guesses right between two versions of the data, of which each is as likely before.
+    """Most often that anybody guesses right between two versions of the data, of which each is as likely before:
+    (e^epsilon + delta) / (1 + e^epsilon) (Kairouz, Oh, Viswanath 2015, theorem 2.1).
 
     >>> round(surest_guess(0.8, 1e-5), 4), surest_guess(0.0, 0.0), surest_guess(math.inf, 1e-5)
     (0.69, 0.5, 1.0)
@@ -65,31 +60,19 @@ def out_of(share: float) -> str:
     return ALWAYS
 
 
-def rounded_up(factor: float) -> str:
-    """A factor of at least 1, rounded up to three digits below 1,000 and to a whole number above.
-
-    >>> rounded_up(7.389056), rounded_up(148.413), rounded_up(22026.5), rounded_up(math.inf)
-    ('7.39', '148.5', '22,027', 'any number')
-    """
-    if math.isinf(factor):
-        return "any number"
-    if factor >= 1000:
-        return f"{math.ceil(factor):,}"
-    digits = 2 if factor < 10 else 1
-    return f"{math.ceil(factor * 10**digits - 1e-9) / 10**digits:.{digits}f}"
-
-
 def times_as_likely(epsilon: float) -> str:
-    """e^epsilon, rounded up.
+    """e^epsilon, rounded up: to three digits below 1,000, to a whole number below a million.
 
-    >>> times_as_likely(2.0), times_as_likely(40.0), times_as_likely(math.inf)
-    ('7.39 times', '10^18 times', 'any number of times')
+    >>> times_as_likely(2.0), times_as_likely(5.0), times_as_likely(40.0), times_as_likely(math.inf)
+    ('7.39 times', '148.5 times', '10^18 times', 'any number of times')
     """
     if math.isinf(epsilon):
         return "any number of times"
     if epsilon > math.log(1e6):
         return f"10^{math.ceil(epsilon / math.log(10))} times"
-    return f"{rounded_up(math.exp(epsilon))} times"
+    factor = math.exp(epsilon)
+    digits = 2 if factor < 10 else 1 if factor < 1000 else 0
+    return f"{math.ceil(factor * 10**digits - 1e-9) / 10**digits:,.{digits}f} times"
 
 
 def in_plain_words(
@@ -97,10 +80,8 @@ def in_plain_words(
 ) -> str:
     """A few sentences on a promise that holds whatever the votes are.
 
-    Parameters
-    ----------
-    unit : "party", "record" or "patient". neighbouring : "replace" or "add_or_remove".
-    data_dependent : a sanitised epsilon is published beside it when the federation closes.
+    unit: one of `UNITS`. neighbouring: "replace" or "add_or_remove". data_dependent: a sanitised epsilon is published
+    beside it when the federation closes.
 
     >>> print(in_plain_words(2.0, 1e-5, "record"))
     Other data of one record (a single case at one party) make no outcome more than 7.39 times as likely, plus a \
@@ -109,7 +90,7 @@ cases; a coin is in 50 in 100.
     >>> print(in_plain_words(math.inf, 1e-5, "party"))
     This is not private: nothing limits what the release may tell about a whole party (a hospital with all its records).
     """
-    whom = _UNITS[unit]
+    whom = UNITS[unit]
     if math.isinf(epsilon):
         return f"This is not private: nothing limits what the release may tell about {whom}."
     makes = f"Other data of {whom} make" if neighbouring == "replace" else f"Whether {whom} is among the data makes"
@@ -135,19 +116,16 @@ IN_A_SENTENCE = (
 
 
 class Bound(StrEnum):
-    """Which of the promised epsilons holds towards somebody."""
+    """Which of the promised epsilons holds towards somebody. The nodes' counts only noise that they do not know; the
+    larger is for whoever sees what is released and knows a part of the noise."""
 
     STUDENT = "the student's"
     NODES = "the nodes'"
-    """That of the noisy sums: of the noise in them that the nodes do not know."""
     LARGER = "the larger"
-    """Of both: it sees what is released, and knows a part of the noise."""
     TRUSTED = "none"
-    """It sees what no noise covers."""
 
 
-@dataclass(frozen=True)
-class Audience:
+class Audience(NamedTuple):
     """Somebody, and what they see. bound: whose epsilon holds towards them."""
 
     who: str
@@ -155,9 +133,8 @@ class Audience:
     bound: Bound
 
 
-@dataclass(frozen=True)
-class People:
-    """Some people, and whether the promise is about their rows: "yes", "no" or "in part"."""
+class People(NamedTuple):
+    """Some people, and whether the promise is about their rows."""
 
     who: str
     protected: Literal["yes", "no", "in part"]
@@ -177,8 +154,7 @@ class Disclosure:
 
     @property
     def noise_in_sums(self) -> bool:
-        """Whether nobody sees votes, and one epsilon is promised to the student, another to the nodes that see noisy
-        sums."""
+        """Whether nobody sees votes, and what the nodes see, noisy sums, has an epsilon of its own."""
         return self.collection != "plaintext"
 
     @property
@@ -237,57 +213,20 @@ def people(party: str = "party", parties: str = "parties", unit: str = "", unpro
     )
 
 
+_OF_NODES = (
+    " The coordinator saw the noisy sums, and added noise of its own before anything was released. What it saw has an"
+    " epsilon of its own, that of the nodes. It holds towards the student and the public too if the coordinator leaves"
+    " its noise out."
+)
 HOW_COLLECTED: Mapping[CollectionMode, str] = {
     "plaintext": (
         "Votes were collected in plaintext: the coordinator saw what each party voted, and added the noise. There is no"
         " epsilon towards the coordinator; it has to be trusted with the votes."
     ),
-    "secure": (
-        "Votes were collected as secure sums with noise that the parties added: nobody saw a party’s votes, or an exact"
-        " sum. The coordinator saw the noisy sums, and added noise of its own before anything was released. What it saw"
-        " has an epsilon of its own, that of the nodes. It holds towards the student and the public too if the"
-        " coordinator leaves its noise out. Towards the other parties, who know their own part of the noise, the larger"
-        " of both holds."
-    ),
-    "verified": (
-        "Votes were collected in two parts each, of which the coordinator held one and a second aggregator the other."
-        " They checked every vote without seeing it, left out by name whoever voted falsely, and each added noise to"
-        " its half of the sum: nobody saw a party’s votes or an exact sum, unless these two worked together. The"
-        " coordinator saw the noisy sums. What it saw has an epsilon of its own, that of the nodes. It holds towards"
-        " the second aggregator too, which knows its own part of the noise, and towards the student and the public if"
-        " the coordinator leaves its noise out."
-    ),
+    "secure": "Votes were collected as secure sums with noise that the parties added: nobody saw a party’s votes, or an"
+    f" exact sum. Each party knows its own part of the noise.{_OF_NODES}",
+    "verified": "Votes were collected in two parts each, of which the coordinator held one and a second aggregator the"
+    " other. They checked every vote without seeing it, left out by name whoever voted falsely, and each added noise to"
+    f" its half of the sum: nobody saw a party’s votes or an exact sum, unless these two worked together.{_OF_NODES}",
 }
 """How votes are collected, and what that protects from whom: a few sentences in the past."""
-
-SAVE_WITH = 0.001
-"""Chance with which a histogram may say more of a vote than `vote_odds` says."""
-
-
-def vote_odds(sigma: float) -> float:
-    """How many times as likely a noisy histogram is under the vote that a teacher gave as under any other vote of it,
-    at most, save with probability `SAVE_WITH`.
-
-    A vote for class b in place of a makes one count less by 1 and another more. With noise N(0, sigma^2) on each the
-    log of the ratio of the two likelihoods is (z_a - z_b + 1) / sigma^2, z being the noise: a normal number of mean
-    1/sigma^2 and variance 2/sigma^2. With integer noise the ratio is the same function of it.
-
-    >>> round(vote_odds(112.1), 4)
-    1.0398
-    """
-    spread = math.sqrt(2) / sigma
-    return math.exp(spread**2 / 2 + spread * NormalDist().inv_cdf(1 - SAVE_WITH))
-
-
-def one_histogram(sigma: float) -> str:
-    """What one noisy histogram says of the vote of one teacher; noise N(0, sigma^2) on each count.
-
-    >>> one_histogram(112.1).split(": ")[1]
-    'the vote that was given makes it at most 1.04 times as likely as another would, save with a chance of 1 in 1,000.'
-    """
-    nearly = "nearly as well" if vote_odds(sigma) < 1.25 else "too"
-    return (
-        f"A teacher's vote that counts once changes a count by 1. Whatever it was, one histogram fits any other vote"
-        f" {nearly}: the vote that was given makes it at most {rounded_up(vote_odds(sigma))} times as likely as another"
-        f" would, save with a chance of 1 in {round(1 / SAVE_WITH):,}."
-    )

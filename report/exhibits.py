@@ -6,13 +6,13 @@ A page, a card and a terminal are lists of the same exhibits: `page` draws them 
 
 from __future__ import annotations
 
-import base64
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
+from urllib.parse import quote
 
 from markupsafe import Markup
 
@@ -29,10 +29,7 @@ Words = str | Markup
 
 @dataclass(frozen=True)
 class Cell:
-    """Text of a table's cell, and under it a second line in small letters.
-
-    look: classes of the page's style: "faint", "diagonal", "shade1" to "shade5".
-    """
+    """Text of a table's cell, and under it a second line in small letters. look: "faint" or nothing."""
 
     text: Words
     under: str = ""
@@ -57,21 +54,18 @@ class Table:
     """columns: headings, the first of the lines' names; () for a list of names and values.
 
     numbers: of the columns those whose cells are numbers, the first being 0. look: "cards" turns lines into cards on a
-    telephone, "matrix" or "matrix many" has cells of one width, "long" scrolls, "" is narrow. headings: words for
-    abbreviated columns.
+    telephone, "" is narrow.
     """
 
     columns: tuple[str, ...]
     lines: tuple[TableLine, ...]
     numbers: frozenset[int] = frozenset()
     look: str = "cards"
-    headings: tuple[str, ...] = ()
-    caption: Words = ""
 
     @property
     def shown(self) -> tuple[TableLine, ...]:
         """The lines on the page."""
-        return self.lines if self.look == "long" else self.lines[:MOST_ROWS]
+        return self.lines[:MOST_ROWS]
 
 
 @dataclass(frozen=True)
@@ -104,7 +98,7 @@ class Exhibit:
     @property
     def csv(self) -> str:
         """A data: address of the numbers as CSV."""
-        return f"data:text/csv;charset=utf-8;base64,{base64.b64encode(self.data.write_csv().encode()).decode()}"
+        return f"data:text/csv;charset=utf-8,{quote(self.data.write_csv(), ',:;=()|!*@/?')}"
 
 
 @dataclass(frozen=True)
@@ -149,18 +143,27 @@ def as_text(parts: Sequence[PagePart], width: int = 0) -> str:
         rows  3
     """
     lines = list[str]()
+
+    def write(indent: int, *said: Words) -> None:
+        blank = " " * indent
+        whole = {"break_long_words": False, "break_on_hyphens": False}
+        for words in filter(None, said):
+            wrapped = textwrap.fill(
+                _plain(words), width or 10**6, initial_indent=blank, subsequent_indent=blank, **whole
+            )
+            lines.append(wrapped)
+
     for part in parts:
-        lines += [part.title] * bool(part.title) + [_wrapped(words, width, "  ") for words in part.words]
+        write(0, part.title)
+        write(2, *part.words)
         for item in part.exhibits:
-            title = f"{_plain(item.title)}{f' [{NOT_COVERED}]' if item.secret else ''}"
-            lines += [_wrapped(title, width, "  ")] * bool(item.title)
-            lines += [_wrapped(words, width, "    ") for words in (*item.words, *item.items)]
+            write(2, _titled(item, "[]"))
+            write(4, *item.words, *item.items)
             if item.table:
                 rows = _rows(item.table)
                 widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
                 lines += ["    " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-            if item.chart:
-                lines.append(f"    {item.chart.words}")
+            lines += [f"    {item.chart.words}"] if item.chart else []
     return "\n".join(lines)
 
 
@@ -181,17 +184,14 @@ def as_markdown(parts: Sequence[PagePart]) -> str:
     for part in parts:
         blocks += [f"## {_escaped(part.title)}", *map(_escaped, part.words)]
         for item in part.exhibits:
-            title = f"{_escaped(item.title)}{f' ({NOT_COVERED})' if item.secret else ''}"
-            blocks += [f"### {title}"] * bool(item.title) + [_escaped(words) for words in item.words]
-            if item.items:
-                blocks.append("\n".join(f"- {_escaped(words)}" for words in item.items))
+            blocks += [f"### {_titled(item, '()', _escaped)}"] * bool(item.title) + [*map(_escaped, item.words)]
+            blocks.append("\n".join(f"- {_escaped(words)}" for words in item.items))
             if item.table:
                 head, *rows = _rows(item.table) if item.table.columns else [[""] * 2, *_rows(item.table)]
                 rows = [head, ["---"] * len(head), *rows]
                 blocks.append("\n".join(f"| {' | '.join(map(_escaped, row))} |" for row in rows))
-            if item.chart:
-                blocks.append(_escaped(item.chart.words))
-    return "\n\n".join(blocks) + "\n"
+            blocks.append(_escaped(item.chart.words) if item.chart else "")
+    return "\n\n".join(filter(None, blocks)) + "\n"
 
 
 def _rows(table: Table) -> list[list[str]]:
@@ -203,11 +203,10 @@ def _rows(table: Table) -> list[list[str]]:
     return rows
 
 
-def _wrapped(words: Words, width: int, indent: str) -> str:
-    text, width = _plain(words), width or 10**6
-    return textwrap.fill(
-        text, width, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
+def _titled(item: Exhibit, brackets: str, written: Callable[[Words], str] = str) -> str:
+    """Its title, with what marks a secret one."""
+    title = written(_plain(item.title))
+    return f"{title} {brackets[0]}{NOT_COVERED}{brackets[1]}" if item.secret and title else title
 
 
 def _plain(words: Words) -> str:

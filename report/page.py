@@ -21,8 +21,7 @@ _HERE = Path(__file__).parent
 @dataclass(frozen=True)
 class Page:
     """brand: what kind of page it is. summary: what it says in a sentence or two, and further lines in small letters.
-
-    top: exhibits before the first part. window: title of the window, where it is another.
+    top: exhibits before the first part.
     """
 
     brand: str
@@ -31,7 +30,6 @@ class Page:
     summary: tuple[Words, ...] = ()
     top: Sequence[Exhibit] = field(repr=False, default=())
     footer: tuple[Words, ...] = ()
-    window: str = ""
 
 
 def as_html(page: Page) -> str:

@@ -73,31 +73,25 @@ class Display:
     """Shows stages and lines; this one shows nothing."""
 
     def update(self, stage: str, done: int, total: int) -> None:
-        """A stage is so far; at first, and where that is less than before, it begins. total: 1 or less where nobody
-        knows how long it is."""
+        """A stage is so far; at first, and where that is less than before, it begins. total: 1 or less: unknown."""
 
-    def say(self, text: str, warning: bool = False) -> None:
-        """One line."""
+    def say(self, text: str, warning: bool = False) -> None: ...
 
-    def end(self) -> None:
-        """Nothing comes any more."""
+    def end(self) -> None: ...
 
 
 @contextmanager
 def showing(quiet: bool = False) -> Iterator[Display]:
     """A display on stderr while the context is open; `quiet`: one of nothing."""
-    display = Display() if quiet else _on_stderr()
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    bars = console.is_terminal and not console.is_dumb_terminal
+    display = Display() if quiet else Bars(console) if bars else LogLines(console.file)
     try:
         yield display
     finally:
         display.end()
-
-
-def _on_stderr() -> Display:
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    return Bars(console) if console.is_terminal and not console.is_dumb_terminal else LogLines(console.file)
 
 
 @dataclass
@@ -109,7 +103,7 @@ class _Stage:
     done: int
 
     def left(self, total: int) -> str:
-        """About how long it still takes, at the pace so far; nothing before its first piece has ended."""
+        """Nothing before its first piece has ended."""
         pieces = self.done - self.first
         if not pieces or self.done >= total:
             return ""
@@ -125,7 +119,6 @@ class LogLines(Display):
         self._ended: set[str] = set()
 
     def update(self, stage: str, done: int, total: int) -> None:
-        """See `Display`."""
         words, now = WORDS.get(stage, stage), time.monotonic()
         if stage not in self._stages:
             self._stages[stage] = _Stage(now, done, done)
@@ -141,7 +134,6 @@ class LogLines(Display):
             self.say(", ".join(filter(None, (f"{far} after {spent(now - this.began)}", this.left(total)))))
 
     def say(self, text: str, warning: bool = False) -> None:
-        """See `Display`."""
         self._last = time.monotonic()
         line = f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {'warning: ' if warning else ''}{text}"
         with contextlib.suppress(*CLOSED):
@@ -162,7 +154,6 @@ class Bars(Display):
         self._stages: dict[str, _Stage] = {}
 
     def update(self, stage: str, done: int, total: int) -> None:
-        """See `Display`."""
         table, length = self._table, total if total > 1 or done else None
         with contextlib.suppress(*CLOSED):
             table.start()  # with a thread, which nobody has before the first stage
@@ -177,12 +168,10 @@ class Bars(Display):
             table.update(self._rows[stage], completed=done, total=length, left=self._stages[stage].left(total))
 
     def say(self, text: str, warning: bool = False) -> None:
-        """See `Display`."""
         with contextlib.suppress(*CLOSED):
             line, style = (f"warning: {text}", "yellow") if warning else (text, None)
             self._table.console.print(line, style=style, markup=False, highlight=False)
 
     def end(self) -> None:
-        """See `Display`."""
         with contextlib.suppress(*CLOSED):
             self._table.stop()

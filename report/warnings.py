@@ -8,31 +8,26 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from consilium.report.disclosure import epsilon_text, times_as_likely
-from consilium.report.words import ALONE, many, upper_first
+from consilium.report.words import many, upper_first
 
-CODES: Mapping[str, bool] = {
-    "large-epsilon": False,
-    "little-information": True,
-    "halves-not-classes": False,
-    "teachers-failed": True,
-    "nothing-learnt": False,
-    "not-above-majority": False,
-    "class-not-found": False,
-    "not-above-manual-labels": False,
-    "below-private-rival": True,
-    "below-one-party": True,
-    "parties-left-out": True,
-    "rows-left-out": True,
-    "public-rows": False,
-}
+_OPEN = (
+    "large-epsilon",
+    "halves-not-classes",
+    "nothing-learnt",
+    "not-above-majority",
+    "class-not-found",
+    "public-rows",
+)
+_SECRET = ("little-information", "teachers-failed", "parties-left-out", "rows-left-out")
+CODES: Mapping[str, bool] = dict.fromkeys(_OPEN, False) | dict.fromkeys(_SECRET, True)
 """Each code, and whether it is secret: computed from private rows, or from how many parties voted, which may follow
 from these. No guarantee covers such a one."""
-SECRET = frozenset(code for code, secret in CODES.items() if secret)
+SECRET = frozenset(_SECRET)
 
 MOST_EPSILON = 5.0  # above it, an outcome may be e^5 = 148 times as likely with somebody's data as without
 LEAST_SIGNAL = 3.0  # of `Expected.signal`: on partitions that decided nothing a student was useless at 2.1, fair at 4.4
@@ -42,7 +37,6 @@ LEAST_BRIGHT = 0.25  # of white. Without a brighter pixel, public images hold 14
 LEAST_RECALL, LEAST_ROWS = 0.05, 20  # a recall of 0.2 finds none of 20 test rows in 1 % of cases
 LEAST_RANK_CORRELATION = 0.5  # below it, the order is noise to a half and more
 _MOST_NAMED = 5
-_METRICS = {"auc": "AUC", "accuracy": "accuracy"}
 _MORE = "Find more parties, take a larger epsilon, or do without"
 _RELATIVE = "have teachers vote relative to their own scores (federation.voting_rule)"
 
@@ -94,7 +88,6 @@ class Expected:
     signal: float = math.inf
 
     def warn(self, found: Texts) -> None:
-        """See `warnings_of`."""
         epsilon = max(self.epsilon, self.epsilon_nodes)
         if epsilon > MOST_EPSILON:
             whom = " towards the nodes that add votes up" if epsilon > self.epsilon else ""
@@ -122,13 +115,11 @@ class Expected:
 class RowFacts:
     """What is seen of the rows of a simulation.
 
-    public: public rows by class, asked and held out together. askable, test: how many these are. queries: most that the
-    query budget allows. different: rows that can be asked, equal ones once. leaks: columns that say the label of each
-    of them. brightest: of images of one's own, the largest number of all public ones, of 0 for black to 1 for white.
-    twice: share of the private rows that stands at two parties, or is public too. spelled: names of owners and
-    classes -> others that they nearly equal. left_out: rows by why they are in no party. anew: what to do where owners
-    number patients anew, or nothing. parties: that the partition made; too_small: of them, those with fewer than
-    `least_rows` rows, which take no part.
+    public: public rows by class; askable, test: those to ask, and those held out. queries: the query budget. different:
+    rows that can be asked, equal ones once. leaks: columns that say the label of each of them. brightest: of public
+    images, 0 for black to 1 for white. twice: share of the private rows that is at two parties, or public too. spelled:
+    names -> others that they nearly equal. left_out: rows by why they are in no party. anew: what to do where owners
+    number patients anew. parties: that the partition made; too_small: of them, with fewer than `least_rows` rows.
     """
 
     public: Mapping[str, int]
@@ -147,7 +138,6 @@ class RowFacts:
     least_rows: int = 1
 
     def warn(self, found: Texts) -> None:
-        """See `warnings_of`."""
         self._of_private_rows(found)
         count = self.askable + self.test
         if self.leaks:
@@ -212,12 +202,10 @@ def parties_too_small(made: int, too_small: int, least_rows: int) -> str:
 
 @dataclass(frozen=True)
 class StudentFacts:
-    """A finished student, and what a simulation knows beside it.
+    """A finished student. What it is compared with is no warning: the finding that a page begins with says it.
 
     constant: whether it says the same of every row. metrics: `accuracy`, `auc` and `recall_per_class` on test rows;
     empty where there are none. rows: test rows of each class. noise_spread: see `student.learn.spread_over_noise`.
-    alone: the same metrics of one party by itself. worth: what manual labels reach, as a summary holds it. rival: the
-    best at the same guarantee: name, metric, reached, difference to the student, interval of that.
     teachers: how many; failures: of those that say the same of every row, or had no answer for some, how many by why.
     left_out: parties that took no part because of what their data hold; absent: others that were left out of a stage,
     and why.
@@ -227,16 +215,12 @@ class StudentFacts:
     metrics: Mapping[str, Any]
     rows: Mapping[str, int] = field(default_factory=dict)
     noise_spread: Mapping[str, Any] = field(default_factory=dict)
-    alone: Mapping[str, Any] = field(default_factory=dict)
-    worth: Mapping[str, Any] | None = None
-    rival: Mapping[str, Any] | None = None
     teachers: int = 0
     failures: Mapping[str, int] = field(default_factory=dict)
     left_out: int = 0
     absent: Mapping[str, str] = field(default_factory=dict)
 
     def warn(self, found: Texts) -> None:
-        """See `warnings_of`."""
         if self.failures:
             reasons = _named([f"{count}: {reason}" for reason, count in self.failures.items()], "; ")
             found["teachers-failed"].append(
@@ -246,11 +230,6 @@ class StudentFacts:
         if text := self._nothing_learnt():
             found["nothing-learnt"].append(text)
         self._by_class(found)
-        for code, metric, other, whose in self._others():
-            reached = self.metrics.get(metric)
-            if reached is not None and other is not None and reached <= other:
-                words = f"the student's {_METRICS[metric]} {reached:.3f} is not above {other:.3f}, that of {whose}"
-                found[code].append(words)
         if self.left_out:
             found["parties-left-out"].append(
                 f"{many(self.left_out, 'party')} took no part because of what the data hold: who takes part then tells"
@@ -277,7 +256,7 @@ class StudentFacts:
                 f" {chance:.3f}: it orders cases at random. {_MORE}"
             )
         alike, moved = noise.get("rank_correlation", 1.0), noise.get("metrics", {}).get("auc")
-        low, high = (1.0, 1.0) if auc is None or moved is None else moved["interval"]
+        low, high = moved["interval"] if moved and auc is not None else (1.0, 1.0)
         if alike >= LEAST_RANK_CORRELATION and low > 0.5:
             return ""
         ends = f", and the AUC anything from {low:.3f} to {high:.3f} (95 %; 0.5 is chance)" if low < 1 else ""
@@ -303,24 +282,6 @@ class StudentFacts:
                 f"recall below {LEAST_RECALL:g}: {classes}. The student practically never says so. Choose an operating"
                 f" point (student.prevalence), {_RELATIVE}, or find more parties"
             )
-
-    def _others(self) -> Iterator[tuple[str, str, float | None, str]]:
-        """What could be had instead: code, metric, what it reaches, and whose that is, with what to do."""
-        if self.worth and (labels := self.worth["released"]["labels"]):
-            metric, cost = self.worth["metric"], self.worth["label_cost"]
-            can = f"One such label takes {cost}: where that can be had" if cost else "If labels can be had"
-            advice = f"as many as were released. {can}, label public rows instead"
-            whose = f"{many(labels, 'manual label')}, {advice}"
-            yield "not-above-manual-labels", metric, self.worth["released"][metric], whose
-        if self.rival and self.rival["interval"][0] > 0:
-            low, high = self.rival["interval"]
-            surely = f"by {self.rival['difference']:.3f}, {low:.3f} to {high:.3f}"
-            advice = "Use it where a linear model will do (a study compares it), or release noisy counts"
-            whose = f"{self.rival['name']} at the same guarantee ({surely}). {advice}"
-            yield "below-private-rival", self.rival["metric"], self.rival["reached"], whose
-        metric = "auc" if len(self.rows) == 2 and self.metrics.get("auc") is not None else "accuracy"
-        advice = "a party gains nothing by taking part. Release noisy counts, ask more queries, or do without"
-        yield "below-one-party", metric, self.alone.get(metric), f"{ALONE} in the mean: {advice}"
 
 
 def chance_deviation(positive: int, negative: int) -> float:

@@ -26,7 +26,6 @@ from consilium.simulations.population.look import look
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.report.data import LeftOutParty, ReportData
 from consilium.simulations.report.guarantees import shown_guarantees
-from consilium.simulations.report.models import ABOVE, RIVALS
 from consilium.student.card import CONSTANT
 
 if TYPE_CHECKING:
@@ -65,24 +64,12 @@ def run_warnings(
         metrics=summary["student"] or {},
         rows={} if tested is None else tested["rows_per_class"],
         noise_spread=card["noise_spread"],
-        alone=summary["baselines"]["mean_teacher"],
-        worth=summary.get("worth"),
-        rival=_best_rival(summary["baselines"]),
         teachers=summary["teachers"],
         failures=summary.get("teachers_failed", {}),
         left_out=summary["parties_left_out_for_data"],
         absent=summary.get("parties_absent", {}),
     )
     return warnings_of(reached, looked, expected(config, summary["parties"]))
-
-
-def _best_rival(baselines: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Of the private rivals, the one that is furthest above the student; None where none was compared with it."""
-    above = {name: metrics[ABOVE] for name, metrics in baselines.items() if metrics and ABOVE in metrics}
-    if not above:
-        return None
-    name = max(above, key=lambda name: above[name]["difference"])
-    return {**above[name], "name": RIVALS[name], "reached": baselines[name][above[name]["metric"]]}
 
 
 def data_fingerprint(dataset: Dataset) -> str:
@@ -221,9 +208,8 @@ def report_data(
         baselines=analysis.baselines,
         worth=analysis.worth,
         classes=dataset.classes,
-        seconds=summary["seconds"],
-        consensus=analysis.consensus,
-        answered=analysis.answered,
+        consensus=analysis.consensus.tolist(),
+        answered=analysis.answered.tolist(),
         quality=analysis.quality,
         warnings=summary["warnings"],
         open_figures=analysis.open_figures,

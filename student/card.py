@@ -23,7 +23,7 @@ from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.schema import ColumnEncoding
 from consilium.protocol.strict_json import dumps
 from consilium.protocol.versions import versions
-from consilium.report.disclosure import SEEDED, epsilon_text, one_histogram, people
+from consilium.report.disclosure import SEEDED, epsilon_text, people
 from consilium.report.exhibits import Cell, Exhibit, PagePart, Table, TableLine, as_markdown, pairs
 from consilium.report.warnings import Expected, StudentFacts, warnings_of
 from consilium.report.words import many
@@ -281,7 +281,7 @@ def _privacy(card: Mapping[str, Any]) -> Iterator[str]:
     if sigma > 0:
         yield (
             f"Noise on each count: Gaussian with a standard deviation of {sigma:.4g} votes, where all {card['parties']}"
-            f" data holders are in the sum. {one_histogram(sigma)}"
+            f" data holders are in the sum."
         )
     bounded = math.isfinite(privacy["epsilon"])
     unprotected = ("its noise came from a seed" if seeded else "") if bounded else "the mechanism has no bound"

@@ -32,7 +32,7 @@ from consilium.report.words import plural
 from consilium.simulations.council.statement import PrivacyStatement
 from consilium.simulations.report.build import render
 from consilium.simulations.report.guarantees import guarantees_of, shown_guarantees, title_of
-from consilium.simulations.report.plain import audiences
+from consilium.simulations.report.privacy import audiences
 from tests.command_line import consilium
 from tests.deploy.site import SECOND, make_site
 from tests.simulations.report.cases import Page, run

@@ -11,14 +11,14 @@ from consilium.protocol.releases import ReleaseKind
 from consilium.report.exhibits import ALL_BUT_FIRST, Cell, Exhibit, PagePart, Table, TableLine, as_text, without_blanks
 from consilium.report.words import STUDENT, many, share_text
 from consilium.simulations.council.statement import PrivacyStatement
-from consilium.simulations.report import meaning
-from consilium.simulations.report.models import ABSENT, LABELS, METRICS, finding, manual_label_rows
+from consilium.simulations.report import guarantees
+from consilium.simulations.report.models import METRICS, finding, models_of
 
 
 def verdict(privacy: PrivacyStatement, parties: int) -> str:
     """The report's verdict in few words, of all fits on these owners together."""
     epsilon, delta = privacy.epsilon_of_all_fits, privacy.delta_of_all_fits
-    level, _ = meaning.verdict(epsilon, delta, parties, unit=Unit(privacy.unit))
+    level, _ = guarantees.verdict(epsilon, delta, parties, unit=Unit(privacy.unit))
     protection = f"{'no' if level == 'none' else level} protection"
     return protection if privacy.protects else f"{protection} with real noise; here it came from a seed"
 
@@ -86,20 +86,10 @@ def _released(summary: Mapping[str, Any]) -> str:
 
 def _models(summary: Mapping[str, Any]) -> Exhibit | None:
     """From one party alone over the student and its rivals to pooled, each by what it is called."""
-    known = {name: of for name, of in summary["baselines"].items() if of and ABSENT not in of}
-    known["student"] = student = summary["student"] or {}
-    if rates := (student.get("rate") or {}).values():
-        known["majority"] = {"accuracy": max(rates), "auc": 0.5 if len(rates) == 2 else None}
-    models = dict[str, Mapping[str, Any]]()
-    for name, label in LABELS.items():
-        if name == "student":
-            models |= manual_label_rows(summary["worth"])
-        models[label] = known.get(name) or {}
+    models = models_of(summary["student"], summary["baselines"], summary["worth"])
     shown = [metric for metric in METRICS if any(of.get(metric) is not None for of in models.values())]
     lines = tuple(
-        TableLine(label, tuple(Cell(share_text(of.get(metric))) for metric in shown))
-        for label, of in models.items()
-        if of
+        TableLine(label, tuple(Cell(share_text(of.get(metric))) for metric in shown)) for label, of in models.items()
     )
     table = Table(("", *(METRICS[metric] for metric in shown)), lines, ALL_BUT_FIRST)
     return Exhibit("models", "On public test rows", table=table, secret=True) if shown else None

@@ -10,7 +10,6 @@ import math
 import os
 from pathlib import Path
 
-import numpy as np
 from jinja2 import UndefinedError
 from markupsafe import Markup
 
@@ -24,10 +23,8 @@ from consilium.simulations.report.classes import classes_part
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import GUARANTEE, SPENT, guarantees_of
 from consilium.simulations.report.models import finding
-from consilium.simulations.report.parties import parties_part
-from consilium.simulations.report.plain import plain_part
-from consilium.simulations.report.privacy import privacy_part
-from consilium.simulations.report.result import result_part
+from consilium.simulations.report.privacy import plain_part, privacy_part
+from consilium.simulations.report.result import parties_part, result_part
 
 
 def write_report(data: ReportData, path: Path, public: bool = False) -> None:
@@ -83,20 +80,19 @@ def report_page(data: ReportData) -> Page:
         summary=(*filter(None, [" ".join(_found(data)), _happened(data), data.description]),),
         top=without_blanks(top),
         footer=(*([Markup("<strong>Data.</strong> {}").format(data.attribution)] if data.attribution else []), METHOD),
-        window=f"{data.title} – Consilium{' (public version)' * data.public}",
     )
 
 
 def _found(data: ReportData) -> tuple[str, ...]:
     """What came out; nothing where no label was released."""
-    if not data.answered.any() or data.student is None:
+    if not any(data.answered) or data.student is None:
         return ()
     return finding(data.student, data.baselines, data.worth, data.warnings, len(data.classes))
 
 
 def _happened(data: ReportData) -> str:
     """Who voted on what, and what was released."""
-    queries, answers = len(data.answered), int(np.count_nonzero(data.answered))
+    queries, answers = len(data.answered), sum(data.answered)
     parties = f"{'Up to ' * data.public}{many(data.parties, data.party_label)}"
     if not queries:
         return f"{parties} took part, but no public case was put to the vote, so nothing was released."
@@ -145,6 +141,6 @@ def _version(data: ReportData) -> Exhibit:
     words = (
         "This version is for everybody. Left out are the epsilon that was spent and the curve by epsilon; how far the"
         f" {plural(data.party_label)} agreed and how they voted; all models to compare with that use private rows; what"
-        f" each {data.party_label} gains; all of them by name, who was left out and why; how long each stage took."
+        f" each {data.party_label} gains; all of them by name, who was left out and why."
     )
     return Exhibit("version", words=(words,), look="open")

@@ -9,89 +9,69 @@ import numpy as np
 
 from consilium.models.evaluation import BY_PREVALENCE
 from consilium.report.charts import Line, lines
-from consilium.report.exhibits import ALL_BUT_FIRST, Cell, Chart, Exhibit, PagePart, Table, TableLine, without_blanks
+from consilium.report.exhibits import (
+    ALL_BUT_FIRST,
+    Cell,
+    Chart,
+    Exhibit,
+    PagePart,
+    Table,
+    TableLine,
+    pairs,
+    without_blanks,
+)
 from consilium.report.words import STUDENT, plural, share_text, with_interval
 from consilium.simulations.report.data import ReportData
 from consilium.student.card import operating_words
 
-SHADES = 5
-"""Steps of the ground of a cell, from nothing to the whole of its row."""
-FEW = 4
-"""Classes whose names stand above the columns of a matrix, of more numbers do; and ROC curves that are drawn."""
-MOST = 30
-"""Classes that a matrix is drawn of: of more, nobody could read its cells, and pairs of classes are listed."""
-LISTED = 20
-"""Pairs, and classes of a table, where there are more than `MOST`."""
+FEW, MOST, LISTED = 4, 30, 20
+"""ROC curves that are drawn; classes of a table; lines where there are more, the worst first."""
 Counts = Sequence[Sequence[float] | None]
 """Of each true class (None: it has no cases), how many are called each class: counts, or shares."""
 
 
 def classes_part(data: ReportData) -> PagePart:
     """May be empty."""
-    figures, noun = data.open_figures.get("student", {}), data.release.noun
+    figures, noun = data.open_figures, data.release.noun
     by = " and class of the largest noisy count" * (noun != "label")
-    matrices = [
-        ("confusion", f"What the {STUDENT} calls what", figures.get("confusion"), "Test cases, by true class."),
-        (
-            "label-confusion",
-            f"What the released {plural(noun)} say",
-            data.open_figures.get("labels"),
-            f"Answered queries, by true class{by}.",
-        ),
-        (
-            "votes",
-            f"How the {plural(data.party_label)} vote",
-            data.secret_figures.get("votes"),
-            "Mean share of the votes that each class gets, by the true class of the query; exact, without noise.",
-        ),
-    ]
+    told = f"Answered queries, by true class{by}."
+    votes = "Mean share of the votes that each class gets, by the true class of the query; exact, without noise."
+    confusion, voted = figures.get("student", {}).get("confusion"), data.secret_figures.get("votes")
     flagged = _operating_point(data)  # of two classes one threshold is published: other tables would be of another
-    shown = [_matrix(data.classes, *each) for each in matrices if not (flagged and each[0] == "confusion")]
-    exhibits = without_blanks([_roc(data), _calibration(data), flagged or recall_exhibit(data), *shown])
-    return PagePart("classes", "Classes", exhibits)
+    exhibits = [
+        _roc(data),
+        _calibration(data),
+        flagged or recall_exhibit(data),
+        _called(data, "confusion", f"What the {STUDENT} calls what", () if flagged else confusion, "Test cases."),
+        _called(data, "label-confusion", f"What the released {plural(noun)} say", figures.get("labels"), told),
+        _called(data, "votes", f"How the {plural(data.party_label)} vote", voted, votes),
+    ]
+    return PagePart("classes", "Classes", without_blanks(exhibits))
 
 
-def _matrix(classes: Sequence[str], name: str, title: str, counts: Counts | None, words: str) -> Exhibit | None:
-    """Shades by class; of more than `MOST` classes the pairs that are taken for each other most."""
-    if len(classes) > MOST:
-        rows = taken_for(counts or (), classes)
-        words += f" Of {len(classes)} classes the {len(rows)} pairs with the largest part of a class called another."
-        table = Table(("true class", "called", "how much of it"), rows, frozenset((2,)), look="")
-    else:
-        rows, short = matrix(counts or (), classes), len(classes) > FEW
-        columns = [str(index + 1) for index in range(len(classes))] if short else classes
-        headings = ("true class", *classes) if short else ()
-        table = Table(("true class", *columns), rows, look=f"matrix{' many' * short}", headings=headings)
+def _called(data: ReportData, name: str, title: str, counts: Counts | None, words: str) -> Exhibit | None:
+    """Of each class how much is called another."""
+    rows = taken_for(counts or (), data.classes)
+    if len(rows) == LISTED:
+        words += f" Of {len(data.classes)} classes the {LISTED} pairs with the largest part of a class called another."
+    table = Table(("true class", "called", "how much of it"), rows, frozenset((2,)), look="")
     return Exhibit(name, title, (words,), table=table, secret=name == "votes") if rows else None
-
-
-def matrix(counts: Counts, names: Sequence[str]) -> tuple[TableLine, ...]:
-    """A line for each true class; shades say how much of it. A row without any is left out."""
-    rows, short = [], len(names) > FEW
-    for index, row in enumerate(counts):
-        if row is not None and (total := sum(row)):
-            shades = [f"shade{min(SHADES, round(SHADES * value / total))}" for value in row]
-            shades[index] += " diagonal"
-            texts = [f"{value}" if isinstance(value, int) else f"{value:.0%}" for value in row]
-            cells = (Cell(text, look=shade) for text, shade in zip(texts, shades, strict=True))
-            rows.append(TableLine(f"{index + 1} {names[index]}" if short else names[index], tuple(cells)))
-    return tuple(rows)
 
 
 def taken_for(counts: Counts, names: Sequence[str]) -> tuple[TableLine, ...]:
     """The `LISTED` pairs of which most is called another class, as lines: class, the other, and how much.
 
-    >>> names = [str(number) for number in range(31)]
-    >>> lines = taken_for([[6, 2, *[0] * 29], None, [0.0, 0.25, 0.75, *[0.0] * 28]], names)
+    >>> lines = taken_for([[6, 2, 0], None, [0.0, 0.25, 0.75]], ["a", "b", "c"])
     >>> [(line.name, *(cell.text for cell in line.cells)) for line in lines]
-    [('0', '1', '2 of 8'), ('2', '1', '25%')]
+    [('a', 'b', '2 of 8 (25%)'), ('c', 'b', '25%')]
     """
-    wrong = [
-        (-value / sum(row), true, called, f"{value:,} of {sum(row):,}" if isinstance(value, int) else f"{value:.0%}")
-        for true, row in enumerate(counts)
-        for called, value in enumerate(row or ())
-        if value and called != true and row
-    ]
+    wrong = []
+    for true, row in enumerate(counts):
+        for called, value in enumerate(row or ()):
+            if row and value and called != true:
+                share = value / sum(row)
+                text = f"{value:,} of {sum(row):,} ({share:.0%})" if isinstance(value, int) else f"{share:.0%}"
+                wrong.append((-share, true, called, text))
     return tuple(
         TableLine(names[true], (Cell(names[called]), Cell(text))) for _, true, called, text in sorted(wrong)[:LISTED]
     )
@@ -130,9 +110,8 @@ def _operating_point(data: ReportData) -> Exhibit | None:
         "precision": f"of the flagged, those “{point['class']}”",
         "flagged": "of all test cases",
     }
-    rows = tuple(TableLine(name, (Cell(share_text(point[name])), Cell(text))) for name, text in means.items())
+    table = pairs([(f"{name}, {text}", share_text(point[name])) for name, text in means.items()])
     words = f"{operating_words(point)} Test cases had no part in it; other thresholds are on the curve."
-    table = Table(("on test cases", "share", "which is"), rows, frozenset({1}), look="")
     return Exhibit("operating-point", "The operating point", (words,), table=table)
 
 
@@ -151,7 +130,7 @@ def _roc(data: ReportData) -> Exhibit | None:
     steps = [np.linspace(0, 1, len(curve["found"])).tolist() for curve in drawn]
     series = [Line(name, x, curve["found"]) for name, x, curve in zip(names, steps, drawn, strict=True)]
     titles = ("false alarms: share of others flagged", "found: share of the class flagged")
-    drawing = lines(series, titles, (0, 1), (0, 1), diagonal="by chance")
+    drawing = lines(series, titles, diagonal="by chance")
     chart = Chart(f"ROC curves: {'; '.join(names)}", (("", drawing),))
     return Exhibit("roc", f"How well the {STUDENT} ranks", (words,), chart=chart)
 
@@ -171,8 +150,8 @@ def _calibration(data: ReportData) -> Exhibit | None:
     if (student.get("operating_point") or {}).get("by") != BY_PREVALENCE:
         words += " Without a declared prevalence they are shares of votes, not risks."
     ends = [(point["interval"][0], point["interval"][1]) for point in bins]
-    points = Line("", [point["mean"] for point in bins], [point["rate"] for point in bins], ends, joined=False)
+    points = Line("", [point["mean"] for point in bins], [point["rate"] for point in bins], ends)
     titles = (f"probability that the {STUDENT} gives", "how often it is so")
-    drawing = lines([points], titles, (0, 1), (0, 1), diagonal="as it should be")
+    drawing = lines([points], titles, diagonal="as it should be")
     chart = Chart("; ".join(f"{point['mean']:.2f} said, {point['rate']:.2f} so" for point in bins), (("", drawing),))
     return Exhibit("calibration", "Can its probabilities be read as risks?", (words,), chart=chart)

@@ -5,12 +5,11 @@ It holds functions of the votes, so on disk it lies in the run folder's `private
 
 from __future__ import annotations
 
-import json
-from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replace_private
@@ -48,7 +47,7 @@ class ReportData:
     guarantees: by name, each as `accounting.guarantees.Guarantee.to_json()`. claimed_epsilon: what the literature
         claims of a mechanism that has no guarantee. reinforced: the student's own predictions that were confirmed.
     student, baselines: metrics as `models.evaluation.evaluate` gives them; baselines by name, see `analysis.baselines`.
-    consensus float64 (asked,): share of the votes that the top class got, secret; answered bool (asked,).
+    consensus: of each query the share of the votes that the top class got, secret; answered: whether it was.
     worth: in manual labels, see `methods.worth`; None where nobody looked for it. noise_spread, public_labels: see
         `student.learn.spread_over_noise` and `student.card.public_labels`. The guarantee covers these.
     open_figures: functions of what was released and of public rows with their truth, which the guarantee covers.
@@ -56,6 +55,8 @@ class ReportData:
     missing: sentences on what nobody can show of this run. unfinished: why it is not finished, or empty.
     seed: None where every node has its own entropy. public: whether this is what `published` left; in no file.
     """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
 
     title: str
     description: str = ""
@@ -82,9 +83,8 @@ class ReportData:
     student: dict[str, Any] | None
     baselines: dict[str, dict[str, Any]] = field(default_factory=dict)
     classes: tuple[str, ...]
-    seconds: dict[str, float]
-    consensus: np.ndarray = field(default_factory=lambda: np.zeros(0), repr=False)
-    answered: np.ndarray = field(repr=False)
+    consensus: list[float] = field(default_factory=list, repr=False)
+    answered: list[bool] = field(repr=False)
     quality: list[PartyQuality] = field(default_factory=list, repr=False)
     worth: dict[str, Any] | None = None
     noise_spread: dict[str, Any] = field(default_factory=dict)
@@ -100,8 +100,7 @@ class ReportData:
         """What the version for everybody is drawn from: none of it depends on anything private but through what was
         released and charged.
 
-        Who was left out, the time that stages took and reasons of a failure follow from rows as votes do, so they are
-        not in it. Nor are warnings that count votes.
+        Who was left out and reasons of a failure follow from rows as votes do. Nor are warnings in it that count votes.
         """
         teachers = self.guarantees.get("guarantee", {}).get("teachers_per_party", 1)
         return replace(
@@ -109,28 +108,24 @@ class ReportData:
             parties=self.invited,
             teachers=self.invited * teachers,
             left_out=[],
-            seconds={},
             quality=[],
             unfinished="It goes on, or was broken off." if self.unfinished else "",
             guarantees={name: claim for name, claim in self.guarantees.items() if claim.get("publishable") is True},
             baselines={},
             warnings=publishable(self.warnings),
             secret_figures={},
-            consensus=np.zeros(0),
+            consensus=[],
             public=True,
         )
 
 
 FILE = "report.json"
-_KNOWN = {item.name for item in fields(ReportData)} - {"public"}
-_REQUIRED = {item.name for item in fields(ReportData) if item.default is MISSING and item.default_factory is MISSING}
+_FORMAT = TypeAdapter(ReportData)
 
 
 def save_report_data(data: ReportData, folder: Path) -> None:
     """Write all fields as plain values into `folder`."""
-    values = {name: value for name, value in asdict(data).items() if name in _KNOWN}
-    arrays = {name: values[name].tolist() for name in ("consensus", "answered")}
-    replace_private(folder / FILE, dumps({**values, **arrays}) + "\n")
+    replace_private(folder / FILE, dumps(asdict(data)) + "\n")
 
 
 def load_report_data(folder: Path) -> ReportData:
@@ -142,17 +137,10 @@ def load_report_data(folder: Path) -> ReportData:
     """
     path = folder / FILE
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(values, dict) or not _REQUIRED <= set(values) <= _KNOWN:
-            raise DataError(f"{path} was written by another version", "Run the scenario again")
-        values["consensus"] = np.array(values["consensus"], dtype=np.float64)
-        values["answered"] = np.array(values["answered"], dtype=np.bool_)
-        values["left_out"] = [LeftOutParty(**item) for item in values["left_out"]]
-        values["quality"] = [PartyQuality(**item) for item in values["quality"]]
-        values["classes"] = tuple(values["classes"])
-        values["release"] = ReleaseKind(values["release"])
+        return _FORMAT.validate_json(path.read_bytes())
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}", "Give the folder of a finished run") from None
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:  # whatever somebody has put there
-        raise DataError(f"{path} is damaged: {error}") from None
-    return ReportData(**values)
+    except ValidationError as error:  # whatever somebody has put there
+        wrong = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(map(str, wrong["loc"]))
+        raise DataError(f"{path} is damaged, or of another version: {where} {wrong['msg']}", "Run it again") from None

@@ -5,29 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from consilium.models.evaluation import wilson
-from consilium.report.words import (
-    ALONE,
-    MAJORITY,
-    MANUAL,
-    NOISY_AVERAGE,
-    PLURALITY,
-    POOLED,
-    PRIVATE_GRADIENT,
-    STUDENT,
-    share_text,
-    upper_first,
-    with_interval,
-)
+from consilium.report import words
+from consilium.report.words import ALONE, MANUAL, POOLED, STUDENT, many, share_text, upper_first, with_interval
 from consilium.simulations.methods.relearnt import ON_PUBLIC_ROWS
-from consilium.simulations.report.data import ReportData
 
 SPREAD, ABSENT, ABOVE = "local_only", "absent", "above_student"
-RIVALS = {"noisy_average": NOISY_AVERAGE, "private_gradient": PRIVATE_GRADIENT}
+RIVALS = {"noisy_average": words.NOISY_AVERAGE, "private_gradient": words.PRIVATE_GRADIENT}
 RIVALS |= {ON_PUBLIC_ROWS + name: f"{label} on the public graph" for name, label in RIVALS.items()}
 """Baselines that keep the guarantee of the student."""
-LABELS = {"majority": MAJORITY, "mean_teacher": ALONE, "student": STUDENT, **RIVALS}
-LABELS |= {"plurality": f"{PLURALITY} (not private)", "pooled": f"{POOLED} (not private)"}
+LABELS = {"majority": words.MAJORITY, "mean_teacher": ALONE, "student": STUDENT, **RIVALS}
+LABELS |= {"plurality": f"{words.PLURALITY} (not private)", "pooled": f"{POOLED} (not private)"}
 """Models in the order of tables: names as in summary.json, and what they are called."""
 METRICS = {"accuracy": "accuracy", "auc": "AUC"}
 """By which models are judged, with their words."""
@@ -45,26 +32,25 @@ def metric_text(metrics: Metrics, metric: str) -> str:
     return with_interval(metrics.get(metric), (metrics.get("intervals") or {}).get(metric))
 
 
-def models_of(data: ReportData) -> dict[str, Metrics]:
-    """Metrics of every model by what it is called, in the order of the chart.
+def models_of(student: Metrics | None, baselines: Mapping[str, Metrics], worth: Metrics | None) -> dict[str, Metrics]:
+    """Metrics of every model by what it is called, in the order of charts and tables.
 
-    Of published data there is nothing that takes private rows. Yardsticks of public rows stay: manual labels, and
-    always naming the most frequent class of the public test cases, which stands for the majority of the private ones.
+    Always naming the most frequent class of the public test rows stands for the majority of the private ones. Of
+    published data there is nothing that takes private rows; yardsticks of public rows stay.
     """
-    known = {name: of for name, of in data.baselines.items() if name != SPREAD and ABSENT not in of}
-    if data.student is not None:
-        known["student"] = {**data.student, "intervals": data.open_figures.get("intervals")}
-    shown = {LABELS.get(name, name): known[name] for name in dict.fromkeys((*LABELS, *known)) if name in known}
-    counts: dict[str, int] = data.open_figures.get("test") or {}
-    if total := sum(counts.values()):
-        most, present = max(counts, key=lambda name: counts[name]), sum(count > 0 for count in counts.values())
-        interval = {"accuracy": wilson(counts[most], total)}
-        always = {"accuracy": counts[most] / total, "auc": 0.5 if present > 1 else None, "intervals": interval}
-        shown = {f"always “{most}”": always, **{name: of for name, of in shown.items() if name != MAJORITY}}
-    names = list(shown)
-    place = names.index(STUDENT) if STUDENT in shown else len(names)
-    labelled = manual_label_rows(data.worth)
-    return {name: {**shown, **labelled}[name] for name in (*names[:place], *labelled, *names[place:])}
+    known = {name: of for name, of in baselines.items() if of and name != SPREAD and ABSENT not in of}
+    labels, rates = dict(LABELS), (student or {}).get("rate") or {}
+    if student:
+        known["student"] = student
+    if rates:
+        labels["majority"] = f"always “{max(rates, key=lambda name: rates[name])}”"
+        several = sum(rate > 0 for rate in rates.values()) > 1
+        known["majority"] = {"accuracy": max(rates.values()), "auc": 0.5 if several else None}
+    shown = dict[str, Metrics]()
+    for name in dict.fromkeys((*labels, *known)):
+        shown |= manual_label_rows(worth) if name == "student" else {}
+        shown |= {labels.get(name, name): known[name]} if name in known else {}
+    return shown
 
 
 def finding(
@@ -74,17 +60,14 @@ def finding(
     warnings: Iterable[Mapping[str, str]],
     classes: int,
 ) -> tuple[str, ...]:
-    """What came of a run, good or bad, in a sentence; before it what failed, after it the worth in manual labels.
-
-    student: empty where it was not judged. baselines: of a run, with what is secret, or none.
-    """
+    """What came of a run, good or bad, in a sentence; before it what failed, after it the worth in manual labels."""
     texts = {warning["code"]: warning["text"] for warning in warnings}
     failures = [f"{upper_first(texts['nothing-learnt'].split('. ')[0])}."] if "nothing-learnt" in texts else []
     metric = leading(student, classes)
     if student.get(metric) is None:
         return (*failures, f"How good the {STUDENT} is, is not known: no public test row can tell.")
     if metric == "accuracy" and "not-above-majority" in texts:  # else it is judged by its order
-        failures.append(f"The {STUDENT} is right no more often than the {MAJORITY}.")
+        failures.append(f"The {STUDENT} is right no more often than the {words.MAJORITY}.")
     known = {name: of for name, of in baselines.items() if of and of.get(metric) is not None}
     clauses = [_way(known, student[metric], metric), *_rival(known), *_labelled(worth, metric)]
     sentence = f"{'; '.join(clauses[:2])}{', and '.join(['', *clauses[2:]])}."
@@ -125,18 +108,14 @@ def _labelled(worth: Metrics | None, metric: str) -> list[str]:
     released = worth["released"] if worth else {}
     if not released.get("labels") or released.get(metric) is None:
         return []
-    count = released["labels"]
-    return [f"{manual_labels(count)} {'reaches' if count == 1 else 'reach'} {share_text(released[metric])}"]
+    reach = "reaches" if released["labels"] == 1 else "reach"
+    return [f"{many(released['labels'], MANUAL.removesuffix('s'))} {reach} {share_text(released[metric])}"]
 
 
 def manual_label_rows(worth: Metrics | None) -> dict[str, Metrics]:
     """Metrics of what as many manual labels give as were released, and as were asked for."""
-    return {manual_labels(worth[key]["labels"]): worth[key] for key in ("released", "asked")} if worth else {}
-
-
-def manual_labels(count: int) -> str:
-    """So many manual labels."""
-    return f"{count:,} {MANUAL.replace('labels', 'label') if count == 1 else MANUAL}"
+    rows = [worth["released"], worth["asked"]] if worth else []
+    return {many(row["labels"], "manual label"): row for row in rows}
 
 
 def in_labels(worth: Metrics) -> str:

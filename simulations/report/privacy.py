@@ -1,4 +1,8 @@
-"""The third chapter: what was asked, released and spent, and how each epsilon was computed; folded, how it was run."""
+"""The first chapter, for readers without statistics: what is guaranteed to whom, what that means, who is protected. And
+the third: what was asked, released and spent, and how each epsilon was computed; folded, how it was run.
+
+The first is of the guarantee alone, which is public, so it is the same in both versions of the page.
+"""
 
 from __future__ import annotations
 
@@ -9,52 +13,112 @@ import numpy as np
 from markupsafe import Markup
 
 from consilium.accounting.guarantees import Guarantee
+from consilium.coordinator.privacy import NODES
 from consilium.models.evaluation import wilson
 from consilium.protocol.releases import ReleaseKind
-from consilium.report.charts import bars, histogram
-from consilium.report.disclosure import HOW_COLLECTED, epsilon_text
+from consilium.report import disclosure
+from consilium.report.charts import histogram
+from consilium.report.disclosure import HOW_COLLECTED, UNITS, Bound, Disclosure, epsilon_text, out_of, surest_guess
 from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, TableLine, pairs, without_blanks
-from consilium.report.words import many, plural
+from consilium.report.words import delta_text, many, plural
 from consilium.simulations.report.classes import MOST
 from consilium.simulations.report.data import ReportData
-from consilium.simulations.report.guarantees import GUARANTEE, KINDS, title_of
+from consilium.simulations.report.guarantees import GUARANTEE, KINDS, title_of, verdict
 
-BOUNDS = Markup(
-    "A guess between two versions of the data that are as likely before is right with probability at most"
-    " (e<sup>ε</sup> + δ) / (1 + e<sup>ε</sup>), however it is made (Kairouz, Oh, Viswanath 2015, theorem 2.1). The"
-    " odds of a belief grow at most by the factor e<sup>ε</sup> / (1 − δ/c), save with probability c (after"
-    " Kasiviswanathan, Smith 2014, lemma 3.3). Here c is 100 δ. Everything is rounded up. Both hold for any statement"
-    " about what is protected, and whatever else is known."
-)
+Guarantees = Mapping[str, Guarantee]
 
 
-def privacy_part(data: ReportData, guarantees: Mapping[str, Guarantee]) -> PagePart:
-    """Secret in it: what was spent, how far the parties agreed, and how long each stage took."""
+def plain_part(data: ReportData, guarantees: Guarantees) -> PagePart:
+    """The one place where the guarantee has its number."""
+    promised, word, words = guarantees[GUARANTEE], data.party_label, plural(data.party_label)
+    level, reasons = verdict(promised.epsilon, promised.delta, data.parties, word, promised.unit)
+    headline = f"{'No' if level == 'none' else level.capitalize()} protection"
+    if data.seeded_noise:
+        headline = f"Simulated: {headline.lower()}"
+        reasons = (disclosure.SEEDED, "The guarantee below is that of the same run with real noise.", *reasons)
+    if "guarantee_party" in guarantees:
+        right = _right_in(guarantees["guarantee_party"])
+        reasons = (*reasons, f"For a whole {word} it is less: a guess is right in {right}.")
+    meaning = (
+        "Fixed before anything was asked, for all queries that the budget allows. Epsilon is rounded up; delta is the"
+        " room left for a mishap.",
+        disclosure.in_plain_words(promised.epsilon, promised.delta, promised.unit, promised.neighbouring),
+    )
+    if math.isfinite(promised.epsilon):
+        meaning += (
+            f"It holds for all released {plural(data.release.noun)} together, and for whatever anybody computes from"
+            f" them. What all {words} together teach is not hidden: that is what the student is for.",
+        )
+    unprotected = "the noise follows a seed, and can be taken away" if data.seeded_noise else ""
+    if math.isinf(promised.epsilon):
+        unprotected = "the mechanism has no bound"
+    people = disclosure.people(word, words, UNITS[promised.unit], unprotected)
+    whose = tuple(TableLine(row.who, (Cell(row.protected), Cell(row.why))) for row in people)
+    exhibits = (
+        Exhibit("verdict", words=(Markup('<span class="level">{}</span> {}').format(headline, " ".join(reasons)),)),
+        Exhibit("guarantee", "The guarantee, and what it means", meaning, table=_claims(guarantees)),
+        Exhibit("audiences", "Who sees what", (data.release.sentence,), table=audiences(data, guarantees)),
+        Exhibit("people", "Whose rows are protected", table=Table(("whose rows", "protected", "why"), whose)),
+    )
+    return PagePart("plain", "In plain words", exhibits, look=f"card {level}{' simulated' * data.seeded_noise}")
+
+
+def _claims(guarantees: Guarantees) -> Table:
+    """Of what may be published: what was spent stands apart, and is secret."""
+    pair = Markup('<span class="epsilon">{}</span> <span class="small">at delta {}</span>')
+    lines = []
+    for name, item in guarantees.items():
+        if item.publishable:
+            numbers = pair.format(epsilon_text(item.epsilon), delta_text(item.delta))
+            texts = (numbers, item.relation, f"the {item.towards}", KINDS[item.kind])
+            lines.append(TableLine(title_of(name), tuple(map(Cell, texts))))
+    return Table(("", "epsilon, delta", "for whom (the unit)", "towards whom", "kind"), tuple(lines))
+
+
+def audiences(data: ReportData, guarantees: Guarantees) -> Table:
+    """Who sees what, which guarantee covers it, and how often it lets them guess right; "none" where nothing does."""
+    nodes = NODES if NODES in guarantees else GUARANTEE
+    larger = max((GUARANTEE, nodes), key=lambda name: guarantees[name].epsilon)
+    names = {Bound.STUDENT: GUARANTEE, Bound.NODES: nodes, Bound.LARGER: larger}
+    lines = []
+    for view in Disclosure(data.release, data.collection).audiences(data.party_label, plural(data.party_label)):
+        covered, right = Bound.TRUSTED.value, "no limit: it must be trusted with this"
+        if view.bound in names:
+            covered, right = title_of(names[view.bound]), _right_in(guarantees[names[view.bound]])
+            right += ", were the noise real" * (data.seeded_noise and right != _NO_LIMIT)
+        lines.append(TableLine(view.who, (Cell(view.sees), Cell(covered), Cell(right))))
+    return Table(("who", "sees", "covered by", "guesses right in at most"), tuple(lines))
+
+
+_NO_LIMIT = "no limit"
+
+
+def _right_in(item: Guarantee) -> str:
+    return _NO_LIMIT if math.isinf(item.epsilon) else out_of(surest_guess(item.epsilon, item.delta))
+
+
+def privacy_part(data: ReportData, guarantees: Guarantees) -> PagePart:
+    """Secret in it: what was spent, and how far the parties agreed."""
     word, collected = data.party_label, HOW_COLLECTED[data.collection]
     if guarantees[GUARANTEE].teachers_per_party == 1:
         collected += f" Each {word} has one teacher, so the guarantee of a record is also that of the whole {word}."
-    exhibits = [_asked(data), _consensus(data), _accounting(guarantees), _configuration(data), _seconds(data)]
+    exhibits = [_asked(data), _consensus(data), _accounting(guarantees), _configuration(data)]
     return PagePart("privacy", "Privacy", without_blanks(exhibits), (collected,))
 
 
 def _asked(data: ReportData) -> Exhibit:
     """What became of the queries, and how many labels are right."""
-    queries, answers = len(data.answered), int(np.count_nonzero(data.answered))
+    queries, answers = len(data.answered), sum(data.answered)
     counts = {"answered": answers, "confirmed": data.reinforced, "abstained": queries - answers - data.reinforced}
     counts["never asked"] = max(data.most_queries - queries, 0)
     total = max(sum(counts.values()), 1)
-    values = {
-        name: (count, f"{count:,} ({count / total:.0%})")
-        for name, count in counts.items()
-        if count or name != "confirmed"
-    }
+    rows = [(name, f"{count:,} ({count / total:.0%})") for name, count in counts.items() if count]
     ends = f" or {many(data.most_answers, 'label')} are released" * data.release.abstains
     words = (
         f"{data.mechanism}. The run ends when {many(data.most_queries, 'query')} are asked{ends}.",
         labels_explained(data),
     )
-    chart = Chart("; ".join(f"{name}: {text}" for name, (_, text) in values.items()), (("", bars(values)),))
-    return Exhibit("asked", "What was asked, and what was released", words, chart=chart)
+    return Exhibit("asked", "What was asked, and what was released", words, table=pairs(rows))
 
 
 def labels_explained(data: ReportData) -> str:
@@ -75,7 +139,7 @@ def labels_explained(data: ReportData) -> str:
 
 
 def _consensus(data: ReportData) -> Exhibit | None:
-    if not len(data.consensus):
+    if not data.consensus:
         return None
     words = (
         "Each query stands at the share of the votes that its most voted class got: left they are split, right"
@@ -83,12 +147,12 @@ def _consensus(data: ReportData) -> Exhibit | None:
         " mechanism abstain anywhere."
     )
     titles = ("share of the votes for the top class", "queries")
-    drawing = histogram(data.consensus, data.answered, titles, ("answered", "abstained"))
+    drawing = histogram(np.array(data.consensus), np.array(data.answered), titles, ("answered", "abstained"))
     title, chart = f"How far the {plural(data.party_label)} agreed", Chart(f"Histogram. {words}", (("", drawing),))
     return Exhibit("consensus", title, (words,), chart=chart, secret=True)
 
 
-def _accounting(guarantees: Mapping[str, Guarantee]) -> Exhibit:
+def _accounting(guarantees: Guarantees) -> Exhibit:
     """What was spent, and how each figure was computed. What was guaranteed has its number in the first chapter."""
     lines = []
     for name, item in guarantees.items():
@@ -100,7 +164,7 @@ def _accounting(guarantees: Mapping[str, Guarantee]) -> Exhibit:
     secret = any(not item.publishable for item in guarantees.values())
     words = ("Spent is what these votes came to. It is chosen after the fact: publish the guarantee.",) * secret
     table = Table(("", "epsilon", "neighbours, direction, method"), tuple(lines))
-    return Exhibit("accounting", "For the accountant", (*words, BOUNDS), table=table, secret=secret)
+    return Exhibit("accounting", "For the accountant", words, table=table, secret=secret)
 
 
 def _configuration(data: ReportData) -> Exhibit:
@@ -118,9 +182,3 @@ def _configuration(data: ReportData) -> Exhibit:
         **data.versions,
     }
     return Exhibit("configuration", "Configuration and versions", table=pairs([*rows.items()]), look="folded")
-
-
-def _seconds(data: ReportData) -> Exhibit | None:
-    """Secret: seconds follow from rows as votes do."""
-    rows = [(name, f"{took:,.2f} s") for name, took in data.seconds.items()]
-    return Exhibit("seconds", "Seconds of each stage", table=pairs(rows), look="folded", secret=True) if rows else None

@@ -1,44 +1,48 @@
-"""The second chapter: the student beside what it could have been, and what more labels or another epsilon give."""
+"""The second chapter: the student beside what it could have been, and what more labels or another epsilon give. The
+fourth: who was left out and why, and what each party gains; of published data only that nothing is told of them.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
-from consilium.report.charts import Dot, Line, dots, limits, lines
-from consilium.report.exhibits import ALL_BUT_FIRST, Cell, Chart, Exhibit, PagePart, Table, TableLine, without_blanks
-from consilium.report.words import ALONE, STUDENT, many, plural, share_text, signed_text
+import polars as pl
+
+from consilium.report.charts import Dot, Line, cloud, dots, limits, lines
+from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, TableLine, without_blanks
+from consilium.report.words import ALONE, STUDENT, many, plural, share_text, signed_text, upper_first
 from consilium.simulations.report.classes import MOST
 from consilium.simulations.report.data import ReportData
-from consilium.simulations.report.models import ABOVE, ABSENT, METRICS, RIVALS, Metrics, leading, metric_text, models_of
+from consilium.simulations.report.models import ABOVE, ABSENT, METRICS, RIVALS, leading, metric_text, models_of
 from consilium.student.card import labels_sentence, spread_sentence
 
-MOST_TICKS = 5
+MOST_POINTS = 2_000
+"""Parties of a chart: a page with more opens slowly."""
 
 
 def result_part(data: ReportData) -> PagePart:
     """What came out, on public test cases."""
-    models, metric = models_of(data), leading(data.student or {}, len(data.classes))
-    exhibits = [
-        _models(data, models, metric),
-        _differences(data),
-        _by_labels(data),
-        _by_epsilon(data),
-        _other_metric(data, models, "accuracy" if metric == "auc" else "auc"),
-        _measured(data),
-        _missing(data),
-    ]
+    exhibits = [_models(data), _differences(data), _by_labels(data), _by_epsilon(data), _measured(data), _missing(data)]
     return PagePart("result", "Result", without_blanks(exhibits))
 
 
-def _models(data: ReportData, models: Mapping[str, Metrics], metric: str) -> Exhibit:
-    title = f"The {STUDENT} against what it could have been"
+def parties_part(data: ReportData) -> PagePart:
+    """Of published data only that nothing is told of them."""
+    title = upper_first(plural(data.party_label))
+    return PagePart("parties", title, without_blanks([_left_out(data), _gain(data)]))
+
+
+def _models(data: ReportData) -> Exhibit:
+    judged = {**data.student, "intervals": data.open_figures.get("intervals")} if data.student else None
+    models, metric = models_of(judged, data.baselines, data.worth), leading(judged or {}, len(data.classes))
     rows = [
         Dot(name, of[metric], (of.get("intervals") or {}).get(metric), metric_text(of, metric), name == STUDENT)
         for name, of in models.items()
         if of.get(metric) is not None
     ]
+    title = f"The {STUDENT} against what it could have been"
     if not rows:
         return Exhibit("models", title, ("There are no results of a student.",))
     words = f"The {STUDENT} (diamond) learnt from released {data.release.noun}s alone."
@@ -47,36 +51,41 @@ def _models(data: ReportData, models: Mapping[str, Metrics], metric: str) -> Exh
             f" {ALONE.capitalize()}: the mean over the {plural(data.party_label)}. Plurality: all vote without noise."
             " Pooled: one model on all rows together. Private rivals keep the student’s guarantee and take no votes."
         )
-    said = f"{METRICS[metric]} on public test cases: {'; '.join(f'{row.label} {row.text}' for row in rows)}"
-    chart = Chart(said, (("", dots(rows, METRICS[metric])),))
+    chart = _dots(f"{METRICS[metric]} on public test cases", rows, METRICS[metric])
     return Exhibit("models", title, (words,), chart=chart, secret=not data.public)
+
+
+def _dots(said: str, rows: list[Dot], title: str, zero: bool = False) -> Chart:
+    return Chart(
+        f"{said}: {'; '.join(f'{row.label} {row.text}' for row in rows)}", (("", dots(rows, title, zero=zero)),)
+    )
 
 
 def _differences(data: ReportData) -> Exhibit | None:
     """What the student has more than others that keep rows private, on the same cases. Secret."""
     at_home = data.secret_figures.get("at_home") or {}
-    found = {
-        f"{ALONE}, on public cases": data.secret_figures.get("alone"),
-        f"{ALONE}, on its own rows": {**at_home["all"], "metric": at_home["metric"]} if "all" in at_home else None,
-    }
-    for name in RIVALS:
-        if above := data.baselines.get(name, {}).get(ABOVE):
-            low, high = above["interval"]
-            found[RIVALS[name]] = {**above, "difference": -above["difference"], "interval": (-high, -low)}
-    rows = []
-    for name, of in found.items():
-        if of:
-            low, high = of["interval"]
-            text = f"{signed_text(of['difference'])} ({signed_text(low)} to {signed_text(high)})"
-            rows.append(Dot(name, of["difference"], (low, high), text))
+    found = [
+        (f"{ALONE}, on public cases", data.secret_figures.get("alone"), 1),
+        (f"{ALONE}, on its own rows", {"metric": at_home.get("metric"), **at_home.get("all", {})}, 1),
+        *((label, data.baselines.get(name, {}).get(ABOVE), -1) for name, label in RIVALS.items()),
+    ]
+    rows, metrics = [], []
+    for name, of, sign in found:
+        if of and "difference" in of:
+            low, high = sorted(sign * end for end in of["interval"])
+            more = sign * of["difference"]
+            rows.append(
+                Dot(name, more, (low, high), f"{signed_text(more)} ({signed_text(low)} to {signed_text(high)})")
+            )
+            metrics.append(METRICS[of["metric"]])
     if not rows:
         return None
-    metric = METRICS[next(of for of in found.values() if of)["metric"]]
     words = (
-        f"{metric} of the {STUDENT} less that of the other, case by case: right of the line the {STUDENT} is better."
-        f" 95% intervals over test cases and draws of a rival’s noise; on own rows over {plural(data.party_label)}."
+        f"{metrics[0]} of the {STUDENT} less that of the other, case by case: right of the line the {STUDENT} is"
+        f" better. 95% intervals over test cases and draws of a rival’s noise; on own rows over"
+        f" {plural(data.party_label)}."
     )
-    chart = Chart("; ".join(f"{row.label}: {row.text}" for row in rows), (("", dots(rows, "difference", zero=True)),))
+    chart = _dots(f"Difference in {metrics[0]}", rows, "difference", zero=True)
     return Exhibit("differences", f"What the {STUDENT} gains on each", (words,), chart=chart, secret=True)
 
 
@@ -112,19 +121,10 @@ def _curve(points: list[dict[str, Any]], over: str, metric: str) -> Chart:
     """A metric with its intervals against "labels" or "epsilon"; `points`: at least one."""
     places, values = [float(point[over]) for point in points], [float(point["value"]) for point in points]
     ends = [(float(low), float(high)) for low, high in (point["interval"] for point in points)]
-    titles = (f"{over} (logarithmic)", f"{METRICS[metric]} of the {STUDENT}")
+    titles = (over, f"{METRICS[metric]} of the {STUDENT}")
     y = limits([*values, *(end for pair in ends for end in pair)], (0, 1))
-    ticks = places if len(places) <= MOST_TICKS else ()
-    drawing = lines([Line("", places, values, ends)], titles, y=y, log=True, ticks=ticks)
     said = (f"{share_text(value)} at {place:,.3g}" for place, value in zip(places, values, strict=True))
-    return Chart(f"{titles[1]}: {'; '.join(said)}", (("", drawing),))
-
-
-def _other_metric(data: ReportData, models: Mapping[str, Metrics], metric: str) -> Exhibit | None:
-    known = {name: Cell(metric_text(of, metric)) for name, of in models.items() if of.get(metric) is not None}
-    rows = tuple(TableLine(name, (cell,), "student" * (name == STUDENT)) for name, cell in known.items())
-    table, title = Table(("", METRICS[metric]), rows, ALL_BUT_FIRST), f"The same by {METRICS[metric]}"
-    return Exhibit("other-metric", title, table=table, look="folded", secret=not data.public) if rows else None
+    return Chart(f"{titles[1]}: {'; '.join(said)}", (("", lines([Line("", places, values, ends)], titles, y)),))
 
 
 def _measured(data: ReportData) -> Exhibit:
@@ -138,15 +138,13 @@ def _measured(data: ReportData) -> Exhibit:
         items.append(f"All figures of the {STUDENT} are measured on {many(total, 'public test case')}: {each}.")
     items.append(
         "95% intervals are over test cases: Wilson’s for shares, DeLong’s for AUC (on the logit scale). Means over"
-        " draws (manual labels, private rivals) have the spread of the draws in theirs. Accuracy takes the likelier"
-        " class of every model alike."
+        " draws have the spread of the draws in theirs. Accuracy takes the likelier class of every model alike."
     )
     if "manual_labels" in worth:
         items.append(
             f"Worth in manual labels: how many of the {worth['public_rows']:,} public cases, drawn at random with their"
-            f" true label, reach the {STUDENT}’s figure in the mean of up to {worth['draws']} draws. They are learnt by"
-            f" the {STUDENT}’s own trainer or by ridge regression, whichever does better. In parentheses:"
-            f" the {worth['level']:.0%} interval over draws and test cases. The guarantee covers it."
+            f" true label, reach the {STUDENT}’s figure in the mean of up to {worth['draws']} draws, by its own trainer"
+            f" or ridge regression. In parentheses: the {worth['level']:.0%} interval. The guarantee covers it."
         )
     items += filter(None, (labels_sentence(data.public_labels), spread_sentence(data.noise_spread)))
     return Exhibit("measured", "How it was measured", tuple(items), look="folded")
@@ -162,3 +160,50 @@ def _missing(data: ReportData) -> Exhibit | None:
     }
     items = (*data.missing, *(f"No {name}: {of[ABSENT]}." for name, of in figures.items() if ABSENT in of))
     return Exhibit("not-shown", "What this report cannot show", items=items) if items else None
+
+
+def _left_out(data: ReportData) -> Exhibit:
+    word, words, table = data.party_label, "", None
+    if data.public:
+        words = (
+            f"Not shown, nor how many: that may follow from what the rows of a {word} are, and no guarantee covers it."
+            f" {many(data.invited, word)} might have taken part."
+        )
+    elif not data.left_out:
+        words = f"Nobody: every {word} took part in every stage."
+    else:
+        rows = (TableLine(item.party, (Cell(item.stage), Cell(item.reason))) for item in data.left_out)
+        table = Table((word, "stage", "reason"), tuple(rows))
+    return Exhibit("left-out", "Who was left out", (words,) if words else (), table, secret=not data.public)
+
+
+def _gain(data: ReportData) -> Exhibit | None:
+    """A point for each party: what the student has more than its own model, against its rows; to download, by name."""
+    word, student, at_home = data.party_label, data.student or {}, data.secret_figures.get("at_home") or {}
+    metric = leading(student, len(data.classes))
+    own = [(item.rows, getattr(item, metric)) for item in data.quality]
+    on_public = [(rows, student[metric] - value) for rows, value in own if None not in (value, student.get(metric))]
+    parts, words = [], [f"A point is a {word}: what the {STUDENT} has more than a model of its own rows alone."]
+    if at_home.get("by_party"):
+        words.append(
+            f"Own rows: {at_home['judged']:,} evenly spread by size over the"
+            f" {at_home['parties'] - at_home['too_small']:,} with rows enough to hold a third out in turn;"
+            f" {at_home['too_small']:,} have too few. The {STUDENT} learnt from votes of teachers that saw these rows."
+        )
+    for where, measure, points in (
+        ("on its own rows, held out", at_home.get("metric"), at_home.get("by_party", [])),
+        ("on public test cases", metric, on_public),
+    ):
+        if points:
+            step = -(-len(points) // MOST_POINTS)
+            drawn = f" (one in {step} is drawn, by size)" if step > 1 else ""
+            better, of_all = sum(gain >= 0 for _, gain in points), many(len(points), word)
+            words.append(f"The {STUDENT} is at least as good {where} for {better:,} of {of_all}{drawn}.")
+            titles = (f"rows of the {word}", f"gain in {METRICS[str(measure)]}")
+            parts.append((upper_first(where), cloud(sorted(points)[::step], titles, "no gain")))
+    if not parts:
+        return None
+    words.append("By name, with rows, and how good its teachers are on public test cases:")
+    said, listed = " ".join(words), pl.DataFrame([asdict(item) for item in data.quality])
+    title = f"What each {word} gains, by size"
+    return Exhibit("gain", title, (said,), chart=Chart(said, tuple(parts)), secret=True, data=listed)

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import joblib
@@ -32,8 +31,13 @@ from consilium.simulations.shipped import Shipped
 from consilium.simulations.study.spec import MOST_CELLS, StudySpec, changed, points_of
 
 _DECIDING = ("python", "consilium-pate", "numpy", "scipy", "scikit-learn", "torch", "flwr", "flwr-datasets")
-_WHERE, _WORDS = ("path", "list"), ("title", "attribution", "owner_label", "label_cost")
+_DATA_DECIDES_NOT: Any = {
+    **dict.fromkeys(("path", "list", "title", "attribution", "owner_label", "label_cost"), True),
+    "public": {"file", "test"},
+}
 _STAND_IN = {
+    "name": "teachers",
+    "collection": "plaintext",
     "privacy": {"unit": "party", "delta": 1e-5},
     "query_budget": {"queries": 1, "answers": 1},
     "mechanism": {"name": "gnmax", "sigma": 9_999.0},
@@ -49,42 +53,29 @@ def deciding_versions() -> Mapping[str, str]:
 
 def teaching(scenario: Scenario) -> Scenario:
     """The same division, teachers and votes, and one form of everything else."""
-    federation, simulation = scenario.federation, scenario.simulation
-    federated: dict[str, Any] = {
-        "minimum_parties": federation.minimum_parties,
-        "teachers_per_party": federation.teachers_per_party,
-        "teacher": federation.teacher.model_dump(mode="json"),
-        "voting_rule": federation.voting_rule.model_dump(mode="json"),
-        "collection": "plaintext",
-    }
-    plain = Federation.model_validate({"name": "teachers", **federated, **_STAND_IN})
+    simulation = scenario.simulation
+    kept = {"minimum_parties", "teachers_per_party", "teacher", "voting_rule"}
+    plain = Federation.model_validate({**scenario.federation.model_dump(mode="json", include=kept), **_STAND_IN})
     own = {"teachers": simulation.teachers, "own_teacher": simulation.own_teacher}
     others = simulation.model_copy(update=dict(type(simulation)()) | own)
     return Scenario(data=scenario.data, federation=plain, simulation=others)
 
 
+def address(kind: str, **decides: Any) -> str:
+    """Under which a result lies: SHA-256 in hex of plain data that decides it, and of the versions that compute it."""
+    return canonical_digest({"kind": kind, "versions": deciding_versions(), **decides})
+
+
 def ensemble_address(scenario: Scenario, seed: int, home_share: float, data: str) -> str:
     """Of what teachers say on a division. data: content hash of the rows that are divided."""
-    return canonical_digest(
-        {
-            "kind": "ensemble",
-            "versions": deciding_versions(),
-            "data": data,
-            "table": data_table(scenario),
-            "seed": seed,
-            "home_share": home_share,
-            "scenario": teaching(scenario).model_dump(mode="json", exclude={"data", "description"}),
-        }
-    )
+    taught = teaching(scenario).model_dump(mode="json", exclude={"data", "description"})
+    where = {"seed": seed, "home_share": home_share, "data": data, "table": data_table(scenario)}
+    return address("ensemble", scenario=taught, **where)
 
 
 def data_table(scenario: Scenario) -> dict[str, Any]:
     """The table `[data]` without where its files lie, whose content is hashed, and without words for the report."""
-    table = scenario.data.model_dump(mode="json")
-    decides = {key: value for key, value in table.items() if key not in (*_WHERE, *_WORDS)}
-    if isinstance(public := decides.get("public"), dict):
-        decides["public"] = {key: value for key, value in public.items() if key not in ("file", "test")}
-    return decides
+    return scenario.data.model_dump(mode="json", exclude=_DATA_DECIDES_NOT)
 
 
 _ID = 12
@@ -120,9 +111,7 @@ def cell_id(plot: Plot, method: str) -> str:
 def compared(spec: StudySpec) -> dict[str, StudyMethod]:
     """The methods by what they are called: their names, with keys that have another value than usual.
 
-    Raises
-    ------
-    ConfigError : there is no such method, or two are called the same.
+    Raises ConfigError: there is no such method, or two are called the same.
     """
     methods: dict[str, StudyMethod] = {}
     for entry in spec.study.methods:
@@ -151,9 +140,7 @@ def compared(spec: StudySpec) -> dict[str, StudyMethod]:
 def plots(spec: StudySpec) -> list[Plot]:
     """Every point of the axes that no exception leaves out, with every seed, in the order of the file.
 
-    Raises
-    ------
-    ConfigError : a scenario says something it may not say; names the axis, its value and the key.
+    Raises ConfigError: a scenario says something it may not say; names the axis, its value and the key.
     """
     axes = {axis.column: points_of(axis) for axis in spec.axis}
     count = prod(map(len, axes.values())) * spec.study.seeds * len(spec.study.methods)
@@ -187,20 +174,14 @@ def _table(spec: StudySpec, points: list[dict[str, Any]]) -> dict[str, Any]:
     """The table of a scenario at these points of the axes, with absolute paths."""
     name = spec.study.scenario
     place = name if name in Shipped.SCENARIO.files() else str(spec.folder / name)
-    base = changed(scenario_table(place) if name else {}, spec.base)
-    _anchored(base, spec.base, spec.folder)
-    for point in points:
-        base = changed(base, point)
-        _anchored(base, point, spec.folder)
+    base = dict(scenario_table(place)) if name else {}
+    for changes in (spec.base, *points):
+        base = changed(base, changes)
+        if isinstance(changes.get("data"), dict):  # paths that it sets are relative to the study's file
+            anchor(base.get("data"), spec.folder)
     if not base:
         raise ConfigError("names no scenario and has no [base]", 'Set study.scenario, for example "stroke"')
     return base
-
-
-def _anchored(table: dict[str, Any], changes: Mapping[str, Any], folder: Path) -> None:
-    """Paths that these changes have set are relative to the study's file."""
-    if isinstance(changes.get("data"), dict):
-        anchor(table.get("data"), folder)
 
 
 def _checked(table: Mapping[str, Any], where: str) -> Scenario:

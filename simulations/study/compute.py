@@ -14,7 +14,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,7 +37,7 @@ from consilium.simulations.methods.manual_labels import ManualLabels, PublicTrut
 from consilium.simulations.methods.worth import labels_reaching
 from consilium.simulations.population.specs import ManualLabelMode
 from consilium.simulations.scenario import Scenario
-from consilium.simulations.study.cells import Plot, deciding_versions
+from consilium.simulations.study.cells import Plot, address
 from consilium.simulations.study.measures.division import division_rows
 from consilium.simulations.study.measures.gain import gain_rows
 from consilium.simulations.study.measures.votes import teacher_rows
@@ -78,13 +78,7 @@ def tried(make: Callable[..., T], *given: Any) -> T | StudyFailure:
         return failure_of(error)
 
 
-def address(kind: str, **decides: Any) -> str:
-    """Under which a result lies: SHA-256 in hex of plain data that decides it, and of the versions that compute it."""
-    return canonical_digest({"kind": kind, "versions": deciding_versions(), **decides})
-
-
-_FULL = "Unable to cache to disk"
-"""As joblib begins to say that a disk is full, or broken."""
+_FULL = "Unable to cache to disk"  # as joblib begins to say that a disk is full, or broken
 
 
 def _made(address: str, make: Callable[[], Any]) -> Any:
@@ -99,9 +93,7 @@ def _memory(cache: str) -> Any:
 def kept(cache: str, name: str, make: Callable[[], T]) -> T:
     """What lies in this folder under this address, else what `make` gives, which then lies there.
 
-    Raises
-    ------
-    StorageError : the disk is full, so that the study could not go on after an interruption.
+    Raises StorageError: the disk is full, so that the study could not go on after an interruption.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("error", _FULL)
@@ -143,11 +135,6 @@ class Division:
     home_share: float
 
     @property
-    def case(self) -> Case:
-        """With no mechanism of its own: what is computed of it holds for every mechanism."""
-        return _case(self)
-
-    @property
     def ensemble(self) -> Ensemble:
         """What its teachers say. Raises what kept them from it, which is found out once."""
         trained = _ensemble(self)
@@ -168,6 +155,7 @@ def _source(table: str, data: str) -> Source:
 
 @functools.lru_cache(maxsize=2)
 def _case(division: Division) -> Case:
+    """With no mechanism of its own: what is computed of it holds for every mechanism."""
     source = _source(source_table(division.teaching.data), division.data)
     return make_case(division.teaching, division.seed, division.home_share, source)
 
@@ -175,7 +163,7 @@ def _case(division: Division) -> Case:
 @functools.lru_cache(maxsize=2)
 def _ensemble(division: Division) -> Ensemble | Exception:
     try:
-        return kept(division.cache, division.address, lambda: train_ensemble(division.case))
+        return kept(division.cache, division.address, lambda: train_ensemble(_case(division)))
     except Exception as error:
         return error
 
@@ -229,8 +217,8 @@ class Cell:
 
 
 MEASURES: dict[str, Callable[[Division], list[Row]]] = {
-    "division": lambda of: division_rows(of.case),
-    "teachers": lambda of: teacher_rows(of.case, of.ensemble),
+    "division": lambda of: division_rows(_case(of)),
+    "teachers": lambda of: teacher_rows(_case(of), of.ensemble),
 }
 """What is measured of a division, by what its rows are called as methods are."""
 Result = tuple[Plot, str, Part | StudyFailure]
@@ -265,8 +253,8 @@ def compute(division: Division, cells: Sequence[Cell], measures: Sequence[str]) 
 @functools.lru_cache(maxsize=1)
 def _settled(division: Division, plot: Plot) -> Case:
     """The case of a plot, with its noise calibrated, which may take seconds."""
-    federation = _within_rows(plot.table["federation"], len(set(division.case.pool_ids)))
-    return division.case.of(validate({**plot.table, "federation": federation}, Scenario, "scenario"))
+    federation = _within_rows(plot.table["federation"], len(set(_case(division).pool_ids)))
+    return _case(division).of(validate({**plot.table, "federation": federation}, Scenario, "scenario"))
 
 
 def _within_rows(federation: Mapping[str, Any], rows: int) -> Mapping[str, Any]:
@@ -295,10 +283,9 @@ def _judged(cell: Cell, began: float) -> Part:
         if cell.manual_labels != "none" and predicted.test is not None:
             rows.append(_worth(cell, case, predicted.test))
         scores = {} if predicted.absent else judged_row_scores(case, predicted)
-        stated = cell.method.guarantee(case)
-        made = Part(_frame(rows), scores, predicted.absent, stated.to_json() if stated else {"unit": "none"})
-        counts = {"parties": len(case.parties), "left_out": case.partition.left_out}
-        return replace(made, **counts, seconds=time.monotonic() - began)
+        stated, counts = cell.method.guarantee(case), (len(case.parties), case.partition.left_out)
+        guarantee = stated.to_json() if stated else {"unit": "none"}
+        return Part(_frame(rows), scores, predicted.absent, guarantee, *counts, time.monotonic() - began)
 
     return kept(cell.division.cache, cell.address, part)
 
@@ -319,21 +306,18 @@ def _gain(division: Division, cells: Sequence[Cell]) -> Part:
     """Who gains at home by these methods at one point."""
 
     def made() -> Part:
-        return Part(_frame(gain_rows(division.case, {cell.label: _predicted(cell) for cell in cells})))
+        return Part(_frame(gain_rows(_case(division), {cell.label: _predicted(cell) for cell in cells})))
 
     return kept(division.cache, address("gain", cells=[cell.address for cell in cells]), made)
 
 
 def _finite(predicted: Predicted) -> Predicted:
+    arrays = {"test": predicted.test, "home": predicted.home}
     wrong = [name for name, value in predicted.figures.items() if np.isnan(value)]
-    for name in ("test", "home"):
-        array = getattr(predicted, name)
-        if array is not None and not np.isfinite(array).all():
-            wrong.append(name)
+    wrong += [name for name, array in arrays.items() if array is not None and not np.isfinite(array).all()]
     if wrong:
-        raise DataError(
-            f"the method gives no number for {', '.join(wrong)}", "See whether its settings let it learn at all"
-        )
+        fault = f"the method gives no number for {', '.join(wrong)}"
+        raise DataError(fault, "See whether its settings let it learn at all")
     return predicted
 
 

@@ -1,7 +1,8 @@
-"""The folder of a study: results.parquet, study.json and what was computed; and what makes it this study's."""
+"""The folder of a study: its tables, study.json, what was computed; and what makes it this study's."""
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,16 +15,18 @@ import polars as pl
 from consilium.protocol.errors import ConfigError, DataError, OutputExists, PathError
 from consilium.protocol.files import others_may_read, private_folder, replace_private, writing
 from consilium.protocol.strict_json import dumps
+from consilium.simulations.methods.base import Arrays
 from consilium.simulations.study.cells import Plot, cell_id
-from consilium.simulations.study.compute import Part
-from consilium.simulations.study.row_scores import RowScores, parquet
+from consilium.simulations.study.compute import Part, source_table
 from consilium.simulations.study.spec import COLUMNS, FACTS, StudySpec
 
+Parts = Sequence[tuple[Plot, str, Part]]
+"""Of each plot what there is, under the name of a method or of what was measured."""
 _PLOT = "_plot"
-_TABLE = {"set", "path", "options", "list", "split"}
+_SET = {"set", "path", "options", "list", "split"}
 """Keys of `[data]` that say which rows there are; the others say what is made of them, or who has them."""
 RESULTS, RESULTS_CSV, FACTS_FILE = "results.parquet", "results.csv", "study.json"
-CACHE, PAGE = "cache", "study.html"
+ROW_SCORES, CACHE, PAGE = "row_scores.parquet", "cache", "study.html"
 MARK, PLACE = "made-here", "place"
 """In the cache: an empty file, and what only the disk on which it was made can know of it."""
 
@@ -31,9 +34,7 @@ MARK, PLACE = "made-here", "place"
 def study_folder(out: Path, spec: StudySpec) -> None:
     """Make the folder of a study; one that holds the same study goes on.
 
-    Raises
-    ------
-    OutputExists : it holds something else. PathError : it cannot be made.
+    Raises OutputExists: it holds something else. PathError: it cannot be made.
     """
     if out.exists() and not out.is_dir():
         raise OutputExists(f"{out} is a file", "Choose another with --out")
@@ -54,9 +55,7 @@ def study_folder(out: Path, spec: StudySpec) -> None:
 def cache_folder(out: Path) -> Path:
     """Where exact votes and models of private rows lie, for the owner of a study alone, as pickles.
 
-    Raises
-    ------
-    ConfigError : others may read it; or it was not made here, so that its pickles may be anybody's code.
+    Raises ConfigError: others may read it; or it was not made here, so that its pickles may be anybody's code.
     """
     folder = private_folder(out / CACHE)
     if others_may_read(folder):
@@ -91,6 +90,61 @@ def place_of(folder: Path) -> bytes:
     return path.read_bytes() if path.is_file() else b""
 
 
+_METRICS = ("accuracy", "auc", "balanced_accuracy", "brier")
+"""Figures of runs that are means over test rows, or are to first order (AUC: DeLong, DeLong, Clarke-Pearson 1988): kept
+as sums over the rows of each unit, so that summaries know what cells have in common by their rows."""
+_ROW_SCORES = {
+    **dict.fromkeys(("cell", "space", "unit"), pl.String),
+    "ids": pl.List(pl.Int64),
+    "rows": pl.List(pl.Int32),
+    **dict.fromkeys(_METRICS, pl.List(pl.Float32)),
+}
+
+
+@dataclass(frozen=True)
+class UnitScores:
+    """Of one figure of one cell, by what is drawn from a population when test rows are: an owner where whole owners
+    were held out, a patient where patients are known, else a row.
+
+    space: which data and which kind of unit; ids of different spaces are unrelated. ids, rows (how many): int64
+    (units,). scores: float64 (units,), the sum of (row score - figure) over a unit's rows, divided by the number of all
+    rows; they add up to 0.
+    """
+
+    space: str
+    unit: str
+    ids: np.ndarray = field(repr=False)
+    rows: np.ndarray = field(repr=False)
+    scores: np.ndarray = field(repr=False)
+
+
+class RowScores:
+    """Of all cells of a study, by cell and metric. frame: as `write_row_scores` writes it."""
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        self._frame = frame
+        self._places = {cell: place for place, cell in enumerate(frame["cell"].to_list())}
+
+    def of(self, cell: str, metric: str) -> UnitScores | None:
+        """None where the figure is no mean over test rows, or the cell has none of it."""
+        place = self._places.get(cell)
+        if place is None or metric not in _METRICS or (scores := self._frame[metric][place]) is None:
+            return None
+        ids, rows = (self._frame[name][place].to_numpy().astype(np.int64) for name in ("ids", "rows"))
+        space, unit = (str(self._frame[name][place]) for name in ("space", "unit"))
+        return UnitScores(space, unit, ids, rows, scores.to_numpy().astype(np.float64))
+
+
+def write_row_scores(out: Path, cells: Mapping[str, tuple[str, Arrays]]) -> None:
+    """Write row_scores.parquet. cells: of each the hash of its data, and its `unit_arrays`."""
+    entries = []
+    for cell, (data, scores) in sorted(cells.items()):
+        unit = str(scores["unit"])
+        lists = {name: scores[name].tolist() if name in scores else None for name in ("ids", "rows", *_METRICS)}
+        entries.append({"cell": cell, "space": f"{data[:16]} {unit}", "unit": unit, **lists})
+    replace_private(out / ROW_SCORES, _parquet(pl.DataFrame(entries, schema=_ROW_SCORES)))
+
+
 @dataclass(frozen=True)
 class StudyFiles:
     """What lies in the folder of a finished study. results: one row for each figure. facts: what study.json says."""
@@ -102,21 +156,23 @@ class StudyFiles:
 
 def open_study(folder: Path) -> StudyFiles:
     """
-    Raises
-    ------
-    PathError : there is none, or it is not finished. DataError : a file is none of a study.
+    Raises PathError: there is none, or it is not finished. DataError: a file is none of a study.
     """
-    facts, path = _facts_if_any(folder), folder / RESULTS
-    for file in (folder / FACTS_FILE, path):
+    facts = _facts_if_any(folder)
+    for file in (folder / FACTS_FILE, folder / RESULTS):
         if not file.is_file():
             raise PathError(f"{file} is not there: no finished study", "Run: consilium study NAME --out ...")
     if facts is None or facts["status"] != "complete":
         raise DataError(f"{folder / FACTS_FILE} is none of a finished study", "Run the study again: it goes on")
+    results, row_scores = (_table(folder / name) for name in (RESULTS, ROW_SCORES))
+    return StudyFiles(results, facts, RowScores(row_scores))
+
+
+def _table(path: Path) -> pl.DataFrame:
     try:
-        results = pl.read_parquet(path)
+        return pl.read_parquet(path)
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise DataError(f"{path} cannot be read ({type(error).__name__})", "Run the study again") from None
-    return StudyFiles(results, facts, RowScores.read(folder))
+        raise DataError(f"{path} cannot be read ({type(error).__name__})", "Run the study again: it goes on") from None
 
 
 def write_facts(out: Path, facts: Mapping[str, Any]) -> None:
@@ -124,10 +180,10 @@ def write_facts(out: Path, facts: Mapping[str, Any]) -> None:
     replace_private(out / FACTS_FILE, dumps(facts, indent=2) + "\n")
 
 
-def tidy(parts: Sequence[tuple[Plot, str, Part]], spec: StudySpec) -> pl.DataFrame:
+def tidy(parts: Parts, spec: StudySpec) -> pl.DataFrame:
     """The table of results: cell, the axes, seed, a row's fields, then `FACTS`; sorted by all that names a row.
 
-    parts: what there is of each plot, and under which name. A guarantee stands at all rows of its method.
+    A guarantee stands at all rows of its method.
     """
     axes, texts = [axis.column for axis in spec.axis], dict.fromkeys((_PLOT, "method"), pl.String)
     sets = data_sets({plot.id: plot for plot, _, _ in parts})
@@ -159,17 +215,28 @@ def data_sets(plots: Mapping[str, Plot]) -> dict[str, str]:
     for id, plot in plots.items():
         data = plot.teaching.data
         name = " ".join([data.set, *map(str, data.options.values())])
-        same, table = tables.setdefault(name, []), data.model_dump_json(include=_TABLE)
+        same, table = tables.setdefault(name, []), data.model_dump_json(include=_SET)
         if table not in same:
             same.append(table)
         of_plot[id] = f"{name} ({same.index(table) + 1})" if same.index(table) else name
     return of_plot
 
 
-def write_results(out: Path, table: pl.DataFrame) -> None:
-    """Write results.parquet and results.csv, the same table; of the same table the same bytes."""
-    replace_private(out / RESULTS, parquet(table.rechunk()))
+def write_results(out: Path, spec: StudySpec, parts: Parts, digests: Mapping[str, str]) -> None:
+    """Write results.parquet and results.csv, the same table, of the same parts the same bytes; and row_scores.parquet.
+    digests: of the rows, by `source_table`."""
+    table = tidy(parts, spec)
+    scored = {cell_id(plot, of): (plot.teaching.data, part.scores) for plot, of, part in parts if part.scores}
+    write_row_scores(out, {cell: (digests[source_table(data)], scores) for cell, (data, scores) in scored.items()})
+    replace_private(out / RESULTS, _parquet(table.rechunk()))
     replace_private(out / RESULTS_CSV, table.write_csv())
+
+
+def _parquet(table: pl.DataFrame) -> bytes:
+    """The content of a file: polars' own errors of a full disk say neither which nor why."""
+    content = io.BytesIO()
+    table.write_parquet(content, compression="zstd", statistics=True)
+    return content.getvalue()
 
 
 def _facts_if_any(out: Path) -> dict[str, Any] | None:

@@ -17,7 +17,7 @@ from statistics import fmean
 from typing import Any
 
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.files import writing
+from consilium.protocol.files import for_its_owner_alone, writing
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.strict_json import strict
 from consilium.protocol.versions import versions
@@ -27,7 +27,7 @@ from consilium.simulations.datasets.source import open_source
 from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.interruption import Interrupted, interruptible
 from consilium.simulations.methods.base import StudyMethod
-from consilium.simulations.study.cells import Plot, cell_id, compared, ensemble_address, plots, source_digest
+from consilium.simulations.study.cells import Plot, compared, ensemble_address, plots, source_digest
 from consilium.simulations.study.compute import (
     Cell,
     Division,
@@ -45,18 +45,15 @@ from consilium.simulations.study.results import (
     CACHE,
     PAGE,
     RESULTS,
+    Parts,
     cache_folder,
     study_folder,
-    tidy,
     write_facts,
     write_results,
 )
-from consilium.simulations.study.row_scores import write_row_scores
 from consilium.simulations.study.spec import StudySpec, points_of
 from consilium.simulations.study.workers import in_workers, watched
 
-Parts = Sequence[tuple[Plot, str, Part]]
-"""Of each plot what there is, under the name of a method or of what was measured."""
 Opened = dict[str, dict[str, Any] | StudyFailure]
 """By `source_table`: what study.json says of a data set, its digest among it, or why it cannot be opened."""
 
@@ -70,12 +67,11 @@ class StudyInterrupted(Interrupted):
         return f"interrupted; what is done is kept. Go on with: {self.again}"
 
 
+@for_its_owner_alone()
 def outlook(spec: StudySpec, out: Path, workers: int) -> tuple[dict[str, Any], list[str]]:
     """What there is to do, as plain values and as lines for people. Data sets are opened, and nothing is computed.
 
-    Raises
-    ------
-    ConfigError : see `cells.plots`, `cells.compared` and `results.cache_folder`.
+    Raises ConfigError: see `cells.plots`, `cells.compared` and `results.cache_folder`.
     """
     methods, cases, there = compared(spec), plots(spec), (out / CACHE).is_dir()
     rows = open_rows(cases)
@@ -83,20 +79,15 @@ def outlook(spec: StudySpec, out: Path, workers: int) -> tuple[dict[str, Any], l
     cells = [cell for cells in divided(spec, methods, cases, rows, cache).values() for cell in cells]
     parts = [(cell.label, recalled(str(cache), cell.address) if there else None) for cell in cells]
     seconds = _seconds_left(parts, workers)
-    facts = {
-        "study": spec.name,
-        "cells": len(cases) * len(spec.study.methods),
-        "cases": len(cases),
-        "kept": sum(part is not None for _, part in parts),
-        "seconds": seconds,
-        "failed": [asdict(each) for each in rows.values() if isinstance(each, StudyFailure)],
-    }
+    count, done = len(cases) * len(spec.study.methods), sum(part is not None for _, part in parts)
+    failed = [asdict(each) for each in rows.values() if isinstance(each, StudyFailure)]
     lines = [
-        f"{spec.name}: {facts['cells']:,} cells, {len(cases):,} cases; kept already in {out}: {facts['kept']:,}",
+        f"{spec.name}: {count:,} cells, {len(cases):,} cases; kept already in {out}: {done:,}",
         f"time: {'known after the first cells' if seconds is None else about(seconds)}",
-        *(f"cannot be computed: {failure['what']}" for failure in facts["failed"]),
+        *(f"cannot be computed: {failure['what']}" for failure in failed),
     ]
-    return facts, lines
+    counts = {"cells": count, "cases": len(cases), "kept": done, "seconds": seconds, "failed": failed}
+    return {"study": spec.name, **counts}, lines
 
 
 def _seconds_left(parts: Sequence[tuple[str, Part | None]], workers: int) -> float | None:
@@ -144,6 +135,7 @@ def divided(
     return divisions
 
 
+@for_its_owner_alone()
 def run_study(
     spec: StudySpec,
     out: Path,
@@ -157,10 +149,8 @@ def run_study(
     workers: processes; 1: this one alone. command: that goes on with the study, for people. cluster: address of a Ray
     cluster that computes instead. It gives what `consilium study --format json` prints.
 
-    Raises
-    ------
-    ConsiliumError : what is wrong, and what to do; what was done is kept. StudyInterrupted : at Ctrl-C, SIGTERM or
-        SIGHUP, in the main thread.
+    Raises ConsiliumError: what is wrong, and what to do; what was done is kept. StudyInterrupted: at Ctrl-C,
+    SIGTERM or SIGHUP, in the main thread.
     """
     began = time.monotonic()
     methods, cases = compared(spec), plots(spec)
@@ -175,11 +165,8 @@ def run_study(
             jobs = [(division, cells, spec.study.measures) for division, cells in divisions.items()]
             with watched(str(cache), missing, progress):
                 results = in_workers(compute, jobs, workers, cache, cluster)
-            closed = [
-                (plot, "", why)
-                for plot in cases
-                if isinstance(why := rows[source_table(plot.teaching.data)], StudyFailure)
-            ]
+            opened = [(plot, rows[source_table(plot.teaching.data)]) for plot in cases]
+            closed = [(plot, "", why) for plot, why in opened if isinstance(why, StudyFailure)]
             parts, failed = _parted([*closed, *itertools.chain.from_iterable(results)])
             with stage(progress, REPORT):
                 facts = _facts(spec, cases, rows, parts) | {
@@ -219,14 +206,10 @@ def _parted(results: Sequence[Result]) -> tuple[list[tuple[Plot, str, Part]], li
 
 def _write(spec: StudySpec, out: Path, facts: dict[str, Any], rows: Opened, parts: Parts) -> dict[str, Any]:
     """The study's folder; what the command prints."""
-    from consilium.simulations.study.report.build import write_study_report  # libraries that drawing alone needs
+    from consilium.simulations.study.page import write_study_report  # libraries that drawing alone needs
 
-    write_results(out, tidy(parts, spec))
     digests = {table: opened["digest"] for table, opened in rows.items() if isinstance(opened, dict)}
-    scored = [(plot, method, part.scores) for plot, method, part in parts if part.scores]
-    write_row_scores(
-        out, {cell_id(plot, of): (digests[source_table(plot.teaching.data)], scores) for plot, of, scores in scored}
-    )
+    write_results(out, spec, parts, digests)
     write_facts(out, facts)
     return strict(
         {
@@ -270,14 +253,13 @@ def _warnings(parts: Parts) -> list[dict[str, Any]]:
     for plot, _, part in parts:
         if not part.left_out:
             continue
-        warning = warnings.setdefault(plot.teaching.model_dump_json(), {"too_small": 0, "points": []})
+        warning = warnings.setdefault(plot.teaching.model_dump_json(), {"code": "parties-left-out", "points": []})
         if plot.axes not in warning["points"]:
             warning["points"].append(dict(plot.axes))
-        if part.left_out > warning["too_small"]:
+        if part.left_out > warning.get("too_small", 0):
             made, least = part.parties + part.left_out, plot.teaching.data.rows_needed
             text = f"{plot}: {parties_too_small(made, part.left_out, least)}"
-            warning |= {"code": "parties-left-out", "text": text}
-            warning |= {"made": made, "too_small": part.left_out, "least_rows": least}
+            warning |= {"text": text, "made": made, "too_small": part.left_out, "least_rows": least}
     for warning in warnings.values():
         if more := len(warning["points"]) - 1:
             warning["text"] += f" (the same at {more} further {'point' if more == 1 else 'points'})"

@@ -120,18 +120,14 @@ class StudySpec(Frozen):
 def load_study(name: str, overrides: Sequence[str] = (), seeds: int | None = None) -> StudySpec:
     """A shipped study by name, or a file by path. overrides: `key=value` of the base. seeds: so many instead.
 
-    Raises
-    ------
-    ConfigError : no such study or file, an unknown key, a wrong type or value, a malformed override.
+    Raises ConfigError: no such study or file, an unknown key, a wrong type or value, a malformed override.
     """
     path = Shipped.STUDY.path(name)
     table = read_table(path)
     if reserved := {"name", "folder"} & set(table):
         raise ConfigError(f"study {path.stem}: {min(reserved)}: unknown key", "The file's name is the study's")
     base = table.setdefault("base", {})
-    for override in overrides:
-        if not isinstance(base, dict):
-            break
+    for override in overrides if isinstance(base, dict) else ():
         apply_override(base, override)
     if seeds is not None and isinstance(table.get("study"), dict):
         table["study"]["seeds"] = seeds
@@ -144,9 +140,7 @@ _EPSILON, _SET, _PUBLIC = "federation.privacy.epsilon", "data.set", "data.public
 def points_of(axis: StudyAxis) -> dict[str, dict[str, Any]]:
     """Label -> nested table of what the scenario has there, in order.
 
-    Raises
-    ------
-    ConfigError : two values have the same label.
+    Raises ConfigError: two values have the same label.
     """
     if axis.points:
         return dict(axis.points)
@@ -176,9 +170,7 @@ def changed(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
     no noise beside it, noise that the table states is dropped, so that it is calibrated to the new epsilon: else it
     would change nothing.
 
-    Raises
-    ------
-    ConfigError : a key is a value in one and a table in the other.
+    Raises ConfigError: a key is a value in one and a table in the other.
     """
     copied = copy.deepcopy(dict(table))
     leaves = dict(_leaves(changes))

@@ -19,6 +19,7 @@ from joblib import Parallel, delayed, parallel_config
 
 from consilium.models.devices import one_thread
 from consilium.protocol.errors import EngineError, PathError
+from consilium.protocol.files import for_its_owner_alone
 from consilium.protocol.label_source import Progress
 from consilium.report.progress import COMPARE
 from consilium.simulations.interruption import begin_worker
@@ -34,9 +35,8 @@ def in_workers(
 ) -> list[T]:
     """What `work` gives for each job, a tuple of its arguments. cache: what a worker must see.
 
-    Raises
-    ------
-    EngineError : a worker process died, or there is no such cluster. PathError : a worker does not see the folder.
+    Raises EngineError: a worker process died, or there is no such cluster. PathError: a worker does not see the
+    folder.
     """
     if not jobs:
         return []
@@ -58,26 +58,20 @@ def _in_worker(work: Callable[..., T], cache: Path, place: bytes, job: tuple[Any
         raise PathError(
             f"worker {socket.gethostname()} does not see {cache}", "Give --out on a disk that all machines share"
         )
-    before = os.umask(0o077)  # joblib's files are nobody else's to read, wherever their folder is moved to
-    try:
-        with one_thread():
-            return work(*job)
-    finally:
-        os.umask(before)
+    with for_its_owner_alone(), one_thread():
+        return work(*job)
 
 
 @contextlib.contextmanager
 def _processes() -> Iterator[None]:
-    before = os.environ.get("PYTHONSAFEPATH")
+    before = dict(os.environ)
     os.environ["PYTHONSAFEPATH"] = "1"  # a module in the user's folder is none of a worker's
     try:
         with parallel_config("loky", inner_max_num_threads=1, initializer=begin_worker, initargs=(os.getpid(),)):
             yield
     finally:
-        if before is None:
-            del os.environ["PYTHONSAFEPATH"]
-        else:
-            os.environ["PYTHONSAFEPATH"] = before
+        os.environ.pop("PYTHONSAFEPATH")
+        os.environ.update(before)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks import default_scenario, exact, held_out, hidden_sums, naturals, papers, results
+from benchmarks import exact, held_out, hidden_sums, papers, results, studies
+from consilium.simulations.study.summaries.view import study_view
 from tests.simulations.study.made_up import MadeUp
 
 
@@ -22,17 +23,9 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, Any]]:
     return found
 
 
-RUN = {"promised": 0.8, "released": 300, "student": 0.7, "mean_teacher": 0.6, "plurality": 0.7, "pooled": 0.8}
-RIVALS = {"manual": 0.7, "manual_labels": 100, "low": 0, "high": None, "noisy_average": 0.7, "private_gradient": 0.7}
 PAPER = {"scenario": "mnist-250", "seed": 0, "row": "lnmax-100", "asked": 100, "answered": 100, "right": 0.9}
 EPSILONS = {"data-dependent": 0.5, "worst": 3.0, "promised": 3.0, "accuracy": 0.9}
 KEPT: dict[str, tuple[Callable[[list[str]], None], list[str], list[dict[str, Any]], set[str]]] = {
-    "default_scenario": (
-        default_scenario.main,
-        ["--seeds", "0", "1"],
-        [{"setting": name, "seed": seed, **RUN, **RIVALS} for name in default_scenario.SETTINGS for seed in (0, 1)],
-        {"stroke", "stroke-runs"},
-    ),
     "papers": (
         papers.main,
         ["--seeds", "--rows"],
@@ -81,12 +74,10 @@ def test_what_hidden_sums_cost(recorded: dict[str, dict[str, Any]]) -> None:
     assert "–" not in {cell for result in recorded.values() for cell in result["values"].values()}
 
 
-def test_a_study_of_natural_partitions(tmp_path: Path, recorded: dict[str, dict[str, Any]]) -> None:
+def test_a_study_of_natural_partitions(recorded: dict[str, dict[str, Any]]) -> None:
     points = {"schools": 0.0, "states": 0.03}
-    folder = MadeUp(axes={"epsilon": {"1.0": 0.0, "3.0": 0.02}, "division": points}, parties=4).write(
-        tmp_path / "study"
-    )
-    naturals.main([str(folder)])
+    study = MadeUp(axes={"epsilon": {"1.0": 0.0, "3.0": 0.02}, "division": points}, parties=4)
+    studies.naturals(study_view(study.frame(), {}), "consilium study naturals")
     cells = recorded["naturals"]["values"]
     assert {key.partition(" / ")[0] for key in cells} == {*points, "mean, 40 parties or more", "mean, fewer parties"}
     assert "±" in cells["schools / student"]

@@ -9,13 +9,13 @@ import pytest
 
 from benchmarks import held_out, results
 
-PAGE = "AUC <!-- result one student -->.7<!-- end -->\n\n<!-- results one: row | B -->\nold\n<!-- end -->\n"
+PAGE = "AUC <!-- result one student -->.7<!-- end -->\n\n<!-- results one -->\n| row | B |\nold\n<!-- end -->\n"
 ONE: results.Results = {"one": {"values": {"student": ".8", "x / A": "1", "x / B": "2"}}}
 
 
 def test_marks_are_filled() -> None:
     shown = {"one": {"values": {"x / A": "1", "x / B": "2"}}}
-    table = "<!-- results one: row | B -->\n| row | B |\n| --- | --- |\n| x | 2 |\n<!-- end -->\n"
+    table = "<!-- results one -->\n| row | B |\n|---|---|\n| x | 2 |\n<!-- end -->\n"
     assert results.filled(PAGE.partition("\n\n")[2], shown) == table
     assert results.filled(PAGE.partition("\n\n")[0], ONE) == "AUC <!-- result one student -->.8<!-- end -->"
     study = {"study-one": {"values": {"made": "`consilium study one`: 2 cells.", "1": "No more.", "2": "No less."}}}

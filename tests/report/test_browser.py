@@ -24,7 +24,7 @@ from consilium.report.charts import Dot, Line, bars, cloud, dots, lines
 from consilium.report.exhibits import ALL_BUT_FIRST, Cell, Chart, Exhibit, PagePart, Table, TableLine, pairs
 from consilium.report.page import Page, as_html
 from consilium.simulations.report.build import render
-from consilium.simulations.study.report.build import write_study_report
+from consilium.simulations.study.page import write_study_report
 from tests.simulations.report.cases import figured, run
 from tests.simulations.study.made_up import MadeUp
 
@@ -76,7 +76,7 @@ for (const svg of document.querySelectorAll('svg')) {
     if (wide > 2 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 5) overlaps.push(one + ' | ' + other);
   }));
 }
-const clipped = [...document.querySelectorAll('.table:not(.long), figure, section, .banner')]
+const clipped = [...document.querySelectorAll('.table, figure, section, .banner')]
   .filter(each => each.scrollWidth > each.clientWidth + 1).map(name);
 const fetched = performance.getEntriesByType('resource').map(each => each.name);
 const told = document.createElement('script');

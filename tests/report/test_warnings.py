@@ -39,15 +39,6 @@ def moved(low: float = 0.7, alike: float = 0.5) -> dict[str, Any]:
     return {"metrics": {"auc": {"sd": 0.05, "interval": [low, 0.9]}}, "rank_correlation": alike, "agreement": 0.8}
 
 
-def labelled(labels: int, metric: str, reached: float, cost: str = "") -> dict[str, Any]:
-    return {"worth": {"metric": metric, "label_cost": cost, "released": {"labels": labels, metric: reached}}}
-
-
-def rival(metric: str, reached: float, low: float) -> dict[str, Any]:
-    above = {"difference": reached - METRICS[metric], "interval": [low, 0.2]}
-    return {"rival": {"name": "an average", "metric": metric, "reached": reached, **above}}
-
-
 MANY = {name: 0.01 for name in "abcdefg"}
 CASES: list[tuple[str, Any, dict[str, Any], str]] = [
     ("large-epsilon", QUIET, {"epsilon": 26.2}, "epsilon is 26.200 at delta 1e-05 for each party, above 5: an outcome"),
@@ -124,27 +115,6 @@ CASES: list[tuple[str, Any, dict[str, Any], str]] = [
         {**metrics(recall_per_class=MANY, accuracy=1), "rows": dict.fromkeys(MANY, 20)},
         "and 2 more",
     ),
-    ("not-above-manual-labels", GOOD, labelled(300, "auc", 0.82), "not above 0.820, that of 300 manual labels"),
-    ("not-above-manual-labels", GOOD, labelled(300, "accuracy", 0.81, "a look"), "One such label takes a look"),
-    ("", GOOD, labelled(300, "auc", 0.8199), ""),
-    ("", GOOD, labelled(0, "auc", 0.9), ""),
-    (
-        "below-private-rival",
-        GOOD,
-        rival("auc", 0.9, 0.001),
-        "AUC 0.820 is not above 0.900, that of an average at the same",
-    ),
-    ("", GOOD, rival("auc", 0.9, 0.0), ""),
-    ("below-private-rival", GOOD, rival("accuracy", 0.9, 0.05), "accuracy 0.800"),
-    (
-        "below-one-party",
-        GOOD,
-        {"alone": {"accuracy": 0.1, "auc": 0.821}},
-        "that of one party alone in the mean: a party",
-    ),
-    ("", GOOD, {"alone": {"accuracy": 0.9, "auc": 0.819}}, ""),
-    ("below-one-party", GOOD, {"alone": {"accuracy": 0.81}, "rows": {"a": 5, "b": 5, "c": 5}}, "accuracy 0.800"),
-    ("", GOOD, {"alone": {"accuracy": None, "auc": None}}, ""),
 ]
 
 
@@ -172,9 +142,9 @@ def test_every_code_has_a_case_and_is_documented() -> None:
 
 def test_what_private_rows_say_may_be_shown_to_nobody_else() -> None:
     kinds = {"one of private rows": [*SECRET], "one of public rows": [*CODES.keys() - SECRET]}
-    assert len(kinds["one of private rows"]) == 6
+    assert len(kinds["one of private rows"]) == 4
     shown = publishable({"code": code, "text": kind} for kind, codes in kinds.items() for code in codes)
-    assert {warning["text"] for warning in shown} == {"one of public rows"} and len(shown) == 7
+    assert {warning["text"] for warning in shown} == {"one of public rows"} and len(shown) == 6
 
 
 NO_WARNINGS = [

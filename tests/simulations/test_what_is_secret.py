@@ -33,7 +33,7 @@ STUDY = """
 [study]
 title = "Made up"
 scenario = "own.toml"
-seeds = [3]
+seeds = 1
 methods = ["pate"]
 measures = ["teachers"]
 """
@@ -62,7 +62,7 @@ RUN = {
 }
 """Files of a run folder and who may read them."""
 STUDY_FOLDER = {"results.parquet": SECRET, "row_scores.parquet": SECRET, "study.json": SECRET, "study.html": SECRET}
-STUDY_FOLDER |= {"cache/*": SECRET}
+STUDY_FOLDER |= {"results.csv": SECRET, "cache/*": SECRET}
 PUBLIC_FILES = [name for name, mode in RUN.items() if mode == PUBLIC]
 
 

@@ -14,13 +14,11 @@ from consilium.simulations.study.measures.figures import ratio
 
 ShiftKind = Literal["quantity", "label", "covariate", "concept"]
 SHIFT_KINDS: tuple[ShiftKind, ...] = get_args(ShiftKind)
-ERROR = 0.025
-"""Share of divisions by lot in which some kind is named, at most."""
+ERROR = 0.025  # share of divisions by lot in which some kind is named, at most
 LOTS = 200
 MOST_ROWS = 20_000
 """Rows that are looked at: of each owner at most so many, by lot, that all owners together have no more."""
-MOST_INPUTS = 64
-"""Columns beyond which principal components of so many are looked at."""
+MOST_INPUTS = 64  # columns beyond which principal components of so many are looked at
 PURPOSE = 0x7768696368
 
 
@@ -55,8 +53,7 @@ SCALES: dict[ShiftKind, str] = {
 
 @dataclass(frozen=True)
 class OwnerRows:
-    """Rows owner after owner. x: float64 (n, d), y and owner: int64 (n,), sizes: of the owners as looked at, every: in
-    all."""
+    """Rows owner after owner. x: float64 (n, d). y, owner: int64 (n,). sizes: of the owners as looked at, every: all"""
 
     x: np.ndarray
     y: np.ndarray
@@ -68,8 +65,8 @@ class OwnerRows:
     @classmethod
     def of(cls, x: np.ndarray, y: np.ndarray, owners: np.ndarray, unit: np.ndarray | None, seed: int) -> OwnerRows:
         if x.ndim != 2 or not len(x) == len(y) == len(owners):
-            fault = f"x is {x.shape}, with {len(y)} labels and {len(owners)} owners"
-            raise DataError(fault, "Give one of each for every row")
+            shapes = f"x is {x.shape}, with {len(y)} labels and {len(owners)} owners"
+            raise DataError(shapes, "Give one of each for every row")
         if unit is not None and len(unit) != len(x):
             raise DataError(f"unit has {len(unit)} values for {len(x)} rows", "Give one for every row")
         if np.isinf(x).any():

@@ -22,10 +22,8 @@ from consilium.simulations.study.measures.shift import shift_of
 WIDTH = 256
 """Inputs beyond which rows are seen in so many random directions (Johnson, Lindenstrauss 1984), which keep distances:
 images have thousands."""
-JUDGED = 20
-"""Parties, the largest ones, that a classifier tells from the others."""
-LEAST_JUDGED = 12
-"""Rows that such a party has at least."""
+JUDGED = 20  # parties, the largest ones, that a classifier tells from the others
+LEAST_JUDGED = 12  # rows that such a party has at least
 OWN_ROWS, OTHER_ROWS = 500, 1500
 """Of a party and of the others, by lot, that a classifier sees at most."""
 FOLDS = 3
@@ -86,26 +84,22 @@ def _folds(unit: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     return (generator.permutation(which.max() + 1) % FOLDS)[which]
 
 
-METHOD, SHIFT = "division", "shift_"
-CHANCE_LOTS = 200
-"""Times that labels are dealt by lot."""
+CHANCE_LOTS = 200  # times that labels are dealt by lot
 _PURPOSE = 0x666C6F6F72
 
 
 def division_rows(case: Case) -> list[Row]:
     """Figures of the division, as method "division".
 
-    run: parties, rows, rows_least, rows_median, rows_most, gini of the rows,
-    one_class_parties (share of parties with a single class), left_out (owners or shards with too few rows);
+    run: sizes; one_class_parties (share of parties with a single class); left_out (owners or shards with too few rows);
     division_alpha and others that dividing found (`Partition.measures`). Of each label distance (`figures.DISTANCES`)
-    to the labels of all: mean and quantiles over parties, and the mean's floor. Distances of features: see
-    `add_features`. shift_KIND of each kind of difference that can be judged (`measures.shift`), with the floor, p
-    corrected over the kinds, and _named: 1 or 0.
-    class: share, and the parties that have a row of it. party: rows, the distances.
+    to the labels of all: mean and quantiles over parties, and the mean's floor. Of features: see `add_features`.
+    shift_KIND of each kind of difference that can be judged, with the floor, p corrected over the kinds, and _named: 1
+    or 0. class: share, and the parties that have a row of it. party: rows, the distances.
     """
     counts = label_counts(case)
     sizes = counts.sum(axis=1)
-    figures = Figures(METHOD)
+    figures = Figures("division")
     for metric, value in {
         "parties": len(sizes),
         "rows": sizes.sum(),
@@ -124,11 +118,9 @@ def division_rows(case: Case) -> list[Row]:
     _add_labels(figures, case, counts)
     add_features(figures, case)
     for part in shift_of(case).parts:
-        metric = f"{SHIFT}{part.kind}"
-        figures.run(metric, part.strength, part.low, part.high)
-        figures.run(f"{metric}_floor", part.floor)
-        figures.run(f"{metric}_p", part.p)
-        figures.run(f"{metric}_named", part.named)
+        figures.run(f"shift_{part.kind}", part.strength, part.low, part.high)
+        for metric, value in {"floor": part.floor, "p": part.p, "named": part.named}.items():
+            figures.run(f"shift_{part.kind}_{metric}", value)
     return figures.rows
 
 

@@ -12,20 +12,19 @@ from consilium.simulations.divide import Case
 from consilium.simulations.judge import Row
 
 REPLICATES = 1000
-LEVEL = 0.95
+QUANTILES = (10, 50, 90)  # percentiles that say how a figure is spread over parties or rows
 
 
 def ends(drawn: np.ndarray) -> tuple[float, float]:
-    """Low and high end of the interval that replicates float64 (n,) give."""
-    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    """Of the 95 % interval that replicates float64 (n,) give."""
+    low, high = np.quantile(drawn, [(1 - 0.95) / 2, (1 + 0.95) / 2])
     return float(low), float(high)
 
 
 def ratio(
     points: np.ndarray, of: np.ndarray, generator: np.random.Generator
 ) -> tuple[float, float | None, float | None]:
-    """sum points / sum of, each float64 (parties,), `of` positive, with both ends of its interval over parties; with
-    `of` all 1 it is the mean over parties.
+    """sum points / sum of, each float64 (parties,), `of` positive, with both ends of its interval over parties.
 
     >>> ratio(np.array([1.0, 1.0]), np.array([2.0, 2.0]), np.random.default_rng(0))
     (0.5, 0.5, 0.5)
@@ -61,15 +60,12 @@ def jensen_shannon(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     return np.nan_to_num(distance)  # NaN: a root of what rounding leaves below 0
 
 
-DISTANCES = {"hellinger": hellinger, "js": jensen_shannon}
-"""By the name of the metric in the results."""
+DISTANCES = {"hellinger": hellinger, "js": jensen_shannon}  # by the name of the metric in the results
 
 
 def gini(values: np.ndarray) -> float:
-    """Gini's index of sizes float (n,), none negative; n at least 2, 0 where all are 0.
-
-    sum_ij |v_i - v_j| / (2 (n - 1) sum v): the common index times n / (n - 1), 0 where all are equal, 1 where one has
-    all (Raffinetti, Siletti, Vernizzi 2015, Statistical Methods and Applications 24).
+    """Gini's index of sizes float (n,), none negative, n at least 2: the common one times n / (n - 1), 0 where all are
+    equal, 1 where one has all (Raffinetti, Siletti, Vernizzi 2015).
 
     >>> gini(np.array([1.0, 1.0])), gini(np.array([0.0, 4.0]))
     (0.0, 1.0)
@@ -96,10 +92,6 @@ def label_counts(case: Case) -> np.ndarray:
     """Rows of each party and class, int64 (parties, classes)."""
     rows, party = rows_of(case)
     return counted(party, case.dataset.y[rows], len(case.parties), len(case.classes))
-
-
-QUANTILES = (10, 50, 90)
-"""Percentiles that say how a figure is spread over parties or rows."""
 
 
 @dataclass

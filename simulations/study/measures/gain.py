@@ -1,10 +1,8 @@
 """Who gains at home: each method against what the party has by itself, on the rows that it held out.
 
-A gain is positive where the method is better. Of one party it is the mean over its rows of the difference in accuracy
-(right or not), and the difference in AUC where it held both classes out. Few rows make a gain uncertain, and the
-parties with the largest gains and losses are then those with the fewest rows. So what is said of the worst decile
-stands beside its floor: the same after all rows' differences were dealt to parties of the very same sizes by lot,
-`LOTS` times, when no party gains more than another.
+A gain is positive where the method is better: of one party the difference in accuracy over its rows, and in AUC where
+it held both classes out. The parties with the largest gains and losses may be those with the fewest rows. So the worst
+decile stands beside its floor: the same after all rows' differences were dealt to parties of the same sizes by lot.
 """
 
 from __future__ import annotations
@@ -20,19 +18,14 @@ from consilium.simulations.judge import Row
 from consilium.simulations.methods.base import Predicted
 from consilium.simulations.study.measures.figures import Figures, hellinger, label_counts, ratio, shares
 
-AGAINST = "local"
-"""The method that gains are against: each party's own teachers."""
+AGAINST = "local"  # the method that gains are against: each party's own teachers
 LOTS = 200
-WORST = 0.1
-"""Share of the parties that the worst decile is."""
 _EQUAL = 1e-12
 _PURPOSE = 0x6761696E
 
 
 def gain_rows(case: Case, mine: Mapping[str, Predicted]) -> list[Row]:
-    """Gains of each of the methods, by name, against the one named `AGAINST`, as rows of that method. Secret.
-
-    Empty where `AGAINST` is not among them, or nothing is held out at home.
+    """Gains of each of the methods, by name, as rows of that method; none where nothing is held out. Secret.
 
     party: gain_accuracy, and of two classes gain_auc. run: both, over all rows (or pairs) of all parties, with parties
     drawn anew. Of the accuracy: _parties; _better, _worse: how many parties gain and lose; _worst_decile: mean over the
@@ -45,11 +38,10 @@ def gain_rows(case: Case, mine: Mapping[str, Predicted]) -> list[Row]:
     rows: list[Row] = []
     for method, predicted in mine.items():
         if method != AGAINST and predicted.home is not None:
-            figures = Figures(method)
+            figures = Figures(method, rows)
             _add_accuracy(figures, case, alone.home, predicted.home)
             if len(case.classes) == 2:
                 _add_auc(figures, case, alone.home[:, 1], predicted.home[:, 1])
-            rows += figures.rows
     return rows
 
 
@@ -97,4 +89,4 @@ def worst_decile(gains: np.ndarray) -> float:
     >>> worst_decile(np.array([3.0, -1.0, 2.0])), worst_decile(np.arange(20.0))
     (-1.0, 0.5)
     """
-    return float(np.sort(gains)[: int(np.ceil(WORST * len(gains)))].mean())
+    return float(np.sort(gains)[: int(np.ceil(0.1 * len(gains)))].mean())

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit, logit
 
 from consilium.simulations.study.measures.between import LOTS, OwnerRows, tail
 
-LEAST_INFORMATION = 0.5
-"""Fisher information that an owner has of a coefficient, at least, to be asked about it."""
+LEAST_INFORMATION = 0.5  # Fisher information that an owner has of a coefficient, at least, to be asked about it
 _RIDGE, _STEPS, _CLIP = 1.0, 12, 1e-4
 
 
@@ -85,13 +85,12 @@ class Labelled:
         return np.where((information >= LEAST_INFORMATION)[:, None], q, 0.0)
 
 
-@dataclass(frozen=True)
-class Heterogeneity:
+class Heterogeneity(NamedTuple):
     """Q over owners, beside its lots. by_owner: float64 (owners,), what each has of Q."""
 
     q: float
-    lots: np.ndarray = field(repr=False)
-    by_owner: np.ndarray = field(repr=False)
+    lots: np.ndarray
+    by_owner: np.ndarray
     p: float
 
     @classmethod

@@ -5,11 +5,10 @@ the other. So each test is conditioned on what would explain it away:
 
 - label: how frequent the classes are, where features given the class are the same, or do not explain it;
 - covariate: the features, and the features given the class. Rows are dealt to owners by lot within each class, so that
-  no skew of labels, however strong, counts as a difference of features;
+  no skew of labels counts as a difference of features;
 - concept: labels given features. Against one additive logistic regression of all rows, with an intercept for each
-  owner, slopes and coefficients differ between owners (Cochran's Q, DerSimonian and Laird's tau^2, Higgins' I^2);
-  chance is drawn from the regression's own probabilities. A level that moves without the features that come with the
-  class is concept too.
+  owner, slopes and coefficients differ between owners (`heterogeneity`). A level that moves without the features that
+  come with the class is concept too.
 - quantity: sizes.
 
 Holm's correction is over the kinds that can be judged, so that of divisions by lot at most `ERROR` have any kind named.
@@ -17,7 +16,8 @@ Holm's correction is over the kinds that can be judged, so that of divisions by 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
@@ -42,12 +42,10 @@ from consilium.simulations.study.measures.between import (
 from consilium.simulations.study.measures.figures import ends, gini, rows_of
 from consilium.simulations.study.measures.heterogeneity import Heterogeneity, Labelled, levels, slopes
 
-MOST_DIRECTIONS = 24
-"""In which coefficients of two classes may differ between owners; of more classes fewer."""
+MOST_DIRECTIONS = 24  # in which coefficients of two classes may differ between owners; of more classes fewer
 
 
-@dataclass(frozen=True)
-class WhichShift:
+class WhichShift(NamedTuple):
     """parts: every kind that could be judged, in the order of `SHIFT_KINDS`."""
 
     owners: int
@@ -90,11 +88,7 @@ def which_shift(
     owners: whose it is, (rows,) of anything that can be sorted. unit: (rows,), whose rows belong together (patients);
     one row of each at an owner is looked at.
 
-    400 owners with 20,000 rows of 30 columns take seconds.
-
-    Raises
-    ------
-    DataError : shapes that do not fit, a value that is infinite, one owner alone.
+    Raises DataError: shapes that do not fit, a value that is infinite, one owner alone.
 
     >>> generator = np.random.default_rng(0)
     >>> owners = np.repeat(np.arange(20), 50)
@@ -108,11 +102,8 @@ def which_shift(
         x = components(centred(ranks(x), np.zeros(len(x))))
     rows = OwnerRows.of(x, y, owners, unit, seed)
     generator = np.random.default_rng([seed, PURPOSE])
-    judged = [_quantity(rows, generator)]
-    covariate, p_within = _covariate(rows, generator)
-    judged.append(covariate)
-    if rows.classes > 1:
-        judged += _explained(rows, p_within, generator)
+    quantity, (covariate, p_within) = _quantity(rows, generator), _covariate(rows, generator)
+    judged = [quantity, covariate, *(_explained(rows, p_within, generator) if rows.classes > 1 else [])]
     corrected = zip(judged, holm([part.p for part in judged]), strict=True)
     parts = sorted((replace(part, p=p) for part, p in corrected), key=lambda part: SHIFT_KINDS.index(part.kind))
     return WhichShift(len(rows.sizes), int(rows.every.sum()), tuple(parts))

@@ -10,8 +10,7 @@ from consilium.simulations.metrics import wilson
 from consilium.simulations.study.measures.figures import Figures
 from consilium.simulations.vote import Ensemble, TeacherVotes
 
-DIGITS = 6
-"""Of sums of shares: what differs in later ones is equal."""
+DIGITS = 6  # of sums of shares: what differs in later ones is equal
 
 
 def shares_of(votes: TeacherVotes, classes: int) -> np.ndarray:
@@ -39,24 +38,19 @@ def agreement(shares: np.ndarray) -> tuple[float, float]:
     return float(same.mean(dtype=np.float64)), float(kappas.mean()) if len(kappas) else float("nan")
 
 
-METHOD, FLIPPED = "teachers", "winners_flipped"
-AMBIGUOUS = 0.1
-"""Lead of the winner, as a share of all votes, below which a row counts as ambiguous."""
+AMBIGUOUS = 0.1  # lead of the winner, as a share of all votes, below which a row counts as ambiguous
 
 
 def teacher_rows(case: Case, ensemble: Ensemble) -> list[Row]:
     """Figures of the teachers, as method "teachers". Secret.
 
-    run, on the pool: consensus (mean share of the votes that the winner has), gap: mean and quantiles of the winner's
-    lead, in votes, ambiguity_10 (share of rows whose lead is below a tenth of the votes), plurality_right with Wilson's
-    interval; agreement, kappa (`agreement`); winners_flipped, rows whose plurality is another without a party: mean and
-    quantiles over parties, and _most. On the test rows: mean and quantiles of teacher_right, accuracy of each party's
-    teachers.
-    class: plurality_right (of rows of this class, those whose plurality is it) and plurality_wrong (of rows whose
-    plurality it is, those of another class), on the pool, with Wilson's intervals.
-    party: teacher_right, winners_flipped.
+    run, on the pool: consensus (mean share of the votes that the winner has), gap (the winner's lead, in votes),
+    ambiguity_10 (share of rows whose lead is below a tenth of the votes), plurality_right; agreement, kappa;
+    winners_flipped (rows whose plurality is another without a party). On the test rows: teacher_right, accuracy of each
+    party's teachers. class: plurality_right (of rows of this class, those whose plurality is it) and plurality_wrong
+    (of rows whose plurality it is, those of another class). party: teacher_right, winners_flipped.
     """
-    figures, y, shares = Figures(METHOD), case.pool_y, shares_of(ensemble.pool, len(case.classes))
+    figures, y, shares = Figures("teachers"), case.pool_y, shares_of(ensemble.pool, len(case.classes))
     votes = shares.sum(axis=(0, 1), dtype=np.float64).round(DIGITS)
     ordered, total = np.sort(votes, axis=1), round(float(votes[0].sum()))
     gap, plurality = ordered[:, -1] - ordered[:, -2], votes.argmax(axis=1)
@@ -74,9 +68,9 @@ def teacher_rows(case: Case, ensemble: Ensemble) -> list[Row]:
             figures.add("class", name, "plurality_wrong", 1 - both / called, *wilson(called - both, called))
     if len(shares) > 1:
         flipped = winners_flipped(shares)
-        figures.series("party", case.parties, FLIPPED, flipped)
-        figures.spread(FLIPPED, flipped)
-        figures.run(f"{FLIPPED}_most", flipped.max())
+        figures.series("party", case.parties, "winners_flipped", flipped)
+        figures.spread("winners_flipped", flipped)
+        figures.run("winners_flipped_most", flipped.max())
     if shares.shape[0] * shares.shape[1] > 1:
         for metric, value in zip(("agreement", "kappa"), agreement(shares), strict=True):
             figures.series("run", ("",), metric, (value,))

@@ -24,11 +24,10 @@ import numpy as np
 from scipy.optimize import root_scalar
 from scipy.special import expit, logit, stdtr, stdtrit
 
-from consilium.simulations.study.row_scores import UnitScores
+from consilium.simulations.study.results import UnitScores
 from consilium.simulations.study.summaries.metrics import Range
 
-LEVEL = 0.95
-"""Probability that an interval of these summaries covers what it is for."""
+LEVEL = 0.95  # probability that an interval of these summaries covers what it is for
 LEAST = 3
 """Seeds, or units of test rows, of which anything is said: of fewer an interval is wider than any difference."""
 Over = Literal["seeds and rows", "seeds", "rows", "none"]
@@ -88,8 +87,7 @@ class Spread:
         return math.exp(root_scalar(lambda log: self.half(math.exp(log)) - abs(mean), bracket=ends).root)
 
 
-_LEAST_P = 1e-15
-"""Nothing smaller is told."""
+_LEAST_P = 1e-15  # nothing smaller is told
 
 
 def clipped(low: float, high: float, within: Range) -> tuple[float | None, float | None]:
@@ -162,8 +160,7 @@ def _covariance(values: np.ndarray, scores: np.ndarray, weights: np.ndarray, of_
     return (products + of_seeds * float(pairs.sum())) / max(_LEAST_KEPT, remaining)
 
 
-_LEAST_KEPT = 0.3
-"""Where units are so few and unequal that less is left of the squares, more than that is lost."""
+_LEAST_KEPT = 0.3  # where units are so few and unequal that less is left of the squares, more than that is lost
 
 
 def _by_unit(scores: Sequence[UnitScores], less: Sequence[UnitScores]) -> tuple[np.ndarray, np.ndarray] | None:

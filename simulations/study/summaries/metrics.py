@@ -10,8 +10,7 @@ from consilium.report import words
 from consilium.report.disclosure import epsilon_text
 from consilium.report.words import range_text, value_text
 
-Range = tuple[float, float]
-"""Both ends of what a figure can be."""
+Range = tuple[float, float]  # both ends of what a figure can be
 
 
 class Metric(NamedTuple):
@@ -51,8 +50,7 @@ METRICS: dict[str, Metric] = {
 }
 """By name; a longer name, as `hellinger_mean_floor`, is of the longest name here that it begins with, and of models at
 home (`home_auc`) as without the prefix. What stands nowhere has no ends."""
-LEADING = ("auc", "accuracy")
-"""By which of the metrics methods are compared first."""
+LEADING = ("auc", "accuracy")  # by which of the metrics methods are compared first
 JUDGED = (
     *LEADING, "balanced_accuracy", "brier", "ece", "net_benefit", "calibration_level", "calibration_slope",
     "manual_labels", "manual_labels_above",

@@ -1,14 +1,12 @@
 """A study as its questions: what is compared with what, in which family, and what is shown without a test.
 
-Like with like: two sides are tested against each other only where both guarantee the same (epsilon to one in a
-thousand, delta, unit, neighbouring relation), or both guarantee nothing. What has another guarantee, or none beside
-one, is a gap: its interval is shown, it has no p and counts in no family. Guarantees come from the table of results
-(`spec.FACTS`), never from names.
+Two sides are tested against each other only where both guarantee the same (epsilon to one in a thousand, delta, unit,
+neighbouring relation, from `spec.FACTS`), or both guarantee nothing. Anything else is a gap: its interval is shown, it
+has no p and counts in no family.
 
 Questions: every other method against the reference; along each axis of one data set, and for each method by itself,
-every other point in place of the natural partition, or of the first point where there is none. One question is one
-family: p of its contrasts is corrected over them by Holm's method. A method that does not depend on a further axis, as
-the plurality on a mechanism, has the same values at each of its points: such a contrast is made once.
+every other point in place of the natural partition, or of the first. One question is one family, corrected by Holm's
+method. A method that does not depend on a further axis has the same values at its points: a contrast is made once.
 """
 
 from __future__ import annotations
@@ -30,8 +28,7 @@ from consilium.simulations.study.summaries.view import Point, StudyView
 
 SAME_EPSILON = 1e-3
 """By so much of themselves may two epsilons differ that are called equal: noise is calibrated to less."""
-NATURAL = ("natural", "owners", "owner")
-"""How the partition that the data came with is called, in small letters."""
+NATURAL = ("natural", "owners", "owner")  # how the partition that the data came with is called, in small letters
 
 
 class Likeness(StrEnum):
@@ -51,10 +48,8 @@ class MeanContrast:
     """What `method` at `point` has more than `against`, over the seeds that both have.
 
     axis: "" where `against` is another method at the same point; else it is another point of this axis, for the same
-    method. value, other: means of both sides; difference: between them; low, high: its interval. over: "seeds and
-    rows", "seeds", "rows" of one seed, or "none": what might have been otherwise. unit, units: of test rows, what and
-    how many; "" and 0 where nothing is known of them. p: of this contrast alone, p_holm: in its family, of so many
-    comparisons that are tested; both None where it is not tested.
+    method. value, other: means of both sides; low, high: interval of their difference. over, unit, units: see `Spread`.
+    p: of this contrast alone, p_holm: in its family, of so many comparisons; both None where it is not tested.
     """
 
     axis: str

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from consilium.protocol.errors import DataError
-from consilium.simulations.study.row_scores import RowScores
+from consilium.simulations.study.results import RowScores
 from consilium.simulations.study.spec import COLUMNS, FACTS
 from consilium.simulations.study.summaries.inference import LEAST, clipped, spread
 from consilium.simulations.study.summaries.metrics import LEADING, MEASURED, kind, metric, place
@@ -43,9 +43,7 @@ def tidy(results: pl.DataFrame) -> pl.DataFrame:
 
     Figures that are no number are left out. An epsilon may be infinite.
 
-    Raises
-    ------
-    DataError : a column is missing.
+    Raises DataError: a column is missing.
     """
     if missing := [name for name in (*COLUMNS, *FACTS) if name not in results.columns]:
         raise DataError(f"a table of a study's results has no column {', '.join(missing)}", "Run: consilium study")
@@ -208,9 +206,7 @@ def study_view(
 
     The leading metric is AUC or accuracy, which more of the methods have.
 
-    Raises
-    ------
-    DataError : a column is missing.
+    Raises DataError: a column is missing.
     """
     frame = tidy(results)
     axes = tuple(axis_names(frame))

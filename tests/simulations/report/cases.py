@@ -96,9 +96,8 @@ def run(asked: int = 40, parties: int = 12, seed: int = 0) -> ReportData:
             "majority": metrics(0.6891, 0.5),
         },
         classes=("well", "ill"),
-        seconds={"train": 1.234, "total": 5.678},
-        consensus=generator.uniform(0.5, 1, asked),
-        answered=answered,
+        consensus=generator.uniform(0.5, 1, asked).tolist(),
+        answered=answered.tolist(),
         quality=[*quality, PartyQuality(SECRET_PARTY, SECRET_ROWS, SECRET_ACCURACY, SECRET_AUC)],
     )
 
@@ -184,7 +183,7 @@ def cases() -> dict[str, ReportData]:
     data = run()
     unbounded = guarantee(Kind.WORST_CASE, float("inf"))
     one_class = {name: {**values, "auc": None} for name, values in data.baselines.items()}
-    nobody = np.zeros(len(data.answered), dtype=bool)
+    nobody = [False] * len(data.answered)
     return {
         "usual": data,
         "nothing asked": nothing_asked(),
@@ -198,7 +197,7 @@ def cases() -> dict[str, ReportData]:
         ),
         "nothing to compare": replace(data, baselines={}, student=None, quality=[], left_out=[], versions={}),
         "nobody knows the votes": replace(
-            data, consensus=np.zeros(0), guarantees={name: data.guarantees[name] for name in ("guarantee", "spent")}
+            data, consensus=[], guarantees={name: data.guarantees[name] for name in ("guarantee", "spent")}
         ),
         "no guarantee at all": replace(data, guarantees=dict.fromkeys(("guarantee", "spent"), unbounded)),
         "all figures": figured(data),

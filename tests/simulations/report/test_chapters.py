@@ -20,10 +20,8 @@ from consilium.simulations.report.classes import LISTED, classes_part, matrix, r
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import guarantees_of
 from consilium.simulations.report.models import models_of
-from consilium.simulations.report.parties import parties_part
-from consilium.simulations.report.plain import plain_part
-from consilium.simulations.report.privacy import labels_explained
-from consilium.simulations.report.result import result_part
+from consilium.simulations.report.privacy import labels_explained, plain_part
+from consilium.simulations.report.result import parties_part, result_part
 from tests.simulations.report import cases as made
 from tests.simulations.report.cases import DIGITS, Page, figured, guarantee, run
 
@@ -141,7 +139,7 @@ def test_who_gains_is_counted_and_what_is_not_drawn_is_said(monkeypatch: pytest.
     said = f"at least as good on public test cases for {better} of {len(data.quality)} hospitals"
     (gain,) = [item for item in parties_part(data).exhibits if item.name == "gain"]
     assert gain.secret and f"{said}." in gain.words[0] and "held out for 1 of 2 hospitals." in gain.words[0]
-    monkeypatch.setattr("consilium.simulations.report.parties.MOST_POINTS", 5)
+    monkeypatch.setattr("consilium.simulations.report.result.MOST_POINTS", 5)
     (gain,) = [item for item in parties_part(data).exhibits if item.name == "gain"]
     assert f"{said} (one in 3 is drawn, by size)." in gain.words[0]
 

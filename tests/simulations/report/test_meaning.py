@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from consilium.accounting.units import Unit
 from consilium.report.disclosure import out_of, surest_guess
-from consilium.simulations.report.meaning import EXCEPTIONS, MODERATE, STRONG, in_hundred, surest_belief, verdict
+from consilium.simulations.report.guarantees import EXCEPTIONS, MODERATE, STRONG, in_hundred, surest_belief, verdict
 
 PROMISES = [(0.0, 0.0), (0.3, 1e-5), (0.8, 1e-5), (1.0, 1e-2), (3.0, 1e-6), (8.0, 0.0)]
 

@@ -201,7 +201,7 @@ def test_an_unbounded_worst_case_is_said_loudly_and_a_claim_is_struck_through(pu
 
 def test_warnings_stand_above_the_chapters_and_secret_ones_are_left_out() -> None:
     warnings = [
-        {"code": "below-one-party", "text": f"the student is below {SECRET_AUC}"},
+        {"code": "teachers-failed", "text": f"the student is below {SECRET_AUC}"},
         {"code": "nothing-learnt", "text": f"by lot {HOSTILE}"},
     ]
     data = replace(CASES["usual"], warnings=warnings)
@@ -249,7 +249,6 @@ def test_hostile_names_are_text(public: bool) -> None:
         quality=[PartyQuality(HOSTILE, 30, 0.5, 0.6)],
         classes=(HOSTILE, "ill"),
         baselines={HOSTILE: metrics(0.5, 0.5)},
-        seconds={HOSTILE: 1.0},
     )
     page = Page(render(data, public))
     assert page.tags["script"] == page.tags["img"] == 0

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from consilium.simulations.study.row_scores import write_row_scores
+from consilium.simulations.study.results import write_row_scores
 from consilium.simulations.study.spec import COLUMNS, FACTS
 
 METHODS = {

@@ -36,9 +36,9 @@ from consilium.simulations.study.results import (
     RESULTS,
     RESULTS_CSV,
     mark_as_made_here,
+    open_study,
     place_of,
 )
-from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.run import StudyInterrupted, run_study
 from consilium.simulations.study.spec import COLUMNS, FACTS, load_study
 from consilium.simulations.study.summaries.questions import compared as compared_with
@@ -116,7 +116,7 @@ def test_what_is_in_the_folder(tmp_path: Path) -> None:
     assert pl.read_csv(out / RESULTS_CSV, schema=table.schema).equals(table)
     assert told["axes"] == {"federation.mechanism.sigma": ["2.0", "4.0"], "division": ["natural", "iid"]}
     assert (out / PAGE).is_file()
-    known = RowScores.read(out)
+    known = open_study(out).row_scores
     judged_on_rows = table.filter((pl.col("scope") == "run") & pl.col("metric").is_in(["accuracy", "auc", "ece"]))
     judged_on_rows = judged_on_rows.filter(pl.col("method").is_in(["local", "plurality", "pate"]))
     for cell, metric in judged_on_rows.select("cell", "metric").iter_rows():

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from consilium.protocol.errors import DataError, PathError
-from consilium.simulations.study.report.build import write_study_report
+from consilium.simulations.study.page import write_study_report
 from tests.simulations.study.made_up import HOSTILE, METHODS, ONE, MadeUp
 
 SETS = {name: index * 0.01 for index, name in enumerate("abcdef")}

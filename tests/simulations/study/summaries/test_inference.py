@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from benchmarks.inference import Setting, measure
-from consilium.simulations.study.row_scores import UnitScores
+from consilium.simulations.study.results import UnitScores
 from consilium.simulations.study.summaries.inference import Spread, spread
 
 

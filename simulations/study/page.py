@@ -29,10 +29,8 @@ from consilium.simulations.study.summaries.sentences import answers_of, changed,
 from consilium.simulations.study.summaries.view import Mean, Point, StudyView, axis_names, short, study_view
 
 DIVISION, TEACHERS = MEASURED
-LEAST_POINTS = 3
-"""Numbers on an axis that lines are drawn over, in place of a chart of each point."""
-MOST_PANELS = 12
-"""Charts in one picture; of more points only these are drawn, and the table has all."""
+LEAST_POINTS = 3  # numbers on an axis that lines are drawn over, in place of a chart of each point
+MOST_PANELS = 12  # charts in one picture; of more points only these are drawn, and the table has all
 _SECRET = (
     "Functions of private rows without noise: not for publication unless the data are public. That holds for every"
     " table, picture and download here but those of what a method with a guarantee released."
@@ -67,9 +65,8 @@ def write_study_report(folder: Path, out: Path) -> list[str]:
     A reader sees the old file or the whole new one. It holds functions of private rows without any noise, so that its
     owner alone may read it.
 
-    Raises
-    ------
-    PathError, StorageError : a file is missing, or `out` cannot be written. DataError : a file is none of a study.
+    Raises PathError, StorageError: a file is missing, or `out` cannot be written. DataError: a file is none of a
+    study.
     """
     files = open_study(folder)
     facts, view = files.facts, study_view(files.results, files.facts["axes"], files.row_scores)
@@ -99,7 +96,6 @@ def write_study_report(folder: Path, out: Path) -> list[str]:
         summary=tuple(filter(None, (summary, facts["description"]))),
         top=(Exhibit("secret", words=(_SECRET,), look="secret"),),
         footer=(*data, METHOD),
-        window=f"{facts['title']} – Consilium, a study",
     )
     with writing(out), replacing(out, mode=0o600, part=f".{out.name}.{os.getpid()}.part") as file:
         file.write(as_html(page).encode())
