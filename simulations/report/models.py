@@ -86,7 +86,7 @@ def _way(known: Mapping[str, Metrics], reached: float, metric: str) -> str:
     if pooled is not None and reached > pooled:
         return f"{start}, above {to_pooled}"
     if alone is None or pooled is None or pooled <= alone:
-        return start if alone is None else f"{start}, and {from_alone}"
+        return start if alone is None else f"{start}, {'above' if reached > alone else 'as'} {from_alone}"
     return f"{start}, {(reached - alone) / (pooled - alone):.0%} of the way from {from_alone} to {to_pooled}"
 
 
@@ -95,12 +95,13 @@ def _rival(known: Mapping[str, Metrics]) -> list[str]:
     compared = {name: of[ABOVE] for name, of in known.items() if ABOVE in of}
     if not compared:
         return []
-    best = max(compared, key=lambda name: compared[name]["difference"])
+    best = max(compared, key=lambda name: (compared[name]["interval"][0] > 0, compared[name]["difference"]))
     (low, high), metric = compared[best]["interval"], compared[best]["metric"]
     name, reached = RIVALS.get(best, best), share_text(known[best][metric])
     if high < 0:
         return [f"nothing does better at the same guarantee ({name}: {reached})"]
-    return [f"{name} does {'better' if low > 0 else 'about as well'} at the same guarantee ({reached})"]
+    told = "does better" if low > 0 else "is not clearly better or worse"
+    return [f"{name} {told} at the same guarantee ({reached})"]
 
 
 def _labelled(worth: Metrics | None, metric: str) -> list[str]:

@@ -56,6 +56,10 @@ def test_examples_in_the_text_are_true(module: ModuleType) -> None:
     assert doctest.testmod(module).failed == 0
 
 
+def test_letters_that_no_page_may_hold_are_replaced() -> None:
+    assert "a\ufffdb\ufffd" in texts(bars({"a\x07b\uffff": (1.0, "1")}))
+
+
 @pytest.mark.parametrize("kind", ["dots", "bars", "lines", "cloud", "histogram"])
 def test_a_chart_is_of_the_page_alone(kind: str) -> None:
     """Its letters are text as they were given, its colours the style's, its ids nobody's; equal input, equal bytes."""
