@@ -13,7 +13,7 @@ import pytest
 from markupsafe import Markup
 
 from consilium.report import charts, exhibits, page, words
-from consilium.report.charts import MOST_LINES, Dot, Drawing, Line, bars, cloud, dots, histogram, lines
+from consilium.report.charts import MOST_LINES, Dot, Drawing, Line, cloud, dots, histogram, lines
 from consilium.report.exhibits import (
     Cell,
     Chart,
@@ -39,7 +39,6 @@ def drawn() -> dict[str, Drawing]:
     shares = np.array([0.4, 0.9, 1.0])
     return {
         "dots": dots(ROWS, HOSTILE, zero=True),
-        "bars": bars({HOSTILE: (3.0, HOSTILE), LONG: (0.0, LONG)}),
         "lines": lines(SERIES, (HOSTILE, HOSTILE), diagonal=HOSTILE),
         "cloud": cloud([(10.0, -0.1), (400.0, 0.3)], (HOSTILE, HOSTILE), zero=HOSTILE),
         "histogram": histogram(shares, shares > 0.5, (HOSTILE, HOSTILE), (HOSTILE, "_no")),
@@ -56,7 +55,7 @@ def test_examples_in_the_text_are_true(module: ModuleType) -> None:
     assert doctest.testmod(module).failed == 0
 
 
-@pytest.mark.parametrize("kind", ["dots", "bars", "lines", "cloud", "histogram"])
+@pytest.mark.parametrize("kind", ["dots", "lines", "cloud", "histogram"])
 def test_a_chart_is_of_the_page_alone(kind: str) -> None:
     """Its letters are text as they were given, its colours the style's, its ids nobody's; equal input, equal bytes."""
     drawing = drawn()[kind]
@@ -73,7 +72,7 @@ def test_a_chart_is_of_the_page_alone(kind: str) -> None:
 def test_every_name_is_there_whole() -> None:
     everything = drawn()
     for kind, expected in {
-        "dots": ["_b", "0.400", LONG], "bars": [LONG], "histogram": ["_no"],
+        "dots": ["_b", "0.400", LONG], "histogram": ["_no"],
         "lines": [one.name for one in SERIES],
     }.items():  # fmt: skip
         assert all(text in texts(everything[kind]) for text in expected)
@@ -100,8 +99,8 @@ def test_values_stand_at_their_places() -> None:
     assert x2 - x1 == pytest.approx(x3 - x2, abs=0.2)  # tenfold is tenfold
     assert y1 - y2 == pytest.approx(2 * (y1 - y3), abs=0.3)
     points = [(float(at), float(at)) for at in range(1, 401)]
-    (drawing,) = paths(cloud(points, ("", "")), "blue")
-    assert len(drawing) == 800 and len(str(cloud(points, ("", "")))) < 20_000
+    (drawing,) = paths(cloud(points, ("", ""), ""), "blue")
+    assert len(drawing) == 800 and len(str(cloud(points, ("", ""), ""))) < 20_000
 
 
 @pytest.mark.parametrize("parties", [4, 207])
@@ -122,7 +121,7 @@ def test_any_values_can_be_drawn(values: list[float]) -> None:
     assert low < min(values) and max(values) < high
     assert "5 %" in dots([Dot("a", value, (value, value), "5 %") for value in values])
     lines([Line("one", values, values, [None] * len(values))], ("", ""))
-    cloud([(value, value) for value in values], ("", ""))
+    cloud([(value, value) for value in values], ("", ""), "")
 
 
 def test_lines_are_told_apart_without_colour() -> None:
@@ -141,7 +140,7 @@ PARTS = (PagePart("one", "First", (OPEN, SECRET)), PagePart("two", "Private alon
 @pytest.mark.parametrize("look", ["", "folded", "small", "numbered"])
 @pytest.mark.parametrize("kind", ["table", "chart", "words"])
 def test_a_published_page_holds_no_secret_exhibit_and_the_whole_one_marks_it(kind: str, look: str) -> None:
-    shown = {"table": {"table": pairs([("a", 7)])}, "chart": {"chart": Chart("b", (("", bars({"a": (1, "1")})),))}}
+    shown = {"table": {"table": pairs([("a", 7)])}, "chart": {"chart": Chart("b", (("", dots(ROWS)),))}}
     secret = Exhibit("votes", "", ("Votes 0.31337",), secret=True, look=look, **shown.get(kind, {}))
     parts = (PagePart("one", "First", (OPEN, secret)), PagePart("two", "Private alone", (secret,)))
     whole, public = as_html(Page("", "t", parts)), as_html(Page("", "t", published(parts)))

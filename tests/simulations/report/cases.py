@@ -147,7 +147,8 @@ def figured(data: ReportData, classes: tuple[str, ...] = ("well", "ill"), rows: 
     return replace(
         data,
         classes=classes,
-        student={key: value for key, value in told.items() if key != "intervals"},
+        student={key: value for key, value in told.items() if key != "intervals"}
+        | {"rate": {name: float((y == index).mean()) for index, name in enumerate(classes)}},
         baselines={**data.baselines, "plurality": told, "pooled": told},
         worth=in_labels(),
         open_figures={
