@@ -8,12 +8,11 @@ import re
 from types import ModuleType
 from xml.etree import ElementTree
 
-import numpy as np
 import pytest
 from markupsafe import Markup
 
 from consilium.report import charts, exhibits, page, words
-from consilium.report.charts import MOST_LINES, Dot, Drawing, Line, cloud, dots, histogram, lines
+from consilium.report.charts import MOST_LINES, Dot, Drawing, Line, cloud, dots, lines
 from consilium.report.exhibits import (
     Cell,
     Chart,
@@ -36,12 +35,10 @@ SERIES = [Line(f"_{place} {HOSTILE}", [1.0, 30.0], [0.2, 0.3 + place / 90], [(0.
 
 def drawn() -> dict[str, Drawing]:
     """One of each, at its most hostile."""
-    shares = np.array([0.4, 0.9, 1.0])
     return {
         "dots": dots(ROWS, HOSTILE, zero=True),
         "lines": lines(SERIES, (HOSTILE, HOSTILE), diagonal=HOSTILE),
         "cloud": cloud([(10.0, -0.1), (400.0, 0.3)], (HOSTILE, HOSTILE), zero=HOSTILE),
-        "histogram": histogram(shares, shares > 0.5, (HOSTILE, HOSTILE), (HOSTILE, "_no")),
     }
 
 
@@ -55,7 +52,7 @@ def test_examples_in_the_text_are_true(module: ModuleType) -> None:
     assert doctest.testmod(module).failed == 0
 
 
-@pytest.mark.parametrize("kind", ["dots", "lines", "cloud", "histogram"])
+@pytest.mark.parametrize("kind", ["dots", "lines", "cloud"])
 def test_a_chart_is_of_the_page_alone(kind: str) -> None:
     """Its letters are text as they were given, its colours the style's, its ids nobody's; equal input, equal bytes."""
     drawing = drawn()[kind]
@@ -72,7 +69,7 @@ def test_a_chart_is_of_the_page_alone(kind: str) -> None:
 def test_every_name_is_there_whole() -> None:
     everything = drawn()
     for kind, expected in {
-        "dots": ["_b", "0.400", LONG], "histogram": ["_no"],
+        "dots": ["_b", "0.400", LONG],
         "lines": [one.name for one in SERIES],
     }.items():  # fmt: skip
         assert all(text in texts(everything[kind]) for text in expected)
@@ -101,18 +98,6 @@ def test_values_stand_at_their_places() -> None:
     points = [(float(at), float(at)) for at in range(1, 401)]
     (drawing,) = paths(cloud(points, ("", ""), ""), "blue")
     assert len(drawing) == 800 and len(str(cloud(points, ("", ""), ""))) < 20_000
-
-
-@pytest.mark.parametrize("parties", [4, 207])
-def test_a_histogram_counts_every_query_once(parties: int) -> None:
-    votes = np.arange((parties + 1) // 2, parties + 1)
-    drawing = histogram(votes / parties, votes % 3 == 0, ("", ""), ("yes", "no"))
-    high = []
-    for colour in ("blue", "grey"):
-        bars = re.findall(rf'd="M ([^"]+)"[^>]*fill: var\(--{colour}\)', drawing)[:-1]  # the last is of the key
-        tops = [[float(number) for number in re.findall(r"[\d.]+", bar)][1::2] for bar in bars]
-        high.append(sum(max(top) - min(top) for top in tops))
-    assert high[0] / sum(high) == pytest.approx((votes % 3 == 0).mean(), abs=1e-3)
 
 
 @pytest.mark.parametrize("values", [[0.5], [0.0, 0.0], [-1.0, 1.0], [1e-9, 1e9]])

@@ -87,7 +87,6 @@ def run(asked: int = 40, parties: int = 12, seed: int = 0) -> ReportData:
             "data_dependent": guarantee(Kind.DATA_DEPENDENT, SECRET_EPSILON),
         },
         reinforced=0,
-        claimed_epsilon=None,
         student=metrics(0.6871, 0.7659),
         baselines={
             "pooled": metrics(0.7529, 0.8076),
