@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import re
 import textwrap
-import unicodedata
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -148,22 +147,6 @@ def cloud(points: Sequence[Ends], titles: tuple[str, str], zero: str) -> Drawing
     return done()
 
 
-def histogram(shares: np.ndarray, yes: np.ndarray, titles: tuple[str, str], names: tuple[str, str]) -> Drawing:
-    """How many lie where between 0 and 1, those of which `yes` holds below the others.
-
-    shares float64 (n,) in 0..1, yes bool (n,); at least one. titles: of both axes. names: of those below and above.
-    """
-    edges = np.linspace(min(float(np.floor(shares.min() * 20) / 20), 0.95), 1, 21)
-    shares = np.minimum(shares + 1e-9, 1.0)  # whole votes over whole parties may fall a rounding error below an edge
-    with _panel(titles) as (axes, key, done):
-        parts = [shares[yes], shares[~yes]]
-        _, _, drawn = axes.hist(parts, list(edges), stacked=True, rwidth=0.9, color=[BLUE, GREY])
-        key += zip(drawn, names, strict=True)  # type: ignore[arg-type]
-        axes.set_xlim(float(edges[0]), 1.0)
-        axes.locator_params(axis="y", integer=True)
-    return done()
-
-
 def _number(value: float) -> str:
     """
     >>> _number(0.25), _number(1200.0)
@@ -186,13 +169,12 @@ def _scaled(axes: Axes, values: Sequence[float]) -> None:
 
 
 def _broken(text: str, room: float) -> str:
-    """Text in lines of so many points. Letters of East Asia are twice as wide as others.
+    """Text in lines of so many points.
 
     >>> _broken("private gradient descent", 100)
     'private gradient\\ndescent'
     """
-    wide = any(unicodedata.east_asian_width(letter) in "WF" for letter in text)
-    return textwrap.fill(text, max(int(room / LETTER / (1 + wide)), 6))
+    return textwrap.fill(text, max(int(room / LETTER), 6))
 
 
 @contextmanager
@@ -243,13 +225,15 @@ def _drawn(height: float) -> Iterator[tuple[Figure, Any]]:
         yield figure, drawn.pop
         buffer = io.StringIO()
         FigureCanvasSVG(figure).print_svg(buffer)  # draws once; `savefig` twice
-        root = ElementTree.fromstring(buffer.getvalue())
+        root = ElementTree.fromstring(_NO_LETTERS.sub("\ufffd", buffer.getvalue()))
         shapes = {f"#{shape.get('id')}": shape.get("d", "") for shape in root.iterfind(f".//{_SVG}defs/{_SVG}path")}
         inside = Markup("").join(_written(part, shapes) for part in root.iterfind(f"{_SVG}g"))
         drawn.append(Markup('<svg viewBox="{}">{}</svg>').format(root.get("viewBox", ""), inside))
 
 
 _SVG = "{http://www.w3.org/2000/svg}"
+_NO_LETTERS = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\ufffe\\uffff]")
+"""What a name may hold and XML may not."""
 
 
 def _written(part: ElementTree.Element, shapes: Mapping[str, str]) -> Markup:

@@ -167,6 +167,8 @@ class Disclosure:
         released, votes = f"the released {self.release.noun}s", self.towards_coordinator.replace("party", party)
         of_parties = Bound.LARGER if self.collection == "secure" else Bound.STUDENT  # each knows a part of the noise
         asked = "which public rows are asked, and what the public sees"
+        if self.collection == "secure":
+            asked = "which public rows are asked, what the public sees, and their own part of the noise"
         rows = [
             Audience("the student", released, Bound.STUDENT),
             Audience("the public, which has the model", f"what is made of {released}, or these", Bound.STUDENT),
@@ -174,7 +176,10 @@ class Disclosure:
             Audience("the coordinator", votes, Bound.NODES if self.noise_in_sums else Bound.TRUSTED),
         ]
         if self.collection == "verified":
-            shares = "shares of the votes that are random numbers by themselves, and who was left out for a false vote"
+            shares = (
+                "shares of the votes that are random numbers by themselves, unless it works together with the"
+                " coordinator, and who was left out for a false vote"
+            )
             rows.append(Audience("the second aggregator", shares, Bound.NODES))
         return tuple(rows)
 
@@ -211,22 +216,3 @@ def people(party: str = "party", parties: str = "parties", unit: str = "", unpro
             unprotected or f"the promise covers the rows at the {party}, and not the public ones",
         ),
     )
-
-
-_OF_NODES = (
-    " The coordinator saw the noisy sums, and added noise of its own before anything was released. What it saw has an"
-    " epsilon of its own, that of the nodes. It holds towards the student and the public too if the coordinator leaves"
-    " its noise out."
-)
-HOW_COLLECTED: Mapping[CollectionMode, str] = {
-    "plaintext": (
-        "Votes were collected in plaintext: the coordinator saw what each party voted, and added the noise. There is no"
-        " epsilon towards the coordinator; it has to be trusted with the votes."
-    ),
-    "secure": "Votes were collected as secure sums with noise that the parties added: nobody saw a party’s votes, or an"
-    f" exact sum. Each party knows its own part of the noise.{_OF_NODES}",
-    "verified": "Votes were collected in two parts each, of which the coordinator held one and a second aggregator the"
-    " other. They checked every vote without seeing it, left out by name whoever voted falsely, and each added noise to"
-    f" its half of the sum: nobody saw a party’s votes or an exact sum, unless these two worked together.{_OF_NODES}",
-}
-"""How votes are collected, and what that protects from whom: a few sentences in the past."""

@@ -39,22 +39,13 @@ def delta_text(delta: float) -> str:
     return f"{delta:g}".replace("e-0", "e-")
 
 
-def share_text(value: float | None) -> str:
-    """
-    >>> share_text(0.68704), share_text(None)
-    ('0.687', '–')
-    """
-    return "–" if value is None else f"{value:.3f}"
-
-
 def with_interval(value: float | None, ends: Sequence[float] | None) -> str:
     """
     >>> with_interval(0.7713, [0.7493, 0.7919]), with_interval(0.5, None), with_interval(None, None)
     ('0.771 (0.749 to 0.792)', '0.500', '–')
     """
-    if value is None or ends is None:
-        return share_text(value)
-    return f"{share_text(value)} ({share_text(ends[0])} to {share_text(ends[1])})"
+    text = value_text(value)
+    return text if value is None or ends is None else f"{text} ({value_text(ends[0])} to {value_text(ends[1])})"
 
 
 def signed_text(value: float) -> str:

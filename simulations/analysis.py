@@ -184,7 +184,7 @@ def _intervals(parts: Mapping[Metric, np.ndarray], y: np.ndarray) -> dict[str, A
     """Over test rows, of the mean over these very parties. parts: see `Heard.parts`."""
     counts = np.bincount(y)
     return {
-        "accuracy": mean_interval(parts["accuracy"]) if "accuracy" in parts else None,
+        "accuracy": mean_interval(parts["accuracy"], 0.0, 0.0, 1.0) if "accuracy" in parts else None,
         "auc": area_interval(parts["auc"], int(counts[counts > 0].min())) if "auc" in parts else None,
     }
 
@@ -427,7 +427,7 @@ def _against_one_alone(judged: _Student, compared: Compared) -> dict[str, Any] |
     if metric not in compared.alone:
         return None
     scores = row_scores(judged.probabilities, judged.truth.test_y, metric) - compared.alone[metric]
-    return {"metric": metric, "difference": float(scores.mean()), "interval": mean_interval(scores)}
+    return {"metric": metric, "difference": float(scores.mean()), "interval": mean_interval(scores, 0.0, -1.0, 1.0)}
 
 
 def _against_student(judged: _Student, compared: Compared) -> dict[str, dict[str, Any]]:
@@ -438,7 +438,11 @@ def _against_student(judged: _Student, compared: Compared) -> dict[str, dict[str
     for name, scores in compared.rivals.items():
         values, above = scores.mean(axis=1), scores.mean(axis=0) - student
         luck = float(values.std(ddof=1)) / len(values) ** 0.5 if len(values) > 1 else 0.0
-        difference = {"metric": metric, "difference": float(above.mean()), "interval": mean_interval(above, luck)}
+        difference = {
+            "metric": metric,
+            "difference": float(above.mean()),
+            "interval": mean_interval(above, luck, -1.0, 1.0),
+        }
         against[name] = {"above_student": difference}
     return against
 

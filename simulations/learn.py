@@ -94,7 +94,7 @@ class CurveLearner:
         rows, values = np.mean(scores, axis=0), np.array([draw.mean() for draw in scores])
         spread = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
         least = int(np.bincount(self._y)[np.unique(self._y)].min())
-        interval = area_interval(rows, least, spread) if self.metric == "auc" else mean_interval(rows, spread)
+        interval = area_interval(rows, least, spread) if self.metric == "auc" else mean_interval(rows, spread, 0.0, 1.0)
         return {"value": float(rows.mean()), "interval": interval, "draws": len(values)}
 
 

@@ -97,9 +97,16 @@ Interval = list[float]
 """Lower and upper end; a list, as JSON gives it back."""
 
 
-def mean_interval(scores: np.ndarray, extra: float = 0.0) -> Interval:
-    """Of the mean of `scores` float64 (rows,), by its normal law; `extra`: a further independent deviation of it."""
-    return normal_interval(float(scores.mean()), math.hypot(float(scores.std()) / math.sqrt(len(scores)), extra))
+def mean_interval(scores: np.ndarray, extra: float = 0.0, least: float = -math.inf, most: float = math.inf) -> Interval:
+    """Of the mean of `scores` float64 (rows,), by its normal law; `extra`: a further independent deviation of it.
+    least, most: what the mean can be.
+
+    >>> mean_interval(np.array([1.0, 1.0, 0.0]), most=1.0)
+    [0.13323203596052113, 1.0]
+    """
+    mean, deviation = float(scores.mean()), math.hypot(float(scores.std()) / math.sqrt(len(scores)), extra)
+    low, high = normal_interval(mean, deviation)
+    return [max(least, low), min(most, high)]
 
 
 def normal_interval(mean: float, deviation: float) -> Interval:

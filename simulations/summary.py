@@ -199,9 +199,6 @@ def report_data(
         most_answers=scenario.federation.query_budget.answers,
         guarantees=shown_guarantees(coordinator["privacy"], scenario.federation.collection),
         reinforced=summary["queries"]["reinforced"],
-        claimed_epsilon=scenario.federation.mechanism.claimed_epsilon(
-            summary["queries"]["asked"], scenario.federation.privacy.delta
-        ),
         student=summary["student"],
         noise_spread=summary["noise_spread"],
         public_labels=summary.get("public_labels", {}),

@@ -27,7 +27,7 @@ from consilium.node.signed import read_signed
 from consilium.party.policy import Policy
 from consilium.protocol.label_wire import terms_from_wire, terms_to_wire
 from consilium.protocol.messages import CollectionMode
-from consilium.report.disclosure import HOW_COLLECTED, Bound, epsilon_text
+from consilium.report.disclosure import Bound, epsilon_text
 from consilium.report.words import plural
 from consilium.simulations.council.statement import PrivacyStatement
 from consilium.simulations.report.build import render
@@ -110,11 +110,11 @@ class TestEachNumber:
             assert stated.get(str(rows[view.who]), rows[view.who]) == expected, view.who
         for public in (False, True):
             page = " ".join(unescape(Page(render(data, public)).text).split())
-            assert HOW_COLLECTED[config.collection] in page
+            assert all(view.sees in page for view in config.disclosure.audiences("hospital", "hospitals"))
             if config.disclosure.noise_in_sums:
                 assert "The nodes’ guarantee" in page
             else:
-                assert "There is no epsilon towards the coordinator" in page
+                assert "no limit: it must be trusted with this" in page
 
     @pytest.mark.parametrize(("mechanism", "collection"), PRIVATE)
     def test_card_terms_and_lines(self, serve: Any, mechanism: Mechanism, collection: CollectionMode) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from consilium.accounting.units import Unit
 from consilium.protocol.releases import ReleaseKind
 from consilium.report.exhibits import ALL_BUT_FIRST, Cell, Exhibit, PagePart, Table, TableLine, as_text, without_blanks
-from consilium.report.words import STUDENT, many, share_text
+from consilium.report.words import STUDENT, many, value_text
 from consilium.simulations.council.statement import PrivacyStatement
 from consilium.simulations.report import guarantees
 from consilium.simulations.report.models import METRICS, finding, models_of
@@ -89,7 +89,7 @@ def _models(summary: Mapping[str, Any]) -> Exhibit | None:
     models = models_of(summary["student"], summary["baselines"], summary["worth"])
     shown = [metric for metric in METRICS if any(of.get(metric) is not None for of in models.values())]
     lines = tuple(
-        TableLine(label, tuple(Cell(share_text(of.get(metric))) for metric in shown)) for label, of in models.items()
+        TableLine(label, tuple(Cell(value_text(of.get(metric))) for metric in shown)) for label, of in models.items()
     )
     table = Table(("", *(METRICS[metric] for metric in shown)), lines, ALL_BUT_FIRST)
     return Exhibit("models", "On public test rows", table=table, secret=True) if shown else None

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replacing, writing
-from consilium.report.exhibits import NOT_COVERED, Exhibit, published, without_blanks
+from consilium.report.exhibits import NOT_COVERED, Exhibit, published
 from consilium.report.page import METHOD, Page, as_html
 from consilium.report.warnings import SECRET
 from consilium.report.words import many, plural, upper_first
@@ -25,6 +25,14 @@ from consilium.simulations.report.guarantees import GUARANTEE, SPENT, guarantees
 from consilium.simulations.report.models import finding
 from consilium.simulations.report.privacy import plain_part, privacy_part
 from consilium.simulations.report.result import parties_part, result_part
+
+_UNFINISHED = "This run is not finished.", ("What follows is what its ledger holds so far.",)
+_UNBOUNDED = Exhibit(
+    "unbounded",
+    "No privacy guarantee: the worst case is unbounded.",
+    ("This mechanism protects nobody. Never do this with data that are not public already.",),
+    look="warn",
+)
 
 
 def write_report(data: ReportData, path: Path, public: bool = False) -> None:
@@ -64,22 +72,30 @@ def report_page(data: ReportData) -> Page:
     for name in (GUARANTEE, SPENT) if queries and not data.public else (GUARANTEE,):
         if name not in guarantees:
             raise DataError(f"the run has no guarantee {name!r}", "Run the scenario again")
-    parts = (
-        plain_part(data, guarantees),
-        result_part(data),
-        privacy_part(data, guarantees),
-        parties_part(data),
-        classes_part(data),
+    first, third = plain_part(data, guarantees), privacy_part(data, guarantees)
+    parts = (first, result_part(data), third, parties_part(data), classes_part(data))
+    top = [
+        *([Exhibit("unfinished", *_UNFINISHED, items=(data.unfinished,), look="warn")] if data.unfinished else []),
+        *([_UNBOUNDED] if any(math.isinf(item.epsilon) for item in guarantees.values()) else []),
+        *([_warnings(data)] if data.warnings else []),
+        _version(data),
+    ]
+    seed = "" if data.seed is None else f"seed {data.seed}, "
+    noise = "of the seed" if data.seeded_noise else "of the operating system"
+    made = ", ".join(f"{name} {version}" for name, version in data.versions.items())
+    footer = (
+        *([Markup("<strong>Data.</strong> {}").format(data.attribution)] if data.attribution else []),
+        f"{data.scenario} on {data.engine}, {seed}noise {noise}, {many(data.teachers, 'teacher')}, begun"
+        f" {data.created}. {made}",
+        METHOD,
     )
-    unbounded = any(math.isinf(item.epsilon) for item in guarantees.values())
-    top = [_unfinished(data), _unbounded(data) if unbounded else None, _warnings(data), _version(data)]
     return Page(
         f"Consilium · report of a run{' · public version' * data.public}",
         data.title,
         [part for part in (published(parts) if data.public else parts) if part.exhibits],
         summary=(*filter(None, [" ".join(_found(data)), _happened(data), data.description]),),
-        top=without_blanks(top),
-        footer=(*([Markup("<strong>Data.</strong> {}").format(data.attribution)] if data.attribution else []), METHOD),
+        top=top,
+        footer=footer,
     )
 
 
@@ -103,25 +119,8 @@ def _happened(data: ReportData) -> str:
     return f"{voted}; {many(answers, data.release.noun)} {'was' if answers == 1 else 'were'} released.{unknown}"
 
 
-def _unfinished(data: ReportData) -> Exhibit | None:
-    if not data.unfinished:
-        return None
-    words = ("What follows is what its ledger holds so far.", data.unfinished)
-    return Exhibit("unfinished", "This run is not finished.", words, look="warn")
-
-
-def _unbounded(data: ReportData) -> Exhibit:
-    words = ["This mechanism protects nobody. Never do this with data that are not public already."]
-    if data.claimed_epsilon is not None:
-        claim = Markup("Its paper claims epsilon <del>{}</del> for this run; the real one is unbounded.")
-        words.insert(0, claim.format(f"{data.claimed_epsilon:.4g}"))
-    return Exhibit("unbounded", "No privacy guarantee: the worst case is unbounded.", tuple(words), look="warn")
-
-
-def _warnings(data: ReportData) -> Exhibit | None:
+def _warnings(data: ReportData) -> Exhibit:
     """Those that count votes or private rows have their badge; of published data these are not there."""
-    if not data.warnings:
-        return None
     text, badge = Markup('{} <span class="small">({})</span>{}'), Markup(f' <span class="badge">{NOT_COVERED}</span>')
     items = [
         text.format(upper_first(warning["text"]), warning["code"], badge if warning["code"] in SECRET else "")

@@ -20,12 +20,12 @@ from consilium.report.exhibits import (
     pairs,
     without_blanks,
 )
-from consilium.report.words import STUDENT, plural, share_text, with_interval
+from consilium.report.words import STUDENT, plural, value_text, with_interval
 from consilium.simulations.report.data import ReportData
 from consilium.student.card import operating_words
 
-FEW, MOST, LISTED = 4, 30, 20
-"""ROC curves that are drawn; classes of a table; lines where there are more, the worst first."""
+FEW, LISTED = 4, 20
+"""ROC curves that are drawn, and pairs of classes that are listed: the worst."""
 Counts = Sequence[Sequence[float] | None]
 """Of each true class (None: it has no cases), how many are called each class: counts, or shares."""
 
@@ -78,25 +78,21 @@ def taken_for(counts: Counts, names: Sequence[str]) -> tuple[TableLine, ...]:
 
 
 def recall_exhibit(data: ReportData) -> Exhibit | None:
-    """What share of each class the student finds; of more than `MOST` the `LISTED` that it finds least."""
+    """What share of each class the student finds, the worst first."""
     recall: Mapping[str, float | None] = (data.student or {}).get("recall_per_class") or {}
-    tested = sorted((name for name in data.classes if recall.get(name) is not None), key=lambda name: recall[name] or 0)
-    if not tested:
-        return None
-    shown, words = data.classes, "Share of the test cases of a class that are called it (recall), with 95% intervals."
-    if len(shown) > MOST:
-        shown = [name for name in shown if name in tested[:LISTED]]
-        words += f" Of the {len(data.classes)} classes the {len(shown)} that the {STUDENT} finds least."
+    found = sorted((value, name) for name in data.classes if (value := recall.get(name)) is not None)
     ends = (data.open_figures.get("intervals") or {}).get("recall_per_class") or {}
     curves = data.open_figures.get("student", {}).get("roc") or []
     areas = {curve["name"]: with_interval(curve["auc"], curve["interval"]) for curve in curves if len(curves) > 1}
     counts: Mapping[str, int] = data.open_figures.get("test") or {}
     rows = []
-    for name in shown:
-        cells = [str(counts.get(name, "–")), with_interval(recall.get(name), ends.get(name)), areas.get(name, "–")]
+    for value, name in found:
+        cells = [str(counts.get(name, "–")), with_interval(value, ends.get(name)), areas.get(name, "–")]
         rows.append(TableLine(name, tuple(map(Cell, cells if areas else cells[:2]))))
     columns = ("class", "test cases", "found", "AUC against the rest")[: 4 if areas else 3]
-    return Exhibit("recall", "Found of each class", (words,), table=Table(columns, tuple(rows), ALL_BUT_FIRST))
+    words = "Share of the test cases of a class that are called it (recall), with 95% intervals."
+    table = Table(columns, tuple(rows), ALL_BUT_FIRST)
+    return Exhibit("recall", "Found of each class", (words,), table=table) if rows else None
 
 
 def _operating_point(data: ReportData) -> Exhibit | None:
@@ -110,7 +106,7 @@ def _operating_point(data: ReportData) -> Exhibit | None:
         "precision": f"of the flagged, those “{point['class']}”",
         "flagged": "of all test cases",
     }
-    table = pairs([(f"{name}, {text}", share_text(point[name])) for name, text in means.items()])
+    table = pairs([(f"{name}, {text}", value_text(point[name])) for name, text in means.items()])
     words = f"{operating_words(point)} Test cases had no part in it; other thresholds are on the curve."
     return Exhibit("operating-point", "The operating point", (words,), table=table)
 
@@ -126,7 +122,7 @@ def _roc(data: ReportData) -> Exhibit | None:
     )
     if len(curves) > 1:
         words += f" Of {len(curves)} classes, each against all others, the {len(drawn)} with the lowest AUC are drawn."
-    names = [f"{curve['name']}: AUC {share_text(curve['auc'])}" for curve in drawn]
+    names = [f"{curve['name']}: AUC {value_text(curve['auc'])}" for curve in drawn]
     steps = [np.linspace(0, 1, len(curve["found"])).tolist() for curve in drawn]
     series = [Line(name, x, curve["found"]) for name, x, curve in zip(names, steps, drawn, strict=True)]
     titles = ("false alarms: share of others flagged", "found: share of the class flagged")
@@ -144,8 +140,8 @@ def _calibration(data: ReportData) -> Exhibit | None:
     words = (
         f"Test cases in {len(bins)} groups of about {bins[0]['rows']:,}, by the probability {whose}. On the dotted line"
         f" it is so as often as the {STUDENT} says. Bars are 95% intervals (Wilson). Calibration error, the mean"
-        f" distance from rates: {share_text(student.get('calibration_error'))}; Brier score:"
-        f" {share_text(student.get('brier'))}."
+        f" distance from rates: {value_text(student.get('calibration_error'))}; Brier score:"
+        f" {value_text(student.get('brier'))}."
     )
     if (student.get("operating_point") or {}).get("by") != BY_PREVALENCE:
         words += " Without a declared prevalence they are shares of votes, not risks."

@@ -44,8 +44,8 @@ class ReportData:
 
     parties: those whose votes are in the sums. invited: those that might have taken part, known before anybody looked
         at a row. Who of them was left out, and how many, may follow from what their rows are.
-    guarantees: by name, each as `accounting.guarantees.Guarantee.to_json()`. claimed_epsilon: what the literature
-        claims of a mechanism that has no guarantee. reinforced: the student's own predictions that were confirmed.
+    guarantees: by name, each as `accounting.guarantees.Guarantee.to_json()`. reinforced: the student's own predictions
+        that were confirmed.
     student, baselines: metrics as `models.evaluation.evaluate` gives them; baselines by name, see `analysis.baselines`.
     consensus: of each query the share of the votes that the top class got, secret; answered: whether it was.
     worth: in manual labels, see `methods.worth`; None where nobody looked for it. noise_spread, public_labels: see
@@ -79,7 +79,6 @@ class ReportData:
     most_answers: int
     guarantees: dict[str, dict[str, Any]]
     reinforced: int
-    claimed_epsilon: float | None = None
     student: dict[str, Any] | None
     baselines: dict[str, dict[str, Any]] = field(default_factory=dict)
     classes: tuple[str, ...]

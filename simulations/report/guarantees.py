@@ -69,9 +69,7 @@ def guarantees_of(claims: Claims) -> dict[str, Guarantee]:
                 kind=Kind(values["kind"]),
                 method=values["method"],
             )
-        except KeyError as error:
-            raise DataError(f"guarantee {name!r} has no {error.args[0]}", "Run the scenario again") from None
-        except (TypeError, ValueError) as error:
+        except (LookupError, TypeError, ValueError) as error:
             raise DataError(f"guarantee {name!r} is malformed: {error}", "Run the scenario again") from None
     return found
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from consilium.report import words
-from consilium.report.words import ALONE, MANUAL, POOLED, STUDENT, many, share_text, upper_first, with_interval
+from consilium.report.words import ALONE, MANUAL, POOLED, STUDENT, many, upper_first, value_text, with_interval
 from consilium.simulations.methods.relearnt import ON_PUBLIC_ROWS
 
 SPREAD, ABSENT, ABOVE = "local_only", "absent", "above_student"
@@ -79,14 +79,14 @@ def finding(
 def _way(known: Mapping[str, Metrics], reached: float, metric: str) -> str:
     """How far the student gets from one party alone to pooled."""
     alone, pooled = (known[name][metric] if name in known else None for name in ("mean_teacher", "pooled"))
-    start = f"The {STUDENT} reaches {METRICS[metric]} {share_text(reached)}"
-    from_alone, to_pooled = f"{ALONE} ({share_text(alone)})", f"{POOLED} ({share_text(pooled)})"
+    start = f"The {STUDENT} reaches {METRICS[metric]} {value_text(reached)}"
+    from_alone, to_pooled = f"{ALONE} ({value_text(alone)})", f"{POOLED} ({value_text(pooled)})"
     if alone is not None and reached < alone:
         return f"{start}, below {from_alone}"
     if pooled is not None and reached > pooled:
         return f"{start}, above {to_pooled}"
     if alone is None or pooled is None or pooled <= alone:
-        return start if alone is None else f"{start}, and {from_alone}"
+        return start if alone is None else f"{start}, {'above' if reached > alone else 'as'} {from_alone}"
     return f"{start}, {(reached - alone) / (pooled - alone):.0%} of the way from {from_alone} to {to_pooled}"
 
 
@@ -95,12 +95,13 @@ def _rival(known: Mapping[str, Metrics]) -> list[str]:
     compared = {name: of[ABOVE] for name, of in known.items() if ABOVE in of}
     if not compared:
         return []
-    best = max(compared, key=lambda name: compared[name]["difference"])
+    best = max(compared, key=lambda name: (compared[name]["interval"][0] > 0, compared[name]["difference"]))
     (low, high), metric = compared[best]["interval"], compared[best]["metric"]
-    name, reached = RIVALS.get(best, best), share_text(known[best][metric])
+    name, reached = RIVALS.get(best, best), value_text(known[best][metric])
     if high < 0:
         return [f"nothing does better at the same guarantee ({name}: {reached})"]
-    return [f"{name} does {'better' if low > 0 else 'about as well'} at the same guarantee ({reached})"]
+    told = "does better" if low > 0 else "is not clearly better or worse"
+    return [f"{name} {told} at the same guarantee ({reached})"]
 
 
 def _labelled(worth: Metrics | None, metric: str) -> list[str]:
@@ -109,7 +110,7 @@ def _labelled(worth: Metrics | None, metric: str) -> list[str]:
     if not released.get("labels") or released.get(metric) is None:
         return []
     reach = "reaches" if released["labels"] == 1 else "reach"
-    return [f"{many(released['labels'], MANUAL.removesuffix('s'))} {reach} {share_text(released[metric])}"]
+    return [f"{many(released['labels'], MANUAL.removesuffix('s'))} {reach} {value_text(released[metric])}"]
 
 
 def manual_label_rows(worth: Metrics | None) -> dict[str, Metrics]:

@@ -1,5 +1,5 @@
 """The first chapter, for readers without statistics: what is guaranteed to whom, what that means, who is protected. And
-the third: what was asked, released and spent, and how each epsilon was computed; folded, how it was run.
+the third: what was asked, released and spent.
 
 The first is of the guarantee alone, which is public, so it is the same in both versions of the page.
 """
@@ -17,11 +17,9 @@ from consilium.coordinator.privacy import NODES
 from consilium.models.evaluation import wilson
 from consilium.protocol.releases import ReleaseKind
 from consilium.report import disclosure
-from consilium.report.charts import histogram
-from consilium.report.disclosure import HOW_COLLECTED, UNITS, Bound, Disclosure, epsilon_text, out_of, surest_guess
-from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, TableLine, pairs, without_blanks
+from consilium.report.disclosure import UNITS, Bound, Disclosure, epsilon_text, out_of, surest_guess
+from consilium.report.exhibits import ALL_BUT_FIRST, Cell, Exhibit, PagePart, Table, TableLine, pairs, without_blanks
 from consilium.report.words import delta_text, many, plural
-from consilium.simulations.report.classes import MOST
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import GUARANTEE, KINDS, title_of, verdict
 
@@ -63,15 +61,17 @@ def plain_part(data: ReportData, guarantees: Guarantees) -> PagePart:
     return PagePart("plain", "In plain words", exhibits, look=f"card {level}{' simulated' * data.seeded_noise}")
 
 
-def _claims(guarantees: Guarantees) -> Table:
-    """Of what may be published: what was spent stands apart, and is secret."""
+def _claims(guarantees: Guarantees, publishable: bool = True) -> Table:
+    """Those that may be published, or those that are secret: what was spent."""
     pair = Markup('<span class="epsilon">{}</span> <span class="small">at delta {}</span>')
     lines = []
     for name, item in guarantees.items():
-        if item.publishable:
+        if item.publishable == publishable:
+            order = f", order {item.order:g}" if math.isfinite(item.order) else ""
             numbers = pair.format(epsilon_text(item.epsilon), delta_text(item.delta))
-            texts = (numbers, item.relation, f"the {item.towards}", KINDS[item.kind])
-            lines.append(TableLine(title_of(name), tuple(map(Cell, texts))))
+            how = Cell(KINDS[item.kind], f"{item.neighbouring}; {item.direction}; {item.method}{order}")
+            cells = (Cell(numbers), Cell(item.relation), Cell(f"the {item.towards}"), how)
+            lines.append(TableLine(title_of(name), cells, "" if publishable else "secret"))
     return Table(("", "epsilon, delta", "for whom (the unit)", "towards whom", "kind"), tuple(lines))
 
 
@@ -99,11 +99,22 @@ def _right_in(item: Guarantee) -> str:
 
 def privacy_part(data: ReportData, guarantees: Guarantees) -> PagePart:
     """Secret in it: what was spent, and how far the parties agreed."""
-    word, collected = data.party_label, HOW_COLLECTED[data.collection]
+    word, words = data.party_label, []
+    if NODES in guarantees:
+        words.append(
+            "What the nodes saw, noisy sums, has an epsilon of its own. It holds towards the student and the public too"
+            " if the coordinator leaves its noise out."
+        )
     if guarantees[GUARANTEE].teachers_per_party == 1:
-        collected += f" Each {word} has one teacher, so the guarantee of a record is also that of the whole {word}."
-    exhibits = [_asked(data), _consensus(data), _accounting(guarantees), _configuration(data)]
-    return PagePart("privacy", "Privacy", without_blanks(exhibits), (collected,))
+        words.append(f"Each {word} has one teacher: the guarantee of a record is also that of the whole {word}.")
+    spent = _claims(guarantees, publishable=False)
+    after = "What these votes came to. It is known after the fact, and is secret: publish the guarantee."
+    exhibits = [
+        _asked(data),
+        _consensus(data),
+        Exhibit("spent", "What was spent", (after,), table=spent, secret=True) if spent.lines else None,
+    ]
+    return PagePart("privacy", "Privacy", without_blanks(exhibits), tuple(words))
 
 
 def _asked(data: ReportData) -> Exhibit:
@@ -141,44 +152,17 @@ def labels_explained(data: ReportData) -> str:
 def _consensus(data: ReportData) -> Exhibit | None:
     if not data.consensus:
         return None
+    rows, answered = [], np.array(data.answered)
+    # whole votes over whole parties may fall a rounding error below an edge
+    tenths = np.minimum(np.floor(np.array(data.consensus) * 10 + 1e-6), 9)
+    for tenth in np.unique(tenths):
+        here = tenths == tenth
+        counts = (Cell(f"{(here & of).sum():,}") for of in (answered, ~answered))
+        rows.append(TableLine(f"{tenth / 10:.0%} to {(tenth + 1) / 10:.0%}", tuple(counts)))
     words = (
-        "Each query stands at the share of the votes that its most voted class got: left they are split, right"
-        f" unanimous. Half of the queries lie at {np.median(data.consensus):.0%} or above. Large noise makes a"
-        " mechanism abstain anywhere."
+        "Queries by the share of the votes that their most voted class got. Half of them lie at"
+        f" {np.median(data.consensus):.0%} or above. Large noise makes a mechanism abstain anywhere."
     )
-    titles = ("share of the votes for the top class", "queries")
-    drawing = histogram(np.array(data.consensus), np.array(data.answered), titles, ("answered", "abstained"))
-    title, chart = f"How far the {plural(data.party_label)} agreed", Chart(f"Histogram. {words}", (("", drawing),))
-    return Exhibit("consensus", title, (words,), chart=chart, secret=True)
-
-
-def _accounting(guarantees: Guarantees) -> Exhibit:
-    """What was spent, and how each figure was computed. What was guaranteed has its number in the first chapter."""
-    lines = []
-    for name, item in guarantees.items():
-        order = f", order {item.order:g}" if math.isfinite(item.order) else ""
-        number = Markup('<span class="epsilon">{}</span>').format(epsilon_text(item.epsilon))
-        spent = Cell("above" if item.publishable else number, KINDS[item.kind])
-        how = Cell(f"{item.neighbouring}; {item.direction}; {item.method}{order}")
-        lines.append(TableLine(title_of(name), (spent, how), "" if item.publishable else "secret"))
-    secret = any(not item.publishable for item in guarantees.values())
-    words = ("Spent is what these votes came to. It is chosen after the fact: publish the guarantee.",) * secret
-    table = Table(("", "epsilon", "neighbours, direction, method"), tuple(lines))
-    return Exhibit("accounting", "For the accountant", words, table=table, secret=secret)
-
-
-def _configuration(data: ReportData) -> Exhibit:
-    classes = ", ".join(data.classes)
-    if len(data.classes) > MOST:
-        classes = f"{len(data.classes)}, from {data.classes[0]} to {data.classes[-1]}"
-    rows = {
-        "scenario": data.scenario,
-        "engine": data.engine,
-        "parties": f"{data.parties:,}{' invited' * data.public}, {many(data.teachers, 'teacher')}",
-        "noise": "seeded" if data.seeded_noise else "operating system entropy",
-        "seed": "–" if data.seed is None else data.seed,
-        "classes": classes,
-        "started": data.created,
-        **data.versions,
-    }
-    return Exhibit("configuration", "Configuration and versions", table=pairs([*rows.items()]), look="folded")
+    title = f"How far the {plural(data.party_label)} agreed"
+    table = Table(("votes for the top class", "answered", "abstained"), tuple(rows), ALL_BUT_FIRST, look="")
+    return Exhibit("consensus", title, (words,), table=table, secret=True)

@@ -12,8 +12,7 @@ import polars as pl
 
 from consilium.report.charts import Dot, Line, cloud, dots, limits, lines
 from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, TableLine, without_blanks
-from consilium.report.words import ALONE, STUDENT, many, plural, share_text, signed_text, upper_first
-from consilium.simulations.report.classes import MOST
+from consilium.report.words import ALONE, STUDENT, many, plural, signed_text, upper_first, value_text
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.models import ABOVE, ABSENT, METRICS, RIVALS, leading, metric_text, models_of
 from consilium.student.card import labels_sentence, spread_sentence
@@ -123,7 +122,7 @@ def _curve(points: list[dict[str, Any]], over: str, metric: str) -> Chart:
     ends = [(float(low), float(high)) for low, high in (point["interval"] for point in points)]
     titles = (over, f"{METRICS[metric]} of the {STUDENT}")
     y = limits([*values, *(end for pair in ends for end in pair)], (0, 1))
-    said = (f"{share_text(value)} at {place:,.3g}" for place, value in zip(places, values, strict=True))
+    said = (f"{value_text(value)} at {place:,.3g}" for place, value in zip(places, values, strict=True))
     return Chart(f"{titles[1]}: {'; '.join(said)}", (("", lines([Line("", places, values, ends)], titles, y)),))
 
 
@@ -132,10 +131,8 @@ def _measured(data: ReportData) -> Exhibit:
     counts: dict[str, int] = data.open_figures.get("test") or {}
     worth, items = data.worth or {}, []
     if total := sum(counts.values()):
-        each = ", ".join(f"{count:,} “{name}”" for name, count in counts.items())
-        if len(counts) > MOST:
-            each = f"{min(counts.values()):,} to {max(counts.values()):,} of each of {len(counts)} classes"
-        items.append(f"All figures of the {STUDENT} are measured on {many(total, 'public test case')}: {each}.")
+        each = f"{min(counts.values()):,} to {max(counts.values()):,} of each class"
+        items.append(f"All figures of the {STUDENT} are measured on {many(total, 'public test case')}, {each}.")
     items.append(
         "95% intervals are over test cases: Wilson’s for shares, DeLong’s for AUC (on the logit scale). Means over"
         " draws have the spread of the draws in theirs. Accuracy takes the likelier class of every model alike."

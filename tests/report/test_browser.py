@@ -20,7 +20,7 @@ import polars as pl
 import pypdf
 import pytest
 
-from consilium.report.charts import Dot, Line, bars, cloud, dots, lines
+from consilium.report.charts import Dot, Line, cloud, dots, lines
 from consilium.report.exhibits import ALL_BUT_FIRST, Cell, Chart, Exhibit, PagePart, Table, TableLine, pairs
 from consilium.report.page import Page, as_html
 from consilium.simulations.report.build import render
@@ -98,7 +98,7 @@ def kit() -> str:
     rows = [Dot(f"{LONG} {place}", place / 9, (-0.2, 2), "0.123 (0.100 to 0.150); not s.") for place in range(12)]
     curves = [Line(f"{LONG} {place}", [1, 30, 900], [0.1, 0.2, place / 9], [(0.1, 0.3)] * 3) for place in range(9)]
     charts = {
-        "dots": dots(rows, "AUC", (0, 1), zero=True), "bars": bars({LONG: (1, LONG[:30])}),
+        "dots": dots(rows, "AUC", (0, 1), zero=True),
         "lines": lines(curves, ("rows", "AUC"), diagonal=LONG), "cloud": cloud([(1, 2), (90, 3)], ("a", "b"), zero="0"),
     }  # fmt: skip
     text = (f"{LONG}. " * 9, "x" * 200)

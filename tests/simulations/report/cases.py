@@ -87,7 +87,6 @@ def run(asked: int = 40, parties: int = 12, seed: int = 0) -> ReportData:
             "data_dependent": guarantee(Kind.DATA_DEPENDENT, SECRET_EPSILON),
         },
         reinforced=0,
-        claimed_epsilon=None,
         student=metrics(0.6871, 0.7659),
         baselines={
             "pooled": metrics(0.7529, 0.8076),
@@ -147,7 +146,8 @@ def figured(data: ReportData, classes: tuple[str, ...] = ("well", "ill"), rows: 
     return replace(
         data,
         classes=classes,
-        student={key: value for key, value in told.items() if key != "intervals"},
+        student={key: value for key, value in told.items() if key != "intervals"}
+        | {"rate": {name: float((y == index).mean()) for index, name in enumerate(classes)}},
         baselines={**data.baselines, "plurality": told, "pooled": told},
         worth=in_labels(),
         open_figures={

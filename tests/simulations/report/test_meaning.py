@@ -6,11 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import norm
 
 from consilium.accounting.units import Unit
 from consilium.report.disclosure import out_of, surest_guess
-from consilium.simulations.report.guarantees import EXCEPTIONS, MODERATE, STRONG, in_hundred, surest_belief, verdict
+from consilium.simulations.report.guarantees import MODERATE, STRONG, verdict
 
 PROMISES = [(0.0, 0.0), (0.3, 1e-5), (0.8, 1e-5), (1.0, 1e-2), (3.0, 1e-6), (8.0, 0.0)]
 
@@ -30,33 +29,6 @@ def test_the_best_guess_against_the_leakiest_mechanism_is_right_as_often_as_is_s
     one, other = leakiest(epsilon, delta)
     best = np.maximum(one, other).sum() / 2
     assert surest_guess(epsilon, delta) == pytest.approx(best, abs=1e-12)
-
-
-@pytest.mark.parametrize("before", [0.01, 0.1, 0.5, 0.9])
-@pytest.mark.parametrize(("epsilon", "delta"), PROMISES)
-def test_a_belief_grows_by_more_than_is_said_as_rarely_as_is_said(epsilon: float, delta: float, before: float) -> None:
-    """Against the leakiest mechanism, and against Gaussian noise, whose losses have no end."""
-    most = surest_belief(before, epsilon, delta)
-    one, other = leakiest(epsilon, delta)
-    held = before * one + (1 - before) * other
-    after = np.divide(before * one, held, out=np.zeros(4), where=held > 0)
-    assert one[after > most + 1e-12].sum() <= EXCEPTIONS * delta + 1e-12
-    if epsilon == 0 or delta == 0:
-        return
-    distance = _distance(epsilon, delta)  # between two unit Gaussians
-    threshold = math.log(most / (1 - most)) - math.log(before / (1 - before))
-    surpassed = norm.sf((threshold - distance**2 / 2) / distance)
-    assert 0 < surpassed <= EXCEPTIONS * delta
-
-
-def _distance(epsilon: float, delta: float) -> float:
-    """By bisection of the exact delta of the Gaussian mechanism (Balle, Wang 2018, theorem 8)."""
-    low, high = 1e-6, 20.0
-    for _ in range(200):
-        middle = (low + high) / 2
-        spent = norm.cdf(middle / 2 - epsilon / middle) - math.exp(epsilon) * norm.cdf(-middle / 2 - epsilon / middle)
-        low, high = (middle, high) if spent < delta else (low, middle)
-    return low
 
 
 @pytest.mark.parametrize(
@@ -84,14 +56,11 @@ def test_what_is_said_is_never_less_than_what_may_be(share: float) -> None:
     cases, base = (1.0, 1.0) if told == "always" else (float(part.replace(",", "")) for part in told.split(" in "))
     assert share - 1e-9 <= cases / base
     assert (told == "always") == (share > 0.999999)
-    assert share <= 0.999 or in_hundred(share) == "above 99.9 in 100"
 
 
-def test_delta_is_over_all_parties_only_where_one_of_them_is_the_unit() -> None:
+def test_delta_is_of_the_unit() -> None:
     """Of records there are more than parties: a product with these would be too small."""
     for unit in Unit:
-        told = verdict(0.5, 1e-5, 24, "hospital", unit)[1][-1]
-        over = "is 0.00024 over all 24 hospitals together" if unit is Unit.PARTY else f"is 1e-5 for each {unit}"
-        assert over in told
+        assert f"is 1e-5 for each {unit}" in verdict(0.5, 1e-5, 24, "hospital", unit)[1][-1]
         among = "24 hospitals" if unit is Unit.PARTY else f"at least 24 {unit}s"
         assert all(among in verdict(0.5, delta, 24, "hospital", unit)[1][0] for delta in (1e-3, 0.05))

@@ -153,8 +153,8 @@ def test_sentences_are_short(seeds: int) -> None:
 
 @pytest.mark.statistics
 def test_the_largest_change_of_equal_methods_is_seldom_called_significant() -> None:
-    """60 studies of 10 seeds in which nothing changes: 3 are meant, 8 or more come by chance in 1 of 100. Corrected over
-    its own family only, one in four is."""
+    """60 studies of 10 seeds in which nothing changes: 3 are meant, 8 or more come by chance in 1 of 100. Corrected
+    over its own family only, one in four is."""
     axes, called = {"division": DIVISIONS, "teachers": ["many", "few"]}, 0
     for study in range(60):
         generator = np.random.default_rng([63, study])
