@@ -58,9 +58,10 @@ def run_command(
         spec = load_study(study, overrides or [], seeds)
         count = workers or os.cpu_count() or 1
         if dry_run:
-            show(output, *outlook(spec, folder, count))
-            return
-        command = _again(study, folder, overrides or [], seeds)
+            facts, lines = outlook(spec, folder, count)
+            show(output, facts, lines)
+            raise typer.Exit(1 if facts["failed"] else 0)
+        command = _again(study, folder, overrides or [], seeds, cluster)
         summary = run_study(spec, folder, count, display.update, command, cluster)
     show(output, summary, [] if quiet else _lines(summary))
     if not quiet:
@@ -78,11 +79,12 @@ def list_command(output: FormatOption = Format.text) -> None:
     show(output, {"studies": studies}, (f"{study['name']:12} {study['title']}" for study in studies))
 
 
-def _again(study: str, out: Path, overrides: list[str], seeds: int | None) -> str:
+def _again(study: str, out: Path, overrides: list[str], seeds: int | None, cluster: str) -> str:
     """The command that goes on with this study."""
     words = ["consilium", "study", study, "--out", str(out)]
     words += [word for override in overrides for word in ("--set", override)]
     words += ["--seeds", str(seeds)] if seeds is not None else []
+    words += ["--cluster", cluster] if cluster else []
     return shlex.join(words)
 
 

@@ -83,7 +83,7 @@ def outlook(spec: StudySpec, out: Path, workers: int) -> tuple[dict[str, Any], l
     cache = cache_folder(out) if there else out / CACHE
     cells = [cell for cells in divided(spec, methods, cases, rows, cache).values() for cell in cells]
     parts = [(cell.label, recalled(str(cache), cell.address) if there else None) for cell in cells]
-    seconds = _seconds_left(parts, workers)
+    seconds = _seconds_left(parts, workers) if cells else None
     facts = {
         "study": spec.name,
         "cells": len(cases) * len(spec.study.methods),
@@ -94,7 +94,7 @@ def outlook(spec: StudySpec, out: Path, workers: int) -> tuple[dict[str, Any], l
     }
     lines = [
         f"{spec.name}: {facts['cells']:,} cells, {len(cases):,} cases; kept already in {out}: {facts['kept']:,}",
-        f"time: {'known after the first cells' if seconds is None else about(seconds)}",
+        *([f"time: {'known after the first cells' if seconds is None else about(seconds)}"] if cells else []),
         *(f"cannot be computed: {failure['what']}" for failure in facts["failed"]),
     ]
     return facts, lines

@@ -37,6 +37,7 @@ from consilium.simulations.study.results import (
     RESULTS_CSV,
     mark_as_made_here,
     place_of,
+    study_folder,
 )
 from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.run import StudyInterrupted, run_study
@@ -236,6 +237,13 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path, there: str) -> No
     with pytest.raises(OutputExists):
         run(tmp_path, **SMALL)
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+
+
+def test_a_kill_before_anything_was_kept_is_no_study_of_somebody_else(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / f"{FACTS_FILE}.part").write_text("{")
+    study_folder(tmp_path / "out", load_study(str(write_tiny(tmp_path))))
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [FACTS_FILE]
 
 
 def test_nobody_else_may_read_what_is_kept(copied: Path) -> None:
