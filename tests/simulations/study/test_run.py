@@ -418,7 +418,7 @@ def test_parties_that_least_rows_cut_are_a_warning(tmp_path: Path) -> None:
     assert "Not everybody takes part." in page and warning["text"] in page
 
 
-def test_a_full_disk_ends_a_cell_with_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_ends_a_study_with_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """joblib would warn, and compute for hours what is gone at the next interruption."""
 
     def full(*given: Any, **options: Any) -> None:
@@ -426,7 +426,7 @@ def test_a_full_disk_ends_a_cell_with_words(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr("joblib.numpy_pickle.dump", full)
     with pytest.raises(StorageError, match="Make room on its disk"):
-        compute.kept(str(tmp_path), "a", lambda: 1)
+        compute.tried(compute.kept, str(tmp_path), "a", lambda: 1)
 
 
 def test_data_that_cannot_be_opened_are_told(tmp_path: Path) -> None:
