@@ -58,11 +58,13 @@ def run_command(
         spec = load_study(study, overrides or [], seeds)
         count = workers or os.cpu_count() or 1
         if dry_run:
-            show(output, *outlook(spec, folder, count))
-            return
+            facts, lines = outlook(spec, folder, count)
+            show(output, facts, lines)
+            raise typer.Exit(1 if facts["failed"] else 0)
         again = ["consilium", "study", study, "--out", str(folder)]
         again += [word for override in overrides or [] for word in ("--set", override)]
-        command = shlex.join([*again, *(["--seeds", str(seeds)] if seeds is not None else [])])
+        again += ["--seeds", str(seeds)] if seeds is not None else []
+        command = shlex.join([*again, *(["--cluster", cluster] if cluster else [])])
         summary = run_study(spec, folder, count, display.update, command, cluster)
     show(output, summary, [] if quiet else _lines(summary))
     if not quiet:

@@ -71,9 +71,11 @@ def failure_of(error: Exception) -> StudyFailure:
 
 
 def tried(make: Callable[..., T], *given: Any) -> T | StudyFailure:
-    """What it gives; what is wrong with one thing ends no other."""
+    """What it gives; what is wrong with one thing ends no other. A full disk is wrong with all: nothing can be kept."""
     try:
         return make(*given)
+    except StorageError:
+        raise
     except Exception as error:
         return failure_of(error)
 

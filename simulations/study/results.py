@@ -35,7 +35,8 @@ def study_folder(out: Path, spec: StudySpec) -> None:
     """Make the folder; one that holds the same study goes on. Raises OutputExists: it holds something else."""
     if out.exists() and not out.is_dir():
         raise OutputExists(f"{out} is a file", "Choose another with --out")
-    if out.is_dir() and any(out.iterdir()):
+    # a kill while study.json was first written leaves a part of it
+    if out.is_dir() and any(path.name != f"{FACTS_FILE}.part" for path in out.iterdir()):
         facts = _facts_if_any(out)
         if facts is None:
             raise OutputExists(f"output folder {out} exists already, and holds no study", "Choose another with --out")

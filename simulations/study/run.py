@@ -78,12 +78,12 @@ def outlook(spec: StudySpec, out: Path, workers: int) -> tuple[dict[str, Any], l
     cache = cache_folder(out) if there else out / CACHE
     cells = [cell for cells in divided(spec, methods, cases, rows, cache).values() for cell in cells]
     parts = [(cell.label, recalled(str(cache), cell.address) if there else None) for cell in cells]
-    seconds = _seconds_left(parts, workers)
+    seconds = _seconds_left(parts, workers) if cells else None
     count, done = len(cases) * len(spec.study.methods), sum(part is not None for _, part in parts)
     failed = [asdict(each) for each in rows.values() if isinstance(each, StudyFailure)]
     lines = [
         f"{spec.name}: {count:,} cells, {len(cases):,} cases; kept already in {out}: {done:,}",
-        f"time: {'known after the first cells' if seconds is None else about(seconds)}",
+        *([f"time: {'known after the first cells' if seconds is None else about(seconds)}"] if cells else []),
         *(f"cannot be computed: {failure['what']}" for failure in failed),
     ]
     counts = {"cells": count, "cases": len(cases), "kept": done, "seconds": seconds, "failed": failed}

@@ -10,6 +10,7 @@ import signal
 import socket
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -64,13 +65,16 @@ def _in_worker(work: Callable[..., T], cache: Path, place: bytes, job: tuple[Any
 
 @contextlib.contextmanager
 def _processes() -> Iterator[None]:
+    quiet = "ignore:resource_tracker:UserWarning"  # that an interrupted study's locks are cleaned up
     before = dict(os.environ)
     os.environ["PYTHONSAFEPATH"] = "1"  # a module in the user's folder is none of a worker's
+    os.environ["PYTHONWARNINGS"] = ",".join(filter(None, (before.get("PYTHONWARNINGS"), quiet)))
     try:
         with parallel_config("loky", inner_max_num_threads=1, initializer=begin_worker, initargs=(os.getpid(),)):
             yield
     finally:
-        os.environ.pop("PYTHONSAFEPATH")
+        for name in ("PYTHONSAFEPATH", "PYTHONWARNINGS"):
+            del os.environ[name]
         os.environ.update(before)
 
 
@@ -87,7 +91,9 @@ def _on_ray(cluster: str) -> Iterator[None]:
     try:
         if host:
             socket.create_connection((host, int(port)), 10).close()  # Ray itself looks for a minute
-        ray.init(cluster, log_to_driver=False, logging_level=logging.ERROR)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of later versions of Ray
+            ray.init(cluster, log_to_driver=False, logging_level=logging.ERROR)
         register_ray()
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, mine)  # Ray's would end the process without a word
