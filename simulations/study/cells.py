@@ -104,10 +104,8 @@ def cell_id(plot: Plot, method: str) -> str:
 
 
 def compared(spec: StudySpec) -> dict[str, StudyMethod]:
-    """The methods by what they are called: their names, with keys that have another value than usual.
-
-    Raises ConfigError: there is no such method, or two are called the same.
-    """
+    """The methods by what they are called: their names, with keys that have another value than usual. Raises
+    ConfigError: there is no such method, or two are called the same."""
     methods: dict[str, StudyMethod] = {}
     for entry in spec.study.methods:
         table = {"name": entry} if isinstance(entry, str) else dict(entry)
@@ -133,10 +131,8 @@ def compared(spec: StudySpec) -> dict[str, StudyMethod]:
 
 
 def plots(spec: StudySpec) -> list[Plot]:
-    """Every point of the axes that no exception leaves out, with every seed, in the order of the file.
-
-    Raises ConfigError: a scenario says something it may not say; names the axis, its value and the key.
-    """
+    """Every point of the axes that no exception leaves out, with every seed, in the order of the file. Raises
+    ConfigError: a scenario says something it may not say; names the axis, its value and the key."""
     axes = {axis.column: points_of(axis) for axis in spec.axis}
     count = prod(map(len, axes.values())) * spec.study.seeds * len(spec.study.methods)
     if count > MOST_CELLS:

@@ -93,10 +93,8 @@ def _memory(cache: str) -> Any:
 
 
 def kept(cache: str, name: str, make: Callable[[], T]) -> T:
-    """What lies in this folder under this address, else what `make` gives, which then lies there.
-
-    Raises StorageError: the disk is full, so that the study could not go on after an interruption.
-    """
+    """What lies in this folder under this address, else what `make` gives, which then lies there. Raises StorageError:
+    the disk is full, so that the study could not go on after an interruption."""
     with warnings.catch_warnings():
         warnings.filterwarnings("error", _FULL)
         try:
@@ -176,11 +174,9 @@ def forget() -> None:
 
 @dataclass(frozen=True)
 class Part:
-    """What is kept of a cell or a measure. frame: of `Row`.
-
-    Of a cell alone: scores on test rows (`judge.unit_arrays`); absent: why there is no such method; guarantee, of unit
-    "none" where there is none; how many parties take part, or were too small; seconds, with all that was made for it.
-    """
+    """What is kept of a cell or a measure. frame: of `Row`. Of a cell alone: scores on test rows (`judge.unit_arrays`);
+    absent: why there is no such method; guarantee, of unit "none" where there is none; how many parties take part, or
+    were too small; seconds, with all that was made for it."""
 
     frame: pl.DataFrame = field(repr=False)
     scores: Arrays = field(repr=False, default_factory=dict)

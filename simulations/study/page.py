@@ -59,10 +59,8 @@ Key = tuple[Point, str, str]
 
 
 def write_study_report(folder: Path, out: Path) -> list[str]:
-    """Draw the page of the study in `folder` into the file `out`, for its owner alone; its first sentences.
-
-    Raises PathError, StorageError: a file is missing, or `out` cannot be written. DataError: a file is none of a study.
-    """
+    """Draw the page of the study in `folder` into the file `out`, for its owner alone; its first sentences. Raises
+    PathError, StorageError: a file is missing, or `out` cannot be written. DataError: a file is none of a study."""
     files = open_study(folder)
     facts, view = files.facts, study_view(files.results, files.facts["axes"], files.row_scores)
     contrasts = questions(view)

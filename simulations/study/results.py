@@ -51,10 +51,8 @@ def study_folder(out: Path, spec: StudySpec) -> None:
 
 
 def cache_folder(out: Path) -> Path:
-    """Where exact votes and models of private rows lie, for the owner of a study alone, as pickles.
-
-    Raises ConfigError: others may read it; or it was not made here, so that its pickles may be anybody's code.
-    """
+    """Where exact votes and models of private rows lie, for the owner of a study alone, as pickles. Raises ConfigError:
+    others may read it; or it was not made here, so that its pickles may be anybody's code."""
     folder = private_folder(out / CACHE)
     if others_may_read(folder):
         raise ConfigError(

@@ -70,9 +70,7 @@ class StudyInterrupted(Interrupted):
 @for_its_owner_alone()
 def outlook(spec: StudySpec, out: Path, workers: int) -> tuple[dict[str, Any], list[str]]:
     """What there is to do, as plain values and as lines for people. Data sets are opened, and nothing is computed.
-
-    Raises ConfigError: see `cells.plots`, `cells.compared` and `results.cache_folder`.
-    """
+    Raises ConfigError: see `cells.plots`, `cells.compared` and `results.cache_folder`."""
     methods, cases, there = compared(spec), plots(spec), (out / CACHE).is_dir()
     rows = open_rows(cases)
     cache = cache_folder(out) if there else out / CACHE
@@ -142,9 +140,8 @@ def run_study(
 ) -> dict[str, Any]:  # fmt: skip
     """Compute what is missing of a study, and write its folder; it gives what `consilium study --format json` prints.
 
-    command: that goes on with the study, for people. cluster: address of a Ray cluster that computes instead.
-
-    Raises ConsiliumError: what is wrong; what was done is kept. StudyInterrupted: at a signal, in the main thread.
+    command: that goes on with the study, for people. cluster: address of a Ray cluster that computes instead. Raises
+    ConsiliumError: what is wrong; what was done is kept. StudyInterrupted: at a signal, in the main thread.
     """
     began = time.monotonic()
     methods, cases = compared(spec), plots(spec)

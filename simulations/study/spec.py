@@ -114,10 +114,8 @@ class StudySpec(Frozen):
 
 
 def load_study(name: str, overrides: Sequence[str] = (), seeds: int | None = None) -> StudySpec:
-    """A shipped study by name, or a file by path. overrides: `key=value` of the base. seeds: so many instead.
-
-    Raises ConfigError: no such study or file, an unknown key, a wrong type or value, a malformed override.
-    """
+    """A shipped study by name, or a file by path. overrides: `key=value` of the base. seeds: so many instead. Raises
+    ConfigError: no such study or file, an unknown key, a wrong type or value, a malformed override."""
     path = Shipped.STUDY.path(name)
     table = read_table(path)
     if reserved := {"name", "folder"} & set(table):
@@ -131,10 +129,8 @@ def load_study(name: str, overrides: Sequence[str] = (), seeds: int | None = Non
 
 
 def points_of(axis: StudyAxis) -> dict[str, dict[str, Any]]:
-    """Label -> nested table of what the scenario has there, in order.
-
-    Raises ConfigError: two values have the same label.
-    """
+    """Label -> nested table of what the scenario has there, in order. Raises ConfigError: two values have the same
+    label."""
     if axis.points:
         return dict(axis.points)
     points: dict[str, dict[str, Any]] = {}
@@ -160,9 +156,8 @@ def changed(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
 
     A key that chooses a kind drops the keys that only the former kind has; another data set drops all that was said of
     the former's columns and files, and who says by what rows are public, says all of that anew. An epsilon without
-    noise beside it drops noise that the table states, which is calibrated anew: else it would change nothing.
-
-    Raises ConfigError: a key is a value in one and a table in the other.
+    noise beside it drops noise that the table states, which is calibrated anew: else it would change nothing. Raises
+    ConfigError: a key is a value in one and a table in the other.
     """
     copied = copy.deepcopy(dict(table))
     leaves = dict(_leaves(changes))

@@ -34,11 +34,8 @@ POLL_SECONDS = 1.0
 def in_workers(
     work: Callable[..., T], jobs: Sequence[tuple[Any, ...]], workers: int, cache: Path, cluster: str = ""
 ) -> list[T]:
-    """What `work` gives for each job, a tuple of its arguments. cache: what a worker must see.
-
-    Raises EngineError: a worker process died, or there is no such cluster. PathError: a worker does not see the
-    folder.
-    """
+    """What `work` gives for each job, a tuple of its arguments. cache: what a worker must see. Raises EngineError: a
+    worker process died, or there is no such cluster. PathError: a worker does not see the folder."""
     if not jobs:
         return []
     one = delayed(functools.partial(_in_worker, work, cache, place_of(cache)))

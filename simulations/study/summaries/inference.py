@@ -116,11 +116,8 @@ def spread(values: np.ndarray, scores: Sequence[UnitScores] | None = None, less:
 
 
 def crossed(values: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> Spread:
-    """Of the mean of values float64 (seeds,).
-
-    scores: float64 (seeds, units), `UnitScores.scores`, 0 where a seed has no row of a unit. weights: of the same form,
-    the share of a seed's rows that are of this unit. Two units or more.
-    """
+    """Of the mean of values float64 (seeds,). scores: float64 (seeds, units), `UnitScores.scores`, 0 where a seed has
+    no row of a unit. weights: of the same form, the share of a seed's rows that are of this unit. Two units or more."""
     seeds = len(values)
     of_seeds = _of_seeds(values) if seeds > 1 else 0.0
     shared = _covariance(values, scores, weights, of_seeds)

@@ -118,10 +118,8 @@ def _mean(row: Mapping[str, Any], row_scores: RowScores | None) -> Mean:
 @dataclass(frozen=True)
 class StudyView:
     """frame: tidy. points: those that have any figure, in order. metric: the leading one, or None where there is none.
-
     methods: all that is compared, see `metrics.place`; private: those that state a finite epsilon, PATE first.
-    reference: the method that others are compared with, or None. row_scores: None where nobody kept them.
-    """
+    reference: the method that others are compared with, or None. row_scores: None where nobody kept them."""
 
     frame: pl.DataFrame = field(repr=False)
     axes: tuple[str, ...]
