@@ -107,25 +107,23 @@ def compared(spec: StudySpec) -> dict[str, StudyMethod]:
     """The methods by what they are called: their names, with keys that have another value than usual. Raises
     ConfigError: there is no such method, or two are called the same."""
     methods: dict[str, StudyMethod] = {}
+    where = f"study {spec.name}: study.methods"
     for entry in spec.study.methods:
         table = {"name": entry} if isinstance(entry, str) else dict(entry)
         label = table.pop("label", None)
-        method = method_of(table, f"study {spec.name}: study.methods")
+        method = method_of(table, where)
         label = method.label if label is None else label
         if not isinstance(label, str) or not 0 < len(label) <= 60:
-            raise ConfigError(f"study {spec.name}: study.methods: label must be text of at most 60 characters")
+            raise ConfigError(f"{where}: label must be text of at most 60 characters")
         for other in METHODS:
             if label.startswith(other) and other != table["name"]:
-                raise ConfigError(
-                    f"study {spec.name}: study.methods: the label {label!r} of {table['name']} begins like {other!r},"
-                    " and reports would take it for that",
-                    "Let it begin otherwise",
+                fault = (
+                    f"the label {label!r} of {table['name']} begins like {other!r}, and reports would take it for that"
                 )
+                raise ConfigError(f"{where}: {fault}", "Let it begin otherwise")
         if label in (*methods, "division", "teachers"):
-            raise ConfigError(
-                f"study {spec.name}: study.methods: two things would be called {label!r} in the results",
-                'Give one of them a label: { name = "pooled", label = "..." }',
-            )
+            fault = f"{where}: two things would be called {label!r} in the results"
+            raise ConfigError(fault, 'Give one of them a label: { name = "pooled", label = "..." }')
         methods[label] = method
     return methods
 
@@ -136,9 +134,8 @@ def plots(spec: StudySpec) -> list[Plot]:
     axes = {axis.column: points_of(axis) for axis in spec.axis}
     count = prod(map(len, axes.values())) * spec.study.seeds * len(spec.study.methods)
     if count > MOST_CELLS:
-        raise ConfigError(
-            f"study {spec.name} has {count:,} cells, more than {MOST_CELLS:,}", "Give axes fewer values, or divide it"
-        )
+        fault = f"study {spec.name} has {count:,} cells, more than {MOST_CELLS:,}"
+        raise ConfigError(fault, "Give axes fewer values, or divide it")
     left_out = _exceptions(spec, axes)
     cases = []
     for labels in product(*axes.values()):

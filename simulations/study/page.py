@@ -65,10 +65,8 @@ def write_study_report(folder: Path, out: Path) -> list[str]:
     facts, view = files.facts, study_view(files.results, files.facts["axes"], files.row_scores)
     contrasts = questions(view)
     answers = answers_of(view, contrasts)
-    found = [
-        Exhibit("answers", items=tuple(answers), look="numbered"),
-        Exhibit("rules", words=(_IN_SHORT,), look="small"),
-    ]
+    rules = Exhibit("rules", words=(_IN_SHORT,), look="small")
+    found = [Exhibit("answers", items=tuple(answers), look="numbered"), rules]
     parts = [
         PagePart("part-answers", "In short", (*(found if answers else []), *_left_out(facts))),
         PagePart("part-methods", "Methods", tuple(_methods(view, contrasts)), (_OVER,)),
@@ -139,11 +137,10 @@ def _cell(view: StudyView, key: Key) -> Cell:
 
 def _means(view: StudyView, keys: Iterable[Key]) -> pl.DataFrame:
     """What is shown of these, one row for each figure."""
-    rows = [
-        {**dict(zip(view.axes, point, strict=True)), "method": method, "metric": name, **known._asdict()}
-        for point, method, name in keys
-        if (known := view.means.get((point, method, name))) is not None
+    known = [
+        (dict(zip(view.axes, key[0], strict=True)), *key[1:], view.means[key]) for key in keys if key in view.means
     ]
+    rows = [at | {"method": method, "metric": name, **mean._asdict()} for at, method, name, mean in known]
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
@@ -205,9 +202,8 @@ def _charts(view: StudyView, lead: str) -> Iterator[Exhibit]:
         heading = f"{_heading(lead)} along {short(axis)}" if axis else _heading(lead)
         words = "Bars are 95% intervals." if axis else "Diamonds: methods with a guarantee. One axis for all panels."
         words += f" Of {len(names)} methods the first {len(drawn)}." if len(drawn) < len(names) else ""
-        words += (
-            f" The first {len(shown)} of {len(panels)} panels; the table has all." if len(shown) < len(panels) else ""
-        )
+        few = f" The first {len(shown)} of {len(panels)} panels; the table has all."
+        words += few if len(shown) < len(panels) else ""
         chart = Chart(f"{heading}. {words}", tuple((label, _panel(view, keys, axis, scale)) for label, keys in shown))
         data = _means(view, [key for _, keys in shown for key in keys])
         name = f"lines-{short(axis)}".replace(" ", "-") if axis else "chart"

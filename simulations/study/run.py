@@ -41,16 +41,7 @@ from consilium.simulations.study.compute import (
     source_table,
     tried,
 )
-from consilium.simulations.study.results import (
-    CACHE,
-    PAGE,
-    RESULTS,
-    Parts,
-    cache_folder,
-    study_folder,
-    write_facts,
-    write_results,
-)
+from consilium.simulations.study.results import CACHE, PAGE, RESULTS, Parts, cache_folder, study_folder, write_results
 from consilium.simulations.study.spec import StudySpec, points_of
 from consilium.simulations.study.workers import in_workers, watched
 
@@ -195,8 +186,7 @@ def _write(spec: StudySpec, out: Path, facts: dict[str, Any], rows: Opened, part
     from consilium.simulations.study.page import write_study_report  # libraries that drawing alone needs
 
     digests = {table: opened["digest"] for table, opened in rows.items() if isinstance(opened, dict)}
-    write_results(out, spec, parts, digests)
-    write_facts(out, facts)
+    write_results(out, spec, facts, parts, digests)
     return strict(
         {
             "study": spec.name,
@@ -212,6 +202,7 @@ def _write(spec: StudySpec, out: Path, facts: dict[str, Any], rows: Opened, part
 
 def _facts(spec: StudySpec, cases: Sequence[Plot], rows: Opened, parts: Parts) -> dict[str, Any]:
     """What study.json says of a study that is done."""
+    absent = [(plot, method, part.absent) for plot, method, part in parts if part.absent]
     return {
         "status": "complete",
         "title": spec.title,
@@ -223,11 +214,7 @@ def _facts(spec: StudySpec, cases: Sequence[Plot], rows: Opened, parts: Parts) -
         "axes": {axis.column: list(points_of(axis)) for axis in spec.axis},
         "seeds": list(range(spec.study.seeds)),
         "cells": len(cases) * len(spec.study.methods),
-        "absent": [
-            {"axes": dict(plot.axes), "seed": plot.seed, "method": method, "why": part.absent}
-            for plot, method, part in parts
-            if part.absent
-        ],
+        "absent": [{"axes": dict(at.axes), "seed": at.seed, "method": of, "why": why} for at, of, why in absent],
         "warnings": _warnings(parts),
         "data": [opened for opened in rows.values() if isinstance(opened, dict)],
     }

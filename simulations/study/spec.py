@@ -61,13 +61,9 @@ class StudyTable(Frozen):
 
     title: str = Field(default="", max_length=200, description="of the report; left out: the file's name")
     description: str = Field(default="", max_length=5000, description="for the report")
-    scenario: str = Field(
-        default="", description="the base: a shipped one, or a file relative to this one; left out: all is in `[base]`"
-    )
+    scenario: str = Field(default="", description="a shipped one, or a file beside this one; left out: `[base]` is all")
     seeds: int = Field(default=5, ge=1, le=10_000, description="how many, from 0")
-    home_share: float = Field(
-        default=0.2, ge=0, lt=1, description="of each party's rows, held out to judge every method at home"
-    )
+    home_share: float = Field(default=0.2, ge=0, lt=1, description="of each party's rows, which judge methods at home")
     methods: tuple[str | dict[str, Any], ...] = Field(
         default=("local", "pooled", "plurality", "pate"),
         min_length=1,

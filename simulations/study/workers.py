@@ -53,9 +53,8 @@ def in_workers(
 
 def _in_worker(work: Callable[..., T], cache: Path, place: bytes, job: tuple[Any, ...]) -> T:
     if place_of(cache) != place:
-        raise PathError(
-            f"worker {socket.gethostname()} does not see {cache}", "Give --out on a disk that all machines share"
-        )
+        fault = f"worker {socket.gethostname()} does not see {cache}"
+        raise PathError(fault, "Give --out on a disk that all machines share")
     with for_its_owner_alone(), one_thread():
         return work(*job)
 

@@ -170,9 +170,6 @@ def _spread(view: StudyView, name: str, steps: np.ndarray, *cells: Sequence[str]
 
 def contrast_frame(view: StudyView, contrasts: Sequence[MeanContrast]) -> pl.DataFrame:
     """A row for each: family, the axes, all of `MeanContrast`, significant."""
-    rows = [
-        {"family": each.family, **dict(zip(view.axes, each.point, strict=True)), **vars(each)}
-        | {"significant": each.significant}
-        for each in contrasts
-    ]
+    told = [(each, dict(zip(view.axes, each.point, strict=True))) for each in contrasts]
+    rows = [{"family": each.family, **at, **vars(each), "significant": each.significant} for each, at in told]
     return pl.DataFrame(rows, infer_schema_length=None).drop("point", strict=False)

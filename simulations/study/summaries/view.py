@@ -86,15 +86,10 @@ def means_over_seeds(frame: pl.DataFrame, row_scores: RowScores | None = None) -
     "seeds" of others; of "rows" of one seed, the cell's own.
     """
     axes = axis_names(frame)
-    runs = frame.filter(pl.col("scope") == "run").with_columns(
-        below=pl.col("value") - pl.col("low"), above=pl.col("high") - pl.col("value")
-    )
-    by = runs.group_by([*axes, "method", "metric"])
-    grouped = by.agg("value", "cell", pl.col("below", "above").mean())
-    return {
-        (tuple(row[axis] for axis in axes), row["method"], row["metric"]): _mean(row, row_scores)
-        for row in grouped.iter_rows(named=True)
-    }
+    below, above = (pl.col("value") - pl.col("low")).mean(), (pl.col("high") - pl.col("value")).mean()
+    runs = frame.filter(pl.col("scope") == "run").group_by([*axes, "method", "metric"])
+    rows = runs.agg("value", "cell", below=below, above=above).iter_rows(named=True)
+    return {(tuple(map(row.get, axes)), row["method"], row["metric"]): _mean(row, row_scores) for row in rows}
 
 
 def _mean(row: Mapping[str, Any], row_scores: RowScores | None) -> Mean:
