@@ -55,11 +55,9 @@ def add_features(figures: Figures, case: Case) -> None:
 
 
 def told_apart(x: np.ndarray, rows: np.ndarray, unit: np.ndarray, generator: np.random.Generator) -> float:
-    """Area under the curve of a logistic regression that tells rows that are `rows` bool (n,) from the others.
-
-    x: float64 (n, inputs), standardised. unit: int64 (n,), whose each row is. Pairs are of rows of one fold, that one
-    regression has judged and not seen; NaN where no fold has both kinds.
-    """
+    """Area under the curve of a logistic regression that tells rows that are `rows` bool (n,) from the others. x:
+    float64 (n, inputs), standardised. unit: int64 (n,), whose each row is. Pairs are of rows of one fold, that one
+    regression has judged and not seen; NaN where no fold has both kinds."""
     from sklearn.linear_model import LogisticRegression  # half a second to import: only where it is used
 
     fold = np.zeros(len(x), dtype=np.int64)

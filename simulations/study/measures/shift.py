@@ -70,13 +70,8 @@ def shift_of(case: Case) -> WhichShift:
             shown[missing] = False
     order = np.lexsort((rows, party))  # whichever of them are held out at home
     rows = rows[order]
-    return which_shift(
-        x[np.ix_(rows, shown)],
-        dataset.y[rows],
-        np.array(case.parties)[party[order]],
-        unit=None if dataset.patient is None else dataset.patient[rows],
-        seed=case.seed,
-    )
+    owners, unit = np.array(case.parties)[party[order]], None if dataset.patient is None else dataset.patient[rows]
+    return which_shift(x[np.ix_(rows, shown)], dataset.y[rows], owners, unit=unit, seed=case.seed)
 
 
 def which_shift(

@@ -23,11 +23,8 @@ def shares_of(votes: TeacherVotes, classes: int) -> np.ndarray:
 
 
 def agreement(shares: np.ndarray) -> tuple[float, float]:
-    """Of at least two teachers, on at least one row, by `shares_of`.
-
-    Mean over pairs of teachers of the share of rows on which they say the same. Cohen's kappa, mean over the pairs that
-    have one (not where both always say the same one class), NaN where none does.
-    """
+    """Of at least two teachers, means over their pairs: the share of rows on which they say the same; Cohen's kappa
+    over the pairs that have one (not where both always say the same class), NaN where none does."""
     rows = shares.shape[2]
     flat, means = shares.reshape(-1, rows * shares.shape[3]), shares.mean(axis=2, dtype=np.float64)
     means = means.reshape(len(flat), -1)

@@ -37,14 +37,12 @@ Over = Literal["seeds and rows", "seeds", "rows", "none"]
 @dataclass(frozen=True)
 class Spread:
     """Of a mean over seeds: A and C of this module, variances of the mean, each with its degrees of freedom, 0 for a
-    part that nothing is known of. units: of test rows, how many different ones; unit: what these are."""
+    part that nothing is known of."""
 
     seeds: float = 0.0
     seeds_df: float = 0.0
     rows: float = 0.0
     rows_df: float = 0.0
-    unit: str = ""
-    units: int = 0
 
     @property
     def over(self) -> Over:
@@ -113,21 +111,18 @@ def spread(values: np.ndarray, scores: Sequence[UnitScores] | None = None, less:
         return Spread()
     if scores is not None:
         by_unit = _by_unit(scores, less)
-        return Spread() if by_unit is None else crossed(values, *by_unit, scores[0].unit)
+        return Spread() if by_unit is None else crossed(values, *by_unit)
     return Spread(_of_seeds(values), len(values) - 1) if len(values) > 1 else Spread()
 
 
-def crossed(values: np.ndarray, scores: np.ndarray, weights: np.ndarray, unit: str = "row") -> Spread:
-    """Of the mean of values float64 (seeds,).
-
-    scores: float64 (seeds, units), `UnitScores.scores`, 0 where a seed has no row of a unit. weights: of the same form,
-    the share of a seed's rows that are of this unit. Two units or more.
-    """
+def crossed(values: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> Spread:
+    """Of the mean of values float64 (seeds,). scores: float64 (seeds, units), `UnitScores.scores`, 0 where a seed has
+    no row of a unit. weights: of the same form, the share of a seed's rows that are of this unit. Two units or more."""
     seeds = len(values)
     of_seeds = _of_seeds(values) if seeds > 1 else 0.0
     shared = _covariance(values, scores, weights, of_seeds)
     shared = shared if shared > _rounding(values) else 0.0
-    return Spread(of_seeds, seeds - 1.0, shared, max(1.0, effective(weights) - 1), unit, scores.shape[1])
+    return Spread(of_seeds, seeds - 1.0, shared, max(1.0, effective(weights) - 1))
 
 
 def _of_seeds(values: np.ndarray) -> float:
