@@ -117,9 +117,7 @@ def compared(spec: StudySpec) -> dict[str, StudyMethod]:
             raise ConfigError(f"{where}: label must be text of at most 60 characters")
         for other in METHODS:
             if label.startswith(other) and other != table["name"]:
-                fault = (
-                    f"the label {label!r} of {table['name']} begins like {other!r}, and reports would take it for that"
-                )
+                fault = f"the label {label!r} of {table['name']} begins like {other!r}, for which reports would take it"
                 raise ConfigError(f"{where}: {fault}", "Let it begin otherwise")
         if label in (*methods, "division", "teachers"):
             fault = f"{where}: two things would be called {label!r} in the results"

@@ -137,10 +137,10 @@ def _cell(view: StudyView, key: Key) -> Cell:
 
 def _means(view: StudyView, keys: Iterable[Key]) -> pl.DataFrame:
     """What is shown of these, one row for each figure."""
-    known = [
-        (dict(zip(view.axes, key[0], strict=True)), *key[1:], view.means[key]) for key in keys if key in view.means
+    known = [(*key, view.means[key]._asdict()) for key in keys if key in view.means]
+    rows = [
+        dict(zip((*view.axes, "method", "metric"), (*at, of, name), strict=True)) | mean for at, of, name, mean in known
     ]
-    rows = [at | {"method": method, "metric": name, **mean._asdict()} for at, method, name, mean in known]
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
