@@ -1,8 +1,7 @@
 """What a study computes, in worker processes: of each division its teachers and measures, then the cells of it.
 
 Whatever is done lies in the study's folder (joblib.Memory) under the digest of all that decides it. So a study that was
-cut short, and is run again, finds it.
-"""
+cut short, and is run again, finds it."""
 
 from __future__ import annotations
 

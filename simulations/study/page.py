@@ -1,7 +1,6 @@
 """The page of a study as one HTML file that needs no network, no scripts and no other file.
 
-Every exhibit is secret, as all figures of a study are, and has the numbers shown, unrounded, for the download.
-"""
+Every exhibit is secret, as all figures of a study are, and has the numbers shown, unrounded, for the download."""
 
 from __future__ import annotations
 
@@ -137,10 +136,8 @@ def _cell(view: StudyView, key: Key) -> Cell:
 
 def _means(view: StudyView, keys: Iterable[Key]) -> pl.DataFrame:
     """What is shown of these, one row for each figure."""
-    known = [(*key, view.means[key]._asdict()) for key in keys if key in view.means]
-    rows = [
-        dict(zip((*view.axes, "method", "metric"), (*at, of, name), strict=True)) | mean for at, of, name, mean in known
-    ]
+    columns, known = (*view.axes, "method", "metric"), [key for key in keys if key in view.means]
+    rows = [dict(zip(columns, (*key[0], *key[1:]), strict=True)) | view.means[key]._asdict() for key in known]
     return pl.DataFrame(rows, infer_schema_length=None)
 
 

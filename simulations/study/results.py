@@ -100,8 +100,7 @@ class UnitScores:
 
     space: which data and which kind of unit; ids of different spaces are unrelated. ids, rows (how many): int64
     (units,). scores: float64 (units,), the sum of (row score - figure) over a unit's rows, divided by the number of all
-    rows; they add up to 0.
-    """
+    rows; they add up to 0."""
 
     space: str
     unit: str
@@ -147,8 +146,7 @@ class StudyFiles(NamedTuple):
 
 def open_study(folder: Path) -> StudyFiles:
     """
-    Raises PathError: there is none, or it is not finished. DataError: a file is none of a study.
-    """
+    Raises PathError: there is none, or it is not finished. DataError: a file is none of a study."""
     facts = _facts_if_any(folder)
     for file in (folder / FACTS_FILE, folder / RESULTS):
         if not file.is_file():
@@ -174,8 +172,7 @@ def write_facts(out: Path, facts: Mapping[str, Any]) -> None:
 def tidy(parts: Parts, spec: StudySpec) -> pl.DataFrame:
     """The table of results: cell, the axes, seed, a row's fields, then `FACTS`; sorted by all that names a row.
 
-    A guarantee stands at all rows of its method.
-    """
+    A guarantee stands at all rows of its method."""
     axes, texts = [axis.column for axis in spec.axis], dict.fromkeys((_PLOT, "method"), pl.String)
     sets = data_sets({plot.id: plot for plot, _, _ in parts})
     of_part = pl.DataFrame(

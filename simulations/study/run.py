@@ -1,8 +1,7 @@
 """One study from its file to its folder: what is not kept yet is computed in worker processes, then all is written.
 
 What is done lies in the study's folder as it ends (`compute`), so that running it again goes on. The results are the
-same for any number of workers: every piece of work has its own seed, and numerical libraries one thread.
-"""
+same for any number of workers: every piece of work has its own seed, and numerical libraries one thread."""
 
 from __future__ import annotations
 
@@ -132,8 +131,7 @@ def run_study(
     """Compute what is missing of a study, and write its folder; it gives what `consilium study --format json` prints.
 
     command: that goes on with the study, for people. cluster: address of a Ray cluster that computes instead. Raises
-    ConsiliumError: what is wrong; what was done is kept. StudyInterrupted: at a signal, in the main thread.
-    """
+    ConsiliumError: what is wrong; what was done is kept. StudyInterrupted: at a signal, in the main thread."""
     began = time.monotonic()
     methods, cases = compared(spec), plots(spec)
     study_folder(out, spec)

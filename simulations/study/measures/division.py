@@ -93,8 +93,7 @@ def division_rows(case: Case) -> list[Row]:
     division_alpha and others that dividing found (`Partition.measures`). Of each label distance (`figures.DISTANCES`)
     to the labels of all: mean and quantiles over parties, and the mean's floor. Of features: see `add_features`.
     shift_KIND of each kind of difference that can be judged, with the floor, p corrected over the kinds, and _named: 1
-    or 0. class: share, and the parties that have a row of it. party: rows, the distances.
-    """
+    or 0. class: share, and the parties that have a row of it. party: rows, the distances."""
     counts = label_counts(case)
     sizes = counts.sum(axis=1)
     figures = Figures("division")

@@ -2,8 +2,7 @@
 
 The regression is a logistic one, one class against the others, made to sum to 1. Lots draw labels from its own
 probabilities and take the refit into account to first order (a projection of the residuals). Sources: Cochran 1954 (Q),
-DerSimonian and Laird 1986 (tau^2), Higgins and Thompson 2002 (I^2).
-"""
+DerSimonian and Laird 1986 (tau^2), Higgins and Thompson 2002 (I^2)."""
 
 from __future__ import annotations
 

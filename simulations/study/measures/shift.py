@@ -175,8 +175,7 @@ def _moves_with(rows: OwnerRows, p: np.ndarray, generator: np.random.Generator) 
     they stay where they are.
 
     With M the mean of the probabilities by true class, an owner with other frequencies has probabilities that differ by
-    their change times M if features given the class are the same, and by 0 if features are.
-    """
+    their change times M if features given the class are the same, and by 0 if features are."""
     means = np.stack([p[rows.y == label].mean(axis=0) for label in range(rows.classes)])
     expected = means[rows.y]
     wanted = rows.sums(expected - expected.mean(axis=0)) / rows.sizes[:, None]

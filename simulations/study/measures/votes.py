@@ -45,8 +45,7 @@ def teacher_rows(case: Case, ensemble: Ensemble) -> list[Row]:
     ambiguity_10 (share of rows whose lead is below a tenth of the votes), plurality_right; agreement, kappa;
     winners_flipped (rows whose plurality is another without a party). On the test rows: teacher_right, accuracy of each
     party's teachers. class: plurality_right (of rows of this class, those whose plurality is it) and plurality_wrong
-    (of rows whose plurality it is, those of another class). party: teacher_right, winners_flipped.
-    """
+    (of rows whose plurality it is, those of another class). party: teacher_right, winners_flipped."""
     figures, y, shares = Figures("teachers"), case.pool_y, shares_of(ensemble.pool, len(case.classes))
     votes = shares.sum(axis=(0, 1), dtype=np.float64).round(DIGITS)
     ordered, total = np.sort(votes, axis=1), round(float(votes[0].sum()))

@@ -6,8 +6,7 @@ has no p and counts in no family.
 
 Questions: every other method against the reference; along each axis of one data set, and for each method by itself,
 every other point in place of the natural partition, or of the first. One question is one family, corrected by Holm's
-method. A method that does not depend on a further axis has the same values at its points: a contrast is made once.
-"""
+method. A method that does not depend on a further axis has the same values at its points: a contrast is made once."""
 
 from __future__ import annotations
 
@@ -45,8 +44,7 @@ class MeanContrast:
 
     axis: "" where `against` is another method at the same point; else it is another point of this axis, for the same
     method. value, other: means of both sides; low, high: interval of their difference. over: see `Spread`.
-    p: of this contrast alone, p_holm: in its family, of so many comparisons; both None where it is not tested.
-    """
+    p: of this contrast alone, p_holm: in its family, of so many comparisons; both None where it is not tested."""
 
     axis: str
     point: Point

@@ -83,8 +83,7 @@ def means_over_seeds(frame: pl.DataFrame, row_scores: RowScores | None = None) -
 
     Intervals are of "seeds and rows" of figures with row scores, see `summaries.inference`; of others that have an
     interval within their cells, this is added as if all seeds shared all that it is over, which is never too narrow; of
-    "seeds" of others; of "rows" of one seed, the cell's own.
-    """
+    "seeds" of others; of "rows" of one seed, the cell's own."""
     axes = axis_names(frame)
     below, above = (pl.col("value") - pl.col("low")).mean(), (pl.col("high") - pl.col("value")).mean()
     runs = frame.filter(pl.col("scope") == "run").group_by([*axes, "method", "metric"])
