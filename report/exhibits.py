@@ -195,7 +195,6 @@ def as_markdown(parts: Sequence[PagePart]) -> str:
 
 
 def _rows(table: Table) -> list[list[str]]:
-    """The text of a table: its headings, where it has any, and its lines."""
     rows = [list(table.columns)] if table.columns else []
     for line in table.lines:
         cells = (" ".join(filter(None, (_plain(cell.text), cell.under))) for cell in line.cells)
@@ -204,7 +203,6 @@ def _rows(table: Table) -> list[list[str]]:
 
 
 def _titled(item: Exhibit, brackets: str, written: Callable[[Words], str] = str) -> str:
-    """Its title, with what marks a secret one."""
     title = written(_plain(item.title))
     return f"{title} {brackets[0]}{NOT_COVERED}{brackets[1]}" if item.secret and title else title
 

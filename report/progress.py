@@ -96,7 +96,7 @@ def showing(quiet: bool = False) -> Iterator[Display]:
 
 @dataclass
 class _Stage:
-    """began: when, in seconds. first: how far it was then. done: how far it is."""
+    """When it began, in seconds, how far it was then, and how far it is."""
 
     began: float
     first: int

@@ -243,7 +243,6 @@ class StudentFacts:
             )
 
     def _nothing_learnt(self) -> str:
-        """The first of three reasons, or nothing."""
         auc, counts, noise = self.metrics.get("auc"), list(self.rows.values()), self.noise_spread
         if self.constant:
             return (
@@ -294,6 +293,5 @@ def chance_deviation(positive: int, negative: int) -> float:
 
 
 def _named(items: Sequence[str], sign: str = ", ") -> str:
-    """The first few, and how many more."""
     more = f" and {len(items) - _MOST_NAMED} more" if len(items) > _MOST_NAMED else ""
     return sign.join(items[:_MOST_NAMED]) + more

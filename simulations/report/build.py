@@ -68,7 +68,9 @@ def report_page(data: ReportData) -> Page:
     queries, known = len(data.answered), len(data.consensus)
     if known not in (0, queries):
         raise DataError(f"consensus has {known} values for {many(queries, 'query')}", "Run the scenario again")
-    guarantees = guarantees_of(data.guarantees)
+    guarantees, found = guarantees_of(data.guarantees), ()
+    if any(data.answered) and data.student is not None:
+        found = finding(data.student, data.baselines, data.worth, data.warnings, len(data.classes))
     for name in (GUARANTEE, SPENT) if queries and not data.public else (GUARANTEE,):
         if name not in guarantees:
             raise DataError(f"the run has no guarantee {name!r}", "Run the scenario again")
@@ -93,21 +95,13 @@ def report_page(data: ReportData) -> Page:
         f"Consilium · report of a run{' · public version' * data.public}",
         data.title,
         [part for part in (published(parts) if data.public else parts) if part.exhibits],
-        summary=(*filter(None, [" ".join(_found(data)), _happened(data), data.description]),),
+        summary=(*filter(None, [" ".join(found), _happened(data), data.description]),),
         top=top,
         footer=footer,
     )
 
 
-def _found(data: ReportData) -> tuple[str, ...]:
-    """What came out; nothing where no label was released."""
-    if not any(data.answered) or data.student is None:
-        return ()
-    return finding(data.student, data.baselines, data.worth, data.warnings, len(data.classes))
-
-
 def _happened(data: ReportData) -> str:
-    """Who voted on what, and what was released."""
     queries, answers = len(data.answered), sum(data.answered)
     parties = f"{'Up to ' * data.public}{many(data.parties, data.party_label)}"
     if not queries:

@@ -50,7 +50,6 @@ def classes_part(data: ReportData) -> PagePart:
 
 
 def _called(data: ReportData, name: str, title: str, counts: Counts | None, words: str) -> Exhibit | None:
-    """Of each class how much is called another."""
     rows = taken_for(counts or (), data.classes)
     if len(rows) == LISTED:
         words += f" Of {len(data.classes)} classes the {LISTED} pairs with the largest part of a class called another."

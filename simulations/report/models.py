@@ -77,7 +77,6 @@ def finding(
 
 
 def _way(known: Mapping[str, Metrics], reached: float, metric: str) -> str:
-    """How far the student gets from one party alone to pooled."""
     alone, pooled = (known[name][metric] if name in known else None for name in ("mean_teacher", "pooled"))
     start = f"The {STUDENT} reaches {METRICS[metric]} {value_text(reached)}"
     from_alone, to_pooled = f"{ALONE} ({value_text(alone)})", f"{POOLED} ({value_text(pooled)})"

@@ -118,7 +118,6 @@ def privacy_part(data: ReportData, guarantees: Guarantees) -> PagePart:
 
 
 def _asked(data: ReportData) -> Exhibit:
-    """What became of the queries, and how many labels are right."""
     queries, answers = len(data.answered), sum(data.answered)
     counts = {"answered": answers, "confirmed": data.reinforced, "abstained": queries - answers - data.reinforced}
     counts["never asked"] = max(data.most_queries - queries, 0)

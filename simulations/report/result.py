@@ -89,8 +89,7 @@ def _differences(data: ReportData) -> Exhibit | None:
 
 
 def _by_labels(data: ReportData) -> Exhibit | None:
-    curve, noun = data.open_figures.get("by_labels", {}), data.release.noun
-    points = curve.get("points") or []
+    points, noun = data.open_figures.get("by_labels", {}).get("points") or [], data.release.noun
     if len(points) < 2:
         return None
     words = (
@@ -98,11 +97,11 @@ def _by_labels(data: ReportData) -> Exhibit | None:
         f" {signed_text(points[-1]['value'] - points[-2]['value'])}. Where the curve is flat, more of the same would"
         " cost privacy and bring little. Bars are 95% intervals over test cases."
     )
-    return Exhibit("by-labels", f"What more {noun}s give", (words,), chart=_curve(points, "labels", curve["metric"]))
+    chart = _curve(points, "labels", data.open_figures["by_labels"]["metric"])
+    return Exhibit("by-labels", f"What more {noun}s give", (words,), chart=chart)
 
 
 def _by_epsilon(data: ReportData) -> Exhibit | None:
-    """Secret."""
     curve = data.secret_figures.get("by_epsilon", {})
     points = [point for point in curve.get("points") or [] if math.isfinite(point["epsilon"])]
     if len(points) < 2:
@@ -127,7 +126,6 @@ def _curve(points: list[dict[str, Any]], over: str, metric: str) -> Chart:
 
 
 def _measured(data: ReportData) -> Exhibit:
-    """On which cases, and with which intervals."""
     counts: dict[str, int] = data.open_figures.get("test") or {}
     worth, items = data.worth or {}, []
     if total := sum(counts.values()):

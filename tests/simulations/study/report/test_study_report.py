@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from html import unescape
 from pathlib import Path
 from urllib.parse import unquote_to_bytes
 from xml.etree import ElementTree
@@ -38,7 +39,7 @@ def drawn(study: MadeUp, folder: Path) -> str:
 def downloads(page: str, ending: str) -> dict[str, bytes]:
     found = re.findall(rf'download="([^"]+)\.{ending}" href="data:[^,]+,([^"]+)"', page)
     assert len(dict(found)) == len(found)  # no two have the same name
-    return {name: unquote_to_bytes(content) for name, content in found}
+    return {name: unquote_to_bytes(unescape(content)) for name, content in found}
 
 
 def body(page: str) -> ElementTree.Element:
