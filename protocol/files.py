@@ -28,11 +28,8 @@ PATHS = frozenset(
 def typed(error: OSError, path: Path | None = None, action: str = "", verb: str = "use") -> ConsiliumError | None:
     """What an error of the system means to the user; None where it is about no file.
 
-    Parameters
-    ----------
-    path : what was to be written; an error that names a file itself is about that one.
-    action : what to do once the disk has room again.
-    verb : what was to be done with a path that cannot be used.
+    path: what was to be written; an error that names a file itself is about that one. action: what to do once the disk
+    has room again. verb: what was to be done with a path that cannot be used.
 
     >>> typed(OSError(28, "No space left on device"), Path("runs/one"))
     StorageError('cannot write runs/one: No space left on device. Make room on it, and try again')
@@ -68,12 +65,8 @@ def writing(path: Path, action: str = "") -> Generator[None]:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a new file with mode 0600; it is on disk when this returns.
-
-    Raises
-    ------
-    OutputExists : the file is there; a key is never overwritten.
-    """
+    """Write a new file with mode 0600; it is on disk when this returns. Raises OutputExists: it is there; no key is
+    overwritten."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
@@ -98,12 +91,8 @@ def check_new(path: Path) -> None:
 def replacing(path: Path, mode: int = 0o666, part: str = "") -> Generator[BinaryIO]:
     """A file to write to that takes the place of `path`, and is on disk, when the context ends without an error.
 
-    A reader, or a crash, sees the old content or the new. After an error `path` is what it was.
-
-    Parameters
-    ----------
-    mode : of the new file, less what the process masks.
-    part : name beside `path` of what is being written, where several processes may write at the same time.
+    A reader, or a crash, sees the old content or the new. After an error `path` is what it was. mode: of the new file,
+    less what the process masks. part: name beside `path` of what is being written, where several processes may write.
     """
     temporary = path.with_name(part or path.name + ".part")
     temporary.unlink(missing_ok=True)  # of a crash, and perhaps with another mode

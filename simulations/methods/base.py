@@ -81,7 +81,7 @@ class Predicted:
     """What a method says to the rows it is judged on; secret where the method is not private.
 
     test: float64 (test, classes), probabilities; None for a method that has no one model for public rows.
-    home: float64 (home, classes), of `Case.home_rows`, each by what its own party would use.
+    home: float64 (home, classes), of `Case.home_rows`, each by what its own party would use; None as for test.
     figures: further numbers by name (epsilon, delta, answered ...), as the results give them. NaN is not allowed: a
     figure that there is none of is left out. arrays: what measures of this method alone need (rows asked, labels ...).
     absent: why there is none of it, in words for the report; then the rest is empty.

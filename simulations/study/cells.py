@@ -78,15 +78,10 @@ def data_table(scenario: Scenario) -> dict[str, Any]:
     return scenario.data.model_dump(mode="json", exclude=_DATA_DECIDES_NOT)
 
 
-_ID = 12
-
-
 @dataclass(frozen=True)
 class Plot:
-    """One point of the axes with one seed: what all methods there share.
-
-    id: 12 hex. axes: the value of each, as text. table: the scenario's, as it was written. teaching: see `teaching`.
-    """
+    """One point of the axes with one seed, which all methods share. axes: the value of each, as text. table: the
+    scenario's, as it was written. teaching: see `teaching`."""
 
     id: str
     axes: Mapping[str, str] = field(compare=False)
@@ -105,49 +100,40 @@ def called(axes: Mapping[str, str]) -> str:
 
 def cell_id(plot: Plot, method: str) -> str:
     """Of what is told of a plot under the name of a method."""
-    return canonical_digest([plot.id, method])[:_ID]
+    return canonical_digest([plot.id, method])[:12]
 
 
 def compared(spec: StudySpec) -> dict[str, StudyMethod]:
-    """The methods by what they are called: their names, with keys that have another value than usual.
-
-    Raises ConfigError: there is no such method, or two are called the same.
-    """
+    """The methods by what they are called: their names, with keys that have another value than usual. Raises
+    ConfigError: there is no such method, or two are called the same."""
     methods: dict[str, StudyMethod] = {}
+    where = f"study {spec.name}: study.methods"
     for entry in spec.study.methods:
         table = {"name": entry} if isinstance(entry, str) else dict(entry)
         label = table.pop("label", None)
-        method = method_of(table, f"study {spec.name}: study.methods")
+        method = method_of(table, where)
         label = method.label if label is None else label
         if not isinstance(label, str) or not 0 < len(label) <= 60:
-            raise ConfigError(f"study {spec.name}: study.methods: label must be text of at most 60 characters")
+            raise ConfigError(f"{where}: label must be text of at most 60 characters")
         for other in METHODS:
             if label.startswith(other) and other != table["name"]:
-                raise ConfigError(
-                    f"study {spec.name}: study.methods: the label {label!r} of {table['name']} begins like {other!r},"
-                    " and reports would take it for that",
-                    "Let it begin otherwise",
-                )
+                fault = f"the label {label!r} of {table['name']} begins like {other!r}, for which reports would take it"
+                raise ConfigError(f"{where}: {fault}", "Let it begin otherwise")
         if label in (*methods, "division", "teachers"):
-            raise ConfigError(
-                f"study {spec.name}: study.methods: two things would be called {label!r} in the results",
-                'Give one of them a label: { name = "pooled", label = "..." }',
-            )
+            fault = f"{where}: two things would be called {label!r} in the results"
+            raise ConfigError(fault, 'Give one of them a label: { name = "pooled", label = "..." }')
         methods[label] = method
     return methods
 
 
 def plots(spec: StudySpec) -> list[Plot]:
-    """Every point of the axes that no exception leaves out, with every seed, in the order of the file.
-
-    Raises ConfigError: a scenario says something it may not say; names the axis, its value and the key.
-    """
+    """Every point of the axes that no exception leaves out, with every seed, in the order of the file. Raises
+    ConfigError: a scenario says something it may not say; names the axis, its value and the key."""
     axes = {axis.column: points_of(axis) for axis in spec.axis}
     count = prod(map(len, axes.values())) * spec.study.seeds * len(spec.study.methods)
     if count > MOST_CELLS:
-        raise ConfigError(
-            f"study {spec.name} has {count:,} cells, more than {MOST_CELLS:,}", "Give axes fewer values, or divide it"
-        )
+        fault = f"study {spec.name} has {count:,} cells, more than {MOST_CELLS:,}"
+        raise ConfigError(fault, "Give axes fewer values, or divide it")
     left_out = _exceptions(spec, axes)
     cases = []
     for labels in product(*axes.values()):
@@ -163,7 +149,7 @@ def plots(spec: StudySpec) -> list[Plot]:
             raise ConfigError(message, error.action) from None
         decides, taught = {**table, "data": data_table(scenario)}, teaching(scenario)
         for seed in range(spec.study.seeds):
-            id = canonical_digest([point, seed, spec.study.home_share, decides])[:_ID]
+            id = canonical_digest([point, seed, spec.study.home_share, decides])[:12]
             cases.append(Plot(id, point, seed, table, taught))
     if not cases:
         raise ConfigError(f"study {spec.name}: its exceptions leave out every cell", "Remove one of [[except]]")
@@ -213,10 +199,8 @@ def _exceptions(spec: StudySpec, axes: Mapping[str, Mapping[str, Any]]) -> list[
 
 
 def source_digest(source: Source) -> str:
-    """SHA-1, hex, of rows, labels, owners and patients, of their names, and of what is public among them.
-
-    Features are hashed as they are when all rows are public, so that every category is there.
-    """
+    """SHA-1, hex, of rows (as they are when all are public, so that every category is there), of labels, owners and
+    patients, of their names, and of what is public among them."""
     dataset, public = source.dataset(np.arange(len(source.y))), source.public
     rows = [dataset.x, source.y, source.owner, source.patient, source.time]
     named = [source.name, source.classes, dataset.classes, dataset.features, source.owner_names]

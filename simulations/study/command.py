@@ -58,9 +58,13 @@ def run_command(
         spec = load_study(study, overrides or [], seeds)
         count = workers or os.cpu_count() or 1
         if dry_run:
-            show(output, *outlook(spec, folder, count))
-            return
-        command = _again(study, folder, overrides or [], seeds)
+            facts, lines = outlook(spec, folder, count)
+            show(output, facts, lines)
+            raise typer.Exit(1 if facts["failed"] else 0)
+        again = ["consilium", "study", study, "--out", str(folder)]
+        again += [word for override in overrides or [] for word in ("--set", override)]
+        again += ["--seeds", str(seeds)] if seeds is not None else []
+        command = shlex.join([*again, *(["--cluster", cluster] if cluster else [])])
         summary = run_study(spec, folder, count, display.update, command, cluster)
     show(output, summary, [] if quiet else _lines(summary))
     if not quiet:
@@ -76,14 +80,6 @@ def list_command(output: FormatOption = Format.text) -> None:
 
     studies = [{"name": name, "title": load_study(name).title} for name in Shipped.STUDY.files()]
     show(output, {"studies": studies}, (f"{study['name']:12} {study['title']}" for study in studies))
-
-
-def _again(study: str, out: Path, overrides: list[str], seeds: int | None) -> str:
-    """The command that goes on with this study."""
-    words = ["consilium", "study", study, "--out", str(out)]
-    words += [word for override in overrides for word in ("--set", override)]
-    words += ["--seeds", str(seeds)] if seeds is not None else []
-    return shlex.join(words)
 
 
 def _lines(summary: dict[str, Any]) -> list[str]:

@@ -1,8 +1,7 @@
 """What a study computes, in worker processes: of each division its teachers and measures, then the cells of it.
 
 Whatever is done lies in the study's folder (joblib.Memory) under the digest of all that decides it. So a study that was
-cut short, and is run again, finds it.
-"""
+cut short, and is run again, finds it."""
 
 from __future__ import annotations
 
@@ -71,9 +70,11 @@ def failure_of(error: Exception) -> StudyFailure:
 
 
 def tried(make: Callable[..., T], *given: Any) -> T | StudyFailure:
-    """What it gives; what is wrong with one thing ends no other."""
+    """What it gives; what is wrong with one thing ends no other. A full disk is wrong with all: nothing can be kept."""
     try:
         return make(*given)
+    except StorageError:
+        raise
     except Exception as error:
         return failure_of(error)
 
@@ -91,10 +92,8 @@ def _memory(cache: str) -> Any:
 
 
 def kept(cache: str, name: str, make: Callable[[], T]) -> T:
-    """What lies in this folder under this address, else what `make` gives, which then lies there.
-
-    Raises StorageError: the disk is full, so that the study could not go on after an interruption.
-    """
+    """What lies in this folder under this address, else what `make` gives, which then lies there. Raises StorageError:
+    the disk is full, so that the study could not go on after an interruption."""
     with warnings.catch_warnings():
         warnings.filterwarnings("error", _FULL)
         try:
@@ -122,10 +121,8 @@ def recalled(cache: str, name: str) -> Part | None:
 
 @dataclass(frozen=True)
 class Division:
-    """Parties with their rows and their teachers, which several points of a study may share.
-
-    cache: folder. address: of what the teachers say. teaching: see `cells.teaching`. data: digest of the rows.
-    """
+    """Parties with their rows and their teachers, which several points of a study may share. address: of what the
+    teachers say. teaching: see `cells.teaching`. data: digest of the rows."""
 
     cache: str
     address: str
@@ -176,12 +173,9 @@ def forget() -> None:
 
 @dataclass(frozen=True)
 class Part:
-    """What is kept of a cell or a measure. frame has method, scope, name, metric, value, low, high.
-
-    Of a cell alone: scores on test rows (`judge.unit_arrays`); absent: why there is no such method; guarantee, of unit
-    "none" where there is none; how many parties take part, and how many were too small; seconds that it took, with all
-    that was made for it.
-    """
+    """What is kept of a cell or a measure. frame: of `Row`. Of a cell alone: scores on test rows (`judge.unit_arrays`);
+    absent: why there is no such method; guarantee, of unit "none" where there is none; how many parties take part, or
+    were too small; seconds, with all that was made for it."""
 
     frame: pl.DataFrame = field(repr=False)
     scores: Arrays = field(repr=False, default_factory=dict)
@@ -258,9 +252,8 @@ def _settled(division: Division, plot: Plot) -> Case:
 
 
 def _within_rows(federation: Mapping[str, Any], rows: int) -> Mapping[str, Any]:
-    """A federation whose noise is yet to be calibrated asks each of the different public `rows` once at most: its query
-    budget is theirs where it is above, so that no noise is paid for queries that cannot be asked. One study has one
-    budget for many divisions."""
+    """Where noise is yet to be calibrated, the query budget is the number of different public `rows` if it is above, so
+    that no noise is paid for queries that cannot be asked: one study has one budget for many divisions."""
     mechanism, budget = federation["mechanism"], federation["query_budget"]
     stated = set(noise_scales(mechanism["name"])) & mechanism.keys()
     if stated or federation["privacy"].get("epsilon") is None:
@@ -332,8 +325,7 @@ def _worth(cell: Cell, case: Case, test: np.ndarray) -> Row:
 
 def manual_labels(case: Case, mode: ManualLabelMode) -> ManualLabels:
     """The public rows that somebody labels instead: the same for every mechanism and method of a division."""
-    student = case.scenario.student
+    student, none = case.scenario.student, np.zeros(0, dtype=np.int64)  # none are learned as a student chose them
     public = PublicTruth(case.config.rows, case.pool_x, case.pool_y, case.test_x, case.test_y)
-    none = np.zeros(0, dtype=np.int64)  # nothing is learned here on rows as a student chose them
     name = f"manual labels {mode} {student.model_dump_json()}"
     return case.once(name, lambda: ManualLabels(public, student, none, case.seed, mode))

@@ -1,7 +1,6 @@
 """The page of a study as one HTML file that needs no network, no scripts and no other file.
 
-Every exhibit is secret, as all figures of a study are, and has the numbers shown, unrounded, for the download.
-"""
+Every exhibit is secret, as all figures of a study are, and has the numbers shown, unrounded, for the download."""
 
 from __future__ import annotations
 
@@ -59,31 +58,21 @@ Key = tuple[Point, str, str]
 
 
 def write_study_report(folder: Path, out: Path) -> list[str]:
-    """Draw the page of the study in `folder` (results.parquet, study.json) into the file `out`; the sentences that it
-    begins with.
-
-    A reader sees the old file or the whole new one. It holds functions of private rows without any noise, so that its
-    owner alone may read it.
-
-    Raises PathError, StorageError: a file is missing, or `out` cannot be written. DataError: a file is none of a
-    study.
-    """
+    """Draw the page of the study in `folder` into the file `out`, for its owner alone; its first sentences. Raises
+    PathError, StorageError: a file is missing, or `out` cannot be written. DataError: a file is none of a study."""
     files = open_study(folder)
     facts, view = files.facts, study_view(files.results, files.facts["axes"], files.row_scores)
     contrasts = questions(view)
     answers = answers_of(view, contrasts)
-    found = [
-        Exhibit("answers", items=tuple(answers), look="numbered"),
-        Exhibit("rules", words=(_IN_SHORT,), look="small"),
+    rules = Exhibit("rules", words=(_IN_SHORT,), look="small")
+    found = [Exhibit("answers", items=tuple(answers), look="numbered"), rules]
+    parts = [
+        PagePart("part-answers", "In short", (*(found if answers else []), *_left_out(facts))),
+        PagePart("part-methods", "Methods", tuple(_methods(view, contrasts)), (_OVER,)),
+        PagePart("part-parties", "Parties", tuple(_parties(view))),
+        PagePart("part-privacy", "Privacy", tuple(_privacy(view))),
+        PagePart("part-made", "How it was made", tuple(_made(facts, files.results, view))),
     ]
-    parts = (
-        ("answers", "In short", [*(found if answers else []), *_left_out(facts)], []),
-        ("methods", "Methods", _methods(view, contrasts), [_OVER]),
-        ("parties", "Parties", _parties(view), []),
-        ("privacy", "Privacy", _privacy(view), []),
-        ("made", "How it was made", _made(facts, files.results, view), []),
-    )
-    shown = [(f"part-{name}", heading, tuple(exhibits), tuple(words)) for name, heading, exhibits, words in parts]
     owners = dict.fromkeys(entry["attribution"] for entry in facts["data"] if entry["attribution"])
     data = [Markup("<strong>Data.</strong> {}").format(" ".join(owners))] if owners else []
     axes = ", ".join(f"{axis} ({len(view.order[axis])} values)" for axis in view.axes)
@@ -92,7 +81,7 @@ def write_study_report(folder: Path, out: Path) -> list[str]:
     page = Page(
         "Consilium · a study",
         facts["title"],
-        [PagePart(*part) for part in shown if part[2]],
+        [part for part in parts if part.exhibits],
         summary=tuple(filter(None, (summary, facts["description"]))),
         top=(Exhibit("secret", words=(_SECRET,), look="secret"),),
         footer=(*data, METHOD),
@@ -147,11 +136,8 @@ def _cell(view: StudyView, key: Key) -> Cell:
 
 def _means(view: StudyView, keys: Iterable[Key]) -> pl.DataFrame:
     """What is shown of these, one row for each figure."""
-    rows = [
-        {**dict(zip(view.axes, point, strict=True)), "method": method, "metric": name, **known._asdict()}
-        for point, method, name in keys
-        if (known := view.means.get((point, method, name))) is not None
-    ]
+    columns, known = (*view.axes, "method", "metric"), [key for key in keys if key in view.means]
+    rows = [dict(zip(columns, (*key[0], *key[1:]), strict=True)) | view.means[key]._asdict() for key in known]
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
@@ -213,9 +199,8 @@ def _charts(view: StudyView, lead: str) -> Iterator[Exhibit]:
         heading = f"{_heading(lead)} along {short(axis)}" if axis else _heading(lead)
         words = "Bars are 95% intervals." if axis else "Diamonds: methods with a guarantee. One axis for all panels."
         words += f" Of {len(names)} methods the first {len(drawn)}." if len(drawn) < len(names) else ""
-        words += (
-            f" The first {len(shown)} of {len(panels)} panels; the table has all." if len(shown) < len(panels) else ""
-        )
+        few = f" The first {len(shown)} of {len(panels)} panels; the table has all."
+        words += few if len(shown) < len(panels) else ""
         chart = Chart(f"{heading}. {words}", tuple((label, _panel(view, keys, axis, scale)) for label, keys in shown))
         data = _means(view, [key for _, keys in shown for key in keys])
         name = f"lines-{short(axis)}".replace(" ", "-") if axis else "chart"

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -32,20 +32,17 @@ MARK, PLACE = "made-here", "place"
 
 
 def study_folder(out: Path, spec: StudySpec) -> None:
-    """Make the folder of a study; one that holds the same study goes on.
-
-    Raises OutputExists: it holds something else. PathError: it cannot be made.
-    """
+    """Make the folder; one that holds the same study goes on. Raises OutputExists: it holds something else."""
     if out.exists() and not out.is_dir():
         raise OutputExists(f"{out} is a file", "Choose another with --out")
-    if out.is_dir() and any(out.iterdir()):
+    # a kill while study.json was first written leaves a part of it
+    if out.is_dir() and any(path.name != f"{FACTS_FILE}.part" for path in out.iterdir()):
         facts = _facts_if_any(out)
         if facts is None:
             raise OutputExists(f"output folder {out} exists already, and holds no study", "Choose another with --out")
         if facts.get("spec_digest") != spec.digest():
-            raise OutputExists(
-                f"{out} holds another study, or another version of this one", "Choose another with --out, or remove it"
-            )
+            fault = f"{out} holds another study, or another version of this one"
+            raise OutputExists(fault, "Choose another with --out, or remove it")
     with writing(out):
         out.mkdir(parents=True, exist_ok=True, mode=0o700)
         if _facts_if_any(out) is None:
@@ -53,22 +50,17 @@ def study_folder(out: Path, spec: StudySpec) -> None:
 
 
 def cache_folder(out: Path) -> Path:
-    """Where exact votes and models of private rows lie, for the owner of a study alone, as pickles.
-
-    Raises ConfigError: others may read it; or it was not made here, so that its pickles may be anybody's code.
-    """
+    """Where exact votes and models of private rows lie, for the owner of a study alone, as pickles. Raises ConfigError:
+    others may read it; or it was not made here, so that its pickles may be anybody's code."""
     folder = private_folder(out / CACHE)
     if others_may_read(folder):
-        raise ConfigError(
-            f"{folder} holds exact votes, and others than its owner may read it", f"Run: chmod 700 {folder}"
-        )
+        fault = f"{folder} holds exact votes, and others than its owner may read it"
+        raise ConfigError(fault, f"Run: chmod 700 {folder}")
     if not (folder / "joblib").exists():
         mark_as_made_here(folder)
     elif not (folder / MARK).is_file() or place_of(folder) != _place(folder):
-        raise ConfigError(
-            f"{folder} is a copy, or somebody else's, and what it keeps could run any code here",
-            f"Remove it, and it is made anew: rm -r {folder}",
-        )
+        fault = f"{folder} is a copy, or somebody else's, and what it keeps could run any code here"
+        raise ConfigError(fault, f"Remove it, and it is made anew: rm -r {folder}")
     return folder
 
 
@@ -108,8 +100,7 @@ class UnitScores:
 
     space: which data and which kind of unit; ids of different spaces are unrelated. ids, rows (how many): int64
     (units,). scores: float64 (units,), the sum of (row score - figure) over a unit's rows, divided by the number of all
-    rows; they add up to 0.
-    """
+    rows; they add up to 0."""
 
     space: str
     unit: str
@@ -145,19 +136,17 @@ def write_row_scores(out: Path, cells: Mapping[str, tuple[str, Arrays]]) -> None
     replace_private(out / ROW_SCORES, _parquet(pl.DataFrame(entries, schema=_ROW_SCORES)))
 
 
-@dataclass(frozen=True)
-class StudyFiles:
+class StudyFiles(NamedTuple):
     """What lies in the folder of a finished study. results: one row for each figure. facts: what study.json says."""
 
-    results: pl.DataFrame = field(repr=False)
-    facts: Mapping[str, Any] = field(repr=False)
-    row_scores: RowScores = field(repr=False)
+    results: pl.DataFrame
+    facts: Mapping[str, Any]
+    row_scores: RowScores
 
 
 def open_study(folder: Path) -> StudyFiles:
     """
-    Raises PathError: there is none, or it is not finished. DataError: a file is none of a study.
-    """
+    Raises PathError: there is none, or it is not finished. DataError: a file is none of a study."""
     facts = _facts_if_any(folder)
     for file in (folder / FACTS_FILE, folder / RESULTS):
         if not file.is_file():
@@ -183,8 +172,7 @@ def write_facts(out: Path, facts: Mapping[str, Any]) -> None:
 def tidy(parts: Parts, spec: StudySpec) -> pl.DataFrame:
     """The table of results: cell, the axes, seed, a row's fields, then `FACTS`; sorted by all that names a row.
 
-    A guarantee stands at all rows of its method.
-    """
+    A guarantee stands at all rows of its method."""
     axes, texts = [axis.column for axis in spec.axis], dict.fromkeys((_PLOT, "method"), pl.String)
     sets = data_sets({plot.id: plot for plot, _, _ in parts})
     of_part = pl.DataFrame(
@@ -206,10 +194,8 @@ def tidy(parts: Parts, spec: StudySpec) -> pl.DataFrame:
 
 
 def data_sets(plots: Mapping[str, Plot]) -> dict[str, str]:
-    """Of each plot, by id, which data set its rows are of, whatever their division.
-
-    A name, numbered where several sets have it. No path is in it: results are the same wherever files lie.
-    """
+    """Of each plot, by id, which data set its rows are of, whatever their division: a name, numbered where several sets
+    have it. No path is in it: results are the same wherever files lie."""
     tables: dict[str, list[str]] = {}
     of_plot = {}
     for id, plot in plots.items():
@@ -222,14 +208,17 @@ def data_sets(plots: Mapping[str, Plot]) -> dict[str, str]:
     return of_plot
 
 
-def write_results(out: Path, spec: StudySpec, parts: Parts, digests: Mapping[str, str]) -> None:
-    """Write results.parquet and results.csv, the same table, of the same parts the same bytes; and row_scores.parquet.
-    digests: of the rows, by `source_table`."""
+def write_results(
+    out: Path, spec: StudySpec, facts: Mapping[str, Any], parts: Parts, digests: Mapping[str, str]
+) -> None:
+    """Write results.parquet and results.csv, the same table, of the same parts the same bytes; row_scores.parquet; and
+    study.json. digests: of the rows, by `source_table`."""
     table = tidy(parts, spec)
     scored = {cell_id(plot, of): (plot.teaching.data, part.scores) for plot, of, part in parts if part.scores}
     write_row_scores(out, {cell: (digests[source_table(data)], scores) for cell, (data, scores) in scored.items()})
     replace_private(out / RESULTS, _parquet(table.rechunk()))
     replace_private(out / RESULTS_CSV, table.write_csv())
+    write_facts(out, facts)
 
 
 def _parquet(table: pl.DataFrame) -> bytes:

@@ -1,8 +1,7 @@
 """One study from its file to its folder: what is not kept yet is computed in worker processes, then all is written.
 
 What is done lies in the study's folder as it ends (`compute`), so that running it again goes on. The results are the
-same for any number of workers: every piece of work has its own seed, and numerical libraries one thread.
-"""
+same for any number of workers: every piece of work has its own seed, and numerical libraries one thread."""
 
 from __future__ import annotations
 
@@ -41,16 +40,7 @@ from consilium.simulations.study.compute import (
     source_table,
     tried,
 )
-from consilium.simulations.study.results import (
-    CACHE,
-    PAGE,
-    RESULTS,
-    Parts,
-    cache_folder,
-    study_folder,
-    write_facts,
-    write_results,
-)
+from consilium.simulations.study.results import CACHE, PAGE, RESULTS, Parts, cache_folder, study_folder, write_results
 from consilium.simulations.study.spec import StudySpec, points_of
 from consilium.simulations.study.workers import in_workers, watched
 
@@ -70,20 +60,18 @@ class StudyInterrupted(Interrupted):
 @for_its_owner_alone()
 def outlook(spec: StudySpec, out: Path, workers: int) -> tuple[dict[str, Any], list[str]]:
     """What there is to do, as plain values and as lines for people. Data sets are opened, and nothing is computed.
-
-    Raises ConfigError: see `cells.plots`, `cells.compared` and `results.cache_folder`.
-    """
+    Raises ConfigError: see `cells.plots`, `cells.compared` and `results.cache_folder`."""
     methods, cases, there = compared(spec), plots(spec), (out / CACHE).is_dir()
     rows = open_rows(cases)
     cache = cache_folder(out) if there else out / CACHE
     cells = [cell for cells in divided(spec, methods, cases, rows, cache).values() for cell in cells]
     parts = [(cell.label, recalled(str(cache), cell.address) if there else None) for cell in cells]
-    seconds = _seconds_left(parts, workers)
+    seconds = _seconds_left(parts, workers) if cells else None
     count, done = len(cases) * len(spec.study.methods), sum(part is not None for _, part in parts)
     failed = [asdict(each) for each in rows.values() if isinstance(each, StudyFailure)]
     lines = [
         f"{spec.name}: {count:,} cells, {len(cases):,} cases; kept already in {out}: {done:,}",
-        f"time: {'known after the first cells' if seconds is None else about(seconds)}",
+        *([f"time: {'known after the first cells' if seconds is None else about(seconds)}"] if cells else []),
         *(f"cannot be computed: {failure['what']}" for failure in failed),
     ]
     counts = {"cells": count, "cases": len(cases), "kept": done, "seconds": seconds, "failed": failed}
@@ -137,21 +125,13 @@ def divided(
 
 @for_its_owner_alone()
 def run_study(
-    spec: StudySpec,
-    out: Path,
-    workers: int = 1,
-    progress: Progress = no_progress,
-    command: str = "the same command",
-    cluster: str = "",
-) -> dict[str, Any]:
-    """Compute what is missing of a study, and write its folder; the folder of the same study is written again.
+    spec: StudySpec, out: Path, workers: int = 1, progress: Progress = no_progress,
+    command: str = "the same command", cluster: str = "",
+) -> dict[str, Any]:  # fmt: skip
+    """Compute what is missing of a study, and write its folder; it gives what `consilium study --format json` prints.
 
-    workers: processes; 1: this one alone. command: that goes on with the study, for people. cluster: address of a Ray
-    cluster that computes instead. It gives what `consilium study --format json` prints.
-
-    Raises ConsiliumError: what is wrong, and what to do; what was done is kept. StudyInterrupted: at Ctrl-C,
-    SIGTERM or SIGHUP, in the main thread.
-    """
+    command: that goes on with the study, for people. cluster: address of a Ray cluster that computes instead. Raises
+    ConsiliumError: what is wrong; what was done is kept. StudyInterrupted: at a signal, in the main thread."""
     began = time.monotonic()
     methods, cases = compared(spec), plots(spec)
     study_folder(out, spec)
@@ -169,13 +149,8 @@ def run_study(
             closed = [(plot, "", why) for plot, why in opened if isinstance(why, StudyFailure)]
             parts, failed = _parted([*closed, *itertools.chain.from_iterable(results)])
             with stage(progress, REPORT):
-                facts = _facts(spec, cases, rows, parts) | {
-                    "found": len(every) - len(missing),
-                    "failed": failed,
-                    "command": command,
-                    "workers": workers,
-                    "seconds": round(time.monotonic() - began, 1),
-                }
+                facts = _facts(spec, cases, rows, parts) | {"found": len(every) - len(missing), "failed": failed}
+                facts |= {"command": command, "workers": workers, "seconds": round(time.monotonic() - began, 1)}
                 return _write(spec, out, facts, rows, parts)
     except Interrupted as error:
         raised = StudyInterrupted(error.number)
@@ -209,8 +184,7 @@ def _write(spec: StudySpec, out: Path, facts: dict[str, Any], rows: Opened, part
     from consilium.simulations.study.page import write_study_report  # libraries that drawing alone needs
 
     digests = {table: opened["digest"] for table, opened in rows.items() if isinstance(opened, dict)}
-    write_results(out, spec, parts, digests)
-    write_facts(out, facts)
+    write_results(out, spec, facts, parts, digests)
     return strict(
         {
             "study": spec.name,
@@ -226,6 +200,7 @@ def _write(spec: StudySpec, out: Path, facts: dict[str, Any], rows: Opened, part
 
 def _facts(spec: StudySpec, cases: Sequence[Plot], rows: Opened, parts: Parts) -> dict[str, Any]:
     """What study.json says of a study that is done."""
+    absent = [(plot, method, part.absent) for plot, method, part in parts if part.absent]
     return {
         "status": "complete",
         "title": spec.title,
@@ -237,11 +212,7 @@ def _facts(spec: StudySpec, cases: Sequence[Plot], rows: Opened, parts: Parts) -
         "axes": {axis.column: list(points_of(axis)) for axis in spec.axis},
         "seeds": list(range(spec.study.seeds)),
         "cells": len(cases) * len(spec.study.methods),
-        "absent": [
-            {"axes": dict(plot.axes), "seed": plot.seed, "method": method, "why": part.absent}
-            for plot, method, part in parts
-            if part.absent
-        ],
+        "absent": [{"axes": dict(at.axes), "seed": at.seed, "method": of, "why": why} for at, of, why in absent],
         "warnings": _warnings(parts),
         "data": [opened for opened in rows.values() if isinstance(opened, dict)],
     }

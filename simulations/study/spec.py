@@ -21,8 +21,7 @@ from consilium.simulations.scenario import TAGS, apply_override, put
 from consilium.simulations.shipped import Shipped
 
 Measure = Literal["division", "teachers", "gain"]
-COLUMNS = ("cell", "seed", "method", "scope", "name", "metric", "value", "low", "high")
-"""Of the results, beside the axes."""
+COLUMNS = ("cell", "seed", "method", "scope", "name", "metric", "value", "low", "high")  # of the results
 FACTS = ("guarantee_epsilon", "guarantee_delta", "guarantee_unit", "guarantee_neighbouring", "data_set")
 """Further columns of the results: what the method of a row guarantees (unit "none": nothing), and which data set it is
 of, whatever its division."""
@@ -62,13 +61,9 @@ class StudyTable(Frozen):
 
     title: str = Field(default="", max_length=200, description="of the report; left out: the file's name")
     description: str = Field(default="", max_length=5000, description="for the report")
-    scenario: str = Field(
-        default="", description="the base: a shipped one, or a file relative to this one; left out: all is in `[base]`"
-    )
+    scenario: str = Field(default="", description="a shipped one, or a file beside this one; left out: `[base]` is all")
     seeds: int = Field(default=5, ge=1, le=10_000, description="how many, from 0")
-    home_share: float = Field(
-        default=0.2, ge=0, lt=1, description="of each party's rows, held out to judge every method at home"
-    )
+    home_share: float = Field(default=0.2, ge=0, lt=1, description="of each party's rows, which judge methods at home")
     methods: tuple[str | dict[str, Any], ...] = Field(
         default=("local", "pooled", "plurality", "pate"),
         min_length=1,
@@ -83,10 +78,7 @@ class StudyTable(Frozen):
 
 
 class StudySpec(Frozen):
-    """A study. `base` and the points of axes hold tables as a scenario file has them, each checked with the whole.
-
-    name: the file's stem. folder: of the file, to which its paths are relative.
-    """
+    """A study. name: the file's stem. folder: of the file, to which its paths are relative."""
 
     model_config = ConfigDict(populate_by_name=True)
 
@@ -118,10 +110,8 @@ class StudySpec(Frozen):
 
 
 def load_study(name: str, overrides: Sequence[str] = (), seeds: int | None = None) -> StudySpec:
-    """A shipped study by name, or a file by path. overrides: `key=value` of the base. seeds: so many instead.
-
-    Raises ConfigError: no such study or file, an unknown key, a wrong type or value, a malformed override.
-    """
+    """A shipped study by name, or a file by path. overrides: `key=value` of the base. seeds: so many instead. Raises
+    ConfigError: no such study or file, an unknown key, a wrong type or value, a malformed override."""
     path = Shipped.STUDY.path(name)
     table = read_table(path)
     if reserved := {"name", "folder"} & set(table):
@@ -134,14 +124,9 @@ def load_study(name: str, overrides: Sequence[str] = (), seeds: int | None = Non
     return validate({**table, "name": path.stem, "folder": path.parent.absolute()}, StudySpec, f"study {path.stem}")
 
 
-_EPSILON, _SET, _PUBLIC = "federation.privacy.epsilon", "data.set", "data.public.by"
-
-
 def points_of(axis: StudyAxis) -> dict[str, dict[str, Any]]:
-    """Label -> nested table of what the scenario has there, in order.
-
-    Raises ConfigError: two values have the same label.
-    """
+    """Label -> nested table of what the scenario has there, in order. Raises ConfigError: two values have the same
+    label."""
     if axis.points:
         return dict(axis.points)
     points: dict[str, dict[str, Any]] = {}
@@ -166,25 +151,22 @@ def changed(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
     """The table of a scenario with another's keys in it.
 
     A key that chooses a kind drops the keys that only the former kind has; another data set drops all that was said of
-    the former's columns and files; who says by what rows are public says all of that anew. Where an epsilon is set and
-    no noise beside it, noise that the table states is dropped, so that it is calibrated to the new epsilon: else it
-    would change nothing.
-
-    Raises ConfigError: a key is a value in one and a table in the other.
-    """
+    the former's columns and files, and who says by what rows are public, says all of that anew. An epsilon without
+    noise beside it drops noise that the table states, which is calibrated anew: else it would change nothing. Raises
+    ConfigError: a key is a value in one and a table in the other."""
     copied = copy.deepcopy(dict(table))
     leaves = dict(_leaves(changes))
     data = copied.get("data")
-    if _SET in leaves and isinstance(data, dict):
+    if "data.set" in leaves and isinstance(data, dict):
         for key in set(data) & set(SourceSpec.model_fields):
             del data[key]
-    if _PUBLIC in leaves and isinstance(data, dict):
+    if "data.public.by" in leaves and isinstance(data, dict):
         for key in ("public", "public_share"):
             data.pop(key, None)
     for key in sorted(leaves, key=lambda key: key not in TAGS):
         put(copied, key, copy.deepcopy(leaves[key]))
     mechanism = copied.get("federation", {}).get("mechanism")
-    if _EPSILON in leaves and isinstance(mechanism, dict):
+    if "federation.privacy.epsilon" in leaves and isinstance(mechanism, dict):
         scales = noise_scales(mechanism.get("name"))
         if not any(f"federation.mechanism.{name}" in leaves for name in scales):
             for name in scales:

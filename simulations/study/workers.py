@@ -10,6 +10,7 @@ import signal
 import socket
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -33,11 +34,8 @@ POLL_SECONDS = 1.0
 def in_workers(
     work: Callable[..., T], jobs: Sequence[tuple[Any, ...]], workers: int, cache: Path, cluster: str = ""
 ) -> list[T]:
-    """What `work` gives for each job, a tuple of its arguments. cache: what a worker must see.
-
-    Raises EngineError: a worker process died, or there is no such cluster. PathError: a worker does not see the
-    folder.
-    """
+    """What `work` gives for each job, a tuple of its arguments. cache: what a worker must see. Raises EngineError: a
+    worker process died, or there is no such cluster. PathError: a worker does not see the folder."""
     if not jobs:
         return []
     one = delayed(functools.partial(_in_worker, work, cache, place_of(cache)))
@@ -55,22 +53,24 @@ def in_workers(
 
 def _in_worker(work: Callable[..., T], cache: Path, place: bytes, job: tuple[Any, ...]) -> T:
     if place_of(cache) != place:
-        raise PathError(
-            f"worker {socket.gethostname()} does not see {cache}", "Give --out on a disk that all machines share"
-        )
+        fault = f"worker {socket.gethostname()} does not see {cache}"
+        raise PathError(fault, "Give --out on a disk that all machines share")
     with for_its_owner_alone(), one_thread():
         return work(*job)
 
 
 @contextlib.contextmanager
 def _processes() -> Iterator[None]:
+    quiet = "ignore:resource_tracker:UserWarning"  # that an interrupted study's locks are cleaned up
     before = dict(os.environ)
     os.environ["PYTHONSAFEPATH"] = "1"  # a module in the user's folder is none of a worker's
+    os.environ["PYTHONWARNINGS"] = ",".join(filter(None, (before.get("PYTHONWARNINGS"), quiet)))
     try:
         with parallel_config("loky", inner_max_num_threads=1, initializer=begin_worker, initargs=(os.getpid(),)):
             yield
     finally:
-        os.environ.pop("PYTHONSAFEPATH")
+        for name in ("PYTHONSAFEPATH", "PYTHONWARNINGS"):
+            del os.environ[name]
         os.environ.update(before)
 
 
@@ -87,7 +87,9 @@ def _on_ray(cluster: str) -> Iterator[None]:
     try:
         if host:
             socket.create_connection((host, int(port)), 10).close()  # Ray itself looks for a minute
-        ray.init(cluster, log_to_driver=False, logging_level=logging.ERROR)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of later versions of Ray
+            ray.init(cluster, log_to_driver=False, logging_level=logging.ERROR)
         register_ray()
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, mine)  # Ray's would end the process without a word

@@ -24,11 +24,8 @@ PURPOSE = 0x7768696368
 
 @dataclass(frozen=True)
 class ShiftPart:
-    """One kind of difference.
-
-    strength: from 0 to 1, see `SCALES`; low, high: 95 %, owners drawn anew. floor: what rows dealt by lot give in the
-    mean. p: corrected over all kinds.
-    """
+    """strength: from 0 to 1, see `SCALES`; low, high: 95 %, owners drawn anew. floor: mean of rows dealt by lot. p:
+    corrected over all kinds."""
 
     kind: ShiftKind
     strength: float
@@ -135,11 +132,9 @@ class BetweenOwners(NamedTuple):
 def between_owners(
     rows: OwnerRows, values: np.ndarray, strata: np.ndarray, generator: np.random.Generator
 ) -> BetweenOwners:
-    """values: float64 (n, m), of mean 0 in each stratum and deviation 1 (or 0) in all.
-
-    Components of equal deviation are dealt, so that correlated columns count once, and a difference along one direction
-    is seen among many (Pillai's trace and Roy's largest root, with rows dealt by lot in place of a normal law).
-    """
+    """values: float64 (n, m), of mean 0 in each stratum and deviation 1 (or 0) in all. Components of equal deviation
+    are dealt, so that correlated columns count once, and a difference along one direction is seen among many (Pillai's
+    trace and Roy's largest root, by lot in place of a normal law)."""
     content = components(values) if values.shape[1] > 1 else values
     by_owner = np.zeros(len(rows.sizes))
     if not content.shape[1]:

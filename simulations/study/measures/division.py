@@ -55,11 +55,9 @@ def add_features(figures: Figures, case: Case) -> None:
 
 
 def told_apart(x: np.ndarray, rows: np.ndarray, unit: np.ndarray, generator: np.random.Generator) -> float:
-    """Area under the curve of a logistic regression that tells rows that are `rows` bool (n,) from the others.
-
-    x: float64 (n, inputs), standardised. unit: int64 (n,), whose each row is. Pairs are of rows of one fold, that one
-    regression has judged and not seen; NaN where no fold has both kinds.
-    """
+    """Area under the curve of a logistic regression that tells rows that are `rows` bool (n,) from the others. x:
+    float64 (n, inputs), standardised. unit: int64 (n,), whose each row is. Pairs are of rows of one fold, that one
+    regression has judged and not seen; NaN where no fold has both kinds."""
     from sklearn.linear_model import LogisticRegression  # half a second to import: only where it is used
 
     fold = np.zeros(len(x), dtype=np.int64)
@@ -95,8 +93,7 @@ def division_rows(case: Case) -> list[Row]:
     division_alpha and others that dividing found (`Partition.measures`). Of each label distance (`figures.DISTANCES`)
     to the labels of all: mean and quantiles over parties, and the mean's floor. Of features: see `add_features`.
     shift_KIND of each kind of difference that can be judged, with the floor, p corrected over the kinds, and _named: 1
-    or 0. class: share, and the parties that have a row of it. party: rows, the distances.
-    """
+    or 0. class: share, and the parties that have a row of it. party: rows, the distances."""
     counts = label_counts(case)
     sizes = counts.sum(axis=1)
     figures = Figures("division")

@@ -76,8 +76,7 @@ def gini(values: np.ndarray) -> float:
 
 
 def rows_of(case: Case) -> tuple[np.ndarray, np.ndarray]:
-    """Rows int64 (n,) of all parties, party after party, each with what it holds out last, and the index int64 (n,) of
-    the party of each. Secret."""
+    """Rows int64 (n,) of all parties, party after party, what it holds out last; and the index of each row's party."""
     none = np.zeros(0, dtype=np.int64)
     parts = [np.r_[case.partition.parties[party], case.home.get(party, none)] for party in case.parties]
     return np.concatenate(parts), np.repeat(np.arange(len(parts)), [len(part) for part in parts])

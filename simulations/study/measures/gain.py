@@ -2,8 +2,7 @@
 
 A gain is positive where the method is better: of one party the difference in accuracy over its rows, and in AUC where
 it held both classes out. The parties with the largest gains and losses may be those with the fewest rows. So the worst
-decile stands beside its floor: the same after all rows' differences were dealt to parties of the same sizes by lot.
-"""
+decile stands beside its floor: the same after all rows' differences were dealt to parties of the same sizes by lot."""
 
 from __future__ import annotations
 
@@ -30,8 +29,7 @@ def gain_rows(case: Case, mine: Mapping[str, Predicted]) -> list[Row]:
     party: gain_accuracy, and of two classes gain_auc. run: both, over all rows (or pairs) of all parties, with parties
     drawn anew. Of the accuracy: _parties; _better, _worse: how many parties gain and lose; _worst_decile: mean over the
     tenth of the parties (rounded up) with the least gain, and its floor; _by_size, _by_distance: Spearman's correlation
-    of the gain with a party's rows, and with the Hellinger distance of its labels to those of all.
-    """
+    of the gain with a party's rows, and with the Hellinger distance of its labels to those of all."""
     alone = mine.get(AGAINST)
     if alone is None or alone.home is None or not len(case.home_y):
         return []

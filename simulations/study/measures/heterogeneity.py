@@ -1,10 +1,8 @@
 """Whether features say the same of the label at every owner: one regression of all rows, and what owners leave of it.
 
 The regression is a logistic one, one class against the others, made to sum to 1. Lots draw labels from its own
-probabilities and take the refit into account to first order (a projection of the residuals), so that chance is what
-these sizes, features and probabilities give. Sources: Cochran 1954 (Q), DerSimonian and Laird 1986 (tau^2), Higgins and
-Thompson 2002 (I^2).
-"""
+probabilities and take the refit into account to first order (a projection of the residuals). Sources: Cochran 1954 (Q),
+DerSimonian and Laird 1986 (tau^2), Higgins and Thompson 2002 (I^2)."""
 
 from __future__ import annotations
 
@@ -126,10 +124,8 @@ def levels(labelled: Labelled, p: np.ndarray, generator: np.random.Generator) ->
 def slopes(
     labelled: Labelled, p: np.ndarray, common: np.ndarray, generator: np.random.Generator
 ) -> tuple[Heterogeneity, Heterogeneity]:
-    """Whether owners have the same calibration slope along the log-odds of `common`, and the same coefficients.
-
-    p: with what owners may differ in, such as levels; common: without, float64 (n, classes) both.
-    """
+    """Whether owners have the same calibration slope along the log-odds of `common`, and the same coefficients. p: with
+    what owners may differ in, such as levels; common: without, float64 (n, classes) both."""
     rows = labelled.rows
     slope, rest = np.zeros((2, len(rows.sizes), 1 + LOTS))
     for label, residual in labelled.residuals(p, generator):

@@ -70,13 +70,8 @@ def shift_of(case: Case) -> WhichShift:
             shown[missing] = False
     order = np.lexsort((rows, party))  # whichever of them are held out at home
     rows = rows[order]
-    return which_shift(
-        x[np.ix_(rows, shown)],
-        dataset.y[rows],
-        np.array(case.parties)[party[order]],
-        unit=None if dataset.patient is None else dataset.patient[rows],
-        seed=case.seed,
-    )
+    owners, unit = np.array(case.parties)[party[order]], None if dataset.patient is None else dataset.patient[rows]
+    return which_shift(x[np.ix_(rows, shown)], dataset.y[rows], owners, unit=unit, seed=case.seed)
 
 
 def which_shift(
@@ -180,8 +175,7 @@ def _moves_with(rows: OwnerRows, p: np.ndarray, generator: np.random.Generator) 
     they stay where they are.
 
     With M the mean of the probabilities by true class, an owner with other frequencies has probabilities that differ by
-    their change times M if features given the class are the same, and by 0 if features are.
-    """
+    their change times M if features given the class are the same, and by 0 if features are."""
     means = np.stack([p[rows.y == label].mean(axis=0) for label in range(rows.classes)])
     expected = means[rows.y]
     wanted = rows.sums(expected - expected.mean(axis=0)) / rows.sizes[:, None]

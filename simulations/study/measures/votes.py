@@ -23,11 +23,8 @@ def shares_of(votes: TeacherVotes, classes: int) -> np.ndarray:
 
 
 def agreement(shares: np.ndarray) -> tuple[float, float]:
-    """Of at least two teachers, on at least one row, by `shares_of`.
-
-    Mean over pairs of teachers of the share of rows on which they say the same. Cohen's kappa, mean over the pairs that
-    have one (not where both always say the same one class), NaN where none does.
-    """
+    """Of at least two teachers, means over their pairs: the share of rows on which they say the same; Cohen's kappa
+    over the pairs that have one (not where both always say the same class), NaN where none does."""
     rows = shares.shape[2]
     flat, means = shares.reshape(-1, rows * shares.shape[3]), shares.mean(axis=2, dtype=np.float64)
     means = means.reshape(len(flat), -1)
@@ -48,8 +45,7 @@ def teacher_rows(case: Case, ensemble: Ensemble) -> list[Row]:
     ambiguity_10 (share of rows whose lead is below a tenth of the votes), plurality_right; agreement, kappa;
     winners_flipped (rows whose plurality is another without a party). On the test rows: teacher_right, accuracy of each
     party's teachers. class: plurality_right (of rows of this class, those whose plurality is it) and plurality_wrong
-    (of rows whose plurality it is, those of another class). party: teacher_right, winners_flipped.
-    """
+    (of rows whose plurality it is, those of another class). party: teacher_right, winners_flipped."""
     figures, y, shares = Figures("teachers"), case.pool_y, shares_of(ensemble.pool, len(case.classes))
     votes = shares.sum(axis=(0, 1), dtype=np.float64).round(DIGITS)
     ordered, total = np.sort(votes, axis=1), round(float(votes[0].sum()))

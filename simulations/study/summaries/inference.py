@@ -10,8 +10,7 @@ freedom, and of the effective number of units less 1; p is the error of the inte
 Sources: Obuchowski, Rockette 1995 (covariance of readers by their cases); Hillis 2007 (C is at least 0); Banerjee 1960
 (this interval, which is never too narrow for independent normal parts); Cameron, Gelbach, Miller 2011 (clustering in
 two ways, to which C leads where units are few); DeLong, DeLong, Clarke-Pearson 1988 (row scores of an AUC).
-`benchmarks/inference.py` simulates error and coverage, beside those of other rules.
-"""
+`benchmarks/inference.py` simulates error and coverage, beside those of other rules."""
 
 from __future__ import annotations
 
@@ -37,14 +36,12 @@ Over = Literal["seeds and rows", "seeds", "rows", "none"]
 @dataclass(frozen=True)
 class Spread:
     """Of a mean over seeds: A and C of this module, variances of the mean, each with its degrees of freedom, 0 for a
-    part that nothing is known of. units: of test rows, how many different ones; unit: what these are."""
+    part that nothing is known of."""
 
     seeds: float = 0.0
     seeds_df: float = 0.0
     rows: float = 0.0
     rows_df: float = 0.0
-    unit: str = ""
-    units: int = 0
 
     @property
     def over(self) -> Over:
@@ -61,8 +58,7 @@ class Spread:
     def interval(self, mean: float, within: Range = (-math.inf, math.inf)) -> tuple[float | None, float | None]:
         """Both ends, or None and None. within: what the figure can be.
 
-        Of a share, between 0 and 1, it is made on the logit scale, where its law is nearer to symmetric.
-        """
+        Of a share, between 0 and 1, it is made on the logit scale, where its law is nearer to symmetric."""
         if self.over == "none":
             return None, None
         if within == (0, 1) and 0 < mean < 1:
@@ -73,8 +69,7 @@ class Spread:
     def p(self, mean: float) -> float | None:
         """Two-sided, of a difference that is 0; None where seeds were not drawn again, or nothing differs anywhere.
 
-        A difference of 0 at every seed and row is none: p is 1.
-        """
+        A difference of 0 at every seed and row is none: p is 1."""
         if not self.seeds_df:
             return None
         if self.seeds + self.rows == 0:
@@ -107,27 +102,23 @@ def spread(values: np.ndarray, scores: Sequence[UnitScores] | None = None, less:
     scores: of each seed, in the same order, for the same figure; of a difference less those of the other side. None
     where it is no mean over test rows: then nothing is known of these, and the interval is of the seeds alone. Of two
     seeds nothing is said, nor of units fewer than three (`effective`), or of seeds whose units are of several kinds:
-    seeds alone would take the few for all, and tell equal methods apart.
-    """
+    seeds alone would take the few for all, and tell equal methods apart."""
     if 1 < len(values) < LEAST:
         return Spread()
     if scores is not None:
         by_unit = _by_unit(scores, less)
-        return Spread() if by_unit is None else crossed(values, *by_unit, scores[0].unit)
+        return Spread() if by_unit is None else crossed(values, *by_unit)
     return Spread(_of_seeds(values), len(values) - 1) if len(values) > 1 else Spread()
 
 
-def crossed(values: np.ndarray, scores: np.ndarray, weights: np.ndarray, unit: str = "row") -> Spread:
-    """Of the mean of values float64 (seeds,).
-
-    scores: float64 (seeds, units), `UnitScores.scores`, 0 where a seed has no row of a unit. weights: of the same form,
-    the share of a seed's rows that are of this unit. Two units or more.
-    """
+def crossed(values: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> Spread:
+    """Of the mean of values float64 (seeds,). scores: float64 (seeds, units), `UnitScores.scores`, 0 where a seed has
+    no row of a unit. weights: of the same form, the share of a seed's rows that are of this unit. Two units or more."""
     seeds = len(values)
     of_seeds = _of_seeds(values) if seeds > 1 else 0.0
     shared = _covariance(values, scores, weights, of_seeds)
     shared = shared if shared > _rounding(values) else 0.0
-    return Spread(of_seeds, seeds - 1.0, shared, max(1.0, effective(weights) - 1), unit, scores.shape[1])
+    return Spread(of_seeds, seeds - 1.0, shared, max(1.0, effective(weights) - 1))
 
 
 def _of_seeds(values: np.ndarray) -> float:
@@ -144,9 +135,8 @@ def _rounding(values: np.ndarray) -> float:
 def _covariance(values: np.ndarray, scores: np.ndarray, weights: np.ndarray, of_seeds: float) -> float:
     """Of two seeds' figures by the units that both have, in the mean over pairs of seeds; of one seed its variance.
 
-    Deviations are from the mean over all seeds, from which seeds with few units differ less than from their own. Both
-    what that mean takes from the squares, and how far seeds lie from it (`own`, variance of it), are put back.
-    """
+    Deviations are from the mean over all seeds, from which seeds with few units differ less than from their own. What
+    that mean takes from the squares, and how far seeds lie from it, are put back."""
     seeds, mean = len(values), weights.mean(axis=0)
     moved = scores + (values - values.mean())[:, None] * weights
     if seeds == 1:

@@ -6,8 +6,7 @@ has no p and counts in no family.
 
 Questions: every other method against the reference; along each axis of one data set, and for each method by itself,
 every other point in place of the natural partition, or of the first. One question is one family, corrected by Holm's
-method. A method that does not depend on a further axis has the same values at its points: a contrast is made once.
-"""
+method. A method that does not depend on a further axis has the same values at its points: a contrast is made once."""
 
 from __future__ import annotations
 
@@ -26,8 +25,7 @@ from consilium.simulations.study.summaries.inference import LEVEL, Spread, sprea
 from consilium.simulations.study.summaries.metrics import metric, title
 from consilium.simulations.study.summaries.view import Point, StudyView
 
-SAME_EPSILON = 1e-3
-"""By so much of themselves may two epsilons differ that are called equal: noise is calibrated to less."""
+SAME_EPSILON = 1e-3  # by so much of themselves may epsilons differ that are called equal: noise is calibrated to less
 NATURAL = ("natural", "owners", "owner")  # how the partition that the data came with is called, in small letters
 
 
@@ -35,12 +33,9 @@ class Likeness(StrEnum):
     """What may be made of a contrast."""
 
     TESTED = "tested"
-    NOT_ALIKE = "not like with like"
-    """One side guarantees something else, or nothing where the other guarantees something."""
-    TOO_LITTLE = "too few seeds"
-    """Fewer than three, or too few units of test rows, or the same difference at every seed."""
-    REPEATED = "made once"
-    """The very same values as of an earlier contrast of the question."""
+    NOT_ALIKE = "not like with like"  # one side guarantees something else, or nothing where the other does
+    TOO_LITTLE = "too few seeds"  # or too few units of test rows, or the same difference at every seed
+    REPEATED = "made once"  # the very same values as of an earlier contrast of the question
 
 
 @dataclass(frozen=True)
@@ -48,9 +43,8 @@ class MeanContrast:
     """What `method` at `point` has more than `against`, over the seeds that both have.
 
     axis: "" where `against` is another method at the same point; else it is another point of this axis, for the same
-    method. value, other: means of both sides; low, high: interval of their difference. over, unit, units: see `Spread`.
-    p: of this contrast alone, p_holm: in its family, of so many comparisons; both None where it is not tested.
-    """
+    method. value, other: means of both sides; low, high: interval of their difference. over: see `Spread`.
+    p: of this contrast alone, p_holm: in its family, of so many comparisons; both None where it is not tested."""
 
     axis: str
     point: Point
@@ -63,8 +57,6 @@ class MeanContrast:
     high: float | None
     seeds: int
     over: str
-    unit: str
-    units: int
     standing: Likeness
     p: float | None
     p_holm: float | None = None
@@ -161,7 +153,7 @@ def _contrast(
     standing = Likeness.NOT_ALIKE if not row["alike"] else Likeness.TOO_LITTLE if p is None else Likeness.TESTED
     return MeanContrast(
         axis, point, method, against, float(first.mean()), float(second.mean()), difference, *ends, len(first),
-        "none" if ends[0] is None else known.over, known.unit, known.units, standing,
+        "none" if ends[0] is None else known.over, standing,
         p if standing is Likeness.TESTED else None,
     )  # fmt: skip
 
@@ -176,9 +168,6 @@ def _spread(view: StudyView, name: str, steps: np.ndarray, *cells: Sequence[str]
 
 def contrast_frame(view: StudyView, contrasts: Sequence[MeanContrast]) -> pl.DataFrame:
     """A row for each: family, the axes, all of `MeanContrast`, significant."""
-    rows = [
-        {"family": each.family, **dict(zip(view.axes, each.point, strict=True)), **vars(each)}
-        | {"significant": each.significant}
-        for each in contrasts
-    ]
+    told = [(each, dict(zip(view.axes, each.point, strict=True))) for each in contrasts]
+    rows = [{"family": each.family, **at, **vars(each), "significant": each.significant} for each, at in told]
     return pl.DataFrame(rows, infer_schema_length=None).drop("point", strict=False)

@@ -68,14 +68,11 @@ def _largest(view: StudyView, contrasts: Sequence[MeanContrast]) -> str:
         tested = sorted((each for each in along or alike if each.p is not None), key=lambda each: each is not one)
         p = holm([each.p or 0.0 for each in tested])[0]
         one = replace(one, p_holm=p, comparisons=len(tested))
-    interval = _in_brackets(one)
-    told = f"{signed_text(one.difference)}{interval}; {verdict(one)}."
+    told = f"{signed_text(one.difference)}{_in_brackets(one)}; {verdict(one)}."
     ends = f"{value_text(one.other)} to {value_text(one.value)} {metric_words(view.metric or '')}"
     if one.axis:
-        place = changed(view, one)
-        return (
-            f"The largest change: {place}{',' if ', at ' in place else ''} takes {noun(one.method)} from {ends}, {told}"
-        )
+        place = f"{place}," if ", at " in (place := changed(view, one)) else place
+        return f"The largest change: {place} takes {noun(one.method)} from {ends}, {told}"
     sides = f"{noun(one.method)} in place of {noun(one.against)}, at {view.label(one.point)}"
     return f"The largest difference between methods: {sides}, from {ends}, {told}"
 
@@ -111,12 +108,9 @@ def _cost(view: StudyView, between: Sequence[MeanContrast]) -> str:
         method = next((name for name in view.methods if kind(name) == rival), None)
         gaps = [each for each in between if each.method == method and each.standing is not Likeness.REPEATED]
         if gaps := sorted(gaps, key=lambda each: each.difference):
-            told = []
-            for each in gaps:
-                told.append(f"{value_text(each.difference)}{_in_brackets(each)} at {view.label(each.point)}")
-            span, of = (
-                (told[0], "") if len(gaps) == 1 else (f"from {told[0]} to {told[-1]}", f", at {len(gaps)} points")
-            )
+            told = [f"{value_text(gap.difference)}{_in_brackets(gap)} at {view.label(gap.point)}" for gap in gaps]
+            several = (f"from {told[0]} to {told[-1]}", f", at {len(gaps)} points")
+            span, of = (told[0], "") if len(gaps) == 1 else several
             sides = f"{metric_words(view.metric or '')}, {title(gaps[0].method)} less {title(gaps[0].against)}"
             return f"{words}, {noun(gaps[0].against)} costs {span}. That is {sides}{of}; it is not tested."
     return ""

@@ -39,12 +39,8 @@ class Mean(NamedTuple):
 
 
 def tidy(results: pl.DataFrame) -> pl.DataFrame:
-    """The same with every figure once: one of several cells of a point is kept of what the cells share.
-
-    Figures that are no number are left out. An epsilon may be infinite.
-
-    Raises DataError: a column is missing.
-    """
+    """The same with every figure once, of what cells share, and without what is no number. Raises DataError: no such
+    column."""
     if missing := [name for name in (*COLUMNS, *FACTS) if name not in results.columns]:
         raise DataError(f"a table of a study's results has no column {', '.join(missing)}", "Run: consilium study")
     key = [*axis_names(results), "seed", "method", "scope", "name", "metric"]
@@ -83,22 +79,16 @@ def short(axis: str) -> str:
 
 
 def means_over_seeds(frame: pl.DataFrame, row_scores: RowScores | None = None) -> dict[tuple[Point, str, str], Mean]:
-    """Of every metric of runs by point, method and metric. frame: `tidy`. row_scores: of the same study.
+    """Of every metric of runs by point, method and metric. frame: `tidy`.
 
-    `over` says what the interval is of. "seeds and rows": of figures with row scores, see `summaries.inference`; of
-    others that have an interval within their cells, this is added as if all seeds shared all that it is over, which is
-    never too narrow. "seeds": of others. "rows": of one seed, the cell's own. "none": there is none.
-    """
+    Intervals are of "seeds and rows" of figures with row scores, see `summaries.inference`; of others that have an
+    interval within their cells, this is added as if all seeds shared all that it is over, which is never too narrow; of
+    "seeds" of others; of "rows" of one seed, the cell's own."""
     axes = axis_names(frame)
-    runs = frame.filter(pl.col("scope") == "run").with_columns(
-        below=pl.col("value") - pl.col("low"), above=pl.col("high") - pl.col("value")
-    )
-    by = runs.group_by([*axes, "method", "metric"])
-    grouped = by.agg("value", "cell", pl.col("below", "above").mean())
-    return {
-        (tuple(row[axis] for axis in axes), row["method"], row["metric"]): _mean(row, row_scores)
-        for row in grouped.iter_rows(named=True)
-    }
+    below, above = (pl.col("value") - pl.col("low")).mean(), (pl.col("high") - pl.col("value")).mean()
+    runs = frame.filter(pl.col("scope") == "run").group_by([*axes, "method", "metric"])
+    rows = runs.agg("value", "cell", below=below, above=above).iter_rows(named=True)
+    return {(tuple(map(row.get, axes)), row["method"], row["metric"]): _mean(row, row_scores) for row in rows}
 
 
 def _mean(row: Mapping[str, Any], row_scores: RowScores | None) -> Mean:
@@ -112,11 +102,8 @@ def _mean(row: Mapping[str, Any], row_scores: RowScores | None) -> Mean:
     there = [score for score in scores if score is not None]
     known = spread(values, there if len(there) == seeds else None)
     ends, over = known.interval(mean, within), known.over
-    if (
-        below is not None
-        and above is not None
-        and (seeds == 1 or known.over == "seeds" or (known.over != "none" and not known.half()))
-    ):
+    alone = seeds == 1 or known.over == "seeds" or (known.over != "none" and not known.half())
+    if below is not None and above is not None and alone:
         half, over = known.half() if seeds > 1 else 0.0, "seeds and rows" if seeds > 1 else "rows"
         ends = clipped(mean - math.hypot(half, below), mean + math.hypot(half, above), within)
     return Mean(mean, *ends, seeds, over if ends[0] is not None else "none")
@@ -125,10 +112,8 @@ def _mean(row: Mapping[str, Any], row_scores: RowScores | None) -> Mean:
 @dataclass(frozen=True)
 class StudyView:
     """frame: tidy. points: those that have any figure, in order. metric: the leading one, or None where there is none.
-
     methods: all that is compared, see `metrics.place`; private: those that state a finite epsilon, PATE first.
-    reference: the method that others are compared with, or None. row_scores: None where nobody kept them.
-    """
+    reference: the method that others are compared with, or None. row_scores: None where nobody kept them."""
 
     frame: pl.DataFrame = field(repr=False)
     axes: tuple[str, ...]
@@ -157,12 +142,8 @@ class StudyView:
 
     def label(self, point: Point, axes: Sequence[str] | None = None) -> str:
         """A point in words, see `named`. axes: which of them are told; all, where None."""
-        parts = [
-            self.named(axis, value)
-            for axis, value in zip(self.axes, point, strict=True)
-            if (axes is None or axis in axes) and value
-        ]
-        return ", ".join(parts) or "all"
+        told = [pair for pair in zip(self.axes, point, strict=True) if (axes is None or pair[0] in axes) and pair[1]]
+        return ", ".join(self.named(*pair) for pair in told) or "all"
 
     def named(self, axis: str, value: str) -> str:
         """With the name of its axis where the value alone does not tell what it is of: numbers, true, false, what is
@@ -185,11 +166,8 @@ class StudyView:
 
     def numeric_axes(self, least: int) -> list[str]:
         """Axes whose points are numbers, at least so many."""
-        return [
-            axis
-            for axis in self.axes
-            if len(self.order[axis]) >= least and all(as_number(value) is not None for value in self.order[axis])
-        ]
+        numeric = {axis for axis, points in self.order.items() if None not in map(as_number, points)}
+        return [axis for axis in self.axes if axis in numeric and len(self.order[axis]) >= least]
 
 
 def _changes(known: Mapping[Point, object], index: int) -> bool:
@@ -203,11 +181,7 @@ def study_view(
     results: pl.DataFrame, order: Mapping[str, Sequence[str]], row_scores: RowScores | None = None
 ) -> StudyView:
     """results: `results.parquet`. order: of axes their points in the order of the study's file; of others as they come.
-
-    The leading metric is AUC or accuracy, which more of the methods have.
-
-    Raises DataError: a column is missing.
-    """
+    The leading metric is AUC or accuracy, which more of the methods have."""
     frame = tidy(results)
     axes = tuple(axis_names(frame))
     found = {axis: frame[axis].unique(maintain_order=True).to_list() for axis in axes}

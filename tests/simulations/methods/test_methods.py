@@ -41,6 +41,8 @@ GIVEN = (
     {"name": "fedavg", "rounds": 3, "learning_rate": 0.2},
     {"name": "fedavg", "rounds": 3, "learning_rate": 0.2, "epsilon": "federation", "clip": 0.3},
 )
+HAS_NONE_ON = {"local": "test"}
+"""Methods without probabilities on public test rows, "test", or on parties' own held-out rows, "home"."""
 
 
 def other(*changes: str) -> Case:
@@ -58,9 +60,9 @@ def test_what_every_method_gives(given: object) -> None:
     method = method_of(given)
     found = method.predict(case, ensemble if method.needs_ensemble else None)
     assert not found.absent
-    for probabilities, y in ((found.test, case.test_y), (found.home, case.home_y)):
+    for rows, probabilities, y in (("test", found.test, case.test_y), ("home", found.home, case.home_y)):
         if probabilities is None:
-            assert method.name == "local"  # which have no one model for public rows
+            assert HAS_NONE_ON.get(method.name) == rows
             continue
         assert (probabilities.dtype, probabilities.shape) == (np.float64, (len(y), 2))
         assert (probabilities >= 0).all()

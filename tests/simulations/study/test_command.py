@@ -67,6 +67,24 @@ def test_a_dry_run_says_about_how_long_the_rest_takes(study: Path, monkeypatch: 
     assert seconds.json()["seconds"] == pytest.approx(900, abs=30)
 
 
+def test_of_data_that_cannot_be_opened_a_dry_run_knows_no_time_and_the_exit_code_is_not_0(study: Path) -> None:
+    (study.parent / "rows.csv").unlink()
+    ahead = run(study, "--dry-run")
+    assert ahead.exit_code == 1 and "time" not in ahead.stdout and "rows.csv is not there" in ahead.stdout
+
+
+def test_it_goes_on_where_it_was_also_on_a_cluster(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands: list[str] = []
+
+    def run_study(*given: Any) -> None:
+        commands.append(given[4])
+        raise DataError("not now")
+
+    monkeypatch.setattr("consilium.simulations.study.run.run_study", run_study)
+    assert run(study, "--cluster", "head:6379", "--seeds", 2).exit_code
+    assert commands == [f"consilium study {study} --out {study.parent}/out --seeds 2 --cluster head:6379"]
+
+
 @pytest.mark.parametrize(
     ("federation", "key"),
     [

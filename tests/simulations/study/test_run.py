@@ -38,6 +38,7 @@ from consilium.simulations.study.results import (
     mark_as_made_here,
     open_study,
     place_of,
+    study_folder,
 )
 from consilium.simulations.study.run import StudyInterrupted, run_study
 from consilium.simulations.study.spec import COLUMNS, FACTS, load_study
@@ -238,6 +239,13 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path, there: str) -> No
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
 
+def test_a_kill_before_anything_was_kept_is_no_study_of_somebody_else(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / f"{FACTS_FILE}.part").write_text("{")
+    study_folder(tmp_path / "out", load_study(str(write_tiny(tmp_path))))
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [FACTS_FILE]
+
+
 def test_nobody_else_may_read_what_is_kept(copied: Path) -> None:
     """Exact votes. The folder holds back whoever is not its owner, whatever the modes of joblib's files are."""
     cache = copied / "out" / CACHE
@@ -410,7 +418,7 @@ def test_parties_that_least_rows_cut_are_a_warning(tmp_path: Path) -> None:
     assert "Not everybody takes part." in page and warning["text"] in page
 
 
-def test_a_full_disk_ends_a_cell_with_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_ends_a_study_with_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """joblib would warn, and compute for hours what is gone at the next interruption."""
 
     def full(*given: Any, **options: Any) -> None:
@@ -418,7 +426,7 @@ def test_a_full_disk_ends_a_cell_with_words(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr("joblib.numpy_pickle.dump", full)
     with pytest.raises(StorageError, match="Make room on its disk"):
-        compute.kept(str(tmp_path), "a", lambda: 1)
+        compute.tried(compute.kept, str(tmp_path), "a", lambda: 1)
 
 
 def test_data_that_cannot_be_opened_are_told(tmp_path: Path) -> None:
