@@ -125,9 +125,10 @@ def lines(series: Sequence[Line], titles: tuple[str, str], y: Ends | None = None
             if bounded := [(place, *ends) for place, ends in zip(one.x, one.ends, strict=False) if ends is not None]:
                 axes.vlines(*zip(*bounded, strict=True), color=colour, linewidth=1.4)
             marks = marker if one.ends else ""
-            key.append((*axes.plot(one.x, one.y, color=colour, linestyle=dash, marker=marks, markersize=6), one.name))
+            drawn = axes.plot(one.x, one.y, color=colour, linestyle=dash, marker=marks, markersize=6)
+            key.append((drawn[0], one.name))
         if diagonal:
-            key.append((*axes.plot((0, 1), (0, 1), color=INK, linestyle=":"), diagonal))
+            key.append((axes.plot((0, 1), (0, 1), color=INK, linestyle=":")[0], diagonal))
             axes.set(xlim=(0, 1), ylim=(0, 1))
         else:
             _scaled(axes, [value for one in series for value in one.x])

@@ -145,13 +145,9 @@ def as_text(parts: Sequence[PagePart], width: int = 0) -> str:
     lines = list[str]()
 
     def write(indent: int, *said: Words) -> None:
-        blank = " " * indent
-        whole = {"break_long_words": False, "break_on_hyphens": False}
-        for words in filter(None, said):
-            wrapped = textwrap.fill(
-                _plain(words), width or 10**6, initial_indent=blank, subsequent_indent=blank, **whole
-            )
-            lines.append(wrapped)
+        wrapper = textwrap.TextWrapper(width or 10**6, break_long_words=False, break_on_hyphens=False)
+        wrapper.initial_indent = wrapper.subsequent_indent = " " * indent
+        lines.extend(wrapper.fill(_plain(words)) for words in said if words)
 
     for part in parts:
         write(0, part.title)

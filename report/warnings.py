@@ -24,7 +24,7 @@ _OPEN = (
     "public-rows",
 )
 _SECRET = ("little-information", "teachers-failed", "parties-left-out", "rows-left-out")
-CODES: Mapping[str, bool] = dict.fromkeys(_OPEN, False) | dict.fromkeys(_SECRET, True)
+CODES: Mapping[str, bool] = {code: code in _SECRET for code in (*_OPEN, *_SECRET)}
 """Each code, and whether it is secret: computed from private rows, or from how many parties voted, which may follow
 from these. No guarantee covers such a one."""
 SECRET = frozenset(_SECRET)

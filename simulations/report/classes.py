@@ -64,7 +64,7 @@ def taken_for(counts: Counts, names: Sequence[str]) -> tuple[TableLine, ...]:
     >>> [(line.name, *(cell.text for cell in line.cells)) for line in lines]
     [('a', 'b', '2 of 8 (25%)'), ('c', 'b', '25%')]
     """
-    wrong = []
+    wrong: list[tuple[float, int, int, str]] = []
     for true, row in enumerate(counts):
         for called, value in enumerate(row or ()):
             if row and value and called != true:

@@ -183,8 +183,7 @@ def test_control_how_many_were_left_out_differs(worlds: list[Path], monkeypatch:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["parties", "teachers", "left_out", "seconds", "warnings", "quality", "baselines", "consensus", "secret_figures"],
+    "name", ["parties", "teachers", "left_out", "warnings", "quality", "baselines", "consensus", "secret_figures"]
 )
 def test_control_each_private_part_would_be_seen(worlds: list[Path], name: str) -> None:
     """Whatever `published` takes away differs between the worlds."""
