@@ -83,7 +83,7 @@ def test_the_parts_are_right_in_the_mean(kind: str) -> None:
 
 @pytest.mark.parametrize("mean", [0.001, 0.02, 0.05, 0.4])
 def test_p_is_the_error_of_the_interval_that_ends_at_0(mean: float) -> None:
-    found = Spread(0.0002, 4, 0.0001, 80, "row", 81)
+    found = Spread(0.0002, 4, 0.0001, 80)
     p = found.p(mean)
     assert p is not None and found.half(p) == pytest.approx(mean, rel=1e-6)
     low, high = found.interval(mean)
