@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -105,7 +106,8 @@ def _operating_point(data: ReportData) -> Exhibit | None:
         "precision": f"of the flagged, those “{point['class']}”",
         "flagged": "of all test cases",
     }
-    table = pairs([(f"{name}, {text}", value_text(point[name])) for name, text in means.items()])
+    rows = [(f"{name}, {text}", value_text(point[name])) for name, text in means.items()]
+    table = replace(pairs(rows), numbers=frozenset({1}))  # which a telephone does not break
     words = f"{operating_words(point)} Test cases had no part in it; other thresholds are on the curve."
     return Exhibit("operating-point", "The operating point", (words,), table=table)
 

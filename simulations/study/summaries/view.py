@@ -88,7 +88,8 @@ def means_over_seeds(frame: pl.DataFrame, row_scores: RowScores | None = None) -
     below, above = (pl.col("value") - pl.col("low")).mean(), (pl.col("high") - pl.col("value")).mean()
     runs = frame.filter(pl.col("scope") == "run").group_by([*axes, "method", "metric"])
     rows = runs.agg("value", "cell", below=below, above=above).iter_rows(named=True)
-    return {(tuple(map(row.get, axes)), row["method"], row["metric"]): _mean(row, row_scores) for row in rows}
+    named = (((tuple(row[axis] for axis in axes), row["method"], row["metric"]), row) for row in rows)
+    return {name: _mean(row, row_scores) for name, row in named}
 
 
 def _mean(row: Mapping[str, Any], row_scores: RowScores | None) -> Mean:
