@@ -119,14 +119,21 @@ def _cost(view: StudyView, between: Sequence[MeanContrast]) -> str:
 def _shifts(view: StudyView) -> str:
     """Which kinds of difference each partition has, by what most seeds name."""
     points, axes = view.distinct("division")
-    parts = []
+    found: dict[str, list[str]] = {}
     for point in points:
         named = {kind: view.mean(point, "division", f"shift_{kind}_named") for kind in SHIFT_KINDS}
         if any(share is not None for share in named.values()):
             most = [kind for kind, share in named.items() if share is not None and share > 0.5]
-            parts.append(f"{view.label(point, axes)}: {', '.join(most) or 'nothing'}")
+            found.setdefault(", ".join(most) or "nothing", []).append(view.label(point, axes))
     often = ", in most seeds" if len(view.seeds) > 1 else ""
+    places = {
+        kinds: " and ".join(of) if len(of) <= _MOST_NAMED else many(len(of), "point") for kinds, of in found.items()
+    }
+    parts = [f"{where}: {kinds}" for kinds, where in places.items()]
     return f"What differs between parties beyond chance{often}: {'; '.join(parts)}." if parts else ""
+
+
+_MOST_NAMED = 3  # points in a sentence; the table has all
 
 
 def _losers(view: StudyView) -> str:
