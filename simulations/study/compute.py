@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+import logging
 import math
 import time
 import traceback
@@ -88,6 +89,7 @@ def _made(address: str, make: Callable[[], Any]) -> Any:
 
 @functools.lru_cache(maxsize=1)
 def _memory(cache: str) -> Any:
+    logging.getLogger("joblib").setLevel(logging.ERROR)  # what is damaged is made anew, without a traceback
     return Memory(cache, verbose=0).cache(_made, ignore=["make"])
 
 
