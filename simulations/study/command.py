@@ -13,6 +13,7 @@ from consilium.protocol.output import Format, FormatOption, QuietOption, show, t
 from consilium.simulations.shipped import Shipped, completing
 
 app = typer.Typer(no_args_is_help=True, help="Compare divisions, mechanisms and methods over seeds (`study NAME`).")
+_MOST_TOLD = 10
 
 
 @app.command("run")
@@ -93,6 +94,3 @@ def _lines(summary: dict[str, Any]) -> list[str]:
     if summary["absent"]:
         lines.append(f"{summary['absent']:,} cells have no such method: the report says why")
     return [*lines, f"results: {summary['results']}", f"report: {summary['report']}"]
-
-
-_MOST_TOLD = 10

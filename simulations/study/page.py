@@ -53,8 +53,7 @@ _OF_VOTES = (
     "consensus gap_p50 ambiguity_10 kappa plurality_right teacher_right_mean winners_flipped_mean winners_flipped_most"
 )
 _OF_PRIVACY = "epsilon_spent epsilon_data_dependent epsilon_sanitised asked answered labels_right"
-Key = tuple[Point, str, str]
-"""Of a figure: point, method, metric."""
+Key = tuple[Point, str, str]  # of a figure: point, method, metric
 
 
 def write_study_report(folder: Path, out: Path) -> list[str]:

@@ -43,6 +43,10 @@ from consilium.simulations.study.measures.figures import ends, gini, rows_of
 from consilium.simulations.study.measures.heterogeneity import Heterogeneity, Labelled, levels, slopes
 
 MOST_DIRECTIONS = 24  # in which coefficients of two classes may differ between owners; of more classes fewer
+_STAYS = 1e-3
+"""p of `_moves_with` below which features stay, where nothing else says that labels mean something else."""
+_MOST_COLUMNS = 256
+"""Beyond which columns are pixels, and principal components of their ranks are looked at in their place."""
 
 
 class WhichShift(NamedTuple):
@@ -104,10 +108,6 @@ def which_shift(
     return WhichShift(len(rows.sizes), int(rows.every.sum()), tuple(parts))
 
 
-_MOST_COLUMNS = 256
-"""Beyond which columns are pixels, and principal components of their ranks are looked at in their place."""
-
-
 def _quantity(rows: OwnerRows, generator: np.random.Generator) -> ShiftPart:
     """Against rows that fall to each owner with the same probability."""
     sizes, count = rows.every, len(rows.every)
@@ -164,10 +164,6 @@ def _labelled(rows: OwnerRows, x: np.ndarray) -> Labelled:
     design = components(design)[:, : max(1, min(MOST_INPUTS, len(x) // 15))]
     most = max(4, 2 * MOST_DIRECTIONS // rows.classes)
     return Labelled(rows, design, first if first.shape[1] <= most else components(first)[:, :most])
-
-
-_STAYS = 1e-3
-"""p of `_moves_with` below which features stay, where nothing else says that labels mean something else."""
 
 
 def _moves_with(rows: OwnerRows, p: np.ndarray, generator: np.random.Generator) -> float:

@@ -27,6 +27,8 @@ from consilium.simulations.study.results import UnitScores
 from consilium.simulations.study.summaries.metrics import Range
 
 LEVEL = 0.95  # probability that an interval of these summaries covers what it is for
+_LEAST_KEPT = 0.3  # where units are so few and unequal that less is left of the squares, more than that is lost
+_LEAST_P = 1e-15  # nothing smaller is told
 LEAST = 3
 """Seeds, or units of test rows, of which anything is said: of fewer an interval is wider than any difference."""
 Over = Literal["seeds and rows", "seeds", "rows", "none"]
@@ -80,9 +82,6 @@ class Spread:
             return _LEAST_P
         ends = (math.log(_LEAST_P), 0.0)
         return math.exp(root_scalar(lambda log: self.half(math.exp(log)) - abs(mean), bracket=ends).root)
-
-
-_LEAST_P = 1e-15  # nothing smaller is told
 
 
 def clipped(low: float, high: float, within: Range) -> tuple[float | None, float | None]:
@@ -148,9 +147,6 @@ def _covariance(values: np.ndarray, scores: np.ndarray, weights: np.ndarray, of_
         return 0.0
     remaining = 1 + float((mean**2).sum()) - 2 * float((pairs * mean).sum() / pairs.sum())
     return (products + of_seeds * float(pairs.sum())) / max(_LEAST_KEPT, remaining)
-
-
-_LEAST_KEPT = 0.3  # where units are so few and unequal that less is left of the squares, more than that is lost
 
 
 def _by_unit(scores: Sequence[UnitScores], less: Sequence[UnitScores]) -> tuple[np.ndarray, np.ndarray] | None:

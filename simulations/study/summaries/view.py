@@ -19,8 +19,7 @@ from consilium.simulations.study.summaries.inference import LEAST, clipped, spre
 from consilium.simulations.study.summaries.metrics import LEADING, MEASURED, kind, metric, place
 
 _NO_NAME = re.compile(r'true$|false$|null$|[\[{"]')
-Point = tuple[str, ...]
-"""A value of each axis."""
+Point = tuple[str, ...]  # a value of each axis
 
 
 class Mean(NamedTuple):
