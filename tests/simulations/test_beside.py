@@ -14,6 +14,7 @@ from flwr.app import Message, RecordDict
 
 from consilium.coordinator.verify import holds
 from consilium.protocol.label_source import Progress
+from consilium.report.progress import CURVES
 from consilium.simulations import beside
 from consilium.simulations.audit import audit_path
 from consilium.simulations.beside import Finished, Idle, Task, TimeLimit, when_wanted
@@ -47,7 +48,7 @@ def told_and_result(begin: Any, function: Any = learning_curves, arguments: tupl
 
 def test_where_there_is_no_process_it_is_done_when_wanted() -> None:
     told, result = told_and_result(when_wanted)
-    assert (told, result) == ([("curves", 0, 1), ("curves", 1, 1)], (ABSENT, ABSENT))
+    assert (told, result) == ([(CURVES, 0, 1), (CURVES, 1, 1)], (ABSENT, ABSENT))
     assert told_and_result(Idle([])) == (told, result)
 
 

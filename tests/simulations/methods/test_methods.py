@@ -264,7 +264,7 @@ def test_a_case_without_rows_at_home_or_for_the_test() -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ("fedsgd", "methods: no method 'fedsgd'. Choose one of fedavg, manual_labels, local, noisy_average, pate"),
+        ("fedsgd", "methods: no method 'fedsgd'. Choose one of fedavg, local, manual_labels, noisy_average, pate"),
         ({"name": ["pate"]}, r"methods: no method \['pate'\]. Choose"),
         ({"name": "pooled", "kind": "boost"}, "methods: pooled: kind: .*teacher.*boosted"),
         ({"name": "manual_labels", "label": 10}, "methods: manual_labels: label: unknown key.*labels"),
