@@ -18,7 +18,7 @@ import pytest
 import consilium
 from tests.packaging.conftest import ROOT, Installed
 
-HEAVY = ("torch", "flwr", "sklearn", "polars", "numpy", "pydantic", "typer")
+HEAVY = ("torch", "flwr", "sklearn", "polars", "matplotlib", "numpy", "pydantic", "typer")
 
 
 def python(code: str) -> str:
