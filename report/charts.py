@@ -8,6 +8,7 @@ letters can still be read on a telephone.
 from __future__ import annotations
 
 import io
+import logging
 import re
 import textwrap
 import warnings
@@ -215,6 +216,7 @@ _STYLE: Any = {
 @contextmanager
 def _drawn(height: float) -> Iterator[tuple[Figure, Any]]:
     """A figure of so many points in height, and what gives the drawing afterwards."""
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # its caches are nobody's concern, nor a home that is none
     import matplotlib as mpl
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure

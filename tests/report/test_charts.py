@@ -4,7 +4,10 @@ says the same."""
 from __future__ import annotations
 
 import doctest
+import os
 import re
+import subprocess
+import sys
 from types import ModuleType
 from xml.etree import ElementTree
 
@@ -50,6 +53,13 @@ def texts(drawing: Drawing) -> str:
 @pytest.mark.parametrize("module", [charts, exhibits, page, words])
 def test_examples_in_the_text_are_true(module: ModuleType) -> None:
     assert doctest.testmod(module).failed == 0
+
+
+def test_who_has_no_home_hears_nothing_of_caches() -> None:
+    code = "from consilium.report.charts import Dot, dots; dots([Dot('a', 0.5, None, '')])"
+    nowhere = dict.fromkeys(("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"), "/proc/nowhere")
+    ran = subprocess.run([sys.executable, "-c", code], env=os.environ | nowhere, capture_output=True, check=True)
+    assert ran.stderr == b""
 
 
 def test_letters_that_no_page_may_hold_are_replaced() -> None:
