@@ -249,7 +249,7 @@ def _interval(right_of: Sequence[dict[str, int]]) -> Interval:
         where = [place[image] for image in right]
         weights[seed, where] = 1 / len(right)
         scores[seed, where] = (np.array(list(right.values())) - values[seed]) / len(right)
-    low, high = crossed(values, scores, weights, "image").interval(mean := float(values.mean()), (0, 1))
+    low, high = crossed(values, scores, weights).interval(mean := float(values.mean()), (0, 1))
     return [mean if low is None else low, mean if high is None else high]
 
 
