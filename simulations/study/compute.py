@@ -195,7 +195,7 @@ def _frame(rows: list[Row]) -> pl.DataFrame:
 
 
 @dataclass(frozen=True)
-class StudyCell:
+class GridCell:
     """One method at one point with one seed. manual_labels: how manual labels are tried that its model is worth."""
 
     division: Division
@@ -221,7 +221,7 @@ Result = tuple[Plot, str, Part | StudyFailure]
 """What there is of a plot under the name of a method, or of what was measured; "" where nothing of it can be done."""
 
 
-def compute(division: Division, cells: Sequence[StudyCell], measures: Sequence[str]) -> list[Result]:
+def compute(division: Division, cells: Sequence[GridCell], measures: Sequence[str]) -> list[Result]:
     """All of one division, in one process: cells share its teachers, and what they say."""
     results: list[Result] = []
     began = time.monotonic()
@@ -235,7 +235,7 @@ def compute(division: Division, cells: Sequence[StudyCell], measures: Sequence[s
         for name in MEASURES:
             if name in measures:
                 results.append((plot, name, tried(_measured, division, name)))
-        judged: list[StudyCell] = []
+        judged: list[GridCell] = []
         for cell in mine:
             part = tried(_judged, cell, began)
             results.append((plot, cell.label, part))
@@ -269,7 +269,7 @@ def _measured(division: Division, name: str) -> Part:
     return kept(division.cache, place, lambda: Part(_frame(made(division))))
 
 
-def _judged(cell: StudyCell, began: float) -> Part:
+def _judged(cell: GridCell, began: float) -> Part:
     """began: when the work began that nothing else has counted yet."""
 
     def part() -> Part:
@@ -285,7 +285,7 @@ def _judged(cell: StudyCell, began: float) -> Part:
     return kept(cell.division.cache, cell.address, part)
 
 
-def _predicted(cell: StudyCell) -> Predicted:
+def _predicted(cell: GridCell) -> Predicted:
     """What a method says: the same at all points of a division that it does not depend on."""
     division, method = cell.division, cell.method
     case = _settled(division, cell.plot)
@@ -297,7 +297,7 @@ def _predicted(cell: StudyCell) -> Predicted:
     return kept(division.cache, address("predict", of=division.address, **decides), made)
 
 
-def _gain(division: Division, cells: Sequence[StudyCell]) -> Part:
+def _gain(division: Division, cells: Sequence[GridCell]) -> Part:
     """Who gains at home by these methods at one point."""
 
     def made() -> Part:
@@ -316,7 +316,7 @@ def _finite(predicted: Predicted) -> Predicted:
     return predicted
 
 
-def _worth(cell: StudyCell, case: Case, test: np.ndarray) -> Row:
+def _worth(cell: GridCell, case: Case, test: np.ndarray) -> Row:
     """The number of manual labels that reach the model."""
     even = labels_reaching(manual := manual_labels(case, cell.manual_labels), test, case.seed)
     if math.isinf(even.labels):

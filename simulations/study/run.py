@@ -29,9 +29,9 @@ from consilium.simulations.methods.base import StudyMethod
 from consilium.simulations.study.cells import Plot, compared, ensemble_address, plots, source_digest
 from consilium.simulations.study.compute import (
     Division,
+    GridCell,
     Part,
     Result,
-    StudyCell,
     StudyFailure,
     compute,
     forget,
@@ -109,17 +109,17 @@ def _opened(spec: SourceSpec) -> dict[str, Any]:
 
 def divided(
     spec: StudySpec, methods: Mapping[str, StudyMethod], cases: Sequence[Plot], rows: Opened, cache: Path
-) -> dict[Division, list[StudyCell]]:
+) -> dict[Division, list[GridCell]]:
     """The cells of each division, those of one plot one after the other."""
     share = spec.study.home_share
-    divisions: dict[Division, list[StudyCell]] = defaultdict(list)
+    divisions: dict[Division, list[GridCell]] = defaultdict(list)
     for plot in cases:
         if isinstance(opened := rows[source_table(plot.teaching.data)], dict):
             name = ensemble_address(plot.teaching, plot.seed, share, digest := opened["digest"])
             division = Division(str(cache), name, plot.teaching, digest, plot.seed, share)
             for label, method in methods.items():
                 manual_labels = spec.study.manual_labels if method.private else "none"
-                divisions[division].append(StudyCell(division, plot, label, method, manual_labels))
+                divisions[division].append(GridCell(division, plot, label, method, manual_labels))
     return divisions
 
 
