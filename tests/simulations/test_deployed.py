@@ -105,14 +105,12 @@ class TestReport:
         answered, asked = coordinator["answered"], coordinator["asked"]
         text = " ".join(page.text.split())
         assert f"3 parties voted on {asked} public cases; {answered} labels were released." in text
-        assert "The run ends when 40 queries are asked or 30 labels are released." in text and "3, 12 teachers" in text
+        assert "The run ends when 40 queries are asked or 30 labels are released." in text and "12 teachers" in text
         assert f"The student reaches AUC {card['metrics']['auc']:.3f}" in text
         assert "How many released labels are right, nobody can say." in text
         assert "deployed nodes" in page.text and "What this report cannot show" in page.text
-        assert "operating system entropy" in page.text
+        assert "noise of the operating system" in text
         assert "This run is not finished" not in page.text
-        for stage in ("enrol", "train", "student", "vote"):
-            assert f"{stage}{coordinator['seconds'][stage]:.2f}" in page.text.replace("\n", "")
 
     def test_public_has_no_names_and_no_secret_epsilon(self, copied: Path, monkeypatch, capsys) -> None:
         coordinator = json.loads((run_of(copied) / "coordinator.json").read_text())

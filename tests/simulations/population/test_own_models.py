@@ -45,7 +45,7 @@ def test_a_federation_of_models_that_others_wrote(tmp_path: Path, monkeypatch) -
     student = load_model(out / "student" / "model.safetensors")
     assert (student.kind, student.schema.classes) == ("estimator", scenario.data.classes)
     card = (out / "student" / "MODEL_CARD.md").read_text()
-    assert "estimator, `lightgbm.LGBMClassifier`" in card
+    assert "estimator, lightgbm.LGBMClassifier" in card
     assert "lightgbm.LGBMClassifier as skops writes it" in card
 
 

@@ -123,7 +123,7 @@ def test_what_is_in_the_folder(tmp_path: Path) -> None:
     for cell, metric in judged_on_rows.select("cell", "metric").iter_rows():
         scores = known.of(cell, metric)
         assert (scores is None) == (metric == "ece")
-        assert scores is None or (scores.unit, scores.space[:16]) == ("clinic", told["data"][0]["digest"][:16])
+        assert scores is None or (scores.unit, scores.space[:16]) == ("row", told["data"][0]["digest"][:16])
     view = study_view(table, told["axes"], known)
     assert {contrast.over for contrast in compared_with(view, "accuracy", "pate")} == {"seeds and rows"}
     assert [

@@ -55,7 +55,7 @@ def test_the_second_aggregator_is_named_and_the_page_says_who_sees_what(verified
     events = [json.loads(line) for line in (verified / "events.jsonl").read_text().splitlines()]
     assert next(each["name"] for each in events if each["event"] == "second-aggregator") == "second-aggregator"
     assert not [each for each in events if each["event"] == "left-out"], "a second aggregator is no party that is lost"
-    assert "unless these two worked together" in (verified / "report.html").read_text()
+    assert "unless it works together with the coordinator" in (verified / "report.html").read_text()
 
 
 def test_the_audit_holds(verified: Path) -> None:
