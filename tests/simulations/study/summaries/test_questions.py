@@ -129,6 +129,7 @@ TWO = {"pate": values(0.8), "fedavg": values(0.7, 1)}
         (ONE, Likeness.TESTED),
         ((1.0004, 1e-5, "party", "replace"), Likeness.TESTED),  # noise that was calibrated to the same
         ((1.01, 1e-5, "party", "replace"), Likeness.NOT_ALIKE),
+        ((1.0, 1e-6, "party", "replace"), Likeness.NOT_ALIKE),
         (RECORD, Likeness.NOT_ALIKE),
         ((1.0, 1e-5, "party", "add_or_remove"), Likeness.NOT_ALIKE),
         (NONE, Likeness.NOT_ALIKE),
