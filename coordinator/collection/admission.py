@@ -24,6 +24,7 @@ from consilium.coordinator.collection.exchange import (
     Failure,
     Member,
     QuietSteps,
+    Replies,
     Steps,
     Transport,
     exchange,
@@ -172,6 +173,7 @@ class Admission:
         self._greeting = greeting or Greeting.of_empty(ledger)
         self._known, self._clock = known or Unregistered(), clock
         self._connected: frozenset[int] = frozenset()
+        self._lock = threading.RLock()  # a sum that begins asks who is back, also while a thread waits for latecomers
         self._tries: dict[int, tuple[int, float]] = {}
         self._no_party: set[int] = set()
         self.members: dict[str, Member] = {}
@@ -184,15 +186,16 @@ class Admission:
 
     def look(self) -> frozenset[int]:
         """The nodes that are connected now; who came and who went since is written down, by name."""
-        now = frozenset(self._transport.nodes())
-        for node in now - self._connected - self._no_party:
-            self._tries.pop(node, None)  # it was away, and is back: perhaps with another policy, or an older state
-        for event, nodes in (("connected", now - self._connected), ("lost", self._connected - now)):
-            names = sorted(filter(None, map(self._known.name, nodes)))
-            if names:
-                self._log.write(event, parties=names)
-        self._connected = now
-        return now
+        with self._lock:
+            now = frozenset(self._transport.nodes())
+            for node in now - self._connected - self._no_party:
+                self._tries.pop(node, None)  # it was away, and is back: perhaps with another policy, or an older state
+            for event, nodes in (("connected", now - self._connected), ("lost", self._connected - now)):
+                names = sorted(filter(None, map(self._known.name, nodes)))
+                if names:
+                    self._log.write(event, parties=names)
+            self._connected = now
+            return now
 
     def ask(self, late: bool = False, returned: bool = False) -> list[Member]:
         """Ask every connected node that is due; returns who enrolled now, sorted by name. A member whose node was away
@@ -200,18 +203,24 @@ class Admission:
 
         late: the others are serving already, and the parties are told so. returned: ask such members only.
         """
-        now = self._clock()
-        due = [node for node in self.look() if node not in self._tries or self._tries[node][1] <= now]
-        if returned:
-            due = [node for node in due if node in {member.node for member in self.members.values()}]
-        if not due:
-            return []
+        with self._lock:
+            now = self._clock()
+            due = [node for node in self.look() if node not in self._tries or self._tries[node][1] <= now]
+            if returned:
+                due = [node for node in due if node in {member.node for member in self.members.values()}]
+            if not due:
+                return []
+            steps = QuietSteps if late or all(node in self._tries for node in due) else Steps
         request = self._greeting.request(self._config, late)
-        steps = QuietSteps if late or all(node in self._tries for node in due) else Steps
         tell = steps(self._log, "enrol", len(due))
         replies = exchange(
             self._transport, dict.fromkeys(sorted(due), request), HelloReply, self._config.timeouts.enrol, tell
         )
+        with self._lock:
+            return self._take(due, replies)
+
+    def _take(self, due: list[int], replies: Replies[HelloReply]) -> list[Member]:
+        """Who of those asked enrolled, sorted by name."""
         self._no_party |= {node for node, failure in replies.failures.items() if failure.rule is Rule.NODE_KIND}
         failures = {
             self._name(node): failure for node, failure in replies.failures.items() if node not in self._no_party
@@ -246,11 +255,11 @@ class Admission:
 
     def fail(self, failed: Mapping[Member, Failure]) -> None:
         """These members did not get on: they are none any more, and are asked again later."""
-        for member in failed:
-            self.members.pop(member.party, None)
-        self._note(
-            [member.node for member in failed], [], {member.party: why for member, why in failed.items()}, "train"
-        )
+        by_name = {member.party: why for member, why in failed.items()}
+        with self._lock:
+            for name in by_name:
+                self.members.pop(name, None)
+            self._note([member.node for member in failed], [], by_name, "train")
 
     def _note(
         self, nodes: Collection[int], fresh: list[Member], failures: Mapping[str, Failure], stage: str = "enrol"
@@ -402,33 +411,36 @@ LOOK_SECONDS = 2.0
 
 
 class Latecomers:
-    """A thread, while the context is open, that looks who connects and has those trained that enrol.
+    """Threads, while the context is open, that look who connects and has those trained that enrol.
 
     Nobody waits for it: a sum that has begun goes on with the parties that it began with.
     """
 
     def __init__(self, admission: Admission, transport: Transport, config: FederationConfig, log: EventLog) -> None:
         self._admission, self._transport, self._config, self._log = admission, transport, config, log
-        self._lock, self._asking = threading.Lock(), threading.Lock()
+        self._lock = threading.Lock()
         self._ready: list[Member] = []
         self._back: list[Member] = []
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._follow, name="latecomers", daemon=True)
+        # what comes and goes is seen also while a latecomer is waited for, or trains
+        works = (("arrivals", admission.look), ("latecomers", self.look))
+        self._threads = [threading.Thread(target=self._repeat, args=(work,), name=n, daemon=True) for n, work in works]
 
     def __enter__(self) -> Latecomers:
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._thread.join(LOOK_SECONDS)  # it may wait for a party that is training: nobody needs it any more
+        for thread in self._threads:
+            thread.join(LOOK_SECONDS)  # it may wait for a party that is training: nobody needs it any more
 
     def look(self) -> None:
         """Enrol and train who is there and was not yet."""
-        with self._asking:
-            back = self._back + self._admission.ask(late=True, returned=True)
-            self._back = []
-            fresh = self._admission.ask(late=True)
+        returned, fresh = self._admission.ask(late=True, returned=True), self._admission.ask(late=True)
+        with self._lock:
+            back, self._back = self._back + returned, []
         if not back + fresh:
             return
         due = back + fresh
@@ -444,25 +456,23 @@ class Latecomers:
         """Bring the list up to date, before a sum: those that are ready take part from now on, and are returned; one
         that is back and cannot enrol again is out.
 
-        One that is back is asked here; its training, of which nothing is left to do, is not waited for.
+        One that is back is asked here, whatever the thread is waiting for: with an older state it must not be in this
+        sum. Its training, of which nothing is left to do, is not waited for.
         """
-        if self._asking.acquire(blocking=False):  # else it is being asked
-            try:
-                self._back += self._admission.ask(late=True, returned=True)
-            finally:
-                self._asking.release()
+        back = self._admission.ask(late=True, returned=True)
         with self._lock:
-            ready, self._ready = self._ready, []
+            self._back += back
+            ready, self._ready = [member for member in self._ready if member not in members], []
         if ready:
             self._log.write("takes-part", parties=[member.party for member in ready])
         standing = {*self._admission.members.values()}
         members[:] = [member for member in [*members, *ready] if member in standing]
         return ready
 
-    def _follow(self) -> None:
+    def _repeat(self, work: Callable[[], object]) -> None:
         while not self._stop.wait(LOOK_SECONDS):
             try:
-                self.look()
+                work()
             except Exception as error:  # a full disk, a SuperLink that restarts: the next look may work
                 if not self._stop.is_set():
                     with contextlib.suppress(OSError):  # where that disk is full

@@ -136,6 +136,29 @@ class TestReturned:
         assert summary["parties_counted"] == [4, 3, 4]
         assert "its state went back" in (tmp_path / "events.jsonl").read_text()
 
+    def test_one_with_an_older_state_is_out_also_while_another_is_waited_for(
+        self, run, tmp_path: Path, backup: Path
+    ) -> None:
+        home, asked, go_on = tmp_path / "homes" / "00000", threading.Event(), threading.Event()
+
+        def hang(reply):
+            asked.set()
+            assert go_on.wait(HANGS)
+            return drop(reply)
+
+        def student(source: LabelSource, hall: Hall, log: Told) -> None:
+            shutil.copytree(home, backup)
+            source.ask(make_rows(5, 1)[0])
+            hall.there = {0, 1, 2, 3, 4}
+            assert asked.wait(HANGS)
+            self._swap(hall, log, home, lambda: put_back(home, backup))
+            source.ask(make_rows(5, 2)[0])
+            go_on.set()
+
+        faults = {(4, "query.hello"): hang}
+        summary = run({0, 1, 2, 3}, student, faults, simulation=False, noise_seed=None)
+        assert summary["parties_counted"] == [4, 3]
+
     def test_one_with_its_own_state_stays(self, run, tmp_path: Path) -> None:
         def student(source: LabelSource, hall: Hall, log: Told) -> None:
             source.ask(make_rows(5, 1)[0])
