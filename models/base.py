@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from consilium.protocol.label_law import LabelLaw
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.schema import Schema
 
@@ -122,6 +123,30 @@ class Shares:
     def classes(self) -> int:
         """Number of classes."""
         return self.shares.shape[1]
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """What became of queries, and by which law: an answer, that there was none, or that the student's own label was
+    confirmed, each tells something of the votes.
+
+    labels: int64 (n,), NO_LABEL where there is none. outcomes: int64 (n,), of `Outcome`, none of them NOT_ASKED.
+    predictions: float64 (n, classes), what the student said when it asked; None where the law does not use it.
+    """
+
+    labels: np.ndarray = field(repr=False)
+    outcomes: np.ndarray = field(repr=False)
+    classes: int
+    law: LabelLaw
+    predictions: np.ndarray | None = field(default=None, repr=False)
+
+    def of(self, rows: np.ndarray) -> Outcomes:
+        """Those of some rows, int64 or bool."""
+        predictions = None if self.predictions is None else self.predictions[rows]
+        return Outcomes(self.labels[rows], self.outcomes[rows], self.classes, self.law, predictions)
+
+    def __len__(self) -> int:
+        return len(self.labels)
 
 
 @runtime_checkable
