@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from consilium.models.adapted import adapt
-from consilium.models.base import Aids, Model, Shares, SharesTrainer, constant
+from consilium.models.base import Aids, EvidenceTrainer, Model, Shares, constant
 from consilium.models.devices import resolve_device
 from consilium.models.evaluation import evaluate, rank_correlation
 from consilium.models.images.pixels import shape_of
@@ -44,8 +44,8 @@ def train(
     trainer that cannot use them takes the labels.
     """
     trainer = STUDENTS[type(spec.trainer)](spec.trainer, Aids(unlabelled, progress, schema))
-    if shares is not None and len(shares) and isinstance(trainer, SharesTrainer):
-        return trainer.fit_shares(x, shares, seed)
+    if shares is not None and len(shares) and isinstance(trainer, EvidenceTrainer):
+        return trainer.fit_told(x, shares, seed)
     if len(np.unique(y)) < 2:
         return constant(y, classes)
     return trainer.fit(x, y, classes, seed)
