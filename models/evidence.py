@@ -15,14 +15,17 @@ Williams 2006, section 3.4), on a grid around that of the regression without a s
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import singledispatch
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, cholesky, helmert, solve_triangular
+from scipy.linalg import cholesky, helmert, solve_triangular
 
-from consilium.models.base import Shares, principal, softmax
+from consilium.models.base import Outcomes, Shares, Told, principal, softmax
 from consilium.models.kernel import kernel, nearest_rows, neighbour_graph, smoothest
+from consilium.models.likelihood import Likelihood, SharesLikelihood, likelihood_of
 from consilium.models.tabular import Linear
+from consilium.protocol.label_source import Outcome
 
 LANDMARKS = 500
 """Most rows that a kernel is around: noise leaves far fewer directions that can be learned."""
@@ -196,8 +199,8 @@ def _without(unit: np.ndarray, columns: np.ndarray) -> np.ndarray:
     return columns - np.outer(unit, unit @ columns)
 
 
-_MOST_WEIGHTS = 300
-"""Beyond so many, over all contrasts, the directions in which the rows vary least are left out."""
+_MOST_DIRECTIONS = 300
+"""Beyond so many, the directions in which the rows vary least are left out."""
 
 POWER = 0.25
 """Of the rows' variance along a direction, in the deviation of its weight."""
@@ -205,164 +208,172 @@ POWER = 0.25
 # Found on stroke, seeds 0 to 4, with test rows in view: of ten settings it is within .001 of the best by AUC on
 # development hospitals of stroke, seeds 0 to 9, and on the pools of Adult and Diabetes.
 
-_SCALES = np.geomspace(0.4, 6.0, 7)
-"""Times the scale of the linear regression; deviations of a weight, so that their squares are the prior's."""
+_DEVIATIONS = np.geomspace(0.05, 8.0, 10)
+"""Of a row's scores a priori, in the mean over rows."""
 
+_OFFSET = 3.0
+"""Deviation of an offset a priori; of three classes one with a thousandth of the votes lies that far below."""
 
 _LEAST_MEAN = 0.01
 """Share of a class where the steps begin."""
 
-_STEPS = 30
-_HALVINGS = 12
-_SETTLED = 1e-4
-"""Gain of a step in log posterior, below which there is no other."""
+_STEEPEST = 1e-2
+"""The steps end where no part of the gradient is larger, in deviations that the weights have a posteriori."""
 
+_STEPS = 200
 _SWEEPS = 2
-
 _AS_ASSUMED = 0.9
 
 _FAR_BELOW = 3.0
 """Log evidence below the best so far: wider priors have still less."""
 
+_ROWS = 64
+"""Whose information is looked at together: of 150 classes 12 MB."""
 
-def fit_softmax(x: np.ndarray, told: Shares) -> tuple[Linear, float]:
-    """Fit `told` of n >= 1 rows on `x` float64 (n, inputs). Returned with its log evidence, which
-    `Regression.evidence` may be compared with."""
+
+@dataclass(frozen=True)
+class Scores:
+    """Shares are the softmax of an offset and of features, in contrasts: `weights` (1 + features, contrasts), the
+    offset first. evidence: log marginal likelihood, that of one release to be compared."""
+
+    weights: np.ndarray = field(repr=False)
+    evidence: float
+
+    def shares(self, features: np.ndarray) -> np.ndarray:
+        """Features float64 (n, features) -> shares float64 (n, classes), probabilities."""
+        return softmax((self.weights[0] + features @ self.weights[1:]) @ contrasts(self.weights.shape[1] + 1).T)
+
+
+@singledispatch
+def fit_scores(told: Told, features: np.ndarray) -> Scores:
+    """Fit what was `told` of n >= 1 rows on `features` float64 (n, features)."""
+    raise TypeError(f"{type(told).__name__} was not released; give Shares or Outcomes")
+
+
+@fit_scores.register
+def _(told: Outcomes, features: np.ndarray) -> Scores:
+    answered = np.bincount(told.labels[told.outcomes == Outcome.ANSWERED], minlength=told.classes)
+    offset = np.log((answered + 1.0) / (answered + 1.0).sum()) @ contrasts(told.classes)
+    return _over_scales(features, likelihood_of(told), offset)
+
+
+@fit_scores.register
+def _(told: Shares, features: np.ndarray) -> Scores:
     basis = contrasts(told.classes)
-    centre, columns = x.mean(axis=0), column_scales(x)
-    turn = _leading((x - centre) * columns, _MOST_WEIGHTS // (told.classes - 1))
-    features = (x - centre) * columns @ turn
-    start = regress(features, told)
     mean = np.clip(told.deviation**-2.0 @ told.shares / (told.deviation**-2.0).sum(), _LEAST_MEAN, None)
     offset = np.log(mean) @ basis
-    slope = float(np.mean(np.diag(_slope(softmax(offset @ basis.T)[None], basis)[0])))
+    start = regress(features, told)
+    slope = float(np.mean(np.diag(basis.T @ _by_scores(softmax(offset @ basis.T)[None], basis)[0])))
     # where the noise is far larger than the mean share, steps run off to a corner: then what is linear is kept
-    best, evidence = np.concatenate([offset[None], start.weights @ basis / slope]), start.evidence
-    excess = start.excess
+    best, excess = Scores(np.concatenate([offset[None], start.weights @ basis / slope]), start.evidence), start.excess
     for _ in range(_SWEEPS):
-        problem, weights = _Problem(features, told, excess), np.concatenate([offset[None], 0 * best[1:]])
-        before = -math.inf
-        for factor in _SCALES if start.scale > 0 else ():
-            weights, found = problem.fit(weights, start.scale * (factor / slope) ** 2)
-            if found > evidence:
-                best, evidence = weights, found
-            elif found < min(evidence - _FAR_BELOW, before):
-                break
-            before = found
+        found = _over_scales(features, SharesLikelihood(told, excess), offset)
+        found = replace(found, evidence=found.evidence + _measure(told, excess, found.weights[0], basis))
+        best = max(best, found, key=lambda each: each.evidence)
         # a softmax may explain what a line did not, and what is left is then no more than the noise
-        assumed, excess = excess, problem.excess(best)
+        assumed, excess = excess, _excess(told, best.shares(features))
         if excess > _AS_ASSUMED * assumed:
             break
-    scores = columns[:, None] * (turn @ best[1:]) @ basis.T  # (inputs, classes)
-    intercept = best[0] @ basis.T - centre @ scores
-    return Linear(scores.T.copy(), intercept, np.arange(told.classes), told.classes), evidence
+    return best
 
 
-def most_probable(features: np.ndarray, told: Shares) -> np.ndarray:
-    """Weights (features, contrasts) of the softmax of linear scores, fitted to `told` of n >= 1 rows.
+def _excess(told: Shares, shares: np.ndarray) -> float:
+    """Squares of the residuals over those of the noise; 1 at least."""
+    squares = 2 * SharesLikelihood(told).loss(shares)[0]
+    return max(squares / max((len(told) - 1) * (told.classes - 1), 1), 1.0)
 
-    `features` float64 (n, features): each times the standard deviation that its weights have a priori. There is no
-    offset. By gradients alone (L-BFGS: Liu, Nocedal 1989), as of thousands of rows a curvature takes as long as a
-    hundred of them.
-    """
-    basis = contrasts(told.classes)
-    observed, noise = told.shares @ basis, told.deviation[:, None] ** 2
-    shape = features.shape[1], told.classes - 1
 
-    def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        found = softmax(features @ flat.reshape(shape) @ basis.T)
-        missed = found @ basis - observed
-        pull = found * (missed / noise @ basis.T)
-        slope = features.T @ ((pull - found * pull.sum(axis=1, keepdims=True)) @ basis)
-        return float((missed**2 / noise).sum() + flat @ flat) / 2, slope.ravel() + flat
+def _measure(told: Shares, excess: float, offset: np.ndarray, basis: np.ndarray) -> float:
+    """What makes the evidence of a softmax that of `Regression`: the density of the noise, and of the offset a flat
+    prior in units of the mean share in place of a normal one."""
+    count = basis.shape[1]
+    slope = np.linalg.slogdet(basis.T @ _by_scores(softmax(offset @ basis.T)[None], basis)[0])[1]
+    precision = math.log(float((told.deviation**-2.0).sum()))
+    flat = slope + count * (precision + math.log(2 * math.pi * _OFFSET**2)) / 2
+    return flat - len(told) * count * math.log(2 * math.pi * excess) / 2
 
-    from scipy.optimize import minimize  # a tenth of a second, which no other student needs to start
 
-    return minimize(loss, np.zeros(shape).ravel(), jac=True, method="L-BFGS-B").x.reshape(shape)
+def _over_scales(features: np.ndarray, likelihood: Likelihood, offset: np.ndarray) -> Scores:
+    """The scale of the largest evidence; each begins where the one before ended."""
+    centre = features.mean(axis=0)
+    centred = features - centre
+    values, turn = principal(centred, _ROUNDING * float((centred**2).sum()), len(features))
+    rows = centred @ turn
+    varies = float(values.sum()) / max(len(features), 1)
+    best, weights, before = None, np.zeros((1 + len(values), len(offset))), -math.inf
+    weights[0] = offset
+    for deviation in _DEVIATIONS if len(values) else (1.0,):
+        problem = _Problem(rows, likelihood, deviation**2 / max(varies, 1e-300))
+        weights, evidence = problem.fit(weights)
+        if best is None or evidence > best[1]:
+            best = weights, evidence
+        elif evidence < min(best[1] - _FAR_BELOW, before):
+            break
+        before = evidence
+    slopes = turn @ best[0][1:]
+    return Scores(np.concatenate([best[0][:1] - centre @ slopes, slopes]), best[1])
 
 
 class _Problem:
-    """Shares as the softmax of an offset and of features, in contrasts; weights are (1 + features, contrasts)."""
+    """The most probable weights of `Scores` with a normal prior of variance `variance`, and of `_OFFSET` squared.
 
-    def __init__(self, features: np.ndarray, told: Shares, excess: float) -> None:
-        self._basis = contrasts(told.classes)
-        self._rows = np.concatenate([np.ones((len(features), 1)), features], axis=1)
-        self._observed = told.shares @ self._basis
-        self._deviation = told.deviation
-        self._noise = told.deviation**2 * excess
-        self._precision = float((told.deviation**-2.0).sum())
-        self._excess = excess
+    The curvature is taken as the product of a Gram matrix of the rows and of an information of a mean row, each row
+    weighted by its own (Kronecker; Martens, Grosse, ICML 2015): of two classes, and where rows have as much to tell as
+    each other, it is exact.
+    """
 
-    def fit(self, weights: np.ndarray, variance: float) -> tuple[np.ndarray, float]:
-        """The most probable weights with this prior, beginning at `weights`, and the log evidence there."""
-        loss, found = self._loss(weights, variance)
-        for _ in range(_STEPS):
-            slope = _slope(found, self._basis)
-            ascent = self._ascent(weights, found, slope, variance)
-            step = cho_solve(cho_factor(self._curvature(slope, variance)), ascent.ravel()).reshape(weights.shape)
-            for _ in range(_HALVINGS):
-                new, reached = self._loss(weights + step, variance)
-                if new <= loss:
-                    break
-                step = step / 2
-            else:
-                break
-            weights, found, gained, loss = weights + step, reached, loss - new, new
-            if gained < _SETTLED:
-                break
-        return weights, self._evidence(weights, found, variance, loss)
+    def __init__(self, features: np.ndarray, likelihood: Likelihood, variance: float) -> None:
+        self._likelihood = likelihood
+        self._basis = contrasts(likelihood.classes)
+        self._deviations = np.r_[_OFFSET, np.full(features.shape[1], math.sqrt(variance))]
+        self._rows = np.concatenate([np.ones((len(features), 1)), features], axis=1) * self._deviations
 
-    def excess(self, weights: np.ndarray) -> float:
-        """Squares of the residuals over those of the noise; 1 at least."""
-        missed = (self._observed - self._probabilities(weights) @ self._basis) / self._deviation[:, None]
-        return max(float((missed**2).sum()) / max((len(missed) - 1) * missed.shape[1], 1), 1.0)
+    def fit(self, weights: np.ndarray) -> tuple[np.ndarray, float]:
+        """The most probable weights, beginning at `weights`, and the log evidence there in Laplace's approximation.
 
-    def _probabilities(self, weights: np.ndarray) -> np.ndarray:
-        return softmax(self._rows @ weights @ self._basis.T)
+        By gradients (L-BFGS: Liu, Nocedal 1989), in directions in which the curvature at the start is 1.
+        """
+        start = weights / self._deviations[:, None]
+        values, left, right = self._curvature(start)
+        root = 1 / np.sqrt(1 + values)
 
-    def _loss(self, weights: np.ndarray, variance: float) -> tuple[float, np.ndarray]:
-        """Minus the log posterior, up to constants, and the probabilities (n, classes)."""
-        found = self._probabilities(weights)
-        missed = self._observed - found @ self._basis
-        return float((missed**2 / self._noise[:, None]).sum() + (weights[1:] ** 2).sum() / variance) / 2, found
+        def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
+            value, gradient = self._loss(start + left @ (root * flat.reshape(start.shape)) @ right.T)
+            return value, (root * (left.T @ gradient @ right)).ravel()
 
-    def _ascent(self, weights: np.ndarray, found: np.ndarray, slope: np.ndarray, variance: float) -> np.ndarray:
-        """At probabilities `found` (n, classes) with their `slope`, see `_slope`."""
-        missed = (self._observed - found @ self._basis) / self._noise[:, None]
-        ascent = self._rows.T @ np.einsum("nab,nb->na", slope, missed)
-        ascent[1:] -= weights[1:] / variance
-        return ascent
+        from scipy.optimize import minimize  # a tenth of a second, which no other student needs to start
 
-    def _curvature(self, slope: np.ndarray, variance: float) -> np.ndarray:
-        """Gauss and Newton's, positive definite: ((1 + features) contrasts,) squared."""
-        squared = np.einsum("nab,nbc->nac", slope, slope) / self._noise[:, None, None]
-        width, count = self._rows.shape[1], slope.shape[1]
-        curvature = np.empty((width, count, width, count))
-        for left in range(count):
-            for right in range(left + 1):
-                block = self._rows.T @ (squared[:, left, right, None] * self._rows)
-                curvature[:, left, :, right] = curvature[:, right, :, left] = block
-        curvature = curvature.reshape(width * count, width * count)
-        prior = np.repeat(np.r_[1e-9, np.full(width - 1, 1 / variance)], count)
-        curvature[np.diag_indices_from(curvature)] += prior * (1 + 1e-12) + 1e-12 * curvature.diagonal().max()
-        return curvature
+        options = {"maxiter": _STEPS, "gtol": _STEEPEST, "ftol": 1e-9}
+        reached = minimize(loss, np.zeros(start.size), jac=True, method="L-BFGS-B", options=options)
+        found = start + left @ (root * reached.x.reshape(start.shape)) @ right.T
+        evidence = -float(reached.fun) - float(np.log1p(self._curvature(found)[0]).sum()) / 2
+        return found * self._deviations[:, None], evidence
 
-    def _evidence(self, weights: np.ndarray, found: np.ndarray, variance: float, loss: float) -> float:
-        """Laplace's, with the flat prior of the offset in units of the mean share, as the regression has it."""
-        count, free = self._basis.shape[1], (len(self._rows) - 1) * self._basis.shape[1]
-        curvature = self._curvature(_slope(found, self._basis), variance)
-        slope = _slope(softmax(weights[0] @ self._basis.T)[None], self._basis)[0]
-        measure = np.linalg.slogdet(slope)[1] + count * math.log(self._precision) / 2
-        prior = (len(weights) - 1) * count * math.log(variance) / 2
-        prior += len(self._rows) * count * math.log(self._excess) / 2
-        determinant = np.linalg.slogdet(curvature)[1] / 2
-        return -loss - prior - determinant + measure - free * math.log(2 * math.pi) / 2
+    def _loss(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
+        """Minus the log posterior, up to constants, and its gradient; weights in deviations of their prior."""
+        shares = softmax(self._rows @ weights @ self._basis.T)
+        value, slope = self._likelihood.loss(shares)
+        pull = shares * (slope - (shares * slope).sum(axis=1, keepdims=True))
+        return value + float((weights**2).sum()) / 2, self._rows.T @ (pull @ self._basis) + weights
+
+    def _curvature(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Without the prior's: eigenvalues (1 + features, contrasts), and eigenvectors of both factors."""
+        shares = softmax(self._rows @ weights @ self._basis.T)
+        whole, each = np.zeros((self._basis.shape[1],) * 2), np.zeros(len(shares))
+        for begin in range(0, len(shares), _ROWS):
+            rows = slice(begin, begin + _ROWS)
+            turn = _by_scores(shares[rows], self._basis)
+            known = np.swapaxes(turn, 1, 2) @ self._likelihood.information(shares[rows], rows) @ turn
+            whole += known.sum(axis=0)
+            each[rows] = np.trace(known, axis1=1, axis2=2)
+        gram, left = np.linalg.eigh(self._rows.T @ (each[:, None] * self._rows))
+        mean, right = np.linalg.eigh(whole / max(float(each.sum()), 1e-300))
+        return np.maximum(gram, 0)[:, None] * np.maximum(mean, 0), left, right
 
 
-def _slope(probabilities: np.ndarray, basis: np.ndarray) -> np.ndarray:
-    """Of the shares' contrasts by the scores' contrasts: (n, contrasts, contrasts) at probabilities (n, classes)."""
-    mean = probabilities @ basis
-    return np.einsum("nk,ka,kb->nab", probabilities, basis, basis) - mean[:, :, None] * mean[:, None, :]
+def _by_scores(shares: np.ndarray, basis: np.ndarray) -> np.ndarray:
+    """Slope of `shares` (n, classes) by the scores' contrasts: (n, classes, contrasts)."""
+    return shares[:, :, None] * (basis - (shares @ basis)[:, None, :])
 
 
 def _leading(rows: np.ndarray, most: int) -> np.ndarray:
@@ -375,10 +386,30 @@ def _leading(rows: np.ndarray, most: int) -> np.ndarray:
     return vectors * (values / values.mean()) ** POWER if len(values) else vectors
 
 
-@dataclass(frozen=True)
-class SoftmaxShares:
-    """The student `logistic_regression` of noisy shares; it has no settings, the evidence decides."""
+def fit_softmax(x: np.ndarray, told: Told) -> tuple[Linear, float]:
+    """Fit `told` of n >= 1 rows on `x` float64 (n, inputs). Returned with its log evidence, see `Scores`."""
+    centre, columns = x.mean(axis=0), column_scales(x)
+    turn = columns[:, None] * _leading((x - centre) * columns, _MOST_DIRECTIONS)
+    found = fit_scores(told, (x - centre) @ turn)
+    scores = found.weights @ contrasts(told.classes).T  # (1 + directions, classes)
+    slopes = turn @ scores[1:]  # (inputs, classes)
+    return Linear(slopes.T.copy(), scores[0] - centre @ slopes, np.arange(told.classes), told.classes), found.evidence
 
-    def fit_shares(self, x: np.ndarray, told: Shares, seed: int) -> Linear:
-        """See `SharesTrainer.fit_shares`; no random part, so the seed is not used."""
+
+def most_probable(features: np.ndarray, told: Told) -> np.ndarray:
+    """Shares float64 (n, classes) of all rows, of which the first are `told`, as the softmax of linear scores.
+
+    `features` float64 (n, features): each times the standard deviation that its weights have a priori.
+    """
+    weights = np.zeros((1 + features.shape[1], told.classes - 1))
+    found, evidence = _Problem(features[: len(told)], likelihood_of(told), 1.0).fit(weights)
+    return Scores(found, evidence).shares(features)
+
+
+@dataclass(frozen=True)
+class SoftmaxTold:
+    """The student `logistic_regression` of what was told; it has no settings, the evidence decides."""
+
+    def fit_told(self, x: np.ndarray, told: Told, seed: int) -> Linear:
+        """See `EvidenceTrainer.fit_told`; no random part, so the seed is not used."""
         return fit_softmax(x, told)[0]

@@ -19,12 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import singledispatch
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from consilium.models.base import Model, Represent, Shares, softmax
-from consilium.models.evidence import contrasts, most_probable
+from consilium.models.base import Model, Represent, Shares, Told
+from consilium.models.evidence import fit_scores, most_probable
 from consilium.models.images.loop import Contrast, ImageTrainer, Material, Supervised
 from consilium.models.images.network import ImageModel, normalised_network
 from consilium.models.images.pixels import INVARIANCES
@@ -100,10 +101,10 @@ class GraphCnnTrainer:
 
     def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
         """See `Trainer.fit` and `ImageTrainer.fit`: labels are shares of 0 and 1 that are now and then wrong."""
-        return self.fit_shares(x, Shares(np.eye(classes)[y], np.full(len(y), _LABEL_NOISE)), seed)
+        return self.fit_told(x, Shares(np.eye(classes)[y], np.full(len(y), _LABEL_NOISE)), seed)
 
-    def fit_shares(self, x: np.ndarray, told: Shares, seed: int) -> Model:
-        """See `SharesTrainer.fit_shares` and `ImageTrainer.fit`. Trains one network after the other."""
+    def fit_told(self, x: np.ndarray, told: Told, seed: int) -> Model:
+        """See `EvidenceTrainer.fit_told` and `ImageTrainer.fit`. Trains one network after the other."""
         spec, pool = self.spec, np.concatenate([x, self.unlabelled]).astype(np.float32)
         inputs = self.represent(pool).astype(np.float32)
         look, *seeds = (int(own) for own in np.random.SeedSequence(seed).generate_state(1 + spec.networks))
@@ -172,24 +173,36 @@ _VARIANCES = np.geomspace(1e-4, 3.0, 18)
 _DECAYS = np.concatenate([[0.0], np.geomspace(0.2, 50.0, 13)])
 
 
-def smooth_shares(rows: np.ndarray, told: Shares, neighbours: int, smoothing: Smoothing = "linear") -> np.ndarray:
+def smooth_shares(rows: np.ndarray, told: Told, neighbours: int, smoothing: Smoothing = "linear") -> np.ndarray:
     """Shares of all float32 `rows` (m, inputs), of which the first are `told`: float64 (m, classes).
 
     Linear ones are means of the posterior, which may lie a little outside 0 to 1; of a softmax the most probable.
     """
     if len(rows) < 2:
-        return told.shares
-    return smoothed(*smoothest(neighbour_graph(*nearest_rows(rows, neighbours)), FUNCTIONS), told, smoothing)
+        return fit_scores(told, np.zeros((1, 1))).shares(np.zeros((1, 1)))
+    values, vectors = smoothest(neighbour_graph(*nearest_rows(rows, neighbours)), FUNCTIONS)
+    return smoothed(told, values, vectors, smoothing)
 
 
-def smoothed(values: np.ndarray, vectors: np.ndarray, told: Shares, smoothing: Smoothing) -> np.ndarray:
-    """As `smooth_shares`, of a graph's `smoothest` functions: eigenvalues (k,) and vectors (m, k)."""
-    basis = vectors * np.sqrt(len(vectors))
-    rough = (values[0] - values) / max(values[0] - values[-1], 1e-12)
+@singledispatch
+def smoothed(told: Told, values: np.ndarray, vectors: np.ndarray, smoothing: Smoothing) -> np.ndarray:
+    """As `smooth_shares`, of a graph's `smoothest` functions: eigenvalues (k,) and vectors (m, k). Of labels always the
+    softmax."""
+    basis, rough = _functions(values, vectors)
+    return most_probable(basis * np.sqrt(_VARIANCE * np.exp(-_DECAY * rough)), told)
+
+
+@smoothed.register
+def _(told: Shares, values: np.ndarray, vectors: np.ndarray, smoothing: Smoothing) -> np.ndarray:
+    basis, rough = _functions(values, vectors)
     if smoothing == "softmax":
-        features = basis * np.sqrt(_VARIANCE * np.exp(-_DECAY * rough))
-        return softmax(features @ most_probable(features[: len(told)], told) @ contrasts(told.classes).T)
+        return most_probable(basis * np.sqrt(_VARIANCE * np.exp(-_DECAY * rough)), told)
     return basis @ _coefficients(basis[: len(told)], rough, told) + 1 / told.classes
+
+
+def _functions(values: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Each with a mean square of 1, and how rough each is, from 0 to 1."""
+    return vectors * np.sqrt(len(vectors)), (values[0] - values) / max(values[0] - values[-1], 1e-12)
 
 
 def _coefficients(basis: np.ndarray, rough: np.ndarray, told: Shares) -> np.ndarray:
