@@ -22,7 +22,8 @@ def law_of(mechanism: Mechanism, votes: int, classes: int, in_sums: Sequence[flo
 
 @law_of.register
 def _(mechanism: GNMax, votes: int, classes: int, in_sums: Sequence[float]) -> LabelLaw:
-    return LabelLaw(votes, *(in_sums or (mechanism.sigma,)))
+    (label,) = in_sums or (mechanism.sigma,)
+    return LabelLaw(votes, label)
 
 
 @law_of.register

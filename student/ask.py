@@ -66,7 +66,7 @@ class Asked:
         at = np.flatnonzero(np.array(self.labels) != NO_LABEL)
         end = at[labels] if labels < len(at) else len(self.rows)
         columns = {name: getattr(self, name)[:end] for name in ("rows", "outcomes", "labels", "predictions")}
-        return replace(self, **columns, histograms=self.histograms and self.histograms.of(slice(end)))
+        return replace(self, **columns, histograms=self.histograms and self.histograms.of(np.arange(end)))
 
     def told(self) -> tuple[np.ndarray, np.ndarray, Told | None]:
         """Rows that tell something of the votes, and their labels, two int64 (n,); and what they tell by the known law

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -111,7 +112,7 @@ def test_exact_winners_have_the_noise_that_they_have_and_counts_no_law() -> None
 LAW = LabelLaw(6, 9.0, threshold=4.0, check_deviation=2.0)
 
 
-def answered(outcomes: list[int], labels: list[int], law: LabelLaw | None, predictions: np.ndarray) -> Asked:
+def answered(outcomes: Sequence[int], labels: list[int], law: LabelLaw | None, predictions: np.ndarray) -> Asked:
     record = Asked(2, law)
     record.add(np.arange(len(outcomes)) + 10, Answers(np.array(outcomes), np.array(labels)), predictions)
     return record
