@@ -33,8 +33,9 @@ from consilium.protocol.label_source import Outcome
 SCATTER = 0.1
 """Of the share of a class around what a model says, as a standard deviation."""
 
-_STEP, _BELOW, _ABOVE = 0.5, 7.0, 8.0
-"""Of the rule, in deviations of one count, and where it begins and ends, from the largest count without noise."""
+_STEP = 0.5
+_PLACES = np.arange(-6.0, 7.0 + _STEP / 2, _STEP)
+"""Of the rule, in deviations of one count, from the largest count without noise."""
 
 _LEAST_CHECK = 0.25
 """Deviation of a check's own noise over that of a count there: a smaller one is hardly seen behind the other."""
@@ -53,7 +54,8 @@ class Likelihood(Protocol):
         ...
 
     def information(self, shares: np.ndarray, rows: slice) -> np.ndarray:
-        """Fisher's, (rows, classes, classes), positive semi-definite: that of some rows; `shares` are of these."""
+        """A root R (rows, several, classes) of Fisher's information on the shares of some rows, R' R of each; `shares`
+        are those of these rows."""
         ...
 
 
@@ -95,14 +97,14 @@ class SharesLikelihood:
     def information(self, shares: np.ndarray, rows: slice) -> np.ndarray:
         """See `Likelihood.information`."""
         apart = np.eye(self.classes) - 1 / self.classes
-        return apart / (self.told.deviation[rows, None, None] ** 2 * self.excess)
+        return apart / (self.told.deviation[rows, None, None] * math.sqrt(self.excess))
 
 
 @dataclass(frozen=True)
 class _Largest:
-    """Of counts `counts` (n, classes), in deviations of the noise on each, around where the largest may lie.
+    """Of counts (n, classes), in deviations of the noise on each, around where the largest may lie.
 
-    places (n, points). below: G times the rule's step, (n, points). hazards: h (n, points, classes).
+    places (n, points). below: G times the rule's step, (n, points). hazards: h (n, classes, points).
     """
 
     places: np.ndarray
@@ -111,19 +113,19 @@ class _Largest:
 
     @classmethod
     def of(cls, counts: np.ndarray) -> _Largest:
-        places = counts.max(axis=1)[:, None] + np.arange(-_BELOW, _ABOVE + _STEP / 2, _STEP)
-        away = places[:, :, None] - counts[:, None, :]
+        places = counts.max(axis=1)[:, None] + _PLACES
+        away = places[:, None, :] - counts[:, :, None]
         under = ndtr(away)
-        hazards = np.exp(-0.5 * away**2) / (math.sqrt(2 * math.pi) * under)
-        return cls(places, _STEP * under.prod(axis=2), hazards)
+        hazards = np.exp(-0.5 * away * away) / (math.sqrt(2 * math.pi) * under)
+        return cls(places, _STEP * under.prod(axis=1), hazards)
 
 
 def _winning(counts: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Probability (n,) that `labels` int64 (n,) are the largest of noisy `counts` (n, classes), in deviations of the
     noise on each, and its slope (n, classes)."""
     largest, each = _Largest.of(counts), np.arange(len(labels))
-    own = largest.below * largest.hazards[each, :, labels]
-    slope = -np.einsum("nt,ntk->nk", own, largest.hazards)
+    own = largest.below * largest.hazards[each, labels]
+    slope = -(largest.hazards @ own[:, :, None])[:, :, 0]
     slope[each, labels] = 0.0
     slope[each, labels] = -slope.sum(axis=1)
     return own.sum(axis=1), slope
@@ -132,12 +134,12 @@ def _winning(counts: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.nda
 def _winners(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """As `_winning`, of every class: (n, classes), and (n, classes, classes), the label first."""
     largest = _Largest.of(counts)
-    own = largest.below[:, :, None] * largest.hazards
-    slopes = -np.swapaxes(own, 1, 2) @ largest.hazards
+    own = largest.below[:, None, :] * largest.hazards
+    slopes = -own @ np.swapaxes(largest.hazards, 1, 2)
     each = np.arange(counts.shape[1])
     slopes[:, each, each] = 0.0
     slopes[:, each, each] = -slopes.sum(axis=2)
-    return own.sum(axis=1), slopes
+    return own.sum(axis=2), slopes
 
 
 class _AlwaysAnswered:
@@ -162,9 +164,9 @@ class _Checked:
         """See `_AlwaysAnswered.answers`."""
         largest = _Largest.of((shares - self.predicted[rows]) / self.cell)
         over = (largest.places - self.threshold / self.cell) * (self.cell / self.own)
-        passed = (largest.below * ndtr(over) * largest.hazards.sum(axis=2)).sum(axis=1)
+        passed = (largest.below * ndtr(over) * largest.hazards.sum(axis=1)).sum(axis=1)
         rise = np.exp(-0.5 * over**2) / (math.sqrt(2 * math.pi) * self.own)
-        return passed, np.einsum("nt,ntk->nk", largest.below * rise, largest.hazards)
+        return passed, (largest.hazards @ (largest.below * rise)[:, :, None])[:, :, 0]
 
 
 @dataclass(frozen=True)
@@ -204,6 +206,6 @@ class OutcomesLikelihood:
         """See `Likelihood.information`: over all outcomes of a query, and not the one that happened."""
         passed, rise = self.check.answers(shares, rows)
         won, change = _winners(shares / self.deviation)
-        change = change * np.sqrt(passed[:, None] / np.maximum(won, _LEAST))[:, :, None] / self.deviation
+        change *= (np.sqrt(passed[:, None] / np.maximum(won, _LEAST)) / self.deviation)[:, :, None]
         rise = rise / np.sqrt(np.maximum(passed * (1 - passed), _LEAST))[:, None]
-        return np.swapaxes(change, 1, 2) @ change + rise[:, :, None] * rise[:, None, :]
+        return np.concatenate([change, rise[:, None, :]], axis=1)
