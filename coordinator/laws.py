@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import singledispatch
 
 from consilium.accounting.events import Mechanism
-from consilium.accounting.mechanisms import Confident, GNMax, Immutable, ImmutableGaussian, LNMax
+from consilium.accounting.mechanisms import Confident, Immutable, ImmutableGaussian
 from consilium.protocol.label_law import LabelLaw
 
 
@@ -17,24 +17,22 @@ def law_of(mechanism: Mechanism, votes: int, classes: int, in_sums: Sequence[flo
 
     in_sums: standard deviation of all noise that a count of each round's sum holds; empty where counts are exact.
     """
-    return None
+    label = mechanism.label_noise
+    if label is None or mechanism.count_sigma > 0:
+        return None
+    return LabelLaw(votes, (in_sums or (label.deviation,))[-1], laplace=label.law == "laplace")
 
 
 @law_of.register
-def _(mechanism: GNMax, votes: int, classes: int, in_sums: Sequence[float]) -> LabelLaw:
-    (label,) = in_sums or (mechanism.sigma,)
-    return LabelLaw(votes, label)
+def _(mechanism: Immutable, votes: int, classes: int, in_sums: Sequence[float]) -> LabelLaw:
+    """What is added to the largest count is left out: a label is surer than this says."""
+    return LabelLaw(votes, math.sqrt(2) / mechanism.gamma, laplace=True)
 
 
 @law_of.register
 def _(mechanism: ImmutableGaussian, votes: int, classes: int, in_sums: Sequence[float]) -> LabelLaw:
-    """What is added to the largest count is left out: a label is surer than this says."""
+    """As of `Immutable`."""
     return LabelLaw(votes, mechanism.sigma)
-
-
-@law_of.register
-def _(mechanism: LNMax | Immutable, votes: int, classes: int, in_sums: Sequence[float]) -> LabelLaw:
-    return LabelLaw(votes, math.sqrt(2) / mechanism.gamma, laplace=True)
 
 
 @law_of.register
