@@ -38,8 +38,8 @@ def _(mechanism: ImmutableGaussian, votes: int, classes: int, in_sums: Sequence[
 @law_of.register
 def _(mechanism: Confident, votes: int, classes: int, in_sums: Sequence[float]) -> LabelLaw:
     """Of sums with noise C_j the check compares max_j(n_j - m_j + C_j - C), C the mean of the C_j (`draw.projected`).
-    max_j(n_j - m_j + C_j) has the law of that and of a free C, of variance s^2 / classes: the check's noise has so much
-    less."""
+    C is independent of that, and has the variance s^2 / classes: with C, as `LabelLaw` has it, so much less is left for
+    the check's own noise."""
     cells, label = in_sums or (0.0, mechanism.sigma2)
     own = math.sqrt(max(mechanism.sigma1**2 - cells**2 / classes, 0.0))
     return LabelLaw(
