@@ -20,7 +20,7 @@ Weideman, SIAM Review 2014). The law of Laplace noise is taken as Gaussian of th
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import singledispatch
 from typing import Protocol
 
@@ -33,7 +33,7 @@ from consilium.protocol.label_source import Outcome
 SCATTER = 0.1
 """Of the share of a class around what a model says, as a standard deviation."""
 
-_STEP = 0.5
+_STEP = 0.4
 _PLACES = np.arange(-6.0, 7.0 + _STEP / 2, _STEP)
 """Of the rule, in deviations of one count, from the largest count without noise."""
 
@@ -191,6 +191,10 @@ class OutcomesLikelihood:
             check = _Checked(predicted, law.threshold / law.votes, cell, own)
         answered = told.outcomes == Outcome.ANSWERED
         return cls(told.classes, told.labels, answered, math.hypot(law.deviation / law.votes, SCATTER), check)
+
+    def labels_alone(self) -> OutcomesLikelihood:
+        """As if nothing were known of a check."""
+        return replace(self, check=_AlwaysAnswered())
 
     def loss(self, shares: np.ndarray) -> tuple[float, np.ndarray]:
         """See `Likelihood.loss`."""

@@ -277,10 +277,10 @@ def test_the_most_probable_softmax_is_where_an_optimiser_without_slopes_ends(cla
     basis = contrasts(classes)
 
     def loss(flat: np.ndarray) -> float:
-        missed = (softmax(features @ flat.reshape(2, -1) @ basis.T, axis=1) - told.shares) @ basis
-        return float((missed**2 / deviation[:, None] ** 2).sum() + (flat**2).sum()) / 2
+        missed = (softmax(flat[0:classes] + features @ flat[classes:].reshape(2, -1), axis=1) - told.shares) @ basis
+        prior = (flat[:classes] ** 2).sum() / 9 + (flat[classes:] ** 2).sum()
+        return float((missed**2 / deviation[:, None] ** 2).sum() + prior) / 2
 
-    found = most_probable(features, told)
-    assert found.shape == (2, classes - 1)
-    slow = minimize(loss, np.zeros(found.size), method="Nelder-Mead", options={"xatol": 1e-8, "fatol": 1e-10})
-    np.testing.assert_allclose(found.ravel(), slow.x, atol=1e-3)
+    slow = minimize(loss, np.zeros(3 * classes), method="BFGS", options={"gtol": 1e-8}).x
+    expected = softmax(slow[:classes] + features @ slow[classes:].reshape(2, -1), axis=1)
+    np.testing.assert_allclose(most_probable(features, told), expected, atol=1e-3)
