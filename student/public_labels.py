@@ -3,7 +3,7 @@ is worth its epsilon where it is better than they are."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -68,12 +68,9 @@ def cross_validated(x: np.ndarray, y: np.ndarray, classes: int) -> CrossValidate
     for part in range(min(FOLDS, len(y))):
         if (fold != part).any():
             scores[fold == part] = fit_labels(x[fold != part], y[fold != part], classes).predict_proba(x[fold == part])
-    metric, counts = leading_metric(y, classes), np.bincount(y)
-    right = row_scores(scores, y, metric)
-    value, share = float(right.mean()), float(counts.max() / len(y))
-    if metric == "auc":
-        return CrossValidated(metric, value, area_interval(right, int(counts.min())), 0.5, len(y))
-    return CrossValidated(metric, value, wilson(float(right.sum()), len(y)), share, len(y))
+    metric = leading_metric(y, classes)
+    right, chance = row_scores(scores, y, metric), 0.5 if metric == "auc" else float(np.bincount(y).max() / len(y))
+    return CrossValidated(metric, float(right.mean()), _interval(right, y, metric), chance, len(y))
 
 
 def labels_alone(
@@ -113,20 +110,44 @@ def takes_long(kind: TrainerKind, rows: int) -> str:
     return ""
 
 
-def above_labels(student: np.ndarray, alone: np.ndarray, y: np.ndarray, classes: tuple[str, ...]) -> dict[str, Any]:
-    """How good labels alone are on test rows, and how much better the student is.
+def beside_labels(
+    spec: StudentSpec,
+    schema: Schema,
+    pool: np.ndarray,
+    labels: np.ndarray,
+    test: tuple[np.ndarray, np.ndarray],
+    student: np.ndarray,
+    seed: int,
+) -> dict[str, Any]:
+    """What a student is worth beside the labels of public rows; the guarantee of its labels covers it.
 
-    student, alone: scores float64 (m, classes). y: int64 (m,), m >= 1.
+    pool, labels, seed: as of `labels_alone`. test: canonical rows (m, features) and classes int64 (m,), m >= 1.
+    student: its probabilities of these, float64 (m, classes).
 
     Returns
     -------
-    What `evaluate` gives of `alone`, and "student_above": of the leading metric, `metric`, `difference` (the student's
-    less that of the labels) and its `interval` of 95 % over test rows, row by row.
+    rows : public rows with a label. cross_validated : see `CrossValidated`; none without such rows.
+    Of labels alone what `evaluate` gives, and "intervals" of the leading metric; "student_above", what the student has
+        more, row by row: metric, difference, interval (95 %, over test rows). Or "absent": why there is none.
     """
-    metric = leading_metric(y, len(classes))
-    more = row_scores(student, y, metric) - row_scores(alone, y, metric)
+    known, (judging, y), names = labels >= 0, test, schema.classes
+    found: dict[str, Any] = {"rows": int(known.sum())}
+    if known.any():
+        found["cross_validated"] = asdict(cross_validated(schema.inputs(pool[known]), labels[known], len(names)))
+    alone = labels_alone(spec, schema, pool, labels, judging, seed)
+    if isinstance(alone, str):
+        return {**found, "absent": alone}
+    metric = leading_metric(y, len(names))
+    reached = row_scores(alone, y, metric)
+    more = row_scores(student, y, metric) - reached
+    interval = _interval(reached, y, metric)
     above = {"metric": metric, "difference": float(more.mean()), "interval": mean_interval(more, 0.0, -1.0, 1.0)}
-    return {**evaluate(alone, y, classes), "student_above": above}
+    return {**found, **evaluate(alone, y, names), "intervals": {metric: interval}, "student_above": above}
+
+
+def _interval(right: np.ndarray, y: np.ndarray, metric: Metric) -> Interval:
+    """Of the mean of row scores; AUC is of two classes that both occur."""
+    return area_interval(right, int(np.bincount(y).min())) if metric == "auc" else wilson(float(right.sum()), len(y))
 
 
 def _lot(rows: int, most: int) -> np.ndarray:
