@@ -308,9 +308,9 @@ class LabelFacts:
             way = way if self.brought else f'use both (student.public_labels = "all"), or {way}'
             cost = f". The labels are assumed to be had, and one takes {self.cost}" if self.cost else ""
             found["public-labels"].append(
-                f"the student's {_METRICS[above['metric']]} {alone + above['difference']:.3f} is not above {alone:.3f},"
-                f" what the labels of {rows} reach without a vote (difference {low:+.3f} to {high:+.3f}, 95 %, limit"
-                f" 0): the votes add nothing to them. {upper_first(way)}{cost}"
+                f"the student's {_METRICS[above['metric']]} {alone + above['difference']:.3f} is not above {alone:.3f}"
+                f" by more than chance, what the labels of {rows} reach without a vote (difference {low:+.3f} to"
+                f" {high:+.3f}, 95 %, limit 0): the votes add nothing to them. {upper_first(way)}{cost}"
             )
         if validated and validated["interval"][0] <= validated["chance"]:
             low, high = validated["interval"]

@@ -39,9 +39,9 @@ class StudentSpec(Frozen):
     )
     public_labels: Annotated[int, Field(ge=0)] | Literal["all"] = Field(
         default=0,
-        description="in a simulation: everybody knows the labels of so many rows that may be asked, by lot, or of all, and"
-        " the student is brought to them before it is published; none of them judges. Elsewhere the file of public rows"
-        " has them, see [public labels](published-student.md#with-public-labels)",
+        description="in a simulation: everybody knows the labels of so many rows that may be asked, by lot, or of all,"
+        " and the student is brought to them before it is published; none of them judges. Elsewhere the file of public"
+        " rows has them, see [public labels](published-student.md#with-public-labels)",
     )
     trainer: TrainerSpec = Field(default=LogisticRegressionStudent(), description="what it trains, see below")
 
