@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from consilium.models.adapted import Adapted
 from consilium.models.evaluation import BINS, BY_PREVALENCE, wilson
 from consilium.models.published.model import CARD_FILE, FORMAT, MODEL_FILE, PEOPLES_CARD_FILE, Published
 from consilium.protocol.files import replace_text
@@ -34,7 +33,7 @@ from consilium.student.config import StudentSpec
 class StudentResult:
     """The result of a student's run. `queries`: that were asked. `answered`: by the teachers; `reinforced`: own
     predictions confirmed. `noise_spread`: see `learn.spread_over_noise`. `warnings`: of public numbers alone.
-    `public_labels`: see the function of this name."""
+    `public_labels`: see `public_labels.beside_labels`; nothing where none are known."""
 
     queries: int
     answered: int
@@ -63,12 +62,10 @@ def student_warnings(
     # how many teachers a party has, and so the noise beside them, the terms do not say
     expected = Expected(epsilon=terms.epsilon, delta=terms.delta, unit=terms.unit, votes=0)
     rows = {} if tested is None else tested["rows_per_class"]
-    beside = LabelFacts(labels.get("alone", {}), brought=True)
+    beside = LabelFacts(labels, brought=True)
     return warnings_of(StudentFacts(kind == CONSTANT, metrics or {}, rows, spread), expected, beside)
 
 
-_DROWNED = 0.35
-"""A student of noise alone has about this weight or less."""
 _MOST_COLUMNS_SHOWN = 60
 _MOST_VALUES_SHOWN = 20
 _SHARES_OF_VOTES = (
@@ -151,32 +148,24 @@ def make_card(
     }
 
 
-def public_labels(rows: int, adapted: Adapted | None, alone: dict[str, Any]) -> dict[str, Any]:
-    """What the card says of public rows whose labels had a part: rows, the weight of the student's log-probabilities,
-    and `alone`, of `beside_labels`; nothing where there were none."""
-    return {"rows": rows, "weight": adapted.weight if adapted else 1.0, "alone": alone} if rows else {}
-
-
 def labels_sentence(labels: Mapping[str, Any] | None) -> str:
-    """The same for people; empty without any.
+    """Of public labels that the student was brought to, for people; empty without any. labels: see `beside_labels`.
 
-    >>> labels_sentence({"rows": 40, "weight": 0.2, "alone": {}})[:65]
+    >>> labels_sentence({"rows": 40})[:65]
     'It is semi-private: it was brought to 40 public rows whose labels'
     """
     if not labels:
         return ""
-    rows, weight, alone = labels["rows"], labels["weight"], labels["alone"]
-    drowned = ": noise, or votes that tell an order and no risk, left little of it" if weight < _DROWNED else ""
     beside = ""
-    if above := alone.get("student_above"):
+    if above := labels.get("student_above"):
         low, high = above["interval"]
         beside = (
-            f" {upper_first(LABELS_ALONE)} reach {_METRICS[above['metric']]} {alone[above['metric']]:.3f}; the student"
+            f" {upper_first(LABELS_ALONE)} reach {_METRICS[above['metric']]} {labels[above['metric']]:.3f}; the student"
             f" has {above['difference']:+.3f} ({low:+.3f} to {high:+.3f}, 95 %)."
         )
     return (
-        f"It is semi-private: it was brought to {many(rows, 'public row')} whose labels everybody knows. What the votes"
-        f" told has the weight {weight:.2f} of 1{drowned}. These labels are public, and cost no epsilon.{beside}"
+        f"It is semi-private: it was brought to {many(labels['rows'], 'public row')} whose labels everybody knows."
+        f" These labels are public, and cost no epsilon.{beside}"
     )
 
 

@@ -110,6 +110,16 @@ def takes_long(kind: TrainerKind, rows: int) -> str:
     return ""
 
 
+def labels_before(schema: Schema, pool: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
+    """What is known before anything is asked: `rows` with a label, and `cross_validated` (see there; none without such
+    rows). pool: canonical rows (n, features); labels: int64 (n,), below 0 where nobody knows it."""
+    known = labels >= 0
+    if not known.any():
+        return {"rows": 0}
+    validated = cross_validated(schema.inputs(pool[known]), labels[known], len(schema.classes))
+    return {"rows": int(known.sum()), "cross_validated": asdict(validated)}
+
+
 def beside_labels(
     spec: StudentSpec,
     schema: Schema,
@@ -126,14 +136,10 @@ def beside_labels(
 
     Returns
     -------
-    rows : public rows with a label. cross_validated : see `CrossValidated`; none without such rows.
-    Of labels alone what `evaluate` gives, and "intervals" of the leading metric; "student_above", what the student has
+    What `labels_before` gives. Of labels alone what `evaluate` gives, and "intervals" of the leading metric; "student_above", what the student has
         more, row by row: metric, difference, interval (95 %, over test rows). Or "absent": why there is none.
     """
-    known, (judging, y), names = labels >= 0, test, schema.classes
-    found: dict[str, Any] = {"rows": int(known.sum())}
-    if known.any():
-        found["cross_validated"] = asdict(cross_validated(schema.inputs(pool[known]), labels[known], len(names)))
+    (judging, y), names, found = test, schema.classes, labels_before(schema, pool, labels)
     alone = labels_alone(spec, schema, pool, labels, judging, seed)
     if isinstance(alone, str):
         return {**found, "absent": alone}

@@ -32,7 +32,7 @@ def terminal(summary: Mapping[str, Any], width: int = 0) -> str:
 
 
 def in_short(summary: Mapping[str, Any]) -> tuple[str, ...]:
-    """What came of a run, good or bad; then what the student is worth in manual labels."""
+    """What came of a run, good or bad; then what labels reach."""
     student = summary["student"] or {}
     return finding(
         student,

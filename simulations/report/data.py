@@ -50,7 +50,7 @@ class ReportData:
     consensus: of each query the share of the votes that the top class got, secret; answered: whether it was.
     worth: in manual labels, see `methods.worth`; None where nobody looked for it. labels_alone, noise_spread,
         public_labels: see `student.public_labels.beside_labels`, `student.learn.spread_over_noise` and
-        `student.card.public_labels`. The guarantee covers these.
+        `StudentResult`. The guarantee covers these.
     open_figures: functions of what was released and of public rows with their truth, which the guarantee covers.
         secret_figures: of private rows or votes. See `analysis.analyse`; empty where nobody computed them.
     missing: sentences on what nobody can show of this run. unfinished: why it is not finished, or empty.

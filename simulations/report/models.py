@@ -43,9 +43,9 @@ def metric_text(metrics: Metrics, metric: str) -> str:
 
 
 def models_of(
-    student: Metrics | None, baselines: Mapping[str, Metrics], worth: Metrics | None, labels: Metrics
+    student: Metrics | None, baselines: Mapping[str, Metrics], worth: Metrics | None, alone: Metrics
 ) -> dict[str, Metrics]:
-    """Metrics of every model by what it is called, in the order of charts and tables. labels: those alone, of
+    """Metrics of every model by what it is called, in the order of charts and tables. alone: labels, of
     `student.public_labels.beside_labels`.
 
     Always naming the most frequent class of the public test rows stands for the majority of the private ones. Of
@@ -63,8 +63,8 @@ def models_of(
     for name in dict.fromkeys((*labels, *known)):
         if name == "student":
             rows = manual_label_rows(worth)
-            shown |= {label: row for label, row in rows.items() if row["labels"] != labels.get("rows")}
-            shown |= {LABELS_ALONE: labels} if STUDENT_ABOVE in labels else {}
+            shown |= {label: row for label, row in rows.items() if row["labels"] != alone.get("rows")}
+            shown |= {LABELS_ALONE: alone} if alone and ABSENT not in alone else {}
         shown |= {labels.get(name, name): known[name]} if name in known else {}
     return shown
 
@@ -77,7 +77,8 @@ def finding(
     warnings: Iterable[Mapping[str, str]],
     classes: int,
 ) -> tuple[str, ...]:
-    """What came of a run, good or bad, in a sentence; before it what failed, after it the worth in manual labels."""
+    """What came of a run, good or bad, in a sentence; before it what failed, after it what the labels of public
+    rows reach, and the worth in manual labels."""
     texts = {warning["code"]: warning["text"] for warning in warnings}
     failures = [f"{upper_first(texts['nothing-learnt'].split('. ')[0])}."] if "nothing-learnt" in texts else []
     metric = leading(student, classes)
@@ -90,7 +91,8 @@ def finding(
     sentence = f"{'; '.join(clauses[:2])}{', and '.join(['', *clauses[2:]])}."
     takes = f"; one takes {worth['label_cost']}" if worth and worth.get("label_cost") else ""
     worth_it = (f"The {STUDENT} is worth {in_labels(worth)}{takes}.",) if worth and "manual_labels" in worth else ()
-    return (*failures, sentence, *worth_it)
+    alone = (f"{upper_first(LABELS_ALONE)} reach {value_text(labels[metric])}.",) if labels.get(metric) else ()
+    return (*failures, sentence, *alone, *worth_it)
 
 
 def _way(known: Mapping[str, Metrics], reached: float, metric: str) -> str:
@@ -121,14 +123,12 @@ def _rival(known: Mapping[str, Metrics]) -> list[str]:
 
 
 def _labelled(worth: Metrics | None, labels: Metrics, metric: str) -> list[str]:
-    """What as many manual labels reach as were released, and what those of the public rows; as far as it is known."""
-    released, reached = worth["released"] if worth else {}, list[str]()
-    if released.get("labels") not in (None, 0, labels.get("rows")) and released.get(metric) is not None:
-        reach = "reaches" if released["labels"] == 1 else "reach"
-        reached.append(f"{many(released['labels'], MANUAL.removesuffix('s'))} {reach} {value_text(released[metric])}")
-    if STUDENT_ABOVE in labels and labels.get(metric) is not None:
-        reached.append(f"{LABELS_ALONE} reach {value_text(labels[metric])}")
-    return reached
+    """What as many manual labels reach as were released; nothing where nobody knows, or they are `labels` alone."""
+    released = worth["released"] if worth else {}
+    if released.get("labels") in (None, 0, labels.get("rows")) or released.get(metric) is None:
+        return []
+    reach = "reaches" if released["labels"] == 1 else "reach"
+    return [f"{many(released['labels'], MANUAL.removesuffix('s'))} {reach} {value_text(released[metric])}"]
 
 
 def manual_label_rows(worth: Metrics | None) -> dict[str, Metrics]:

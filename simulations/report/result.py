@@ -44,10 +44,8 @@ def parties_part(data: ReportData) -> PagePart:
 
 def _models(data: ReportData) -> Exhibit:
     judged = {**data.student, "intervals": data.open_figures.get("intervals")} if data.student else None
-    models, metric = (
-        models_of(judged, data.baselines, data.worth, data.labels_alone),
-        leading(judged or {}, len(data.classes)),
-    )
+    models = models_of(judged, data.baselines, data.worth, data.labels_alone)
+    metric = leading(judged or {}, len(data.classes))
     rows = [
         Dot(name, of[metric], (of.get("intervals") or {}).get(metric), metric_text(of, metric), name == STUDENT)
         for name, of in models.items()
