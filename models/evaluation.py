@@ -119,6 +119,7 @@ def one_against_rest(scores: np.ndarray, positive: np.ndarray) -> np.ndarray:
 
 
 def area_scores(lower: np.ndarray, positive: np.ndarray) -> np.ndarray:
+    """The same of what `outranked` gave."""
     share = positive.mean()
     placements = np.where(positive, lower / (~positive).sum(), 1 - lower / positive.sum())
     area = placements[positive].mean()

@@ -136,8 +136,9 @@ def beside_labels(
 
     Returns
     -------
-    What `labels_before` gives. Of labels alone what `evaluate` gives, and "intervals" of the leading metric; "student_above", what the student has
-        more, row by row: metric, difference, interval (95 %, over test rows). Or "absent": why there is none.
+    What `labels_before` gives. Of labels alone what `evaluate` gives, and "intervals" of the leading metric.
+    "student_above", what the student has more, row by row: metric, difference, interval (95 %, over test rows). Or
+    "absent": why there is none of these.
     """
     (judging, y), names, found = test, schema.classes, labels_before(schema, pool, labels)
     alone = labels_alone(spec, schema, pool, labels, judging, seed)
