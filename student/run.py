@@ -20,11 +20,13 @@ from consilium.protocol.label_source import NO_LABEL, LabelSource, LabelTerms, O
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.releases import ReleaseKind
 from consilium.report.progress import ASK, ROUND, TRAIN_STUDENT, stage
+from consilium.report.warnings import LabelFacts, warnings_of
 from consilium.student.ask import AskableRows, Asked, Asking, asked_before, planned
-from consilium.student.card import StudentResult, make_card, public_labels, student_warnings, tested_on, write_cards
+from consilium.student.card import StudentResult, make_card, student_warnings, tested_on, write_cards
 from consilium.student.config import StudentSpec
 from consilium.student.learn import AnsweredRows, check_prevalence, check_student, inputs, spread_over_noise
 from consilium.student.pool import Pool, check_fits
+from consilium.student.public_labels import beside_labels, labels_before
 from consilium.student.selection import BY_ROWS, choose
 
 
@@ -63,10 +65,9 @@ def run_student(
     # it is judged as it was written: what its file says is what anybody gets
     path, labelled = out / "student" / MODEL_FILE, pool.labelled
     known = (pool.queries[labelled], pool.labels[labelled]) if pool.labels is not None and len(labelled) else None
-    published, adaptation = publish(
-        path, learned.model, terms.schema, spec.inputs, learned.queries, spec.prevalence, known
-    )
+    published = publish(path, learned.model, terms.schema, spec.inputs, learned.queries, spec.prevalence, known)
     metrics, tested = judged(published, pool, learned.queries)
+    labels = _beside_labels(published, pool, learned, seed)
     spread = noise_spread(learned, pool, seed, metrics, progress)
     outcomes = np.array(record.outcomes)
     answered = int((outcomes == Outcome.ANSWERED).sum())
@@ -76,9 +77,9 @@ def run_student(
         reinforced=int((outcomes == Outcome.REINFORCED).sum()),
         metrics=metrics,
         noise_spread=spread,
-        warnings=student_warnings(terms, published.kind, metrics, tested, spread),
+        warnings=student_warnings(terms, published.kind, metrics, tested, spread, labels),
         seconds=time.monotonic() - start,
-        public_labels=public_labels(adaptation, len(labelled)),
+        public_labels=labels,
     )
     write_cards(out / "student", make_card(terms, spec, published, result, tested))
     return result
@@ -107,11 +108,15 @@ def learn(
     write: Callable[[LabelTerms, np.ndarray, Asked], None] = lambda terms, queries, record: None,
 ) -> Learned:
     """Ask and learn as `run_student` does, and raise what it raises. folder: where plans are; None where nobody
-    goes on with this student after a crash. write: keeps all answers so far, of these public rows, as they come."""
+    goes on with this student after a crash. tell: also hears where labels of public rows do
+    not tell each other. write: keeps all answers so far, of these public rows, as they come."""
     terms = source.describe()
     _check(pool, spec, terms)
     rows = AskableRows.of(pool.queries, terms.schema, source)
     asking = planned(folder, source, spec, terms.federation, rows)
+    if pool.labels is not None:
+        for warning in warnings_of(LabelFacts(labels_before(terms.schema, rows.queries, pool.labels))):
+            tell(f"warning: {warning['text']}")
     if remark := asked_before(rows, asking.plan.recorded, terms.queries_left):
         tell(remark)
     rounds = _Rounds(rows, asking, seed, progress, partial(write, terms, rows.queries), terms)
@@ -220,6 +225,15 @@ def judged(
     known = set(query_ids(queries))
     again = sum(name in known for name in query_ids(canonical_queries(pool.test_x, len(published.schema.features))))
     return metrics, tested_on(pool.test_y, metrics, classes, again)
+
+
+def _beside_labels(published: Published, pool: Pool, learned: Learned, seed: int) -> dict[str, Any]:
+    """See `beside_labels`; without test rows no more than how many there are, and nothing where no row has one."""
+    known = len(pool.labelled)
+    if not known or pool.labels is None or pool.test_x is None or pool.test_y is None:
+        return {"rows": known} if known else {}
+    student, test = published.predict_proba(pool.test_x), (pool.test_x, pool.test_y)
+    return beside_labels(learned.spec, learned.terms.schema, learned.queries, pool.labels, test, student, seed)
 
 
 def noise_spread(

@@ -21,10 +21,10 @@ import numpy as np
 from scipy.linalg import solve
 
 from consilium.models.base import Model
-from consilium.models.evaluation import evaluate
+from consilium.models.evaluation import Metric, evaluate, leading_metric, row_scores
 from consilium.models.keys import FeatureMatchingStudent, ImageStudent, LogisticRegressionStudent, TrainerKind
 from consilium.protocol.schema import Schema
-from consilium.simulations.metrics import Metric, drawn_intervals, leading_metric, mean_metrics, row_scores
+from consilium.simulations.metrics import drawn_intervals, mean_metrics
 from consilium.simulations.population.specs import ManualLabelMode
 from consilium.student.config import StudentSpec
 from consilium.student.learn import train

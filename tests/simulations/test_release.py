@@ -119,6 +119,8 @@ def test_public_labels_are_none_of_those_that_judge() -> None:
     chosen = np.flatnonzero(known.known_labels != NO_LABEL)
     assert len(chosen) == 40 and (known.known_labels[chosen] == known.pool_y[chosen]).all()
     assert not set(known.partition.queries[chosen]) & set(known.partition.test)
+    every = make_case(few(CASES["gnmax"][0], "student.public_labels=all"), SEED, 0.0)
+    np.testing.assert_array_equal(every.known_labels, every.pool_y)
     votes = taught(0.0)[1].pool
     first, second = replay(plain, votes), replay(known, votes)
     assert asked(first) == asked(second) and first.promised == second.promised
