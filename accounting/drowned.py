@@ -13,7 +13,7 @@ import math
 
 from consilium.accounting.checks import check_delta
 from consilium.accounting.curves.gdp import delta_of
-from consilium.accounting.units import Neighbouring, Unit, votes_moved
+from consilium.accounting.events import ReleaseEvent
 
 MOST_DIRECTIONS = 10.0
 """That a student under noise learns, of however many there are."""
@@ -46,6 +46,7 @@ def signal(votes: float, epsilon: float, delta: float, directions: float) -> flo
     return votes * mu_of(epsilon, delta) / (2 * math.sqrt(min(MOST_DIRECTIONS, max(directions, 1.0))))
 
 
-def votes_of_units(parties: int, teachers_per_party: int, unit: Unit, neighbouring: Neighbouring) -> float:
-    """Votes on a query for each that one unit moves: the number of parties, where a whole one is the unit."""
-    return parties * teachers_per_party / votes_moved(unit, teachers_per_party, neighbouring)
+def votes_of_units(parties: int, event: ReleaseEvent) -> float:
+    """Votes on a query for each that one unit moves: the number of parties, where a whole one is the unit; twice that
+    where it is added or removed and their difference is released, which it moves by half as much."""
+    return parties * event.teachers_per_party * event.mechanism.moved_by_a_vote / event.votes_moved

@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Ty
 from consilium.accounting.events import Mechanism
 from consilium.accounting.mechanisms import (
     Confident,
+    Difference,
     GNMax,
     Histogram,
     Immutable,
@@ -30,7 +31,7 @@ from consilium.accounting.target import least_noise, round_down, round_up
 from consilium.protocol.models import Frozen
 
 MECHANISMS: dict[str, type[Mechanism]] = {
-    kind.name: kind for kind in (LNMax, GNMax, Histogram, Confident, Interactive, Immutable, ImmutableGaussian)
+    kind.name: kind for kind in (LNMax, GNMax, Difference, Histogram, Confident, Interactive, Immutable, ImmutableGaussian)
 }
 """All that can be drawn, by the name that a table gives."""
 
@@ -153,7 +154,7 @@ def with_noise(
 
     Raises
     ------
-    CalibrationError : no noise is enough.
+    CalibrationError : no noise is enough. AccountingError : none of this mechanism can be charged.
     """
     left_out = [key for key in noise_scales(table.get("name")) if key not in table]
     if not left_out:
@@ -172,7 +173,7 @@ def with_noise(
             return math.inf  # too little or too much noise for the mechanism
 
     try:
-        _ADAPTER.validate_python(filled(WIDE))
+        rough(_ADAPTER.validate_python(filled(WIDE)))
     except ValidationError:
         return filled(WIDE)
     return filled(least_noise(price, epsilon, least_noise(lambda amount: price(amount, rough), epsilon)))

@@ -42,7 +42,7 @@ def test_a_large_factor_is_a_power_of_ten_above_it(epsilon: float) -> None:
         (
             "patient",
             "add_or_remove",
-            "Whether one patient (all records at one party) is among the data makes no outcome",
+            "Adding or removing one patient (all records at one party) makes no outcome",
         ),
     ],
 )
