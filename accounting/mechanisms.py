@@ -91,8 +91,10 @@ class Difference(Mechanism):
         counts = np.asarray(votes).astype(np.int64, copy=False)
         if counts.shape[1] != self.classes:
             raise EventError(f"a difference is of two classes, got {counts.shape[1]}. Choose gnmax.")
-        number = counts[:, 1] - counts[:, 0]
-        return Comparison(number=number, least=-teachers, most=teachers, threshold=1, sigma=self.sigma, noise=noise)
+        number, least_of_one = counts[:, 1] - counts[:, 0], int(noise is Noise.DISCRETE)
+        return Comparison(
+            number=number, least=-teachers, most=teachers, threshold=least_of_one, sigma=self.sigma, noise=noise
+        )
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -20,12 +20,13 @@ from tests.federation import make_config
 
 PARTLY: dict[str, dict[str, Any]] = {
     "gnmax": {},
+    "difference": {},
     "histogram": {},
     "lnmax": {},
     "confident": {"threshold": 150},
     "interactive": {"threshold": 150, "confidence": 0.9},
 }
-ALL_ANSWERED = {"gnmax", "histogram", "lnmax"}
+ALL_ANSWERED = {"gnmax", "difference", "histogram", "lnmax"}
 
 
 def table(mechanism: dict[str, Any], queries: int = 100, answers: int = 100, **changes: Any) -> dict[str, Any]:
