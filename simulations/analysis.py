@@ -17,7 +17,7 @@ from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger import Batch, Ledger
 from consilium.coordinator.privacy import promised
 from consilium.models.base import Shares
-from consilium.models.evaluation import evaluate
+from consilium.models.evaluation import Metric, area_interval, evaluate, leading_metric, mean_interval, row_scores
 from consilium.models.published.model import Published
 from consilium.protocol.label_source import NO_LABEL, Progress, no_progress
 from consilium.protocol.releases import ReleaseKind
@@ -34,17 +34,7 @@ from consilium.simulations.methods.pooled import PooledModel
 from consilium.simulations.methods.private_gradient import PrivateGradient
 from consilium.simulations.methods.relearnt import ON_PUBLIC_ROWS, relearnt
 from consilium.simulations.methods.worth import worth
-from consilium.simulations.metrics import (
-    Metric,
-    area_interval,
-    drawn_intervals,
-    leading_metric,
-    mean_interval,
-    mean_metrics,
-    metric_intervals,
-    over_parties,
-    row_scores,
-)
+from consilium.simulations.metrics import drawn_intervals, mean_metrics, metric_intervals, over_parties
 from consilium.simulations.own_rows import judged_on_own_rows
 from consilium.simulations.release import load_own
 from consilium.simulations.report.data import PartyQuality

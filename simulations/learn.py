@@ -20,6 +20,7 @@ from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.mechanisms import MOST_SIGMA
 from consilium.coordinator.privacy import promised
 from consilium.models.base import Shares
+from consilium.models.evaluation import Metric, area_interval, leading_metric, mean_interval, row_scores
 from consilium.models.published.prevalence import PrevalenceShift
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import NO_LABEL, Outcome, Progress, no_progress
@@ -27,7 +28,6 @@ from consilium.protocol.noise import SeededNoise
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.report.progress import CURVES, stage
 from consilium.simulations.methods.manual_labels import FEWEST_DRAWS, PublicTruth, effort
-from consilium.simulations.metrics import Metric, area_interval, leading_metric, mean_interval, row_scores
 from consilium.simulations.population.specs import ManualLabelMode
 from consilium.simulations.release import RecordedVotes
 from consilium.student.config import StudentSpec

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
+from consilium.models.evaluation import Metric
 from consilium.models.keys import TeacherKind
 from consilium.models.own_model import OwnCodeTeacher
 from consilium.models.teachers import ConstantTeacher, Teacher
@@ -25,7 +26,7 @@ from consilium.protocol.messages import PartyName, WireModel
 from consilium.protocol.queries import query_ids, query_set_hash
 from consilium.protocol.schema import Schema
 from consilium.simulations.linear_teachers import class_probabilities, directions, linear_scores
-from consilium.simulations.metrics import Metric, judged_area
+from consilium.simulations.metrics import judged_area
 
 SETS = ("pool", "test", "home")
 

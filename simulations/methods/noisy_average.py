@@ -24,6 +24,7 @@ import numpy as np
 from consilium.accounting.curves.gdp import sigma_needed
 from consilium.accounting.units import Neighbouring, Unit, votes_moved
 from consilium.models.base import softmax
+from consilium.models.evaluation import leading_metric, row_scores
 from consilium.models.keys import TeacherKind
 from consilium.models.linear import LogisticTeacher
 from consilium.report.words import NOISY_AVERAGE
@@ -37,7 +38,6 @@ from consilium.simulations.methods.base import (
     linear_probabilities,
     needed,
 )
-from consilium.simulations.metrics import leading_metric, row_scores
 from consilium.simulations.vote import Ensemble
 
 SHRINKAGES = (0.0, 0.1, 0.3, 1.0, 3.0)

@@ -23,11 +23,11 @@ from pydantic import Field
 from scipy.special import expit
 
 from consilium.accounting.units import Unit
+from consilium.models.evaluation import leading_metric, row_scores
 from consilium.report.words import PRIVATE_GRADIENT
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import Predicted, PromisedMethod, StatedGuarantee, linear_probabilities
 from consilium.simulations.methods.noisy_average import LinearDraws, calibrated
-from consilium.simulations.metrics import leading_metric, row_scores
 from consilium.simulations.vote import Ensemble
 
 ROUNDS = (10, 30)

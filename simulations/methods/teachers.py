@@ -7,10 +7,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from consilium.models.evaluation import leading_metric, one_against_rest
 from consilium.report.words import ALONE, PLURALITY
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import BY_ROW, Arrays, Predicted, StudyMethod, needed
-from consilium.simulations.metrics import leading_metric, one_against_rest, over_parties
+from consilium.simulations.metrics import over_parties
 from consilium.simulations.vote import Ensemble, plurality_shares
 
 
