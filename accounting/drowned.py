@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 from consilium.accounting.checks import check_delta
-from consilium.accounting.curves.gdp import delta_of
+from consilium.accounting.curves.gdp import delta_of, epsilon_of
 from consilium.accounting.events import ReleaseEvent
 
 MOST_DIRECTIONS = 10.0
@@ -43,7 +43,21 @@ def signal(votes: float, epsilon: float, delta: float, directions: float) -> flo
     >>> round(signal(200, 1.0, 1e-5, 30), 2)
     8.48
     """
-    return votes * mu_of(epsilon, delta) / (2 * math.sqrt(min(MOST_DIRECTIONS, max(directions, 1.0))))
+    return _signal_of_mu(votes, directions) * mu_of(epsilon, delta)
+
+
+def epsilon_for(number: float, votes: float, delta: float, directions: float) -> float:
+    """The epsilon at which `signal` is this number.
+
+    >>> round(signal(200, epsilon_for(3.0, 200, 1e-5, 30), 1e-5, 30), 6)
+    3.0
+    """
+    return epsilon_of((number / _signal_of_mu(votes, directions)) ** 2, delta)
+
+
+def _signal_of_mu(votes: float, directions: float) -> float:
+    """Of a mu of 1."""
+    return votes / (2 * math.sqrt(min(MOST_DIRECTIONS, max(directions, 1.0))))
 
 
 def votes_of_units(parties: int, event: ReleaseEvent) -> float:

@@ -25,7 +25,9 @@ def _audit() -> None:
 
 @audit_app.command("mechanism")
 def audit_mechanism_command(
-    name: Annotated[str, typer.Argument(help="gnmax, difference, lnmax, confident, interactive, histogram, immutable, ...")],
+    name: Annotated[
+        str, typer.Argument(help="gnmax, difference, lnmax, confident, interactive, histogram, immutable, ...")
+    ],
     settings: Annotated[list[str] | None, typer.Option("--set", help="A parameter, key=value; repeat.")] = None,
     queries: Annotated[int, typer.Option(min=1, help="Queries in one run.")] = 100,
     runs: Annotated[

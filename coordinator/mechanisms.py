@@ -31,7 +31,8 @@ from consilium.accounting.target import least_noise, round_down, round_up
 from consilium.protocol.models import Frozen
 
 MECHANISMS: dict[str, type[Mechanism]] = {
-    kind.name: kind for kind in (LNMax, GNMax, Difference, Histogram, Confident, Interactive, Immutable, ImmutableGaussian)
+    kind.name: kind
+    for kind in (LNMax, GNMax, Difference, Histogram, Confident, Interactive, Immutable, ImmutableGaussian)
 }
 """All that can be drawn, by the name that a table gives."""
 
@@ -145,10 +146,11 @@ def with_noise(
     epsilon: float,
     cost: Callable[[Mechanism], float],
     rough: Callable[[Mechanism], float],
+    enough: float | None = None,
 ) -> dict[str, Any]:
     """The table of a mechanism with the scales of noise that it leaves out, so that its `cost` is just below `epsilon`.
 
-    `rough` is never below the cost, and takes less time: it is asked first.
+    `rough` is never below the cost, and takes less time: it is asked first. enough: see `least_noise`, of `rough`.
 
     A table that is wrong otherwise comes back with any scales, for its own validation to say what is wrong.
 
@@ -176,4 +178,4 @@ def with_noise(
         rough(_ADAPTER.validate_python(filled(WIDE)))
     except ValidationError:
         return filled(WIDE)
-    return filled(least_noise(price, epsilon, least_noise(lambda amount: price(amount, rough), epsilon)))
+    return filled(least_noise(price, epsilon, least_noise(lambda amount: price(amount, rough), epsilon, enough)))

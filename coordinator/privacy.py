@@ -244,7 +244,7 @@ def expected(federation: Federation, parties: int) -> Expected:
     """
     guarantee = promised(federation)
     nodes = towards_coordinator(federation) if isinstance(federation, FederationConfig) else None
-    privacy, directions = federation.privacy, MOST_DIRECTIONS
+    directions = MOST_DIRECTIONS
     if isinstance(federation, FederationConfig):
         directions = len(federation.rows.features)
     units = votes_of_units(parties, federation.event(0, 0))

@@ -71,6 +71,12 @@ class NotEnoughParties(ConsiliumError):
     meaning = "too few parties"
 
 
+class NothingToGain(ConsiliumError):
+    """The noise of a promise drowns the votes, as far as is known before anything is asked (`accounting.drowned`)."""
+
+    exit_code = NotEnoughParties.exit_code
+
+
 class BudgetExceeded(ConsiliumError):
     """A request would go beyond the query budget that was fixed before the run."""
 

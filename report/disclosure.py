@@ -108,8 +108,8 @@ cases; a coin is in 50 in 100.
     share = out_of(surest_guess(epsilon, delta))
     right = "may be right always" if share == ALWAYS else f"is right in at most {share} cases; a coin is in 50 in 100"
     text = (
-        f"{makes.format(whom)} no outcome more than {times_as_likely(epsilon)} as likely, plus a chance of {delta:g} (delta)."
-        f" Whoever knows all else, and guesses {versions}, {right}.{beyond}"
+        f"{makes.format(whom)} no outcome more than {times_as_likely(epsilon)} as likely, plus a chance of"
+        f" {delta:g} (delta). Whoever knows all else, and guesses {versions}, {right}.{beyond}"
     )
     if not data_dependent:
         return text

@@ -34,8 +34,8 @@ class GameSetup:
 
     queries : in one run. runs : in each of the two worlds, for each pair of votes, at least 200. confidence : of all
     bounds of the audit together, so 1 - confidence is how often a true claim is refuted, at most. teachers_per_party :
-    votes that a party moves in each query; with 1 it is a record's too. neighbouring : whether the party votes otherwise
-    in the second world, or is not counted there.
+    votes that a party moves in each query; with 1 it is a record's too. neighbouring : whether in the second world the
+    party votes otherwise, or is not counted.
     """
 
     queries: int = 100

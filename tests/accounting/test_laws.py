@@ -57,7 +57,9 @@ class TestWorstCase:
     def test_rises_with_queries_and_falls_with_noise_and_delta(self, mechanism: Mechanism, noise, unit, k):
         claim = {"noise": noise, "unit": unit, "teachers_per_party": k}
         base = epsilon(mechanism, **claim)
-        noisier = mechanism.with_noise({"lnmax": 20.2, "gnmax": 9.1, "histogram": 9.1, "difference": 13.1}.get(mechanism.name, 12.1))
+        noisier = mechanism.with_noise(
+            {"lnmax": 20.2, "gnmax": 9.1, "histogram": 9.1, "difference": 13.1}.get(mechanism.name, 12.1)
+        )
         assert epsilon(mechanism, 41, **claim) >= base >= epsilon(noisier, **claim)
         assert epsilon(mechanism, delta=1e-9, **claim) >= base >= epsilon(mechanism, delta=1e-3, **claim) >= 0
 

@@ -14,7 +14,15 @@ from scipy import stats
 
 from consilium.accounting.curves.discrete import log_pr_loss_table, log_pr_loss_table_laplace, log_tail_table
 from consilium.accounting.curves.gaussian import log_pr_answered, public_offsets
-from consilium.accounting.mechanisms import Confident, Difference, GNMax, Immutable, ImmutableGaussian, Interactive, LNMax
+from consilium.accounting.mechanisms import (
+    Confident,
+    Difference,
+    GNMax,
+    Immutable,
+    ImmutableGaussian,
+    Interactive,
+    LNMax,
+)
 from consilium.accounting.units import Noise
 from consilium.coordinator.draw import Drawn
 from consilium.protocol.noise import SeededNoise

@@ -62,7 +62,10 @@ class TestOfExactCounts:
         laws = {"sigma": "gaussian", "sigma1": "gaussian", "sigma2": "gaussian", "gamma": "laplace"}
         charged = [(laws[key], value) for key, value in mechanism.event(7).to_json().items() if key in laws]
         assert [(law, scale) for law, scale, _ in noise.drawn] == charged
-        assert [shape for _, _, shape in noise.drawn] == [*[(7,)] * (len(charged) - 1), (7, 3) if mechanism.classes is None else (7,)]
+        assert [shape for _, _, shape in noise.drawn] == [
+            *[(7,)] * (len(charged) - 1),
+            (7, 3) if mechanism.classes is None else (7,),
+        ]
 
     def test_what_it_says_of_itself(self, mechanism: Mechanism) -> None:
         event = mechanism.event(7, 7, teachers_per_party=3)
