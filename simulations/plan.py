@@ -62,7 +62,7 @@ def check_gain(scenario: Scenario, epsilon: float, parties: int, features: int, 
         return
     whole = privacy.unit is Unit.PARTY
     ways = [f"epsilon={rule.epsilon:g}", f"{rule.parties} parties"]
-    if whole and classes == 2 and privacy.neighbouring is Neighbouring.REPLACE:
+    if whole and classes == 2 and privacy.neighbouring is Neighbouring.REPLACE and 2 * rule.number >= rule.least:
         ways.append("neighbouring='add_or_remove'")
     if whole:
         ways.append("unit='record' with teachers_per_party")
