@@ -50,7 +50,8 @@ def _sigma(of: str) -> Any:
 
 
 _KEYS: Mapping[str, Any] = {
-    **dict.fromkeys(("sigma", "sigma2"), _sigma("one count")),
+    "sigma": _sigma("one count, or on the difference of two"),
+    "sigma2": _sigma("one count"),
     "sigma1": _sigma("what is held against the threshold"),
     "gamma": Annotated[
         float, Field(ge=1e-12, le=1e3, allow_inf_nan=False, description="inverse scale of the noise on one count")
