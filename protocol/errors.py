@@ -71,10 +71,8 @@ class NotEnoughParties(ConsiliumError):
     meaning = "too few parties"
 
 
-class NothingToGain(ConsiliumError):
-    """The noise of a promise drowns the votes, as far as is known before anything is asked (`accounting.drowned`)."""
-
-    exit_code = NotEnoughParties.exit_code
+class NothingToGain(NotEnoughParties):
+    """The noise of a promise drowns their votes, as far as is known before anything is asked (`accounting.drowned`)."""
 
 
 class BudgetExceeded(ConsiliumError):

@@ -37,7 +37,7 @@ _LOT, _ROWS = 0x706C616E, 300
 
 
 @dataclass(frozen=True)
-class Rule:
+class SignalRule:
     """How far all answers stand out of the noise, in standard deviations (`accounting.drowned`); with less than `least`
     expect nothing. epsilon, parties: each of which would be enough by itself."""
 
@@ -47,7 +47,7 @@ class Rule:
     least: float = LEAST_SIGNAL
 
     @classmethod
-    def of(cls, federation: Federation, epsilon: float, parties: int, features: int) -> Rule:
+    def of(cls, federation: Federation, epsilon: float, parties: int, features: int) -> SignalRule:
         """Of a federation of so many parties that promises `epsilon`, on rows of so many features."""
         delta, votes = federation.privacy.delta, votes_of_units(parties, federation.event(0, 0))
         number = signal(votes, epsilon, delta, features)
@@ -57,7 +57,7 @@ class Rule:
 
 def check_gain(scenario: Scenario, epsilon: float, parties: int, features: int, classes: int) -> None:
     """Raise NothingToGain, in words of `Council`, where noise of this epsilon drowns the votes of so many parties."""
-    privacy, rule = scenario.federation.privacy, Rule.of(scenario.federation, epsilon, parties, features)
+    privacy, rule = scenario.federation.privacy, SignalRule.of(scenario.federation, epsilon, parties, features)
     if rule.number >= rule.least:
         return
     whole = privacy.unit is Unit.PARTY
@@ -99,7 +99,7 @@ def plan_of(name: str, overrides: Sequence[str] = (), seed: int = 0) -> dict[str
     costs = []
     for epsilon in EPSILONS if scales else ():
         found = with_noise(kept, budget.queries, budget.answers, epsilon, cost, cost, _MUCH)
-        rule = Rule.of(federation, epsilon, parties, features)
+        rule = SignalRule.of(federation, epsilon, parties, features)
         costs.append({"epsilon": epsilon, "noise": {key: found[key] for key in scales}, "rule": rule.number})
     calibrated = stated is not None and not set(scales) <= set(written)
     promised = stated if calibrated else worst_case(federation.promised_events(), privacy.delta).epsilon
@@ -115,7 +115,7 @@ def plan_of(name: str, overrides: Sequence[str] = (), seed: int = 0) -> dict[str
         "answers": budget.answers,
         "costs": costs,
         "promised": promised,
-        "rule": asdict(Rule.of(federation, promised, parties, features)),
+        "rule": asdict(SignalRule.of(federation, promised, parties, features)),
         "labels": _labels(scenario, dataset, partition, seed),
     }
 
@@ -135,7 +135,7 @@ def _labels(scenario: Scenario, dataset: Dataset, partition: Partition, seed: in
 
 def lines_of(plan: Mapping[str, Any]) -> Iterator[str]:
     """For a terminal."""
-    rule = Rule(**plan["rule"])
+    rule = SignalRule(**plan["rule"])
     yield f"{many(plan['parties'], 'party')}, {many(plan['votes'], 'vote')} on each of {many(plan['queries'], 'query')}"
     yield f"guarantee: for each {plan['unit']}, {plan['neighbouring']}, delta {plan['delta']:g}; {plan['mechanism']}"
     yield ""

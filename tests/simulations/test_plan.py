@@ -20,7 +20,7 @@ from consilium.simulations.council.estimator import Council
 from consilium.simulations.council.frames import GivenRows
 from consilium.simulations.council.settings import completed, scenario_of
 from consilium.simulations.datasets.table import TableSource
-from consilium.simulations.plan import EPSILONS, Rule, plan_of
+from consilium.simulations.plan import EPSILONS, SignalRule, plan_of
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import MOST_QUERIES, load_scenario, scenario_table
 from tests.command_line import consilium
@@ -66,11 +66,11 @@ def test_the_plan_of_a_shipped_scenario() -> None:
 @pytest.mark.parametrize("parties", [8, 40, 200])
 def test_each_way_out_is_enough_and_little_less_is_not(parties: int) -> None:
     federation = load_scenario("stroke").federation
-    rule = Rule.of(federation, 0.3, parties, 12)
-    assert Rule.of(federation, rule.epsilon, parties, 12).number >= LEAST_SIGNAL
-    assert Rule.of(federation, 0.3, rule.parties, 12).number >= LEAST_SIGNAL
-    assert Rule.of(federation, rule.epsilon - 0.01, parties, 12).number < LEAST_SIGNAL
-    assert Rule.of(federation, 0.3, rule.parties - 1, 12).number < LEAST_SIGNAL
+    rule = SignalRule.of(federation, 0.3, parties, 12)
+    assert SignalRule.of(federation, rule.epsilon, parties, 12).number >= LEAST_SIGNAL
+    assert SignalRule.of(federation, 0.3, rule.parties, 12).number >= LEAST_SIGNAL
+    assert SignalRule.of(federation, rule.epsilon - 0.01, parties, 12).number < LEAST_SIGNAL
+    assert SignalRule.of(federation, 0.3, rule.parties - 1, 12).number < LEAST_SIGNAL
 
 
 def test_no_private_value_changes_it(tmp_path: Path) -> None:
