@@ -22,6 +22,7 @@ from consilium.models.published.model import Published
 from consilium.protocol.label_source import NO_LABEL, Progress, no_progress
 from consilium.protocol.releases import ReleaseKind
 from consilium.report.progress import POOLED, RIVALS, stage
+from consilium.report.words import LABELS_ALONE
 from consilium.simulations.beside import Begin, Pending, TimeLimit, when_wanted
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import confusion, student_figures
@@ -42,6 +43,7 @@ from consilium.simulations.said import ALIKE, ONE_CLASS, Heard
 from consilium.simulations.scenario import Scenario
 from consilium.simulations.vote import vote_shares
 from consilium.student.config import StudentSpec
+from consilium.student.public_labels import beside_labels
 
 
 @dataclass(frozen=True)
@@ -203,11 +205,14 @@ def _mean(values: Sequence[float]) -> float | None:
 
 @dataclass(frozen=True)
 class Analysis:
-    """Everything about a run beyond what the nodes wrote. Arrays and figures as in `ReportData`. left_out: parts that
+    """Everything about a run beyond what the nodes wrote. Arrays and figures as in `ReportData`. labels_alone: see
+    `student.public_labels.beside_labels`, of the labels that the student was brought to, else of all public rows that
+    may be asked; nothing without test rows. left_out: parts that
     did not fit into `simulation.analysis_seconds`. failures: see `Compared`."""
 
     baselines: dict[str, dict[str, Any]]
     worth: dict[str, Any] | None
+    labels_alone: dict[str, Any]
     left_out: tuple[str, ...]
     failures: dict[str, int]
     released_label_accuracy: float | None
@@ -268,6 +273,7 @@ def analyse(
     return Analysis(
         baselines={name: metrics | against.get(name, {}) for name, metrics in compared.baselines.items()},
         worth=None if manual is None else {**manual, "label_cost": case.scenario.data.label_cost},
+        labels_alone={} if judged is None else limit.take(LABELS_ALONE, partial(_labels_alone, case, judged), LATE),
         left_out=tuple(limit.left_out),
         released_label_accuracy=_label_accuracy(run_dir, case),
         failures=compared.failures,
@@ -297,6 +303,12 @@ def _judge(run_dir: Path, case: Case) -> _Student | None:
     truth = PublicTruth(case.config.rows, case.pool_x, case.pool_y, case.test_x, case.test_y)
     model = load_own(run_dir)
     return _Student(model, case.scenario.student, case.seed, truth, model.predict_proba(case.test_x))
+
+
+def _labels_alone(case: Case, judged: _Student, progress: Progress) -> dict[str, Any]:
+    truth, known = judged.truth, case.known_labels
+    labels, test = truth.labels if known is None else known, (truth.test_x, truth.test_y)
+    return beside_labels(judged.spec, truth.schema, truth.queries, labels, test, judged.probabilities, judged.seed)
 
 
 def _begin_worth(

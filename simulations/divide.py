@@ -83,7 +83,8 @@ class Case:
         count = self.scenario.student.public_labels
         if not count:
             return None
-        chosen = np.random.default_rng([self.seed, _LABELLED]).permutation(len(self.pool_x))[:count]
+        chosen = np.random.default_rng([self.seed, _LABELLED]).permutation(len(self.pool_x))
+        chosen = chosen if count == "all" else chosen[:count]
         labels = np.full(len(self.pool_x), NO_LABEL, dtype=np.int64)
         labels[chosen] = self.pool_y[chosen]
         return labels

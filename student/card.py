@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from consilium.models.adapted import Adaptation
+from consilium.models.adapted import Adapted
 from consilium.models.evaluation import BINS, BY_PREVALENCE, wilson
 from consilium.models.published.model import CARD_FILE, FORMAT, MODEL_FILE, PEOPLES_CARD_FILE, Published
 from consilium.protocol.files import replace_text
@@ -25,8 +25,8 @@ from consilium.protocol.strict_json import dumps
 from consilium.protocol.versions import versions
 from consilium.report.disclosure import SEEDED, epsilon_text, people
 from consilium.report.exhibits import Cell, Exhibit, PagePart, Table, TableLine, as_markdown, pairs
-from consilium.report.warnings import Expected, StudentFacts, warnings_of
-from consilium.report.words import many
+from consilium.report.warnings import Expected, LabelFacts, StudentFacts, warnings_of
+from consilium.report.words import LABELS_ALONE, many, upper_first
 from consilium.student.config import StudentSpec
 
 
@@ -51,13 +51,20 @@ CONSTANT = "constant"
 
 
 def student_warnings(
-    terms: LabelTerms, kind: str, metrics: dict[str, Any] | None, tested: dict[str, Any] | None, spread: dict[str, Any]
+    terms: LabelTerms,
+    kind: str,
+    metrics: dict[str, Any] | None,
+    tested: dict[str, Any] | None,
+    spread: dict[str, Any],
+    labels: dict[str, Any],
 ) -> list[dict[str, str]]:
-    """Warnings of a finished student. kind: of its published model. metrics, tested, spread: as its card has them."""
+    """Warnings of a finished student. kind: of its published model. metrics, tested, spread, labels: as its card has
+    them."""
     # how many teachers a party has, and so the noise beside them, the terms do not say
     expected = Expected(epsilon=terms.epsilon, delta=terms.delta, unit=terms.unit, votes=0)
     rows = {} if tested is None else tested["rows_per_class"]
-    return warnings_of(StudentFacts(kind == CONSTANT, metrics or {}, rows, spread), expected)
+    beside = LabelFacts(labels.get("alone", {}), brought=True)
+    return warnings_of(StudentFacts(kind == CONSTANT, metrics or {}, rows, spread), expected, beside)
 
 
 _DROWNED = 0.35
@@ -144,33 +151,33 @@ def make_card(
     }
 
 
-def public_labels(adaptation: Adaptation | None, rows: int) -> dict[str, Any]:
-    """What the card says of public rows whose labels had a part: rows, uses (of `Adaptation.kind`), why, and the
-    student's weight in the average; nothing where there were none."""
-    if adaptation is None:
-        return {}
-    return {"rows": rows, "uses": adaptation.kind, "why": adaptation.why, "weight": adaptation.weight}
+def public_labels(rows: int, adapted: Adapted | None, alone: dict[str, Any]) -> dict[str, Any]:
+    """What the card says of public rows whose labels had a part: rows, the weight of the student's log-probabilities,
+    and `alone`, of `beside_labels`; nothing where there were none."""
+    return {"rows": rows, "weight": adapted.weight if adapted else 1.0, "alone": alone} if rows else {}
 
 
 def labels_sentence(labels: Mapping[str, Any] | None) -> str:
     """The same for people; empty without any.
 
-    >>> labels_sentence({"rows": 40, "uses": "both", "why": "...", "weight": 0.2})[:65]
+    >>> labels_sentence({"rows": 40, "weight": 0.2, "alone": {}})[:65]
     'It is semi-private: it was brought to 40 public rows whose labels'
     """
     if not labels:
         return ""
-    rows, weight = labels["rows"], labels["weight"]
-    uses = {
-        "both": f"it was brought to {rows} public rows whose labels everybody knows. In the average what the votes"
-        f" told has the weight {weight:.2f} of 1",
-        "alone": f"it is a model of {rows} public rows whose labels everybody knows, and the votes have no part in its"
-        " probabilities",
-        "student": f"{rows} public rows whose labels everybody knows were looked at, and changed nothing",
-    }[labels["uses"]]
-    drowned = labels["uses"] != "student" and weight < _DROWNED
-    shrunk = ": noise, or votes that tell an order and no risk, left little of it" if drowned else ""
-    return f"It is semi-private: {uses}{shrunk}. These labels are public, and cost no epsilon."
+    rows, weight, alone = labels["rows"], labels["weight"], labels["alone"]
+    drowned = ": noise, or votes that tell an order and no risk, left little of it" if weight < _DROWNED else ""
+    beside = ""
+    if above := alone.get("student_above"):
+        low, high = above["interval"]
+        beside = (
+            f" {upper_first(LABELS_ALONE)} reach {_METRICS[above['metric']]} {alone[above['metric']]:.3f}; the student"
+            f" has {above['difference']:+.3f} ({low:+.3f} to {high:+.3f}, 95 %)."
+        )
+    return (
+        f"It is semi-private: it was brought to {many(rows, 'public row')} whose labels everybody knows. What the votes"
+        f" told has the weight {weight:.2f} of 1{drowned}. These labels are public, and cost no epsilon.{beside}"
+    )
 
 
 def write_cards(folder: Path, card: dict[str, Any]) -> None:

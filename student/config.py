@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, FiniteFloat, field_validator
 
@@ -37,12 +37,11 @@ class StudentSpec(Frozen):
         " test rows): probabilities are shifted so that their mean over the pool is this; left out: probabilities stay"
         " shares of votes",
     )
-    public_labels: int = Field(
+    public_labels: Annotated[int, Field(ge=0)] | Literal["all"] = Field(
         default=0,
-        ge=0,
-        description="in a simulation: rows of the pool, by lot, whose true classes are known to everybody, and to which"
-        " the student is brought before it is published; none of them judges. Elsewhere the file of public rows has"
-        " them, see [public labels](published-student.md#with-public-labels)",
+        description="in a simulation: everybody knows the labels of so many rows that may be asked, by lot, or of all, and"
+        " the student is brought to them before it is published; none of them judges. Elsewhere the file of public rows"
+        " has them, see [public labels](published-student.md#with-public-labels)",
     )
     trainer: TrainerSpec = Field(default=LogisticRegressionStudent(), description="what it trains, see below")
 

@@ -122,6 +122,8 @@ def pairs_of_halves(spec: StudentSpec, answered: AnsweredRows, classes: int) -> 
         refits = _ROWS / rows
     else:
         refits = 2 * LEAST_PAIRS * (rows <= _SLOW_ROWS)
+    if answered.known is not None and classes > 2:  # to bring each to them takes a second
+        refits = min(refits, 2 * LEAST_PAIRS)
     pairs = min(MOST_PAIRS, int(refits / 2))
     if pairs < LEAST_PAIRS:
         return f"a student of the kind {kind.name} on {rows} public rows takes too long to be trained again"
@@ -214,8 +216,8 @@ class _Seen:
             shift = PrevalenceShift.onto(spec.prevalence, outputs[0])
             outputs = [shift.applied(probabilities) for probabilities in outputs]
         if half.known is not None:
-            adaptation = adapt(*half.known, outputs[-1])
-            outputs = [adaptation.probabilities(*pair) for pair in zip(seen, outputs, strict=True)]
+            adapted = adapt(*half.known, outputs[-1])
+            outputs = [adapted.probabilities(*pair) for pair in zip(seen, outputs, strict=True)] if adapted else outputs
         pool, tested = outputs[0], None if test is None else outputs[1]
         judged = {} if test is None or tested is None else evaluate(tested, test[1], schema.classes)
         return cls(pool, judged)

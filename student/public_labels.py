@@ -3,11 +3,12 @@ is worth its epsilon where it is better than they are."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from consilium.models.adapted import fit_labels
 from consilium.models.evaluation import (
     Interval,
     Metric,
@@ -19,11 +20,14 @@ from consilium.models.evaluation import (
     wilson,
 )
 from consilium.models.keys import KernelStudent, LogisticRegressionStudent, TorchStudent, TrainerKind
-from consilium.models.plain_ridge import left_out_scores, most_plain_rows, train_plain
 from consilium.protocol.schema import Schema
 from consilium.student.config import StudentSpec
 from consilium.student.learn import inputs, train
 
+MOST_VALIDATED = 1000
+"""Rows that are cross-validated: they know an AUC to .02."""
+WIDE, MOST_WIDE = 1000, 2000
+"""Of more inputs than this so many labelled rows are enough, and more would take minutes."""
 _LOT = 0x706C6C6F74
 
 
@@ -47,42 +51,48 @@ class CrossValidated:
         return self.interval[0] > self.chance
 
 
-def cross_validated(x: np.ndarray, y: np.ndarray, classes: int) -> CrossValidated:
-    """Leave one out, by the model that `labels_alone` has of a linear student; no random part but a fixed lot of rows
-    where all would take minutes.
+FOLDS = 5
 
-    Of labels that nothing can tell, about 7 in 100 leave chance (400 tables of 30 to 300 rows): rows share models.
+
+def cross_validated(x: np.ndarray, y: np.ndarray, classes: int) -> CrossValidated:
+    """A linear model of labels in five parts, each with its share of every class, and each judged by the model of the
+    other four; no random part but fixed lots.
 
     x : float (n, inputs), as the schema represents rows. y : int64 (n,), 0 to classes - 1; n is at least 1.
     """
-    rows = _lot(len(x), most_plain_rows(len(x), x.shape[1]))
+    rows = _lot(len(x), MOST_VALIDATED)
     x, y = x[rows], y[rows]
-    scores, metric, counts = left_out_scores(x, y, classes), leading_metric(y, classes), np.bincount(y)
-    right = row_scores(scores, y, metric)
-    if metric == "auc":
-        return CrossValidated(metric, float(right.mean()), area_interval(right, int(counts.min())), 0.5, len(y))
-    share = counts.max() / len(y)
-    return CrossValidated(metric, float(right.mean()), wilson(float(right.sum()), len(y)), float(share), len(y))
+    fold = np.empty(len(y), dtype=np.int64)
+    fold[np.argsort(y, kind="stable")] = np.arange(len(y)) % FOLDS
+    scores = np.tile(np.bincount(y, minlength=classes) / len(y), (len(y), 1))
+    for part in range(min(FOLDS, len(y))):
+        if (fold != part).any():
+            scores[fold == part] = fit_labels(x[fold != part], y[fold != part], classes).predict_proba(x[fold == part])
+    metric = leading_metric(y, classes)
+    right, chance = row_scores(scores, y, metric), 0.5 if metric == "auc" else float(np.bincount(y).max() / len(y))
+    return CrossValidated(metric, float(right.mean()), _interval(right, y, metric), chance, len(y))
 
 
 def labels_alone(
     spec: StudentSpec, schema: Schema, pool: np.ndarray, labels: np.ndarray, test: np.ndarray, seed: int
 ) -> np.ndarray | str:
-    """A student of the same kind, of these labels and no votes: scores float64 (m, classes) of the test rows, or why
-    there are none. A linear one chooses its penalty by leaving rows out (`models.plain_ridge`).
+    """A student of the same kind, of these labels and no votes: probabilities float64 (m, classes) of the test rows, or
+    why there are none. Of a linear one the evidence of the labels decides what it decides for votes.
 
     pool, test: canonical rows (n, features), (m, features). labels: int64 (n,), below 0 where nobody knows it.
     """
     if reason := takes_long(spec.trainer, len(pool)):
         return reason
     known = np.flatnonzero(labels >= 0)
-    if not isinstance(spec.trainer, LogisticRegressionStudent):
-        x = inputs(spec, schema, pool)
-        model = train(x[known], labels[known], x[labels < 0], len(schema.classes), spec, seed, schema=schema)
-        return model.predict_proba(inputs(spec, schema, test))
-    x = schema.inputs(pool[known])
-    chosen = _lot(len(x), most_plain_rows(len(x), x.shape[1]))
-    return train_plain(x[chosen], labels[known][chosen], len(schema.classes)).predict_proba(schema.inputs(test))
+    if not len(known):
+        return "no public row has a label"
+    if isinstance(spec.trainer, LogisticRegressionStudent):
+        x, judging = schema.inputs(pool[known]), schema.inputs(test)
+        rows = _lot(len(x), MOST_WIDE if x.shape[1] > WIDE else len(x))
+        return fit_labels(x[rows], labels[known][rows], len(schema.classes)).predict_proba(judging)
+    x = inputs(spec, schema, pool)
+    model = train(x[known], labels[known], x[labels < 0], len(schema.classes), spec, seed, schema=schema)
+    return model.predict_proba(inputs(spec, schema, test))
 
 
 _KERNEL_ROWS, _OTHER_ROWS = 12_000, 2000
@@ -100,22 +110,46 @@ def takes_long(kind: TrainerKind, rows: int) -> str:
     return ""
 
 
-def above_labels(student: np.ndarray, alone: np.ndarray, y: np.ndarray, classes: tuple[str, ...]) -> dict[str, Any]:
-    """How good labels alone are on test rows, and how much better the student is.
+def beside_labels(
+    spec: StudentSpec,
+    schema: Schema,
+    pool: np.ndarray,
+    labels: np.ndarray,
+    test: tuple[np.ndarray, np.ndarray],
+    student: np.ndarray,
+    seed: int,
+) -> dict[str, Any]:
+    """What a student is worth beside the labels of public rows; the guarantee of its labels covers it.
 
-    student, alone: scores float64 (m, classes). y: int64 (m,), m >= 1.
+    pool, labels, seed: as of `labels_alone`. test: canonical rows (m, features) and classes int64 (m,), m >= 1.
+    student: its probabilities of these, float64 (m, classes).
 
     Returns
     -------
-    What `evaluate` gives of `alone`, and "student_above": of the leading metric, `metric`, `difference` (the student's
-    less that of the labels) and its `interval` of 95 % over test rows, row by row.
+    rows : public rows with a label. cross_validated : see `CrossValidated`; none without such rows.
+    Of labels alone what `evaluate` gives, and "intervals" of the leading metric; "student_above", what the student has
+        more, row by row: metric, difference, interval (95 %, over test rows). Or "absent": why there is none.
     """
-    metric = leading_metric(y, len(classes))
-    more = row_scores(student, y, metric) - row_scores(alone, y, metric)
+    known, (judging, y), names = labels >= 0, test, schema.classes
+    found: dict[str, Any] = {"rows": int(known.sum())}
+    if known.any():
+        found["cross_validated"] = asdict(cross_validated(schema.inputs(pool[known]), labels[known], len(names)))
+    alone = labels_alone(spec, schema, pool, labels, judging, seed)
+    if isinstance(alone, str):
+        return {**found, "absent": alone}
+    metric = leading_metric(y, len(names))
+    reached = row_scores(alone, y, metric)
+    more = row_scores(student, y, metric) - reached
+    interval = _interval(reached, y, metric)
     above = {"metric": metric, "difference": float(more.mean()), "interval": mean_interval(more, 0.0, -1.0, 1.0)}
-    return {**evaluate(alone, y, classes), "student_above": above}
+    return {**found, **evaluate(alone, y, names), "intervals": {metric: interval}, "student_above": above}
+
+
+def _interval(right: np.ndarray, y: np.ndarray, metric: Metric) -> Interval:
+    """Of the mean of row scores; AUC is of two classes that both occur."""
+    return area_interval(right, int(np.bincount(y).min())) if metric == "auc" else wilson(float(right.sum()), len(y))
 
 
 def _lot(rows: int, most: int) -> np.ndarray:
-    """So many of the rows int64, ascending; always the same."""
-    return np.sort(np.random.default_rng(_LOT).permutation(rows)[:most])
+    """So many of the rows int64, in an order by lot; always the same."""
+    return np.random.default_rng(_LOT).permutation(rows)[:most]

@@ -25,6 +25,7 @@ from consilium.student.card import StudentResult, make_card, public_labels, stud
 from consilium.student.config import StudentSpec
 from consilium.student.learn import AnsweredRows, check_prevalence, check_student, inputs, spread_over_noise
 from consilium.student.pool import Pool, check_fits
+from consilium.student.public_labels import beside_labels
 from consilium.student.selection import BY_ROWS, choose
 
 
@@ -63,10 +64,9 @@ def run_student(
     # it is judged as it was written: what its file says is what anybody gets
     path, labelled = out / "student" / MODEL_FILE, pool.labelled
     known = (pool.queries[labelled], pool.labels[labelled]) if pool.labels is not None and len(labelled) else None
-    published, adaptation = publish(
-        path, learned.model, terms.schema, spec.inputs, learned.queries, spec.prevalence, known
-    )
+    published = publish(path, learned.model, terms.schema, spec.inputs, learned.queries, spec.prevalence, known)
     metrics, tested = judged(published, pool, learned.queries)
+    labels = public_labels(len(labelled), published.adapted, _beside_labels(published, pool, learned, seed))
     spread = noise_spread(learned, pool, seed, metrics, progress)
     outcomes = np.array(record.outcomes)
     answered = int((outcomes == Outcome.ANSWERED).sum())
@@ -76,9 +76,9 @@ def run_student(
         reinforced=int((outcomes == Outcome.REINFORCED).sum()),
         metrics=metrics,
         noise_spread=spread,
-        warnings=student_warnings(terms, published.kind, metrics, tested, spread),
+        warnings=student_warnings(terms, published.kind, metrics, tested, spread, labels),
         seconds=time.monotonic() - start,
-        public_labels=public_labels(adaptation, len(labelled)),
+        public_labels=labels,
     )
     write_cards(out / "student", make_card(terms, spec, published, result, tested))
     return result
@@ -220,6 +220,14 @@ def judged(
     known = set(query_ids(queries))
     again = sum(name in known for name in query_ids(canonical_queries(pool.test_x, len(published.schema.features))))
     return metrics, tested_on(pool.test_y, metrics, classes, again)
+
+
+def _beside_labels(published: Published, pool: Pool, learned: Learned, seed: int) -> dict[str, Any]:
+    """See `beside_labels`; nothing where no public row has a label, or none can judge."""
+    if not len(pool.labelled) or pool.labels is None or pool.test_x is None or pool.test_y is None:
+        return {}
+    student, test = published.predict_proba(pool.test_x), (pool.test_x, pool.test_y)
+    return beside_labels(learned.spec, learned.terms.schema, learned.queries, pool.labels, test, student, seed)
 
 
 def noise_spread(

@@ -77,6 +77,8 @@ class Council(ClassifierMixin, BaseEstimator):
         for each ten rows of a public owner, in the median.
     public_share : of the owners, held out whole (of the rows, where they are dealt at random), where `fit` is told of
         no public rows.
+    public_labels : so many labels of the public rows that are asked, or "all", are used beside the votes. 0: the
+        student learns from what was released alone, and the report says what these labels alone would give.
     mechanism, queries : how labels come from votes, a name or a table, and how many at most. None: as many as
         there are public rows to ask, up to 300, each answered with the noisy winner (GNMax; the noisy difference of
         two classes where a party is added or removed), and the noise that `epsilon` takes.
@@ -85,7 +87,7 @@ class Council(ClassifierMixin, BaseEstimator):
         scenario. `consilium data check` writes them. Later rows are read likewise.
     noise : "system" is the operating system's entropy. "seeded" can be repeated and protects nobody.
     manual_labels : "quick", "full" or "none": how well the student's worth in manual labels is found.
-    settings : other keys of a scenario, {"federation.collection": "secure", "student.public_labels": 100}.
+    settings : other keys of a scenario, {"federation.collection": "secure", "student.rounds": 2}.
     random_state : seed of division, teachers and student; of the noise only where it is "seeded".
     device : "auto", "cpu" or "cuda".
     out : new folder of the run; None: a temporary one, removed with the object.
@@ -111,6 +113,7 @@ class Council(ClassifierMixin, BaseEstimator):
         parties: int | None = None,
         teachers_per_party: int | None = None,
         public_share: float = 0.2,
+        public_labels: int | Literal["all"] = 0,
         mechanism: str | Mapping[str, Any] | None = None,
         queries: int | None = None,
         classes: Sequence[Any] | None = None,
@@ -134,6 +137,7 @@ class Council(ClassifierMixin, BaseEstimator):
         self.parties = parties
         self.teachers_per_party = teachers_per_party
         self.public_share = public_share
+        self.public_labels = public_labels
         self.mechanism = mechanism
         self.queries = queries
         self.classes = classes

@@ -42,6 +42,7 @@ _KEYS = {
     "queries": "federation.query_budget.queries",
     "teacher": "federation.teacher",
     "student": "student.trainer",
+    "public_labels": "student.public_labels",
     "noise": "simulation.noise",
     "manual_labels": "simulation.manual_labels",
     "columns": "data.columns",

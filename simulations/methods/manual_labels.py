@@ -1,8 +1,14 @@
 """Manual labels: the yardstick of public rows that somebody labels, and no federation at all.
 
 How often the student's trainer is run on them hangs on its kind and on the numbers of rows, inputs and classes, never
-on a clock: a run must give the same twice. Beside it stands `models.plain_ridge`.
-"""
+on a clock: a run must give the same twice.
+
+Beside it stands what anybody would train on such rows: ridge regression whose penalty these rows choose for themselves.
+Linear scores of one-hot classes by least squares. The penalty is the one with the least squared error when each row in
+turn is left out, which one decomposition gives for all penalties (Golub, Heath, Wahba 1979, equation 2.3, with the
+intercept as in Hastie, Tibshirani, Friedman 2009, section 7.10). On stroke and adult it is as good as scikit-learn's
+logistic regression with C from five-fold cross-validation (AUC .755 to .748 with 100 labels of stroke, .883 to .882
+with 500 of adult), in a twentieth of the time, and it takes any number of classes, and more inputs than rows."""
 
 from __future__ import annotations
 
@@ -12,11 +18,11 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
+from scipy.linalg import solve
 
 from consilium.models.base import Model
 from consilium.models.evaluation import Metric, evaluate, leading_metric, row_scores
 from consilium.models.keys import FeatureMatchingStudent, ImageStudent, LogisticRegressionStudent, TrainerKind
-from consilium.models.plain_ridge import most_plain_rows, plain_operations, train_plain
 from consilium.protocol.schema import Schema
 from consilium.simulations.metrics import drawn_intervals, mean_metrics
 from consilium.simulations.population.specs import ManualLabelMode
@@ -48,6 +54,23 @@ def draws_of(operations: float, mode: ManualLabelMode) -> int:
     return int(min(MOST_DRAWS[mode], max(FEWEST_DRAWS, _BUDGET // max(operations, 1.0))))
 
 
+def plain_operations(rows: int, inputs: int) -> float:
+    """Of one training of `plain_ridge`, roughly."""
+    return 2.0 * rows * inputs * min(rows, inputs)
+
+
+def most_plain_rows(rows: int, inputs: int, mode: ManualLabelMode) -> int:
+    """So many of the `rows` of the pool get manual labels at most; all but where that takes minutes.
+
+    >>> most_plain_rows(9000, 50, "quick"), most_plain_rows(9000, 3969, "quick"), most_plain_rows(9000, 3969, "full")
+    (9000, 1587, 9000)
+    """
+    limit = 2 * _BUDGET
+    if mode == "full" or plain_operations(rows, inputs) <= limit:
+        return rows
+    return int((limit / (2 * inputs)) ** 0.5 if 2 * inputs**3 > limit else limit / (2 * inputs**2))
+
+
 @singledispatch
 def effort(kind: TrainerKind, rows: int, inputs: int, classes: int, mode: ManualLabelMode) -> Effort:
     """Of a trainer on at most `rows` labelled rows of so many `inputs`; a kind without an entry is tried rarely."""
@@ -67,8 +90,77 @@ def _(kind: TrainerKind, rows: int, inputs: int, classes: int, mode: ManualLabel
     return Effort(FEWEST_DRAWS if mode == "full" else 1, bisected=False)
 
 
+PENALTIES = 10.0 ** np.arange(-4, 3.5, 0.5)
+"""Times the rows' mean squared distance from their mean."""
+MOST_JUDGED = 1000
+"""Rows that choose the penalty; it says little that more of them do, and the decomposition takes their number cubed."""
+
+
+@dataclass(frozen=True)
+class PlainRidge:
+    """Scores x `weights` + `intercept`: (inputs, classes) in the floats of the rows, and (classes,)."""
+
+    weights: np.ndarray = field(repr=False)
+    intercept: np.ndarray = field(repr=False)
+
+    def predict_proba(self, x: np.ndarray) -> np.ndarray:
+        """Scores (n, classes) that sum to 1 and may lie outside [0, 1]: for ranks and the largest, not for risks."""
+        return x @ self.weights + self.intercept
+
+
+def train_plain(x: np.ndarray, y: np.ndarray, classes: int) -> PlainRidge:
+    """Train on `x` float (n, inputs) and `y` int64 (n,); rows of one class, or none, give scores that say only that."""
+    if len(np.unique(y)) < 2:
+        shares = np.bincount(y, minlength=classes) / len(y) if len(y) else np.full(classes, 1 / classes)
+        return PlainRidge(np.zeros((x.shape[1], classes), dtype=x.dtype), shares)
+    targets = np.eye(classes, dtype=x.dtype)[y]
+    mean, shares = x.mean(axis=0), targets.mean(axis=0)
+    penalty = _penalty(x[:MOST_JUDGED], targets[:MOST_JUDGED])
+    rows, targets = x - mean, targets - shares
+    if len(x) <= x.shape[1]:
+        weights = rows.T @ _solve(rows @ rows.T, targets, penalty)
+    else:
+        weights = _solve(rows.T @ rows, rows.T @ targets, penalty)
+    return PlainRidge(weights.astype(x.dtype), shares - mean @ weights)
+
+
+def _penalty(x: np.ndarray, targets: np.ndarray) -> float:
+    """The best by leaving one out; that of one class against the others counts for each class."""
+    count = len(x)
+    rows = (x - x.mean(axis=0)).astype(np.float64)
+    targets = targets - targets.mean(axis=0)
+    scale = (rows**2).sum() / count
+    if scale == 0:
+        return 1.0
+    left, squares = _left_vectors(rows)
+    along, leverage = left.T @ targets, left**2
+    errors = []
+    for penalty in PENALTIES * scale:
+        shrunk = squares / (squares + penalty)
+        residual = targets - left @ (shrunk[:, None] * along)
+        leverages = np.minimum(leverage @ shrunk + 1 / count, 1 - 1e-9)  # what a row adds to its own fitted value
+        errors.append(((residual / (1 - leverages)[:, None]) ** 2).sum())
+    return float(PENALTIES[int(np.argmin(errors))] * scale)
+
+
+def _left_vectors(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Left singular vectors (n, rank) of `rows` (n, inputs), and the squares of the singular values (rank,)."""
+    if len(rows) <= rows.shape[1]:
+        squares, left = np.linalg.eigh(rows @ rows.T)
+    else:
+        squares, right = np.linalg.eigh(rows.T @ rows)
+        left = rows @ right / np.sqrt(np.maximum(squares, 1e-300))
+    large = squares > squares.max() * 1e-10
+    return left[:, large], squares[large]
+
+
+def _solve(gram: np.ndarray, targets: np.ndarray, penalty: float) -> np.ndarray:
+    gram[np.diag_indices_from(gram)] += penalty
+    return solve(gram.astype(np.float64), targets.astype(np.float64), assume_a="pos", overwrite_a=True)
+
+
 OWN, PLAIN = "own", "plain"
-"""The run's own trainer, and ridge regression whose penalty the labelled rows choose (`models.plain_ridge`)."""
+"""The run's own trainer, and ridge regression whose penalty the labelled rows choose (`plain_ridge`)."""
 _PURPOSE = 0x68616E64
 
 Learn = Callable[[np.ndarray, int], np.ndarray]
@@ -146,8 +238,7 @@ class ManualLabels:
     @property
     def most(self) -> int:
         """Labels that are tried at most."""
-        rows = len(self._public.labels)
-        return rows if self._mode == "full" else most_plain_rows(rows, self.width)
+        return most_plain_rows(len(self._public.labels), self.width, self._mode)
 
     def metrics_of(self, count: int) -> dict[str, Any]:
         """Means over draws of `count` labels, on rows as the student chose its own: its metrics, and whose.

@@ -6,10 +6,20 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from consilium.report import words
-from consilium.report.words import ALONE, MANUAL, POOLED, STUDENT, many, upper_first, value_text, with_interval
+from consilium.report.words import (
+    ALONE,
+    LABELS_ALONE,
+    MANUAL,
+    POOLED,
+    STUDENT,
+    many,
+    upper_first,
+    value_text,
+    with_interval,
+)
 from consilium.simulations.methods.relearnt import ON_PUBLIC_ROWS
 
-SPREAD, ABSENT, ABOVE = "local_only", "absent", "above_student"
+SPREAD, ABSENT, ABOVE, STUDENT_ABOVE = "local_only", "absent", "above_student", "student_above"
 RIVALS = {"noisy_average": words.NOISY_AVERAGE, "private_gradient": words.PRIVATE_GRADIENT}
 RIVALS |= {ON_PUBLIC_ROWS + name: f"{label} on the public graph" for name, label in RIVALS.items()}
 """Baselines that keep the guarantee of the student."""
@@ -32,8 +42,11 @@ def metric_text(metrics: Metrics, metric: str) -> str:
     return with_interval(metrics.get(metric), (metrics.get("intervals") or {}).get(metric))
 
 
-def models_of(student: Metrics | None, baselines: Mapping[str, Metrics], worth: Metrics | None) -> dict[str, Metrics]:
-    """Metrics of every model by what it is called, in the order of charts and tables.
+def models_of(
+    student: Metrics | None, baselines: Mapping[str, Metrics], worth: Metrics | None, labels: Metrics
+) -> dict[str, Metrics]:
+    """Metrics of every model by what it is called, in the order of charts and tables. labels: those alone, of
+    `student.public_labels.beside_labels`.
 
     Always naming the most frequent class of the public test rows stands for the majority of the private ones. Of
     published data there is nothing that takes private rows; yardsticks of public rows stay.
@@ -48,7 +61,10 @@ def models_of(student: Metrics | None, baselines: Mapping[str, Metrics], worth: 
         known["majority"] = {"accuracy": max(rates.values()), "auc": 0.5 if several else None}
     shown = dict[str, Metrics]()
     for name in dict.fromkeys((*labels, *known)):
-        shown |= manual_label_rows(worth) if name == "student" else {}
+        if name == "student":
+            rows = manual_label_rows(worth)
+            shown |= {label: row for label, row in rows.items() if row["labels"] != labels.get("rows")}
+            shown |= {LABELS_ALONE: labels} if STUDENT_ABOVE in labels else {}
         shown |= {labels.get(name, name): known[name]} if name in known else {}
     return shown
 
@@ -57,6 +73,7 @@ def finding(
     student: Metrics,
     baselines: Mapping[str, Metrics],
     worth: Metrics | None,
+    labels: Metrics,
     warnings: Iterable[Mapping[str, str]],
     classes: int,
 ) -> tuple[str, ...]:
@@ -69,7 +86,7 @@ def finding(
     if metric == "accuracy" and "not-above-majority" in texts:  # else it is judged by its order
         failures.append(f"The {STUDENT} is right no more often than the {words.MAJORITY}.")
     known = {name: of for name, of in baselines.items() if of and of.get(metric) is not None}
-    clauses = [_way(known, student[metric], metric), *_rival(known), *_labelled(worth, metric)]
+    clauses = [_way(known, student[metric], metric), *_rival(known), *_labelled(worth, labels, metric)]
     sentence = f"{'; '.join(clauses[:2])}{', and '.join(['', *clauses[2:]])}."
     takes = f"; one takes {worth['label_cost']}" if worth and worth.get("label_cost") else ""
     worth_it = (f"The {STUDENT} is worth {in_labels(worth)}{takes}.",) if worth and "manual_labels" in worth else ()
@@ -103,13 +120,15 @@ def _rival(known: Mapping[str, Metrics]) -> list[str]:
     return [f"{name} {told} at the same guarantee ({reached})"]
 
 
-def _labelled(worth: Metrics | None, metric: str) -> list[str]:
-    """What as many manual labels reach as were released; nothing where nobody knows."""
-    released = worth["released"] if worth else {}
-    if not released.get("labels") or released.get(metric) is None:
-        return []
-    reach = "reaches" if released["labels"] == 1 else "reach"
-    return [f"{many(released['labels'], MANUAL.removesuffix('s'))} {reach} {value_text(released[metric])}"]
+def _labelled(worth: Metrics | None, labels: Metrics, metric: str) -> list[str]:
+    """What as many manual labels reach as were released, and what those of the public rows; as far as it is known."""
+    released, reached = worth["released"] if worth else {}, list[str]()
+    if released.get("labels") not in (None, 0, labels.get("rows")) and released.get(metric) is not None:
+        reach = "reaches" if released["labels"] == 1 else "reach"
+        reached.append(f"{many(released['labels'], MANUAL.removesuffix('s'))} {reach} {value_text(released[metric])}")
+    if STUDENT_ABOVE in labels and labels.get(metric) is not None:
+        reached.append(f"{LABELS_ALONE} reach {value_text(labels[metric])}")
+    return reached
 
 
 def manual_label_rows(worth: Metrics | None) -> dict[str, Metrics]:

@@ -156,7 +156,7 @@ class TestEveryKind:
         rows = x.astype(np.float32)
         schema = Schema.of_images(("a", "b", "c"), ("well", "ill"), "none")
         model = by_train(spec, rows.astype(np.float64), told_of(shares, 0.3, 2), rows[:20].astype(np.float64))
-        published, _ = publish(tmp_path / "model.safetensors", model, schema, "representation", rows)
+        published = publish(tmp_path / "model.safetensors", model, schema, "representation", rows)
         np.testing.assert_allclose(published.predict_proba(rows), model.predict_proba(rows.astype(np.float64)))
 
 
