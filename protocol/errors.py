@@ -71,7 +71,7 @@ class NotEnoughParties(ConsiliumError):
     meaning = "too few parties"
 
 
-class NothingToGain(NotEnoughParties):
+class NothingToGain(NotEnoughParties, ValueError):
     """The noise of a promise drowns their votes, as far as is known before anything is asked (`accounting.drowned`)."""
 
 
