@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from consilium.accounting.events import Mechanism
-from consilium.accounting.mechanisms import Confident, GNMax, Immutable, Interactive, LNMax
+from consilium.accounting.mechanisms import Confident, Difference, GNMax, Immutable, Interactive, LNMax
 from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_service import LabelService
@@ -42,6 +42,7 @@ def config_of(mechanism: Mechanism, **changes: Any) -> Any:
     "mechanism",
     [
         GNMax(sigma=98.0),
+        Difference(sigma=138.6),
         LNMax(gamma=0.01),
         Confident(threshold=190, sigma1=60.0, sigma2=98.0),
         Interactive(threshold=5, sigma1=60.0, sigma2=98.0),
@@ -67,6 +68,8 @@ def test_a_label_has_the_share_as_its_mean_and_the_step_as_its_deviation(mechani
 
 def test_the_step_is_what_the_law_says() -> None:
     assert config_of(GNMax(sigma=90.0)).label_step(371, 371) == pytest.approx(math.sqrt(math.pi) * 90 / (2 * 371))
+    alike = config_of(Difference(sigma=90.0 * math.sqrt(2))), config_of(GNMax(sigma=90.0))
+    assert alike[0].label_step(371, 371) == pytest.approx(alike[1].label_step(371, 371))
     assert config_of(LNMax(gamma=0.01)).label_step(250, 500) == pytest.approx(100 / 500)
 
 
