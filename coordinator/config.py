@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from consilium.accounting.curves.discrete import NO_SLACK
-from consilium.accounting.errors import AccountingError, CalibrationError, NoiseError
+from consilium.accounting.errors import AccountingError, NoiseError
 from consilium.accounting.events import Mechanism, ReleaseEvent
 from consilium.accounting.mechanisms import Distributed, DistributedTwoPhase
 from consilium.accounting.sanitise.release import check_plan
@@ -157,7 +157,7 @@ class Federation(Derived, Frozen):
 
         try:
             return with_noise(table, query_budget.queries, query_budget.answers, privacy.epsilon, cost, rough)
-        except CalibrationError as error:
+        except AccountingError as error:
             raise ValueError(str(error)) from None
 
     @model_validator(mode="after")
@@ -370,6 +370,11 @@ class FederationConfig(Federation):
     @model_validator(mode="after")
     def _reference_suits_the_voting_rule(self) -> FederationConfig:
         self.voting_rule.check_classes(len(self.rows.classes))
+        if self.mechanism.classes not in (None, len(self.rows.classes)):
+            raise ValueError(
+                f"{self.mechanism.name} is of {self.mechanism.classes} classes, and there are"
+                f" {len(self.rows.classes)}: choose gnmax"
+            )
         if reason := why_no_reference(self.reference_rows(), self.rows, self.voting_rule.reference_rows):
             raise ValueError(reason)
         return self

@@ -239,7 +239,7 @@ def simulate(
             loaded = scenario if not changes else _changed(scenario, changes)
         else:
             name = Path(scenario).stem
-            loaded = load_scenario(str(scenario), changes)
+            loaded = load_scenario(str(scenario), changes, seed)
         with run_folder(out) as path:
             run_scenario(name, loaded, engine, seed, path, watching(progress), device=device, ray=ray)
         return run_of(path, temporary=out is None)

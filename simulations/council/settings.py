@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from consilium.accounting.units import Unit
+from consilium.accounting.units import Neighbouring, Unit
 from consilium.models.keys import TEACHERS
 from consilium.models.naming import called, checked, write_estimator
 from consilium.protocol.config_files import validate
 from consilium.simulations.council.frames import BadSetting, GivenRows
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.spec import MEMORY
-from consilium.simulations.population.public import queries
-from consilium.simulations.scenario import Scenario, divided_data, divided_source, without_mechanism
+from consilium.simulations.scenario import Scenario, divided_data, divided_source, with_budget, without_mechanism
 
 Described = str | Mapping[str, Any] | Any
 """A kind's name; a name to import an estimator by; a table with a kind's name and keys, as in a scenario; or an
@@ -25,8 +24,8 @@ estimator."""
 
 MECHANISM = "gnmax"
 """Where none is given, with the noise that `epsilon` takes."""
-MOST_QUERIES = 300
-"""As many are asked as there are different public rows, up to this."""
+DIFFERENCE = "difference"
+"""The same, where a party that is added or removed moves it by half as much: of two classes, whose votes are seen."""
 ROWS_PER_TEACHER, MOST_TEACHERS = 10, 25
 """Of an owner's rows, for each of its teachers; and most teachers."""
 ATTRIBUTION = "Rows that were in the memory of the program that ran this; they are not kept with the run."
@@ -103,7 +102,8 @@ def scenario_of(parameters: Mapping[str, Any], rows: GivenRows, folder: Path) ->
     if parameters["mechanism"] is None and parameters["epsilon"] is None:
         raise BadSetting("neither epsilon nor mechanism is given", "Give epsilon, and the noise is calibrated to it")
     given = {name: value for name, value in parameters.items() if name in _KEYS and value is not None}
-    given["mechanism"] = _table(parameters["mechanism"] or MECHANISM, "name")
+    if "mechanism" in given:
+        given["mechanism"] = _table(given["mechanism"], "name")
     given |= {"classes": rows.classes} if rows.classes else {}
     table: dict[str, Any] = {
         "data": {
@@ -174,7 +174,7 @@ def _partition(parameters: Mapping[str, Any], rows: GivenRows) -> dict[str, Any]
 
 
 def completed(table: dict[str, Any], seed: int, source: Source) -> Scenario:
-    """The scenario with the teachers and the queries that it leaves out, from public rows alone.
+    """The scenario with the teachers, the queries and the mechanism that it leaves out, from public rows alone.
 
     Raises
     ------
@@ -184,13 +184,17 @@ def completed(table: dict[str, Any], seed: int, source: Source) -> Scenario:
     table = {**table, "federation": federation}
     if "teachers_per_party" not in federation:
         federation["teachers_per_party"] = _teachers(without_mechanism(table, "Council"), seed, source)
-    budget = {**federation.get("query_budget", {})}
-    if "queries" not in budget:
-        known = without_mechanism(table, "Council")
-        different = len(np.unique(queries(*divided_data(known, seed, source)), axis=0))
-        budget["queries"] = min(different, MOST_QUERIES, known.simulation.most_queries)
-    federation["query_budget"] = {"answers": budget["queries"], **budget}
-    return validate(table, Scenario, "Council")
+    if "mechanism" not in federation:
+        federation["mechanism"] = {"name": _mechanism(without_mechanism(table, "Council"), seed, source)}
+    return validate(with_budget(table, "Council", seed, source), Scenario, "Council")
+
+
+def _mechanism(scenario: Scenario, seed: int, source: Source) -> str:
+    federation = scenario.federation
+    half = (federation.privacy.unit, federation.privacy.neighbouring) == (Unit.PARTY, Neighbouring.ADD_OR_REMOVE)
+    if not half or federation.noise_in_sums:
+        return MECHANISM
+    return DIFFERENCE if len(divided_data(scenario, seed, source)[0].classes) == 2 else MECHANISM
 
 
 def _teachers(scenario: Scenario, seed: int, source: Source) -> int:

@@ -42,6 +42,9 @@ CASES = {
         "federation.mechanism={name='confident', threshold=10, sigma1=60.0, sigma2=40.0}",
         "federation.privacy.sanitised={order=8.0, beta=0.05, sigma_ss=10.0}",
     ),
+    "difference": (
+        "federation.mechanism={name='difference', sigma=8.0}", "federation.privacy.neighbouring=add_or_remove",
+    ),
     "gnmax, public labels": ("federation.mechanism={name='gnmax', sigma=8.0}", "student.public_labels=40"),
     "histogram": ("federation.mechanism={name='histogram', sigma=20.0}", "student.prevalence=[0.37, 0.63]"),
     "histogram, relative votes": (

@@ -65,7 +65,8 @@ def test_what_no_lot_decides_is_counted_once_for_all_federations(monkeypatch: py
 
 def test_what_a_party_has_by_itself_is_one_model_of_all_its_rows() -> None:
     """Not the mean of its teachers on shards, each of a few rows, beside which any student would look good."""
-    of_one, of_four = taught(0.0)[1], taught(0.0, "federation.teachers_per_party=4", "federation.privacy.unit=record")[1]
+    four = "federation.teachers_per_party=4", "federation.privacy.unit=record"
+    of_one, of_four = taught(0.0)[1], taught(0.0, *four)[1]
     np.testing.assert_allclose(of_four.test_scores, of_one.test_scores, atol=1e-6)
     np.testing.assert_allclose(of_four.test_right, of_one.test_right)
     assert not np.array_equal(of_four.pool.cast[:, 0], of_one.pool.cast[:, 0])
