@@ -102,14 +102,15 @@ class GraphShares:
     def fit_shares(self, x: np.ndarray, told: Shares, seed: int) -> KernelModel:
         """See `SharesTrainer.fit_shares`."""
         spec, rows = self.spec, np.concatenate([x, self.unlabelled]).astype(np.float32)
+        widths = () if spec.gamma is None else (spec.gamma,)
         if len(rows) < _LEAST_ROWS:
-            return fit_kernel(x, told, (spec.gamma,), seed)[0]
+            return fit_kernel(x, told, widths, seed)[0]
         functions = graph_functions(rows, spec.neighbours, spec.spread)
         shares = regress(functions[: len(x)], told).shares(functions)
         shares = even(shares) if spec.even else shares
         some = np.random.default_rng([seed, len(rows)]).permutation(len(rows))[:_SAMPLE]
         nearly = Shares(shares[some], np.full(len(some), _LITTLE_NOISE))
-        gamma = fit_kernel(rows[some], nearly, (spec.gamma,), seed)[0].gamma
+        gamma = fit_kernel(rows[some], nearly, widths, seed)[0].gamma
         return kernel_ridge(rows, shares.astype(np.float32), gamma, spec.alpha)
 
 
