@@ -71,7 +71,7 @@ class Council(ClassifierMixin, BaseEstimator):
     neighbouring : "replace" or "add_or_remove": how the unit's data may change.
     parties : without owners, deal the rows to so many parties at random.
     teachers_per_party : teachers on disjoint shards of an owner's rows. None: one where the unit is a party, else one
-        for each ten rows of a public owner, in the median.
+        for each ten rows (patients, where they are the unit) of an owner in the median, of public owners if there are.
     public_share : of the owners, held out whole (of the rows, where they are dealt at random), where `fit` is told of
         no public rows.
     mechanism, queries : how labels come from votes, a name or a table, and how many at most. None: noisy argmax
