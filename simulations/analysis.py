@@ -45,7 +45,7 @@ from consilium.simulations.metrics import (
     over_parties,
     row_scores,
 )
-from consilium.simulations.own_rows import judged_on_own_rows
+from consilium.simulations.own_rows import judged_alone, judged_on_own_rows
 from consilium.simulations.release import load_own
 from consilium.simulations.report.data import PartyQuality
 from consilium.simulations.said import ALIKE, ONE_CLASS, Heard
@@ -99,7 +99,7 @@ def baselines(
         for party in parties
         for of_party in (heard.quality[party],)
     ]
-    alone = heard.parts()
+    accuracies, aucs, alone = _alone(case, heard, parties)
     with stage(progress, POOLED):
         pooled = PooledModel().predict(case, None).test
     privacy = config.privacy
@@ -118,12 +118,8 @@ def baselines(
     shares = np.bincount(private, minlength=len(names)) / len(private)
     measured = {
         "majority": _judged(np.tile(shares, (len(test_y), 1)), test_y, names),
-        "mean_teacher": {
-            "accuracy": _mean(_accuracies(quality)),
-            "auc": _mean(_aucs(quality)),
-            "intervals": _intervals(alone, test_y),
-        },
-        "local_only": {**over_parties("accuracy", _accuracies(quality)), **over_parties("auc", _aucs(quality))},
+        "mean_teacher": {"accuracy": _mean(accuracies), "auc": _mean(aucs), "intervals": _intervals(alone, test_y)},
+        "local_only": {**over_parties("accuracy", accuracies), **over_parties("auc", aucs)},
         **of_rivals,
         "plurality": _judged(vote_shares(heard.votes["test"]), test_y, names),
         "pooled": {} if pooled is None else _judged(pooled, test_y, names),
@@ -199,12 +195,17 @@ def _judged_draws(drawn: Sequence[np.ndarray], y: np.ndarray, names: tuple[str, 
     return {**metrics, "draws": len(drawn), "intervals": drawn_intervals(drawn, y, names)}
 
 
-def _accuracies(quality: Sequence[PartyQuality]) -> list[float]:
-    return [item.accuracy for item in quality]
+def _alone(
+    case: Case, heard: Heard, parties: Sequence[str]
+) -> tuple[list[float], list[float], dict[Metric, np.ndarray]]:
+    """Accuracies and AUCs of parties by themselves, and each test row's part in their means.
 
-
-def _aucs(quality: Sequence[PartyQuality]) -> list[float]:
-    return [item.auc for item in quality if item.auc is not None]
+    Of a party with one teacher they are its teacher's; one that shares its rows out would train one model on all.
+    """
+    if case.config.teachers_per_party == 1 or not len(case.test_y):
+        quality = [heard.quality[party] for party in parties]
+        return [of.accuracy for of in quality], [of.auc for of in quality if of.auc is not None], heard.parts()
+    return judged_alone(case, parties)
 
 
 def _mean(values: Sequence[float]) -> float | None:

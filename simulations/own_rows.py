@@ -24,6 +24,8 @@ from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.schema import Schema
 from consilium.report.progress import AT_HOME
 from consilium.simulations.divide import Case
+from consilium.simulations.linear_teachers import class_probabilities
+from consilium.simulations.metrics import Metric, judged_area
 from consilium.simulations.population.parties import own_teachers
 
 FOLDS = 3
@@ -212,21 +214,55 @@ def judged_on_own_rows(
     case: Case, student: Published, trained: Collection[str], progress: Progress = no_progress
 ) -> dict[str, Any]:
     """See `at_home`, of the run's parties that trained a teacher."""
-    dataset, partition, config, simulation = case.dataset, case.partition, case.config, case.scenario.simulation
-    sizes = {party: len(partition.parties[party]) for party in trained}
-    others = own_teachers(simulation.teachers, len(partition.parties), case.seed, simulation.own_teacher)
-    teachers = {party: others.get(index) for index, party in enumerate(partition.parties) if party in sizes}
-    slowest = min(
-        (teacher or config.teacher for teacher in teachers.values()), key=most_parties, default=config.teacher
-    )
+    slowest, teachers = _kinds(case, trained)
     most = most_parties(slowest)
-    if config.rows.representation != "none":  # of thousands of inputs, which take longer to compute than to learn from
+    if case.config.rows.representation != "none":  # of thousands of inputs, which take longer to compute than to learn
         most = min(most, FEW_PARTIES)
-    parties = [
-        OwnRows(
-            party, (teachers[party] or config.teacher).anywhere(), dataset.x[rows], dataset.y[rows], dataset.owner[rows]
-        )
-        for party in chosen(sizes, most)
-        for rows in (partition.parties[party],)
+    sizes = {party: len(case.partition.parties[party]) for party in trained}
+    parties = _own_rows(case, teachers, chosen(sizes, most))
+    return at_home(parties, sizes, case.config.rows, student.predict_proba, slowest, case.seed, progress)
+
+
+LEAST_ALONE = 4
+"""Parties that train a model of all of their rows, where one takes longest."""
+
+
+def judged_alone(case: Case, trained: Collection[str]) -> tuple[list[float], list[float], dict[Metric, np.ndarray]]:
+    """What parties would have by themselves that share their rows out among several teachers: of each one model of its
+    teachers' kind, trained on all of its rows, and judged on the public test rows.
+
+    Accuracies, AUCs (of those that have one), and each test row's part in the means, float64 (test,).
+    """
+    slowest, teachers = _kinds(case, trained)
+    sizes = {party: len(case.partition.parties[party]) for party in trained}
+    schema, y = case.config.rows, case.test_y
+    test, right, areas = schema.inputs(case.test_x), list[np.ndarray](), list[tuple[float, np.ndarray]]()
+    for party in _own_rows(case, teachers, chosen(sizes, max(most_parties(slowest), LEAST_ALONE))):
+        rows, every = Rows(schema.inputs(party.x), party.y, schema=schema), np.arange(len(party.y))
+        (model,) = fit_teachers(party.spec, rows, [every], [case.seed], len(schema.classes))
+        probabilities = class_probabilities(model, test, len(schema.classes))
+        right.append((probabilities.argmax(axis=1) == y).astype(np.float64))
+        area = judged_area(probabilities, y)
+        areas += [] if area is None else [area]
+    parts: dict[Metric, np.ndarray] = {"accuracy": np.mean(right, axis=0)} if right else {}
+    parts |= {"auc": np.mean([scores for _, scores in areas], axis=0)} if areas else {}
+    return [float(of.mean()) for of in right], [auc for auc, _ in areas], parts
+
+
+def _kinds(case: Case, trained: Collection[str]) -> tuple[TeacherKind, dict[str, TeacherKind]]:
+    """The kind of teacher that takes longest, and that of each party."""
+    simulation, asked = case.scenario.simulation, case.config.teacher
+    others = own_teachers(simulation.teachers, len(case.partition.parties), case.seed, simulation.own_teacher)
+    kinds = {
+        party: others.get(index) or asked for index, party in enumerate(case.partition.parties) if party in trained
+    }
+    return min(kinds.values(), key=most_parties, default=asked), kinds
+
+
+def _own_rows(case: Case, kinds: Mapping[str, TeacherKind], parties: Sequence[str]) -> list[OwnRows]:
+    dataset = case.dataset
+    return [
+        OwnRows(party, kinds[party].anywhere(), dataset.x[rows], dataset.y[rows], dataset.owner[rows])
+        for party in parties
+        for rows in (case.partition.parties[party],)
     ]
-    return at_home(parties, sizes, config.rows, student.predict_proba, slowest, case.seed, progress)

@@ -219,7 +219,7 @@ def _teachers(scenario: Scenario, seed: int, source: Source) -> int:
     else:
         raise BadSetting(
             f"teachers_per_party is not given, and how many rows an owner has hangs on one {privacy.unit.value}",
-            f"Give it: a {ROWS_PER_TEACHER}th of the rows that an owner is known to have, say; or name owners as public",
+            f"Give it, say a {ROWS_PER_TEACHER}th of the rows that an owner has for all to know; or name public owners",
         )
     whose = np.arange(len(source.y)) if source.patient is None or privacy.unit is Unit.RECORD else source.patient
     sizes = [len(np.unique(whose[rows])) for rows in parts]
@@ -231,5 +231,4 @@ def _by_numbers_alone(data: DataSpec) -> bool:
     """Whether how many rows are whose follows from how many there are, whatever they say."""
     by_lot = data.partition in ("iid", "groups")
     whole = data.public is None or (data.public.by == "share" and by_lot)
-    kept = data.unlabelled == "refuse" and data.duplicates == "keep" and data.unbalanced == 1
-    return whole and kept and (by_lot or data.partition == "owners")
+    return whole and data.keeps_all and (by_lot or data.partition == "owners")

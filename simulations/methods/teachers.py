@@ -11,6 +11,7 @@ from consilium.report.words import ALONE, PLURALITY
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import BY_ROW, Arrays, Predicted, StudyMethod, needed
 from consilium.simulations.metrics import leading_metric, one_against_rest, over_parties
+from consilium.simulations.own_rows import judged_alone
 from consilium.simulations.vote import Ensemble, plurality_shares
 
 
@@ -18,8 +19,8 @@ class LocalOnly(StudyMethod):
     """Each party's own teachers. At home they are judged on what they have not seen.
 
     On the public test rows there is no one model: figures accuracy and, of two classes, auc are means over the parties,
-    with the 10th and 90th percentile of the parties (accuracy_p10 ...). A party with several teachers has the mean of
-    their accuracies, and the AUC of their mean probability. arrays: what each test row adds to either (`BY_ROW`).
+    with the 10th and 90th percentile of the parties (accuracy_p10 ...). A party with several teachers is judged there
+    by one model on all of its rows (`judged_alone`). arrays: what each test row adds to either (`BY_ROW`).
     """
 
     title: ClassVar[str] = ALONE
@@ -33,13 +34,18 @@ class LocalOnly(StudyMethod):
         voted, y = needed(ensemble, self.name), case.test_y
         figures: dict[str, float | None] = {}
         arrays: Arrays = {}
-        if len(y):
+        ordered = leading_metric(y, len(case.classes)) == "auc"
+        if len(y) and case.config.teachers_per_party > 1:
+            accuracies, aucs, parts = judged_alone(case, case.parties)
+            figures = over_parties("accuracy", accuracies) | (over_parties("auc", aucs) if ordered else {})
+            arrays = {BY_ROW + name: part.astype(np.float32) for name, part in parts.items() if name in figures}
+        elif len(y):
             figures.update(over_parties("accuracy", voted.test_right.tolist()))
             arrays |= _by_row("accuracy", _rights(voted, y), figures["accuracy"])
-        if leading_metric(y, len(case.classes)) == "auc":
-            areas = [one_against_rest(scores, y == 1) for scores in voted.test_scores.astype(np.float64)]
-            figures.update(over_parties("auc", [float(area.mean()) for area in areas]))
-            arrays |= _by_row("auc", [np.mean(areas, axis=0)], figures["auc"])
+            if ordered:
+                areas = [one_against_rest(scores, y == 1) for scores in voted.test_scores.astype(np.float64)]
+                figures.update(over_parties("auc", [float(area.mean()) for area in areas]))
+                arrays |= _by_row("auc", [np.mean(areas, axis=0)], figures["auc"])
         home = voted.own_home.astype(np.float64) if len(case.home_y) else None
         known = {name: value for name, value in figures.items() if value is not None}
         return Predicted(home=home, figures=known, arrays=arrays)
