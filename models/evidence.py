@@ -22,7 +22,7 @@ import numpy as np
 from scipy.linalg import cholesky, helmert, solve_triangular
 
 from consilium.models.base import Outcomes, Shares, Told, principal, softmax
-from consilium.models.kernel import kernel, nearest_rows, neighbour_graph, smoothest
+from consilium.models.kernel import kernel, nearest_rows, neighbour_graph, smoothest, usual_gamma
 from consilium.models.likelihood import Likelihood, OutcomesLikelihood, SharesLikelihood, likelihood_of
 from consilium.models.tabular import Linear
 
@@ -31,8 +31,7 @@ LANDMARKS = 500
 
 _LANDMARK_LOT = 0x6C6D
 _JITTER = 1e-4
-_SAMPLE = 300
-_WIDTHS = (0.5, 2.0, 8.0)
+_WIDTHS = (1, 4, 16)
 """Squared length scales over the median squared distance of two rows, half of each."""
 
 _FUNCTIONS = 200
@@ -86,11 +85,8 @@ class Landmarks:
 
 
 def gammas(rows: np.ndarray) -> list[float]:
-    """Kernel widths worth a trial for float32 rows (n, inputs), by the median distance of some of them."""
-    some = rows[np.linspace(0, len(rows) - 1, min(len(rows), _SAMPLE)).astype(int)].astype(np.float64)
-    apart = ((some[:, None, :] - some[None, :, :]) ** 2).sum(axis=2) if some.shape[1] <= 200 else _apart(some)
-    apart = apart[apart > 1e-9]
-    return [float(1 / (2 * width * np.median(apart))) for width in _WIDTHS] if len(apart) else [1.0]
+    """Kernel widths worth a trial for float32 rows (n, inputs)."""
+    return [usual_gamma(rows) / width for width in _WIDTHS]
 
 
 def graph_functions(rows: np.ndarray, neighbours: int, spread: float) -> np.ndarray:
@@ -101,11 +97,6 @@ def graph_functions(rows: np.ndarray, neighbours: int, spread: float) -> np.ndar
     """
     values, vectors = smoothest(neighbour_graph(*nearest_rows(rows, neighbours)), _FUNCTIONS)
     return vectors / np.sqrt(1 - spread * np.minimum(values, 1.0))
-
-
-def _apart(rows: np.ndarray) -> np.ndarray:
-    squares = (rows**2).sum(axis=1)
-    return np.maximum(squares[:, None] + squares - 2 * rows @ rows.T, 0)
 
 
 _RATIOS = np.geomspace(1e-3, 1e9, 121)

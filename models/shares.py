@@ -118,6 +118,7 @@ class GraphTold:
     def fit_told(self, x: np.ndarray, told: Told, seed: int) -> Model:
         """See `EvidenceTrainer.fit_told`."""
         spec, rows = self.spec, np.concatenate([x, self.unlabelled]).astype(np.float32)
+        widths = () if spec.gamma is None else (spec.gamma,)
         if len(rows) < _LEAST_ROWS:
             return fit_softmax(x, told)[0]
         functions = graph_functions(rows, spec.neighbours, spec.spread)
@@ -125,7 +126,7 @@ class GraphTold:
         shares = even(shares) if spec.even else shares
         some = np.random.default_rng([seed, len(rows)]).permutation(len(rows))[:_SAMPLE]
         nearly = Shares(shares[some], np.full(len(some), _LITTLE_NOISE))
-        gamma = fit_kernel(rows[some], nearly, (spec.gamma,), seed).gamma
+        gamma = fit_kernel(rows[some], nearly, widths, seed).gamma
         return kernel_ridge(rows, shares.astype(np.float32), gamma, spec.alpha)
 
 

@@ -60,7 +60,7 @@ def run_student(
     start = time.monotonic()
     write = partial(_write_labels, out)  # before anything is learnt from them: a trainer may fail
     learned = learn(source, pool, spec, seed, out / "student", progress, tell, write)
-    terms, record = learned.terms, learned.record
+    terms, spec, record = learned.terms, learned.spec, learned.record
     write(terms, learned.queries, record)
     # it is judged as it was written: what its file says is what anybody gets
     path, labelled = out / "student" / MODEL_FILE, pool.labelled
@@ -111,6 +111,7 @@ def learn(
     goes on with this student after a crash. tell: also hears where labels of public rows do
     not tell each other. write: keeps all answers so far, of these public rows, as they come."""
     terms = source.describe()
+    spec = spec.for_rows(terms.schema)
     _check(pool, spec, terms)
     rows = AskableRows.of(pool.queries, terms.schema, source)
     asking = planned(folder, source, spec, terms.federation, rows)

@@ -74,7 +74,7 @@ class Council(ClassifierMixin, BaseEstimator):
         classes, adding or removing a party takes half the noise, and promises less: see docs/decisions/difference.md.
     parties : without owners, deal the rows to so many parties at random.
     teachers_per_party : teachers on disjoint shards of an owner's rows. None: one where the unit is a party, else one
-        for each ten rows of a public owner, in the median.
+        for each ten rows (patients, where they are the unit) of an owner in the median, of public owners if there are.
     public_share : of the owners, held out whole (of the rows, where they are dealt at random), where `fit` is told of
         no public rows.
     public_labels : so many labels of the public rows that are asked, or "all", are used beside the votes. 0: the

@@ -16,6 +16,7 @@ from consilium.protocol.config_files import validate
 from consilium.simulations.council.frames import BadSetting, GivenRows
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.spec import MEMORY
+from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import Scenario, divided_data, divided_source, with_budget, without_mechanism
 
 Described = str | Mapping[str, Any] | Any
@@ -174,7 +175,7 @@ def _partition(parameters: Mapping[str, Any], rows: GivenRows) -> dict[str, Any]
 
 
 def completed(table: dict[str, Any], seed: int, source: Source) -> Scenario:
-    """The scenario with the teachers, the queries and the mechanism that it leaves out, from public rows alone.
+    """The scenario with the teachers, the queries and the mechanism that it leaves out, by nothing that is private.
 
     Raises
     ------
@@ -198,11 +199,41 @@ def _mechanism(scenario: Scenario, seed: int, source: Source) -> str:
 
 
 def _teachers(scenario: Scenario, seed: int, source: Source) -> int:
-    """Of each owner. A record or a patient moves the votes of two at most, so more of them drown the noise: as many as
-    the rows of a public owner allow, in the median. A whole owner moves all of its votes: it has one."""
-    if scenario.federation.privacy.unit is Unit.PARTY:
+    """Of each owner. A record or a patient moves the votes of two at most, so more of them drown the noise: one for
+    each `ROWS_PER_TEACHER` rows (patients, where these are the unit) of an owner, in the median. A whole owner moves
+    all of its votes: it has one.
+
+    How many an owner has is told by public owners, where there are any. Else by the parties themselves, under
+    `replace`: whoever takes the place of a record or a patient does so at the same party, so neighbours have as many at
+    each, and this number is the same for both. That needs a division that looks at no label and no value, and nothing
+    left out for what it says.
+
+    Raises
+    ------
+    BadSetting : the number would hang on whether one record or patient is there.
+    """
+    data, privacy = scenario.data, scenario.federation.privacy
+    if privacy.unit is Unit.PARTY:
         return 1
     source, partition = divided_source(scenario, seed, source)
-    public = source.owner[np.concatenate([partition.queries, partition.test])]
-    sizes = np.unique(public, return_counts=True)[1]
-    return int(np.clip(np.median(sizes) // ROWS_PER_TEACHER, 1, MOST_TEACHERS)) if len(sizes) > 1 else 1
+    if source.public is None and data.public_rule.by == "owner":
+        public = np.concatenate([partition.queries, partition.too_near, partition.test])
+        parts = [public[source.owner[public] == owner] for owner in np.unique(source.owner[public])]
+    elif privacy.neighbouring is Neighbouring.REPLACE and _by_numbers_alone(data):
+        parts = list(partition.parties.values())
+    else:
+        raise BadSetting(
+            f"teachers_per_party is not given, and how many rows an owner has hangs on one {privacy.unit.value}",
+            f"Give it, say a {ROWS_PER_TEACHER}th of the rows that an owner has for all to know; or name public owners",
+        )
+    whose = np.arange(len(source.y)) if source.patient is None or privacy.unit is Unit.RECORD else source.patient
+    sizes = [len(np.unique(whose[rows])) for rows in parts]
+    typical = np.median(sizes) if data.partition == "owners" else np.mean(sizes)
+    return int(np.clip(typical // ROWS_PER_TEACHER, 1, MOST_TEACHERS))
+
+
+def _by_numbers_alone(data: DataSpec) -> bool:
+    """Whether how many rows are whose follows from how many there are, whatever they say."""
+    by_lot = data.partition in ("iid", "groups")
+    whole = data.public is None or (data.public.by == "share" and by_lot)
+    return whole and data.keeps_all and (by_lot or data.partition == "owners")

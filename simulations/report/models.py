@@ -92,7 +92,24 @@ def finding(
     takes = f"; one takes {worth['label_cost']}" if worth and worth.get("label_cost") else ""
     worth_it = (f"The {STUDENT} is worth {in_labels(worth)}{takes}.",) if worth and "manual_labels" in worth else ()
     alone = (f"{upper_first(LABELS_ALONE)} reach {value_text(labels[metric])}.",) if labels.get(metric) else ()
-    return (*failures, sentence, *alone, *worth_it)
+    return (*failures, sentence, *_not_worth_it(known, student[metric], metric), *alone, *worth_it)
+
+
+SAVE = "consilium study model SCENARIO --out FOLDER"
+"""The command that saves the model of private gradient descent."""
+
+
+def _not_worth_it(known: Mapping[str, Metrics], reached: float, metric: str) -> list[str]:
+    """That votes give a party nothing which its own model lacks, and what does; nothing where they do give it."""
+    if "mean_teacher" not in known or reached > known["mean_teacher"][metric]:
+        return []
+    rival = known.get("private_gradient", {})
+    if ABOVE not in rival or rival[ABOVE]["interval"][0] <= 0:
+        return ["A party's own model is no worse: votes are not worth it here."]
+    return [
+        f"A party's own model is no worse: votes are not worth it here, and `{SAVE}` saves the model of"
+        f" {words.PRIVATE_GRADIENT}."
+    ]
 
 
 def _way(known: Mapping[str, Metrics], reached: float, metric: str) -> str:

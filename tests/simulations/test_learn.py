@@ -9,7 +9,7 @@ import pytest
 
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.privacy import promised
-from consilium.models.keys import CnnStudent, GraphStudent, LogisticRegressionStudent
+from consilium.models.keys import GraphCnnStudent, GraphStudent, LogisticRegressionStudent
 from consilium.protocol.label_source import NO_LABEL, Answers, Outcome
 from consilium.simulations.learn import NOISES, CurveLearner, by_epsilon, by_labels, learning_curves
 from consilium.simulations.methods.manual_labels import PublicTruth
@@ -101,7 +101,7 @@ def test_a_larger_epsilon_is_less_noise_and_a_better_student(mechanism: dict) ->
         (LogisticRegressionStudent(C=1.0), "quick", None),
         (LogisticRegressionStudent(C=1.0), "none", "manual_labels is none"),
         (GraphStudent(), "quick", "takes long"),
-        (CnnStudent(), "full", "takes long"),
+        (GraphCnnStudent(), "full", "takes long"),
     ],
 )
 def test_curves_are_drawn_where_that_is_cheap(trainer: Any, mode: Any, why: str | None) -> None:

@@ -113,7 +113,7 @@ def test_the_noise_of_halves_is_independent_and_twice_as_large() -> None:
         ({"trainer": "graph"}, 1500, 300, 4),
         ({"trainer": "graph"}, 9000, 300, "takes too long"),
         ({"trainer": "estimator", "factory": "a:b"}, 2001, 300, "takes too long"),
-        ({"trainer": "cnn"}, 100, 50, "the kind cnn takes too long"),
+        ({"trainer": "graph_cnn"}, 100, 50, "the kind graph_cnn takes too long"),
         ({}, 100, 3, "3 answers are too few"),
     ],
 )

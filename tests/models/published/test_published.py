@@ -18,7 +18,7 @@ from consilium.models.tabular import linear_arrays
 from consilium.protocol.errors import DataError
 from tests.models.published.models import CASES, case
 
-KINDS = {"constant", "linear", "kernel", "network", "dense", "graph_cnn", "estimator", "torch"}
+KINDS = {"constant", "linear", "kernel", "graph_cnn", "estimator", "torch"}
 
 
 @pytest.mark.parametrize("name", CASES)
