@@ -32,7 +32,7 @@ from consilium.accounting.units import Neighbouring, Unit
 from consilium.models.evaluation import area_under_curve
 from consilium.report.disclosure import epsilon_text
 from consilium.report.warnings import LEAST_SIGNAL
-from consilium.report.words import STUDENT
+from consilium.report.words import LABELS_ALONE, STUDENT
 from consilium.simulations.council.estimator import Council
 from consilium.simulations.datasets.packages import NATURALS
 from consilium.simulations.datasets.source import load_dataset, open_source
@@ -125,17 +125,17 @@ def figures(council: Council) -> dict[str, Any]:
     teachers = summary["teachers"] // summary["parties"]
     units = votes_of_units(summary["parties"], teachers, Unit(privacy.unit), Neighbouring.REPLACE)
     rule = signal(units, privacy.epsilon, privacy.delta, len(council.student_.schema.features))
-    of = {"alone": "mean_teacher", "labels": "public_labels"}
-    models = {name: summary["baselines"].get(of.get(name, name), {}).get("auc") for name in MODELS}
-    known = {"parties": summary["parties"], "teachers": teachers, "rule": rule}
-    return known | models | {"student": summary["student"]["auc"]}
+    beside, known = summary["baselines"], {"parties": summary["parties"], "teachers": teachers, "rule": rule}
+    models = {name: beside.get(name) for name in MODELS} | {"student": summary["student"]}
+    models |= {"alone": beside["mean_teacher"], "labels": summary["labels_alone"]}
+    return known | {name: (of or {}).get("auc") for name, of in models.items()}
 
 
 def division(case: str, seed: int) -> dict[str, Any]:
     """Without public labels, and with all of them."""
     rows, declared = rows_of(DIVISIONS[case])
     without = figures(fitted(rows, declared, seed, unit="party"))
-    both = fitted(rows, declared, seed, unit="party", settings={"student.public_labels": 1_000_000})
+    both = fitted(rows, declared, seed, unit="party", public_labels="all")
     return without | {"both": figures(both)["student"]}
 
 
@@ -156,6 +156,7 @@ def scenario(name: str, changes: dict[str, tuple[str, ...]], case: str, seed: in
     with tempfile.TemporaryDirectory() as folder:
         summary = run_scenario(name, load_scenario(name, list(changes[case])), "local", seed, Path(folder) / "run")
     models = {STUDENT: summary["student"], "as many manual labels": summary["worth"]["released"]}
+    models |= {LABELS_ALONE: summary["labels_alone"]}
     models |= {LABELS[key]: of for key, of in summary["baselines"].items() if key in LABELS}
     known = {"epsilon": summary["privacy"]["epsilon_guaranteed"], "released": summary["queries"]["answered"]}
     return known | {"models": {key: of.get(summary["worth"]["metric"]) for key, of in models.items()}}
@@ -223,7 +224,8 @@ def show_runs(name: str, split: str, found: Found, made: Made) -> None:
     """The student of each case, then what stands beside the first; how far the first is above each, seed by seed."""
     first, *_ = found.values()
     reached = {case: [run["models"][STUDENT] for run in runs] for case, runs in found.items()}
-    reached |= {key: values([run["models"] for run in first], key) for key in first[0]["models"] if key != STUDENT}
+    beside = {key: values([run["models"] for run in first], key) for key in first[0]["models"] if key != STUDENT}
+    reached |= {key: each for key, each in beside.items() if len(each) == len(first)}
     columns = ("", "guaranteed epsilon", "labels or counts", "reached", "95 % interval", "first less this")
     with made(name, columns=columns, split=split) as rows:
         for key, each in reached.items():
@@ -232,7 +234,7 @@ def show_runs(name: str, split: str, found: Found, made: Made) -> None:
             promised, released = (values(found.get(key, []), known) for known in ("epsilon", "released"))
             text = [epsilon_text(max(promised)), spread(released, 0)] if promised else [None, None]
             less = f"{apart.mean():+.3f} ({least:+.3f} to {most:+.3f})"
-            rows.add(key, *text, f"{np.mean(each):.4f}", f"{low:.3f} to {high:.3f}", less)
+            rows.add(key, *text, spread(each), f"{low:.3f} to {high:.3f}", less)
 
 
 def show_digits(found: Found, made: Made) -> None:
