@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks import exact, held_out, hidden_sums, papers, results, studies
-from consilium.simulations.study.summaries.view import study_view
-from tests.simulations.study.made_up import MadeUp
+from benchmarks import exact, held_out, hidden_sums, papers, results, worth
+from consilium.report.words import STUDENT
 
 
 @pytest.fixture
@@ -25,6 +25,8 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, Any]]:
 
 PAPER = {"scenario": "mnist-250", "seed": 0, "row": "lnmax-100", "asked": 100, "answered": 100, "right": 0.9}
 EPSILONS = {"data-dependent": 0.5, "worst": 3.0, "promised": 3.0, "accuracy": 0.9}
+FIGURES = dict.fromkeys((*worth.MODELS, *worth.COUNTED), 0.7)
+RUN = {"epsilon": 0.8, "released": 30, "models": {STUDENT: 0.8, "pooled": 0.9}}
 KEPT: dict[str, tuple[Callable[[list[str]], None], list[str], list[dict[str, Any]], set[str]]] = {
     "papers": (
         papers.main,
@@ -44,6 +46,17 @@ KEPT: dict[str, tuple[Callable[[list[str]], None], list[str], list[dict[str, Any
         ],
         {"mnist-250-held-out"},
     ),
+    "worth": (
+        worth.main,
+        ["--seeds", "2"],
+        [
+            {"part": part, "case": case, "seed": seed, "found": RUN if part in ("stroke", "digits") else FIGURES}
+            for part, (cases, *_) in worth.PARTS.items()
+            for case in cases
+            for seed in range(2)
+        ],
+        {"worth-divisions", "worth-rule", "worth-records", "releases", "digits-0.4", "digits-0.8", "worth-classes"},
+    ),
 }
 """Its main function, arguments, what was measured before, and the tables."""
 
@@ -61,6 +74,15 @@ def test_what_was_measured_before_makes_the_tables(
     assert all(result["values"] and "kept.jsonl" not in result["command"] for result in recorded.values())
 
 
+def test_what_separates_the_useful_from_the_useless(recorded: dict[str, dict[str, Any]]) -> None:
+    runs = {str(rule): [{**FIGURES, "rule": rule, "student": 0.6 + rule / 40}] for rule in (1.0, 2.0, 4.0, 8.0)}
+    worth.show_divisions(runs, partial(results.table, command="a command", seeds=[0]))
+    cells = recorded["worth-rule"]["values"]
+    assert cells["above one owner alone / rule 3 or more"] == "1 of 2"
+    assert cells["above one owner alone / AUC of the number"] == "1.00"
+    assert cells["more than half as far above .5 as pooled / below 3"] == "2 of 2"
+
+
 def test_what_a_label_costs(monkeypatch: pytest.MonkeyPatch, recorded: dict[str, dict[str, Any]]) -> None:
     monkeypatch.setattr(exact, "LABELLED", {"mnist-250": exact.LABELLED["mnist-250"]})
     exact.main(["--promises"])
@@ -72,12 +94,3 @@ def test_what_hidden_sums_cost(recorded: dict[str, dict[str, Any]]) -> None:
     hidden_sums.main(["10x4x2"])
     assert {f"hidden-sums-{title}" for title in ("party", "coordinator", "bytes")} == set(recorded)
     assert "–" not in {cell for result in recorded.values() for cell in result["values"].values()}
-
-
-def test_a_study_of_natural_partitions(recorded: dict[str, dict[str, Any]]) -> None:
-    points = {"schools": 0.0, "states": 0.03}
-    study = MadeUp(axes={"epsilon": {"1.0": 0.0, "3.0": 0.02}, "division": points}, parties=4)
-    studies.naturals(study_view(study.frame(), {}), "consilium study naturals")
-    cells = recorded["naturals"]["values"]
-    assert {key.partition(" / ")[0] for key in cells} == {*points, "mean, 40 parties or more", "mean, fewer parties"}
-    assert "±" in cells["schools / student"]
