@@ -19,7 +19,7 @@ from consilium.models.evaluation import (
     row_scores,
     wilson,
 )
-from consilium.models.keys import KernelStudent, LogisticRegressionStudent, TorchStudent, TrainerKind
+from consilium.models.keys import GraphStudent, LogisticRegressionStudent, TorchStudent, TrainerKind
 from consilium.protocol.schema import Schema
 from consilium.student.config import StudentSpec
 from consilium.student.learn import inputs, train
@@ -102,7 +102,7 @@ _KERNEL_ROWS, _OTHER_ROWS = 12_000, 2000
 def takes_long(kind: TrainerKind, rows: int) -> str:
     """Why a student is not trained again on the labels of so many public rows; empty where it is. By kind and size
     alone, never by a clock."""
-    most = _KERNEL_ROWS if isinstance(kind, KernelStudent) else _OTHER_ROWS
+    most = _KERNEL_ROWS if isinstance(kind, GraphStudent) else _OTHER_ROWS
     if kind.inputs == "features" or isinstance(kind, TorchStudent):
         return f"a student of the kind {kind.name} takes too long to be trained again"
     if rows > most and not isinstance(kind, LogisticRegressionStudent):
