@@ -141,8 +141,8 @@ def _(told: Shares, x: np.ndarray, student: GraphTold, seed: int) -> Model:
 
 
 # Labels are spread whatever their law. On digits of development writers, seeds 100 to 104, that was right on .907 of
-# the other rows with 30 labels and sigma 110, and on .973 with 150; the softmax of smooth functions of the graph, by the
-# likelihood of the law, on .716 and .906.
+# the other rows with 30 labels and sigma 110, and on .973 with 150; the softmax of a graph's smooth functions, by
+# the law's likelihood, on .716 and .906.
 @_over_graph.register
 def _(told: Outcomes, x: np.ndarray, student: GraphTold, seed: int) -> Model:
     has = told.labels != NO_LABEL

@@ -187,8 +187,8 @@ def test_few_labels_of_many_classes_are_learned() -> None:
 
 
 def test_abstentions_teach() -> None:
-    """Rows that were asked for nothing: with them the student of noisy answers is nearer to the shares, in 6 draws of 6;
-    were they of no use, all 6 would come out so for 1 of 64 choices of seeds, and these are fixed."""
+    """Rows that were asked for nothing: with them the student of noisy answers is nearer to the shares, in all
+    6 draws; were they of no use, all 6 would come out so for 1 of 64 choices of seeds, and these are fixed."""
     for seed in range(6):
         generator = np.random.default_rng(seed)
         x = generator.normal(size=(600, 4))
