@@ -47,7 +47,7 @@ def linear_truth(count: int, inputs: int, classes: int, seed: int) -> tuple[np.n
 
 def by_train(spec: StudentSpec, x: np.ndarray, told: Shares, rest: np.ndarray) -> Any:
     """As a student does it."""
-    return train(x, told.shares.argmax(axis=1), rest, told.classes, spec, 0, shares=told)
+    return train(x, told.shares.argmax(axis=1), rest, told.classes, spec, 0, told=told)
 
 
 class TestRegression:
@@ -200,7 +200,7 @@ def test_even_classes_are_told_apart_where_one_is_named_on_all_rows() -> None:
     right = {}
     for made_even in (False, True):
         spec = student_of(trainer="graph", gamma=0.02, even=made_even)
-        model = train(x, told.shares.argmax(axis=1), x[:0], CLASSES, spec, 0, shares=told)
+        model = train(x, told.shares.argmax(axis=1), x[:0], CLASSES, spec, 0, told=told)
         probabilities = model.predict_proba(x)
         np.testing.assert_allclose(probabilities.sum(axis=1), 1)
         right[made_even] = (probabilities.argmax(axis=1) == y).mean()
