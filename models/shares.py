@@ -1,4 +1,4 @@
-"""Students that learn from noisy histograms: the noise is known, so nothing about it must be guessed.
+"""Students that learn from what a mechanism released: its noise is known, so nothing about it must be guessed.
 
 There are smooth functions of rows (a kernel's, a graph's), many classes that are named unequally often and made
 comparable (`even`), and shares of all public rows for trainers that need labels. All of it is post-processing of what
@@ -19,7 +19,7 @@ from functools import singledispatch
 
 import numpy as np
 
-from consilium.models.base import EvidenceTrainer, Model, Shares, Told, Trainer, softmax
+from consilium.models.base import EvidenceTrainer, Model, Outcomes, Shares, Told, Trainer, constant, softmax
 from consilium.models.evidence import (
     Landmarks,
     Regression,
@@ -30,9 +30,10 @@ from consilium.models.evidence import (
     graph_functions,
     regress,
 )
-from consilium.models.kernel import KernelModel, kernel_ridge
+from consilium.models.kernel import GraphTrainer, KernelModel, kernel_ridge
 from consilium.models.keys import GraphStudent
 from consilium.models.own_model import OwnTrainer
+from consilium.protocol.label_source import NO_LABEL
 
 _NO_SPREAD = 1e-9
 """Of a class's share: it says nothing then."""
@@ -107,7 +108,7 @@ def _(told: Shares, features: np.ndarray) -> Regression | Scores:
 
 @dataclass(frozen=True)
 class GraphTold:
-    """The student `graph`; `unlabelled` float (m, inputs).
+    """The student `graph` of what was told; `unlabelled` float (m, inputs).
 
     The graph gives shares of all rows. Kernel ridge regression on them, with the penalty of `spec`, judges new rows.
     """
@@ -117,17 +118,39 @@ class GraphTold:
 
     def fit_told(self, x: np.ndarray, told: Told, seed: int) -> Model:
         """See `EvidenceTrainer.fit_told`."""
-        spec, rows = self.spec, np.concatenate([x, self.unlabelled]).astype(np.float32)
-        widths = () if spec.gamma is None else (spec.gamma,)
-        if len(rows) < _LEAST_ROWS:
-            return fit_softmax(x, told)[0]
-        functions = graph_functions(rows, spec.neighbours, spec.spread)
-        shares = smooth(told, functions[: len(x)]).shares(functions)
-        shares = even(shares) if spec.even else shares
-        some = np.random.default_rng([seed, len(rows)]).permutation(len(rows))[:_SAMPLE]
-        nearly = Shares(shares[some], np.full(len(some), _LITTLE_NOISE))
-        gamma = fit_kernel(rows[some], nearly, widths, seed).gamma
-        return kernel_ridge(rows, shares.astype(np.float32), gamma, spec.alpha)
+        return _over_graph(told, x, self, seed)
+
+
+@singledispatch
+def _over_graph(told: Told, x: np.ndarray, student: GraphTold, seed: int) -> Model:
+    raise TypeError(f"{type(told).__name__} was not released; give Shares or Outcomes")
+
+
+@_over_graph.register
+def _(told: Shares, x: np.ndarray, student: GraphTold, seed: int) -> Model:
+    spec, rows = student.spec, np.concatenate([x, student.unlabelled]).astype(np.float32)
+    widths = () if spec.gamma is None else (spec.gamma,)
+    if len(rows) < _LEAST_ROWS:
+        return fit_kernel(x, told, widths, seed)
+    functions = graph_functions(rows, spec.neighbours, spec.spread)
+    shares = regress(functions[: len(x)], told).shares(functions)
+    shares = even(shares) if spec.even else shares
+    some = np.random.default_rng([seed, len(rows)]).permutation(len(rows))[:_SAMPLE]
+    nearly = Shares(shares[some], np.full(len(some), _LITTLE_NOISE))
+    gamma = fit_kernel(rows[some], nearly, widths, seed).gamma
+    return kernel_ridge(rows, shares.astype(np.float32), gamma, spec.alpha)
+
+
+# Labels are spread whatever their law. On digits of development writers, seeds 100 to 104, that was right on .907 of
+# the other rows with 30 labels and sigma 110, and on .973 with 150; the softmax of a graph's smooth functions, by
+# the law's likelihood, on .716 and .906.
+@_over_graph.register
+def _(told: Outcomes, x: np.ndarray, student: GraphTold, seed: int) -> Model:
+    has = told.labels != NO_LABEL
+    if not has.any():
+        return constant(told.labels[has], told.classes)
+    unlabelled = np.concatenate([x[~has], student.unlabelled])
+    return GraphTrainer(student.spec, unlabelled).fit(x[has], told.labels[has], told.classes, seed)
 
 
 def denoise(x: np.ndarray, told: Told, rows: np.ndarray, seed: int) -> np.ndarray:

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from consilium.models.base import Model, Represent, Shares, Told
-from consilium.models.evidence import fit_scores, most_probable
+from consilium.models.base import NOTHING, Model, Outcomes, Represent, Shares, Told
+from consilium.models.evidence import most_probable
 from consilium.models.images.loop import Contrast, ImageTrainer, Material, Supervised
 from consilium.models.images.network import ImageModel, normalised_network
 from consilium.models.images.pixels import INVARIANCES
@@ -38,7 +38,7 @@ from consilium.models.kernel import (
     smoothest,
 )
 from consilium.models.keys import GraphCnnStudent, Smoothing
-from consilium.protocol.label_source import Progress, no_progress
+from consilium.protocol.label_source import NO_LABEL, Progress, no_progress
 
 if TYPE_CHECKING:
     from torch import nn
@@ -90,6 +90,23 @@ class GraphCnnModel:
         return self.kernel.predict_proba(self.sight(x))
 
 
+@singledispatch
+def as_shares(told: Told) -> Shares:
+    """Noisy counts as they are; labels as shares of 0 and 1 that are now and then wrong, and none as nothing told."""
+    raise TypeError(f"{type(told).__name__} was not released; give Shares or Outcomes")
+
+
+@as_shares.register
+def _(told: Shares) -> Shares:
+    return told
+
+
+@as_shares.register
+def _(told: Outcomes) -> Shares:
+    deviation = np.where(told.labels == NO_LABEL, NOTHING, _LABEL_NOISE)
+    return Shares(np.eye(told.classes)[told.labels], deviation)
+
+
 @dataclass(frozen=True)
 class GraphCnnTrainer:
     """`unlabelled` float (n, pixels), features as they travel. Both kinds use them; that costs no privacy."""
@@ -104,7 +121,11 @@ class GraphCnnTrainer:
         return self.fit_told(x, Shares(np.eye(classes)[y], np.full(len(y), _LABEL_NOISE)), seed)
 
     def fit_told(self, x: np.ndarray, told: Told, seed: int) -> Model:
-        """See `EvidenceTrainer.fit_told` and `ImageTrainer.fit`. Trains one network after the other."""
+        """See `EvidenceTrainer.fit_told` and `ImageTrainer.fit`; labels are learned as `fit` does, whatever their law.
+
+        Trains one network after the other.
+        """
+        told = as_shares(told)
         spec, pool = self.spec, np.concatenate([x, self.unlabelled]).astype(np.float32)
         inputs = self.represent(pool).astype(np.float32)
         look, *seeds = (int(own) for own in np.random.SeedSequence(seed).generate_state(1 + spec.networks))
@@ -173,36 +194,23 @@ _VARIANCES = np.geomspace(1e-4, 3.0, 18)
 _DECAYS = np.concatenate([[0.0], np.geomspace(0.2, 50.0, 13)])
 
 
-def smooth_shares(rows: np.ndarray, told: Told, neighbours: int, smoothing: Smoothing = "linear") -> np.ndarray:
+def smooth_shares(rows: np.ndarray, told: Shares, neighbours: int, smoothing: Smoothing = "linear") -> np.ndarray:
     """Shares of all float32 `rows` (m, inputs), of which the first are `told`: float64 (m, classes).
 
     Linear ones are means of the posterior, which may lie a little outside 0 to 1; of a softmax the most probable.
     """
     if len(rows) < 2:
-        return fit_scores(told, np.zeros((1, 1))).shares(np.zeros((1, 1)))
-    values, vectors = smoothest(neighbour_graph(*nearest_rows(rows, neighbours)), FUNCTIONS)
-    return smoothed(told, values, vectors, smoothing)
+        return told.shares
+    return smoothed(*smoothest(neighbour_graph(*nearest_rows(rows, neighbours)), FUNCTIONS), told, smoothing)
 
 
-@singledispatch
-def smoothed(told: Told, values: np.ndarray, vectors: np.ndarray, smoothing: Smoothing) -> np.ndarray:
-    """As `smooth_shares`, of a graph's `smoothest` functions: eigenvalues (k,) and vectors (m, k). Of labels always the
-    softmax."""
-    basis, rough = _functions(values, vectors)
-    return most_probable(basis * np.sqrt(_VARIANCE * np.exp(-_DECAY * rough)), told)
-
-
-@smoothed.register
-def _(told: Shares, values: np.ndarray, vectors: np.ndarray, smoothing: Smoothing) -> np.ndarray:
-    basis, rough = _functions(values, vectors)
+def smoothed(values: np.ndarray, vectors: np.ndarray, told: Shares, smoothing: Smoothing) -> np.ndarray:
+    """As `smooth_shares`, of a graph's `smoothest` functions: eigenvalues (k,) and vectors (m, k)."""
+    basis = vectors * np.sqrt(len(vectors))
+    rough = (values[0] - values) / max(values[0] - values[-1], 1e-12)
     if smoothing == "softmax":
         return most_probable(basis * np.sqrt(_VARIANCE * np.exp(-_DECAY * rough)), told)
     return basis @ _coefficients(basis[: len(told)], rough, told) + 1 / told.classes
-
-
-def _functions(values: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Each with a mean square of 1, and how rough each is, from 0 to 1."""
-    return vectors * np.sqrt(len(vectors)), (values[0] - values) / max(values[0] - values[-1], 1e-12)
 
 
 def _coefficients(basis: np.ndarray, rough: np.ndarray, told: Shares) -> np.ndarray:
