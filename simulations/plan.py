@@ -14,7 +14,7 @@ import numpy as np
 
 from consilium.accounting.drowned import epsilon_for, signal, votes_of_units
 from consilium.accounting.events import Mechanism
-from consilium.accounting.target import as_histograms, worst_case
+from consilium.accounting.target import as_histograms, worst_case, worst_case_as_histogram
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.config import Federation
 from consilium.coordinator.mechanisms import noise_scales, with_noise
@@ -52,7 +52,7 @@ class SignalRule:
         delta, votes = federation.privacy.delta, votes_of_units(parties, federation.event(0, 0))
         number = signal(votes, epsilon, delta, features)
         enough = math.ceil(epsilon_for(LEAST_SIGNAL, votes, delta, features) * 100) / 100
-        return cls(number, enough, math.ceil(parties * LEAST_SIGNAL / number))
+        return cls(number, enough, max(1, math.ceil(parties * LEAST_SIGNAL / number)))
 
 
 def check_gain(scenario: Scenario, epsilon: float, parties: int, features: int, classes: int) -> None:
@@ -76,7 +76,7 @@ def check_gain(scenario: Scenario, epsilon: float, parties: int, features: int, 
 
 
 def plan_of(name: str, overrides: Sequence[str] = (), seed: int = 0) -> dict[str, Any]:
-    """What `consilium plan --format json` prints. noise: at most, by a bound that takes no time.
+    """What `consilium plan --format json` prints. noise: at most, by a quick bound, as if noisy counts left whole.
 
     Raises
     ------
@@ -94,15 +94,19 @@ def plan_of(name: str, overrides: Sequence[str] = (), seed: int = 0) -> dict[str
     full = federation.event(budget.queries, budget.answers)
 
     def cost(mechanism: Mechanism) -> float:
+        return worst_case_as_histogram([replace(full, mechanism=mechanism)], privacy.delta)
+
+    def rough(mechanism: Mechanism) -> float:
         return as_histograms([replace(full, mechanism=mechanism)], privacy.delta)
 
     costs = []
-    for epsilon in EPSILONS if scales else ():
-        found = with_noise(kept, budget.queries, budget.answers, epsilon, cost, cost, _MUCH)
+    for epsilon in EPSILONS if federation.mechanism.private else ():
+        found = with_noise(kept, budget.queries, budget.answers, epsilon, cost, rough, _MUCH)
         rule = SignalRule.of(federation, epsilon, parties, features)
         costs.append({"epsilon": epsilon, "noise": {key: found[key] for key in scales}, "rule": rule.number})
-    calibrated = stated is not None and not set(scales) <= set(written)
-    promised = stated if calibrated else worst_case(federation.promised_events(), privacy.delta).epsilon
+    promised = stated
+    if promised is None or set(scales) <= set(written):
+        promised = worst_case(federation.promised_events(), privacy.delta).epsilon
     return {
         "scenario": name,
         "parties": parties,
@@ -126,9 +130,8 @@ def _labels(scenario: Scenario, dataset: Dataset, partition: Partition, seed: in
     rows = rows[dataset.y[rows] >= 0][:_ROWS]
     if not len(rows):
         return None
-    x = public.schema(scenario.data, dataset, partition).inputs(
-        canonical_queries(dataset.x[rows], len(dataset.features))
-    )
+    canonical = canonical_queries(dataset.x[rows], len(dataset.features))
+    x = public.schema(scenario.data, dataset, partition).inputs(canonical)
     found = cross_validated(x, dataset.y[rows], len(dataset.classes))
     return {**asdict(found), "leaves_chance": found.leaves_chance}
 
@@ -137,7 +140,8 @@ def lines_of(plan: Mapping[str, Any]) -> Iterator[str]:
     """For a terminal."""
     rule = SignalRule(**plan["rule"])
     yield f"{many(plan['parties'], 'party')}, {many(plan['votes'], 'vote')} on each of {many(plan['queries'], 'query')}"
-    yield f"guarantee: for each {plan['unit']}, {plan['neighbouring']}, delta {plan['delta']:g}; {plan['mechanism']}"
+    relation = plan["neighbouring"].replace("_", " ")
+    yield f"guarantee: for each {plan['unit']}, {relation}, delta {plan['delta']:g}; {plan['mechanism']}"
     yield ""
     yield f"epsilon  rule (least {rule.least:g})  noise, at most"
     for cost in plan["costs"]:
