@@ -188,7 +188,10 @@ def kernel(left: np.ndarray, right: np.ndarray, gamma: float) -> np.ndarray:
 
 
 def usual_gamma(rows: np.ndarray) -> float:
-    """Of the Gaussian kernel on rows float (n, inputs): 1 over the median squared distance of some of them."""
+    """Of the Gaussian kernel on rows float (n, inputs): 1 over the median squared distance of some of them.
+
+    Of the scenario digits, seeds 100 and 101, which do not judge, it is .0086: from .006 to .02 nothing changes.
+    """
     some = rows[np.linspace(0, len(rows) - 1, min(len(rows), _SAMPLE)).astype(int)].astype(np.float64)
     if some.shape[1] <= _WIDE:
         apart = ((some[:, None, :] - some[None, :, :]) ** 2).sum(axis=2)

@@ -29,6 +29,9 @@ DIFFERENCE = "difference"
 """The same, where a party that is added or removed moves it by half as much: of two classes, whose votes are seen."""
 ROWS_PER_TEACHER, MOST_TEACHERS = 10, 25
 """Of an owner's rows, for each of its teachers; and most teachers."""
+# Development data, which judge nothing: Adult by occupation (12 owners of 400 rows) and Diabetes by specialty and way
+# of admission (14), epsilon 1 for a record, seeds 0 to 2. With 10, 25, 40 and 80 teachers an owner the student's AUC
+# is .818, .818, .820, .785 on Adult and .578, .609, .609, .601 on Diabetes in the mean.
 ATTRIBUTION = "Rows that were in the memory of the program that ran this; they are not kept with the run."
 
 _ASKED_FOR = frozenset(kind.model_fields["model"].default for kind in TEACHERS)
