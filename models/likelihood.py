@@ -47,7 +47,10 @@ _LEAST = 1e-12
 class Likelihood(Protocol):
     """Of what was released, at shares float64 (n, classes) of the votes that sum to 1."""
 
-    classes: int
+    @property
+    def classes(self) -> int:
+        """Number of classes."""
+        ...
 
     def loss(self, shares: np.ndarray) -> tuple[float, np.ndarray]:
         """Minus the log likelihood up to a constant, and its gradient (n, classes) by the shares."""
@@ -187,7 +190,8 @@ class OutcomesLikelihood:
         if law.threshold is not None:
             cell = math.hypot(law.cell_deviation / law.votes, SCATTER)
             own = max(law.check_deviation / law.votes, _LEAST_CHECK * cell)
-            predicted = told.predictions if law.predicted else np.zeros((len(told), told.classes))
+            predicted = told.predictions if law.predicted else None
+            predicted = np.zeros((len(told), told.classes)) if predicted is None else predicted
             check = _Checked(predicted, law.threshold / law.votes, cell, own)
         answered = told.outcomes == Outcome.ANSWERED
         return cls(told.classes, told.labels, answered, math.hypot(law.deviation / law.votes, SCATTER), check)
