@@ -186,6 +186,7 @@ def test_few_labels_of_many_classes_are_learned() -> None:
     assert (model.predict_proba(x[80:]).argmax(axis=1) == y[80:]).mean() > 0.5
 
 
+@pytest.mark.slow
 def test_abstentions_teach() -> None:
     """Rows that were asked for nothing: with them the student of noisy answers is nearer to the shares, in all
     6 draws; were they of no use, all 6 would come out so for 1 of 64 choices of seeds, and these are fixed."""
