@@ -357,7 +357,7 @@ class LogisticRegressionStudent(TrainerKind):
 
     name: Literal["logistic_regression"] = "logistic_regression"
     C: float = Field(
-        default=0.01, gt=0, description="inverse regularisation; not of histograms, where the evidence decides"
+        default=0.01, gt=0, description="inverse regularisation of manual labels; of what is released, evidence decides"
     )
 
 

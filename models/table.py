@@ -168,18 +168,18 @@ _SOUND: set[tuple[str, str]] = set()
 
 
 def _linear(spec: LogisticRegressionStudent, aids: Aids) -> Trainer:
-    from consilium.models.evidence import SoftmaxShares
-    from consilium.models.shares import WithShares
+    from consilium.models.evidence import SoftmaxTold
+    from consilium.models.shares import WithTold
     from consilium.models.tabular import LinearTrainer
 
-    return WithShares(LinearTrainer(spec.C), SoftmaxShares())
+    return WithTold(LinearTrainer(spec.C), SoftmaxTold())
 
 
 def _graph(spec: GraphStudent, aids: Aids) -> Trainer:
     from consilium.models.kernel import GraphTrainer
-    from consilium.models.shares import GraphShares, WithShares
+    from consilium.models.shares import GraphTold, WithTold
 
-    return WithShares(GraphTrainer(spec, aids.unlabelled), GraphShares(spec, aids.unlabelled))
+    return WithTold(GraphTrainer(spec, aids.unlabelled), GraphTold(spec, aids.unlabelled))
 
 
 def _graph_cnn(spec: GraphCnnStudent, aids: Aids) -> Trainer:
@@ -214,10 +214,10 @@ def _gan(spec: FeatureMatchingStudent, aids: Aids) -> Trainer:
 
 
 def _own_student(spec: EstimatorStudent | TorchStudent | PickledStudent, aids: Aids) -> Trainer:
-    from consilium.models.shares import OnDenoised, WithShares
+    from consilium.models.shares import OnDenoised, WithTold
 
     trainer = OwnTrainer(spec.title, spec.build, aids.schema)
-    return WithShares(trainer, OnDenoised(trainer, aids.unlabelled))
+    return WithTold(trainer, OnDenoised(trainer, aids.unlabelled))
 
 
 STUDENTS: dict[type[TrainerKind], Callable[[Any, Aids], Trainer]] = {

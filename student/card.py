@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +118,8 @@ def make_card(
         **schema.model_dump(mode="json", include=_OF_SCHEMA),
         "columns": [column.model_dump(mode="json") for column in schema.table],
         "spec": spec.model_dump(mode="json"),
-        **{key: getattr(terms, key) for key in ("mechanism", "release", "count_sigma", "label_step", "parties")},
+        **{key: getattr(terms, key) for key in ("mechanism", "release", "count_sigma", "parties")},
+        "label_law": None if terms.law is None else asdict(terms.law),
         "privacy": {
             **{key: getattr(terms, key) for key in ("unit", "neighbouring", "delta", "epsilon", "simulation")},
             "towards": f"whoever sees the released {terms.release.noun}s, or anything made of them: the student, and"

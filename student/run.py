@@ -119,7 +119,7 @@ def learn(
             tell(f"warning: {warning['text']}")
     if remark := asked_before(rows, asking.plan.recorded, terms.queries_left):
         tell(remark)
-    rounds = _Rounds(rows, asking, seed, progress, partial(write, terms, rows.queries), terms.label_step)
+    rounds = _Rounds(rows, asking, seed, progress, partial(write, terms, rows.queries), terms)
     model = rounds.model_of_all()
     return Learned(terms, spec, rows.queries, rounds.asked, model)
 
@@ -139,18 +139,18 @@ def _check(pool: Pool, spec: StudentSpec, terms: LabelTerms) -> None:
 
 @dataclass
 class _Rounds:
-    """Asking and learning in turns. step: of a label, as in `Asked`. model: of the answers so far."""
+    """Asking and learning in turns. model: of the answers so far."""
 
     rows: AskableRows
     asking: Asking
     seed: int
     progress: Progress
     write: Callable[[Asked], None]
-    step: float
+    terms: LabelTerms
 
     def __post_init__(self) -> None:
-        plan = self.asking.plan
-        self.asked = Asked(len(plan.recorded) + plan.total, step=self.step)
+        plan, terms = self.asking.plan, self.terms
+        self.asked = Asked(len(terms.schema.classes), terms.law, len(plan.recorded) + plan.total)
         self.model: Model | None = None
         self.number, self.total = 0, len(self.asking.rounds)
 
@@ -198,7 +198,7 @@ class _Rounds:
         return choose(strategy, candidates, count, places, earlier, probabilities, generator, self.rows.equal)
 
     def _learn(self, seen: np.ndarray) -> None:
-        answered = AnsweredRows(seen, *self.asked.labelled(), self.asked.shares())
+        answered = AnsweredRows(seen, *self.asked.told())
         with stage(self.progress, TRAIN_STUDENT):
             self.model = answered.train(self.asking.spec, self.rows.schema, self.seed, self.progress)
 
@@ -246,7 +246,7 @@ def noise_spread(
     known = None
     if pool.labels is not None:
         known = inputs(spec, schema, pool.queries[pool.labelled]), pool.labels[pool.labelled]
-    answered = AnsweredRows(inputs(spec, schema, learned.queries), *record.labelled(), record.shares(), known)
+    answered = AnsweredRows(inputs(spec, schema, learned.queries), *record.told(), known)
     test = None
     if pool.test_x is not None and pool.test_y is not None:
         test = (inputs(spec, schema, pool.test_x), pool.test_y)
@@ -263,12 +263,16 @@ def _write_labels(out: Path, terms: LabelTerms, queries: np.ndarray, record: Ask
         None if label == NO_LABEL or record.histograms is None else record.histograms.counts[place].tolist()
         for place, label in enumerate(record.labels)
     ]
+    # the student's own when it asked, where the check is on what the votes add to them
+    used = record.law is not None and record.law.predicted
+    predictions = record.predictions if used else [None] * len(record.rows)
     columns = {
         "row": pl.Series(np.asarray(record.rows).tolist(), dtype=pl.Int64),
         "query_id": pl.Series(list(ids), dtype=pl.String),
         "outcome": pl.Series([Outcome(outcome).name.lower() for outcome in record.outcomes], dtype=pl.String),
         "label": pl.Series([None if label == NO_LABEL else names[label] for label in record.labels], dtype=pl.String),
         "counts": pl.Series(counts, dtype=pl.List(pl.Int64)),
+        "predictions": pl.Series(predictions, dtype=pl.List(pl.Float64)),
     }
     content = io.BytesIO()
     pl.DataFrame(columns).write_parquet(content)

@@ -101,7 +101,7 @@ class Run:
     @cached_property
     def labels(self) -> pl.DataFrame:
         """What the student got, one row for each query: row of the pool, query_id, outcome, label; the noisy counts
-        where histograms are released. The guarantee covers it."""
+        where histograms are released, and what it had predicted where a check is on that. The guarantee covers it."""
         return self._table("labels.parquet")
 
     @property

@@ -121,7 +121,7 @@ def test_noisy_shares_teach_more_than_their_largest() -> None:
     right = {
         name: float((model.predict_proba(x[1200:]).argmax(axis=1) == y[1200:]).mean())
         for name, model in {
-            "shares": train(x[:1200], labels, x[:0], 10, settings, 0, shares=told),
+            "shares": train(x[:1200], labels, x[:0], 10, settings, 0, told=told),
             "labels": train(x[:1200], labels, x[:0], 10, spec("cnn", steps=150), 0),
         }.items()
     }

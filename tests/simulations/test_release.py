@@ -13,10 +13,13 @@ import pytest
 
 from consilium.coordinator.mechanisms import MECHANISMS
 from consilium.protocol.label_source import NO_LABEL, Outcome
+from consilium.simulations.analysis import _answers
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.judge import judged
+from consilium.simulations.learn import CurveLearner
 from consilium.simulations.methods.base import Predicted
 from consilium.simulations.methods.kinds import method_of
+from consilium.simulations.methods.manual_labels import PublicTruth
 from consilium.simulations.methods.teachers import plurality_shares
 from consilium.simulations.release import Replayed, load_own, replay
 from consilium.simulations.run import run_scenario
@@ -85,6 +88,11 @@ def check_is_the_run(found: Replayed, case: Case, folder: Path) -> None:
     np.testing.assert_array_equal(
         found.student.predict_proba(case.test_x), load_own(folder).predict_proba(case.test_x), strict=True
     )
+    truth = PublicTruth(case.config.rows, case.pool_x, case.pool_y, case.test_x, case.test_y)
+    learner = CurveLearner(truth, case.scenario.student, case.seed)
+    if case.known_labels is None:  # else it is brought to these once more
+        again = learner.scores(_answers(folder, case).record).mean()
+        assert again == pytest.approx(found.metrics[learner.metric], abs=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -277,7 +277,7 @@ def test_names_that_cannot_be_published_are_refused_before_anything_is_asked(tmp
 def test_labels_file_says_what_became_of_every_query(tmp_path: Path) -> None:
     run_student(Source(), pool(), StudentSpec(queries=10), tmp_path, seed=0)
     frame = pl.read_parquet(tmp_path / "labels.parquet")
-    assert frame.columns == ["row", "query_id", "outcome", "label", "counts"]
+    assert frame.columns == ["row", "query_id", "outcome", "label", "counts", "predictions"]
     assert frame["outcome"].to_list() == ["answered", "abstained"] * 5
     assert [label is None for label in frame["label"].to_list()] == [False, True] * 5
     assert set(frame["label"].drop_nulls().to_list()) <= {"well", "ill"}
