@@ -32,7 +32,7 @@ _LOT = 0x706C6C6F74
 
 
 @dataclass(frozen=True)
-class CrossValidated:
+class ValidatedLabels:
     """How well labelled rows tell each other's classes, each by a model of the others.
 
     metric: AUC where two classes occur of two, accuracy else. value; interval: of 95 %, over rows like these. chance:
@@ -54,7 +54,7 @@ class CrossValidated:
 FOLDS = 5
 
 
-def cross_validated(x: np.ndarray, y: np.ndarray, classes: int) -> CrossValidated:
+def cross_validated(x: np.ndarray, y: np.ndarray, classes: int) -> ValidatedLabels:
     """A linear model of labels in five parts, each with its share of every class, and each judged by the model of the
     other four; no random part but fixed lots.
 
@@ -70,7 +70,7 @@ def cross_validated(x: np.ndarray, y: np.ndarray, classes: int) -> CrossValidate
             scores[fold == part] = fit_labels(x[fold != part], y[fold != part], classes).predict_proba(x[fold == part])
     metric = leading_metric(y, classes)
     right, chance = row_scores(scores, y, metric), 0.5 if metric == "auc" else float(np.bincount(y).max() / len(y))
-    return CrossValidated(metric, float(right.mean()), _interval(right, y, metric), chance, len(y))
+    return ValidatedLabels(metric, float(right.mean()), _interval(right, y, metric), chance, len(y))
 
 
 def labels_alone(
