@@ -27,8 +27,8 @@ import numpy as np
 import polars as pl
 
 from benchmarks.results import Kept, Rows, spread, student_interval, table
-from consilium.accounting.drowned import signal, votes_of_units
-from consilium.accounting.units import Neighbouring, Unit
+from consilium.accounting.drowned import signal
+from consilium.accounting.units import Neighbouring, Unit, votes_moved
 from consilium.models.evaluation import area_under_curve
 from consilium.report.disclosure import epsilon_text
 from consilium.report.warnings import LEAST_SIGNAL
@@ -123,8 +123,8 @@ def figures(council: Council) -> dict[str, Any]:
     """AUC of each model of a run, None where there is none; and the rule's number."""
     summary, privacy = council.run_.summary, council.privacy_
     teachers = summary["teachers"] // summary["parties"]
-    units = votes_of_units(summary["parties"], teachers, Unit(privacy.unit), Neighbouring.REPLACE)
-    rule = signal(units, privacy.epsilon, privacy.delta, len(council.student_.schema.features))
+    votes = summary["teachers"] / votes_moved(Unit(privacy.unit), teachers, Neighbouring.REPLACE)
+    rule = signal(votes, privacy.epsilon, privacy.delta, len(council.student_.schema.features))
     beside, known = summary["baselines"], {"parties": summary["parties"], "teachers": teachers, "rule": rule}
     models = {name: beside.get(name) for name in MODELS} | {"student": summary["student"]}
     models |= {"alone": beside["mean_teacher"], "labels": summary["labels_alone"]}
