@@ -29,11 +29,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from consilium.accounting.mechanisms import Confident, GNMax, Histogram, Immutable, Interactive, LNMax
+    from consilium.accounting.mechanisms import Confident, Difference, GNMax, Histogram, Immutable, Interactive, LNMax
     from consilium.accounting.vote_costs import EpsilonResult, calibrate, epsilon, guarantee
 
 __all__ = [
     "Confident",
+    "Difference",
     "EpsilonResult",
     "GNMax",
     "Histogram",
@@ -47,7 +48,7 @@ __all__ = [
 
 _MODULES = {
     "vote_costs": ("EpsilonResult", "calibrate", "epsilon", "guarantee"),
-    "mechanisms": ("Confident", "GNMax", "Histogram", "Immutable", "Interactive", "LNMax"),
+    "mechanisms": ("Confident", "Difference", "GNMax", "Histogram", "Immutable", "Interactive", "LNMax"),
 }
 """Public names by the module that they come from."""
 

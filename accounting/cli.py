@@ -34,7 +34,7 @@ MechanismOption = Annotated[
 ]
 ThresholdOption = Annotated[float | None, typer.Option(help="Confident, Interactive: votes that a query has to reach.")]
 SigmaOption = Annotated[
-    float | None, typer.Option(help="GNMax, Histogram: standard deviation of the noise on a count.")
+    float | None, typer.Option(help="GNMax, Histogram: standard deviation of the noise on a count; Difference: on it.")
 ]
 Sigma1Option = Annotated[float | None, typer.Option(help="Confident, Interactive: that of the check's noise.")]
 Sigma2Option = Annotated[float | None, typer.Option(help="Confident, Interactive: that of the label's noise.")]

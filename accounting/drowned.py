@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 
 from consilium.accounting.checks import check_delta
-from consilium.accounting.curves.gdp import delta_of
-from consilium.accounting.units import Neighbouring, Unit, votes_moved
+from consilium.accounting.curves.gdp import delta_of, epsilon_of
+from consilium.accounting.events import ReleaseEvent
 
 MOST_DIRECTIONS = 10.0
 """That a student under noise learns, of however many there are."""
@@ -43,9 +43,24 @@ def signal(votes: float, epsilon: float, delta: float, directions: float) -> flo
     >>> round(signal(200, 1.0, 1e-5, 30), 2)
     8.48
     """
-    return votes * mu_of(epsilon, delta) / (2 * math.sqrt(min(MOST_DIRECTIONS, max(directions, 1.0))))
+    return _signal_of_mu(votes, directions) * mu_of(epsilon, delta)
 
 
-def votes_of_units(parties: int, teachers_per_party: int, unit: Unit, neighbouring: Neighbouring) -> float:
-    """Votes on a query for each that one unit moves: the number of parties, where a whole one is the unit."""
-    return parties * teachers_per_party / votes_moved(unit, teachers_per_party, neighbouring)
+def epsilon_for(number: float, votes: float, delta: float, directions: float) -> float:
+    """The epsilon at which `signal` is this number.
+
+    >>> round(signal(200, epsilon_for(3.0, 200, 1e-5, 30), 1e-5, 30), 6)
+    3.0
+    """
+    return epsilon_of((number / _signal_of_mu(votes, directions)) ** 2, delta)
+
+
+def _signal_of_mu(votes: float, directions: float) -> float:
+    """Of a mu of 1."""
+    return votes / (2 * math.sqrt(min(MOST_DIRECTIONS, max(directions, 1.0))))
+
+
+def votes_of_units(parties: int, event: ReleaseEvent) -> float:
+    """Votes on a query for each that one unit moves: the number of parties, where a whole one is the unit; twice that
+    where it is added or removed and their difference is released, which it moves by half as much."""
+    return parties * event.teachers_per_party * event.mechanism.moved_by_a_vote / event.votes_moved

@@ -122,7 +122,7 @@ class Comparison:
 
     Fields
     ------
-    number : int64 (queries,); one moved vote changes it by at most 1.
+    number : int64 (queries,); one unit changes it by at most the event's ``votes_moved``.
     least, most : between which it lies, whatever the votes are.
     threshold, sigma, noise : of the check; a query passes if number + noise >= threshold.
     """
@@ -177,6 +177,8 @@ class Mechanism:
     rounds : how often votes are summed for one batch of queries, with fresh noise each time.
     noise_by_parties : whether each party adds a share of the noise before anybody sees a sum.
     closing : whether it is released at the close of a run, about the releases before it, and asks nothing itself.
+    classes : of how many it must be; None: of any number.
+    moved_by_a_vote : by how much a vote that goes from one class to another moves a number that gets noise.
 
     Raises
     ------
@@ -191,6 +193,8 @@ class Mechanism:
     rounds: ClassVar[int] = 1
     noise_by_parties: ClassVar[bool] = False
     closing: ClassVar[bool] = False
+    classes: ClassVar[int | None] = None
+    moved_by_a_vote: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         for name, value in self.parameters().items():
@@ -232,6 +236,10 @@ class Mechanism:
         """Votes for one class that a query needs to be answered, noise aside; 0 where no count is asked for."""
         return 0
 
+    def moved(self, unit: Unit, teachers_per_party: int, neighbouring: Neighbouring) -> int:
+        """By how much one unit moves at most a number that gets noise, in one query: for a histogram, votes."""
+        return votes_moved(unit, teachers_per_party, neighbouring)
+
     def claimed_epsilon(self, asked: int, delta: float) -> float | None:
         """Epsilon that the paper of a mechanism which is not private states for it; None where the event says it."""
         return None
@@ -247,7 +255,7 @@ class Mechanism:
     def comparison(
         self, votes: np.ndarray, teachers: int, noise: Noise, probabilities: np.ndarray | None = None
     ) -> Comparison | None:
-        """What its check compares on votes int64 (queries, classes) of ``teachers`` each; None without one. Secret.
+        """What a bit tells of votes int64 (queries, classes) of ``teachers`` each; None where none leaves. Secret.
 
         probabilities : float64 (queries, classes), the student's public predictions, where they are needed.
         """
@@ -363,8 +371,8 @@ class ReleaseEvent:
 
     @property
     def votes_moved(self) -> int:
-        """Most votes that one unit moves in one query."""
-        return votes_moved(self.unit, self.teachers_per_party, self.neighbouring)
+        """Most votes that one unit moves in one query; of a mechanism with `moved` of its own, that."""
+        return self.mechanism.moved(self.unit, self.teachers_per_party, self.neighbouring)
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -448,9 +456,9 @@ class ReleaseEvent:
         )
 
     def log_p_answered(self, votes: np.ndarray, teachers: int, probabilities: np.ndarray | None = None) -> np.ndarray:
-        """log of the probability that each query passes the check, 0 where there is none: float64 (asked,). Secret."""
+        """log of the probability that each query gets a label: float64 (asked,). Secret."""
         compared = self.mechanism.comparison(votes, teachers, self.noise, probabilities)
-        return np.zeros(len(votes)) if compared is None else compared.log_p()
+        return np.zeros(len(votes)) if compared is None or self.mechanism.answers_all else compared.log_p()
 
     @property
     def votes_decide(self) -> bool:

@@ -118,7 +118,9 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
         k = self.teachers_per_party
         done = "replaced" if self.neighbouring is Neighbouring.REPLACE else "added or removed"
         if self.unit is Unit.PARTY:
-            moves = "its one teacher's vote per query changes" if k == 1 else f"the votes of its {k} teachers change"
+            votes = "its one teacher's vote per query" if k == 1 else f"the votes of its {k} teachers"
+            changed = "change" + "s" * (k == 1) if self.neighbouring is Neighbouring.REPLACE else "counted or not"
+            moves = f"{votes} {changed}"
             return f"a whole party, {done} ({moves})"
         what = "a record" if self.unit is Unit.RECORD else "a patient with all records at one party"
         moved = votes_moved(self.unit, k, self.neighbouring)

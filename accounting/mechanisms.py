@@ -19,7 +19,7 @@ from consilium.accounting.curves.gnss import gnss_cost, group_smooth_sensitivity
 from consilium.accounting.curves.immutable import claimed_epsilon, claimed_epsilon_gaussian
 from consilium.accounting.errors import EventError, ThresholdError
 from consilium.accounting.events import Comparison, Mechanism, ReleaseEvent, Step
-from consilium.accounting.units import Noise, Towards
+from consilium.accounting.units import Neighbouring, Noise, Towards, Unit, votes_moved
 
 _REACH = 2
 """Standard deviations by which a threshold may lie above the number of teachers."""
@@ -43,6 +43,58 @@ class GNMax(Mechanism):
 
     def steps(self, towards: Towards) -> tuple[Step, ...]:
         return (Step("argmax", "gaussian", self.sigma),)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Difference(Mechanism):
+    """Which of two classes has more votes, by n_1 - n_0 + N(0, sigma^2); every query is answered, at 0 with class 0.
+
+    One bit of one noisy number leaves (``worst.renyi.rdp_check``). A vote that moves to the other class moves the
+    number by 2: the label is that of `GNMax` with sigma / sqrt(2) on each count, at the same cost. A party whose k
+    votes are not counted moves it by k, so that `add_or_remove` of a party takes half the noise of `replace`. A record
+    or a patient that is added or removed still changes a vote: 2.
+
+    sigma : on the difference, in votes.
+
+    >>> whole = {"unit": "party", "neighbouring": "add_or_remove"}
+    >>> Difference(sigma=40).event(100, **whole).worst_case_rdp([2.0]).round(4).tolist()
+    [0.0398]
+    >>> Difference(sigma=80).event(100).worst_case_rdp([2.0]).round(4).tolist()
+    [0.0398]
+    """
+
+    name: ClassVar[str] = "difference"
+    title: ClassVar[str] = "noisy difference"
+    answers_all: ClassVar[bool] = True
+    classes: ClassVar[int | None] = 2
+    moved_by_a_vote: ClassVar[int] = 2
+
+    sigma: float
+
+    def steps(self, towards: Towards) -> tuple[Step, ...]:
+        return (Step("check", "gaussian", self.sigma),)
+
+    @property
+    def label_noise(self) -> Step:
+        """As if each count had its half of the variance."""
+        return Step("argmax", "gaussian", self.sigma / math.sqrt(2))
+
+    def moved(self, unit: Unit, teachers_per_party: int, neighbouring: Neighbouring) -> int:
+        votes = votes_moved(unit, teachers_per_party, neighbouring)
+        uncounted = unit is Unit.PARTY and neighbouring is Neighbouring.ADD_OR_REMOVE
+        return votes if uncounted else self.moved_by_a_vote * votes
+
+    def comparison(
+        self, votes: np.ndarray, teachers: int, noise: Noise, probabilities: np.ndarray | None = None
+    ) -> Comparison:
+        """n_1 - n_0. Raises EventError for other than two classes."""
+        counts = np.asarray(votes).astype(np.int64, copy=False)
+        if counts.shape[1] != self.classes:
+            raise EventError(f"a difference is of two classes, got {counts.shape[1]}. Choose gnmax.")
+        number, least_of_one = counts[:, 1] - counts[:, 0], int(noise is Noise.DISCRETE)
+        return Comparison(
+            number=number, least=-teachers, most=teachers, threshold=least_of_one, sigma=self.sigma, noise=noise
+        )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -317,6 +369,7 @@ MECHANISMS: dict[str, type[Mechanism]] = {
     for cls in (
         LNMax,
         GNMax,
+        Difference,
         Histogram,
         Confident,
         Interactive,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Literal
 
-MechanismName = Literal["gnmax", "lnmax", "confident", "interactive", "histogram"]
+MechanismName = Literal["gnmax", "difference", "lnmax", "confident", "interactive", "histogram"]
 
 
 class Unit(StrEnum):
@@ -38,16 +38,18 @@ _PROTECTS = {
 
 
 class Neighbouring(StrEnum):
-    """Which two inputs the guarantee compares. The number of teachers is public and the same in both.
+    """Which two inputs the guarantee compares. Who is in the roster is public and the same in both.
 
-    So votes move from class to class in either relation, and none appears or disappears: a teacher whose shard lost its
-    last row still votes.
+    Of a record or a patient the votes are as many in both: a teacher whose shard lost its last row still votes. Whether
+    a party's votes are counted at all is what adding or removing it means; so nothing that is released may tell how
+    many votes were counted, but by the noisy answers themselves.
     """
 
     REPLACE = "replace"
     """The unit's data is replaced by other data: a record or a patient leaves one shard, another enters one."""
     ADD_OR_REMOVE = "add_or_remove"
-    """The unit's data is there in one input and not in the other."""
+    """The unit's data is there in one input and not in the other. Of a party: its votes are counted, or they are not.
+    Between two versions of its votes lie two such steps, and up to twice the epsilon."""
 
 
 class Towards(StrEnum):
@@ -72,6 +74,12 @@ def votes_moved(unit: Unit, teachers_per_party: int, neighbouring: Neighbouring)
     changes one teacher; who replaces it may belong to another shard, and then two change. This needs shards that are a
     function of each row's or patient's own identity alone (`teachers.shards`): where a row's shard depends on other
     rows, as in a split of a permutation by position, one changed row may move all k votes.
+
+    A vote that is not counted is charged as one that moves. For it could have moved to one more class, which has so few
+    votes that it never wins: a winner's curve holds for any number of classes and any counts, and the loss at that
+    class tends to 0 as its count falls. Of a histogram one count changes and not two; the largest count changes by at
+    most one; and the largest excess over M p_j too, since with M the rounded M p_j falls by 0 or 1. A difference of two
+    counts alone is charged less for it (`mechanisms.Difference`).
 
     >>> [votes_moved(unit, 4, Neighbouring.REPLACE) for unit in (Unit.RECORD, Unit.PATIENT, Unit.PARTY)]
     [2, 2, 4]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.papers import Place, Row, queries, shares, student, teachers_votes, worst_case
+from benchmarks.papers import Place, Row, queries, student, teachers_votes, told, worst_case
 from benchmarks.results import Kept, command_of, spread, student_interval, table
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.draw import draw, exact
@@ -57,8 +57,8 @@ def fit(place: Place, row: Row, votes: np.ndarray, truth: np.ndarray, fold: int)
         teachers_per_party=1,
     )
     right = float((drawn.labels[known] == truth[chosen][known]).mean())
-    trainer, told = place.scenario.student.trainer.name, shares(drawn, votes[chosen], row.mechanism)
-    found = student(place, trainer, chosen[known], drawn.labels[known], told)
+    trainer, said = place.scenario.student.trainer.name, told(drawn, votes[chosen], row.mechanism)
+    found = student(place, trainer, chosen, drawn.labels, said)
     return {"right": right, "epsilon": worst_case(event), **found}
 
 

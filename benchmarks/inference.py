@@ -20,7 +20,8 @@ import numpy as np
 from scipy.stats import norm, ttest_1samp, wilcoxon
 
 from benchmarks.results import table
-from consilium.simulations.metrics import holm, one_against_rest
+from consilium.models.evaluation import one_against_rest
+from consilium.simulations.metrics import holm
 from consilium.simulations.study.results import UnitScores
 from consilium.simulations.study.summaries.inference import spread
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,11 +25,14 @@ import numpy as np
 from benchmarks.results import Rows, table
 from consilium.accounting.mechanisms import Confident
 from consilium.coordinator.draw import draw, exact
+from consilium.coordinator.laws import law_of
 from consilium.models import evidence
-from consilium.models.base import Shares
+from consilium.models.base import Outcomes, Shares
 from consilium.models.evaluation import area_under_curve
 from consilium.models.evidence import fit_softmax
 from consilium.models.tabular import LinearTrainer
+from consilium.protocol.label_law import LabelLaw
+from consilium.protocol.label_source import Outcome
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.queries import query_ids
 from consilium.simulations.datasets.base import Source
@@ -117,9 +119,15 @@ def students_auc(
         asked = np.random.default_rng([case.seed, lot, LOT]).permutation(len(inputs))[:queries]
         noise = SeededNoise(1000 * case.seed + lot)
         counts = votes[asked] + noise.gaussian(sigma, (len(asked), classes))
-        told = None if labels else Shares(counts / parties, np.full(len(asked), sigma / parties))
+        winners = counts.argmax(axis=1)
+        law = LabelLaw(parties, sigma)
+        told = (
+            Outcomes(winners, np.full(len(asked), Outcome.ANSWERED), classes, law)
+            if labels
+            else Shares(counts / parties, np.full(len(asked), sigma / parties))
+        )
         spec, rest = case.scenario.student, np.zeros((0, inputs.shape[1]))
-        model = train(inputs[asked], counts.argmax(axis=1), rest, classes, spec, case.seed, shares=told)
+        model = train(inputs[asked], winners, rest, classes, spec, case.seed, told=told)
         aucs.append(area_under_curve(model.predict_proba(judge[0])[:, 1], judge[1] == 1))
     return float(np.mean(aucs))
 
@@ -266,10 +274,8 @@ def _labels_auc(
 ) -> float:
     asked = np.random.default_rng([lot, LOT]).permutation(len(inputs))[:queries]
     drawn = draw(mechanism, exact(votes[asked]), SeededNoise(lot), room=300)
-    rows = asked[: len(drawn.labels)][drawn.answered]
-    step = math.sqrt(math.pi) / 2 * mechanism.sigma2 / parties
-    told = Shares.of_labels(drawn.labels[drawn.answered], np.ones(len(rows), dtype=bool), step)
-    model = fit_softmax(inputs[rows], told)[0]  # pyright: ignore[reportArgumentType]
+    law, outcomes = law_of(mechanism, parties, 2, ()), np.where(drawn.answered, Outcome.ANSWERED, Outcome.ABSTAINED)
+    model = fit_softmax(inputs[asked[: len(outcomes)]], Outcomes(drawn.labels, outcomes, 2, law))[0]  # pyright: ignore[reportArgumentType]
     return area_under_curve(model.predict_proba(inputs)[:, 1], truth == 1)
 
 

@@ -18,7 +18,7 @@ if not os.path.isdir(os.path.join(os.path.dirname(__file__), "accounting")):
 if TYPE_CHECKING:
     from consilium.accounting.accountant import Accountant
     from consilium.accounting.guarantees import Guarantee
-    from consilium.accounting.mechanisms import Confident, GNMax, Histogram, Immutable, Interactive, LNMax
+    from consilium.accounting.mechanisms import Confident, Difference, GNMax, Histogram, Immutable, Interactive, LNMax
     from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
     from consilium.coordinator.distinguish import audit_mechanism
     from consilium.coordinator.verify import verify_run
@@ -38,6 +38,7 @@ __all__ = [
     "Confident",
     "ConsiliumError",
     "Council",
+    "Difference",
     "GNMax",
     "Guarantee",
     "Histogram",
@@ -66,7 +67,7 @@ __all__ = [
 _MODULES = {
     "accounting.accountant": ("Accountant",),
     "accounting.guarantees": ("Guarantee",),
-    "accounting.mechanisms": ("Confident", "GNMax", "Histogram", "Immutable", "Interactive", "LNMax"),
+    "accounting.mechanisms": ("Confident", "Difference", "GNMax", "Histogram", "Immutable", "Interactive", "LNMax"),
     "accounting.units": ("Neighbouring", "Noise", "Towards", "Unit"),
     "coordinator.distinguish": ("audit_mechanism",),
     "coordinator.verify": ("verify_run",),

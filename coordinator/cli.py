@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from consilium.accounting.units import Neighbouring
 from consilium.protocol.output import Format, FormatOption, QuietOption, show
 
 audit_app = typer.Typer(
@@ -24,7 +25,9 @@ def _audit() -> None:
 
 @audit_app.command("mechanism")
 def audit_mechanism_command(
-    name: Annotated[str, typer.Argument(help="lnmax, gnmax, confident, interactive, histogram, immutable, ...")],
+    name: Annotated[
+        str, typer.Argument(help="gnmax, difference, lnmax, confident, interactive, histogram, immutable, ...")
+    ],
     settings: Annotated[list[str] | None, typer.Option("--set", help="A parameter, key=value; repeat.")] = None,
     queries: Annotated[int, typer.Option(min=1, help="Queries in one run.")] = 100,
     runs: Annotated[
@@ -37,6 +40,9 @@ def audit_mechanism_command(
         typer.Option(min=0, help="Epsilon claimed at delta; else the worst case of the mechanism's own event."),
     ] = None,
     teachers_per_party: Annotated[int, typer.Option(min=1, help="k: votes that a party moves.")] = 1,
+    neighbouring: Annotated[
+        Neighbouring, typer.Option(help="Whether the party votes otherwise, or is not counted.")
+    ] = Neighbouring.REPLACE,
     classes: Annotated[int, typer.Option(min=2, help="Classes to vote for.")] = 3,
     seed: Annotated[int | None, typer.Option(min=0, help="Of the noise; else a fresh one each time.")] = None,
     output: FormatOption = Format.text,
@@ -59,6 +65,7 @@ def audit_mechanism_command(
         confidence=confidence,
         teachers_per_party=teachers_per_party,
         classes=classes,
+        neighbouring=neighbouring,
     )
     chosen = secrets.randbits(32) if seed is None else seed
     with showing(quiet) as display, stage(display.update, GAME):

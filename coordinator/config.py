@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
@@ -13,12 +12,13 @@ import numpy as np
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from consilium.accounting.curves.discrete import NO_SLACK
-from consilium.accounting.errors import AccountingError, CalibrationError, NoiseError
+from consilium.accounting.errors import AccountingError, NoiseError
 from consilium.accounting.events import Mechanism, ReleaseEvent
 from consilium.accounting.mechanisms import Distributed, DistributedTwoPhase
 from consilium.accounting.sanitise.release import check_plan
 from consilium.accounting.target import as_histograms, worst_case
 from consilium.accounting.units import Towards
+from consilium.coordinator.laws import law_of
 from consilium.coordinator.mechanisms import AnyMechanism, with_noise
 from consilium.coordinator.parts import (
     Privacy,
@@ -33,6 +33,7 @@ from consilium.models.keys import LogisticRegressionSpec, TeacherSpec
 from consilium.protocol.config_files import faults_of, in_one
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.label_law import LabelLaw
 from consilium.protocol.messages import MOST_TEACHERS, CollectionMode, Terms, TrainRequest
 from consilium.protocol.models import Derived, Frozen
 from consilium.protocol.pool import PoolTerms
@@ -82,11 +83,6 @@ def check_sanitised(config: FederationConfig, teachers: int) -> None:
         check_plan(config.privacy.sanitised.plan(), config.event(0, 0), teachers, len(config.rows.classes))
     except AccountingError as error:
         raise ConfigError(f"privacy.sanitised: {error}", "Change the plan or leave it out") from None
-
-
-_VOTES_OF_A_LABEL = {"gaussian": math.sqrt(math.pi) / 2, "laplace": math.sqrt(0.5)}
-"""Votes that a label of two classes stands for, in deviations of the noise on one count: 1 / (4 f(0)), of the density f
-of the difference of two draws of deviation 1."""
 
 
 class Federation(Derived, Frozen):
@@ -161,7 +157,7 @@ class Federation(Derived, Frozen):
 
         try:
             return with_noise(table, query_budget.queries, query_budget.answers, privacy.epsilon, cost, rough)
-        except CalibrationError as error:
+        except AccountingError as error:
             raise ValueError(str(error)) from None
 
     @model_validator(mode="after")
@@ -357,29 +353,28 @@ class FederationConfig(Federation):
         exact counts, and to those of a check, which has its own noise on top."""
         return self.sum_noises[round_ - 1].top_up(self.givers(parties)) if self.sum_noises else 0.0
 
-    def label_deviation(self, parties: int) -> float:
-        """Standard deviation of all noise on a count of which a label is the largest, or which is released, where so
-        many parties are in the sum; 0.0 where a label is the exact winner."""
-        if self.sum_noises:
-            return self.sum_noises[-1].total(self.givers(parties))
-        step = self.mechanism.label_noise
-        return 0.0 if step is None else step.deviation
+    def deviations(self, parties: int) -> tuple[float, ...]:
+        """Standard deviation of all noise in a count of each round's sum over so many parties; empty where counts are
+        exact."""
+        return tuple(noise.total(self.givers(parties)) for noise in self.sum_noises)
 
     def released_sigma(self, parties: int) -> float:
         """Sigma of the noise on one released count where so many parties are in the sum; 0.0 where labels alone are."""
-        return self.label_deviation(parties) if self.mechanism.count_sigma > 0 else 0.0
+        sigma = self.mechanism.count_sigma
+        return (self.deviations(parties) or (sigma,))[-1] if sigma else 0.0
 
-    def label_step(self, parties: int, votes: int) -> float:
-        """How far a label of two classes moves a share from one half, see `Shares.of_labels`, where so many parties
-        with so many votes are in the sum; 0.0 where that is unknown."""
-        step = self.mechanism.label_noise
-        if len(self.rows.classes) != 2 or step is None:
-            return 0.0
-        return _VOTES_OF_A_LABEL[step.law] * self.label_deviation(parties) / votes
+    def label_law(self, parties: int, votes: int) -> LabelLaw | None:
+        """Of a label where so many parties with so many votes are in the sum; None where counts are released."""
+        return law_of(self.mechanism, votes, len(self.rows.classes), self.deviations(parties))
 
     @model_validator(mode="after")
     def _reference_suits_the_voting_rule(self) -> FederationConfig:
         self.voting_rule.check_classes(len(self.rows.classes))
+        if self.mechanism.classes not in (None, len(self.rows.classes)):
+            raise ValueError(
+                f"{self.mechanism.name} is of {self.mechanism.classes} classes, and there are"
+                f" {len(self.rows.classes)}: choose gnmax"
+            )
         if reason := why_no_reference(self.reference_rows(), self.rows, self.voting_rule.reference_rows):
             raise ValueError(reason)
         return self

@@ -15,7 +15,7 @@ from functools import singledispatch
 import numpy as np
 
 from consilium.accounting.events import Mechanism
-from consilium.accounting.mechanisms import Confident, GNMax, Histogram, Immutable, ImmutableGaussian, LNMax
+from consilium.accounting.mechanisms import Confident, Difference, GNMax, Histogram, Immutable, ImmutableGaussian, LNMax
 from consilium.accounting.units import Noise
 from consilium.coordinator.collection.base import Counts
 from consilium.protocol.errors import ConfigError, ConsiliumError
@@ -129,6 +129,14 @@ def draw(
 @draw.register
 def _(mechanism: GNMax, collect: Collect, noise: NoiseSource, **_: object) -> Drawn:
     return Drawn.winners(_with_gaussian(collect(1, None), mechanism.sigma, noise))
+
+
+@draw.register
+def _(mechanism: Difference, collect: Collect, noise: NoiseSource, **_: object) -> Drawn:
+    votes = _exact(mechanism, collect)
+    compared = mechanism.comparison(votes, int(votes[:1].sum()), Noise.DISCRETE)
+    noisy = compared.number + noise.gaussian(mechanism.sigma, compared.number.shape)
+    return Drawn((noisy >= compared.threshold).astype(np.int64), np.zeros(len(votes), dtype=bool))
 
 
 @draw.register

@@ -120,7 +120,7 @@ class LabelService:
             parties=self._parties,
             simulation=config.simulation,
             count_sigma=self._sigma,
-            label_step=config.label_step(self._parties, self._most_votes),
+            law=config.label_law(self._parties, self._most_votes),
             release=config.disclosure.release,
             real_noise=config.simulation and not self._noise(0).simulated,
         )

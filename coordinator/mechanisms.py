@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Ty
 from consilium.accounting.events import Mechanism
 from consilium.accounting.mechanisms import (
     Confident,
+    Difference,
     GNMax,
     Histogram,
     Immutable,
@@ -30,7 +31,8 @@ from consilium.accounting.target import least_noise, round_down, round_up
 from consilium.protocol.models import Frozen
 
 MECHANISMS: dict[str, type[Mechanism]] = {
-    kind.name: kind for kind in (LNMax, GNMax, Histogram, Confident, Interactive, Immutable, ImmutableGaussian)
+    kind.name: kind
+    for kind in (LNMax, GNMax, Difference, Histogram, Confident, Interactive, Immutable, ImmutableGaussian)
 }
 """All that can be drawn, by the name that a table gives."""
 
@@ -48,7 +50,8 @@ def _sigma(of: str) -> Any:
 
 
 _KEYS: Mapping[str, Any] = {
-    **dict.fromkeys(("sigma", "sigma2"), _sigma("one count")),
+    "sigma": _sigma("one count, or on the difference of two"),
+    "sigma2": _sigma("one count"),
     "sigma1": _sigma("what is held against the threshold"),
     "gamma": Annotated[
         float, Field(ge=1e-12, le=1e3, allow_inf_nan=False, description="inverse scale of the noise on one count")
@@ -144,16 +147,17 @@ def with_noise(
     epsilon: float,
     cost: Callable[[Mechanism], float],
     rough: Callable[[Mechanism], float],
+    enough: float | None = None,
 ) -> dict[str, Any]:
     """The table of a mechanism with the scales of noise that it leaves out, so that its `cost` is just below `epsilon`.
 
-    `rough` is never below the cost, and takes less time: it is asked first.
+    `rough` is never below the cost, and takes less time: it is asked first. enough: see `least_noise`, of `rough`.
 
     A table that is wrong otherwise comes back with any scales, for its own validation to say what is wrong.
 
     Raises
     ------
-    CalibrationError : no noise is enough.
+    CalibrationError : no noise is enough. AccountingError : none of this mechanism can be charged.
     """
     left_out = [key for key in noise_scales(table.get("name")) if key not in table]
     if not left_out:
@@ -172,7 +176,7 @@ def with_noise(
             return math.inf  # too little or too much noise for the mechanism
 
     try:
-        _ADAPTER.validate_python(filled(WIDE))
+        rough(_ADAPTER.validate_python(filled(WIDE)))
     except ValidationError:
         return filled(WIDE)
-    return filled(least_noise(price, epsilon, least_noise(lambda amount: price(amount, rough), epsilon)))
+    return filled(least_noise(price, epsilon, least_noise(lambda amount: price(amount, rough), epsilon, enough)))

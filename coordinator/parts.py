@@ -64,7 +64,7 @@ class Privacy(Frozen):
     neighbouring: Neighbouring = Field(
         default=Neighbouring.REPLACE,
         description="how the unit's data may change; with k > 1 teachers a record or patient moves 2 votes by"
-        " `replace`, 1 by `add_or_remove`",
+        " `replace`, 1 by `add_or_remove`; of a party it is whether its votes are counted",
     )
     delta: float = Field(gt=0, lt=1, description="of the guarantee")
     epsilon: float | None = Field(
@@ -116,9 +116,10 @@ def check_query_budget(mechanism: Mechanism, query_budget: QueryBudget) -> None:
 
 def check_votes(mechanism: Mechanism, collection: CollectionMode) -> None:
     """Raise ValueError where votes that are collected in this way cannot feed the mechanism: hidden sums have Gaussian
-    noise in them, and a mechanism that is not private asks for none."""
+    noise on each count, a mechanism that is not private asks for none, and one bit of a difference has it elsewhere."""
     steps = mechanism.steps(Towards.STUDENT)
-    if collection in MODES and not (steps and all(step.law == "gaussian" for step in steps)):
+    in_sums = steps and all(step.law == "gaussian" for step in steps) and steps[-1].leaves != "check"
+    if collection in MODES and not in_sums:
         raise ValueError(
             f"{mechanism.name} is drawn on exact counts, and {collection} votes have noise in their sums: collect them"
             " in plaintext, or choose gnmax, histogram, confident or interactive"

@@ -85,13 +85,13 @@ def promises(config: FederationConfig) -> dict[str, Guarantee]:
 
 def promised_in_other_units(config: Federation) -> dict[str, Guarantee]:
     """What the promise means for a record, a patient and a party, by `promised_` and the unit; the one that it is made
-    in is left out. Empty where a party has one teacher, since all are the same there.
+    in is left out. Empty where all are the same, as where a party has one teacher and counts get noise.
 
     Raises
     ------
     ConfigError : the mechanism cannot be charged at this delta.
     """
-    if config.teachers_per_party == 1:
+    if len({replace(config.event(0, 0), unit=unit).votes_moved for unit in Unit}) == 1:
         return {}
     others = [unit for unit in Unit if unit is not config.privacy.unit]
     try:
@@ -244,10 +244,10 @@ def expected(federation: Federation, parties: int) -> Expected:
     """
     guarantee = promised(federation)
     nodes = towards_coordinator(federation) if isinstance(federation, FederationConfig) else None
-    privacy, directions = federation.privacy, MOST_DIRECTIONS
+    directions = MOST_DIRECTIONS
     if isinstance(federation, FederationConfig):
         directions = len(federation.rows.features)
-    units = votes_of_units(parties, federation.teachers_per_party, privacy.unit, privacy.neighbouring)
+    units = votes_of_units(parties, federation.event(0, 0))
     return Expected(
         epsilon=guarantee.epsilon,
         delta=guarantee.delta,

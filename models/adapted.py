@@ -6,22 +6,18 @@ the labelled rows alone, and w near 0 the student recalibrated. Every pair of b 
 by Newton's steps, and the scores are averaged by evidence in Laplace's approximation (MacKay, Bayesian interpolation,
 1992; Hoeting et al., Bayesian model averaging, 1999). An average of scores is one b, one a and one w again. b ends
 small where noise drowned the student, or where its votes told an order and no risk.
-
-That average is held against the student and the model of the rows alone, by predictions of each row without it, which
-follow from the fit of all rows by one step of Newton's (Rad, Maleki, JRSS B 2020). It is kept unless one of the two is
-better by more than chance.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 from scipy.linalg import helmert
 
 from consilium.models.base import principal, softmax
+from consilium.models.tabular import Linear
 from consilium.protocol.errors import DataError
 
 WEIGHTS = (0.25, 0.5, 1.0)
@@ -34,26 +30,25 @@ AS_IS = 0.1
 """Prior share of the student as it is among the models with the student."""
 BOUND = 1e-3
 """Probabilities of a student below it count as it: votes that agree are no such certainty on a few rows."""
-CHANCE = 2.0
-"""Standard errors of a mean difference in log score by which another has to be better."""
 TELLS = 0.8
 """Prior probability that the student tells something."""
 LEAST_ROWS = 2
 
 # Chosen by Brier score on development divisions.
 
-_MOST_WEIGHTS = 100
+_MOST_WEIGHTS = 300
 _STEPS, _HALVINGS, _SETTLED = 30, 12, 1e-5
-_ROUNDING, _JITTER = 1e-9, 1e-6
-_ALONE = tuple((0.0, reach, LEVEL) for reach in REACHES[1:])
-_BOTH = tuple((weight, reach, LEVEL) for weight in WEIGHTS for reach in REACHES)
-_UNCHANGED = (1.0, 0.01, 0.02)
-SETTINGS = np.array([*_ALONE, *_BOTH, _UNCHANGED])
-"""(settings, 3): b, reach and level of each; the last is the student as it is."""
+_ROUNDING = 1e-9
+ALONE = np.array([(0.0, reach, LEVEL) for reach in REACHES[1:]])
+"""(settings, 3): b, reach and level of each model of the rows alone."""
+_BOTH = [(weight, reach, LEVEL) for weight in WEIGHTS for reach in REACHES]
+SETTINGS = np.array([*ALONE, *_BOTH, (1.0, 0.01, 0.02)])
+"""With those that have the student; the last is the student as it is."""
+_PRIOR = np.repeat(
+    [(1 - TELLS) / len(ALONE), TELLS * (1 - AS_IS) / len(_BOTH), TELLS * AS_IS], [len(ALONE), len(_BOTH), 1]
+)
 _NUMBERS = 2e7
 """In the arrays of the settings that are fitted at a time."""
-
-Kind = Literal["both", "alone", "student"]
 
 
 @dataclass(frozen=True)
@@ -69,25 +64,8 @@ class Adapted:
         return softmax(self.weight * _logs(student) + x @ self.coefficients.T + self.intercept)
 
 
-@dataclass(frozen=True)
-class Adaptation:
-    """kind: which of the three is to be used, and why, in words. `model`: that one; None where it is the student.
-
-    `weight`: of the student in the average.
-    """
-
-    kind: Kind
-    why: str
-    model: Adapted | None
-    weight: float
-
-    def probabilities(self, x: np.ndarray, student: np.ndarray) -> np.ndarray:
-        """See `Adapted.probabilities`."""
-        return student if self.model is None else self.model.probabilities(x, student)
-
-
-def adapt(x: np.ndarray, y: np.ndarray, student: np.ndarray) -> Adaptation:
-    """Fit n >= 0 labelled rows; no random part.
+def adapt(x: np.ndarray, y: np.ndarray, student: np.ndarray) -> Adapted | None:
+    """Fit n >= 0 labelled rows; no random part. None where they are too few to tell anything.
 
     Parameters
     ----------
@@ -104,68 +82,43 @@ def adapt(x: np.ndarray, y: np.ndarray, student: np.ndarray) -> Adaptation:
         raise DataError(f"{len(x)} rows, {len(y)} labels and {len(student)} probabilities", "Give finite ones, as many")
     if len(y) and not (int(y.min()) >= 0 and int(y.max()) < classes):
         raise DataError(f"labels from {y.min()} to {y.max()} of {classes} classes", "Give them as 0 to classes - 1")
-    if len(y) < LEAST_ROWS:
-        return Adaptation("student", f"{len(y)} labelled rows tell nothing", None, 1.0)
-    fits = Fits.of(x, y, student)
-    both, only = fits.average(fits.shares(TELLS)), fits.average(fits.shares(0.0))
-    scores = np.stack([_log_scores(found, y) for found in (both.left_out, only.left_out, _logs(student))])
-    better = [rival for rival in (1, 2) if _by_more_than_chance(scores[rival] - scores[0])]
-    if better:
-        alone = max(better, key=lambda rival: float(scores[rival].mean())) == 1
-        kind: Kind = "alone" if alone else "student"
-        what = "the model of these rows alone" if alone else "the student as it is"
-        why = f"{what} predicts them better by more than chance"
-        return Adaptation(kind, why, only.model if alone else None, both.model.weight)
-    why = "neither the student nor the model of these rows alone predicts them better by more than chance"
-    return Adaptation("both", why, both.model, both.model.weight)
+    return Fits.of(x, y, student, SETTINGS).average(_PRIOR) if len(y) >= LEAST_ROWS else None
+
+
+def fit_labels(x: np.ndarray, y: np.ndarray, classes: int) -> Linear:
+    """A model of n >= 1 labelled rows and of no votes, by the same rule; `x` float (n, inputs), `y` int64 (n,)."""
+    nobody = np.full((len(y), classes), 1 / classes)
+    model = Fits.of(np.asarray(x, dtype=np.float64), y, nobody, ALONE).average(np.full(len(ALONE), 1 / len(ALONE)))
+    return Linear(model.coefficients, model.intercept, np.arange(classes), classes)
 
 
 def _logs(student: np.ndarray) -> np.ndarray:
     return np.log(np.clip(student, BOUND, None))
 
 
-def _log_scores(scores: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Of scores (n, classes): float64 (n,)."""
-    return np.log(softmax(scores)[np.arange(len(y)), y] + 1e-300)
-
-
-def _by_more_than_chance(differences: np.ndarray) -> bool:
-    error = differences.std(ddof=1) / math.sqrt(len(differences))
-    return bool(differences.mean() > CHANCE * error)
-
-
-@dataclass(frozen=True)
-class Average:
-    """left_out: scores float64 (n, classes) of each row by what was fitted without it."""
-
-    model: Adapted
-    left_out: np.ndarray
-
-
 @dataclass(frozen=True)
 class Fits:
     """Every setting's fit. weight, evidence: float64 (settings,). theta: (settings, 1 + directions, contrasts).
-    left_out: (settings, n, contrasts). Scores are contrasts times `basis` (classes, contrasts), in which two classes'
+    Scores are contrasts times `basis` (classes, contrasts), in which two classes'
     log-odds have the prior's variance whatever their number."""
 
     weight: np.ndarray
     evidence: np.ndarray
     theta: np.ndarray
-    left_out: np.ndarray
     centre: np.ndarray
     turn: np.ndarray
     basis: np.ndarray
 
     @classmethod
-    def of(cls, x: np.ndarray, y: np.ndarray, student: np.ndarray) -> Fits:
+    def of(cls, x: np.ndarray, y: np.ndarray, student: np.ndarray, settings: np.ndarray) -> Fits:
         basis = helmert(student.shape[1]).T / math.sqrt(2)
         centre = x.mean(axis=0)
         least = _ROUNDING * float(((x - centre) ** 2).sum())
         _, turn = principal(x - centre, least, max(_MOST_WEIGHTS // basis.shape[1], 1))
         features = (x - centre) @ turn
         rows = np.concatenate([np.ones((len(x), 1)), features], axis=1)
-        weight, reach, level = SETTINGS.T
-        precision = np.empty((len(SETTINGS), rows.shape[1]))
+        weight, reach, level = settings.T
+        precision = np.empty((len(settings), rows.shape[1]))
         precision[:, 0] = level**-2
         precision[:, 1:] = (float((features**2).sum(axis=1).mean()) / reach**2)[:, None]
         said = 2 * _logs(student) @ basis
@@ -173,32 +126,24 @@ class Fits:
         block = max(1, int(_NUMBERS / (width**2 + len(x) * (basis.shape[1] ** 2 + width))))
         parts = [
             _fitted(rows, y, weight[part, None, None] * said, precision[part], basis)
-            for part in (slice(start, start + block) for start in range(0, len(SETTINGS), block))
+            for part in (slice(start, start + block) for start in range(0, len(settings), block))
         ]
-        theta, left_out, evidence = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return cls(weight, evidence, theta, left_out, centre, turn, basis)
+        theta, evidence = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return cls(weight, evidence, theta, centre, turn, basis)
 
-    def shares(self, tells: float) -> np.ndarray:
-        """Posterior float64 (settings,); `tells`: prior probability of those with the student, 0 for none of them."""
-        among = np.full(len(SETTINGS), tells * (1 - AS_IS) / len(_BOTH))
-        among[: len(_ALONE)] = (1 - tells) / len(_ALONE)
-        among[-1] = tells * AS_IS
-        with np.errstate(divide="ignore"):
-            prior = np.log(among)
-        return softmax(self.evidence + prior)
-
-    def average(self, shares: np.ndarray) -> Average:
+    def average(self, prior: np.ndarray) -> Adapted:
+        """Of all settings by their posterior; `prior` float64 (settings,)."""
+        shares = softmax(self.evidence + np.log(prior))
         theta = np.einsum("k,kpc->pc", shares, self.theta) @ self.basis.T  # (1 + directions, classes)
         coefficients = np.ascontiguousarray((self.turn @ theta[1:]).T)  # as a file has it, to the last digit
-        model = Adapted(float(shares @ self.weight), theta[0] - coefficients @ self.centre, coefficients)
-        return Average(model, np.einsum("k,knc->nc", shares, self.left_out) @ self.basis.T)
+        return Adapted(float(shares @ self.weight), theta[0] - coefficients @ self.centre, coefficients)
 
 
 def _fitted(
     rows: np.ndarray, y: np.ndarray, offset: np.ndarray, precision: np.ndarray, basis: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The most probable weights (settings, p, contrasts) of contrasts `offset` + `rows` @ weights, those contrasts of
-    each row without it (settings, n, contrasts), and the log evidence (settings,).
+) -> tuple[np.ndarray, np.ndarray]:
+    """The most probable weights (settings, p, contrasts) of contrasts `offset` + `rows` @ weights, and the log evidence
+    (settings,).
 
     rows: (n, p), the first column ones. offset: (settings, n, contrasts). precision: of the prior, (settings, p).
     """
@@ -214,7 +159,7 @@ def _fitted(
 
     value, found = loss(weights)
     for _ in range(_STEPS):
-        missed, _, hessian = _slopes(rows, found, truth, precision, basis)
+        missed, hessian = _slopes(rows, found, truth, precision, basis)
         ascent = np.matmul(rows.T, missed) + precision[..., None] * weights
         step = np.linalg.solve(hessian, ascent.reshape(len(weights), -1, 1)).reshape(weights.shape)
         for _ in range(_HALVINGS):
@@ -228,21 +173,16 @@ def _fitted(
         before, (value, found) = value, loss(weights) if (new > value).any() else (new, reached)
         if float((before - value).max()) < _SETTLED:
             break
-    missed, curvature, hessian = _slopes(rows, found, truth, precision, basis)
-    inverse = np.linalg.inv(hessian).reshape(len(weights), rows.shape[1], contrasts, rows.shape[1], contrasts)
-    pulled = np.tensordot(rows, inverse, axes=(1, 1))  # (n, settings, contrasts, p, contrasts)
-    reach = np.einsum("nkaqb,nq->knab", pulled, rows)
-    left = np.eye(contrasts) * (1 + _JITTER) - reach @ curvature
-    left_out = found + np.linalg.solve(left, reach @ missed[..., None])[..., 0]
+    hessian = _slopes(rows, found, truth, precision, basis)[1]
     evidence = 0.5 * contrasts * np.log(precision).sum(axis=1) - value - 0.5 * np.linalg.slogdet(hessian)[1]
-    return weights, left_out, evidence
+    return weights, evidence
 
 
 def _slopes(
     rows: np.ndarray, found: np.ndarray, truth: np.ndarray, precision: np.ndarray, basis: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of minus the log posterior: by contrasts (settings, n, contrasts), twice by them (..., contrasts, contrasts), and
-    twice by the weights (settings, p contrasts, p contrasts)."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Of minus the log posterior: by contrasts (settings, n, contrasts), and twice by the weights (settings,
+    p contrasts, p contrasts)."""
     probabilities = softmax(found @ basis.T)
     mean, contrasts = probabilities @ basis, basis.shape[1]
     squares = (basis[:, :, None] * basis[:, None, :]).reshape(len(basis), -1)
@@ -257,4 +197,4 @@ def _slopes(
     hessian = hessian.reshape(settings, width * contrasts, width * contrasts)
     diagonal = np.arange(width * contrasts)
     hessian[:, diagonal, diagonal] += np.repeat(precision, contrasts, axis=1)
-    return (probabilities - truth) @ basis, curvature, hessian
+    return (probabilities - truth) @ basis, hessian

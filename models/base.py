@@ -60,61 +60,22 @@ class Trainer(Protocol):
 NOTHING = 1e9
 """Deviation of a share that says nothing, and that trainers can square and add up."""
 
-LEAST_STEP = 0.2
-"""Of a label (`Shares.of_labels`). Below it all votes alike are more than four deviations of the noise: such a label is
-nearly the exact winner, and is learned from as a label. Chosen on development hospitals of stroke, seeds 0 to 9, GNMax,
-300 labels: at .24 shares are better than labels with the best C (AUC .774, .773), at .14 worse (.779, .782)."""
-
 
 @dataclass(frozen=True)
 class Shares:
-    """What noisy histograms, or labels, say of the share of the votes that each class got, and how noisy they are.
+    """What noisy histograms say of the share of the votes that each class got, and how noisy they are.
 
     shares: float64 (n, classes), noisy counts over votes; negative ones and ones above 1 among them, and a row need
     not sum to 1. deviation: float64 (n,), standard deviation of the noise of each share of a row; a fit takes it as
-    independent between classes. binary: whether they are of labels, see `of_labels`.
+    independent between classes.
     """
 
     shares: np.ndarray = field(repr=False)
     deviation: np.ndarray = field(repr=False)
-    binary: bool = False
-
-    @classmethod
-    def of_labels(cls, labels: np.ndarray, drawn: np.ndarray, step: float) -> Shares | None:
-        """Labels of two classes as noisy shares: .5 + step for the class that won, .5 - step for the other. None where
-        step is below `LEAST_STEP`.
-
-        A label l (1 or -1) is the sign of n_1 - n_0 + E, where n_1 + n_0 = K votes and E is the difference of the
-        noise on both counts, with the density f. So E[l] = 2 F(n_1 - n_0) - 1, which is 2 f(0) (n_1 - n_0) up to the
-        third order, and with
-
-            step = 1 / (4 f(0) K),     .5 + step l
-
-        has the mean n_1 / K, and the standard deviation `step` where margins are small, since l^2 is 1. Of Gaussian
-        noise of sigma on each count f(0) = 1 / (2 sqrt(pi) sigma), and step = sqrt(pi) sigma / (2 K). Both shares vary
-        as one, so that their difference has twice the variance of independent ones; where margins are large a label
-        has less. Fits multiply the variance by what the residuals say, 1 at least, and `step` is where they begin.
-
-        It holds where a margin is small against its noise: at |n_1 - n_0| = sigma the mean lies 8 % nearer to .5 than
-        the share, at 2 sigma a quarter, and outside .5 +- step it cannot lie. The order of shares stays. Where fewer
-        than K vote, shares lie nearer to .5 by that factor. Ties go to the first class: a quarter of a vote. Shares
-        outside 0 and 1 are right, and not clipped.
-
-        labels: int64 (n,), 0 or 1. drawn: bool (n,), where votes with that noise gave the label; others (the student's
-        own, confirmed; none) say nothing of the votes here. step: a share.
-
-        >>> Shares.of_labels(np.array([1, 0]), np.array([True, True]), 0.25).shares.tolist()
-        [[0.25, 0.75], [0.75, 0.25]]
-        """
-        if step < LEAST_STEP:
-            return None
-        away = np.where(drawn, np.where(labels == 1, step, -step), 0.0)
-        deviation = np.where(drawn, step, NOTHING)
-        return cls(np.stack([0.5 - away, 0.5 + away], axis=1), deviation, binary=True)
 
     def of(self, rows: np.ndarray) -> Shares:
         """Those of some rows, int64 or bool."""
-        return Shares(self.shares[rows], self.deviation[rows], self.binary)
+        return Shares(self.shares[rows], self.deviation[rows])
 
     def __len__(self) -> int:
         return len(self.shares)
@@ -149,11 +110,15 @@ class Outcomes:
         return len(self.labels)
 
 
-@runtime_checkable
-class SharesTrainer(Protocol):
-    """Trains on noisy shares of votes, and knows how noisy they are."""
+Told = Shares | Outcomes
+"""What a student was told of the votes, with the law by which that follows from them."""
 
-    def fit_shares(self, x: np.ndarray, told: Shares, seed: int) -> Model:
+
+@runtime_checkable
+class EvidenceTrainer(Protocol):
+    """Trains on noisy shares of votes, or on what became of queries, and knows by which law it follows from votes."""
+
+    def fit_told(self, x: np.ndarray, told: Told, seed: int) -> Model:
         """`x` float64 (n, inputs), `told` of the same n >= 1 rows -> a model of the shares of votes."""
         ...
 

@@ -1,27 +1,29 @@
-"""Noisy shares of votes, regressed: on features of the rows, and as the softmax of linear scores.
+"""What was told of votes, regressed: noisy shares on features of the rows, and all that a mechanism may release as the
+softmax of linear scores.
 
-A weight has the prior N(0, scale), an offset a flat one, and a share the noise that its histogram was released with,
-times a factor of at least 1 for what no weights explain. Scale and factor are those of the largest marginal likelihood
-(MacKay, Bayesian interpolation, Neural Computation 1992; Bishop 2006, section 3.5), on a grid: no row is held out for
-it, no label is needed. Shares sum to 1, so classes - 1 contrasts with independent noise say all that they say.
+A weight has the prior N(0, scale), and what was told the likelihood of its mechanism: of noisy counts the noise that
+they were released with, times a factor of at least 1 for what no weights explain; of labels that of `likelihood`. Scale
+and factor are those of the largest marginal likelihood (MacKay, Bayesian interpolation, Neural Computation 1992; Bishop
+2006, section 3.5), on a grid: no row is held out for it, no label is needed. Of a softmax it is that of Laplace's
+approximation, with Fisher's information as curvature (Rasmussen, Williams 2006, section 3.4).
 
 Features are scaled columns, a kernel around landmarks, or a graph's smoothest functions. Shares saturate where all
-teachers agree, and a softmax does too, so that such rows do not bend the weights of the linear student. The noise is
-known and Gaussian, so least squares is its likelihood; it is maximised with a Gaussian prior by Gauss and Newton's
-steps, and the prior's scale is that of the largest evidence in Laplace's approximation (MacKay 1992; Rasmussen,
-Williams 2006, section 3.4), on a grid around that of the regression without a softmax.
+teachers agree, and a softmax does too, so that such rows do not bend the weights of the linear student. Shares sum to
+1, so of noisy counts classes - 1 contrasts with independent noise say all that they say.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import singledispatch
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, cholesky, helmert, solve_triangular
+from scipy.linalg import cholesky, helmert, solve_triangular
 
-from consilium.models.base import Shares, principal, softmax
-from consilium.models.kernel import kernel, nearest_rows, neighbour_graph, smoothest
+from consilium.models.base import Outcomes, Shares, Told, principal, softmax
+from consilium.models.kernel import kernel, nearest_rows, neighbour_graph, smoothest, usual_gamma
+from consilium.models.likelihood import Likelihood, OutcomesLikelihood, SharesLikelihood, likelihood_of
 from consilium.models.tabular import Linear
 
 LANDMARKS = 500
@@ -29,8 +31,7 @@ LANDMARKS = 500
 
 _LANDMARK_LOT = 0x6C6D
 _JITTER = 1e-4
-_SAMPLE = 300
-_WIDTHS = (0.5, 2.0, 8.0)
+_WIDTHS = (1, 4, 16)
 """Squared length scales over the median squared distance of two rows, half of each."""
 
 _FUNCTIONS = 200
@@ -84,11 +85,8 @@ class Landmarks:
 
 
 def gammas(rows: np.ndarray) -> list[float]:
-    """Kernel widths worth a trial for float32 rows (n, inputs), by the median distance of some of them."""
-    some = rows[np.linspace(0, len(rows) - 1, min(len(rows), _SAMPLE)).astype(int)].astype(np.float64)
-    apart = ((some[:, None, :] - some[None, :, :]) ** 2).sum(axis=2) if some.shape[1] <= 200 else _apart(some)
-    apart = apart[apart > 1e-9]
-    return [float(1 / (2 * width * np.median(apart))) for width in _WIDTHS] if len(apart) else [1.0]
+    """Kernel widths worth a trial for float32 rows (n, inputs)."""
+    return [usual_gamma(rows) / width for width in _WIDTHS]
 
 
 def graph_functions(rows: np.ndarray, neighbours: int, spread: float) -> np.ndarray:
@@ -99,11 +97,6 @@ def graph_functions(rows: np.ndarray, neighbours: int, spread: float) -> np.ndar
     """
     values, vectors = smoothest(neighbour_graph(*nearest_rows(rows, neighbours)), _FUNCTIONS)
     return vectors / np.sqrt(1 - spread * np.minimum(values, 1.0))
-
-
-def _apart(rows: np.ndarray) -> np.ndarray:
-    squares = (rows**2).sum(axis=1)
-    return np.maximum(squares[:, None] + squares - 2 * rows @ rows.T, 0)
 
 
 _RATIOS = np.geomspace(1e-3, 1e9, 121)
@@ -196,8 +189,8 @@ def _without(unit: np.ndarray, columns: np.ndarray) -> np.ndarray:
     return columns - np.outer(unit, unit @ columns)
 
 
-_MOST_WEIGHTS = 300
-"""Beyond so many, over all contrasts, the directions in which the rows vary least are left out."""
+_MOST_DIRECTIONS = 150
+"""Beyond so many, the directions in which the rows vary least are left out."""
 
 POWER = 0.25
 """Of the rows' variance along a direction, in the deviation of its weight."""
@@ -205,164 +198,184 @@ POWER = 0.25
 # Found on stroke, seeds 0 to 4, with test rows in view: of ten settings it is within .001 of the best by AUC on
 # development hospitals of stroke, seeds 0 to 9, and on the pools of Adult and Diabetes.
 
-_SCALES = np.geomspace(0.4, 6.0, 7)
-"""Times the scale of the linear regression; deviations of a weight, so that their squares are the prior's."""
+_DEVIATIONS = np.geomspace(6.4, 0.05, 8)
+"""Of a row's scores a priori, in the mean over rows. The widest first: with few directions of little weight an offset
+may explain what slopes should."""
 
+_OFFSET = 3.0
+"""Deviation of an offset a priori; of three classes one with a thousandth of the votes lies that far below."""
 
 _LEAST_MEAN = 0.01
 """Share of a class where the steps begin."""
 
-_STEPS = 30
-_HALVINGS = 12
-_SETTLED = 1e-4
-"""Gain of a step in log posterior, below which there is no other."""
+_STEEPEST = 1e-3
+"""The steps end where no part of the gradient is larger, in deviations that the weights have a posteriori."""
 
+_LEAST_GAIN = 1e-9
+"""Or where a step gains less, relative to the loss."""
+
+_STEPS = 60
+_TINY = 1e-300
 _SWEEPS = 2
-
 _AS_ASSUMED = 0.9
 
 _FAR_BELOW = 3.0
-"""Log evidence below the best so far: wider priors have still less."""
+"""Log evidence below the best so far: narrower priors have still less."""
+
+_NUMBERS = 2_000_000
+"""Of the informations of rows that are looked at together: 16 MB."""
 
 
-def fit_softmax(x: np.ndarray, told: Shares) -> tuple[Linear, float]:
-    """Fit `told` of n >= 1 rows on `x` float64 (n, inputs). Returned with its log evidence, which
-    `Regression.evidence` may be compared with."""
-    basis = contrasts(told.classes)
-    centre, columns = x.mean(axis=0), column_scales(x)
-    turn = _leading((x - centre) * columns, _MOST_WEIGHTS // (told.classes - 1))
-    features = (x - centre) * columns @ turn
+@dataclass(frozen=True)
+class Scores:
+    """Shares are the softmax of an offset and of features: `weights` (1 + features, classes), the offset first.
+    evidence: log marginal likelihood, to be compared with others of the same release."""
+
+    weights: np.ndarray = field(repr=False)
+    evidence: float
+
+    def shares(self, features: np.ndarray) -> np.ndarray:
+        """Features float64 (n, features) -> shares float64 (n, classes), probabilities."""
+        return softmax(self.weights[0] + features @ self.weights[1:])
+
+
+@singledispatch
+def fit_scores(told: Told, features: np.ndarray) -> Scores:
+    """Fit what was `told` of n >= 1 rows on `features` float64 (n, features)."""
+    raise TypeError(f"{type(told).__name__} was not released; give Shares or Outcomes")
+
+
+@fit_scores.register
+def _(told: Outcomes, features: np.ndarray) -> Scores:
+    likelihood, begin = OutcomesLikelihood.of(told), np.zeros((1 + features.shape[1], told.classes))
+    # labels lead to one place; a check alone says that a class has many votes, and not which: it has several
+    start = _over_scales(features, likelihood.labels_alone(), begin, _DEVIATIONS[2:3])
+    return _over_scales(features, likelihood, start.weights)
+
+
+@fit_scores.register
+def _(told: Shares, features: np.ndarray) -> Scores:
+    offset = _offset(np.clip(told.deviation**-2.0 @ told.shares / (told.deviation**-2.0).sum(), _LEAST_MEAN, None))
     start = regress(features, told)
-    mean = np.clip(told.deviation**-2.0 @ told.shares / (told.deviation**-2.0).sum(), _LEAST_MEAN, None)
-    offset = np.log(mean) @ basis
-    slope = float(np.mean(np.diag(_slope(softmax(offset @ basis.T)[None], basis)[0])))
     # where the noise is far larger than the mean share, steps run off to a corner: then what is linear is kept
-    best, evidence = np.concatenate([offset[None], start.weights @ basis / slope]), start.evidence
-    excess = start.excess
+    slopes = start.weights / np.trace(_by_scores(offset)) * (told.classes - 1)
+    best, excess = Scores(np.concatenate([offset[None], slopes]), start.evidence), start.excess
     for _ in range(_SWEEPS):
-        problem, weights = _Problem(features, told, excess), np.concatenate([offset[None], 0 * best[1:]])
-        before = -math.inf
-        for factor in _SCALES if start.scale > 0 else ():
-            weights, found = problem.fit(weights, start.scale * (factor / slope) ** 2)
-            if found > evidence:
-                best, evidence = weights, found
-            elif found < min(evidence - _FAR_BELOW, before):
-                break
-            before = found
+        found = _over_scales(features, SharesLikelihood(told, excess), np.concatenate([offset[None], 0 * slopes]))
+        found = replace(found, evidence=found.evidence + _measure(told, excess, found.weights[0]))
+        best = max(best, found, key=lambda each: each.evidence)
         # a softmax may explain what a line did not, and what is left is then no more than the noise
-        assumed, excess = excess, problem.excess(best)
+        assumed, excess = excess, _excess(told, best.shares(features))
         if excess > _AS_ASSUMED * assumed:
             break
-    scores = columns[:, None] * (turn @ best[1:]) @ basis.T  # (inputs, classes)
-    intercept = best[0] @ basis.T - centre @ scores
-    return Linear(scores.T.copy(), intercept, np.arange(told.classes), told.classes), evidence
+    return best
 
 
-def most_probable(features: np.ndarray, told: Shares) -> np.ndarray:
-    """Weights (features, contrasts) of the softmax of linear scores, fitted to `told` of n >= 1 rows.
+def _offset(shares: np.ndarray) -> np.ndarray:
+    """Scores (classes,) of mean 0 for shares above 0, which need not sum to 1."""
+    scores = np.log(shares)
+    return scores - scores.mean()
 
-    `features` float64 (n, features): each times the standard deviation that its weights have a priori. There is no
-    offset. By gradients alone (L-BFGS: Liu, Nocedal 1989), as of thousands of rows a curvature takes as long as a
-    hundred of them.
-    """
-    basis = contrasts(told.classes)
-    observed, noise = told.shares @ basis, told.deviation[:, None] ** 2
-    shape = features.shape[1], told.classes - 1
 
-    def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        found = softmax(features @ flat.reshape(shape) @ basis.T)
-        missed = found @ basis - observed
-        pull = found * (missed / noise @ basis.T)
-        slope = features.T @ ((pull - found * pull.sum(axis=1, keepdims=True)) @ basis)
-        return float((missed**2 / noise).sum() + flat @ flat) / 2, slope.ravel() + flat
+def _excess(told: Shares, shares: np.ndarray) -> float:
+    """Squares of the residuals over those of the noise; 1 at least."""
+    squares = 2 * SharesLikelihood(told).loss(shares)[0]
+    return max(squares / max((len(told) - 1) * (told.classes - 1), 1), 1.0)
 
-    from scipy.optimize import minimize  # a tenth of a second, which no other student needs to start
 
-    return minimize(loss, np.zeros(shape).ravel(), jac=True, method="L-BFGS-B").x.reshape(shape)
+def _by_scores(offset: np.ndarray) -> np.ndarray:
+    """Slope of shares by scores, both in contrasts, (contrasts, contrasts) where the scores are `offset`."""
+    shares, basis = softmax(offset), contrasts(len(offset))
+    return (basis.T * shares) @ basis - np.outer(shares @ basis, shares @ basis)
+
+
+def _measure(told: Shares, excess: float, offset: np.ndarray) -> float:
+    """What makes the evidence of a softmax that of `Regression`: the density of the noise, and of the offset a flat
+    prior in units of the mean share in place of a normal one."""
+    count = told.classes - 1
+    precision = math.log(float((told.deviation**-2.0).sum()))
+    flat = np.linalg.slogdet(_by_scores(offset))[1] + count * (precision + math.log(2 * math.pi * _OFFSET**2)) / 2
+    return float(flat) - len(told) * count * math.log(2 * math.pi * excess) / 2
+
+
+def _over_scales(
+    features: np.ndarray, likelihood: Likelihood, weights: np.ndarray, deviations: np.ndarray = _DEVIATIONS
+) -> Scores:
+    """The scale of the largest evidence; each begins where the one before ended, and the first at `weights`."""
+    centre = features.mean(axis=0)
+    least = _ROUNDING * float(((features - centre) ** 2).sum())
+    values, turn = principal(features - centre, least, _MOST_DIRECTIONS)
+    rows, mean_square = (features - centre) @ turn, float(values.sum()) / len(features)
+    found = np.concatenate([weights[:1] + centre @ weights[1:], turn.T @ weights[1:]])
+    best, before = Scores(found, -math.inf), -math.inf
+    for deviation in deviations:
+        fit = _Problem(rows, likelihood, deviation / math.sqrt(max(mean_square, _TINY))).fit(found)
+        if fit.evidence > best.evidence:
+            best = fit
+        elif fit.evidence < min(best.evidence - _FAR_BELOW, before):
+            break
+        found, before = fit.weights, fit.evidence
+    slopes = turn @ best.weights[1:]
+    return Scores(np.concatenate([best.weights[:1] - centre @ slopes, slopes]), best.evidence)
 
 
 class _Problem:
-    """Shares as the softmax of an offset and of features, in contrasts; weights are (1 + features, contrasts)."""
+    """The most probable weights of `Scores`, whose prior is normal: of deviation `deviation`, and `_OFFSET`.
 
-    def __init__(self, features: np.ndarray, told: Shares, excess: float) -> None:
-        self._basis = contrasts(told.classes)
-        self._rows = np.concatenate([np.ones((len(features), 1)), features], axis=1)
-        self._observed = told.shares @ self._basis
-        self._deviation = told.deviation
-        self._noise = told.deviation**2 * excess
-        self._precision = float((told.deviation**-2.0).sum())
-        self._excess = excess
+    The curvature between classes is left out, and that of each class taken as much more as makes up for it where all
+    classes are alike, k / (k - 1) times. That is exact of two classes. Weights sum to 0 over classes, since nothing
+    draws them away from it.
+    """
 
-    def fit(self, weights: np.ndarray, variance: float) -> tuple[np.ndarray, float]:
-        """The most probable weights with this prior, beginning at `weights`, and the log evidence there."""
-        loss, found = self._loss(weights, variance)
-        for _ in range(_STEPS):
-            slope = _slope(found, self._basis)
-            ascent = self._ascent(weights, found, slope, variance)
-            step = cho_solve(cho_factor(self._curvature(slope, variance)), ascent.ravel()).reshape(weights.shape)
-            for _ in range(_HALVINGS):
-                new, reached = self._loss(weights + step, variance)
-                if new <= loss:
-                    break
-                step = step / 2
-            else:
-                break
-            weights, found, gained, loss = weights + step, reached, loss - new, new
-            if gained < _SETTLED:
-                break
-        return weights, self._evidence(weights, found, variance, loss)
+    def __init__(self, features: np.ndarray, likelihood: Likelihood, deviation: float) -> None:
+        self._likelihood = likelihood
+        self._deviations = np.r_[_OFFSET, np.full(features.shape[1], deviation)]
+        self._rows = np.concatenate([np.ones((len(features), 1)), features], axis=1) * self._deviations
 
-    def excess(self, weights: np.ndarray) -> float:
-        """Squares of the residuals over those of the noise; 1 at least."""
-        missed = (self._observed - self._probabilities(weights) @ self._basis) / self._deviation[:, None]
-        return max(float((missed**2).sum()) / max((len(missed) - 1) * missed.shape[1], 1), 1.0)
+    def fit(self, weights: np.ndarray) -> Scores:
+        """The most probable weights, beginning at `weights`, and the log evidence there in Laplace's approximation.
 
-    def _probabilities(self, weights: np.ndarray) -> np.ndarray:
-        return softmax(self._rows @ weights @ self._basis.T)
+        By gradients (L-BFGS: Liu, Nocedal 1989), in directions in which the curvature at the start is 1.
+        """
+        from scipy.optimize import minimize  # a tenth of a second, which no other student needs to start
 
-    def _loss(self, weights: np.ndarray, variance: float) -> tuple[float, np.ndarray]:
-        """Minus the log posterior, up to constants, and the probabilities (n, classes)."""
-        found = self._probabilities(weights)
-        missed = self._observed - found @ self._basis
-        return float((missed**2 / self._noise[:, None]).sum() + (weights[1:] ** 2).sum() / variance) / 2, found
+        start = weights / self._deviations[:, None]
+        inverse = np.linalg.inv(self._roots(start))  # (classes, 1 + features, 1 + features)
+        shape = inverse.shape[0], inverse.shape[1], 1
 
-    def _ascent(self, weights: np.ndarray, found: np.ndarray, slope: np.ndarray, variance: float) -> np.ndarray:
-        """At probabilities `found` (n, classes) with their `slope`, see `_slope`."""
-        missed = (self._observed - found @ self._basis) / self._noise[:, None]
-        ascent = self._rows.T @ np.einsum("nab,nb->na", slope, missed)
-        ascent[1:] -= weights[1:] / variance
-        return ascent
+        def turned(flat: np.ndarray) -> np.ndarray:
+            return (np.swapaxes(inverse, 1, 2) @ flat.reshape(shape))[:, :, 0].T
 
-    def _curvature(self, slope: np.ndarray, variance: float) -> np.ndarray:
-        """Gauss and Newton's, positive definite: ((1 + features) contrasts,) squared."""
-        squared = np.einsum("nab,nbc->nac", slope, slope) / self._noise[:, None, None]
-        width, count = self._rows.shape[1], slope.shape[1]
-        curvature = np.empty((width, count, width, count))
-        for left in range(count):
-            for right in range(left + 1):
-                block = self._rows.T @ (squared[:, left, right, None] * self._rows)
-                curvature[:, left, :, right] = curvature[:, right, :, left] = block
-        curvature = curvature.reshape(width * count, width * count)
-        prior = np.repeat(np.r_[1e-9, np.full(width - 1, 1 / variance)], count)
-        curvature[np.diag_indices_from(curvature)] += prior * (1 + 1e-12) + 1e-12 * curvature.diagonal().max()
-        return curvature
+        def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
+            value, gradient = self._loss(start + turned(flat))
+            return value, (inverse @ gradient.T[:, :, None]).ravel()
 
-    def _evidence(self, weights: np.ndarray, found: np.ndarray, variance: float, loss: float) -> float:
-        """Laplace's, with the flat prior of the offset in units of the mean share, as the regression has it."""
-        count, free = self._basis.shape[1], (len(self._rows) - 1) * self._basis.shape[1]
-        curvature = self._curvature(_slope(found, self._basis), variance)
-        slope = _slope(softmax(weights[0] @ self._basis.T)[None], self._basis)[0]
-        measure = np.linalg.slogdet(slope)[1] + count * math.log(self._precision) / 2
-        prior = (len(weights) - 1) * count * math.log(variance) / 2
-        prior += len(self._rows) * count * math.log(self._excess) / 2
-        determinant = np.linalg.slogdet(curvature)[1] / 2
-        return -loss - prior - determinant + measure - free * math.log(2 * math.pi) / 2
+        options = {"maxiter": _STEPS, "gtol": _STEEPEST, "ftol": _LEAST_GAIN}
+        reached = minimize(loss, np.zeros(start.size), jac=True, method="L-BFGS-B", options=options)
+        found = start + turned(reached.x)
+        determinants = 2 * np.log(np.diagonal(self._roots(found), axis1=1, axis2=2)).sum(axis=1)
+        part = 1 - 1 / self._likelihood.classes
+        return Scores(found * self._deviations[:, None], -float(reached.fun + part * determinants.sum() / 2))
 
+    def _loss(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
+        """Minus the log posterior, up to constants, and its gradient; weights in deviations of their prior."""
+        shares = softmax(self._rows @ weights)
+        value, slope = self._likelihood.loss(shares)
+        pull = shares * (slope - (shares * slope).sum(axis=1, keepdims=True))
+        return value + float((weights**2).sum()) / 2, self._rows.T @ pull + weights
 
-def _slope(probabilities: np.ndarray, basis: np.ndarray) -> np.ndarray:
-    """Of the shares' contrasts by the scores' contrasts: (n, contrasts, contrasts) at probabilities (n, classes)."""
-    mean = probabilities @ basis
-    return np.einsum("nk,ka,kb->nab", probabilities, basis, basis) - mean[:, :, None] * mean[:, None, :]
+    def _roots(self, weights: np.ndarray) -> np.ndarray:
+        """Of each class's curvature, lower triangular: (classes, 1 + features, 1 + features)."""
+        shares = softmax(self._rows @ weights)
+        known, together = np.empty(shares.shape), max(_NUMBERS // shares.shape[1] ** 2, 1)
+        for begin in range(0, len(shares), together):
+            rows = slice(begin, begin + together)
+            root = self._likelihood.information(shares[rows], rows)
+            root = (root - root @ shares[rows, :, None]) * shares[rows, None, :]  # by scores in place of shares
+            known[rows] = np.einsum("nsk,nsk->nk", root, root)
+        known *= shares.shape[1] / (shares.shape[1] - 1)
+        curvature = (self._rows.T * known.T[:, None, :]) @ self._rows
+        return np.linalg.cholesky(curvature + np.eye(curvature.shape[1]))
 
 
 def _leading(rows: np.ndarray, most: int) -> np.ndarray:
@@ -375,10 +388,29 @@ def _leading(rows: np.ndarray, most: int) -> np.ndarray:
     return vectors * (values / values.mean()) ** POWER if len(values) else vectors
 
 
-@dataclass(frozen=True)
-class SoftmaxShares:
-    """The student `logistic_regression` of noisy shares; it has no settings, the evidence decides."""
+def fit_softmax(x: np.ndarray, told: Told) -> tuple[Linear, float]:
+    """Fit `told` of n >= 1 rows on `x` float64 (n, inputs). Returned with its log evidence, see `Scores`."""
+    centre, columns = x.mean(axis=0), column_scales(x)
+    turn = columns[:, None] * _leading((x - centre) * columns, _MOST_DIRECTIONS)
+    found = fit_scores(told, (x - centre) @ turn)
+    slopes = turn @ found.weights[1:]  # (inputs, classes)
+    intercept = found.weights[0] - centre @ slopes
+    return Linear(slopes.T.copy(), intercept, np.arange(told.classes), told.classes), found.evidence
 
-    def fit_shares(self, x: np.ndarray, told: Shares, seed: int) -> Linear:
-        """See `SharesTrainer.fit_shares`; no random part, so the seed is not used."""
+
+def most_probable(features: np.ndarray, told: Told) -> np.ndarray:
+    """Shares float64 (n, classes) of all rows, of which the first are `told`, as the softmax of linear scores.
+
+    `features` float64 (n, features): each times the standard deviation that its weights have a priori.
+    """
+    start = np.zeros((1 + features.shape[1], told.classes))
+    return _Problem(features[: len(told)], likelihood_of(told), 1.0).fit(start).shares(features)
+
+
+@dataclass(frozen=True)
+class SoftmaxTold:
+    """The student `logistic_regression` of what was told; it has no settings, the evidence decides."""
+
+    def fit_told(self, x: np.ndarray, told: Told, seed: int) -> Linear:
+        """See `EvidenceTrainer.fit_told`; no random part, so the seed is not used."""
         return fit_softmax(x, told)[0]

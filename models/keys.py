@@ -357,27 +357,23 @@ class LogisticRegressionStudent(TrainerKind):
 
     name: Literal["logistic_regression"] = "logistic_regression"
     C: float = Field(
-        default=0.01, gt=0, description="inverse regularisation; not of histograms, where the evidence decides"
+        default=0.01, gt=0, description="inverse regularisation of manual labels; of what is released, evidence decides"
     )
 
 
-class KernelStudent(TrainerKind):
-    """What the students with a Gaussian kernel share."""
-
-    gamma: float = Field(
-        default=2.0,
-        gt=0,
-        description="of the Gaussian kernel, exp(-gamma |a - b|^2); of histograms one of those that are tried",
-    )
-    alpha: float = Field(default=0.1, gt=0, description="penalty")
-
-
-class GraphStudent(KernelStudent):
+class GraphStudent(TrainerKind):
     """Labels spread to all public rows over a graph of like ones, then kernel ridge regression."""
 
     learns_from_public_rows: ClassVar[bool] = True
 
     name: Literal["graph"] = "graph"
+    gamma: float | None = Field(
+        default=None,
+        gt=0,
+        description="of the Gaussian kernel, exp(-gamma |a - b|^2); of histograms one of those that are tried; left"
+        " out: 1 over the median squared distance of public rows",
+    )
+    alpha: float = Field(default=0.1, gt=0, description="penalty")
     even: bool = Field(
         default=False,
         description="of histograms: every class's share is brought to one spread over the public rows, and all classes"
@@ -389,7 +385,7 @@ class GraphStudent(KernelStudent):
 
 
 class ImageStudent(TrainerKind):
-    """What the students of square images share: a small convolutional network and the loop that trains it."""
+    """What students of square images share: a small convolutional network and the loop that trains it."""
 
     inputs: ClassVar[Inputs] = "features"
 
@@ -402,11 +398,6 @@ class ImageStudent(TrainerKind):
         description="stop once at most this share of the public rows' predictions changed in each of the last four"
         " checks; 0: never",
     )
-
-
-class AugmentedStudent(ImageStudent):
-    """What the students of images share that see changed copies."""
-
     augment: Augment = Field(
         default="digits",
         description="what may change in an image that still shows the same: of `digits` place, size, slant and strokes;"
@@ -416,34 +407,15 @@ class AugmentedStudent(ImageStudent):
     )
 
 
-class CnnStudent(AugmentedStudent):
-    """The labels alone, on distorted copies (LeCun et al. 1998, Simard et al. 2003)."""
-
-    name: Literal["cnn"] = "cnn"
-
-
-class VatStudent(AugmentedStudent):
-    """The labels, and predictions that do not change in the worst near direction, and are sure (Miyato et al. 2018)."""
-
-    name: Literal["vat"] = "vat"
-    radius: float = Field(default=0.07, gt=0, description="root mean square of the change of pixels from 0 to 1")
-
-
-class FeatureMatchingStudent(TrainerKind):
-    """The student of PATE-G as published: dense networks, a generator that matches features (Salimans et al. 2016)."""
-
-    inputs: ClassVar[Inputs] = "features"
-    name: Literal["feature_matching"] = "feature_matching"
-    epochs: int = Field(default=300, ge=1, le=100_000, description="times that every public row is seen, 100 at a time")
-
-
 Smoothing = Literal["linear", "softmax"]
 
 
-class GraphCnnStudent(KernelStudent, AugmentedStudent):
+class GraphCnnStudent(ImageStudent):
     """A graph of like images and networks that help each other to label the pool."""
 
     name: Literal["graph_cnn"] = "graph_cnn"
+    gamma: float = Field(default=2.0, gt=0, description="of the Gaussian kernel, exp(-gamma |a - b|^2)")
+    alpha: float = Field(default=0.1, gt=0, description="penalty")
     neighbours: int = Field(default=10, ge=1, le=1000, description="of a row in the graph")
     looks: int = Field(
         default=600,
@@ -481,15 +453,7 @@ class PickledStudent(PickleKeys, TrainerKind):
 
 
 AnyTrainer = (
-    LogisticRegressionStudent
-    | GraphStudent
-    | CnnStudent
-    | VatStudent
-    | FeatureMatchingStudent
-    | GraphCnnStudent
-    | EstimatorStudent
-    | TorchStudent
-    | PickledStudent
+    LogisticRegressionStudent | GraphStudent | GraphCnnStudent | EstimatorStudent | TorchStudent | PickledStudent
 )
 TrainerSpec = Annotated[AnyTrainer, Field(discriminator="name")]
 """The field type of a configuration: a table whose `name` says which kind it is."""

@@ -19,10 +19,8 @@ from consilium.models.base import Aids, Model, Trainer
 from consilium.models.guard import GuardedClassifier, quoted, rehearse, unless_signalled
 from consilium.models.keys import (
     CnnSpec,
-    CnnStudent,
     EstimatorSpec,
     EstimatorStudent,
-    FeatureMatchingStudent,
     GradientBoostingSpec,
     GraphCnnStudent,
     GraphStudent,
@@ -40,7 +38,6 @@ from consilium.models.keys import (
     TorchSpec,
     TorchStudent,
     TrainerKind,
-    VatStudent,
     WeightedTeacher,
 )
 from consilium.models.linear import LogisticTeacher
@@ -168,18 +165,18 @@ _SOUND: set[tuple[str, str]] = set()
 
 
 def _linear(spec: LogisticRegressionStudent, aids: Aids) -> Trainer:
-    from consilium.models.evidence import SoftmaxShares
-    from consilium.models.shares import WithShares
+    from consilium.models.evidence import SoftmaxTold
+    from consilium.models.shares import WithTold
     from consilium.models.tabular import LinearTrainer
 
-    return WithShares(LinearTrainer(spec.C), SoftmaxShares())
+    return WithTold(LinearTrainer(spec.C), SoftmaxTold())
 
 
 def _graph(spec: GraphStudent, aids: Aids) -> Trainer:
     from consilium.models.kernel import GraphTrainer
-    from consilium.models.shares import GraphShares, WithShares
+    from consilium.models.shares import GraphTold, WithTold
 
-    return WithShares(GraphTrainer(spec, aids.unlabelled), GraphShares(spec, aids.unlabelled))
+    return WithTold(GraphTrainer(spec, aids.unlabelled), GraphTold(spec, aids.unlabelled))
 
 
 def _graph_cnn(spec: GraphCnnStudent, aids: Aids) -> Trainer:
@@ -189,44 +186,17 @@ def _graph_cnn(spec: GraphCnnStudent, aids: Aids) -> Trainer:
     return GraphCnnTrainer(spec, aids.unlabelled, represent, aids.progress)
 
 
-def _cnn(spec: CnnStudent, aids: Aids) -> Trainer:
-    from consilium.models.images.loop import ImageTrainer, Supervised
-    from consilium.models.images.pixels import INVARIANCES
-
-    change = INVARIANCES[spec.augment].strong
-    return ImageTrainer(lambda net, material: Supervised(net, material, change), spec, aids.unlabelled, aids.progress)
-
-
-def _vat(spec: VatStudent, aids: Aids) -> Trainer:
-    from consilium.models.images.loop import ImageTrainer, Vat
-    from consilium.models.images.pixels import INVARIANCES
-
-    change = INVARIANCES[spec.augment]
-    return ImageTrainer(
-        lambda net, material: Vat(net, material, change, spec.radius), spec, aids.unlabelled, aids.progress
-    )
-
-
-def _gan(spec: FeatureMatchingStudent, aids: Aids) -> Trainer:
-    from consilium.models.images.feature_matching import ImprovedGanTrainer
-
-    return ImprovedGanTrainer(spec, aids.unlabelled, aids.progress)
-
-
 def _own_student(spec: EstimatorStudent | TorchStudent | PickledStudent, aids: Aids) -> Trainer:
-    from consilium.models.shares import OnDenoised, WithShares
+    from consilium.models.shares import OnDenoised, WithTold
 
     trainer = OwnTrainer(spec.title, spec.build, aids.schema)
-    return WithShares(trainer, OnDenoised(trainer, aids.unlabelled))
+    return WithTold(trainer, OnDenoised(trainer, aids.unlabelled))
 
 
 STUDENTS: dict[type[TrainerKind], Callable[[Any, Aids], Trainer]] = {
     LogisticRegressionStudent: _linear,
     GraphStudent: _graph,
     GraphCnnStudent: _graph_cnn,
-    CnnStudent: _cnn,
-    VatStudent: _vat,
-    FeatureMatchingStudent: _gan,
     EstimatorStudent: _own_student,
     TorchStudent: _own_student,
     PickledStudent: _own_student,

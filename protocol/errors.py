@@ -71,6 +71,10 @@ class NotEnoughParties(ConsiliumError):
     meaning = "too few parties"
 
 
+class NothingToGain(NotEnoughParties, ValueError):
+    """The noise of a promise drowns their votes, as far as is known before anything is asked (`accounting.drowned`)."""
+
+
 class BudgetExceeded(ConsiliumError):
     """A request would go beyond the query budget that was fixed before the run."""
 

@@ -17,7 +17,8 @@ class LabelLaw:
 
     threshold: of a check, None where every query is answered. A query is answered where
     max_j(n_j - m_j + C_j) + Z >= threshold: C_j of deviation `cell_deviation` (of sums that hold noise), Z of
-    `check_deviation`; m_j is 0, or votes times the student's own probability where it is `predicted`.
+    `check_deviation`, all noise independent; m_j is 0, or votes times the student's own probability where it is
+    `predicted`.
     """
 
     votes: Annotated[int, Field(ge=1)]

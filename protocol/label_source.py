@@ -10,6 +10,7 @@ from typing import Annotated, Protocol
 import numpy as np
 from pydantic import ConfigDict, Field
 
+from consilium.protocol.label_law import LabelLaw
 from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.schema import Schema
 
@@ -47,12 +48,10 @@ class LabelTerms:
 
     `epsilon` holds at `delta` if the whole query budget is used up, whatever the votes are; it is fixed before the run.
     It is of a `unit`, whose data may differ as `neighbouring` says. `count_sigma`: noise on one count, in votes, where
-    noisy histograms are given, 0 where labels alone are; each answer says its own. `label_step`: how far a label of two
-    classes moves a share of the votes from one half, so that it has the votes' share as its mean (from the noise on
-    a count and the number of votes, both public); 0 where that is unknown. `release`: what is released for a
-    query. `epsilon_nodes`: towards whoever sees noisy sums of the votes; 0 where none is
-    stated. `simulation`: all parties are simulated. `real_noise`: of a simulation, whether its noise is the operating
-    system's, as that of every other federation is.
+    noisy histograms are given, 0 where labels alone are; each answer says its own. `law`: how a label follows from the
+    votes, None where counts are released. `release`: what is released for a query. `epsilon_nodes`: towards whoever
+    sees noisy sums of the votes; 0 where none is stated. `simulation`: all parties are simulated. `real_noise`: of a
+    simulation, whether its noise is the operating system's, as that of every other federation is.
     """
 
     federation: str
@@ -67,7 +66,7 @@ class LabelTerms:
     simulation: bool
     neighbouring: str = "replace"
     count_sigma: float = 0.0
-    label_step: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    law: LabelLaw | None = None
     release: ReleaseKind = ReleaseKind.WINNER_OR_ABSTENTION
     epsilon_nodes: float = 0.0
     real_noise: bool = False

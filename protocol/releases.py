@@ -77,6 +77,7 @@ _STAYS: Mapping[ReleaseKind, str] = {
 AT_MOST: Mapping[str, ReleaseKind] = {
     "lnmax": ReleaseKind.WINNER,
     "gnmax": ReleaseKind.WINNER,
+    "difference": ReleaseKind.WINNER,
     "confident": ReleaseKind.WINNER_OR_ABSTENTION,
     "interactive": ReleaseKind.WINNER_OR_CONFIRMATION,
     "histogram": ReleaseKind.COUNTS,

@@ -193,6 +193,11 @@ class Schema(Frozen):
         return canonical_digest(self.model_dump(mode="json"))
 
 
+def of_images(schema: Schema) -> bool:
+    """Whether rows of `schema` are images, or what a representation makes of images."""
+    return schema.representation != "none" or not why_no_images(schema)
+
+
 def why_no_images(schema: Schema) -> str:
     """Why the rows of `schema` are no images for a network; empty if they are.
 

@@ -25,6 +25,17 @@ UNITS: Mapping[str, str] = {
 }
 
 
+_CHANGES: Mapping[str, tuple[str, str, str]] = {
+    "replace": ("Other data of {} make", "between two versions of it", ""),
+    "add_or_remove": (
+        "Adding or removing {} makes",
+        "whether it is there",
+        " Between two versions of it, up to twice this epsilon may be learnt.",
+    ),
+}
+"""Relations in words: what makes no outcome likelier, between what is guessed, and what is not covered."""
+
+
 def epsilon_text(epsilon: float) -> str:
     """Rounded up: a shorter epsilon must not promise more than the long one.
 
@@ -93,12 +104,12 @@ cases; a coin is in 50 in 100.
     whom = UNITS[unit]
     if math.isinf(epsilon):
         return f"This is not private: nothing limits what the release may tell about {whom}."
-    makes = f"Other data of {whom} make" if neighbouring == "replace" else f"Whether {whom} is among the data makes"
+    makes, versions, beyond = _CHANGES[neighbouring]
     share = out_of(surest_guess(epsilon, delta))
     right = "may be right always" if share == ALWAYS else f"is right in at most {share} cases; a coin is in 50 in 100"
     text = (
-        f"{makes} no outcome more than {times_as_likely(epsilon)} as likely, plus a chance of {delta:g} (delta)."
-        f" Whoever knows all else, and guesses between two versions of it, {right}."
+        f"{makes.format(whom)} no outcome more than {times_as_likely(epsilon)} as likely, plus a chance of"
+        f" {delta:g} (delta). Whoever knows all else, and guesses {versions}, {right}.{beyond}"
     )
     if not data_dependent:
         return text

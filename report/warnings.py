@@ -1,6 +1,7 @@
 """What a run warns of: what changes a reader's decision, each with a code, its value, its limit and what to do.
 
-The facts are three: of a federation before it runs, of the rows of a simulation, of a finished student. `warnings_of`
+The facts are four: of a federation before it runs, of the rows of a simulation, of a finished student, and of labels
+that public rows have. `warnings_of`
 says all that there is to warn of in any of them. `docs/report.md` lists the codes.
 """
 
@@ -22,6 +23,7 @@ _OPEN = (
     "not-above-majority",
     "class-not-found",
     "public-rows",
+    "public-labels",
 )
 _SECRET = ("little-information", "teachers-failed", "parties-left-out", "rows-left-out")
 CODES: Mapping[str, bool] = {code: code in _SECRET for code in (*_OPEN, *_SECRET)}
@@ -45,7 +47,7 @@ Texts = defaultdict[str, list[str]]
 rows are in it."""
 
 
-def warnings_of(*facts: Expected | RowFacts | StudentFacts) -> list[dict[str, str]]:
+def warnings_of(*facts: Expected | RowFacts | StudentFacts | LabelFacts) -> list[dict[str, str]]:
     """All that there is to warn of, as {"code": ..., "text": ...}, each code once, in the order of the facts."""
     found = Texts(list)
     for fact in facts:
@@ -281,6 +283,45 @@ class StudentFacts:
                 f"recall below {LEAST_RECALL:g}: {classes}. The student practically never says so. Choose an operating"
                 f" point (student.prevalence), {_RELATIVE}, or find more parties"
             )
+
+
+@dataclass(frozen=True)
+class LabelFacts:
+    """Labels of public rows, and what they give without a vote.
+
+    beside: of `student.public_labels.beside_labels`, with or without a student; nothing where nobody has labels.
+        brought: whether the student was brought to them. cost: what one label takes, in a simulation.
+    """
+
+    beside: Mapping[str, Any]
+    brought: bool = False
+    cost: str = ""
+
+    def warn(self, found: Texts) -> None:
+        above, validated = self.beside.get("student_above"), self.beside.get("cross_validated")
+        if above and above["interval"][0] > 0:
+            return
+        rows = many(self.beside.get("rows", 0), "public row")
+        if above:
+            (low, high), alone = above["interval"], self.beside[above["metric"]]
+            way = "train on these labels and spend no epsilon"
+            way = way if self.brought else f'use both (student.public_labels = "all"), or {way}'
+            cost = f". The labels are assumed to be had, and one takes {self.cost}" if self.cost else ""
+            found["public-labels"].append(
+                f"the student's {_METRICS[above['metric']]} {alone + above['difference']:.3f} is not above {alone:.3f}"
+                f" by more than chance, what the labels of {rows} reach without a vote (difference {low:+.3f} to"
+                f" {high:+.3f}, 95 %, limit 0): the votes add nothing to them. {upper_first(way)}{cost}"
+            )
+        if validated and validated["interval"][0] <= validated["chance"]:
+            low, high = validated["interval"]
+            found["public-labels"].append(
+                f"the labels of {rows} do not tell each other by more than chance: cross-validated"
+                f" {_METRICS[validated['metric']]} {low:.3f} to {high:.3f} (95 %, chance {validated['chance']:.3f})."
+                " Expect little of such columns, whoever votes, or find more labels"
+            )
+
+
+_METRICS = {"accuracy": "accuracy", "auc": "AUC"}
 
 
 def chance_deviation(positive: int, negative: int) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 ALONE, STUDENT, PLURALITY, POOLED = "one party alone", "student", "plurality", "pooled"
 MAJORITY, MANUAL = "majority class", "manual labels"
+LABELS_ALONE = "labels of the public rows alone"
 NOISY_AVERAGE, PRIVATE_GRADIENT = "noisy average", "private gradient descent"
 """What models are called, in the terminal, in reports and in studies alike."""
 

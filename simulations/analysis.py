@@ -13,19 +13,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from consilium.coordinator.collection.kept_votes import PATTERN, kept_votes
-from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.ledger import Batch, Ledger
+from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.privacy import promised
-from consilium.models.base import Shares
-from consilium.models.evaluation import evaluate
+from consilium.models.evaluation import Metric, area_interval, evaluate, leading_metric, mean_interval, row_scores
 from consilium.models.published.model import Published
-from consilium.protocol.label_source import NO_LABEL, Progress, no_progress
+from consilium.protocol.label_source import NO_LABEL, Histograms, Outcome, Progress, no_progress
 from consilium.protocol.releases import ReleaseKind
 from consilium.report.progress import POOLED, RIVALS, stage
+from consilium.report.words import LABELS_ALONE
 from consilium.simulations.beside import Begin, Pending, TimeLimit, when_wanted
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import confusion, student_figures
-from consilium.simulations.learn import OtherNoise, ReleasedAnswers, learning_curves
+from consilium.simulations.learn import OtherNoise, learning_curves
 from consilium.simulations.linear_teachers import DirectionSum
 from consilium.simulations.methods.base import StatedGuarantee
 from consilium.simulations.methods.manual_labels import PublicTruth
@@ -34,24 +33,16 @@ from consilium.simulations.methods.pooled import PooledModel
 from consilium.simulations.methods.private_gradient import PrivateGradient
 from consilium.simulations.methods.relearnt import ON_PUBLIC_ROWS, relearnt
 from consilium.simulations.methods.worth import worth
-from consilium.simulations.metrics import (
-    Metric,
-    area_interval,
-    drawn_intervals,
-    leading_metric,
-    mean_interval,
-    mean_metrics,
-    metric_intervals,
-    over_parties,
-    row_scores,
-)
+from consilium.simulations.metrics import drawn_intervals, mean_metrics, metric_intervals, over_parties
 from consilium.simulations.own_rows import judged_on_own_rows
 from consilium.simulations.release import load_own
 from consilium.simulations.report.data import PartyQuality
 from consilium.simulations.said import ALIKE, ONE_CLASS, Heard
 from consilium.simulations.scenario import Scenario
 from consilium.simulations.vote import vote_shares
+from consilium.student.ask import Asked
 from consilium.student.config import StudentSpec
+from consilium.student.public_labels import beside_labels
 
 
 @dataclass(frozen=True)
@@ -213,11 +204,14 @@ def _mean(values: Sequence[float]) -> float | None:
 
 @dataclass(frozen=True)
 class Analysis:
-    """Everything about a run beyond what the nodes wrote. Arrays and figures as in `ReportData`. left_out: parts that
+    """Everything about a run beyond what the nodes wrote. Arrays and figures as in `ReportData`. labels_alone: see
+    `student.public_labels.beside_labels`, of the labels that the student was brought to, else of all public rows that
+    may be asked; nothing without test rows. left_out: parts that
     did not fit into `simulation.analysis_seconds`. failures: see `Compared`."""
 
     baselines: dict[str, dict[str, Any]]
     worth: dict[str, Any] | None
+    labels_alone: dict[str, Any]
     left_out: tuple[str, ...]
     failures: dict[str, int]
     released_label_accuracy: float | None
@@ -247,7 +241,7 @@ def analyse(
     with closing(Ledger(run_dir / "ledger.db", config.digest(), "", read_only=True)) as ledger:
         batches = ledger.batches()
     answered = np.concatenate([batch.answered for batch in batches]) if batches else np.zeros(0, dtype=bool)
-    judged, asked = _judge(run_dir, case), _answers(run_dir, config, batches)
+    judged, asked = _judge(run_dir, case), _answers(run_dir, case)
     if judged is not None and judged.truth.queries.nbytes + judged.truth.test_x.nbytes > MOST_SENT:
         begin = when_wanted
     sums = recorded_votes(run_dir) or dict(zip(case.pool_ids, heard.votes["pool"], strict=True))
@@ -267,7 +261,7 @@ def analyse(
         by_labels, by_epsilon = limit.take("learning curves", learning.result, (LATE, LATE))
         open_figures = {**_open_figures(run_dir, case, judged), "by_labels": by_labels}
         secret_figures = {
-            "votes": _votes_by_class(asked.votes(sums), judged.truth.labels[asked.answers.rows]),
+            "votes": _votes_by_class(asked.votes(sums), judged.truth.labels[asked.record.rows]),
             "at_home": limit.take(
                 "the gain on parties' own rows", partial(judged_on_own_rows, case, judged.model, trained), LATE
             ),
@@ -278,6 +272,7 @@ def analyse(
     return Analysis(
         baselines={name: metrics | against.get(name, {}) for name, metrics in compared.baselines.items()},
         worth=None if manual is None else {**manual, "label_cost": case.scenario.data.label_cost},
+        labels_alone={} if judged is None else limit.take(LABELS_ALONE, partial(_labels_alone, case, judged), LATE),
         left_out=tuple(limit.left_out),
         released_label_accuracy=_label_accuracy(run_dir, case),
         failures=compared.failures,
@@ -309,6 +304,12 @@ def _judge(run_dir: Path, case: Case) -> _Student | None:
     return _Student(model, case.scenario.student, case.seed, truth, model.predict_proba(case.test_x))
 
 
+def _labels_alone(case: Case, judged: _Student, progress: Progress) -> dict[str, Any]:
+    truth, known = judged.truth, case.known_labels
+    labels, test = truth.labels if known is None else known, (truth.test_x, truth.test_y)
+    return beside_labels(judged.spec, truth.schema, truth.queries, labels, test, judged.probabilities, judged.seed)
+
+
 def _begin_worth(
     run_dir: Path, scenario: Scenario, answered: np.ndarray, judged: _Student, begin: Begin
 ) -> Pending | None:
@@ -331,7 +332,7 @@ def _begin_learning(
 ) -> Pending:
     """See `learn.learning_curves`; `sums`: query id -> votes, exact."""
     mode, votes = case.scenario.simulation.manual_labels, asked.votes(sums)
-    own = case.config, promise, asked.answers, votes, others
+    own = case.config, promise, asked.record, votes, others
     return begin(learning_curves, judged.truth, judged.spec, judged.seed, mode, *own)
 
 
@@ -369,9 +370,9 @@ def _released(run_dir: Path, names: Sequence[str]) -> tuple[np.ndarray, np.ndarr
 
 
 class _Answers(NamedTuple):
-    """What the student was answered, in the order in which it asked, and the ids of these queries."""
+    """What the student asked, in its order, and the ids of these queries."""
 
-    answers: ReleasedAnswers
+    record: Asked
     queries: list[str]
 
     def votes(self, sums: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -379,32 +380,28 @@ class _Answers(NamedTuple):
         return np.array([sums[query] for query in self.queries])
 
 
-def _answers(run_dir: Path, config: FederationConfig, batches: list[Batch]) -> _Answers:
-    """From the student's table and the ledger.
+def _answers(run_dir: Path, case: Case) -> _Answers:
+    """From the student's table, with the law of the noise as the student was told it.
 
     Rows that are alike are one query: they may stand here several times, and in the ledger once.
     """
-    table = _labels(run_dir)
+    table, config, parties = _labels(run_dir), case.config, len(case.parties)
     places = [place for place, outcome in enumerate(table["outcome"]) if outcome != "not_asked"]
-    names = {name: index for index, name in enumerate(config.rows.classes)}
-    classes = [table["label"][place] for place in places]
-    labels = np.array([NO_LABEL if name is None else names[name] for name in classes], dtype=np.int64)
-    rows = np.array([table["row"][place] for place in places], dtype=np.int64)
-    queries = [table["query_id"][place] for place in places]
-    if config.disclosure.release is not ReleaseKind.COUNTS:
-        parties = max((batch.parties for batch in batches), default=1)
-        drawn = np.array([table["outcome"][place] == "answered" for place in places], dtype=bool)
-        shares = Shares.of_labels(labels, drawn, config.label_step(parties, parties * config.teachers_per_party))
-        return _Answers(ReleasedAnswers(rows, labels, shares), queries)
-    noisy = {
-        query: (counts / total, config.released_sigma(batch.parties) / total)
-        for batch in batches
-        if batch.counts is not None
-        for query, counts in zip(batch.query_ids, batch.counts, strict=True)
-        for total in (batch.parties * config.teachers_per_party,)
-    }
-    shares = Shares(np.array([noisy[query][0] for query in queries]), np.array([noisy[query][1] for query in queries]))
-    return _Answers(ReleasedAnswers(rows, labels, shares), queries)
+    names = {None: NO_LABEL} | {name: index for index, name in enumerate(config.rows.classes)}
+    column = {name: [values[place] for place in places] for name, values in table.items()}
+    votes = parties * config.teachers_per_party
+    record = Asked(
+        len(config.rows.classes),
+        config.label_law(parties, votes),
+        rows=column["row"],
+        outcomes=[Outcome[outcome.upper()] for outcome in column["outcome"]],
+        labels=[names[label] for label in column["label"]],
+        predictions=column["predictions"],
+    )
+    if config.disclosure.release is ReleaseKind.COUNTS:
+        noise = np.full(len(places), config.released_sigma(parties))
+        record.histograms = Histograms(np.array(column["counts"]), np.full(len(places), votes), noise)
+    return _Answers(record, column["query_id"])
 
 
 def _votes_by_class(votes: np.ndarray, y: np.ndarray) -> list[list[float] | None]:

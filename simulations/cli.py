@@ -123,7 +123,7 @@ def run(
 
         asked_ray = {"address": address, "party_cpus": party_cpus, "party_gpus": party_gpus}
         ray = validate(asked_ray, RaySpec, "options of the engine ray")
-        loaded = load_scenario(scenario, overrides or [])
+        loaded = load_scenario(scenario, overrides or [], seed)
         folder = out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
         display.say(loaded.federation.name)
         with writing(folder):
@@ -153,6 +153,19 @@ def _was_given(context: typer.Context, name: str) -> bool:
     """Whether an option of the command line, or SCENARIO, stands there or is its default."""
     source = context.get_parameter_source(name.removeprefix("--").lower().replace("-", "_"))
     return source is not None and source.name == "COMMANDLINE"
+
+
+def plan(
+    scenario: ScenarioArgument = DEFAULT,
+    seed: SeedOption = 0,
+    overrides: SetOption = None,
+    output: FormatOption = Format.text,
+) -> None:
+    """What each epsilon costs in noise, and whether the votes stand out of it: a rule, known before anything is run."""
+    from consilium.simulations.plan import lines_of, plan_of
+
+    found = plan_of(scenario, overrides or [], seed)
+    show(output, found, lines_of(found))
 
 
 def scenarios(output: FormatOption = Format.text) -> None:
@@ -243,6 +256,7 @@ def _conclusion(sound: bool, finished: bool) -> str:
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line's root."""
     app.command(rich_help_panel=SIMULATE, epilog=_EXAMPLES)(run)
+    app.command(rich_help_panel=SIMULATE)(plan)
     app.command(rich_help_panel=SIMULATE)(scenarios)
     app.add_typer(data_app, name="data", rich_help_panel=SIMULATE)
     app.command("attack", rich_help_panel=SIMULATE)(attack_command)

@@ -41,8 +41,9 @@ def _read_only(rows: np.ndarray) -> np.ndarray:
 class Case:
     """Everything is secret but `config`, and the rows of `pool_x` and `test_x`.
 
-    partition: its parties have the rows that they train on. home: row indices int64 that each party holds out, by name;
-    those without any are left out. config: as the coordinator has it.
+    scenario: with the student that its rows get where none is named (`StudentSpec.for_rows`). partition: its parties
+    have the rows that they train on. home: row indices int64 that each party holds out, by name; those without any are
+    left out. config: as the coordinator has it.
     """
 
     scenario: Scenario
@@ -53,6 +54,10 @@ class Case:
     home: dict[str, np.ndarray] = field(repr=False)
     _made: dict[str, Any] = field(init=False, repr=False, compare=False, default_factory=dict)
     """What follows from the division alone, once it was asked for: shared by cases of one division, see `of`."""
+
+    def __post_init__(self) -> None:
+        student = self.scenario.student.for_rows(self.config.rows)
+        object.__setattr__(self, "scenario", self.scenario.model_copy(update={"student": student}))
 
     @cached_property
     def parties(self) -> tuple[str, ...]:
@@ -83,7 +88,8 @@ class Case:
         count = self.scenario.student.public_labels
         if not count:
             return None
-        chosen = np.random.default_rng([self.seed, _LABELLED]).permutation(len(self.pool_x))[:count]
+        chosen = np.random.default_rng([self.seed, _LABELLED]).permutation(len(self.pool_x))
+        chosen = chosen if count == "all" else chosen[:count]
         labels = np.full(len(self.pool_x), NO_LABEL, dtype=np.int64)
         labels[chosen] = self.pool_y[chosen]
         return labels

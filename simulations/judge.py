@@ -8,21 +8,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from consilium.models.evaluation import calibration, evaluate
+from consilium.models.evaluation import Interval, area_interval, calibration, evaluate, mean_interval, one_against_rest
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import BY_CLASS, BY_ROW, TEST_DRAWS, Arrays, Predicted
 from consilium.simulations.metrics import (
-    Interval,
-    area_interval,
     auc_row_scores,
     balanced_interval,
     balanced_row_scores,
     brier_row_scores,
     calibration_lines,
     drawn_intervals,
-    mean_interval,
     net_benefit_scores,
-    one_against_rest,
     pooled_effect,
     ratio_interval,
     wilson,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,19 +18,19 @@ from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.mechanisms import MOST_SIGMA
 from consilium.coordinator.privacy import promised
-from consilium.models.base import Shares
+from consilium.models.evaluation import Metric, area_interval, leading_metric, mean_interval, row_scores
 from consilium.models.published.prevalence import PrevalenceShift
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.label_source import NO_LABEL, Outcome, Progress, no_progress
+from consilium.protocol.label_source import NO_LABEL, Progress, no_progress
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.report.progress import CURVES, stage
 from consilium.simulations.methods.manual_labels import FEWEST_DRAWS, PublicTruth, effort
-from consilium.simulations.metrics import Metric, area_interval, leading_metric, mean_interval, row_scores
 from consilium.simulations.population.specs import ManualLabelMode
 from consilium.simulations.release import RecordedVotes
+from consilium.student.ask import Asked
 from consilium.student.config import StudentSpec
-from consilium.student.learn import inputs, train
+from consilium.student.learn import AnsweredRows, inputs
 
 PARTS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
 """Of the answers, of the curve by labels."""
@@ -40,24 +39,6 @@ NOISES = (4.0, 2.0, 1.0, 0.5, 0.25)
 MOST_LOTS = 5
 """Draws of noise at each epsilon, whose mean is shown."""
 _PURPOSE = 0x6C6561726E
-
-
-@dataclass(frozen=True)
-class ReleasedAnswers:
-    """What a student was answered, in its order: rows of the pool and labels int64 (n,), NO_LABEL where it got none.
-
-    shares: noisy ones of the same rows, where the noise of histograms or labels is known.
-    """
-
-    rows: np.ndarray = field(repr=False)
-    labels: np.ndarray = field(repr=False)
-    shares: Shares | None = field(default=None, repr=False)
-
-    def first(self, count: int) -> ReleasedAnswers:
-        """The first so many that have a label."""
-        first = np.flatnonzero(self.labels != NO_LABEL)[:count]
-        shares = None if self.shares is None else self.shares.of(first)
-        return ReleasedAnswers(self.rows[first], self.labels[first], shares)
 
 
 class CurveLearner:
@@ -70,19 +51,9 @@ class CurveLearner:
         self._y = public.test_y
         self.metric: Metric = leading_metric(public.test_y, len(public.schema.classes))
 
-    def scores(self, answered: ReleasedAnswers) -> np.ndarray:
-        """Row scores float64 (test,) of a student of these answers, all with a label."""
-        rest = np.setdiff1d(np.arange(len(self._rows)), answered.rows)
-        model = train(
-            self._rows[answered.rows],
-            answered.labels,
-            self._rows[rest],
-            len(self._schema.classes),
-            self._spec,
-            self._seed,
-            schema=self._schema,
-            shares=answered.shares,
-        )
+    def scores(self, record: Asked) -> np.ndarray:
+        """Row scores float64 (test,) of a student of this record."""
+        model = AnsweredRows(self._rows, *record.told()).train(self._spec, self._schema, self._seed)
         probabilities = model.predict_proba(self._test)
         if self._spec.prevalence and self.metric == "accuracy":  # ranks of two classes stay
             shift = PrevalenceShift.onto(self._spec.prevalence, model.predict_proba(self._rows))
@@ -98,11 +69,11 @@ class CurveLearner:
         return {"value": float(rows.mean()), "interval": interval, "draws": len(values)}
 
 
-def by_labels(learner: CurveLearner, answered: ReleasedAnswers) -> dict[str, Any]:
-    """metric, and points: labels, value, interval, draws; the last is that of all answers."""
-    total = int((answered.labels != NO_LABEL).sum())
+def by_labels(learner: CurveLearner, record: Asked) -> dict[str, Any]:
+    """metric, and points: labels, value, interval, draws; the last is that of all that was asked."""
+    total = sum(label != NO_LABEL for label in record.labels)
     counts = sorted({max(1, round(part * total)) for part in PARTS}) if total else []
-    points = [{"labels": count, **learner.point([learner.scores(answered.first(count))])} for count in counts]
+    points = [{"labels": count, **learner.point([learner.scores(record.first(count))])} for count in counts]
     return {"metric": learner.metric, "points": points}
 
 
@@ -132,8 +103,8 @@ def by_epsilon(
         for lot in range(lots):
             noise = SeededNoise(int(np.random.SeedSequence([seed, _PURPOSE, lot]).generate_state(1)[0]))
             drawn = _drawn(learner, other, rows, votes, noise)
-            if (drawn.labels != NO_LABEL).any():
-                scores.append(learner.scores(drawn.first(len(rows))))
+            if set(drawn.labels) != {NO_LABEL}:
+                scores.append(learner.scores(drawn))
         if scores:
             points.append({"epsilon": epsilon, "times": times, **learner.point(scores)})
     return {"metric": learner.metric, "delta": config.privacy.delta, "points": points}
@@ -176,23 +147,17 @@ def other_noises(config: FederationConfig, progress: Progress = no_progress) -> 
 
 def _drawn(
     learner: CurveLearner, config: FederationConfig, rows: np.ndarray, votes: np.ndarray, noise: SeededNoise
-) -> ReleasedAnswers:
+) -> Asked:
     """What a service of this federation answers, without being asked anything of it before."""
-    total = int(votes[0].sum())
+    total, classes = int(votes[0].sum()), len(config.rows.classes)
     parties = [str(number) for number in range(total // config.teachers_per_party)]
     queries = canonical_queries(learner.queries[rows], len(config.rows.features))
     collector = RecordedVotes(config, parties, query_ids(queries), lambda places, _: votes[places])
+    record = Asked(classes, config.label_law(len(parties), total))
     with closing(Ledger.in_memory(config)) as ledger:
         answers = LabelService(config, ledger, collector, lambda _: noise, len(parties)).ask(queries)
-    asked = answers.outcomes != Outcome.NOT_ASKED
-    labels = answers.labels[asked]
-    if answers.histograms is None:
-        drawn = answers.outcomes[asked] == Outcome.ANSWERED
-        return ReleasedAnswers(
-            rows[asked], labels, Shares.of_labels(labels, drawn, config.label_step(len(parties), total))
-        )
-    counts, sigmas = answers.histograms.counts[asked], answers.histograms.sigmas[asked]
-    return ReleasedAnswers(rows[asked], labels, Shares(counts / total, np.maximum(sigmas / total, 1e-9)))
+    record.add(rows, answers, np.zeros((len(rows), classes)))
+    return record
 
 
 TOO_SLOW = 'a student of this kind takes long to train again; simulation.manual_labels = "full" does it all the same'
@@ -206,7 +171,7 @@ def learning_curves(
     mode: ManualLabelMode,
     config: FederationConfig,
     promise: float,
-    answered: ReleasedAnswers,
+    record: Asked,
     votes: np.ndarray,
     others: Sequence[OtherNoise] | None,
     progress: Progress = no_progress,
@@ -222,5 +187,6 @@ def learning_curves(
             return {"absent": TOO_SLOW}, {"absent": TOO_SLOW}
         learner = CurveLearner(truth, spec, seed)
         lots = MOST_LOTS if whole.draws > FEWEST_DRAWS else 1
-        of_noise = by_epsilon(learner, config, promise, answered.rows, votes, lots, seed, others)
-        return by_labels(learner, answered), of_noise
+        rows = np.array(record.rows, dtype=np.int64)
+        of_noise = by_epsilon(learner, config, promise, rows, votes, lots, seed, others)
+        return by_labels(learner, record), of_noise

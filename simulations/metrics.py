@@ -4,35 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, logit, stdtrit
 
-from consilium.models.evaluation import Z, area_of, occurring, outranked, wilson
-
-Metric = Literal["auc", "accuracy"]
-
-
-def leading_metric(y: np.ndarray, classes: int) -> Metric:
-    """AUC where there are two classes and the test rows `y` int64 (n,) have both; accuracy else."""
-    return "auc" if classes == 2 and len(occurring(y)) == 2 else "accuracy"
-
-
-def row_scores(probabilities: np.ndarray, y: np.ndarray, metric: Metric) -> np.ndarray:
-    """float64 (n,) whose mean is the metric of `probabilities` (n, classes) on `y` int64 (n,).
-
-    Accuracy: whether each row is right. AUC: the metric, plus each row's influence on it, so that a weighted mean is
-    the AUC of rows drawn with these weights, to first order (DeLong, DeLong, Clarke-Pearson 1988; the placements from
-    ranks as in Sun, Xu 2014).
-
-    >>> risks = np.array([[0.9, 0.1], [0.6, 0.4], [0.65, 0.35], [0.2, 0.8]])
-    >>> float(row_scores(risks, np.array([0, 0, 1, 1]), "auc").mean())
-    0.75
-    """
-    if metric == "accuracy":
-        return (probabilities.argmax(axis=1) == y).astype(np.float64)
-    return one_against_rest(probabilities[:, 1], y == 1)
+from consilium.models.evaluation import (
+    Interval,
+    Z,
+    area_interval,
+    area_of,
+    area_scores,
+    mean_interval,
+    normal_interval,
+    occurring,
+    outranked,
+    wilson,
+)
 
 
 def auc_row_scores(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray | None:
@@ -54,7 +42,7 @@ def judged_area(probabilities: np.ndarray, y: np.ndarray) -> tuple[float, np.nda
         positive = y == index
         lower = outranked(probabilities[:, index], positive)
         areas.append(area_of(lower, positive))
-        scores.append(_area_scores(lower, positive))
+        scores.append(area_scores(lower, positive))
     return float(np.mean(areas)), np.mean(scores, axis=0)
 
 
@@ -78,57 +66,8 @@ def brier_row_scores(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:
     return ((probabilities - np.eye(probabilities.shape[1])[y]) ** 2).sum(axis=1)
 
 
-def one_against_rest(scores: np.ndarray, positive: np.ndarray) -> np.ndarray:
-    """The AUC of `scores` float64 (n,) for `positive` bool (n,), plus each row's influence on it."""
-    return _area_scores(outranked(scores, positive), positive)
-
-
-def _area_scores(lower: np.ndarray, positive: np.ndarray) -> np.ndarray:
-    share = positive.mean()
-    placements = np.where(positive, lower / (~positive).sum(), 1 - lower / positive.sum())
-    area = placements[positive].mean()
-    return area + (placements - area) / np.where(positive, share, 1 - share)
-
-
 LEVEL = 0.95
 """Probability that an interval of this module covers what it is for."""
-
-Interval = list[float]
-"""Lower and upper end; a list, as JSON gives it back."""
-
-
-def mean_interval(scores: np.ndarray, extra: float = 0.0, least: float = -math.inf, most: float = math.inf) -> Interval:
-    """Of the mean of `scores` float64 (rows,), by its normal law; `extra`: a further independent deviation of it.
-    least, most: what the mean can be.
-
-    >>> mean_interval(np.array([1.0, 1.0, 0.0]), most=1.0)
-    [0.13323203596052113, 1.0]
-    """
-    mean, deviation = float(scores.mean()), math.hypot(float(scores.std()) / math.sqrt(len(scores)), extra)
-    low, high = normal_interval(mean, deviation)
-    return [max(least, low), min(most, high)]
-
-
-def normal_interval(mean: float, deviation: float) -> Interval:
-    """Of a mean with this standard deviation."""
-    return [mean - Z * deviation, mean + Z * deviation]
-
-
-def area_interval(scores: np.ndarray, least: int, extra: float = 0.0) -> Interval:
-    """Of an AUC, from row scores float64 (rows,) whose mean it is; `least`: rows of the rarest class.
-
-    An AUC of 0 or 1 has no deviation to estimate: then as a share of `least` rows, which is wider than it need be.
-    """
-    return logit_interval(float(scores.mean()), math.hypot(float(scores.std()) / math.sqrt(len(scores)), extra), least)
-
-
-def logit_interval(area: float, deviation: float, least: int) -> Interval:
-    """The same of an AUC with this standard deviation."""
-    area = min(1.0, max(0.0, area))
-    if area < 1e-9 or area > 1 - 1e-9:
-        return wilson(area * least, least)
-    half = Z * deviation / (area * (1 - area))
-    return [float(expit(logit(area) - half)), float(expit(logit(area) + half))]
 
 
 def balanced_interval(right: np.ndarray, counts: np.ndarray) -> Interval:

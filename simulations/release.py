@@ -94,7 +94,7 @@ def replay(case: Case, votes: VoteTotals, noise: NoiseFor | None = None) -> Repl
     last = learned.spec
     known = None if pool.labels is None else (pool.queries[pool.labelled], pool.labels[pool.labelled])
     model, schema = learned.model, config.rows
-    student, _ = publish(None, model, schema, last.inputs, learned.queries, last.prevalence, known)
+    student = publish(None, model, schema, last.inputs, learned.queries, last.prevalence, known)
     return Replayed(
         promised=promised(config),
         spent=spent(config, batches, closed=sanitised is not None),

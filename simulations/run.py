@@ -150,7 +150,7 @@ def run_scenario(
         promised(config)
         _check_own_teachers(case, workers)
         check_names(config.rows)  # the student could not be published: better now than when labels are charged
-        check_trainer(scenario.student.trainer, config.rows)
+        check_trainer(case.scenario.student.trainer, config.rows)
         identities = case.identities()
         if identities is not None:
             identities.keys.check(config)
@@ -279,7 +279,7 @@ def _manifest(order: Order, device: str, case: Case) -> dict[str, Any]:
         "federation": case.config.digest(),
         "federation_digest": case.config.federation_digest(),
         "data": data_facts(case.dataset, case.partition),
-        "config": scenario_json(order.scenario),
+        "config": scenario_json(case.scenario),
     }
 
 

@@ -14,8 +14,10 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
+from consilium.models.evaluation import Metric
 from consilium.models.keys import TeacherKind
 from consilium.models.own_model import OwnCodeTeacher
+from consilium.models.table import fit_teachers
 from consilium.models.teachers import ConstantTeacher, Teacher
 from consilium.party.node import PartyNode
 from consilium.party.voting import Decides, Latest, Lot, TeacherSet, query_inputs, votes_of_teachers
@@ -25,7 +27,7 @@ from consilium.protocol.messages import PartyName, WireModel
 from consilium.protocol.queries import query_ids, query_set_hash
 from consilium.protocol.schema import Schema
 from consilium.simulations.linear_teachers import class_probabilities, directions, linear_scores
-from consilium.simulations.metrics import Metric, judged_area
+from consilium.simulations.metrics import judged_area
 
 SETS = ("pool", "test", "home")
 
@@ -55,8 +57,8 @@ class TieLog:
 class Questions:
     """rows: canonical float32 (rows, features) of each of `SETS`, none of a set that is left out. test_y: true classes
     int64 (test,). scores: whether each party's score of each test row is wanted, which is four times as much as its
-    votes. alone: whether what one party has by itself is. linear: the kind of all teachers, None where they are of
-    several.
+    votes. alone: whether what one party has by itself is. teacher: what the coordinator asks for. linear: the kind of
+    all teachers, None where they are of several.
     """
 
     schema: Schema
@@ -64,6 +66,7 @@ class Questions:
     test_y: np.ndarray = field(repr=False)
     scores: bool
     alone: bool
+    teacher: TeacherKind
     linear: TeacherKind | None
 
     @cached_property
@@ -82,8 +85,8 @@ class Questions:
 
 @dataclass(frozen=True)
 class Quality:
-    """What one party has by itself on the test rows, in the mean over its teachers; auc: None where there is none.
-    failures: why teachers tell no rows apart, or had no answer."""
+    """What one party has by itself (`model_alone`) on the test rows; auc: None where there is none. failures: why
+    teachers tell no rows apart, or had no answer."""
 
     accuracy: float
     auc: float | None
@@ -93,9 +96,9 @@ class Quality:
 @dataclass(frozen=True)
 class Said:
     """All of it is secret. cast: of each set uint (teachers, rows), the class that each teacher votes for. lots: what
-    decided between those that were equal. score: float32 (test,), of two classes the mean probability of the second;
-    (0,) where it is not wanted. home: float32 (own, classes), mean probabilities of the party's own held-out rows.
-    right: accuracy on the test rows of the classes that teachers find most probable. direction: float64 (inputs,
+    decided between those that were equal. Of what the party has by itself: score: float32 (test,), of two classes the
+    probability of the second, (0,) where it is not wanted; home: float32 (own, classes), probabilities of its own
+    held-out rows; right: accuracy on the test rows. direction: float64 (inputs,
     classes), see `directions`; None where teachers have none. quality, parts: where they are wanted; each test row's
     part in its figures, float32 (test,) by metric."""
 
@@ -113,27 +116,43 @@ LotOf = Callable[[Sequence[str]], Decides]
 NOBODY = np.zeros(0, dtype=np.int64)
 
 
-def said(questions: Questions, trained: TeacherSet, lot: LotOf = TieLog, own: np.ndarray = NOBODY) -> Said:
-    """Of one party's teachers. lot: of the ids of a set's rows. own: which of the rows `home` are the party's."""
+def model_alone(node: PartyNode, trained: TeacherSet, stated: TeacherKind) -> Teacher:
+    """What a party has by itself, without any federation: its only teacher or, where it has several on shards, one of
+    their kind on all its rows."""
+    if len(trained.teachers) == 1:
+        return trained.teachers[0]
+    rows, classes = node.rows.read(trained.schema), len(trained.schema.classes)
+    whole = [np.arange(len(rows.y))]
+    shown = rows.represented(trained.schema, whole)
+    return fit_teachers(node.settings.teacher or stated, shown, whole, [_SEED_ALONE], classes)[0]
+
+
+_SEED_ALONE = 0
+
+
+def said(
+    questions: Questions, trained: TeacherSet, alone: Teacher, lot: LotOf = TieLog, own: np.ndarray = NOBODY
+) -> Said:
+    """Of one party's teachers. alone: see `model_alone`. lot: of the ids of a set's rows. own: which of
+    the rows `home` are the party's."""
     classes, inputs, teachers = len(questions.schema.classes), questions.inputs, trained.teachers
     cast, kind = dict[str, np.ndarray](), choice_dtype(classes)
     lots = {name: lot(questions.ids[name]) for name in SETS}
     for name, x in inputs.items():
         votes = votes_of_teachers(trained, x, lots[name]) if len(x) else np.zeros((len(teachers), 0))
         cast[name] = votes.astype(kind)
-    asked = questions.alone or classes == 2 or trained.thresholds is not None
-    on_test = [class_probabilities(teacher, inputs["test"], classes) for teacher in teachers] if asked else []
-    # the class that a teacher finds most probable is its vote where no threshold is
-    top = list(cast["test"]) if trained.thresholds is None else [each.argmax(axis=1) for each in on_test]
+    by_itself = class_probabilities(alone, inputs["test"], classes)
     score = np.zeros(0, dtype=np.float32)
-    if classes == 2 and questions.scores:  # of more, and of thousands of parties, they would take as long as the votes
-        score = np.mean(on_test, axis=0)[:, 1].astype(np.float32)
-    home = np.zeros((0, classes))
-    if len(own):
-        home = np.mean([class_probabilities(teacher, inputs["home"][own], classes) for teacher in teachers], axis=0)
-    right = float(np.mean([(likeliest == questions.test_y).mean() for likeliest in top]))
+    if classes == 2 and questions.scores:
+        score = by_itself[:, 1].astype(np.float32)
+    home = class_probabilities(alone, inputs["home"][own], classes) if len(own) else np.zeros((0, classes))
+    right = float((by_itself.argmax(axis=1) == questions.test_y).mean())
     direction = _direction(questions, teachers, max(x.shape[1] for x in inputs.values()))
-    quality, parts = _quality(teachers, on_test, questions.test_y) if questions.alone else (None, {})
+    quality, parts = None, dict[Metric, np.ndarray]()
+    if questions.alone:
+        failures = Counter(failure(each, class_probabilities(each, inputs["test"], classes)) for each in teachers)
+        del failures[""]
+        quality, parts = _quality(by_itself, failures, questions.test_y)
     return Said(cast, lots, score, home.astype(np.float32), right, direction, quality, parts)
 
 
@@ -147,18 +166,13 @@ def _direction(questions: Questions, teachers: Sequence[Teacher], width: int) ->
 
 
 def _quality(
-    teachers: Sequence[Teacher], on_test: Sequence[np.ndarray], y: np.ndarray
+    probabilities: np.ndarray, failures: Counter[str], y: np.ndarray
 ) -> tuple[Quality, dict[Metric, np.ndarray]]:
-    right = [of_one.argmax(axis=1) == y for of_one in on_test]
-    areas = [area for area in (judged_area(of_one, y) for of_one in on_test) if area is not None]
-    failures = Counter(map(failure, teachers, on_test))
-    del failures[""]
-    accuracy = float(np.mean([of_one.mean() for of_one in right]))
-    parts: dict[Metric, np.ndarray] = {"accuracy": np.mean(right, axis=0).astype(np.float32)}
-    if not areas:
-        return Quality(accuracy, None, failures), parts
-    parts["auc"] = np.mean([scores for _, scores in areas], axis=0).astype(np.float32)
-    return Quality(accuracy, float(np.mean([auc for auc, _ in areas])), failures), parts
+    right, area = probabilities.argmax(axis=1) == y, judged_area(probabilities, y)
+    parts: dict[Metric, np.ndarray] = {"accuracy": right.astype(np.float32)}
+    if area is not None:
+        parts["auc"] = area[1].astype(np.float32)
+    return Quality(float(right.mean()), None if area is None else area[0], failures), parts
 
 
 class Heard:
@@ -247,7 +261,9 @@ def said_reply(node: PartyNode, request: SaidRequest) -> SaidReply:
     content = request.questions
     _, questions = _questions.get(id(content), lambda: (content, pickle.loads(content.tobytes())))
     party, federation = node.settings.name, request.federation
-    answer = said(questions, node.teachers(federation), partial(Lot, party, federation))
+    trained = node.teachers(federation)
+    alone = model_alone(node, trained, questions.teacher)
+    answer = said(questions, trained, alone, partial(Lot, party, federation))
     return SaidReply(party=party, content=_bytes(replace(answer, lots={})))
 
 

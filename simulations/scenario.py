@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import BaseModel, Field, model_validator
 
 from consilium.coordinator.config import Federation
-from consilium.coordinator.mechanisms import TABLES
+from consilium.coordinator.mechanisms import TABLES, widest
 from consilium.models.keys import TEACHERS, TRAINERS
 from consilium.protocol.config_files import drop_other_kinds, read_table, validate
 from consilium.protocol.errors import ConfigError
@@ -21,7 +22,7 @@ from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.datasets.source import OWN, open_source
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.partitions import divided
-from consilium.simulations.population.public import completed
+from consilium.simulations.population.public import completed, queries
 from consilium.simulations.population.shift import shifted, tilted
 from consilium.simulations.population.specs import DataSpec, SimulationSpec
 from consilium.simulations.shipped import Shipped
@@ -78,14 +79,17 @@ def _with_least_rows(table: Any) -> Any:
     return {**table, "data": {**data, "least_rows": teachers}}
 
 
-def load_scenario(name: str, overrides: Sequence[str] = ()) -> Scenario:
-    """A shipped scenario by name, or a file by path, with `key=value` overrides applied.
+def load_scenario(name: str, overrides: Sequence[str] = (), seed: int = 0) -> Scenario:
+    """A shipped scenario by name, or a file by path, with `key=value` overrides applied. seed: of the division, whose
+    public rows are counted where the file has no query budget.
 
     Raises
     ------
-    ConfigError : no such scenario or file, an unknown key, a wrong type or value, a malformed override.
+    ConfigError : no such scenario or file, an unknown key, a wrong type or value, a malformed override. With no query
+    budget also as `divided_data`.
     """
-    return validate(scenario_table(name, overrides), Scenario, f"scenario {name}")
+    where = f"scenario {name}"
+    return validate(with_budget(scenario_table(name, overrides), where, seed), Scenario, where)
 
 
 def scenario_table(name: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
@@ -132,6 +136,41 @@ def without_mechanism(table: Mapping[str, Any], where: str) -> Scenario:
     if isinstance(privacy := federation.get("privacy"), dict):
         plain["privacy"] = {key: value for key, value in privacy.items() if key not in ("epsilon", "sanitised")}
     return validate({**table, "federation": plain}, Scenario, where)
+
+
+def with_any_noise(table: Mapping[str, Any], where: str) -> Scenario:
+    """The scenario; where its noise is to be calibrated, which may take time, with any noise and no epsilon instead.
+
+    Raises
+    ------
+    ConfigError : every fault in it.
+    """
+    without_mechanism(table, where)
+    federation = dict(table["federation"])
+    if federation["privacy"].get("epsilon") is not None:
+        privacy = {key: value for key, value in federation["privacy"].items() if key not in ("epsilon", "sanitised")}
+        mechanism = federation.get("mechanism")
+        federation |= {"privacy": privacy, "mechanism": widest(mechanism) if isinstance(mechanism, dict) else mechanism}
+    return validate({**table, "federation": federation}, Scenario, where)
+
+
+MOST_QUERIES = 300
+"""Asked where no query budget says otherwise: as many as there are different public rows, up to this."""
+
+
+def with_budget(table: dict[str, Any], where: str, seed: int, source: Source | None = None) -> dict[str, Any]:
+    """A scenario's table with the query budget that it leaves out: all different public rows up to `MOST_QUERIES`, of
+    which each may be answered. source: see `divided_data`, which says what is raised.
+    """
+    federation = table.get("federation")
+    budget = federation.get("query_budget", {}) if isinstance(federation, dict) else None
+    if not isinstance(federation, dict) or not isinstance(budget, dict) or {"queries", "answers"} <= set(budget):
+        return table
+    if "queries" not in budget:
+        known = without_mechanism(table, where)
+        different = len(np.unique(queries(*divided_data(known, seed, source)), axis=0))
+        budget = {"queries": min(different, MOST_QUERIES, known.simulation.most_queries), **budget}
+    return {**table, "federation": {**federation, "query_budget": {"answers": budget["queries"], **budget}}}
 
 
 TAGS: dict[str, tuple[type[BaseModel], ...]] = {

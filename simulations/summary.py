@@ -19,7 +19,7 @@ from consilium.coordinator.privacy import NODES, expected
 from consilium.protocol.files import replace_private
 from consilium.protocol.refusals import FOR_DATA
 from consilium.protocol.strict_json import number, strict
-from consilium.report.warnings import RowFacts, StudentFacts, warnings_of
+from consilium.report.warnings import LabelFacts, RowFacts, StudentFacts, warnings_of
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.divide import Case
 from consilium.simulations.population.look import look
@@ -55,9 +55,10 @@ def stage_seconds(
 
 
 def run_warnings(
-    config: FederationConfig, summary: Mapping[str, Any], card: Mapping[str, Any], looked: RowFacts
+    config: FederationConfig, summary: Mapping[str, Any], card: Mapping[str, Any], looked: RowFacts, cost: str
 ) -> list[dict[str, str]]:
-    """Of a finished run, first what came out. summary: as far as it is written. card: the student's."""
+    """Of a finished run, first what came out. summary: as far as it is written. card: the student's. cost: what a label
+    takes."""
     tested = card["test"]
     reached = StudentFacts(
         constant=card["model"]["kind"] == CONSTANT,
@@ -69,7 +70,8 @@ def run_warnings(
         left_out=summary["parties_left_out_for_data"],
         absent=summary.get("parties_absent", {}),
     )
-    return warnings_of(reached, looked, expected(config, summary["parties"]))
+    labels = LabelFacts(summary["labels_alone"], "public_labels" in summary, cost)
+    return warnings_of(reached, labels, looked, expected(config, summary["parties"]))
 
 
 def data_fingerprint(dataset: Dataset) -> str:
@@ -161,13 +163,14 @@ def run_summary(manifest: Mapping[str, Any], run_dir: Path, case: Case, analysis
         "noise_spread": student["noise_spread"],
         **({"public_labels": student["public_labels"]} if "public_labels" in student else {}),
         "baselines": analysis.baselines,
+        "labels_alone": analysis.labels_alone,
         "worth": analysis.worth,
         **({"teachers_failed": analysis.failures} if analysis.failures else {}),
         **({"analysis_left_out": list(analysis.left_out)} if analysis.left_out else {}),
         "seconds": coordinator["seconds"],
         "out": str(run_dir),
     }
-    table["warnings"] = run_warnings(config, table, student, looked)
+    table["warnings"] = run_warnings(config, table, student, looked, case.scenario.data.label_cost)
     return strict(table)
 
 
@@ -204,6 +207,7 @@ def report_data(
         public_labels=summary.get("public_labels", {}),
         baselines=analysis.baselines,
         worth=analysis.worth,
+        labels_alone=analysis.labels_alone,
         classes=dataset.classes,
         consensus=analysis.consensus.tolist(),
         answered=analysis.answered.tolist(),
@@ -231,7 +235,12 @@ def write_metrics(run_dir: Path, analysis: Analysis, summary: dict[str, Any]) ->
         for metric, value in (summary[group] or {}).items():
             add("run", group, metric, value)
     manual = {f"manual_labels_{name}": (summary["worth"] or {}).get(name) or {} for name in ("released", "asked")}
-    for name, metrics in {"worth": summary["worth"] or {}, **manual, **summary["baselines"]}.items():
+    for name, metrics in {
+        "worth": summary["worth"] or {},
+        **manual,
+        "labels_alone": summary["labels_alone"],
+        **summary["baselines"],
+    }.items():
         for metric, value in metrics.items():
             add("run", name, metric, value)
     for item in analysis.quality:

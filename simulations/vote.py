@@ -13,13 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from consilium.party.voting import Lot, TeacherSet, draw_lots
+from consilium.party.node import PartyNode
+from consilium.party.voting import Lot, draw_lots
 from consilium.protocol.choices import choice_dtype
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.queries import query_ids
 from consilium.simulations.divide import Case
 from consilium.simulations.linear_teachers import DirectionSum
-from consilium.simulations.said import SETS, Questions, Said, TieLog, said
+from consilium.simulations.said import SETS, Questions, Said, TieLog, model_alone, said
 from consilium.simulations.teach import teach
 
 _NONE = np.zeros(0, dtype=np.int32)
@@ -152,9 +153,9 @@ class Ensemble:
     """All of it is secret. k: teachers of a party; P: parties; rows as in `Case`.
 
     pool, test, home: what the teachers voted on these rows (home: of every party, so of its own and all others').
-    test_scores: float32 (P, rows), of two classes the party's mean probability of the second; of more classes (P, 0).
-    own_home: float32 (home, classes), the party's mean probabilities of its own held-out rows.
-    test_right: float64 (P,), accuracy of a party's teachers on the test rows, in the mean. directions: what
+    test_scores, own_home, test_right are of what each party has by itself (`said.model_alone`): float32 (P, rows), of
+    two classes the probability of the second, of more classes (P, 0); float32 (home, classes), probabilities of its own
+    held-out rows; float64 (P,), accuracy on the test rows. directions: what
     `methods.noisy_average` needs (`DirectionSum.total`), float64 (inputs, classes); (0, 0) where a party's teachers are
     not linear.
     """
@@ -176,12 +177,13 @@ class Ensemble:
         return summed
 
 
-def vote(case: Case, teachers: Iterable[tuple[int, TeacherSet]]) -> Ensemble:
-    """Ask all teachers about all public rows and all that is held out. teachers: index of each party, and its own."""
+def vote(case: Case, taught: Iterable[tuple[int, PartyNode]]) -> Ensemble:
+    """Ask all teachers about all public rows and all that is held out. taught: see `teach`."""
     recorder, questions = VoteRecorder(case), questions_of(case)
-    for index, trained in teachers:
-        own = np.flatnonzero(case.home_party == index)
-        recorder.add(said(questions, trained, own=own), own)
+    federation = case.config.digest()
+    for index, node in taught:
+        own, trained = np.flatnonzero(case.home_party == index), node.teachers(federation)
+        recorder.add(said(questions, trained, model_alone(node, trained, questions.teacher), own=own), own)
     return recorder.ensemble()
 
 
@@ -197,7 +199,7 @@ def questions_of(case: Case, sets: Sequence[str] = SETS, scores: bool = True, al
     rows = {name: getattr(case, f"{name}_x") if name in sets else none for name in SETS}
     # parties with teachers of several kinds have no common weights, whatever kind the coordinator asks for
     linear = None if simulation.teachers else simulation.own_teacher or case.config.teacher
-    return Questions(case.config.rows, rows, case.test_y, scores, alone, linear)
+    return Questions(case.config.rows, rows, case.test_y, scores, alone, case.config.teacher, linear)
 
 
 class VoteRecorder:

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from consilium.models.base import NOTHING, Model, Shares
+from consilium.models.base import NOTHING, Model, Outcomes, Shares, Told
 from consilium.protocol.errors import BudgetExceeded, DataError
 from consilium.protocol.files import replace_text
+from consilium.protocol.label_law import LabelLaw
 from consilium.protocol.label_source import NO_LABEL, Answers, Histograms, LabelSource, Outcome, Progress, RowStanding
 from consilium.protocol.queries import canonical_queries, first_equal, query_ids
 from consilium.protocol.schema import Schema
@@ -25,47 +26,64 @@ from consilium.student.config import StudentSpec
 GIVEN = "given"
 DEVIATIONS = 1e-9, NOTHING
 """Of a share, that trainers can square and add up: what is smaller is none, and what is larger says nothing."""
+UNKNOWN = -1e6
+"""Stands for a prediction that nobody knows any more. So far below 0 every check passes, whatever the votes are: then
+an answer tells what its label tells and no more, and an abstention or a confirmation is left out."""
 FEWER = 4.0
 """Standard deviations: noise alone passes for missing votes once in 30,000 students."""
 
 
 @dataclass
 class Asked:
-    """What was asked so far, in order: row of the pool, outcome and label (NO_LABEL where there is none).
+    """What was asked so far, in order: row of the pool, outcome, label (NO_LABEL where there is none), and what the
+    student predicted then, `classes` numbers: 0 where it could not yet, `UNKNOWN` where others had asked before.
 
-    planned: rows that are to be asked, all in all. histograms: of all of them, where noisy histograms were given.
-    step: of a label of two classes, see `LabelTerms.label_step`; 0 where some were given whose step is unknown.
+    law: of a label, None where it is not known. planned: rows that are to be asked, all in all. histograms: of all of
+    them, where noisy histograms were given.
     """
 
+    classes: int
+    law: LabelLaw | None = None
     planned: int = 0
     rows: list[int] = field(default_factory=list)
     outcomes: list[int] = field(default_factory=list)
     labels: list[int] = field(default_factory=list)
+    predictions: list[list[float]] = field(default_factory=list, repr=False)
     histograms: Histograms | None = None
-    step: float = 0.0
 
-    def add(self, rows: np.ndarray, answers: Answers) -> None:
-        """Answers to these further rows."""
+    def add(self, rows: np.ndarray, answers: Answers, predictions: np.ndarray) -> None:
+        """Answers to these further rows; `predictions` float64 (n, classes)."""
         self.rows += rows.tolist()
         self.outcomes += answers.outcomes.tolist()
         self.labels += answers.labels.tolist()
+        self.predictions += predictions.tolist()
         if answers.histograms is not None:
             before = self.histograms
             self.histograms = answers.histograms if before is None else before.then(answers.histograms)
 
-    def shares(self) -> Shares | None:
-        """What noisy histograms, or labels with a known step, say of the rows that have a label; None without both."""
-        if self.histograms is None:
-            outcomes = np.array(self.outcomes, dtype=np.int64)[np.array(self.labels) != NO_LABEL]
-            return Shares.of_labels(self.labelled()[1], outcomes == Outcome.ANSWERED, self.step)
-        released = self.histograms.of(np.array(self.labels) != NO_LABEL)
-        votes = votes_in_sums(released)
-        return Shares(released.counts / votes[:, None], np.clip(released.sigmas / votes, *DEVIATIONS))
+    def first(self, labels: int) -> Asked:
+        """What was asked before one more label than so many came."""
+        at = np.flatnonzero(np.array(self.labels) != NO_LABEL)
+        end = at[labels] if labels < len(at) else len(self.rows)
+        columns = {name: getattr(self, name)[:end] for name in ("rows", "outcomes", "labels", "predictions")}
+        return replace(self, **columns, histograms=self.histograms and self.histograms.of(np.arange(end)))
 
-    def labelled(self) -> tuple[np.ndarray, np.ndarray]:
-        """Rows that have a label, and the labels: two int64 arrays."""
-        rows, labels = np.array(self.rows, dtype=np.int64), np.array(self.labels, dtype=np.int64)
-        return rows[labels != NO_LABEL], labels[labels != NO_LABEL]
+    def told(self) -> tuple[np.ndarray, np.ndarray, Told | None]:
+        """Rows that tell something of the votes, and their labels, two int64 (n,); and what they tell by the known law
+        of the noise, None where it is not known."""
+        rows, labels, outcomes = (np.array(each, dtype=np.int64) for each in (self.rows, self.labels, self.outcomes))
+        kept, told = labels != NO_LABEL, None
+        if self.histograms is not None:
+            released = self.histograms.of(kept)
+            votes = votes_in_sums(released)
+            told = Shares(released.counts / votes[:, None], np.clip(released.sigmas / votes, *DEVIATIONS))
+        elif self.law is not None:
+            predictions = np.array(self.predictions).reshape(-1, self.classes) if self.law.predicted else None
+            kept = outcomes != Outcome.NOT_ASKED
+            if predictions is not None:
+                kept &= (predictions[:, 0] != UNKNOWN) | (outcomes == Outcome.ANSWERED)
+            told = Outcomes(labels, outcomes, self.classes, self.law, predictions).of(kept)
+        return rows[kept], labels[kept], told
 
 
 def votes_in_sums(histograms: Histograms) -> np.ndarray:
@@ -154,7 +172,9 @@ class Asking:
                 if not record.rows:
                     raise
                 return False  # used up by what was asked before, or by another student meanwhile
-            record.add(part, answers)
+            own = np.zeros((len(part), record.classes)) if probabilities is None else probabilities
+            by_others = np.isin(part, self.plan.recorded)[:, None]
+            record.add(part, answers, np.where(by_others, UNKNOWN, own))
             progress(ASK, len(record.rows), record.planned)
             if (answers.outcomes == Outcome.NOT_ASKED).any():
                 return False

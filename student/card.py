@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from consilium.models.adapted import Adaptation
 from consilium.models.evaluation import BINS, BY_PREVALENCE, wilson
 from consilium.models.published.model import CARD_FILE, FORMAT, MODEL_FILE, PEOPLES_CARD_FILE, Published
 from consilium.protocol.files import replace_text
@@ -25,8 +24,8 @@ from consilium.protocol.strict_json import dumps
 from consilium.protocol.versions import versions
 from consilium.report.disclosure import SEEDED, epsilon_text, people
 from consilium.report.exhibits import Cell, Exhibit, PagePart, Table, TableLine, as_markdown, pairs
-from consilium.report.warnings import Expected, StudentFacts, warnings_of
-from consilium.report.words import many
+from consilium.report.warnings import Expected, LabelFacts, StudentFacts, warnings_of
+from consilium.report.words import LABELS_ALONE, many, upper_first
 from consilium.student.config import StudentSpec
 
 
@@ -34,7 +33,7 @@ from consilium.student.config import StudentSpec
 class StudentResult:
     """The result of a student's run. `queries`: that were asked. `answered`: by the teachers; `reinforced`: own
     predictions confirmed. `noise_spread`: see `learn.spread_over_noise`. `warnings`: of public numbers alone.
-    `public_labels`: see the function of this name."""
+    `public_labels`: see `public_labels.beside_labels`; nothing where none are known."""
 
     queries: int
     answered: int
@@ -51,17 +50,22 @@ CONSTANT = "constant"
 
 
 def student_warnings(
-    terms: LabelTerms, kind: str, metrics: dict[str, Any] | None, tested: dict[str, Any] | None, spread: dict[str, Any]
+    terms: LabelTerms,
+    kind: str,
+    metrics: dict[str, Any] | None,
+    tested: dict[str, Any] | None,
+    spread: dict[str, Any],
+    labels: dict[str, Any],
 ) -> list[dict[str, str]]:
-    """Warnings of a finished student. kind: of its published model. metrics, tested, spread: as its card has them."""
+    """Warnings of a finished student. kind: of its published model. metrics, tested, spread, labels: as its card has
+    them."""
     # how many teachers a party has, and so the noise beside them, the terms do not say
     expected = Expected(epsilon=terms.epsilon, delta=terms.delta, unit=terms.unit, votes=0)
     rows = {} if tested is None else tested["rows_per_class"]
-    return warnings_of(StudentFacts(kind == CONSTANT, metrics or {}, rows, spread), expected)
+    beside = LabelFacts(labels, brought=True)
+    return warnings_of(StudentFacts(kind == CONSTANT, metrics or {}, rows, spread), expected, beside)
 
 
-_DROWNED = 0.35
-"""A student of noise alone has about this weight or less."""
 _MOST_COLUMNS_SHOWN = 60
 _MOST_VALUES_SHOWN = 20
 _SHARES_OF_VOTES = (
@@ -114,7 +118,8 @@ def make_card(
         **schema.model_dump(mode="json", include=_OF_SCHEMA),
         "columns": [column.model_dump(mode="json") for column in schema.table],
         "spec": spec.model_dump(mode="json"),
-        **{key: getattr(terms, key) for key in ("mechanism", "release", "count_sigma", "label_step", "parties")},
+        **{key: getattr(terms, key) for key in ("mechanism", "release", "count_sigma", "parties")},
+        "label_law": None if terms.law is None else asdict(terms.law),
         "privacy": {
             **{key: getattr(terms, key) for key in ("unit", "neighbouring", "delta", "epsilon", "simulation")},
             "towards": f"whoever sees the released {terms.release.noun}s, or anything made of them: the student, and"
@@ -144,33 +149,25 @@ def make_card(
     }
 
 
-def public_labels(adaptation: Adaptation | None, rows: int) -> dict[str, Any]:
-    """What the card says of public rows whose labels had a part: rows, uses (of `Adaptation.kind`), why, and the
-    student's weight in the average; nothing where there were none."""
-    if adaptation is None:
-        return {}
-    return {"rows": rows, "uses": adaptation.kind, "why": adaptation.why, "weight": adaptation.weight}
-
-
 def labels_sentence(labels: Mapping[str, Any] | None) -> str:
-    """The same for people; empty without any.
+    """Of public labels that the student was brought to, for people; empty without any. labels: see `beside_labels`.
 
-    >>> labels_sentence({"rows": 40, "uses": "both", "why": "...", "weight": 0.2})[:65]
+    >>> labels_sentence({"rows": 40})[:65]
     'It is semi-private: it was brought to 40 public rows whose labels'
     """
     if not labels:
         return ""
-    rows, weight = labels["rows"], labels["weight"]
-    uses = {
-        "both": f"it was brought to {rows} public rows whose labels everybody knows. In the average what the votes"
-        f" told has the weight {weight:.2f} of 1",
-        "alone": f"it is a model of {rows} public rows whose labels everybody knows, and the votes have no part in its"
-        " probabilities",
-        "student": f"{rows} public rows whose labels everybody knows were looked at, and changed nothing",
-    }[labels["uses"]]
-    drowned = labels["uses"] != "student" and weight < _DROWNED
-    shrunk = ": noise, or votes that tell an order and no risk, left little of it" if drowned else ""
-    return f"It is semi-private: {uses}{shrunk}. These labels are public, and cost no epsilon."
+    beside = ""
+    if above := labels.get("student_above"):
+        low, high = above["interval"]
+        beside = (
+            f" {upper_first(LABELS_ALONE)} reach {_METRICS[above['metric']]} {labels[above['metric']]:.3f}; the student"
+            f" has {above['difference']:+.3f} ({low:+.3f} to {high:+.3f}, 95 %)."
+        )
+    return (
+        f"It is semi-private: it was brought to {many(labels['rows'], 'public row')} whose labels everybody knows."
+        f" These labels are public, and cost no epsilon.{beside}"
+    )
 
 
 def write_cards(folder: Path, card: dict[str, Any]) -> None:

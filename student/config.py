@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, FiniteFloat, field_validator
 
-from consilium.models.keys import Inputs, LogisticRegressionStudent, TrainerSpec
+from consilium.models.keys import GraphStudent, Inputs, LogisticRegressionStudent, TrainerSpec
 from consilium.protocol.models import Frozen
+from consilium.protocol.schema import Schema, of_images
 from consilium.student.selection import Strategy
 
 FURTHEST_SUM = 1e-6
@@ -37,14 +38,16 @@ class StudentSpec(Frozen):
         " test rows): probabilities are shifted so that their mean over the pool is this; left out: probabilities stay"
         " shares of votes",
     )
-    public_labels: int = Field(
+    public_labels: Annotated[int, Field(ge=0)] | Literal["all"] = Field(
         default=0,
-        ge=0,
-        description="in a simulation: rows of the pool, by lot, whose true classes are known to everybody, and to which"
-        " the student is brought before it is published; none of them judges. Elsewhere the file of public rows has"
-        " them, see [public labels](published-student.md#with-public-labels)",
+        description="in a simulation: everybody knows the labels of so many rows that may be asked, by lot, or of all,"
+        " and the student is brought to them before it is published; none of them judges. Elsewhere the file of public"
+        " rows has them, see [public labels](published-student.md#with-public-labels)",
     )
-    trainer: TrainerSpec = Field(default=LogisticRegressionStudent(), description="what it trains, see below")
+    trainer: TrainerSpec = Field(
+        default=LogisticRegressionStudent(),
+        description="what it trains, see below; left out: `graph` where rows are images, else `logistic_regression`",
+    )
 
     @field_validator("trainer", mode="before")
     @classmethod
@@ -59,6 +62,12 @@ class StudentSpec(Frozen):
         if value and (min(value) <= 0 or abs(sum(value) - 1) > FURTHEST_SUM):
             raise ValueError(f"shares of classes are above 0 and sum to 1; these sum to {sum(value):g}")
         return value
+
+    def for_rows(self, schema: Schema) -> StudentSpec:
+        """The same with the trainer that rows of this schema get where none is named."""
+        if "trainer" in self.model_fields_set or not of_images(schema):
+            return self
+        return self.model_copy(update={"trainer": GraphStudent()})
 
     @property
     def inputs(self) -> Inputs:

@@ -1,4 +1,4 @@
-"""A student's trainer on the labels, or noisy shares, that it was given."""
+"""A student's trainer on what it was told: labels, or what noisy counts and outcomes say by the law of their noise."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from consilium.models.adapted import adapt
-from consilium.models.base import Aids, Model, Shares, SharesTrainer, constant
+from consilium.models.base import Aids, EvidenceTrainer, Model, Shares, Told, constant
 from consilium.models.devices import resolve_device
 from consilium.models.evaluation import evaluate, rank_correlation
 from consilium.models.images.pixels import shape_of
@@ -20,7 +20,7 @@ from consilium.models.published.prevalence import PrevalenceShift
 from consilium.models.published.structures import put_together, take_apart
 from consilium.models.table import STUDENTS, rehearsed
 from consilium.protocol.errors import ConfigError, ConsiliumError
-from consilium.protocol.label_source import LabelTerms, Progress, no_progress
+from consilium.protocol.label_source import NO_LABEL, LabelTerms, Progress, no_progress
 from consilium.protocol.schema import Schema
 from consilium.report.progress import TRAIN_AGAIN
 from consilium.student.config import StudentSpec
@@ -35,17 +35,20 @@ def train(
     seed: int,
     progress: Progress = no_progress,
     schema: Schema | None = None,
-    shares: Shares | None = None,
+    told: Told | None = None,
 ) -> Model:
     """Train by `spec` on rows as `inputs` gives them; labels of fewer than two classes give a constant model.
 
-    `schema`: of the rows, for a student that takes bare features and also needs their representation, and for one of
-    others that looks columns up by name. `shares`: the noisy shares of the votes on these rows, where they are known; a
-    trainer that cannot use them takes the labels.
+    `y`: NO_LABEL where there is none. `schema`: of the rows, for a student that takes bare features and also needs
+    their representation, and for one of others that looks columns up by name. `told`: what these rows tell of the
+    votes, where the law of the noise is known; a trainer that cannot use it takes the labels.
     """
+    known = y != NO_LABEL
     trainer = STUDENTS[type(spec.trainer)](spec.trainer, Aids(unlabelled, progress, schema))
-    if shares is not None and len(shares) and isinstance(trainer, SharesTrainer):
-        return trainer.fit_shares(x, shares, seed)
+    if told is not None and len(told) and isinstance(trainer, EvidenceTrainer):
+        return trainer.fit_told(x, told, seed)
+    if not known.all():
+        return train(x[known], y[known], np.concatenate([unlabelled, x[~known]]), classes, spec, seed, progress, schema)
     if len(np.unique(y)) < 2:
         return constant(y, classes)
     return trainer.fit(x, y, classes, seed)
@@ -64,22 +67,22 @@ _HALVES = 0x68616C66
 @dataclass(frozen=True)
 class AnsweredRows:
     """What a student learns from. rows: float (n, inputs), the public rows as its model takes them. places: int64 (m,),
-    those that have an answer; labels: int64 (m,). shares: of the same, where the noise of what was released is known.
-    known: public rows (k, inputs) whose classes int64 (k,) everybody knows, to which a student is brought when it has
-    learned."""
+    those that tell something; labels: int64 (m,), NO_LABEL where there is none. told: by the same, where the law of the
+    noise is known. known: public rows (k, inputs) whose classes int64 (k,) everybody knows, to which a student is
+    brought when it has learned."""
 
     rows: np.ndarray = field(repr=False)
     places: np.ndarray = field(repr=False)
     labels: np.ndarray = field(repr=False)
-    shares: Shares | None = field(default=None, repr=False)
+    told: Told | None = field(default=None, repr=False)
     known: tuple[np.ndarray, np.ndarray] | None = field(default=None, repr=False)
 
     def train(self, spec: StudentSpec, schema: Schema, seed: int, progress: Progress = no_progress) -> Model:
-        """See `train`; rows without an answer are unlabelled."""
+        """See `train`; rows that tell nothing are unlabelled."""
         rest = np.setdiff1d(np.arange(len(self.rows)), self.places)
         return train(
             self.rows[self.places], self.labels, self.rows[rest], len(schema.classes), spec, seed, progress, schema,
-            self.shares,
+            self.told,
         )  # fmt: skip
 
     def halves(self, generator: np.random.Generator) -> tuple[AnsweredRows, AnsweredRows]:
@@ -87,20 +90,20 @@ class AnsweredRows:
 
         Of noisy shares s both are of all rows: s + e and s - e, where e is Gaussian of the variance of their noise, so
         that the noise in one is uncorrelated with that in the other (Rasines, Young, Splitting strategies for
-        post-selection inference, Biometrika 2023). Labels are dealt by lot.
+        post-selection inference, Biometrika 2023). Labels and other outcomes are dealt by lot.
         """
-        if self.shares is None or self.shares.binary:
+        if not isinstance(self.told, Shares):
             order = generator.permutation(len(self.places))
             first, second = np.sort(order[::2]), np.sort(order[1::2])
             return self._of(first), self._of(second)
-        released, deviation = self.shares.shares, self.shares.deviation
+        released, deviation = self.told.shares, self.told.deviation
         noise = generator.standard_normal(released.shape) * deviation[:, None]
         first, second = (Shares(half, deviation * np.sqrt(2)) for half in (released + noise, released - noise))
         return self._with(first), self._with(second)
 
     def _of(self, part: np.ndarray) -> AnsweredRows:
-        shares = None if self.shares is None else self.shares.of(part)
-        return AnsweredRows(self.rows, self.places[part], self.labels[part], shares, self.known)
+        told = None if self.told is None else self.told.of(part)
+        return AnsweredRows(self.rows, self.places[part], self.labels[part], told, self.known)
 
     def _with(self, shares: Shares) -> AnsweredRows:
         return AnsweredRows(self.rows, self.places, shares.shares.argmax(axis=1), shares, self.known)
@@ -111,7 +114,7 @@ def pairs_of_halves(spec: StudentSpec, answered: AnsweredRows, classes: int) -> 
 
     By kind and size alone, never by a clock: the same release gives the same twice.
     """
-    kind, (rows, width), count = spec.trainer, answered.rows.shape, len(answered.places)
+    kind, (rows, width), count = spec.trainer, answered.rows.shape, int((answered.labels != NO_LABEL).sum())
     if kind.inputs == "features" or isinstance(kind, TorchStudent):
         return f"a student of the kind {kind.name} takes too long to be trained again"
     if count < LEAST_ANSWERS:
@@ -122,6 +125,8 @@ def pairs_of_halves(spec: StudentSpec, answered: AnsweredRows, classes: int) -> 
         refits = _ROWS / rows
     else:
         refits = 2 * LEAST_PAIRS * (rows <= _SLOW_ROWS)
+    if answered.known is not None and classes > 2:  # to bring each to them takes a second
+        refits = min(refits, 2 * LEAST_PAIRS)
     pairs = min(MOST_PAIRS, int(refits / 2))
     if pairs < LEAST_PAIRS:
         return f"a student of the kind {kind.name} on {rows} public rows takes too long to be trained again"
@@ -214,8 +219,8 @@ class _Seen:
             shift = PrevalenceShift.onto(spec.prevalence, outputs[0])
             outputs = [shift.applied(probabilities) for probabilities in outputs]
         if half.known is not None:
-            adaptation = adapt(*half.known, outputs[-1])
-            outputs = [adaptation.probabilities(*pair) for pair in zip(seen, outputs, strict=True)]
+            adapted = adapt(*half.known, outputs[-1])
+            outputs = [adapted.probabilities(*pair) for pair in zip(seen, outputs, strict=True)] if adapted else outputs
         pool, tested = outputs[0], None if test is None else outputs[1]
         judged = {} if test is None or tested is None else evaluate(tested, test[1], schema.classes)
         return cls(pool, judged)

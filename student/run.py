@@ -20,11 +20,13 @@ from consilium.protocol.label_source import NO_LABEL, LabelSource, LabelTerms, O
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.releases import ReleaseKind
 from consilium.report.progress import ASK, ROUND, TRAIN_STUDENT, stage
+from consilium.report.warnings import LabelFacts, warnings_of
 from consilium.student.ask import AskableRows, Asked, Asking, asked_before, planned
-from consilium.student.card import StudentResult, make_card, public_labels, student_warnings, tested_on, write_cards
+from consilium.student.card import StudentResult, make_card, student_warnings, tested_on, write_cards
 from consilium.student.config import StudentSpec
 from consilium.student.learn import AnsweredRows, check_prevalence, check_student, inputs, spread_over_noise
 from consilium.student.pool import Pool, check_fits
+from consilium.student.public_labels import beside_labels, labels_before
 from consilium.student.selection import BY_ROWS, choose
 
 
@@ -58,15 +60,14 @@ def run_student(
     start = time.monotonic()
     write = partial(_write_labels, out)  # before anything is learnt from them: a trainer may fail
     learned = learn(source, pool, spec, seed, out / "student", progress, tell, write)
-    terms, record = learned.terms, learned.record
+    terms, spec, record = learned.terms, learned.spec, learned.record
     write(terms, learned.queries, record)
     # it is judged as it was written: what its file says is what anybody gets
     path, labelled = out / "student" / MODEL_FILE, pool.labelled
     known = (pool.queries[labelled], pool.labels[labelled]) if pool.labels is not None and len(labelled) else None
-    published, adaptation = publish(
-        path, learned.model, terms.schema, spec.inputs, learned.queries, spec.prevalence, known
-    )
+    published = publish(path, learned.model, terms.schema, spec.inputs, learned.queries, spec.prevalence, known)
     metrics, tested = judged(published, pool, learned.queries)
+    labels = _beside_labels(published, pool, learned, seed)
     spread = noise_spread(learned, pool, seed, metrics, progress)
     outcomes = np.array(record.outcomes)
     answered = int((outcomes == Outcome.ANSWERED).sum())
@@ -76,9 +77,9 @@ def run_student(
         reinforced=int((outcomes == Outcome.REINFORCED).sum()),
         metrics=metrics,
         noise_spread=spread,
-        warnings=student_warnings(terms, published.kind, metrics, tested, spread),
+        warnings=student_warnings(terms, published.kind, metrics, tested, spread, labels),
         seconds=time.monotonic() - start,
-        public_labels=public_labels(adaptation, len(labelled)),
+        public_labels=labels,
     )
     write_cards(out / "student", make_card(terms, spec, published, result, tested))
     return result
@@ -107,14 +108,19 @@ def learn(
     write: Callable[[LabelTerms, np.ndarray, Asked], None] = lambda terms, queries, record: None,
 ) -> Learned:
     """Ask and learn as `run_student` does, and raise what it raises. folder: where plans are; None where nobody
-    goes on with this student after a crash. write: keeps all answers so far, of these public rows, as they come."""
+    goes on with this student after a crash. tell: also hears where labels of public rows do
+    not tell each other. write: keeps all answers so far, of these public rows, as they come."""
     terms = source.describe()
+    spec = spec.for_rows(terms.schema)
     _check(pool, spec, terms)
     rows = AskableRows.of(pool.queries, terms.schema, source)
     asking = planned(folder, source, spec, terms.federation, rows)
+    if pool.labels is not None:
+        for warning in warnings_of(LabelFacts(labels_before(terms.schema, rows.queries, pool.labels))):
+            tell(f"warning: {warning['text']}")
     if remark := asked_before(rows, asking.plan.recorded, terms.queries_left):
         tell(remark)
-    rounds = _Rounds(rows, asking, seed, progress, partial(write, terms, rows.queries), terms.label_step)
+    rounds = _Rounds(rows, asking, seed, progress, partial(write, terms, rows.queries), terms)
     model = rounds.model_of_all()
     return Learned(terms, spec, rows.queries, rounds.asked, model)
 
@@ -134,18 +140,18 @@ def _check(pool: Pool, spec: StudentSpec, terms: LabelTerms) -> None:
 
 @dataclass
 class _Rounds:
-    """Asking and learning in turns. step: of a label, as in `Asked`. model: of the answers so far."""
+    """Asking and learning in turns. model: of the answers so far."""
 
     rows: AskableRows
     asking: Asking
     seed: int
     progress: Progress
     write: Callable[[Asked], None]
-    step: float
+    terms: LabelTerms
 
     def __post_init__(self) -> None:
-        plan = self.asking.plan
-        self.asked = Asked(len(plan.recorded) + plan.total, step=self.step)
+        plan, terms = self.asking.plan, self.terms
+        self.asked = Asked(len(terms.schema.classes), terms.law, len(plan.recorded) + plan.total)
         self.model: Model | None = None
         self.number, self.total = 0, len(self.asking.rounds)
 
@@ -193,7 +199,7 @@ class _Rounds:
         return choose(strategy, candidates, count, places, earlier, probabilities, generator, self.rows.equal)
 
     def _learn(self, seen: np.ndarray) -> None:
-        answered = AnsweredRows(seen, *self.asked.labelled(), self.asked.shares())
+        answered = AnsweredRows(seen, *self.asked.told())
         with stage(self.progress, TRAIN_STUDENT):
             self.model = answered.train(self.asking.spec, self.rows.schema, self.seed, self.progress)
 
@@ -222,6 +228,15 @@ def judged(
     return metrics, tested_on(pool.test_y, metrics, classes, again)
 
 
+def _beside_labels(published: Published, pool: Pool, learned: Learned, seed: int) -> dict[str, Any]:
+    """See `beside_labels`; without test rows no more than how many there are, and nothing where no row has one."""
+    known = len(pool.labelled)
+    if not known or pool.labels is None or pool.test_x is None or pool.test_y is None:
+        return {"rows": known} if known else {}
+    student, test = published.predict_proba(pool.test_x), (pool.test_x, pool.test_y)
+    return beside_labels(learned.spec, learned.terms.schema, learned.queries, pool.labels, test, student, seed)
+
+
 def noise_spread(
     learned: Learned, pool: Pool, seed: int, metrics: Mapping[str, Any] | None, progress: Progress = no_progress
 ) -> dict[str, Any]:
@@ -232,7 +247,7 @@ def noise_spread(
     known = None
     if pool.labels is not None:
         known = inputs(spec, schema, pool.queries[pool.labelled]), pool.labels[pool.labelled]
-    answered = AnsweredRows(inputs(spec, schema, learned.queries), *record.labelled(), record.shares(), known)
+    answered = AnsweredRows(inputs(spec, schema, learned.queries), *record.told(), known)
     test = None
     if pool.test_x is not None and pool.test_y is not None:
         test = (inputs(spec, schema, pool.test_x), pool.test_y)
@@ -249,12 +264,16 @@ def _write_labels(out: Path, terms: LabelTerms, queries: np.ndarray, record: Ask
         None if label == NO_LABEL or record.histograms is None else record.histograms.counts[place].tolist()
         for place, label in enumerate(record.labels)
     ]
+    # the student's own when it asked, where the check is on what the votes add to them
+    used = record.law is not None and record.law.predicted
+    predictions = record.predictions if used else [None] * len(record.rows)
     columns = {
         "row": pl.Series(np.asarray(record.rows).tolist(), dtype=pl.Int64),
         "query_id": pl.Series(list(ids), dtype=pl.String),
         "outcome": pl.Series([Outcome(outcome).name.lower() for outcome in record.outcomes], dtype=pl.String),
         "label": pl.Series([None if label == NO_LABEL else names[label] for label in record.labels], dtype=pl.String),
         "counts": pl.Series(counts, dtype=pl.List(pl.Int64)),
+        "predictions": pl.Series(predictions, dtype=pl.List(pl.Float64)),
     }
     content = io.BytesIO()
     pl.DataFrame(columns).write_parquet(content)

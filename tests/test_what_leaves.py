@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from html import unescape
 from pathlib import Path
 from typing import Any, get_args
@@ -191,6 +191,8 @@ class TestEveryScenario:
         text = " ".join((tmp_path / "student" / "MODEL_CARD.md").read_text().split())
         assert card["release"] == kind
         assert card["count_sigma"] == config.released_sigma(TEACHERS)
+        law = service.describe().law
+        assert card["label_law"] == (None if law is None else asdict(law))
         assert kind.sentence in text and contradictions(text, kind) == []
         assert all(each.who in text for each in people())
         data = replace(run(), release=kind, collection=federation.collection, mechanism=federation.describe())

@@ -2,7 +2,7 @@
 
 The cost formula published with PATE 2018 (its Theorem 23) is too small where it is used: on the path f = (0, 1, 1 +
 e^beta) at order 14, alpha beta = .45, sigma_ss = 8 the true divergence is .8437, the formula says .3565. The sound
-cost, proved in docs/laboratory/accounting.md: two neighbours release Gaussians whose scales differ by a factor e^t with
+cost, proved in docs/proofs.md: two neighbours release Gaussians whose scales differ by a factor e^t with
 |t| <= beta, and whose means differ by at most the smaller of the two smooth sensitivities. It is attained on that path,
 so no smaller formula is sound.
 """

@@ -3,7 +3,7 @@
 A neighbour moves one vote from a class a (with a vote) to a class b. The law of the winner is computed before and after
 (``winners``), and at each order the largest D_alpha(P || P') and D_alpha(P' || P) over all moves is charged, never more
 than the noise alone allows. The release is one label, so nothing less can be claimed: this is the cost, up to errors
-that are all rounded up (``winners``, ``divergence``). docs/laboratory/accounting.md has the statement and its proof.
+that are all rounded up (``winners``, ``divergence``). docs/proofs.md has the statement and its proof.
 
 Where a unit moves k votes, a neighbour has any of them in other classes, and the law of each neighbour is computed.
 Queries for which that is too much (``computed``) are charged the papers' bounds at the neighbour that is nearest to a

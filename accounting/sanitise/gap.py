@@ -5,7 +5,7 @@ in which the plurality leads by at least G votes none costs more than ``envelope
 rise with G, one moved vote changes G by at most 2, and so its local sensitivities are read off one table. This holds
 for Gaussian and for Laplace noise, integer or not, and at every order: nothing has to hold of noise, order or classes.
 
-Proof: docs/laboratory/accounting.md, "A bound by the lead". With phi(p, q) = q^w p^(1 - w) - p - w (q - p), w = alpha
+Proof: docs/proofs.md, "A bound by the lead". With phi(p, q) = q^w p^(1 - w) - p - w (q - p), w = alpha
 and w = 1 - alpha for the two directions, the moment is 1 + the sum over classes of phi(P_j, Q_j). phi is at least 0,
 jointly convex and homogeneous. So it may be bounded class by class, and for a class by the height of its noisy count:
 

@@ -25,7 +25,7 @@ from consilium.accounting.checks import LEAST_SCALE, check_delta, check_orders, 
 from consilium.accounting.curves.conversion import REFERENCE_ORDERS, conversion_cost
 from consilium.accounting.curves.gnss import best_sigma_ss, gnss_cost, group_smooth_sensitivity
 from consilium.accounting.errors import CalibrationError, EventError, NoiseError, UnitError
-from consilium.accounting.events import ReleaseEvent
+from consilium.accounting.events import ReleaseEvent, Step
 from consilium.accounting.guarantees import Guarantee, Kind
 from consilium.accounting.mechanisms import Sanitised
 from consilium.accounting.sanitise.gap import envelope, orders_within_reach
@@ -88,8 +88,19 @@ class SanitisedPlan:
         return Sanitised(self.beta, self.sigma_ss, self.log_scale_sigma or 0.0)
 
     def event(self, like: ReleaseEvent) -> ReleaseEvent:
-        """The charge of this release, with unit, relation and audience of the events that it speaks about."""
+        """The charge of this release, with unit, relation and audience of the events that it speaks about. Raises
+        EventError for an event without a sensitivity bound."""
+        _label_of(like)
         return replace(like, mechanism=self.mechanism, asked=0, answered=0, noise=Noise.CONTINUOUS, slack=0.0)
+
+
+def _label_of(event: ReleaseEvent) -> Step:
+    label = event.label
+    if label is None:
+        raise EventError(
+            f"a {event.mechanism.name} release has no data-dependent bound with a known sensitivity. Drop the plan."
+        )
+    return label
 
 
 def label_costs(event: ReleaseEvent, teachers: int, classes: int, orders: np.ndarray) -> np.ndarray:
@@ -99,11 +110,7 @@ def label_costs(event: ReleaseEvent, teachers: int, classes: int, orders: np.nda
     ------
     EventError : the event has no data-dependent bound with a known sensitivity. NoiseError, OrdersError.
     """
-    label = event.label
-    if label is None:
-        raise EventError(
-            f"a {event.mechanism.name} release has no data-dependent bound with a known sensitivity. Drop the plan."
-        )
+    label = _label_of(event)
     return envelope(label.law, label.scale, event.noise, classes, teachers, orders, event.votes_moved)
 
 

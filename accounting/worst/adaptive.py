@@ -4,7 +4,7 @@ The largest hockey-stick divergence to which n releases can be brought, V_n(gamm
 step of backward induction: V_n(gamma) = max over places of sum_j p_j V_(n-1)(gamma q_j / p_j), with V_0(gamma) =
 max(0, 1 - gamma). Places are those of ``worst.channel`` and ``worst.laplace``: where the votes of the next release
 stand. It is computed on a grid of log gamma and rounded up at every step. Nothing is imagined beside it, so that little
-is lost, whatever the number of releases and delta. Proof: docs/laboratory/accounting.md, "The worst case of what
+is lost, whatever the number of releases and delta. Proof: docs/proofs.md, "The worst case of what
 leaves".
 
 After m releases one more hardly changes shape, so the next few are a block: a release in which nothing can be chosen,

@@ -14,7 +14,7 @@ Pr[a wins at (U, V)] - Pr[a wins at (U, V + 1)] = T(U, V): all of a plane are ru
 
 *Lattice.* A supremum over all leads is wanted, of real and integer noise of every size. Where noise is large the
 residue modulo a spacing is revealed, and what is left, noise around a real centre, is a mixture of a little less noise
-around whole ones (proofs: docs/laboratory/accounting.md, "The worst case of what leaves"). Divergences are jointly
+around whole ones (proofs: docs/proofs.md, "The worst case of what leaves"). Divergences are jointly
 convex, so the maximum over whole centres bounds all. Small integer noise stays as it is, and nothing is lost.
 """
 

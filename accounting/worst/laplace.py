@@ -1,7 +1,7 @@
 """What one released winner costs in the worst case over all votes where the noise is Laplace noise: Renyi curves.
 
 The noisy counts cost twice the curve of one Laplace variable; for much noise and low orders the winner costs half of
-that, which two classes attain. Statement and proof: docs/laboratory/accounting.md, "The worst case of a winner under
+that, which two classes attain. Statement and proof: docs/proofs.md, "The worst case of a winner under
 Laplace noise". Every step is rounded up.
 
 As in ``worst.channel`` a vote moves from a to b, and what can be revealed of the other classes is. But not the largest

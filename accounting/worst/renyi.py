@@ -2,7 +2,7 @@
 
 The histogram from which a winner is drawn costs alpha / sigma^2; the winner alone about .64 of that for much noise and
 low orders, all of it for little noise or high orders. Of a check the noisy number costs alpha k^2 / (2 sigma^2), its
-bit about .64 of that. Statement and proof: docs/laboratory/accounting.md, "The worst case of what leaves". It holds
+bit about .64 of that. Statement and proof: docs/proofs.md, "The worst case of what leaves". It holds
 towards whoever sees winners and bits only. Every step is rounded up.
 """
 
@@ -168,7 +168,7 @@ def falling(
 ) -> np.ndarray:
     """``curve``, at ``orders`` in any sequence, made to fall with the noise: float64 (orders,).
 
-    Much noise is charged as less noise, of which it is a mixture (docs/laboratory/accounting.md, step 4 of the worst
+    Much noise is charged as less noise, of which it is a mixture (docs/proofs.md, step 4 of the worst
     case of what leaves). Just below the noise at which a coarser lattice is taken, what is charged there is
     charged already.
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,8 @@ class GameSetup:
 
     queries : in one run. runs : in each of the two worlds, for each pair of votes, at least 200. confidence : of all
     bounds of the audit together, so 1 - confidence is how often a true claim is refuted, at most. teachers_per_party :
-    votes that a party moves in each query; with 1 it is a record's too.
+    votes that a party moves in each query; with 1 it is a record's too. neighbouring : whether in the second world the
+    party votes otherwise, or is not counted.
     """
 
     queries: int = 100
@@ -43,6 +44,7 @@ class GameSetup:
     confidence: float = 0.999
     teachers_per_party: int = 1
     classes: int = 3
+    neighbouring: Neighbouring = Neighbouring.REPLACE
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,7 @@ def audit_mechanism(
         is not private what its paper claims. pairs : votes to play on, instead of `worst_pairs`.
     """
     setup = setup or GameSetup()
+    setup = replace(setup, classes=mechanism.classes or setup.classes)
     pairs = worst_pairs(mechanism, setup) if pairs is None else pairs
     whose, epsilon = _claim_of(mechanism, setup) if claim is None else ("as given", claim)
     bound = LowerBound(setup.delta, (1 - setup.confidence) / len(pairs), gaussian=mechanism.count_sigma > 0)
@@ -130,7 +133,7 @@ def _claim_of(mechanism: Mechanism, setup: GameSetup) -> tuple[str, float]:
         asked=setup.queries,
         answered=setup.queries,
         unit=Unit.PARTY,
-        neighbouring=Neighbouring.REPLACE,
+        neighbouring=setup.neighbouring,
         teachers_per_party=setup.teachers_per_party,
     )
     return "worst case of its event", worst_case([event], setup.delta).epsilon
@@ -139,6 +142,7 @@ def _claim_of(mechanism: Mechanism, setup: GameSetup) -> tuple[str, float]:
 def worst_pairs(mechanism: Mechanism, setup: GameSetup) -> list[Pair]:
     """Votes at which noisy winners, checks of a threshold and noisy counts tell most."""
     k, classes = setup.teachers_per_party, setup.classes
+    again = k if setup.neighbouring is Neighbouring.REPLACE else 0  # of its votes, those that are counted in both
     sigmas = [float(getattr(mechanism, name)) for name in ("sigma2", "sigma") if hasattr(mechanism, name)]
     # votes are int64, and nobody has more than 2^40 teachers
     spread = math.sqrt(2) * sigmas[0] if sigmas else min(2 / float(getattr(mechanism, "gamma", 1)), 2.0**40)
@@ -152,16 +156,16 @@ def worst_pairs(mechanism: Mechanism, setup: GameSetup) -> list[Pair]:
 
     base = math.ceil(6 * spread) + k
     if threshold is None:
-        return [pair("tie", (base + k, base), (base, base + k))]
+        return [pair("tie", (base + k, base), (base, base + again))]
     base = max(base, math.ceil(threshold + 6 * float(getattr(mechanism, "sigma1", spread))) + k)
     top = round(threshold + k / 2)
-    pairs = [pair("tie, all answered", (base + k, base), (base, base + k))]
+    pairs = [pair("tie, all answered", (base + k, base), (base, base + again))]
     if threshold >= 2 * k:
-        pairs.append(pair("tie at the threshold", (threshold, threshold), (threshold - k, threshold + k)))
-        pairs.append(pair("at the threshold", (top,), (top - k, k)))
+        pairs.append(pair("tie at the threshold", (threshold, threshold), (threshold - k, threshold + again)))
+        pairs.append(pair("at the threshold", (top,), (top - k, again)))
     if sure is not None:  # all votes for one class: the check sees top - top / classes
         top = max(round(top * classes / (classes - 1)), 2 * k)
-        pairs.append(pair("at the threshold, unsure student", (top,), (top - k, k), np.full(classes, 1 / classes)))
+        pairs.append(pair("at the threshold, unsure student", (top,), (top - k, again), np.full(classes, 1 / classes)))
     return pairs
 
 

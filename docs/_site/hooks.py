@@ -4,7 +4,7 @@
   collector of docstrings follows none.
 - A page of the reference is made of the public names, `consilium.__all__`, and one for every room, with all of its
   public modules. A name that is not there ends the build.
-- A link to a file that is no page (the laboratory, decisions, changelog, CONTRIBUTING.md) becomes its text and the
+- A link to a file that is no page (decisions, changelog, CONTRIBUTING.md) becomes its text and the
   file's path in the repository; a link to a file that is not there is an error.
 - Search works where pages are opened from a folder: what the theme's plugin `offline` would fetch for that is here.
 - The finished site is looked through for anything that a browser would fetch from elsewhere.
@@ -26,7 +26,7 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = tuple(sorted(path.name for path in (ROOT / "consilium").iterdir() if path.is_symlink()))
-RECORDS = ("docs/laboratory/", "docs/decisions/", "CHANGELOG.md", "CONTRIBUTING.md")
+RECORDS = ("docs/decisions/", "CHANGELOG.md", "CONTRIBUTING.md")
 """What the repository has and the site has not."""
 FIRST = ("glossary.md", "data.md", "tutorial.md")
 """Pages that a search finds before others."""

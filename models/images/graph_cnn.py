@@ -19,12 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import singledispatch
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from consilium.models.base import Model, Represent, Shares, softmax
-from consilium.models.evidence import contrasts, most_probable
+from consilium.models.base import NOTHING, Model, Outcomes, Represent, Shares, Told
+from consilium.models.evidence import most_probable
 from consilium.models.images.loop import Contrast, ImageTrainer, Material, Supervised
 from consilium.models.images.network import ImageModel, normalised_network
 from consilium.models.images.pixels import INVARIANCES
@@ -37,7 +38,7 @@ from consilium.models.kernel import (
     smoothest,
 )
 from consilium.models.keys import GraphCnnStudent, Smoothing
-from consilium.protocol.label_source import Progress, no_progress
+from consilium.protocol.label_source import NO_LABEL, Progress, no_progress
 
 if TYPE_CHECKING:
     from torch import nn
@@ -89,6 +90,23 @@ class GraphCnnModel:
         return self.kernel.predict_proba(self.sight(x))
 
 
+@singledispatch
+def as_shares(told: Told) -> Shares:
+    """Noisy counts as they are; labels as shares of 0 and 1 that are now and then wrong, and none as nothing told."""
+    raise TypeError(f"{type(told).__name__} was not released; give Shares or Outcomes")
+
+
+@as_shares.register
+def _(told: Shares) -> Shares:
+    return told
+
+
+@as_shares.register
+def _(told: Outcomes) -> Shares:
+    deviation = np.where(told.labels == NO_LABEL, NOTHING, _LABEL_NOISE)
+    return Shares(np.eye(told.classes)[told.labels], deviation)
+
+
 @dataclass(frozen=True)
 class GraphCnnTrainer:
     """`unlabelled` float (n, pixels), features as they travel. Both kinds use them; that costs no privacy."""
@@ -100,10 +118,14 @@ class GraphCnnTrainer:
 
     def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
         """See `Trainer.fit` and `ImageTrainer.fit`: labels are shares of 0 and 1 that are now and then wrong."""
-        return self.fit_shares(x, Shares(np.eye(classes)[y], np.full(len(y), _LABEL_NOISE)), seed)
+        return self.fit_told(x, Shares(np.eye(classes)[y], np.full(len(y), _LABEL_NOISE)), seed)
 
-    def fit_shares(self, x: np.ndarray, told: Shares, seed: int) -> Model:
-        """See `SharesTrainer.fit_shares` and `ImageTrainer.fit`. Trains one network after the other."""
+    def fit_told(self, x: np.ndarray, told: Told, seed: int) -> Model:
+        """See `EvidenceTrainer.fit_told` and `ImageTrainer.fit`; labels are learned as `fit` does, whatever their law.
+
+        Trains one network after the other.
+        """
+        told = as_shares(told)
         spec, pool = self.spec, np.concatenate([x, self.unlabelled]).astype(np.float32)
         inputs = self.represent(pool).astype(np.float32)
         look, *seeds = (int(own) for own in np.random.SeedSequence(seed).generate_state(1 + spec.networks))
@@ -187,8 +209,7 @@ def smoothed(values: np.ndarray, vectors: np.ndarray, told: Shares, smoothing: S
     basis = vectors * np.sqrt(len(vectors))
     rough = (values[0] - values) / max(values[0] - values[-1], 1e-12)
     if smoothing == "softmax":
-        features = basis * np.sqrt(_VARIANCE * np.exp(-_DECAY * rough))
-        return softmax(features @ most_probable(features[: len(told)], told) @ contrasts(told.classes).T)
+        return most_probable(basis * np.sqrt(_VARIANCE * np.exp(-_DECAY * rough)), told)
     return basis @ _coefficients(basis[: len(told)], rough, told) + 1 / told.classes
 
 

@@ -1,4 +1,4 @@
-"""The convolutional network that all students of images share, one of dense layers, and both as trained models."""
+"""The convolutional network that students of images share, and it as a trained model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from consilium.models.base import softmax
 from consilium.models.devices import torch_on_one_thread
 from consilium.models.images.pixels import Pixels
 from consilium.protocol.images import ImageShape
@@ -24,7 +23,8 @@ def network(shape: ImageShape, classes: int, channels: int) -> nn.Sequential:
     """Two layers of 5x5 filters and one dense, about those of the PATE papers; [0] gives its `HIDDEN` features.
 
     Input float32 (n, *shape) from 0 to 1; output logits (n, classes). There is no batch normalisation: what a
-    row gets does not depend on the rows beside it, and adversarial directions (`vat`) need no special care.
+    row gets does not depend on the rows beside it, and adversarial directions need no special
+    care.
     """
     return _network(shape, classes, channels, normalised=False)
 
@@ -118,19 +118,3 @@ class ImageModel:
         images = self.pixels.images(x)
         with torch.no_grad(), torch_on_one_thread():
             return torch.cat([(net if whole else net[0])(part) for part in images.split(_BLOCK)])
-
-
-@dataclass(frozen=True)
-class DenseModel:
-    """ReLU after each layer but the last. layers: of each, float32 weights (outputs, inputs) and offsets (outputs,)."""
-
-    pixels: Pixels
-    layers: tuple[tuple[np.ndarray, np.ndarray], ...] = field(repr=False)
-
-    def predict_proba(self, x: np.ndarray) -> np.ndarray:
-        """Rows float (n, pixels), as they travel -> probabilities float64 (n, classes)."""
-        seen = self.pixels.scaled(x)
-        *hidden, (weights, offsets) = self.layers
-        for inner, inner_offsets in hidden:
-            seen = np.maximum(seen @ inner.T + inner_offsets, 0)
-        return softmax((seen @ weights.T + offsets).astype(np.float64))

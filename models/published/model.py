@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field, FiniteFloat
 
 from consilium.data.table import ReadingRule
-from consilium.models.adapted import Adaptation, Adapted, adapt
+from consilium.models.adapted import Adapted, adapt
 from consilium.models.base import Model
 from consilium.models.keys import Inputs
 from consilium.models.naming import UnusableModel
@@ -121,20 +121,20 @@ def publish(
     pool: np.ndarray,
     prevalence: tuple[float, ...] = (),
     known: tuple[np.ndarray, np.ndarray] | None = None,
-) -> tuple[Published, Adaptation | None]:
+) -> Published:
     """The student as its file says it, written to `path`, or nowhere; `pool`: see `structures.take_apart`.
 
     prevalence: shares of the classes, to which the mean of its probabilities over the pool is brought; empty: they stay
         what the model says.
     known: public rows (n, features), as they travel, and their classes int64 (n,), which everybody knows. After the
-        prevalence, the student is brought to them, unless it is better as it is.
+        prevalence, the student is brought to them.
 
     Raises
     ------
     BadModel : it is too large, or has a number that is not finite. UnusableModel : others wrote it, and it cannot be
         written without a pickle.
     """
-    parts, adaptation = take_apart(model, schema, pool), None
+    parts = take_apart(model, schema, pool)
     trusted, arrays = trust_of_maker(model, parts), dict(parts.arrays)
     header: dict[str, Any] = {
         "format": FORMAT,
@@ -155,15 +155,14 @@ def publish(
     if known is not None:
         rows, y = known
         x = schema.inputs(canonical_queries(rows, len(schema.features)))
-        adaptation = adapt(x, y, written.predict_proba(rows))
-        if adapted := adaptation.model:
+        if adapted := adapt(x, y, written.predict_proba(rows)):
             header["adapted"] = {"weight": adapted.weight}
             arrays[f"{_ADAPTED}intercept"] = adapted.intercept
             arrays[f"{_ADAPTED}coefficients"] = adapted.coefficients
             written = read_back()
     if path is not None:
         write(path, header, arrays)
-    return written, adaptation
+    return written
 
 
 def _adapted(header: _AdaptedHeader, arrays: dict[str, np.ndarray], schema: Schema) -> Adapted:

@@ -14,7 +14,7 @@ from pydantic import Field, FiniteFloat
 
 from consilium.models.base import Constant, Model
 from consilium.models.images.graph_cnn import GraphCnnModel, Sight
-from consilium.models.images.network import HIDDEN, DenseModel, ImageModel
+from consilium.models.images.network import HIDDEN, ImageModel
 from consilium.models.images.pixels import Pixels, shape_of
 from consilium.models.kernel import KernelModel
 from consilium.models.keys import Inputs
@@ -33,7 +33,6 @@ MOST_ROWS = 100_000
 """Within a model with a kernel: represented, they are far more bytes than in the file."""
 
 MOST_NETWORKS = 4
-MOST_LAYERS = 20
 
 
 class _None(Frozen):
@@ -47,16 +46,9 @@ class _Kernel(Frozen):
     rows: Inputs
 
 
-class _Pixels(Frozen):
+class _Network(Frozen):
     low: FiniteFloat
     high: FiniteFloat
-
-
-class _Dense(_Pixels):
-    layers: int = Field(ge=1, le=MOST_LAYERS)
-
-
-class _Network(_Pixels):
     channels: int = Field(ge=1, le=1024)
 
 
@@ -80,13 +72,6 @@ def take_apart(model: Model, schema: Schema, pool: np.ndarray) -> Parts:
         case Linear():
             arrays = {"coefficients": model.coefficients, "intercept": model.intercept, "seen": model.seen}
             return Parts("linear", {}, arrays)
-        case ImageModel():
-            return Parts("network", _network_settings(model), dict(model.weights))
-        case DenseModel():
-            arrays = {}
-            for number, (weights, offsets) in enumerate(model.layers):
-                arrays |= {f"{number}.weight": weights, f"{number}.offset": offsets}
-            return Parts("dense", {**_pixel_settings(model.pixels), "layers": len(model.layers)}, arrays)
         case KernelModel():
             form, rows = _shorter(model.rows, schema, pool)
             settings = {"gamma": model.gamma, "rows": form}
@@ -141,8 +126,10 @@ def _linear(arrays: Arrays, settings: _None, schema: Schema) -> Model:
     return Linear(**arrays, classes=len(schema.classes))  # pyright: ignore[reportArgumentType]
 
 
-def _network(arrays: Arrays, settings: _Network, schema: Schema) -> Model:
-    pixels = _pixels(settings, schema)
+def _network(arrays: Arrays, settings: _Network, schema: Schema) -> ImageModel:
+    if settings.high <= settings.low:
+        raise unfit(f"pixels from {settings.low:g} to {settings.high:g}")
+    pixels = Pixels(shape_of(len(schema.features)), settings.low, settings.high)
     shape, channels, classes = pixels.shape, settings.channels, len(schema.classes)
     bound = {"planes": shape.channels, "five": 5, "c": channels, "d": 2 * channels, "h": HIDDEN, "classes": classes}
     bound["flat"] = 2 * channels * (shape.side // 4) ** 2
@@ -161,23 +148,6 @@ def _network(arrays: Arrays, settings: _Network, schema: Schema) -> Model:
         },
     )
     return ImageModel(pixels, classes, channels, arrays)
-
-
-def _dense(arrays: Arrays, settings: _Dense, schema: Schema) -> Model:
-    pixels, last = _pixels(settings, schema), settings.layers
-    wanted = {}
-    for number in range(last):
-        inner, outer = f"width-{number}", f"width-{number + 1}"
-        wanted |= {f"{number}.weight": ("f4", f"{outer} {inner}"), f"{number}.offset": ("f4", outer)}
-    check_shapes(arrays, {"width-0": len(schema.features), f"width-{last}": len(schema.classes)}, wanted)
-    layers = tuple((arrays[f"{number}.weight"], arrays[f"{number}.offset"]) for number in range(last))
-    return DenseModel(pixels, layers)
-
-
-def _pixels(settings: _Pixels, schema: Schema) -> Pixels:
-    if settings.high <= settings.low:
-        raise unfit(f"pixels from {settings.low:g} to {settings.high:g}")
-    return Pixels(shape_of(len(schema.features)), settings.low, settings.high)
 
 
 def _kernel(arrays: Arrays, settings: _Kernel, schema: Schema) -> Model:
@@ -207,8 +177,6 @@ _BUILDERS: dict[str, tuple[Inputs | None, type[Frozen], Callable[[Arrays, Any, S
     "constant": (None, _None, _constant),
     "linear": ("representation", _None, _linear),
     "kernel": ("representation", _Kernel, _kernel),
-    "network": ("features", _Network, _network),
-    "dense": ("features", _Dense, _dense),
     "graph_cnn": ("features", _GraphCnn, _graph_cnn),
 }
 
@@ -218,11 +186,7 @@ def _width(schema: Schema) -> int:
 
 
 def _network_settings(model: ImageModel) -> dict[str, Any]:
-    return {**_pixel_settings(model.pixels), "channels": model.channels}
-
-
-def _pixel_settings(pixels: Pixels) -> dict[str, Any]:
-    return {"low": pixels.low, "high": pixels.high}
+    return {"low": model.pixels.low, "high": model.pixels.high, "channels": model.channels}
 
 
 def _kernel_rows(arrays: Arrays, form: Inputs, schema: Schema) -> np.ndarray:

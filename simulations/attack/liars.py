@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from consilium.models.evaluation import leading_metric, row_scores
 from consilium.simulations.attack.targets import AttackedRun
-from consilium.simulations.metrics import leading_metric, row_scores
 
 SHARES = (0.0, 0.01, 0.05, 0.1, 0.2)
 """Of the parties that lie; at least one where it is not 0."""

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from consilium.accounting.units import Neighbouring, Unit
-from consilium.party.voting import Lot, TeacherSet, query_inputs, votes_of_teachers
+from consilium.party.node import PartyNode
+from consilium.party.voting import Lot, query_inputs, votes_of_teachers
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.noise import NoiseSource
 from consilium.protocol.queries import query_set_hash
@@ -69,7 +70,7 @@ class AttackedRun:
         self.case = case
         x = case.pool_x
         self._inputs = query_inputs(case.config.rows, x, query_set_hash(x))
-        self.votes = np.stack([self._votes(case.parties[index], taught) for index, taught in teach(case, progress)])
+        self.votes = np.stack([self._votes(case.parties[index], node) for index, node in teach(case, progress)])
         self.rows = self.run(self.votes.sum(axis=0)).rows
 
     def run(self, votes: np.ndarray, noise: Callable[[int], NoiseSource] | None = None) -> Replayed:
@@ -84,10 +85,12 @@ class AttackedRun:
         # nothing is laid out but its rows and a public one
         small = Partition({name: rows}, partition.queries[:1], partition.test[:1])
         changed = replace(self.case, dataset=replace(data, y=labels), partition=small)
-        return next(self._votes(name, taught) for _, taught in teach(changed))
+        return next(self._votes(name, node) for _, node in teach(changed))
 
-    def _votes(self, name: str, taught: TeacherSet) -> np.ndarray:
-        labels = votes_of_teachers(taught, self._inputs, Lot(name, self.case.config.digest(), self.case.pool_ids))
+    def _votes(self, name: str, node: PartyNode) -> np.ndarray:
+        federation = self.case.config.digest()
+        lot = Lot(name, federation, self.case.pool_ids)
+        labels = votes_of_teachers(node.teachers(federation), self._inputs, lot)
         return (labels[:, :, None] == np.arange(len(self.case.classes))).sum(axis=0).astype(np.int64)
 
 

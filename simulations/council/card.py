@@ -32,9 +32,16 @@ def terminal(summary: Mapping[str, Any], width: int = 0) -> str:
 
 
 def in_short(summary: Mapping[str, Any]) -> tuple[str, ...]:
-    """What came of a run, good or bad; then what the student is worth in manual labels."""
+    """What came of a run, good or bad; then what labels reach."""
     student = summary["student"] or {}
-    return finding(student, summary["baselines"], summary["worth"], summary["warnings"], len(student.get("rate") or {}))
+    return finding(
+        student,
+        summary["baselines"],
+        summary["worth"],
+        summary["labels_alone"],
+        summary["warnings"],
+        len(student.get("rate") or {}),
+    )
 
 
 def afterwards(summary: Mapping[str, Any]) -> list[str]:
@@ -86,7 +93,7 @@ def _released(summary: Mapping[str, Any]) -> str:
 
 def _models(summary: Mapping[str, Any]) -> Exhibit | None:
     """From one party alone over the student and its rivals to pooled, each by what it is called."""
-    models = models_of(summary["student"], summary["baselines"], summary["worth"])
+    models = models_of(summary["student"], summary["baselines"], summary["worth"], summary["labels_alone"])
     shown = [metric for metric in METRICS if any(of.get(metric) is not None for of in models.values())]
     lines = tuple(
         TableLine(label, tuple(Cell(value_text(of.get(metric))) for metric in shown)) for label, of in models.items()

@@ -40,9 +40,11 @@ from consilium.simulations.council.statement import Charge, PrivacyStatement
 from consilium.simulations.datasets.own import HINTS
 from consilium.simulations.datasets.table import TableSource
 from consilium.simulations.manifest import LEDGER
+from consilium.simulations.plan import check_gain
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.release import load_own
 from consilium.simulations.run import run_scenario
+from consilium.simulations.scenario import divided_data
 
 
 def _with_all_faults(error: BadInput, X: Frame, *columns: str | Values | None) -> DataError:
@@ -68,20 +70,24 @@ class Council(ClassifierMixin, BaseEstimator):
     student : what learns from the labels, likewise ({"name": "graph", "gamma": 0.5}). None: logistic regression.
     epsilon, delta : the promise, a worst case over all votes. epsilon None: what the noise of `mechanism` gives.
     unit : "party" (a whole owner), "patient" or "record"; it has no default on purpose.
-    neighbouring : "replace" or "add_or_remove": how the unit's data may change.
+    neighbouring : "replace" or "add_or_remove": whether the unit's data become others, or are there or not. With two
+        classes, adding or removing a party takes half the noise, and promises less: see docs/decisions/difference.md.
     parties : without owners, deal the rows to so many parties at random.
     teachers_per_party : teachers on disjoint shards of an owner's rows. None: one where the unit is a party, else one
-        for each ten rows of a public owner, in the median.
+        for each ten rows (patients, where they are the unit) of an owner in the median, of public owners if there are.
     public_share : of the owners, held out whole (of the rows, where they are dealt at random), where `fit` is told of
         no public rows.
-    mechanism, queries : how labels come from votes, a name or a table, and how many at most. None: noisy argmax
-        (GNMax) of as many as there are public rows to ask, up to 300, with the noise that `epsilon` takes.
+    public_labels : so many labels of the public rows that are asked, or "all", are used beside the votes. 0: the
+        student learns from what was released alone, and the report says what these labels alone would give.
+    mechanism, queries : how labels come from votes, a name or a table, and how many at most. None: as many as
+        there are public rows to ask, up to 300, each answered with the noisy winner (GNMax; the noisy difference of
+        two classes where a party is added or removed), and the noise that `epsilon` takes.
     classes, columns : what y and the columns may be, where public rows do not say it.
     missing, cells : texts that mean "missing"; codes, units, spellings and missing values of single columns, as in a
         scenario. `consilium data check` writes them. Later rows are read likewise.
     noise : "system" is the operating system's entropy. "seeded" can be repeated and protects nobody.
     manual_labels : "quick", "full" or "none": how well the student's worth in manual labels is found.
-    settings : other keys of a scenario, {"federation.collection": "secure", "student.public_labels": 100}.
+    settings : other keys of a scenario, {"federation.collection": "secure", "student.rounds": 2}.
     random_state : seed of division, teachers and student; of the noise only where it is "seeded".
     device : "auto", "cpu" or "cuda".
     out : new folder of the run; None: a temporary one, removed with the object.
@@ -107,6 +113,7 @@ class Council(ClassifierMixin, BaseEstimator):
         parties: int | None = None,
         teachers_per_party: int | None = None,
         public_share: float = 0.2,
+        public_labels: int | Literal["all"] = 0,
         mechanism: str | Mapping[str, Any] | None = None,
         queries: int | None = None,
         classes: Sequence[Any] | None = None,
@@ -130,6 +137,7 @@ class Council(ClassifierMixin, BaseEstimator):
         self.parties = parties
         self.teachers_per_party = teachers_per_party
         self.public_share = public_share
+        self.public_labels = public_labels
         self.mechanism = mechanism
         self.queries = queries
         self.classes = classes
@@ -165,6 +173,7 @@ class Council(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ConsiliumError : what is wrong, and what to do; wrong input is a ValueError or TypeError too.
+        NothingToGain : the noise of `epsilon` drowns the votes; with a mechanism named it is run all the same.
         FailedAfterRelease : it failed once something was released, and says where that is.
         KeyboardInterrupt : what was released until then stays charged.
         """
@@ -186,6 +195,10 @@ class Council(ClassifierMixin, BaseEstimator):
         data = validate(table["data"], DataSpec, "Council: data")
         source = TableSource.of_frame(rows.frame, data, rows.public)
         scenario = completed(table, seed, source)
+        if self.mechanism is None and not scenario.student.public_labels:
+            dataset, partition = divided_data(scenario, seed, source)
+            parties, features = len(partition.parties), len(dataset.features)
+            check_gain(scenario, promised(scenario.federation).epsilon, parties, features, len(dataset.classes))
         owners = None if source.owner_names is None else frozenset(source.owner_names)
         charge = Charge(promised(scenario.federation).epsilon, scenario.federation.privacy.delta, owners)
         self._charges: list[Charge] = getattr(self, "_charges", [])

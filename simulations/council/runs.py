@@ -101,7 +101,7 @@ class Run:
     @cached_property
     def labels(self) -> pl.DataFrame:
         """What the student got, one row for each query: row of the pool, query_id, outcome, label; the noisy counts
-        where histograms are released. The guarantee covers it."""
+        where histograms are released, and what it had predicted where a check is on that. The guarantee covers it."""
         return self._table("labels.parquet")
 
     @property
@@ -239,7 +239,7 @@ def simulate(
             loaded = scenario if not changes else _changed(scenario, changes)
         else:
             name = Path(scenario).stem
-            loaded = load_scenario(str(scenario), changes)
+            loaded = load_scenario(str(scenario), changes, seed)
         with run_folder(out) as path:
             run_scenario(name, loaded, engine, seed, path, watching(progress), device=device, ray=ray)
         return run_of(path, temporary=out is None)

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from consilium.accounting.units import Unit
+from consilium.accounting.units import Neighbouring, Unit
 from consilium.models.keys import TEACHERS
 from consilium.models.naming import called, checked, write_estimator
 from consilium.protocol.config_files import validate
 from consilium.simulations.council.frames import BadSetting, GivenRows
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.spec import MEMORY
-from consilium.simulations.population.public import queries
-from consilium.simulations.scenario import Scenario, divided_data, divided_source, without_mechanism
+from consilium.simulations.population.specs import DataSpec
+from consilium.simulations.scenario import Scenario, divided_data, divided_source, with_budget, without_mechanism
 
 Described = str | Mapping[str, Any] | Any
 """A kind's name; a name to import an estimator by; a table with a kind's name and keys, as in a scenario; or an
@@ -25,10 +25,13 @@ estimator."""
 
 MECHANISM = "gnmax"
 """Where none is given, with the noise that `epsilon` takes."""
-MOST_QUERIES = 300
-"""As many are asked as there are different public rows, up to this."""
+DIFFERENCE = "difference"
+"""The same, where a party that is added or removed moves it by half as much: of two classes, whose votes are seen."""
 ROWS_PER_TEACHER, MOST_TEACHERS = 10, 25
 """Of an owner's rows, for each of its teachers; and most teachers."""
+# Development data, which judge nothing: Adult by occupation (12 owners of 400 rows) and Diabetes by specialty and way
+# of admission (14), epsilon 1 for a record, seeds 0 to 2. With 10, 25, 40 and 80 teachers an owner the student's AUC
+# is .818, .818, .820, .785 on Adult and .578, .609, .609, .601 on Diabetes in the mean.
 ATTRIBUTION = "Rows that were in the memory of the program that ran this; they are not kept with the run."
 
 _ASKED_FOR = frozenset(kind.model_fields["model"].default for kind in TEACHERS)
@@ -43,6 +46,7 @@ _KEYS = {
     "queries": "federation.query_budget.queries",
     "teacher": "federation.teacher",
     "student": "student.trainer",
+    "public_labels": "student.public_labels",
     "noise": "simulation.noise",
     "manual_labels": "simulation.manual_labels",
     "columns": "data.columns",
@@ -102,7 +106,8 @@ def scenario_of(parameters: Mapping[str, Any], rows: GivenRows, folder: Path) ->
     if parameters["mechanism"] is None and parameters["epsilon"] is None:
         raise BadSetting("neither epsilon nor mechanism is given", "Give epsilon, and the noise is calibrated to it")
     given = {name: value for name, value in parameters.items() if name in _KEYS and value is not None}
-    given["mechanism"] = _table(parameters["mechanism"] or MECHANISM, "name")
+    if "mechanism" in given:
+        given["mechanism"] = _table(given["mechanism"], "name")
     given |= {"classes": rows.classes} if rows.classes else {}
     table: dict[str, Any] = {
         "data": {
@@ -173,7 +178,7 @@ def _partition(parameters: Mapping[str, Any], rows: GivenRows) -> dict[str, Any]
 
 
 def completed(table: dict[str, Any], seed: int, source: Source) -> Scenario:
-    """The scenario with the teachers and the queries that it leaves out, from public rows alone.
+    """The scenario with the teachers, the queries and the mechanism that it leaves out, by nothing that is private.
 
     Raises
     ------
@@ -183,21 +188,55 @@ def completed(table: dict[str, Any], seed: int, source: Source) -> Scenario:
     table = {**table, "federation": federation}
     if "teachers_per_party" not in federation:
         federation["teachers_per_party"] = _teachers(without_mechanism(table, "Council"), seed, source)
-    budget = {**federation.get("query_budget", {})}
-    if "queries" not in budget:
-        known = without_mechanism(table, "Council")
-        different = len(np.unique(queries(*divided_data(known, seed, source)), axis=0))
-        budget["queries"] = min(different, MOST_QUERIES, known.simulation.most_queries)
-    federation["query_budget"] = {"answers": budget["queries"], **budget}
-    return validate(table, Scenario, "Council")
+    if "mechanism" not in federation:
+        federation["mechanism"] = {"name": _mechanism(without_mechanism(table, "Council"), seed, source)}
+    return validate(with_budget(table, "Council", seed, source), Scenario, "Council")
+
+
+def _mechanism(scenario: Scenario, seed: int, source: Source) -> str:
+    federation = scenario.federation
+    half = (federation.privacy.unit, federation.privacy.neighbouring) == (Unit.PARTY, Neighbouring.ADD_OR_REMOVE)
+    if not half or federation.noise_in_sums:
+        return MECHANISM
+    return DIFFERENCE if len(divided_data(scenario, seed, source)[0].classes) == 2 else MECHANISM
 
 
 def _teachers(scenario: Scenario, seed: int, source: Source) -> int:
-    """Of each owner. A record or a patient moves the votes of two at most, so more of them drown the noise: as many as
-    the rows of a public owner allow, in the median. A whole owner moves all of its votes: it has one."""
-    if scenario.federation.privacy.unit is Unit.PARTY:
+    """Of each owner. A record or a patient moves the votes of two at most, so more of them drown the noise: one for
+    each `ROWS_PER_TEACHER` rows (patients, where these are the unit) of an owner, in the median. A whole owner moves
+    all of its votes: it has one.
+
+    How many an owner has is told by public owners, where there are any. Else by the parties themselves, under
+    `replace`: whoever takes the place of a record or a patient does so at the same party, so neighbours have as many at
+    each, and this number is the same for both. That needs a division that looks at no label and no value, and nothing
+    left out for what it says.
+
+    Raises
+    ------
+    BadSetting : the number would hang on whether one record or patient is there.
+    """
+    data, privacy = scenario.data, scenario.federation.privacy
+    if privacy.unit is Unit.PARTY:
         return 1
     source, partition = divided_source(scenario, seed, source)
-    public = source.owner[np.concatenate([partition.queries, partition.test])]
-    sizes = np.unique(public, return_counts=True)[1]
-    return int(np.clip(np.median(sizes) // ROWS_PER_TEACHER, 1, MOST_TEACHERS)) if len(sizes) > 1 else 1
+    if source.public is None and data.public_rule.by == "owner":
+        public = np.concatenate([partition.queries, partition.too_near, partition.test])
+        parts = [public[source.owner[public] == owner] for owner in np.unique(source.owner[public])]
+    elif privacy.neighbouring is Neighbouring.REPLACE and _by_numbers_alone(data):
+        parts = list(partition.parties.values())
+    else:
+        raise BadSetting(
+            f"teachers_per_party is not given, and how many rows an owner has hangs on one {privacy.unit.value}",
+            f"Give it, say a {ROWS_PER_TEACHER}th of the rows that an owner has for all to know; or name public owners",
+        )
+    whose = np.arange(len(source.y)) if source.patient is None or privacy.unit is Unit.RECORD else source.patient
+    sizes = [len(np.unique(whose[rows])) for rows in parts]
+    typical = np.median(sizes) if data.partition == "owners" else np.mean(sizes)
+    return int(np.clip(typical // ROWS_PER_TEACHER, 1, MOST_TEACHERS))
+
+
+def _by_numbers_alone(data: DataSpec) -> bool:
+    """Whether how many rows are whose follows from how many there are, whatever they say."""
+    by_lot = data.partition in ("iid", "groups")
+    whole = data.public is None or (data.public.by == "share" and by_lot)
+    return whole and data.keeps_all and (by_lot or data.partition == "owners")

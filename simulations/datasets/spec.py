@@ -26,6 +26,8 @@ FOLDER_SETS = (
 )  # fmt: skip
 IN_PACKAGE = ("stroke", "heart", "digits")
 """Names of the sets that are part of the package, and read no file of the user's."""
+OF_IMAGES = ("images", "fashion", "glyphs", "mnist", "mnist-writers", "pneumonia", "svhn")
+"""Sets whose rows are pixels."""
 NAMES = tuple(sorted([*IN_PACKAGE, *FOLDER_SETS]))
 """Of the sets that this package can open; `source` has their loaders."""
 

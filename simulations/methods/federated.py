@@ -13,10 +13,10 @@ from pydantic import Field, model_validator
 
 from consilium.accounting.units import Unit
 from consilium.coordinator.privacy import promised
+from consilium.models.evaluation import leading_metric, row_scores
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.averaging import Federated, LocalTraining, PartyPrivacy, TrainingRows, federate
 from consilium.simulations.methods.base import Predicted, StatedGuarantee, StudyMethod, linear_probabilities
-from consilium.simulations.metrics import leading_metric, row_scores
 from consilium.simulations.vote import Ensemble
 
 LEARNING_RATES = (0.01, 0.05, 0.2, 1.0)

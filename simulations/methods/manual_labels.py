@@ -21,10 +21,10 @@ import numpy as np
 from scipy.linalg import solve
 
 from consilium.models.base import Model
-from consilium.models.evaluation import evaluate
-from consilium.models.keys import FeatureMatchingStudent, ImageStudent, LogisticRegressionStudent, TrainerKind
+from consilium.models.evaluation import Metric, evaluate, leading_metric, row_scores
+from consilium.models.keys import ImageStudent, LogisticRegressionStudent, TrainerKind
 from consilium.protocol.schema import Schema
-from consilium.simulations.metrics import Metric, drawn_intervals, leading_metric, mean_metrics, row_scores
+from consilium.simulations.metrics import drawn_intervals, mean_metrics
 from consilium.simulations.population.specs import ManualLabelMode
 from consilium.student.config import StudentSpec
 from consilium.student.learn import train
@@ -83,9 +83,8 @@ def _(kind: LogisticRegressionStudent, rows: int, inputs: int, classes: int, mod
     return Effort(draws_of(operations, mode), bisected=mode == "full" or operations <= _BUDGET)
 
 
-@effort.register(ImageStudent)
-@effort.register(FeatureMatchingStudent)
-def _(kind: TrainerKind, rows: int, inputs: int, classes: int, mode: ManualLabelMode) -> Effort:
+@effort.register
+def _(kind: ImageStudent, rows: int, inputs: int, classes: int, mode: ManualLabelMode) -> Effort:
     """Minutes each, so once and never in the search."""
     return Effort(FEWEST_DRAWS if mode == "full" else 1, bisected=False)
 

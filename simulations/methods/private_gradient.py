@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, NamedTuple
 
@@ -23,11 +23,11 @@ from pydantic import Field
 from scipy.special import expit
 
 from consilium.accounting.units import Unit
+from consilium.models.evaluation import leading_metric, row_scores
 from consilium.report.words import PRIVATE_GRADIENT
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import Predicted, PromisedMethod, StatedGuarantee, linear_probabilities
 from consilium.simulations.methods.noisy_average import LinearDraws, calibrated
-from consilium.simulations.metrics import leading_metric, row_scores
 from consilium.simulations.vote import Ensemble
 
 ROUNDS = (10, 30)
@@ -57,7 +57,7 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True)
 class UnitRows:
-    """Rows side by side that belong to one unit. x: float32 (rows, inputs + 1), the last of them 1. wanted: float32
+    """Rows side by side that belong to one unit. x: float (rows, inputs + 1), the last of them 1. wanted: float
     (rows, classes), 1 for the class of a row. sizes: rows of each unit, int64 (units,), from large to small."""
 
     x: np.ndarray = field(repr=False)
@@ -65,13 +65,13 @@ class UnitRows:
     sizes: np.ndarray = field(repr=False)
 
     @classmethod
-    def of(cls, x: np.ndarray, y: np.ndarray, units: np.ndarray, classes: int) -> UnitRows:
-        """Of inputs float (rows, inputs), classes int64 (rows,), and the unit of each row, int64 (rows,)."""
+    def of(cls, x: np.ndarray, y: np.ndarray, units: np.ndarray, classes: int, exact: bool = False) -> UnitRows:
+        """Of inputs float (rows, inputs), classes int64 (rows,), and the unit of each row, int64 (rows,). exact: to the
+        last digits of float64, which takes twice the time."""
         _, place, counts = np.unique(units, return_inverse=True, return_counts=True)
-        order = np.lexsort((place, -counts[place]))
-        ones = np.ones((len(x), 1), dtype=np.float32)
-        rows = np.concatenate([x.astype(np.float32), ones], axis=1)[order]
-        return cls(rows, np.eye(classes, dtype=np.float32)[y[order]], -np.sort(-counts))
+        order, kind = np.lexsort((place, -counts[place])), np.float64 if exact else np.float32
+        rows = np.concatenate([x.astype(kind), np.ones((len(x), 1), dtype=kind)], axis=1)[order]
+        return cls(rows, np.eye(classes, dtype=kind)[y[order]], -np.sort(-counts))
 
     def clipped_sum(self, models: np.ndarray, clips: np.ndarray) -> np.ndarray:
         """Sum over the units of their mean gradients, each clipped, at each of the models float64 (models, inputs + 1,
@@ -79,7 +79,7 @@ class UnitRows:
         two = models.shape[2] == 2  # then one gradient is minus the other, and the shares need no softmax
         columns = (np.diff(models, axis=2) if two else models).transpose(1, 2, 0)  # many models last: sums over a few
         width, classes, count = columns.shape  # classes are quick then
-        flat = columns.reshape(width, -1).astype(np.float32)
+        flat = columns.reshape(width, -1).astype(self.x.dtype)
         total, longer = np.zeros((width * classes, count)), math.sqrt(2) if two else 1.0
         for rows, size in self._blocks(count * classes):
             x = self.x[rows]
@@ -96,7 +96,7 @@ class UnitRows:
                 error *= _shortening(lengths, clips)[:, None]
                 total += (x.T @ error.reshape(len(x), -1)).reshape(total.shape)
                 continue
-            of_unit = error.reshape(-1, size, classes * count) / np.float32(size)
+            of_unit = error.reshape(-1, size, classes * count) / self.x.dtype.type(size)
             gradients = (x.reshape(-1, size, width).swapaxes(1, 2) @ of_unit).reshape(-1, width * classes, count)
             lengths = longer * np.sqrt(np.einsum("ugm,ugm->um", gradients, gradients))
             total += np.einsum("ugm,um->gm", gradients, _shortening(lengths, clips))
@@ -116,22 +116,29 @@ class UnitRows:
 
 
 def _shortening(lengths: np.ndarray, clips: np.ndarray) -> np.ndarray:
-    return np.minimum(1.0, clips / np.maximum(lengths, 1e-30)).astype(np.float32)
+    return np.minimum(1.0, clips / np.maximum(lengths, 1e-30)).astype(lengths.dtype)
+
+
+Noisy = Callable[[np.ndarray], np.ndarray]
+"""Sums over the units in units of C, float64 (settings, inputs + 1, classes) -> the same with noise."""
+
+
+def seeded(noise: float, seed: Sequence[int]) -> Noisy:
+    """noise: z, or 0 for none. Whoever knows the seed can remove it."""
+    generator = np.random.default_rng(seed)
+    return lambda total: total + noise * generator.standard_normal(total.shape)
 
 
 def descend(
-    rows: UnitRows, start: np.ndarray, settings: Sequence[Setting], rounds: int, noise: float, seed: Sequence[int]
+    rows: UnitRows, start: np.ndarray, settings: Sequence[Setting], rounds: int, noisy: Noisy, units: int | None = None
 ) -> np.ndarray:
-    """The model float64 (settings, inputs + 1, classes) after so many rounds from `start`, by each setting.
-
-    noise: z, or 0 for none.
-    """
-    generator, models = np.random.default_rng(seed), np.tile(start, (len(settings), 1, 1))
+    """The model float64 (settings, inputs + 1, classes) after so many rounds from `start`, by each setting. units: n,
+    which each sum is divided by; None: as many as `rows` has."""
+    models, units = np.tile(start, (len(settings), 1, 1)), units or len(rows.sizes)
     clips, steps = np.array([setting.clip for setting in settings]), np.array([setting.step for setting in settings])
     for _ in range(rounds):
-        total = rows.clipped_sum(models, clips) / clips[:, None, None]
-        total += noise * generator.standard_normal(models.shape)
-        models = models - steps[:, None, None] / len(rows.sizes) * total
+        total = noisy(rows.clipped_sum(models, clips) / clips[:, None, None])
+        models = models - steps[:, None, None] / units * total
     return models
 
 
@@ -145,6 +152,18 @@ def unit_of_rows(case: Case, unit: Unit) -> np.ndarray:
         return np.arange(len(party))
     patient = case.dataset.patient[np.concatenate(parties)]
     return np.unique(np.stack([party, patient]), axis=1, return_inverse=True)[1].ravel()
+
+
+def rows_of(case: Case, unit: Unit, exact: bool = False) -> UnitRows:
+    """What all parties train on."""
+    parts = [case.train_rows(party) for party in case.parties]
+    x, y = case.config.rows.inputs(np.concatenate([x for x, _ in parts])), np.concatenate([y for _, y in parts])
+    return UnitRows.of(x, y, unit_of_rows(case, unit), len(case.classes), exact)
+
+
+def choosing_rows(case: Case) -> np.ndarray:
+    """Rows of the pool whose labels choose, int64, ascending."""
+    return np.sort(np.random.default_rng([case.seed, _PURPOSE]).permutation(len(case.pool_y))[:_MOST_CHOOSE])
 
 
 class PrivateGradient(PromisedMethod):
@@ -176,17 +195,15 @@ class PrivateGradient(PromisedMethod):
         promise, schema = self.guarantee(case), case.config.rows
         if promise is None or promise.epsilon <= 0:
             return "the run promises no epsilon that private gradient descent could keep"
-        chosen = np.sort(np.random.default_rng([case.seed, _PURPOSE]).permutation(len(case.pool_y))[:_MOST_CHOOSE])
+        chosen = choosing_rows(case)
         pool_x, pool_y = schema.inputs(case.pool_x[chosen]), case.pool_y[chosen]
-        parts = [case.train_rows(party) for party in case.parties]
-        numbers = sum(len(y) for _, y in parts) * pool_x.shape[1] * len(case.classes)
+        numbers = sum(map(len, case.partition.parties.values())) * pool_x.shape[1] * len(case.classes)
         if numbers > MOST_NUMBERS:
             return f"rows x inputs x classes are {numbers:,}, above the {MOST_NUMBERS:,} it is run on"
-        x, y = schema.inputs(np.concatenate([x for x, _ in parts])), np.concatenate([y for _, y in parts])
-        rows = UnitRows.of(x, y, unit_of_rows(case, promise.unit), len(case.classes))
+        rows = rows_of(case, promise.unit)
         fewer = 1 if numbers < _MANY else 2
-        search = _Search(rows, pool_x, pool_y, promise, case.seed, _TRIED // fewer)
-        rounds, setting = self._chosen(search)
+        search = Search(rows, pool_x, pool_y, promise, case.seed, _TRIED // fewer)
+        rounds, setting = self.chosen(search)
         drawn = search.models(rounds, [setting] * (_DRAWS // fewer), 1)
         models = [calibrated(model[:-1], pool_x, pool_y) for model in drawn]
         return LinearDraws(
@@ -202,7 +219,7 @@ class PrivateGradient(PromisedMethod):
             },
         )
 
-    def _chosen(self, search: _Search) -> tuple[int, Setting]:
+    def chosen(self, search: Search) -> tuple[int, Setting]:
         """Norm and step at the first number of rounds, then whether more rounds of such a step, or a third, do more."""
         clips = CLIPS if self.clip is None else (self.clip,)
         steps = STEPS if self.step is None else (self.step,)
@@ -219,25 +236,31 @@ class PrivateGradient(PromisedMethod):
 
 
 @dataclass(frozen=True)
-class _Search:
+class Search:
     """rows: of all parties. pool_x, pool_y: public rows by which a setting is chosen. tried: draws of the noise that
-    choose it."""
+    choose it. louder: times which the noise is taken, where `rows` are fewer than those that are meant."""
 
     rows: UnitRows
     pool_x: np.ndarray = field(repr=False)
     pool_y: np.ndarray = field(repr=False)
     promise: StatedGuarantee
     seed: int
-    tried: int
+    tried: int = _TRIED
+    louder: float = 1.0
 
     def models(self, rounds: int, settings: Sequence[Setting], purpose: int) -> np.ndarray:
-        """See `descend`, from no weights and the pool's shares of the classes. purpose: of the noise."""
+        """See `descend`, from `start`. purpose: of the noise."""
+        noise = self.louder * self.promise.noise_multiplier(rounds)
+        noisy = seeded(noise, [self.seed, _PURPOSE, purpose])
+        return descend(self.rows, self.start, settings, rounds, noisy)
+
+    @property
+    def start(self) -> np.ndarray:
+        """No weights, and the pool's shares of the classes: float64 (inputs + 1, classes)."""
         classes = self.rows.wanted.shape[1]
         start = np.zeros((self.rows.x.shape[1], classes))
-        shares = (np.bincount(self.pool_y, minlength=classes) + 1) / (len(self.pool_y) + classes)
-        start[-1] = np.log(shares)
-        noise = self.promise.noise_multiplier(rounds)
-        return descend(self.rows, start, settings, rounds, noise, [self.seed, _PURPOSE, purpose])
+        start[-1] = np.log((np.bincount(self.pool_y, minlength=classes) + 1) / (len(self.pool_y) + classes))
+        return start
 
     def best(self, rounds: int, settings: Sequence[Setting]) -> tuple[float, Setting]:
         """What the first of the best settings reaches on the pool in the mean over draws, and which it is."""

@@ -7,19 +7,20 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from consilium.models.evaluation import leading_metric, one_against_rest
 from consilium.report.words import ALONE, PLURALITY
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import BY_ROW, Arrays, Predicted, StudyMethod, needed
-from consilium.simulations.metrics import leading_metric, one_against_rest, over_parties
+from consilium.simulations.metrics import over_parties
 from consilium.simulations.vote import Ensemble, plurality_shares
 
 
 class LocalOnly(StudyMethod):
-    """Each party's own teachers. At home they are judged on what they have not seen.
+    """What each party has by itself (`said.model_alone`). At home it is judged on what it has not seen.
 
     On the public test rows there is no one model: figures accuracy and, of two classes, auc are means over the parties,
-    with the 10th and 90th percentile of the parties (accuracy_p10 ...). A party with several teachers has the mean of
-    their accuracies, and the AUC of their mean probability. arrays: what each test row adds to either (`BY_ROW`).
+    with the 10th and 90th percentile of the parties (accuracy_p10 ...). arrays: what each test row adds to either
+    (`BY_ROW`).
     """
 
     title: ClassVar[str] = ALONE

@@ -16,11 +16,11 @@ import numpy as np
 from pydantic import ConfigDict, Field, model_validator
 
 from consilium.coordinator.mechanisms import AnyMechanism
-from consilium.models.keys import TrainerSpec
 from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.models import Frozen
 from consilium.simulations.datasets.folder import read_arrays
+from consilium.simulations.papers.students import PaperStudent
 
 DataSet = Literal["mnist", "svhn"]
 SCRIPT_POOL = 8000
@@ -78,7 +78,7 @@ class PaperRow(Frozen):
     judges: int = Field(default=1000, ge=1)
     shuffled: bool = False
     more: int = Field(default=0, ge=0)
-    student: TrainerSpec | None = None
+    student: PaperStudent | None = None
     delta: float = Field(default=1e-5, gt=0, lt=1)
     minutes: float = Field(default=0.0, ge=0)
     extra: bool = False

@@ -31,9 +31,8 @@ from consilium.protocol.schema import Schema
 from consilium.simulations.datasets.folder import read_arrays
 from consilium.simulations.datasets.source import load_dataset
 from consilium.simulations.papers.description import SCRIPT_POOL, DataSet, PaperRow
+from consilium.simulations.papers.students import train
 from consilium.simulations.release import RecordedVotes
-from consilium.student.config import StudentSpec
-from consilium.student.learn import train
 
 FAST = {"pool": 300, "judges": 200, "queries": 60, "teachers": 4, "shard": 120, "more": 60}
 """Most of each in a run that only shows that all of it works."""
@@ -180,8 +179,7 @@ def measure(row: PaperRow, seed: int, images: Images, kept: Path, folder: Path, 
         more = images.private[: row.more]
         rest = np.concatenate([images.test[np.setdiff1d(pool, rows)], more])
         classes = int(truth.max()) + 1
-        spec = StudentSpec(trainer=row.student)
-        model = train(images.test[rows], labels[known], rest, classes, spec, seed, progress)
+        model = train(images.test[rows], labels[known], rest, classes, row.student, seed, progress)
         right = model.predict_proba(images.test[judges]).argmax(axis=1) == truth[judges]
         figures["student"] = float(right.mean())
         figures["thousands"] = [float(some.mean()) for some in np.array_split(right, math.ceil(len(right) / 1000))]

@@ -19,13 +19,14 @@ import numpy as np
 
 import consilium
 from consilium.models.devices import ONE_THREAD, one_thread
+from consilium.models.evaluation import Interval
 from consilium.protocol.errors import ConfigError, DataError, EngineError, OutputExists
 from consilium.protocol.files import replace_text
 from consilium.report.exhibits import Cell, Exhibit, PagePart, Table, TableLine, as_text
 from consilium.report.page import Page, as_html
 from consilium.report.progress import Display, about
 from consilium.simulations.datasets.folder import data_folder
-from consilium.simulations.metrics import Interval, wilson
+from consilium.simulations.metrics import wilson
 from consilium.simulations.papers import ORDER
 from consilium.simulations.papers.description import Choice, PaperRow, Printed, load_paper
 from consilium.simulations.papers.measure import Images, at_once, measure, train_teachers, votes_file

@@ -135,6 +135,11 @@ class PartitionKeys(SourceSpec):
         return self.public or PublicSpec(share=self.public_share)
 
     @property
+    def keeps_all(self) -> bool:
+        """Whether no row is left out for what it says."""
+        return self.unlabelled == "refuse" and self.duplicates == "keep" and self.unbalanced == 1
+
+    @property
     def leaves_out(self) -> bool:
         """Whether parties may be of any size, and those with fewer than `rows_needed` rows are left out."""
         return PARTITIONS[self.partition].leaves_out

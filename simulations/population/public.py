@@ -21,7 +21,7 @@ def completed(data: DataSpec, dataset: Dataset, partition: Partition) -> Dataset
     if not dataset.columns:
         return dataset
     known = Schema.of_table(dataset.columns, dataset.classes, dataset.x[partition.queries])
-    if not data.standardise:
+    if data.as_they_are:
         count = len(known.features)
         known = known.model_copy(update={"center": (0.0,) * count, "scale": (1.0,) * count})
     return replace(dataset, x=known.filled(dataset.x), schema=known)
@@ -44,7 +44,7 @@ def schema(data: DataSpec, dataset: Dataset, partition: Partition) -> Schema:
         reason = "; ".join(faults_of(error, Schema, {}))
         fault = f"data.representation {data.representation!r} does not fit {dataset.name!r}: {reason}"
         raise ConfigError(fault) from None
-    if not data.standardise:
+    if data.as_they_are:
         return Schema.of_images(dataset.features, dataset.classes, "none")
     pool_rows = np.concatenate([partition.queries, partition.too_near])
     return Schema.from_public_rows(dataset.features, dataset.classes, dataset.x[pool_rows].astype(np.float64))

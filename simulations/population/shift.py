@@ -181,7 +181,7 @@ def _scale(data: DataSpec, dataset: Dataset, public: np.ndarray) -> np.ndarray:
         scale = np.zeros(len(dataset.features))
         scale[numbers] = np.nanstd(public[:, numbers], axis=0, dtype=np.float64)
         return scale
-    if data.representation != "none" or not data.standardise:
+    if data.representation != "none" or data.as_they_are:
         return np.full(len(dataset.features), public.std(dtype=np.float64))
     low, high = public.min(axis=0), public.max(axis=0)
     numbers = ((public != low) & (public != high)).any(axis=0)

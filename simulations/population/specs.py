@@ -11,7 +11,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 from consilium.models.keys import OwnTeacher
 from consilium.protocol.images import Representation
 from consilium.protocol.models import Frozen
-from consilium.simulations.datasets.spec import SourceSpec, keys_set
+from consilium.simulations.datasets.spec import OF_IMAGES, SourceSpec, keys_set
 from consilium.simulations.population.partitions import PartitionKeys
 
 ManualLabelMode = Literal["full", "quick", "none"]
@@ -114,17 +114,24 @@ class DataSpec(PartitionKeys):
         description="what models are given: `scattering` is a fixed wavelet transform of images of 28x28 or 32x32"
         " pixels, grey or in colour, that learns nothing; every node computes it for itself",
     )
-    standardise: bool = Field(
-        default=True,
-        description="by the public rows' mean and deviation; false: features as they are, for networks that see"
-        " images. A representation of images is never standardised",
+    standardise: bool | None = Field(
+        default=None,
+        description="by the public rows' mean and deviation; false: features as they are. Left out: `false` of sets of"
+        " images, else `true`. A representation of images is never standardised",
     )
+
+    @property
+    def as_they_are(self) -> bool:
+        """Whether features are not standardised."""
+        return self.set in OF_IMAGES if self.standardise is None else not self.standardise
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """As of a source: other divisions refuse the rest."""
         table = SourceSpec._without_what_is_not_said(self, write)
-        unsaid = {"partitioner", "shift", "unbalanced"} - keys_set(self) | ({"least_rows"} - self.model_fields_set)
+        unsaid = {"partitioner", "shift", "unbalanced", "standardise"} - keys_set(self) | (
+            {"least_rows"} - self.model_fields_set
+        )
         return {key: value for key, value in table.items() if key not in unsaid}
 
 

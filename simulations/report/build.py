@@ -70,7 +70,7 @@ def report_page(data: ReportData) -> Page:
         raise DataError(f"consensus has {known} values for {many(queries, 'query')}", "Run the scenario again")
     guarantees, found = guarantees_of(data.guarantees), ()
     if any(data.answered) and data.student is not None:
-        found = finding(data.student, data.baselines, data.worth, data.warnings, len(data.classes))
+        found = finding(data.student, data.baselines, data.worth, data.labels_alone, data.warnings, len(data.classes))
     for name in (GUARANTEE, SPENT) if queries and not data.public else (GUARANTEE,):
         if name not in guarantees:
             raise DataError(f"the run has no guarantee {name!r}", "Run the scenario again")

@@ -6,10 +6,20 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from consilium.report import words
-from consilium.report.words import ALONE, MANUAL, POOLED, STUDENT, many, upper_first, value_text, with_interval
+from consilium.report.words import (
+    ALONE,
+    LABELS_ALONE,
+    MANUAL,
+    POOLED,
+    STUDENT,
+    many,
+    upper_first,
+    value_text,
+    with_interval,
+)
 from consilium.simulations.methods.relearnt import ON_PUBLIC_ROWS
 
-SPREAD, ABSENT, ABOVE = "local_only", "absent", "above_student"
+SPREAD, ABSENT, ABOVE, STUDENT_ABOVE = "local_only", "absent", "above_student", "student_above"
 RIVALS = {"noisy_average": words.NOISY_AVERAGE, "private_gradient": words.PRIVATE_GRADIENT}
 RIVALS |= {ON_PUBLIC_ROWS + name: f"{label} on the public graph" for name, label in RIVALS.items()}
 """Baselines that keep the guarantee of the student."""
@@ -32,8 +42,11 @@ def metric_text(metrics: Metrics, metric: str) -> str:
     return with_interval(metrics.get(metric), (metrics.get("intervals") or {}).get(metric))
 
 
-def models_of(student: Metrics | None, baselines: Mapping[str, Metrics], worth: Metrics | None) -> dict[str, Metrics]:
-    """Metrics of every model by what it is called, in the order of charts and tables.
+def models_of(
+    student: Metrics | None, baselines: Mapping[str, Metrics], worth: Metrics | None, alone: Metrics
+) -> dict[str, Metrics]:
+    """Metrics of every model by what it is called, in the order of charts and tables. alone: labels, of
+    `student.public_labels.beside_labels`.
 
     Always naming the most frequent class of the public test rows stands for the majority of the private ones. Of
     published data there is nothing that takes private rows; yardsticks of public rows stay.
@@ -48,7 +61,10 @@ def models_of(student: Metrics | None, baselines: Mapping[str, Metrics], worth: 
         known["majority"] = {"accuracy": max(rates.values()), "auc": 0.5 if several else None}
     shown = dict[str, Metrics]()
     for name in dict.fromkeys((*labels, *known)):
-        shown |= manual_label_rows(worth) if name == "student" else {}
+        if name == "student":
+            rows = manual_label_rows(worth)
+            shown |= {label: row for label, row in rows.items() if row["labels"] != alone.get("rows")}
+            shown |= {LABELS_ALONE: alone} if alone and ABSENT not in alone else {}
         shown |= {labels.get(name, name): known[name]} if name in known else {}
     return shown
 
@@ -57,10 +73,12 @@ def finding(
     student: Metrics,
     baselines: Mapping[str, Metrics],
     worth: Metrics | None,
+    labels: Metrics,
     warnings: Iterable[Mapping[str, str]],
     classes: int,
 ) -> tuple[str, ...]:
-    """What came of a run, good or bad, in a sentence; before it what failed, after it the worth in manual labels."""
+    """What came of a run, good or bad, in a sentence; before it what failed, after it what the labels of public
+    rows reach, and the worth in manual labels."""
     texts = {warning["code"]: warning["text"] for warning in warnings}
     failures = [f"{upper_first(texts['nothing-learnt'].split('. ')[0])}."] if "nothing-learnt" in texts else []
     metric = leading(student, classes)
@@ -69,11 +87,29 @@ def finding(
     if metric == "accuracy" and "not-above-majority" in texts:  # else it is judged by its order
         failures.append(f"The {STUDENT} is right no more often than the {words.MAJORITY}.")
     known = {name: of for name, of in baselines.items() if of and of.get(metric) is not None}
-    clauses = [_way(known, student[metric], metric), *_rival(known), *_labelled(worth, metric)]
+    clauses = [_way(known, student[metric], metric), *_rival(known), *_labelled(worth, labels, metric)]
     sentence = f"{'; '.join(clauses[:2])}{', and '.join(['', *clauses[2:]])}."
     takes = f"; one takes {worth['label_cost']}" if worth and worth.get("label_cost") else ""
     worth_it = (f"The {STUDENT} is worth {in_labels(worth)}{takes}.",) if worth and "manual_labels" in worth else ()
-    return (*failures, sentence, *worth_it)
+    alone = (f"{upper_first(LABELS_ALONE)} reach {value_text(labels[metric])}.",) if labels.get(metric) else ()
+    return (*failures, sentence, *_not_worth_it(known, student[metric], metric), *alone, *worth_it)
+
+
+SAVE = "consilium study model SCENARIO --out FOLDER"
+"""The command that saves the model of private gradient descent."""
+
+
+def _not_worth_it(known: Mapping[str, Metrics], reached: float, metric: str) -> list[str]:
+    """That votes give a party nothing which its own model lacks, and what does; nothing where they do give it."""
+    if "mean_teacher" not in known or reached > known["mean_teacher"][metric]:
+        return []
+    rival = known.get("private_gradient", {})
+    if ABOVE not in rival or rival[ABOVE]["interval"][0] <= 0:
+        return ["A party's own model is no worse: votes are not worth it here."]
+    return [
+        f"A party's own model is no worse: votes are not worth it here, and `{SAVE}` saves the model of"
+        f" {words.PRIVATE_GRADIENT}."
+    ]
 
 
 def _way(known: Mapping[str, Metrics], reached: float, metric: str) -> str:
@@ -103,10 +139,10 @@ def _rival(known: Mapping[str, Metrics]) -> list[str]:
     return [f"{name} {told} at the same guarantee ({reached})"]
 
 
-def _labelled(worth: Metrics | None, metric: str) -> list[str]:
-    """What as many manual labels reach as were released; nothing where nobody knows."""
+def _labelled(worth: Metrics | None, labels: Metrics, metric: str) -> list[str]:
+    """What as many manual labels reach as were released; nothing where nobody knows, or they are `labels` alone."""
     released = worth["released"] if worth else {}
-    if not released.get("labels") or released.get(metric) is None:
+    if released.get("labels") in (None, 0, labels.get("rows")) or released.get(metric) is None:
         return []
     reach = "reaches" if released["labels"] == 1 else "reach"
     return [f"{many(released['labels'], MANUAL.removesuffix('s'))} {reach} {value_text(released[metric])}"]

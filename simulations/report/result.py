@@ -12,9 +12,18 @@ import polars as pl
 
 from consilium.report.charts import Dot, Line, cloud, dots, limits, lines
 from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, TableLine, without_blanks
-from consilium.report.words import ALONE, STUDENT, many, plural, signed_text, upper_first, value_text
+from consilium.report.words import ALONE, LABELS_ALONE, STUDENT, many, plural, signed_text, upper_first, value_text
 from consilium.simulations.report.data import ReportData
-from consilium.simulations.report.models import ABOVE, ABSENT, METRICS, RIVALS, leading, metric_text, models_of
+from consilium.simulations.report.models import (
+    ABOVE,
+    ABSENT,
+    METRICS,
+    RIVALS,
+    STUDENT_ABOVE,
+    leading,
+    metric_text,
+    models_of,
+)
 from consilium.student.card import labels_sentence, spread_sentence
 
 MOST_POINTS = 2_000
@@ -35,7 +44,8 @@ def parties_part(data: ReportData) -> PagePart:
 
 def _models(data: ReportData) -> Exhibit:
     judged = {**data.student, "intervals": data.open_figures.get("intervals")} if data.student else None
-    models, metric = models_of(judged, data.baselines, data.worth), leading(judged or {}, len(data.classes))
+    models = models_of(judged, data.baselines, data.worth, data.labels_alone)
+    metric = leading(judged or {}, len(data.classes))
     rows = [
         Dot(name, of[metric], (of.get("intervals") or {}).get(metric), metric_text(of, metric), name == STUDENT)
         for name, of in models.items()
@@ -45,6 +55,10 @@ def _models(data: ReportData) -> Exhibit:
     if not rows:
         return Exhibit("models", title, ("There are no results of a student.",))
     words = f"The {STUDENT} (diamond) learnt from released {data.release.noun}s alone."
+    if data.public_labels:
+        words = f"The {STUDENT} (diamond) learnt from released {data.release.noun}s, and was brought to public labels."
+    if STUDENT_ABOVE in data.labels_alone:
+        words += f" {upper_first(LABELS_ALONE)}: {many(data.labels_alone['rows'], 'label')}, no votes and no epsilon."
     if not data.public:
         words += (
             f" {ALONE.capitalize()}: the mean over the {plural(data.party_label)}. Plurality: all vote without noise."
@@ -149,6 +163,7 @@ def _missing(data: ReportData) -> Exhibit | None:
     """What nobody can show of this run, and why a figure is not there although the run is a simulation."""
     figures = {
         **{name.replace("_", " "): of for name, of in data.baselines.items()},
+        LABELS_ALONE: data.labels_alone,
         "learning curve": data.open_figures.get("by_labels", {}),
         "curve by epsilon": data.secret_figures.get("by_epsilon", {}),
         f"gain of each {data.party_label} on its own rows": data.secret_figures.get("at_home", {}),

@@ -17,8 +17,6 @@ import joblib
 import numpy as np
 
 from consilium.coordinator.config import Federation
-from consilium.coordinator.mechanisms import widest
-from consilium.protocol.config_files import validate
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.versions import versions
@@ -26,7 +24,7 @@ from consilium.simulations.datasets.base import Source
 from consilium.simulations.divide import clear_votes
 from consilium.simulations.methods.base import StudyMethod
 from consilium.simulations.methods.kinds import METHODS, method_of
-from consilium.simulations.scenario import Scenario, anchor, scenario_table, without_mechanism
+from consilium.simulations.scenario import Scenario, anchor, scenario_table, with_any_noise, without_mechanism
 from consilium.simulations.shipped import Shipped
 from consilium.simulations.study.spec import MOST_CELLS, StudySpec, changed, points_of
 
@@ -143,7 +141,8 @@ def plots(spec: StudySpec) -> list[Plot]:
         where = f"study {spec.name}{f', {called(point)}' if point else ''}"
         try:
             table = _table(spec, [axes[name][label] for name, label in point.items()])
-            scenario = _checked(table, where)
+            clear_votes(without_mechanism(table, where))
+            scenario = with_any_noise(table, where)
         except ConfigError as error:
             message = error.what if error.what.startswith(where) else f"{where}: {error.what}"
             raise ConfigError(message, error.action) from None
@@ -168,17 +167,6 @@ def _table(spec: StudySpec, points: list[dict[str, Any]]) -> dict[str, Any]:
     if not base:
         raise ConfigError("names no scenario and has no [base]", 'Set study.scenario, for example "stroke"')
     return base
-
-
-def _checked(table: Mapping[str, Any], where: str) -> Scenario:
-    """The scenario; where its noise is to be calibrated, which may take time, with any noise and no epsilon instead."""
-    clear_votes(without_mechanism(table, where))
-    federation = dict(table["federation"])
-    if federation["privacy"].get("epsilon") is not None:
-        privacy = {key: value for key, value in federation["privacy"].items() if key not in ("epsilon", "sanitised")}
-        mechanism = federation.get("mechanism")
-        federation |= {"privacy": privacy, "mechanism": widest(mechanism) if isinstance(mechanism, dict) else mechanism}
-    return validate({**table, "federation": federation}, Scenario, where)
 
 
 def _exceptions(spec: StudySpec, axes: Mapping[str, Mapping[str, Any]]) -> list[dict[str, list[str]]]:

@@ -7,6 +7,7 @@ import numpy as np
 from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.mechanisms import (
     Confident,
+    Difference,
     Distributed,
     DistributedTwoPhase,
     GNMax,
@@ -23,6 +24,7 @@ CONFIDENT = Confident(threshold=60, sigma1=30, sigma2=10)
 EXAMPLES = [
     LNMax(gamma=0.1),
     GNMax(sigma=10),
+    Difference(sigma=10),
     Histogram(sigma=10),
     CONFIDENT,
     Interactive(threshold=60, sigma1=30, sigma2=10),
@@ -34,6 +36,11 @@ EXAMPLES = [
 VOTES = np.random.default_rng(5).multinomial(100, [0.75, 0.15, 0.1], size=40).astype(np.int64)
 MASK = np.arange(40) < 25
 PLAN = SanitisedPlan(order=2.5, beta=0.1, sigma_ss=6.0)
+
+
+def votes_for(mechanism, votes=VOTES):
+    """Votes int64 (queries, 3), of as many classes as it takes."""
+    return votes if mechanism.classes is None else np.stack((votes[:, 0], votes[:, 1:].sum(axis=1)), axis=1)
 
 
 def stated(asked=40, answered=40, unit=Unit.RECORD, k=1, towards=Towards.STUDENT, noise=Noise.DISCRETE):

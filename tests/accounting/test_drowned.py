@@ -9,6 +9,8 @@ import pytest
 
 from consilium.accounting.curves.gdp import delta_of, epsilon_of
 from consilium.accounting.drowned import MOST_DIRECTIONS, mu_of, signal, votes_of_units
+from consilium.accounting.events import Mechanism
+from consilium.accounting.mechanisms import Difference, GNMax
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.report.warnings import LEAST_SIGNAL
 
@@ -43,6 +45,14 @@ def test_it_says_how_well_a_linear_student_is_read() -> None:
 
 
 def test_votes_count_by_what_a_unit_moves() -> None:
-    assert votes_of_units(40, 10, Unit.PARTY, Neighbouring.REPLACE) == 40
-    assert votes_of_units(40, 10, Unit.RECORD, Neighbouring.ADD_OR_REMOVE) == 400
-    assert votes_of_units(40, 10, Unit.PATIENT, Neighbouring.REPLACE) == 200
+    def of(unit: Unit, relation: Neighbouring, mechanism: Mechanism) -> float:
+        event = mechanism.event(1, unit=unit, neighbouring=relation, teachers_per_party=10)
+        return votes_of_units(40, event)
+
+    counts, difference = GNMax(1.0), Difference(1.0)
+    assert of(Unit.PARTY, Neighbouring.REPLACE, counts) == of(Unit.PARTY, Neighbouring.REPLACE, difference) == 40
+    assert of(Unit.RECORD, Neighbouring.ADD_OR_REMOVE, counts) == 400
+    assert of(Unit.RECORD, Neighbouring.ADD_OR_REMOVE, difference) == 400
+    assert of(Unit.PATIENT, Neighbouring.REPLACE, counts) == 200
+    assert of(Unit.PARTY, Neighbouring.ADD_OR_REMOVE, counts) == 40
+    assert of(Unit.PARTY, Neighbouring.ADD_OR_REMOVE, difference) == 80

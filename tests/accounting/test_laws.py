@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from consilium.accounting import Confident, GNMax, Histogram, Interactive, LNMax
+from consilium.accounting import Confident, Difference, GNMax, Histogram, Interactive, LNMax
 from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS
 from consilium.accounting.curves.gaussian import rdp_gaussian
@@ -19,9 +19,17 @@ from consilium.accounting.target import as_histograms, worst_case_as_histogram
 from consilium.accounting.units import Neighbouring, Noise, Unit
 from consilium.accounting.worst.laplace import rdp_argmax_laplace
 from consilium.accounting.worst.renyi import rdp_argmax, rdp_check
+from tests.accounting.examples import votes_for
 
 ORDERS = DEFAULT_ORDERS[::20]
-MECHANISMS = [GNMax(9.0), LNMax(0.05), Confident(30, 40.0, 12.0), Interactive(30, 12.0, 12.0), Histogram(9.0)]
+MECHANISMS = [
+    GNMax(9.0),
+    Difference(13.0),
+    LNMax(0.05),
+    Confident(30, 40.0, 12.0),
+    Interactive(30, 12.0, 12.0),
+    Histogram(9.0),
+]
 UNITS = [(Unit.PARTY, 1), (Unit.RECORD, 5), (Unit.PARTY, 5)]
 VOTES = np.random.default_rng(5).multinomial(60, [0.7, 0.2, 0.1], size=12)
 PREDICTIONS = np.full((12, 3), 1 / 3)
@@ -49,7 +57,9 @@ class TestWorstCase:
     def test_rises_with_queries_and_falls_with_noise_and_delta(self, mechanism: Mechanism, noise, unit, k):
         claim = {"noise": noise, "unit": unit, "teachers_per_party": k}
         base = epsilon(mechanism, **claim)
-        noisier = mechanism.with_noise({"lnmax": 20.2, "gnmax": 9.1, "histogram": 9.1}.get(mechanism.name, 12.1))
+        noisier = mechanism.with_noise(
+            {"lnmax": 20.2, "gnmax": 9.1, "histogram": 9.1, "difference": 13.1}.get(mechanism.name, 12.1)
+        )
         assert epsilon(mechanism, 41, **claim) >= base >= epsilon(noisier, **claim)
         assert epsilon(mechanism, delta=1e-9, **claim) >= base >= epsilon(mechanism, delta=1e-3, **claim) >= 0
 
@@ -88,10 +98,11 @@ def at_votes(mechanism, votes, noise, k):
 @noises
 @pytest.mark.parametrize("k", [1, 2])
 def test_a_cost_at_votes_adds_up_and_hangs_on_no_name_of_a_class(mechanism: Mechanism, noise, k):
-    whole = at_votes(mechanism, VOTES, noise, k)
-    parts = at_votes(mechanism, VOTES[:5], noise, k) + at_votes(mechanism, VOTES[5:], noise, k)
+    votes = votes_for(mechanism, VOTES)
+    whole = at_votes(mechanism, votes, noise, k)
+    parts = at_votes(mechanism, votes[:5], noise, k) + at_votes(mechanism, votes[5:], noise, k)
     assert whole == pytest.approx(parts, rel=1e-9)
-    turned = at_votes(mechanism, VOTES[:, ::-1], noise, k)
+    turned = at_votes(mechanism, votes[:, ::-1], noise, k)
     if noise is Noise.CONTINUOUS:  # of integer noise ties go to the lowest index, which the exact cost knows
         assert turned[1] == pytest.approx(whole[1], rel=1e-9)
     one_vote_more = VOTES + np.array([1, -1, 0])

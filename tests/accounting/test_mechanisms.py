@@ -34,7 +34,7 @@ from consilium.accounting.mechanisms import (
 )
 from consilium.accounting.units import Noise, Towards
 from consilium.accounting.worst.renyi import rdp_argmax
-from tests.accounting.examples import CONFIDENT, EXAMPLES, MASK, VOTES, confident, event_of, stated
+from tests.accounting.examples import CONFIDENT, EXAMPLES, MASK, VOTES, confident, event_of, stated, votes_for
 
 THIRDS = np.full((40, 3), 1 / 3)
 SHORT = VOTES.copy()
@@ -81,18 +81,18 @@ class TestEveryMechanism:
         """A vote missing in one row of 40 was taken as it came; the error tells where, and no count."""
         event = event_of(mechanism)
         if not event.votes_decide:
-            assert event.evidence(SHORT, None, THIRDS) == (None, None)
+            assert event.evidence(votes_for(mechanism, SHORT), None, THIRDS) == (None, None)
             with pytest.raises(NoDataDependentBoundError):
                 event.data_dependent_rdp(Evidence(None, None), np.ones(40, dtype=bool), [2.0])
             return
         told = r"^1 of 40 rows of votes \(int64\) have another number of votes than most \(first: query 7\)"
         with pytest.raises(VotesError, match=told) as caught:
-            event.evidence(SHORT, None, THIRDS)
+            event.evidence(votes_for(mechanism, SHORT), None, THIRDS)
         assert "100" not in str(caught.value)
         assert "99" not in str(caught.value)
         with pytest.raises(VotesError, match="101 teachers"):
-            event.evidence(VOTES, 101, THIRDS)
-        event.evidence(VOTES, 100, THIRDS)
+            event.evidence(votes_for(mechanism), 101, THIRDS)
+        event.evidence(votes_for(mechanism), 100, THIRDS)
 
     def test_bad_counts_are_refused(self, mechanism: Mechanism):
         for asked, answered in ((-1, 0), (3, 4), (3, -1), (2.0, 2), (True, 1)):
@@ -101,11 +101,11 @@ class TestEveryMechanism:
         with pytest.raises(UnitError):
             event_of(mechanism, k=0)
 
-    def test_a_check_compares_a_number_that_one_vote_moves_by_one(self, mechanism: Mechanism):
+    def test_a_check_compares_a_number_that_a_vote_moves_as_far_as_is_charged(self, mechanism: Mechanism):
         """For every vote that moves, in both directions; within the range that is named."""
         predicted = np.array([[0.2, 0.7, 0.1]])
         for votes in ([60, 25, 15], [50, 50, 0], [34, 33, 33], [100, 0, 0]):
-            there = mechanism.comparison(np.array([votes]), 100, Noise.DISCRETE, predicted)
+            there = mechanism.comparison(votes_for(mechanism, np.array([votes])), 100, Noise.DISCRETE, predicted)
             if there is None:
                 assert not hasattr(mechanism, "threshold")
                 assert event_of(mechanism, 1, 1).log_p_answered(np.array([votes]), 100).tolist() == [0.0]
@@ -116,8 +116,8 @@ class TestEveryMechanism:
                 moved[0, loses] -= 1
                 moved[0, gains] += 1
                 if moved.min() >= 0:
-                    near = mechanism.comparison(moved, 100, Noise.DISCRETE, predicted)
-                    assert abs(int(near.number[0] - there.number[0])) <= 1
+                    near = mechanism.comparison(votes_for(mechanism, moved), 100, Noise.DISCRETE, predicted)
+                    assert abs(int(near.number[0] - there.number[0])) <= mechanism.moved_by_a_vote
 
 
 def test_registry_is_complete():

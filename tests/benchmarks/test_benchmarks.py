@@ -33,7 +33,7 @@ KEPT: dict[str, tuple[Callable[[list[str]], None], list[str], list[dict[str, Any
         ["--seeds", "--rows"],
         [
             {"scenario": "mnist-250", "seed": 0, "row": "teachers", "teacher": 0.96, "plurality": 0.98, "trainer": ""},
-            *({**PAPER, **EPSILONS, "trainer": trainer} for trainer in ("", "cnn")),
+            *({**PAPER, **EPSILONS, "trainer": trainer} for trainer in ("", "graph")),
         ],
         {"mnist-250-votes", "mnist-250-students"},
     ),

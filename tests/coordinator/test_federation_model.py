@@ -9,23 +9,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from consilium.accounting.mechanisms import Histogram
+from consilium.accounting.mechanisms import Difference, Histogram
 from consilium.accounting.target import worst_case
-from consilium.accounting.units import Unit
+from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.config import Federation, FederationConfig
 from consilium.coordinator.mechanisms import MECHANISMS
+from consilium.coordinator.parts import Privacy, QueryBudget
 from consilium.coordinator.privacy import promised, promised_in_other_units
 from consilium.models.keys import TEACHERS
 from tests.federation import make_config
 
 PARTLY: dict[str, dict[str, Any]] = {
     "gnmax": {},
+    "difference": {},
     "histogram": {},
     "lnmax": {},
     "confident": {"threshold": 150},
     "interactive": {"threshold": 150, "confidence": 0.9},
 }
-ALL_ANSWERED = {"gnmax", "histogram", "lnmax"}
+SANITISED = {"order": 2.5, "beta": 0.1, "sigma_ss": 6.0}
+ALL_ANSWERED = {"gnmax", "difference", "histogram", "lnmax"}
 
 
 def table(mechanism: dict[str, Any], queries: int = 100, answers: int = 100, **changes: Any) -> dict[str, Any]:
@@ -86,9 +89,8 @@ class TestCalibration:
         assert 0.995 <= promise(one) <= 1.0
 
     def test_the_cost_of_a_sanitised_epsilon_is_part_of_the_target(self) -> None:
-        sanitised = {"order": 2.5, "beta": 0.1, "sigma_ss": 6.0}
         without = Federation.model_validate(table({"name": "gnmax"}, privacy={"epsilon": 8.0}))
-        with_it = Federation.model_validate(table({"name": "gnmax"}, privacy={"epsilon": 8.0, "sanitised": sanitised}))
+        with_it = Federation.model_validate(table({"name": "gnmax"}, privacy={"epsilon": 8.0, "sanitised": SANITISED}))
         assert with_it.mechanism.sigma > without.mechanism.sigma  # pyright: ignore
         assert 0.995 * 8 <= promise(with_it) <= 8.0
 
@@ -108,12 +110,16 @@ class TestCalibration:
             ({"name": "immutable", "constant": 9, "unsafe_not_private": True}, {}, "no amount of noise"),
             ({"name": "immutable_gaussian", "constant": 9, "unsafe_not_private": True}, {}, "no amount of noise"),
             ({"name": "gnmax", "sigma1": 3.0}, {}, "sigma1"),
+            ({"name": "difference", "sigma": 3.0}, {"collection": "secure"}, "drawn on exact counts"),
+            ({"name": "difference", "sigma": 3.0}, {"collection": "verified"}, "drawn on exact counts"),
+            ({"name": "difference"}, {"sanitised": SANITISED}, "a difference release has no data-dependent bound"),
             ({"name": "distributed", "noise_shares": 3}, {}, "distributed"),
         ],
     )
     def test_what_is_refused(self, mechanism: dict, privacy: dict, said: str) -> None:
+        changes = {"privacy": privacy} if "collection" not in privacy else {"privacy": {"epsilon": None}, **privacy}
         with pytest.raises(ValidationError, match=said):
-            Federation.model_validate(table(mechanism, privacy=privacy))
+            Federation.model_validate(table(mechanism, **changes))
 
 
 class TestDigest:
@@ -185,3 +191,22 @@ def test_a_promise_is_stated_for_every_unit_where_they_differ() -> None:
     by_unit = {guarantee.unit: guarantee.epsilon for guarantee in (promised(several), *found.values())}
     assert by_unit[Unit.RECORD] == by_unit[Unit.PATIENT] < by_unit[Unit.PARTY]
     assert all(guarantee.publishable for guarantee in found.values())
+
+
+def test_a_party_that_may_be_gone_is_promised_more_than_a_row_of_it() -> None:
+    """A row of its one teacher turns a vote, which moves a difference twice as far as one that is not counted."""
+    privacy = Privacy(unit=Unit.PARTY, delta=1e-5, neighbouring=Neighbouring.ADD_OR_REMOVE)
+    config = make_config(
+        mechanism=Difference(sigma=40.0), privacy=privacy, query_budget=QueryBudget(queries=9, answers=9)
+    )
+    found = promised_in_other_units(config)
+    assert found["guarantee_record"].epsilon == found["guarantee_patient"].epsilon > 1.9 * promised(config).epsilon
+
+
+def test_a_difference_of_three_classes_is_refused() -> None:
+    with pytest.raises(ValidationError, match="difference is of 2 classes, and there are 3: choose gnmax"):
+        make_config(
+            mechanism=Difference(sigma=40.0),
+            query_budget=QueryBudget(queries=9, answers=9),
+            rows=make_config().rows.model_copy(update={"classes": ("a", "b", "c")}),
+        )

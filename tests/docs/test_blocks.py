@@ -1,4 +1,4 @@
-"""Blocks of the pages that are no commands: TOML is valid where it is meant to be used, JSON is JSON, Python runs.
+"""Blocks of the pages that are no commands: TOML is valid where it is meant to be used, Python runs.
 
 The examples in docstrings give what they say.
 """
@@ -118,11 +118,6 @@ MEANING: dict[str, Callable[[dict[str, Any], Path], None]] = {
 def test_toml_is_valid(block: Block, tmp_path: Path) -> None:
     """Read as what its page is about; noise that is left out is calibrated."""
     MEANING[block.page.relative_to(ROOT).as_posix()](tomllib.loads(block.text), tmp_path)
-
-
-@pytest.mark.parametrize("block", of("json"))
-def test_json_is_valid(block: Block) -> None:
-    json.loads(block.text)
 
 
 @pytest.mark.parametrize("block", of("python"))

@@ -63,8 +63,8 @@ def test_docstrings_as_markdown(docstring: str, markdown: str) -> None:
 def test_a_link_to_a_record_becomes_its_path() -> None:
     """What the site has not, and what stands at the top of the repository; one that is nowhere ends the build."""
     page = SimpleNamespace(meta={}, file=SimpleNamespace(src_uri="notebooks/a.md"))
-    text = "[a](../laboratory/papers.md#x), [b](../data.md#y), [c](../../CONTRIBUTING.md), [d](https://e.org)"
-    shown = "a (`docs/laboratory/papers.md`), [b](../data.md#y), c (`CONTRIBUTING.md`), [d](https://e.org)"
+    text = "[a](../decisions/one-package.md#x), [b](../data.md#y), [c](../../CONTRIBUTING.md), [d](https://e.org)"
+    shown = "a (`docs/decisions/one-package.md`), [b](../data.md#y), c (`CONTRIBUTING.md`), [d](https://e.org)"
     assert hooks.on_page_markdown(text, page=page) == shown
     with pytest.raises(PluginError, match="nowhere"):
         hooks.on_page_markdown("[a](../decisions/nowhere.md)", page=page)

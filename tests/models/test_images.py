@@ -1,4 +1,4 @@
-"""Trainers of images: one contract for all, unlabelled images that help, stopping, and what is refused."""
+"""The student of a graph and networks: what it must do, that its parts help each other, and what is refused."""
 
 from __future__ import annotations
 
@@ -11,28 +11,21 @@ from consilium.models.images.graph_cnn import GraphCnnTrainer
 from consilium.models.kernel import nearest_rows
 from consilium.models.table import STUDENTS
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.label_source import no_progress
+from consilium.simulations.papers.students import CnnStudent
+from consilium.simulations.papers.students import train as train_of_paper
 from consilium.student.learn import train
 from tests.models.digits import digits, spec
 
 pytestmark = pytest.mark.slow
 
-TRAINERS = ["cnn", "vat", "graph_cnn"]
-CHECK_EVERY = 10
 
-
-@pytest.fixture(autouse=True)
-def looks_are_frequent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Five times as often as in a run, so that fewer steps show the same."""
-    monkeypatch.setattr("consilium.models.images.loop.CHECK_EVERY", CHECK_EVERY)
-
-
-@pytest.mark.parametrize("trainer", TRAINERS)
 class TestContract:
-    """What every trainer of images must do."""
+    """What a trainer of images must do."""
 
-    def test_probabilities_of_classes_never_seen_too(self, trainer: str) -> None:
+    def test_probabilities_of_classes_never_seen_too(self) -> None:
         x, y = digits()
-        model = train(x[:40], y[:40], x[40:90], 12, spec(trainer, steps=10), seed=0)
+        model = train(x[:40], y[:40], x[40:90], 12, spec("graph_cnn", steps=10), seed=0)
         probabilities = model.predict_proba(x[:700])
         assert probabilities.shape == (700, 12)
         assert probabilities.dtype == np.float64
@@ -41,50 +34,34 @@ class TestContract:
         assert model.predict_proba(x[:0]).shape == (0, 12)
 
     @pytest.mark.slow
-    def test_learns(self, trainer: str) -> None:
+    def test_learns(self) -> None:
         x, y = digits()
-        model = train(x[:300], y[:300], x[300:600], 10, spec(trainer, channels=12, steps=150, networks=2), seed=0)
+        model = train(x[:300], y[:300], x[300:600], 10, spec("graph_cnn", channels=12, steps=150, networks=2), seed=0)
         # processors add in other orders, and some in 16 bits: from .74 up; by chance .1
         assert (model.predict_proba(x[1000:]).argmax(axis=1) == y[1000:]).mean() > 0.7
 
-    def test_the_seed_decides(self, trainer: str) -> None:
+    def test_the_seed_decides(self) -> None:
         x, y = digits()
         first, again, other = (
-            train(x[:30], y[:30], x[30:90], 10, spec(trainer, steps=8, networks=1), seed).predict_proba(x[:50])
+            train(x[:30], y[:30], x[30:90], 10, spec("graph_cnn", steps=8, networks=1), seed).predict_proba(x[:50])
             for seed in (4, 4, 5)
         )
         assert (first == again).all()
         assert (first != other).any()
 
     @pytest.mark.parametrize(("labelled", "unlabelled"), [(30, 0), (2, 50)])
-    def test_few_rows(self, trainer: str, labelled: int, unlabelled: int) -> None:
+    def test_few_rows(self, labelled: int, unlabelled: int) -> None:
         x, y = digits()
         rows = np.append(np.flatnonzero(y != y[0])[: labelled - 1], 0)  # two classes, where there are but two labels
-        model = train(x[rows], y[rows], x[100 : 100 + unlabelled], 10, spec(trainer, steps=5), seed=0)
+        model = train(x[rows], y[rows], x[100 : 100 + unlabelled], 10, spec("graph_cnn", steps=5), seed=0)
         assert np.isfinite(model.predict_proba(x[:5])).all()
 
-    def test_neither_threads_nor_random_state_of_others_change(self, trainer: str) -> None:
+    def test_neither_threads_nor_random_state_of_others_change(self) -> None:
         x, y = digits()
         state, threads = torch.get_rng_state(), torch.get_num_threads()
-        train(x[:40], y[:40], x[40:90], 10, spec(trainer, steps=2), seed=0)
+        train(x[:40], y[:40], x[40:90], 10, spec("graph_cnn", steps=2), seed=0)
         assert (torch.get_rng_state() == state).all()
         assert torch.get_num_threads() == threads
-
-
-def accuracy_of_twenty_labels(trainer: str) -> float:
-    """Two labels of each digit and 1,180 images without one; on 597 others."""
-    x, y = digits()
-    rows = np.random.default_rng(0).permutation(1200)
-    labelled = np.concatenate([rows[y[rows] == digit][:2] for digit in range(10)])
-    rest = np.setdiff1d(rows, labelled)
-    model = train(x[labelled], y[labelled], x[rest], 10, spec(trainer, channels=16, steps=200, augment="none"), 0)
-    return float((model.predict_proba(x[1200:]).argmax(axis=1) == y[1200:]).mean())
-
-
-@pytest.mark.slow
-def test_unlabelled_images_help() -> None:
-    with_them, without = (accuracy_of_twenty_labels(trainer) for trainer in ("vat", "cnn"))
-    assert with_them > without + 0.005
 
 
 @pytest.mark.proofs
@@ -121,8 +98,8 @@ def test_noisy_shares_teach_more_than_their_largest() -> None:
     right = {
         name: float((model.predict_proba(x[1200:]).argmax(axis=1) == y[1200:]).mean())
         for name, model in {
-            "shares": train(x[:1200], labels, x[:0], 10, settings, 0, shares=told),
-            "labels": train(x[:1200], labels, x[:0], 10, spec("cnn", steps=150), 0),
+            "shares": train(x[:1200], labels, x[:0], 10, settings, 0, told=told),
+            "labels": train_of_paper(x[:1200], labels, x[:0], 10, CnnStudent(channels=8, steps=150), 0, no_progress),
         }.items()
     }
     assert (labels == y[:1200]).mean() < 0.5
@@ -148,20 +125,6 @@ def test_a_first_look_brings_like_images_together() -> None:
     assert same[0] > same[1] + 0.05
 
 
-@pytest.mark.slow
-def test_it_stops_once_predictions_have_settled() -> None:
-    x, y = digits()
-    done: dict[float, int] = {}
-    for settled in (0.0, 0.999):
-        steps: list[int] = []
-        told = lambda stage, step, total, steps=steps: steps.append(step)  # noqa: E731
-        train(x[:40], y[:40], x[40:140], 10, spec("cnn", steps=70, settled=settled), 0, told)
-        done[settled] = max(steps)
-    assert done == {0.0: 70, 0.999: 6 * CHECK_EVERY}  # the first has nothing to compare with; at the second all changed
-
-
-@pytest.mark.parametrize("trainer", TRAINERS)
-@pytest.mark.parametrize("features", [3])
-def test_rows_that_are_no_images(trainer: str, features: int) -> None:
-    with pytest.raises(ConfigError, match=rf"square images of at least 8x8 pixels, not {features} features"):
-        train(np.zeros((2, features)), np.array([0, 1]), np.zeros((0, features)), 2, spec(trainer), seed=0)
+def test_rows_that_are_no_images() -> None:
+    with pytest.raises(ConfigError, match="square images of at least 8x8 pixels, not 3 features"):
+        train(np.zeros((2, 3)), np.array([0, 1]), np.zeros((0, 3)), 2, spec("graph_cnn"), seed=0)

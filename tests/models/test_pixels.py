@@ -64,7 +64,6 @@ def test_rows_as_images() -> None:
     assert float(Pixels.of(np.full((2, 64), 7.0)).images(np.full((1, 64), 7.0)).abs().max()) == 0
 
 
-TRAINERS = ["cnn", "vat", "graph_cnn"]
 SIDE = 8
 
 
@@ -77,10 +76,9 @@ def hues(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("trainer", TRAINERS)
-def test_every_student_of_images_learns_hues(trainer: str) -> None:
+def test_a_student_of_images_learns_hues() -> None:
     (x, y), (other, truth) = hues(200), hues(200, seed=1)
-    spec = student_of(trainer, channels=4, steps=60, looks=10, networks=2, settled=0.0, augment="photos", gamma=0.5)
+    spec = student_of("graph_cnn", channels=4, steps=60, looks=10, networks=2, settled=0.0, augment="photos", gamma=0.5)
     model = train(x[:30], y[:30], x[30:], 3, spec, seed=0)
     assert (model.predict_proba(other).argmax(axis=1) == truth).mean() > 0.9
 

@@ -47,7 +47,7 @@ def linear_truth(count: int, inputs: int, classes: int, seed: int) -> tuple[np.n
 
 def by_train(spec: StudentSpec, x: np.ndarray, told: Shares, rest: np.ndarray) -> Any:
     """As a student does it."""
-    return train(x, told.shares.argmax(axis=1), rest, told.classes, spec, 0, shares=told)
+    return train(x, told.shares.argmax(axis=1), rest, told.classes, spec, 0, told=told)
 
 
 class TestRegression:
@@ -156,7 +156,7 @@ class TestEveryKind:
         rows = x.astype(np.float32)
         schema = Schema.of_images(("a", "b", "c"), ("well", "ill"), "none")
         model = by_train(spec, rows.astype(np.float64), told_of(shares, 0.3, 2), rows[:20].astype(np.float64))
-        published, _ = publish(tmp_path / "model.safetensors", model, schema, "representation", rows)
+        published = publish(tmp_path / "model.safetensors", model, schema, "representation", rows)
         np.testing.assert_allclose(published.predict_proba(rows), model.predict_proba(rows.astype(np.float64)))
 
 
@@ -200,7 +200,7 @@ def test_even_classes_are_told_apart_where_one_is_named_on_all_rows() -> None:
     right = {}
     for made_even in (False, True):
         spec = student_of(trainer="graph", gamma=0.02, even=made_even)
-        model = train(x, told.shares.argmax(axis=1), x[:0], CLASSES, spec, 0, shares=told)
+        model = train(x, told.shares.argmax(axis=1), x[:0], CLASSES, spec, 0, told=told)
         probabilities = model.predict_proba(x)
         np.testing.assert_allclose(probabilities.sum(axis=1), 1)
         right[made_even] = (probabilities.argmax(axis=1) == y).mean()
@@ -277,10 +277,10 @@ def test_the_most_probable_softmax_is_where_an_optimiser_without_slopes_ends(cla
     basis = contrasts(classes)
 
     def loss(flat: np.ndarray) -> float:
-        missed = (softmax(features @ flat.reshape(2, -1) @ basis.T, axis=1) - told.shares) @ basis
-        return float((missed**2 / deviation[:, None] ** 2).sum() + (flat**2).sum()) / 2
+        missed = (softmax(flat[0:classes] + features @ flat[classes:].reshape(2, -1), axis=1) - told.shares) @ basis
+        prior = (flat[:classes] ** 2).sum() / 9 + (flat[classes:] ** 2).sum()
+        return float((missed**2 / deviation[:, None] ** 2).sum() + prior) / 2
 
-    found = most_probable(features, told)
-    assert found.shape == (2, classes - 1)
-    slow = minimize(loss, np.zeros(found.size), method="Nelder-Mead", options={"xatol": 1e-8, "fatol": 1e-10})
-    np.testing.assert_allclose(found.ravel(), slow.x, atol=1e-3)
+    slow = minimize(loss, np.zeros(3 * classes), method="BFGS", options={"gtol": 1e-8}).x
+    expected = softmax(slow[:classes] + features @ slow[classes:].reshape(2, -1), axis=1)
+    np.testing.assert_allclose(most_probable(features, told), expected, atol=1e-3)

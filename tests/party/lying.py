@@ -43,6 +43,7 @@ TREE = PoolTree.of_rows(POOL)
 SCHEMA = Schema.from_public_rows(FEATURES, CLASSES, POOL.astype(np.float64))
 KINDS = (
     "gnmax",
+    "difference",
     "confident",
     "lnmax",
     "distributed",
@@ -170,7 +171,7 @@ class Game:
             "slack": 0.0,
         }
         match kind:
-            case "gnmax":
+            case "gnmax" | "difference":
                 table |= {"sigma": self.number(sigma), "answered": table["asked"]}
             case "confident":
                 table |= {"threshold": 3.0, "sigma1": self.number(sigma), "sigma2": self.number(sigma)}

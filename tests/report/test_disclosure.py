@@ -39,11 +39,7 @@ def test_a_large_factor_is_a_power_of_ten_above_it(epsilon: float) -> None:
     [
         ("party", "replace", "Other data of a whole party (a hospital with all its records) make no outcome"),
         ("record", "replace", "Other data of one record (a single case at one party) make no outcome"),
-        (
-            "patient",
-            "add_or_remove",
-            "Whether one patient (all records at one party) is among the data makes no outcome",
-        ),
+        ("patient", "add_or_remove", "Adding or removing one patient (all records at one party) makes no outcome"),
     ],
 )
 def test_it_is_said_of_the_unit(unit: str, neighbouring: str, subject: str) -> None:

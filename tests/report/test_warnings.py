@@ -15,6 +15,7 @@ from consilium.report.warnings import (
     CODES,
     SECRET,
     Expected,
+    LabelFacts,
     RowFacts,
     StudentFacts,
     chance_deviation,
@@ -39,6 +40,15 @@ def moved(low: float = 0.7, alike: float = 0.5) -> dict[str, Any]:
     return {"metrics": {"auc": {"sd": 0.05, "interval": [low, 0.9]}}, "rank_correlation": alike, "agreement": 0.8}
 
 
+def beside(low: float, validated: float = 0.6) -> dict[str, Any]:
+    """What labels of public rows give: the student has .02 more, at least `low`."""
+    above = {"metric": "auc", "difference": 0.02, "interval": [low, 0.04]}
+    told = {"metric": "auc", "interval": [validated, 0.9], "chance": 0.5}
+    return {"beside": {"rows": 90, "auc": 0.7, "student_above": above, "cross_validated": told}}
+
+
+LABELS = LabelFacts({"rows": 90, "cross_validated": {"metric": "auc", "interval": [0.501, 0.9], "chance": 0.5}})
+AT_CHANCE = {"rows": 9, "cross_validated": {"metric": "accuracy", "interval": [0.3, 0.6], "chance": 0.3}}
 MANY = {name: 0.01 for name in "abcdefg"}
 CASES: list[tuple[str, Any, dict[str, Any], str]] = [
     ("large-epsilon", QUIET, {"epsilon": 26.2}, "epsilon is 26.200 at delta 1e-05 for each party, above 5: an outcome"),
@@ -105,6 +115,13 @@ CASES: list[tuple[str, Any, dict[str, Any], str]] = [
     ("", GOOD, metrics(accuracy=0.701), ""),
     ("", GOOD, {"metrics": {}}, ""),
     ("", GOOD, {**metrics(accuracy=0.1), "rows": {}}, ""),
+    ("", LABELS, beside(0.001, 0.5), ""),
+    ("public-labels", LABELS, beside(0.0), "AUC 0.720 is not above 0.700 by more than chance, what the labels of 90"),
+    ("public-labels", LABELS, beside(0.0), 'Use both (student.public_labels = "all"), or train on these labels and'),
+    ("public-labels", LABELS, {**beside(0.0), "brought": True}, "to them. Train on these labels and spend no epsilon"),
+    ("public-labels", LABELS, {**beside(0.0), "cost": "a year"}, "are assumed to be had, and one takes a year"),
+    ("public-labels", LABELS, beside(0.0, 0.5), "no epsilon. The labels of 90 public rows do not tell each other"),
+    ("public-labels", LABELS, {"beside": AT_CHANCE}, "accuracy 0.300 to 0.600 (95 %, chance 0.300)"),
     ("class-not-found", GOOD, metrics(recall_per_class={"well": 0.9, "ill": 0.049}), "'ill' 0.049 of 300 rows"),
     ("", GOOD, metrics(recall_per_class={"well": 0.9, "ill": 0.05}), ""),
     ("", GOOD, {**metrics(recall_per_class={"ill": 0.0}, accuracy=1), "rows": {"well": 700, "ill": 19}}, ""),
@@ -144,7 +161,7 @@ def test_what_private_rows_say_may_be_shown_to_nobody_else() -> None:
     kinds = {"one of private rows": [*SECRET], "one of public rows": [*CODES.keys() - SECRET]}
     assert len(kinds["one of private rows"]) == 4
     shown = publishable({"code": code, "text": kind} for kind, codes in kinds.items() for code in codes)
-    assert {warning["text"] for warning in shown} == {"one of public rows"} and len(shown) == 6
+    assert {warning["text"] for warning in shown} == {"one of public rows"} and len(shown) == 7
 
 
 NO_WARNINGS = [

@@ -15,6 +15,7 @@ from flwr.app import Message, RecordDict
 from consilium.coordinator.verify import holds
 from consilium.protocol.label_source import Progress
 from consilium.report.progress import CURVES
+from consilium.report.words import LABELS_ALONE
 from consilium.simulations import beside
 from consilium.simulations.audit import audit_path
 from consilium.simulations.beside import Finished, Idle, Task, TimeLimit, when_wanted
@@ -135,7 +136,7 @@ def test_a_run_says_what_it_had_no_time_for(tmp_path: Path) -> None:
     changes = [LOWER, "data.least_rows=100", "federation.minimum_parties=5", "simulation.analysis_seconds=0"]
     out = tmp_path / "run"
     summary = run_scenario("stroke", load_scenario("stroke", changes), "local", 0, out, quiet)
-    left_out = ["learning curves", "the gain on parties' own rows", "manual labels"]
+    left_out = ["learning curves", "the gain on parties' own rows", "manual labels", LABELS_ALONE]
     assert (summary["analysis_left_out"], summary["worth"]) == (left_out, None)
     assert any(line.startswith(", ".join(left_out)) for line in afterwards(summary))
     page = (out / "report.html").read_text(encoding="utf-8")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,11 +9,11 @@ import pytest
 
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.privacy import promised
-from consilium.models.base import Shares
-from consilium.models.keys import CnnStudent, GraphStudent, LogisticRegressionStudent
-from consilium.protocol.label_source import NO_LABEL
-from consilium.simulations.learn import NOISES, CurveLearner, ReleasedAnswers, by_epsilon, by_labels, learning_curves
+from consilium.models.keys import GraphCnnStudent, GraphStudent, LogisticRegressionStudent
+from consilium.protocol.label_source import NO_LABEL, Answers, Outcome
+from consilium.simulations.learn import NOISES, CurveLearner, by_epsilon, by_labels, learning_curves
 from consilium.simulations.methods.manual_labels import PublicTruth
+from consilium.student.ask import Asked
 from consilium.student.config import StudentSpec
 from tests.simulations.methods.public import made_up
 
@@ -42,12 +41,19 @@ def federation(public: PublicTruth, mechanism: dict) -> FederationConfig:
     )  # fmt: skip
 
 
+def record_of(rows: np.ndarray, labels: np.ndarray, classes: int = 2) -> Asked:
+    """Plain labels, NO_LABEL where the parties abstained."""
+    record, outcomes = Asked(classes), np.where(labels == NO_LABEL, Outcome.ABSTAINED, Outcome.ANSWERED)
+    record.add(rows, Answers(outcomes.astype(np.int64), labels), np.zeros((len(rows), classes)))
+    return record
+
+
 @pytest.mark.parametrize("classes", [2, 3])
 def test_more_labels_teach_more(classes: int) -> None:
     public = made_up(classes=classes)
     labels = public.labels[ROWS].copy()
     labels[::4] = NO_LABEL
-    curve = by_labels(CurveLearner(public, SPEC, 0), ReleasedAnswers(ROWS, labels))
+    curve = by_labels(CurveLearner(public, SPEC, 0), record_of(ROWS, labels, classes))
     assert [point["labels"] for point in curve["points"]] == [6, 11, 22, 45, 90]
     values = [point["value"] for point in curve["points"]]
     assert values[-1] > values[0] + 0.05
@@ -56,25 +62,18 @@ def test_more_labels_teach_more(classes: int) -> None:
 
 
 def test_the_last_point_is_the_student_itself() -> None:
-    """The first so many labels are the first so many that came, whatever lies between."""
     public, learner = made_up(), CurveLearner(made_up(), SPEC, 0)
     labels = public.labels[ROWS].copy()
     labels[:100:2] = NO_LABEL
-    answered = ReleasedAnswers(ROWS, labels)
     kept = labels != NO_LABEL
-    whole = learner.scores(ReleasedAnswers(ROWS[kept], labels[kept]))
-    assert by_labels(learner, answered)["points"][-1]["value"] == pytest.approx(whole.mean(), abs=1e-12)
-    told = Shares(np.arange(ASKED * 2.0).reshape(ASKED, 2), np.arange(ASKED) + 1.0)
-    first = replace(answered, shares=told).first(3)
-    assert first.rows.tolist() == ROWS[[1, 3, 5]].tolist()
-    assert first.shares is not None and first.shares.deviation.tolist() == [2, 4, 6]
+    whole = learner.scores(record_of(ROWS[kept], labels[kept]))
+    assert by_labels(learner, record_of(ROWS, labels))["points"][-1]["value"] == pytest.approx(whole.mean(), abs=1e-12)
 
 
 def test_nothing_answered_has_no_points() -> None:
     learner = CurveLearner(made_up(), SPEC, 0)
-    nothing = ReleasedAnswers(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
-    assert by_labels(learner, nothing)["points"] == []
-    assert by_labels(learner, ReleasedAnswers(ROWS, np.full(ASKED, NO_LABEL)))["points"] == []
+    for record in (Asked(2), record_of(ROWS, np.full(ASKED, NO_LABEL))):
+        assert by_labels(learner, record)["points"] == []
 
 
 @pytest.mark.slow
@@ -102,13 +101,13 @@ def test_a_larger_epsilon_is_less_noise_and_a_better_student(mechanism: dict) ->
         (LogisticRegressionStudent(C=1.0), "quick", None),
         (LogisticRegressionStudent(C=1.0), "none", "manual_labels is none"),
         (GraphStudent(), "quick", "takes long"),
-        (CnnStudent(), "full", "takes long"),
+        (GraphCnnStudent(), "full", "takes long"),
     ],
 )
 def test_curves_are_drawn_where_that_is_cheap(trainer: Any, mode: Any, why: str | None) -> None:
     public = made_up()
     config = federation(public, {"name": "histogram", "sigma": 60.0})
-    answered = ReleasedAnswers(ROWS, public.labels[ROWS])
+    answered = record_of(ROWS, public.labels[ROWS])
     spec = StudentSpec(trainer=trainer)
     curves = learning_curves(public, spec, 0, mode, config, 1.0, answered, votes_on(public), None)
     for curve in curves:

@@ -7,21 +7,17 @@ import doctest
 import numpy as np
 import pytest
 
-from consilium.models.evaluation import calibration, evaluate
+from consilium.models.evaluation import Metric, area_interval, calibration, evaluate, leading_metric, row_scores
 from consilium.simulations import metrics
 from consilium.simulations.metrics import (
-    Metric,
-    area_interval,
     balanced_interval,
     balanced_row_scores,
     brier_row_scores,
     calibration_lines,
     drawn_intervals,
-    leading_metric,
     metric_intervals,
     pooled_effect,
     ratio_interval,
-    row_scores,
     wilson,
 )
 

@@ -13,10 +13,13 @@ import pytest
 
 from consilium.coordinator.mechanisms import MECHANISMS
 from consilium.protocol.label_source import NO_LABEL, Outcome
+from consilium.simulations.analysis import _answers
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.judge import judged
+from consilium.simulations.learn import CurveLearner
 from consilium.simulations.methods.base import Predicted
 from consilium.simulations.methods.kinds import method_of
+from consilium.simulations.methods.manual_labels import PublicTruth
 from consilium.simulations.methods.teachers import plurality_shares
 from consilium.simulations.release import Replayed, load_own, replay
 from consilium.simulations.run import run_scenario
@@ -38,6 +41,9 @@ CASES = {
     "confident, sanitised": (
         "federation.mechanism={name='confident', threshold=10, sigma1=60.0, sigma2=40.0}",
         "federation.privacy.sanitised={order=8.0, beta=0.05, sigma_ss=10.0}",
+    ),
+    "difference": (
+        "federation.mechanism={name='difference', sigma=8.0}", "federation.privacy.neighbouring=add_or_remove",
     ),
     "gnmax, public labels": ("federation.mechanism={name='gnmax', sigma=8.0}", "student.public_labels=40"),
     "histogram": ("federation.mechanism={name='histogram', sigma=20.0}", "student.prevalence=[0.37, 0.63]"),
@@ -85,6 +91,11 @@ def check_is_the_run(found: Replayed, case: Case, folder: Path) -> None:
     np.testing.assert_array_equal(
         found.student.predict_proba(case.test_x), load_own(folder).predict_proba(case.test_x), strict=True
     )
+    truth = PublicTruth(case.config.rows, case.pool_x, case.pool_y, case.test_x, case.test_y)
+    learner = CurveLearner(truth, case.scenario.student, case.seed)
+    if case.known_labels is None:  # else it is brought to these once more
+        again = learner.scores(_answers(folder, case).record).mean()
+        assert again == pytest.approx(found.metrics[learner.metric], abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -111,6 +122,8 @@ def test_public_labels_are_none_of_those_that_judge() -> None:
     chosen = np.flatnonzero(known.known_labels != NO_LABEL)
     assert len(chosen) == 40 and (known.known_labels[chosen] == known.pool_y[chosen]).all()
     assert not set(known.partition.queries[chosen]) & set(known.partition.test)
+    every = make_case(few(CASES["gnmax"][0], "student.public_labels=all"), SEED, 0.0)
+    np.testing.assert_array_equal(every.known_labels, every.pool_y)
     votes = taught(0.0)[1].pool
     first, second = replay(plain, votes), replay(known, votes)
     assert asked(first) == asked(second) and first.promised == second.promised

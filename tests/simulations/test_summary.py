@@ -29,6 +29,7 @@ SUMMARY: dict[str, Any] = {
     "queries": {"answered": 100},
     "student": {"accuracy": 0.8, "auc": 0.85, "recall_per_class": {"well": 0.8, "ill": 0.8}},
     "baselines": {"mean_teacher": {"accuracy": 0.7, "auc": 0.75}},
+    "labels_alone": {},
     "worth": {"metric": "auc", "label_cost": "", "released": {"labels": 100, "auc": 0.84, "accuracy": 0.9}},
 }
 CARD: dict[str, Any] = {
@@ -37,12 +38,13 @@ CARD: dict[str, Any] = {
     "noise_spread": {},
 }
 CONFIG = make_config(mechanism=GNMax(sigma=100.0), query_budget=QueryBudget(queries=100, answers=100))
+AS_GOOD = {"rows": 9, "auc": 0.8, "student_above": {"metric": "auc", "difference": 0.0, "interval": [-0.1, 0.1]}}
 LOOKED = RowFacts(public={"well": 300, "ill": 300}, askable=300, test=300, queries=100, different=300)
 
 
 def codes(summary: dict[str, Any] = SUMMARY, card: dict[str, Any] = CARD) -> list[str]:
     """Codes of a run in which nothing else is wrong."""
-    return [each["code"] for each in run_warnings(CONFIG, summary, card, LOOKED)]
+    return [each["code"] for each in run_warnings(CONFIG, summary, card, LOOKED, "a year")]
 
 
 def changed(table: dict[str, Any], *path: str, to: object) -> dict[str, Any]:
@@ -68,6 +70,7 @@ def test_nothing_to_warn_of() -> None:
         (("parties_absent",), {"basel": "node crashed"}, ["parties-left-out"]),
         (("teachers_failed",), {"ValueError": 9}, ["teachers-failed"]),
         (("parties",), 20, ["little-information"]),
+        (("labels_alone",), AS_GOOD, ["public-labels"]),
     ],
 )
 def test_from_the_summary(path: tuple[str, ...], value: object, expected: list[str]) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 import consilium.simulations.vote as module
 from consilium.simulations.vote import TeacherVotes
+from tests.simulations.methods.cases import taught
 
 PARTIES, TEACHERS, ROWS, CLASSES = 7, 2, 30, 5
 NAMES = tuple(f"party-{number}" for number in range(PARTIES))
@@ -60,3 +61,12 @@ def test_what_no_lot_decides_is_counted_once_for_all_federations(monkeypatch: py
     assert any((totals[0] != other).any() for other in totals[1:])
     monkeypatch.delattr(TeacherVotes, "_summed")
     np.testing.assert_array_equal(said.totals(rows, NAMES, "one", ids, CLASSES), totals[0])
+
+
+def test_what_a_party_has_by_itself_is_one_model_of_all_its_rows() -> None:
+    """Not the mean of its teachers on shards, each of a few rows, beside which any student would look good."""
+    four = "federation.teachers_per_party=4", "federation.privacy.unit=record"
+    of_one, of_four = taught(0.0)[1], taught(0.0, *four)[1]
+    np.testing.assert_allclose(of_four.test_scores, of_one.test_scores, atol=1e-6)
+    np.testing.assert_allclose(of_four.test_right, of_one.test_right)
+    assert not np.array_equal(of_four.pool.cast[:, 0], of_one.pool.cast[:, 0])

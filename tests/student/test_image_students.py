@@ -11,10 +11,13 @@ import torch
 from consilium.models.devices import using_device
 from consilium.models.images.graph_cnn import GraphCnnModel
 from consilium.models.images.network import HIDDEN
+from consilium.models.keys import GraphStudent
 from consilium.models.published.model import load_model
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import Answers, LabelTerms, Outcome
 from consilium.protocol.schema import Schema
+from consilium.student.config import StudentSpec
+from consilium.student.learn import train
 from consilium.student.pool import Pool
 from consilium.student.run import run_student
 from tests.models.digits import digits, spec
@@ -55,7 +58,7 @@ def pool(source: Digits) -> Pool:
 @pytest.mark.parametrize("selection", ["random", "typical"])
 def test_a_student_asks_and_learns_and_leaves_four_files(tmp_path: Path, selection: str) -> None:
     source = Digits()
-    settings = spec("cnn", augment="none", steps=100, queries=100, rounds=2, selection=selection)
+    settings = spec("graph_cnn", steps=50, networks=1, gamma=1e-6, queries=100, rounds=2, selection=selection)
     result = run_student(source, pool(source), settings, tmp_path, seed=0)
     assert [len(asked) for asked in source.asked] == [50, 50]
     assert result.metrics is not None
@@ -101,5 +104,30 @@ def test_nothing_is_asked_where_the_student_cannot_learn(
     source = Digits(features)
     rows = Pool(source.schema.features, np.zeros((5, features)))
     with using_device(device), pytest.raises(ConfigError):  # pyright: ignore[reportArgumentType]
-        run_student(source, rows, spec("cnn"), tmp_path, seed=0)
+        run_student(source, rows, spec("graph_cnn"), tmp_path, seed=0)
     assert source.asked == []
+
+
+FEATURES = tuple(f"p{index}" for index in range(256))
+PIXELS = Schema.of_images(FEATURES, ("a", "b"), "none")
+STANDARDISED = Schema.from_public_rows(FEATURES, ("a", "b"), np.random.default_rng(0).random((5, 256)))
+
+
+@pytest.mark.parametrize(
+    ("named", "schema", "trained"),
+    [
+        ({}, PIXELS, "graph"),
+        ({}, STANDARDISED, "logistic_regression"),
+        ({"trainer": {"name": "logistic_regression"}}, PIXELS, "logistic_regression"),
+    ],
+)
+def test_images_get_the_graph_where_no_trainer_is_named(named: dict, schema: Schema, trained: str) -> None:
+    spec = StudentSpec.model_validate(named).for_rows(schema)
+    assert (spec.trainer.name, spec.for_rows(STANDARDISED)) == (trained, spec)  # once known it stays
+
+
+def test_the_graph_finds_a_width_for_rows_of_any_scale() -> None:
+    x, y = digits()
+    for scale in (0.01, 1.0, 100.0):
+        model = train(scale * x[:60], y[:60], scale * x[60:600], 10, StudentSpec(trainer=GraphStudent()), 0)
+        assert (model.predict_proba(scale * x[1200:]).argmax(axis=1) == y[1200:]).mean() > 0.85  # by chance .1

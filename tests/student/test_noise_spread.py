@@ -91,19 +91,21 @@ def test_more_noise_moves_it_further() -> None:
 
 def test_the_noise_of_halves_is_independent_and_twice_as_large() -> None:
     answered = released(0, 25.0, labels=False)
-    assert answered.shares is not None
+    assert isinstance(answered.told, Shares)
     generator = np.random.default_rng(0)
     noise = []
     for seed in range(200):
         whole = released(seed, 25.0, labels=False)
-        noise.append([half.shares.shares - world()[3] for half in whole.halves(generator) if half.shares is not None])
+        noise.append(
+            [half.told.shares - world()[3] for half in whole.halves(generator) if isinstance(half.told, Shares)]
+        )
     first, second = np.array(noise)[:, 0].ravel(), np.array(noise)[:, 1].ravel()
     assert abs(np.corrcoef(first, second)[0, 1]) < 0.02  # 40,000 numbers: four deviations
     for half in (first, second):
         assert half.std() == pytest.approx(np.sqrt(2) * 25.0 / VOTES, rel=0.02)
     half, _ = answered.halves(generator)
-    assert half.shares is not None
-    assert half.shares.deviation.tolist() == pytest.approx((np.sqrt(2) * answered.shares.deviation).tolist())
+    assert isinstance(half.told, Shares)
+    assert half.told.deviation.tolist() == pytest.approx((np.sqrt(2) * answered.told.deviation).tolist())
 
 
 @pytest.mark.parametrize(
@@ -113,7 +115,7 @@ def test_the_noise_of_halves_is_independent_and_twice_as_large() -> None:
         ({"trainer": "graph"}, 1500, 300, 4),
         ({"trainer": "graph"}, 9000, 300, "takes too long"),
         ({"trainer": "estimator", "factory": "a:b"}, 2001, 300, "takes too long"),
-        ({"trainer": "cnn"}, 100, 50, "the kind cnn takes too long"),
+        ({"trainer": "graph_cnn"}, 100, 50, "the kind graph_cnn takes too long"),
         ({}, 100, 3, "3 answers are too few"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,8 @@ import polars as pl
 import pytest
 
 from consilium.protocol.errors import BudgetExceeded, DataError
-from consilium.protocol.label_source import NO_LABEL, Answers, Outcome
+from consilium.protocol.label_law import LabelLaw
+from consilium.protocol.label_source import NO_LABEL, Answers, LabelTerms, Outcome
 from consilium.student.ask import AskingPlan
 from consilium.student.run import run_student
 from consilium.student.selection import choose
@@ -18,12 +20,17 @@ from tests.student.test_run import Source, pool
 
 
 class Rounds(Source):
-    """Remembers requests; reinforces confident predictions, and can break or run out at a given request."""
+    """Remembers requests; reinforces confident predictions, and can break or run out at a given request. What it says
+    of the noise takes what the student predicted."""
 
     def __init__(self, break_at: int = -1, out_at: int = -1) -> None:
         super().__init__()
         self.probabilities: list[np.ndarray | None] = []
         self.break_at, self.out_at = break_at, out_at
+
+    def describe(self) -> LabelTerms:
+        law = LabelLaw(50, 1.0, threshold=5.0, check_deviation=80.0, predicted=True)
+        return replace(super().describe(), law=law)
 
     def ask(self, queries, progress=None, probabilities=None) -> Answers:
         if len(self.asked) == self.break_at:
@@ -55,6 +62,9 @@ def test_rounds_send_probabilities_from_the_second_on(tmp_path: Path) -> None:
     frame = pl.read_parquet(tmp_path / "labels.parquet")
     assert frame.filter(pl.col("outcome") == "reinforced")["label"].null_count() == 0
     assert (frame["outcome"] == "reinforced").sum() == result.reinforced
+    predictions = np.array(frame["predictions"].to_list())
+    assert not predictions[:34].any()
+    np.testing.assert_array_equal(predictions[34:], np.concatenate([p for p in source.probabilities if p is not None]))
 
 
 @pytest.mark.parametrize("break_at", range(6))
@@ -72,6 +82,8 @@ def test_after_a_crash_it_asks_the_same(tmp_path: Path, break_at: int) -> None:
     if break_at > 0:
         assert (np.concatenate(resumed.asked) == np.concatenate(straight.asked)).all()
         assert result.metrics == expected.metrics
+        kept = [(tmp_path / folder / "labels.parquet").read_bytes() for folder in "ab"]
+        assert kept[0] == kept[1]
 
 
 def test_caps_that_run_out_end_the_asking(tmp_path: Path) -> None:

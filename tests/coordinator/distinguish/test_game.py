@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from consilium.accounting.events import Mechanism
 from consilium.accounting.mechanisms import (
     Confident,
+    Difference,
     GNMax,
     Histogram,
     Immutable,
@@ -21,6 +22,8 @@ from consilium.accounting.mechanisms import (
     Interactive,
     LNMax,
 )
+from consilium.accounting.target import worst_case
+from consilium.accounting.units import Neighbouring
 from consilium.coordinator.cli import audit_app
 from consilium.coordinator.distinguish import GameSetup, audit_mechanism
 from consilium.coordinator.distinguish.audit import build_mechanism
@@ -100,6 +103,7 @@ def test_the_bound_comes_close_to_the_truth() -> None:
     ("mechanism", "epsilon"),
     [
         (GNMax(sigma=10.0), 2.0),
+        (Difference(sigma=14.0), 2.0),
         (Histogram(sigma=10.0), 2.0),
         (LNMax(gamma=0.2), 3.0),
         (Confident(threshold=300, sigma1=20.0, sigma2=40.0), 2.0),
@@ -108,7 +112,7 @@ def test_the_bound_comes_close_to_the_truth() -> None:
     ids=lambda value: getattr(value, "name", ""),
 )
 def test_a_private_mechanism_keeps_a_true_claim(mechanism: Mechanism, epsilon: float) -> None:
-    """The claims are above the worst cases of 20 queries. One of the five fails by chance once in 200 at most."""
+    """The claims are above the worst cases of 20 queries. One of the six fails by chance once in 200 at most."""
     audit = audit_mechanism(mechanism, SeededNoise(1), SMALL, epsilon)
     assert not audit.violated
 
@@ -133,6 +137,17 @@ def test_a_check_with_a_falsely_claimed_epsilon_is_refuted() -> None:
     audit = audit_mechanism(Confident(threshold=300, sigma1=2.0, sigma2=80.0), SeededNoise(1), SMALL, 0.5)
     assert audit.violated
     assert max(audit.proved, key=lambda votes: audit.proved[votes]) != "tie, all answered"
+
+
+@pytest.mark.parametrize("relation", Neighbouring)
+def test_a_difference_is_held_to_the_relation_that_is_played(relation: Neighbouring) -> None:
+    """What is claimed where a party is gone is refuted where it votes otherwise, and holds up where it is gone."""
+    setup = GameSetup(queries=60, runs=20_000, teachers_per_party=5, neighbouring=relation)
+    gone = Difference(sigma=30.0).event(60, unit="party", neighbouring="add_or_remove", teachers_per_party=5)
+    claim = worst_case([gone], setup.delta).epsilon
+    audit = audit_mechanism(Difference(sigma=30.0), SeededNoise(1), setup, claim / 2)
+    assert audit.setup.classes == 2
+    assert audit.violated == (relation is Neighbouring.REPLACE)
 
 
 def test_half_the_noise_is_refuted() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from consilium.accounting.events import Mechanism
 from consilium.accounting.mechanisms import (
     Confident,
+    Difference,
     GNMax,
     Histogram,
     Immutable,
@@ -40,6 +43,7 @@ class NoNoise:
 MECHANISMS: list[Mechanism] = [
     LNMax(gamma=0.3),
     GNMax(sigma=3.0),
+    Difference(sigma=3.0),
     Histogram(sigma=3.0),
     Confident(threshold=6, sigma1=4.0, sigma2=3.0),
     Interactive(threshold=4, sigma1=4.0, sigma2=3.0, confidence=0.9),
@@ -48,6 +52,14 @@ MECHANISMS: list[Mechanism] = [
 ]
 IN_SUMS = [each for each in MECHANISMS if each.name in ("gnmax", "histogram", "confident", "interactive")]
 """Those that have a law of counts that hold noise."""
+
+
+def for_(mechanism: Mechanism, votes: Any) -> np.ndarray:
+    """These votes, int64 (queries, 3); of a mechanism of two classes the first and the last are one."""
+    votes = np.asarray(votes)
+    return votes if mechanism.classes is None else np.stack((votes[:, 1], votes[:, 0] + votes[:, 2]), axis=1)
+
+
 WINNERS = np.array([[18, 1, 1], [0, 19, 1], [1, 2, 17]])
 
 

@@ -14,7 +14,15 @@ from scipy import stats
 
 from consilium.accounting.curves.discrete import log_pr_loss_table, log_pr_loss_table_laplace, log_tail_table
 from consilium.accounting.curves.gaussian import log_pr_answered, public_offsets
-from consilium.accounting.mechanisms import Confident, GNMax, Immutable, ImmutableGaussian, Interactive, LNMax
+from consilium.accounting.mechanisms import (
+    Confident,
+    Difference,
+    GNMax,
+    Immutable,
+    ImmutableGaussian,
+    Interactive,
+    LNMax,
+)
 from consilium.accounting.units import Noise
 from consilium.coordinator.draw import Drawn
 from consilium.protocol.noise import SeededNoise
@@ -87,6 +95,14 @@ def test_two_classes_follow_the_tables_of_the_accounting() -> None:
     assert law_of_argmax(row, laplace_pmf(0.1))[0] == pytest.approx(laplace, rel=1e-9)
     agrees(release(GNMax(sigma=12.0), same(row), SeededNoise(3)), np.array([gaussian, 1 - gaussian]))
     agrees(release(LNMax(gamma=0.1), same(row), SeededNoise(4)), np.array([laplace, 1 - laplace]))
+
+
+@pytest.mark.parametrize("row", [[50, 58], [70, 70], [90, 71]], ids=str)
+def test_difference(row: list[int]) -> None:
+    """One noise on one number, which has to be above 0 for class 1."""
+    pmf = gaussian_pmf(12.0)
+    first = pmf[np.arange(-(len(pmf) // 2), len(pmf) // 2 + 1) + row[1] - row[0] >= 1].sum()
+    agrees(release(Difference(sigma=12.0), same(np.array(row)), SeededNoise(8)), np.array([1 - first, first]))
 
 
 def test_confident() -> None:

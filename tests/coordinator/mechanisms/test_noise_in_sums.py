@@ -6,7 +6,6 @@ Every law is computed and none is drawn: a sum of shares is convolved, and delta
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
@@ -362,6 +361,9 @@ class TestTheLabelService:
         assert event_from_json(batch.event) == config.event(4, 4)
         if isinstance(mechanism, Histogram):
             assert service.describe().count_sigma == pytest.approx(mechanism.sigma, rel=0.03)
-        step = math.sqrt(math.pi) / 2 * steps[-1].scale / 9  # all noise in the sums that label
-        assert service.describe().label_step == pytest.approx(step, rel=0.03)
+        law = service.describe().law
+        assert (law is None) == isinstance(mechanism, Histogram)
+        if law is not None:  # all noise in the sums
+            assert law.deviation == pytest.approx(steps[-1].scale, rel=0.03)
+            assert law.cell_deviation == config.sum_noises[0].total(2 if votes == "verified" else 9) * (len(steps) > 1)
         ledger.close()

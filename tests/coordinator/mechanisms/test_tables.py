@@ -13,6 +13,7 @@ from consilium.coordinator.mechanisms import MECHANISMS, AnyMechanism, table_of
 GOOD: dict[str, dict[str, Any]] = {
     "lnmax": {"gamma": 0.05},
     "gnmax": {"sigma": 40.0},
+    "difference": {"sigma": 40.0},
     "histogram": {"sigma": 40.0},
     "confident": {"threshold": 200, "sigma1": 150.0, "sigma2": 40.0},
     "interactive": {"threshold": 200, "sigma1": 150.0, "sigma2": 40.0, "confidence": 0.9},

@@ -58,11 +58,11 @@ def test_the_shift_is_one_of_log_odds() -> None:
 
 def test_in_the_file(tmp_path: Path) -> None:
     trained, path = case("table logistic_regression"), tmp_path / "model.safetensors"
-    plain, _ = publish(path, trained.model, trained.schema, trained.spec.inputs, trained.pool)
+    plain = publish(path, trained.model, trained.schema, trained.spec.inputs, trained.pool)
     assert "calibration" not in read(path).header
     assert plain.calibration is None
     declared = (0.2, 0.5, 0.3)  # the last class never got a label
-    shifted, _ = publish(path, trained.model, trained.schema, trained.spec.inputs, trained.pool, declared)
+    shifted = publish(path, trained.model, trained.schema, trained.spec.inputs, trained.pool, declared)
     assert np.abs(shifted.predict_proba(trained.pool).mean(axis=0) - declared).max() <= FURTHEST_MEAN
     again = load_model(path)
     assert again.calibration == shifted.calibration

@@ -18,7 +18,7 @@ from consilium.models.tabular import linear_arrays
 from consilium.protocol.errors import DataError
 from tests.models.published.models import CASES, case
 
-KINDS = {"constant", "linear", "kernel", "network", "dense", "graph_cnn", "estimator", "torch"}
+KINDS = {"constant", "linear", "kernel", "graph_cnn", "estimator", "torch"}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -43,7 +43,7 @@ def test_every_trainer_and_every_kind_is_among_the_cases(tmp_path: Path) -> None
     kinds = set()
     for one in trained:
         path = tmp_path / "model.safetensors"
-        kinds.add(publish(path, one.model, one.schema, one.spec.inputs, one.pool)[0].kind)
+        kinds.add(publish(path, one.model, one.schema, one.spec.inputs, one.pool).kind)
     assert kinds == KINDS
 
 
@@ -77,7 +77,7 @@ def test_arrays_say_what_the_library_says(classes: int) -> None:
 )
 def test_rows_that_cannot_be_judged(rows: np.ndarray, told: str, tmp_path: Path) -> None:
     trained = case("table logistic_regression")
-    loaded, _ = publish(tmp_path / "m", trained.model, trained.schema, trained.spec.inputs, trained.pool)
+    loaded = publish(tmp_path / "m", trained.model, trained.schema, trained.spec.inputs, trained.pool)
     with pytest.raises(DataError, match=told):
         loaded.predict_proba(rows)
 

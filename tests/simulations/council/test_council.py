@@ -62,8 +62,8 @@ class TestFit:
         assert (council.run_.labels.height, council.n_owners_) == (20, 6)
 
     def test_public_labels_bring_the_student_to_them(self, council: Council) -> None:
-        known = fitted(settings={"student.public_labels": 10})
-        assert known.run_.summary["public_labels"]["rows"] == 10
+        known = fitted(public_labels="all")
+        assert known.run_.summary["public_labels"]["rows"] == known.run_.summary["labels_alone"]["rows"] == 20
         assert known.run_.labels.equals(council.run_.labels)
 
     def test_owners_with_too_few_rows_are_told(self) -> None:

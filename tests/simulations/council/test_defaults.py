@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from consilium.coordinator.config import Federation
 from consilium.protocol.config_files import validate
 from consilium.simulations.council.estimator import Council
 from consilium.simulations.council.frames import BadSetting, GivenRows
@@ -63,20 +64,75 @@ def test_with_epsilon_alone_labels_are_asked_with_the_noise_that_it_takes() -> N
     assert 9.9 < council.privacy_.epsilon <= 10.0
 
 
-@pytest.mark.usefixtures("quick")
-def test_a_record_gets_as_many_teachers_as_public_rows_allow() -> None:
-    records = {"unit": "record", "neighbouring": "add_or_remove", "epsilon": 20.0, "mechanism": "histogram"}
-    settings: dict[str, Any] = {**records, "queries": 20, "random_state": 0, "manual_labels": "none"}
-    council = Council(**settings).fit(hospitals(8, rows=40), "ill", "hospital")
-    assert asked_of(council)["teachers_per_party"] == 4
+FRAME = hospitals(2, rows=60, seed=1).drop("hospital")
+"""Public rows that are nobody's."""
+
+
+def planned(rows: pl.DataFrame, public: Any = None, owners: str | None = "hospital", **settings: Any) -> Federation:
+    patients = "patient" if "patient" in rows.columns else None
+    given = GivenRows.of(rows, "ill", owners, patients, public, None)
+    table = scenario_of(Council(epsilon=60.0, **settings).get_params(), given, Path())
+    source = TableSource.of_frame(given.frame, validate(table["data"], DataSpec, "test"), given.public)
+    return completed(table, 0, source).federation
+
+
+def with_patients(rows: pl.DataFrame, each: int) -> pl.DataFrame:
+    return rows.with_columns(patient=pl.int_range(pl.len()) // each)
+
+
+LARGE = hospitals(5, rows=70)
+
+
+@pytest.mark.parametrize(
+    ("rows", "settings", "teachers"),
+    [
+        (LARGE, {"unit": "party", "public": FRAME}, 1),
+        (LARGE, {"unit": "record", "public": FRAME}, 7),
+        (LARGE, {"unit": "record", "public": ["H04"]}, 7),
+        (LARGE, {"unit": "record", "public": ["H04"], "neighbouring": "add_or_remove"}, 7),
+        (LARGE.drop("hospital"), {"unit": "record", "public": FRAME, "owners": None, "parties": 5}, 7),
+        (LARGE, {"unit": "record", "public": FRAME, "neighbouring": "add_or_remove", "teachers_per_party": 3}, 3),
+        (with_patients(LARGE, 2), {"unit": "patient", "public": FRAME}, 3),
+        (with_patients(LARGE, 2), {"unit": "patient", "public": ["H04"]}, 3),
+        (hospitals(3, rows=300), {"unit": "record", "public": FRAME}, 25),
+    ],
+)
+def test_how_many_teachers_an_owner_has(rows: pl.DataFrame, settings: dict[str, Any], teachers: int) -> None:
+    assert planned(rows, **settings).teachers_per_party == teachers
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"neighbouring": "add_or_remove"},
+        {"neighbouring": "add_or_remove", "owners": None, "parties": 5},
+        {"settings": {"data.duplicates": "drop"}},
+        {"settings": {"data.partition": "dirichlet", "data.alpha": 1.0}},
+    ],
+)
+def test_it_is_asked_for_where_it_would_tell_of_one_record(settings: dict[str, Any]) -> None:
+    rows = LARGE.drop("hospital") if "parties" in settings else LARGE
+    with pytest.raises(BadSetting, match="hangs on one record") as refused:
+        planned(rows, FRAME, unit="record", **settings)
+    assert "teachers_per_party" in str(refused.value)
+
+
+@pytest.mark.parametrize("unit", ["record", "patient"])
+def test_neighbours_have_as_many_teachers(unit: str) -> None:
+    """On the border: with one row or patient fewer in the median there would be a teacher fewer. In the neighbour one
+    record, or one patient with all rows, is another one, as unlike as can be; a patient's place takes one of 9 rows."""
+    rows = with_patients(hospitals(3, rows=70 if unit == "record" else 140), 1 if unit == "record" else 2)
+    mine = pl.col("patient") == 0
+    more = 1 if unit == "record" else 9
+    other = pl.concat([rows.filter(~mine), *[rows.filter(mine)[:1].with_columns(age=pl.lit(-99.0))] * more])
+    other = other.with_columns(ill=pl.when(mine).then(pl.lit("yes")).otherwise("ill"), patient=-(pl.col("patient")))
+    fewer = rows.filter(~pl.col("patient").is_in([0, 70, 140]))
+    found = [planned(table, FRAME, unit=unit).teachers_per_party for table in (rows, other, fewer)]
+    assert found == [7, 7, 6]
 
 
 def test_equal_public_rows_are_one_query() -> None:
     rows = hospitals(6, rows=20)
     private, public = (rows.filter((pl.col("hospital") == "H05") == known) for known in (False, True))
-    council = Council(unit="party", epsilon=60.0)
-    given = GivenRows.of(pl.concat([private, public, public, public]), "ill", "hospital", None, ["H05"], None)
-    table = scenario_of(council.get_params(), given, Path())
-    source = TableSource.of_frame(given.frame, validate(table["data"], DataSpec, "test"), None)
-    budget = completed(table, 0, source).federation.query_budget
+    budget = planned(pl.concat([private, public, public, public]), ["H05"], unit="party").query_budget
     assert 10 <= budget.queries == budget.answers <= 20

@@ -156,14 +156,14 @@ def test_who_gains_is_counted_and_what_is_not_drawn_is_said(monkeypatch: pytest.
 
 def test_the_private_majority_gives_way_to_the_public_one() -> None:
     data = run()
-    assert "majority class" in models_of(data.student, data.baselines, None)
+    assert "majority class" in models_of(data.student, data.baselines, None, {})
     data = figured(data)
     rate = (data.student or {})["rate"]
     most = f"always “{max(rate, key=rate.__getitem__)}”"
-    models = models_of(data.student, data.baselines, data.worth)
+    models = models_of(data.student, data.baselines, data.worth, {})
     assert "majority class" not in models and models[most]["accuracy"] == max(rate.values())
     public = data.published()
-    assert list(models_of(public.student, public.baselines, public.worth)) == [
+    assert list(models_of(public.student, public.baselines, public.worth, {})) == [
         most, f"17 {MANUAL}", f"40 {MANUAL}", "student",
     ]  # fmt: skip
 

@@ -111,7 +111,20 @@ RIVAL = metrics(0.7, 0.7816)
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (compared("mean_teacher", metrics(0.6, 0.77)), REACHES + "below one party alone (0.770)."),
+        (
+            compared("mean_teacher", metrics(0.6, 0.77)),
+            REACHES + "below one party alone (0.770). A party's own model is no worse: votes are not worth it here.",
+        ),
+        (
+            {
+                "baselines": {
+                    "mean_teacher": metrics(0.6, 0.77),
+                    "private_gradient": RIVAL | above("auc", 0.02, 0.01, 0.03),
+                }
+            },
+            "votes are not worth it here, and `consilium study model SCENARIO --out FOLDER` saves the model of private"
+            " gradient descent.",
+        ),
         (compared("pooled", metrics(0.7, 0.75)), REACHES + "above pooled (0.750)."),
         ({"baselines": {"mean_teacher": metrics(0.6, 0.7)}}, REACHES + "above one party alone (0.700)."),
         (
@@ -141,12 +154,23 @@ RIVAL = metrics(0.7, 0.7816)
 )
 def test_what_was_found_is_said_good_or_bad(change: dict[str, Any], expected: str) -> None:
     data = replace(run(), **change)
-    said = " ".join(finding(data.student or {}, data.baselines, data.worth, data.warnings, len(data.classes)))
+    said = " ".join(finding(data.student or {}, data.baselines, data.worth, {}, data.warnings, len(data.classes)))
     assert expected in said
     public = data.published()
-    told = " ".join(finding(public.student or {}, public.baselines, public.worth, public.warnings, 2))
+    told = " ".join(finding(public.student or {}, public.baselines, public.worth, {}, public.warnings, 2))
     assert told.count("0.766") == 1 and not any(secret in told for secret in ("0.808", "0.782", "alone", "same"))
     assert ("is worth" in told) == ("worth" in change)
+
+
+def test_labels_alone_stand_on_both_pages() -> None:
+    """Public rows and their labels are nobody's secret."""
+    said = "Labels of the public rows alone: 90 labels, no votes and no epsilon."
+    alone = {"rows": 90, "auc": 0.7654, "accuracy": 0.7, "student_above": {}}
+    for public in (False, True):
+        page = render(replace(run(), labels_alone=alone), public=public)
+        assert said in page and "Labels of the public rows alone reach 0.765." in page
+        late = render(replace(run(), labels_alone={"rows": 90, "absent": "it takes too long"}), public=public)
+        assert "No labels of the public rows alone: it takes too long." in late and said not in late
 
 
 def test_what_is_not_there_is_said_to_be_missing() -> None:

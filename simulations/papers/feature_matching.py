@@ -16,10 +16,9 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
+from consilium.models.base import softmax
 from consilium.models.devices import resolve_device, torch_on_one_thread
-from consilium.models.images.network import DenseModel
 from consilium.models.images.pixels import Pixels
-from consilium.models.keys import FeatureMatchingStudent
 from consilium.protocol.label_source import Progress, no_progress
 
 HIDDEN = (1000, 500, 250, 250, 250)
@@ -238,15 +237,31 @@ class Duel:
         return self.maker(torch.rand(BATCH, SEEDS, generator=self._generator).to(self._images.device))
 
 
+@dataclass(frozen=True)
+class DenseModel:
+    """ReLU after each layer but the last. layers: of each, float32 weights (outputs, inputs) and offsets (outputs,)."""
+
+    pixels: Pixels
+    layers: tuple[tuple[np.ndarray, np.ndarray], ...] = field(repr=False)
+
+    def predict_proba(self, x: np.ndarray) -> np.ndarray:
+        """Rows float (n, pixels), as they travel -> probabilities float64 (n, classes)."""
+        seen = self.pixels.scaled(x)
+        *hidden, (weights, offsets) = self.layers
+        for inner, inner_offsets in hidden:
+            seen = np.maximum(seen @ inner.T + inner_offsets, 0)
+        return softmax((seen @ weights.T + offsets).astype(np.float64))
+
+
 TOLD_EVERY = 200
 """Steps between two words of progress."""
 
 
 @dataclass(frozen=True)
 class ImprovedGanTrainer:
-    """Trains on labels and on `unlabelled` float (n, pixels); that costs no privacy."""
+    """Trains on labels and on `unlabelled` float (n, pixels), each row seen `epochs` times; that costs no privacy."""
 
-    spec: FeatureMatchingStudent
+    epochs: int
     unlabelled: np.ndarray = field(repr=False)
     progress: Progress = no_progress
 
@@ -260,7 +275,7 @@ class ImprovedGanTrainer:
         rows = np.concatenate([x, self.unlabelled])
         pixels, device = Pixels.of(rows), resolve_device()
         images, labels = torch.from_numpy(pixels.scaled(rows)).to(device), torch.from_numpy(y).to(device)
-        steps, name = self.spec.epochs * max(1, len(rows) // BATCH), f"train student, {self.spec.name}"
+        steps, name = self.epochs * max(1, len(rows) // BATCH), "train student, feature_matching"
         with torch_on_one_thread():
             duel = Duel(images, labels, classes, torch.Generator().manual_seed(seed))
             duel.first_look()

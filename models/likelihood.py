@@ -1,0 +1,222 @@
+"""What was released, as a likelihood of the shares of the votes: of noisy counts, and of labels by their mechanism.
+
+Of noisy counts it is Gaussian. A label, an abstention, a confirmation follows from the votes by a law that is public
+(`LabelLaw`), so each has a probability at every vector of shares, and tells what it tells: a label with much noise
+little, and one that a check let through also that many votes were for one class.
+
+Teachers do not draw their votes from a model's probabilities one by one: the share of a class scatters around what a
+model says by `SCATTER`, on every row anew. That is added to the noise, so that exact winners have a smooth likelihood.
+
+With n_j + s Z_j on one count, F_j(t) the probability that it lies below t, f_j its density, G = F_1 ... F_k and
+h_j = f_j / F_j,
+
+    P(label l) = int G h_l dt,   dP(label l)/dn_j = - int G h_l h_j dt for j other than l,   dP/dn_l = minus their sum,
+
+since all counts moved alike change nothing. The largest count has the density G (h_1 + ... + h_k). Integrands are
+smooth and vanish at both ends, where the trapezoidal rule converges faster than any power of its step (Trefethen,
+Weideman, SIAM Review 2014). The law of Laplace noise is taken as Gaussian of the same
+deviation: on development hospitals of stroke, seeds 0 to 5, the mean AUC is within .0003 of that with the deviation
+that gives even shares the right slope.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import singledispatch
+from typing import Protocol
+
+import numpy as np
+from scipy.special import ndtr
+
+from consilium.models.base import Outcomes, Shares
+from consilium.protocol.label_source import Outcome
+
+SCATTER = 0.1
+"""Of the share of a class around what a model says, as a standard deviation. On development hospitals of stroke, seeds
+0 to 3, the AUC with .05, .1 and .2 differs by at most .0017 in seven releases of labels."""
+
+_STEP = 0.4
+_PLACES = np.arange(-6.0, 7.0 + _STEP / 2, _STEP)
+"""Of the rule, in deviations of one count, from the largest count without noise."""
+
+_LEAST_CHECK = 0.25
+"""Deviation of a check's own noise over that of a count there: a smaller one is hardly seen behind the other."""
+
+_LEAST = 1e-12
+"""Probability of what happened: a model that finds it less likely is no worse."""
+
+
+class Likelihood(Protocol):
+    """Of what was released, at shares float64 (n, classes) of the votes that sum to 1."""
+
+    @property
+    def classes(self) -> int:
+        """Number of classes."""
+        ...
+
+    def loss(self, shares: np.ndarray) -> tuple[float, np.ndarray]:
+        """Minus the log likelihood up to a constant, and its gradient (n, classes) by the shares."""
+        ...
+
+    def information(self, shares: np.ndarray, rows: slice) -> np.ndarray:
+        """A root R (rows, several, classes) of Fisher's information on the shares of some rows, R' R of each; `shares`
+        are those of these rows."""
+        ...
+
+
+@singledispatch
+def likelihood_of(told: object) -> Likelihood:
+    """The likelihood of what was released."""
+    raise TypeError(f"{type(told).__name__} was not released; give Shares or Outcomes")
+
+
+@likelihood_of.register
+def _(told: Shares) -> Likelihood:
+    return SharesLikelihood(told)
+
+
+@likelihood_of.register
+def _(told: Outcomes) -> Likelihood:
+    return OutcomesLikelihood.of(told)
+
+
+@dataclass(frozen=True)
+class SharesLikelihood:
+    """Gaussian noise; `excess`: the factor by which residuals vary more. What shares sum to says nothing."""
+
+    told: Shares
+    excess: float = 1.0
+
+    @property
+    def classes(self) -> int:
+        """See `Likelihood`."""
+        return self.told.classes
+
+    def loss(self, shares: np.ndarray) -> tuple[float, np.ndarray]:
+        """See `Likelihood.loss`."""
+        missed = shares - self.told.shares
+        missed -= missed.mean(axis=1, keepdims=True)
+        slope = missed / (self.told.deviation[:, None] ** 2 * self.excess)
+        return float((slope * missed).sum()) / 2, slope
+
+    def information(self, shares: np.ndarray, rows: slice) -> np.ndarray:
+        """See `Likelihood.information`."""
+        apart = np.eye(self.classes) - 1 / self.classes
+        return apart / (self.told.deviation[rows, None, None] * math.sqrt(self.excess))
+
+
+@dataclass(frozen=True)
+class _Largest:
+    """Of counts (n, classes), in deviations of the noise on each, around where the largest may lie.
+
+    places (n, points). below: G times the rule's step, (n, points). hazards: h (n, classes, points).
+    """
+
+    places: np.ndarray
+    below: np.ndarray
+    hazards: np.ndarray
+
+    @classmethod
+    def of(cls, counts: np.ndarray) -> _Largest:
+        places = counts.max(axis=1)[:, None] + _PLACES
+        away = places[:, None, :] - counts[:, :, None]
+        under = ndtr(away)
+        hazards = np.exp(-0.5 * away * away) / (math.sqrt(2 * math.pi) * under)
+        return cls(places, _STEP * under.prod(axis=1), hazards)
+
+
+def _winning(counts: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Probability (n,) that `labels` int64 (n,) are the largest of noisy `counts` (n, classes), in deviations of the
+    noise on each, and its slope (n, classes)."""
+    largest, each = _Largest.of(counts), np.arange(len(labels))
+    own = largest.below * largest.hazards[each, labels]
+    slope = -(largest.hazards @ own[:, :, None])[:, :, 0]
+    slope[each, labels] = 0.0
+    slope[each, labels] = -slope.sum(axis=1)
+    return own.sum(axis=1), slope
+
+
+def _winners(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """As `_winning`, of every class: (n, classes), and (n, classes, classes), the label first."""
+    largest = _Largest.of(counts)
+    own = largest.below[:, None, :] * largest.hazards
+    slopes = -own @ np.swapaxes(largest.hazards, 1, 2)
+    each = np.arange(counts.shape[1])
+    slopes[:, each, each] = 0.0
+    slopes[:, each, each] = -slopes.sum(axis=2)
+    return own.sum(axis=2), slopes
+
+
+class _AlwaysAnswered:
+    """No check: every query has a label."""
+
+    def answers(self, shares: np.ndarray, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+        """Probability (n,) of an answer, and its slope (n, classes) by the shares."""
+        return np.ones(len(shares)), np.zeros(shares.shape)
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """All in shares of the votes: what is predicted (n, classes), the threshold, and deviations of the scatter with the
+    noise of a count, `cell`, and of the check's own."""
+
+    predicted: np.ndarray = field(repr=False)
+    threshold: float
+    cell: float
+    own: float
+
+    def answers(self, shares: np.ndarray, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+        """See `_AlwaysAnswered.answers`."""
+        largest = _Largest.of((shares - self.predicted[rows]) / self.cell)
+        over = (largest.places - self.threshold / self.cell) * (self.cell / self.own)
+        passed = (largest.below * ndtr(over) * largest.hazards.sum(axis=1)).sum(axis=1)
+        rise = np.exp(-0.5 * over**2) / (math.sqrt(2 * math.pi) * self.own)
+        return passed, (largest.hazards @ (largest.below * rise)[:, :, None])[:, :, 0]
+
+
+@dataclass(frozen=True)
+class OutcomesLikelihood:
+    """Labels, abstentions and confirmations; the last two say that a check failed, and no more. Check and label have
+    noise of their own; that they have the scatter in common is left out."""
+
+    classes: int
+    labels: np.ndarray = field(repr=False)
+    answered: np.ndarray = field(repr=False)
+    deviation: float
+    check: _AlwaysAnswered | _Checked
+
+    @classmethod
+    def of(cls, told: Outcomes) -> OutcomesLikelihood:
+        """By the law that comes with them."""
+        law, check = told.law, _AlwaysAnswered()
+        if law.threshold is not None:
+            cell = math.hypot(law.cell_deviation / law.votes, SCATTER)
+            own = max(law.check_deviation / law.votes, _LEAST_CHECK * cell)
+            predicted = told.predictions if law.predicted else None
+            predicted = np.zeros((len(told), told.classes)) if predicted is None else predicted
+            check = _Checked(predicted, law.threshold / law.votes, cell, own)
+        answered = told.outcomes == Outcome.ANSWERED
+        return cls(told.classes, told.labels, answered, math.hypot(law.deviation / law.votes, SCATTER), check)
+
+    def labels_alone(self) -> OutcomesLikelihood:
+        """As if nothing were known of a check."""
+        return replace(self, check=_AlwaysAnswered())
+
+    def loss(self, shares: np.ndarray) -> tuple[float, np.ndarray]:
+        """See `Likelihood.loss`."""
+        passed, rise = self.check.answers(shares, slice(None))
+        happened = np.maximum(np.where(self.answered, passed, 1 - passed), _LEAST)
+        slope = np.where(self.answered, -1.0, 1.0)[:, None] * rise / happened[:, None]
+        won, change = _winning(shares[self.answered] / self.deviation, self.labels[self.answered])
+        won = np.maximum(won, _LEAST)
+        slope[self.answered] -= change / (self.deviation * won[:, None])
+        return -float(np.log(happened).sum() + np.log(won).sum()), slope
+
+    def information(self, shares: np.ndarray, rows: slice) -> np.ndarray:
+        """See `Likelihood.information`: over all outcomes of a query, and not the one that happened."""
+        passed, rise = self.check.answers(shares, rows)
+        won, change = _winners(shares / self.deviation)
+        change *= (np.sqrt(passed[:, None] / np.maximum(won, _LEAST)) / self.deviation)[:, :, None]
+        rise = rise / np.sqrt(np.maximum(passed * (1 - passed), _LEAST))[:, None]
+        return np.concatenate([change, rise[:, None, :]], axis=1)

@@ -1,0 +1,95 @@
+"""A vote that is not counted costs no more than is charged for a party that is added or removed: every histogram is
+tried, with laws that share nothing with the package. Of a difference of two counts nearly all of the charge is reached.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from consilium.accounting.errors import EventError
+from consilium.accounting.events import Mechanism
+from consilium.accounting.mechanisms import Confident, Difference, GNMax, Histogram, Interactive, LNMax
+from consilium.accounting.units import Neighbouring, Unit, votes_moved
+from tests.accounting.outcome.oracle import Oracle
+from tests.accounting.worst.oracles import lattice_noise, renyi
+
+ORDERS = [1.5, 2.0, 5.0, 12.0]
+TEACHERS = 5
+P = np.array([0.62, 0.3, 0.08])
+COUNTED = {"neighbouring": Neighbouring.ADD_OR_REMOVE, "unit": Unit.PARTY}
+
+
+def passes(number: int, threshold: float, sigma: float) -> float:
+    pmf, _ = lattice_noise(sigma, 60)
+    return float(pmf[np.arange(-60, 61) + number >= threshold].sum())
+
+
+def outcomes(mechanism: Mechanism, counts: tuple[int, ...], winner: Oracle) -> np.ndarray:
+    """Probability of each label, and of none."""
+    labels = winner.law(counts, TEACHERS).astype(np.float64)
+    if not hasattr(mechanism, "threshold"):
+        return labels
+    offsets = np.floor(sum(counts) * P + 0.5) if mechanism.needs_probabilities else np.zeros(3)
+    number = int((np.array(counts) - offsets).max())
+    answered = passes(number, mechanism.threshold, mechanism.sigma1)
+    return np.append(answered * labels, passes(-number, 1 - mechanism.threshold, mechanism.sigma1))
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "law"),
+    [
+        (GNMax(2.0), ("gaussian", 2.0)),
+        (LNMax(0.6), ("laplace", 0.6)),
+        (Confident(3, 2.5, 1.5), ("gaussian", 1.5)),
+        (Interactive(1, 2.5, 1.5), ("gaussian", 1.5)),
+    ],
+    ids=repr,
+)
+def test_no_curve_is_below_what_a_vote_that_is_gone_changes(mechanism: Mechanism, law: tuple[str, float]) -> None:
+    winner, charged = Oracle(*law, "discrete", TEACHERS + 1), mechanism.event(1, **COUNTED).worst_case_rdp(ORDERS)
+    worst = np.zeros(len(ORDERS))
+    for counts in itertools.product(range(TEACHERS + 1), repeat=3):
+        for gone in np.flatnonzero(counts):
+            fewer = tuple(n - (j == gone) for j, n in enumerate(counts))
+            p, q = (outcomes(mechanism, each, winner) for each in (counts, fewer))
+            both = [max(renyi(p, q, order), renyi(q, p, order)) for order in ORDERS]
+            worst = np.maximum(worst, both)
+    assert np.all(worst <= charged)
+    assert np.all(worst >= charged / 8)  # the laws are not blind
+
+
+def test_nor_is_that_of_a_histogram() -> None:
+    """One count changes by one: all of the loss is in it."""
+    pmf, _ = lattice_noise(1.5, 40)
+    charged = Histogram(1.5).event(1, **COUNTED).worst_case_rdp(ORDERS)
+    truth = [renyi(pmf[1:], pmf[:-1], order) for order in ORDERS]
+    assert np.all(np.array(truth) <= charged)
+
+
+@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("relation", Neighbouring)
+@pytest.mark.parametrize("k", [1, 2])
+def test_a_difference_is_charged_for_as_far_as_it_moves(unit: Unit, relation: Neighbouring, k: int) -> None:
+    """Every difference of 30 votes, and whatever the unit's votes may become: the curve is reached but for little.
+
+    A vote that changes moves it by 2, one that is not counted by 1.
+    """
+    gone = unit is Unit.PARTY and relation is Neighbouring.ADD_OR_REMOVE
+    far = votes_moved(unit, k, relation) * (1 if gone else 2)
+    event = Difference(15.0).event(1, unit=unit, neighbouring=relation, teachers_per_party=k)
+    pmf, _ = lattice_noise(15.0, 200)
+    tail = {d: pmf[np.arange(-200, 201) + d >= 1].sum() for d in range(-40, 41)}
+    law = {d: np.array([1 - p, p]) for d, p in tail.items()}
+    pairs = [(law[d], law[d + step]) for d in range(-30, 31) for step in range(-far, far + 1)]
+    truth = np.array([max(renyi(p, q, order) for p, q in pairs) for order in ORDERS])
+    charged = event.worst_case_rdp(ORDERS)
+    assert np.all(truth <= charged)
+    assert np.all(charged <= 1.01 * truth)
+
+
+def test_a_difference_is_of_two_classes() -> None:
+    with pytest.raises(EventError, match="two classes, got 3"):
+        Difference(7.0).comparison(np.zeros((4, 3), dtype=np.int64), 0, "discrete")
