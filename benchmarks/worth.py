@@ -16,19 +16,21 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import polars as pl
 
 from benchmarks.results import Kept, Rows, spread, student_interval, table
-from consilium.accounting.drowned import signal, votes_of_units
-from consilium.accounting.units import Neighbouring, Unit
+from consilium.accounting.drowned import signal
+from consilium.accounting.units import Neighbouring, Unit, votes_moved
+from consilium.coordinator.config import FederationConfig
 from consilium.models.evaluation import area_under_curve
 from consilium.report.disclosure import epsilon_text
 from consilium.report.warnings import LEAST_SIGNAL
@@ -59,8 +61,10 @@ DIVISIONS: dict[str, Data] = {
 LARGE = {"COUNT/azpro": (DIVISIONS["COUNT/azpro"], 17), "stroke, countries": (COUNTRIES, 15)}
 """Those that leave 10 to 15 large parties when a fifth of the owners is public: data, and how many owners are taken."""
 KINDS = ("public owners", "a frame of nobody's rows")
+UNTOLD = "Confident, noise of labels not used"
 RELEASES = {
     "Confident labels (default)": (),
+    UNTOLD: (),
     "GNMax labels": (
         'federation.mechanism={name="gnmax"}',
         "federation.privacy.epsilon=0.8",
@@ -123,8 +127,8 @@ def figures(council: Council) -> dict[str, Any]:
     """AUC of each model of a run, None where there is none; and the rule's number."""
     summary, privacy = council.run_.summary, council.privacy_
     teachers = summary["teachers"] // summary["parties"]
-    units = votes_of_units(summary["parties"], teachers, Unit(privacy.unit), Neighbouring.REPLACE)
-    rule = signal(units, privacy.epsilon, privacy.delta, len(council.student_.schema.features))
+    votes = summary["teachers"] / votes_moved(Unit(privacy.unit), teachers, Neighbouring.REPLACE)
+    rule = signal(votes, privacy.epsilon, privacy.delta, len(council.student_.schema.features))
     beside, known = summary["baselines"], {"parties": summary["parties"], "teachers": teachers, "rule": rule}
     models = {name: beside.get(name) for name in MODELS} | {"student": summary["student"]}
     models |= {"alone": beside["mean_teacher"], "labels": summary["labels_alone"]}
@@ -153,7 +157,8 @@ def record(case: str, seed: int) -> dict[str, Any]:
 
 def scenario(name: str, changes: dict[str, tuple[str, ...]], case: str, seed: int) -> dict[str, Any]:
     """What each model reaches, how many labels or counts were released, and the guarantee."""
-    with tempfile.TemporaryDirectory() as folder:
+    untold = patch.object(FederationConfig, "label_law", lambda *_: None) if case == UNTOLD else nullcontext()
+    with tempfile.TemporaryDirectory() as folder, untold:
         summary = run_scenario(name, load_scenario(name, list(changes[case])), "local", seed, Path(folder) / "run")
     models = {STUDENT: summary["student"], "as many manual labels": summary["worth"]["released"]}
     models |= {LABELS_ALONE: summary["labels_alone"]}
