@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -124,19 +125,27 @@ def of_patients(ids: Sequence[str]) -> np.ndarray:
 
 
 def of_rows(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Whose rows are where nobody says it: each is its own, uint8 (rows, 32), equal where the numbers are.
+    """Whose rows are where nobody says it: each is its own, uint8 (rows, 32).
+
+    It is a hash of the numbers and of how many equal rows stand before it. So of c equal rows there are the identities
+    1 to c, in whichever order they stand, and where one is taken away c alone is gone. Copies are spread over shards
+    like any rows: by the numbers alone a table with few different rows had shards of one class.
 
     x: float64 (rows, features), y: float64 (rows,) of the label, as the party's own mapping reads them from the file,
     before the federation's scale, ranges and means. Not the row as it is trained on: a coordinator that sets the range
-    or scale of a column would decide which rows become equal and move together. The label is part of it, as it is of
+    or scale of a column would decide which rows become equal. The label is part of it, as it is of
     what a teacher learns. A missing value (NaN, whatever its bits) is equal to a missing value, and -0 to 0.
     """
-    digests = []
+    digests, copies = list[bytes](), Counter[bytes]()
     for start in range(0, len(y), ROWS_AT_ONCE):
         block = slice(start, start + ROWS_AT_ONCE)
         values = np.column_stack((x[block], y[block])).astype("<f8") + 0.0
         values[np.isnan(values)] = np.nan
-        digests += [hashlib.sha256(b"row\0" + row.tobytes()).digest() for row in values]
+        for row in values:
+            digest = hashlib.sha256(b"row\0" + row.tobytes())
+            copies[same := digest.digest()] += 1
+            digest.update(copies[same].to_bytes(8))
+            digests.append(digest.digest())
     return _joined(digests)
 
 
@@ -542,6 +551,7 @@ def _standardise(x: np.ndarray, schema: Schema, keep_missing: bool) -> None:
     low = [-np.inf if limits is None else limits.low for limits in allowed]
     high = [np.inf if limits is None else limits.high for limits in allowed]
     np.clip(x, low, high, out=x)
+    x += 0.0  # -0 becomes 0: rows that `of_rows` takes for equal are so for teachers
     with np.errstate(over="ignore"):
         x -= np.asarray(schema.center)
         x /= np.asarray(schema.scale)

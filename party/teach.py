@@ -127,7 +127,10 @@ def try_again(
 
 
 def split(identities: np.ndarray, count: int, secret: bytes) -> list[np.ndarray]:
-    """Row indices int64, ascending, of each of `count` shards: disjoint, and every row is in one.
+    """Row indices int64 of each of `count` shards: disjoint, and every row is in one.
+
+    Their order follows from the identities, and not from the file: where one of several equal rows is taken away, the
+    others have the identities that are left (`of_rows`), and a shard must be the same whichever of them it was.
 
     identities : uint8 (n, 32), one row's each. secret : 32 bytes, independent of the data.
 
@@ -137,9 +140,11 @@ def split(identities: np.ndarray, count: int, secret: bytes) -> list[np.ndarray]
     """
     if count == 1:
         return [np.arange(len(identities))]
-    drawn = (hmac.digest(secret, identity.tobytes(), "sha256") for identity in identities)
-    shard = np.fromiter((int.from_bytes(value) % count for value in drawn), np.int64, len(identities))
-    return [np.flatnonzero(shard == index) for index in range(count)]
+    drawn = [hmac.digest(secret, identity.tobytes(), "sha256") for identity in identities]
+    parts: list[list[int]] = [[] for _ in range(count)]
+    for row in sorted(range(len(drawn)), key=drawn.__getitem__):
+        parts[int.from_bytes(drawn[row]) % count].append(row)
+    return [np.array(part, dtype=np.int64) for part in parts]
 
 
 def simulated_secret(seed: int, party: str) -> bytes:

@@ -208,8 +208,7 @@ def _teachers(scenario: Scenario, seed: int, source: Source) -> int:
 
     How many an owner has is told by public owners, where there are any. Else by the parties themselves, under
     `replace`: whoever takes the place of a record or a patient does so at the same party, so neighbours have as many at
-    each, and this number is the same for both. That needs a division that looks at no label and no value, and nothing
-    left out for what it says.
+    each, and this number is the same for both, where it follows from such numbers alone.
 
     Raises
     ------
@@ -222,7 +221,7 @@ def _teachers(scenario: Scenario, seed: int, source: Source) -> int:
     if source.public is None and data.public_rule.by == "owner":
         public = np.concatenate([partition.queries, partition.too_near, partition.test])
         parts = [public[source.owner[public] == owner] for owner in np.unique(source.owner[public])]
-    elif privacy.neighbouring is Neighbouring.REPLACE and _by_numbers_alone(data):
+    elif privacy.neighbouring is Neighbouring.REPLACE and _by_numbers_alone(data, privacy.unit):
         parts = list(partition.parties.values())
     else:
         raise BadSetting(
@@ -235,8 +234,12 @@ def _teachers(scenario: Scenario, seed: int, source: Source) -> int:
     return int(np.clip(typical // ROWS_PER_TEACHER, 1, MOST_TEACHERS))
 
 
-def _by_numbers_alone(data: DataSpec) -> bool:
-    """Whether how many rows are whose follows from how many there are, whatever they say."""
-    by_lot = data.partition in ("iid", "groups")
-    whole = data.public is None or (data.public.by == "share" and by_lot)
-    return whole and data.keeps_all and (by_lot or data.partition == "owners")
+def _by_numbers_alone(data: DataSpec, unit: Unit) -> bool:
+    """Whether how many units are whose follows from how many there are, whatever they say, and of patients however many
+    rows each has: then rows may not be dealt one by one, nor leave an owner out or cut a party off. By share whole
+    patients are public, so that how many rows are left hangs on whose they are."""
+    by_lot, patients = data.partition in ("iid", "groups"), data.patient is not None
+    by_share = data.public is not None and data.public.by == "share" and by_lot and patients == (unit is Unit.PATIENT)
+    by_row = unit is Unit.RECORD and data.partition in ("owners", "iid")
+    by_patient = data.partition in ("owners", "groups") and data.least_rows is None and data.most_rows is None
+    return data.keeps_all and (data.public is None or by_share) and (by_row or by_patient)

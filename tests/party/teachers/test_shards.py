@@ -46,7 +46,6 @@ def test_shards_are_disjoint_and_cover_everything(count: int) -> None:
     parts = split(random_identities(100), count, SECRET)
     assert len(parts) == count
     assert sorted(np.concatenate(parts).tolist()) == list(range(100))
-    assert all((np.diff(part) > 0).all() for part in parts)
 
 
 @pytest.mark.parametrize("count", [2, 10])
@@ -60,24 +59,22 @@ def test_rows_are_spread_as_by_lot(count: int, numbered: bool) -> None:
 
 
 @pytest.mark.parametrize(("divide", "holds"), [("keyed", True), ("by position", False)])
-def test_a_shard_depends_on_no_other_row(divide: str, holds: bool) -> None:
-    """Any subset of rows, in any order, is divided as it is within the whole. Not so before: the control."""
+def test_one_record_changes_two_shards_at_most(divide: str, holds: bool) -> None:
+    """Rows of which many are equal, one of them replaced, in any order: the others hold the same rows in the same
+    order. By position they do not: the control."""
 
     @settings(max_examples=some(200), deadline=None, derandomize=True)
-    @given(st.lists(st.integers(0, 60), min_size=1, max_size=40), st.integers(1, 8), st.data())
-    def check(values: list[int], count: int, data: st.DataObject) -> None:
-        kept = data.draw(st.permutations(range(len(values))))[: data.draw(st.integers(1, len(values)))]
-        x, y = np.array(values, dtype=np.float64)[:, None], np.array(values, dtype=np.int64) % 2
+    @given(st.lists(st.integers(0, 5), min_size=1, max_size=40), st.integers(0, 9), st.integers(1, 8), st.data())
+    def check(values: list[int], newcomer: int, count: int, data: st.DataObject) -> None:
+        def shards(rows: list[int]) -> list[list[int]]:
+            x, y = np.array(rows, dtype=np.float64)[:, None], np.array(rows) % 2
+            parts = split(identities.of_rows(x, y), count, SECRET) if divide == "keyed" else by_position(y, count)
+            return [[rows[at] for at in part] for part in parts]
 
-        def shard_of(rows: np.ndarray) -> dict[int, int]:
-            if divide == "keyed":
-                parts = split(identities.of_rows(x[rows], y[rows]), count, SECRET)
-            else:
-                parts = by_position(y[rows], count)
-            return {int(rows[at]): index for index, part in enumerate(parts) for at in part}
-
-        whole, some = shard_of(np.arange(len(values))), shard_of(np.array(kept))
-        assert some == {row: whole[row] for row in kept}
+        others = data.draw(st.permutations(values[1:]))
+        for rows, most in ((others, 1), ([*others, newcomer], 2)):
+            changed = sum(one != other for one, other in zip(shards(values), shards(rows), strict=True))
+            assert changed <= most or count == 1
 
     if holds:
         check()
@@ -93,11 +90,11 @@ def test_of_many_rows_each_identity_is_that_of_the_row_alone() -> None:
     assert (identities.of_rows(x, y) == np.array(alone)).all()
 
 
-def test_equal_rows_and_rows_of_one_patient_are_in_one_shard() -> None:
+def test_copies_of_a_row_are_numbered_and_rows_of_one_patient_are_in_one_shard() -> None:
     x = np.array([[1.0, 0.0], [2.0, np.nan], [1.0, -0.0], [2.0, -np.nan], [1.0, 0.0]])
-    ids = identities.of_rows(x, np.array([0, 1, 0, 1, 1]))
-    assert (ids[0] == ids[2]).all() and (ids[1] == ids[3]).all()
-    assert len(np.unique(ids, axis=0)) == 3  # the label is part of a row
+    ids = [bytes(each) for each in identities.of_rows(x, np.array([0, 1, 0, 1, 1]))]  # the label is part of a row
+    assert len(set(ids)) == 5
+    assert ids == [bytes(each) for each in identities.of_rows(x[[2, 3, 0, 1, 4]], np.array([0, 1, 0, 1, 1]))]
     whose = identities.of_patients(["a", "b", "a"])
     assert (whose[0] == whose[2]).all() and not (whose[0] == whose[1]).all()
     assert not (identities.of_patients([""])[0] == identities.of_rows(np.zeros((1, 0)), np.zeros(1))[0]).all()

@@ -108,12 +108,19 @@ def test_how_many_teachers_an_owner_has(rows: pl.DataFrame, settings: dict[str, 
         {"neighbouring": "add_or_remove", "owners": None, "parties": 5},
         {"settings": {"data.duplicates": "drop"}},
         {"settings": {"data.partition": "dirichlet", "data.alpha": 1.0}},
+        # how many rows each patient has would decide
+        {"unit": "patient", "settings": {"data.least_rows": 30}},
+        {"unit": "patient", "owners": None, "parties": 5, "settings": {"data.most_rows": 30}},
+        {"unit": "patient", "owners": None, "parties": 5, "settings": {"data.partition": "iid"}},
+        {"public": None, "owners": None, "parties": 5, "patients": True},
     ],
 )
 def test_it_is_asked_for_where_it_would_tell_of_one_record(settings: dict[str, Any]) -> None:
+    table = {"unit": "record", "public": FRAME} | settings
     rows = LARGE.drop("hospital") if "parties" in settings else LARGE
-    with pytest.raises(BadSetting, match="hangs on one record") as refused:
-        planned(rows, FRAME, unit="record", **settings)
+    rows = with_patients(rows, 2) if table.pop("patients", table["unit"] == "patient") else rows
+    with pytest.raises(BadSetting, match=f"hangs on one {table['unit']}") as refused:
+        planned(rows, **table)
     assert "teachers_per_party" in str(refused.value)
 
 
