@@ -30,7 +30,7 @@ from consilium.accounting.guarantees import Guarantee, Kind
 from consilium.accounting.mechanisms import Sanitised
 from consilium.accounting.sanitise.gap import envelope, orders_within_reach
 from consilium.accounting.sanitise.smooth import CheckProfile, LabelProfile, SensitivityProfile, smooth_sensitivity
-from consilium.accounting.units import Noise
+from consilium.accounting.units import Neighbouring, Noise, Unit
 
 BOUND = "smooth sensitivity of a bound by the plurality's lead"
 """With this a release's method begins."""
@@ -96,6 +96,12 @@ class SanitisedPlan:
 
 def _label_of(event: ReleaseEvent) -> Step:
     label = event.label
+    if event.unit is Unit.PARTY and event.neighbouring is Neighbouring.ADD_OR_REMOVE:
+        # a table ends at as many votes as were counted: what the next one changes would be in no sensitivity
+        raise EventError(
+            "a data-dependent epsilon has no known sensitivity where a party may be added or removed: queries would"
+            ' differ in their number of votes. Drop the plan, or take neighbouring = "replace".'
+        )
     if label is None:
         raise EventError(
             f"a {event.mechanism.name} release has no data-dependent bound with a known sensitivity. Drop the plan."

@@ -122,10 +122,11 @@ def fixed_units(case: Case, promise: StatedGuarantee) -> int:
             f"{PRIVATE_GRADIENT} divides by the number of {promise.unit.value} units, which one of them changes here",
             'Set federation.privacy.neighbouring = "replace", and leave out data.unlabelled, duplicates and unbalanced',
         )
-    if promise.unit is Unit.PARTY:
-        return len(partition.parties) + partition.left_out
     public = np.concatenate([partition.queries, partition.too_near, partition.test])
     rows = np.setdiff1d(np.arange(len(dataset.y)), public)
+    if promise.unit is Unit.PARTY:  # an owner all of whose patients have public rows elsewhere is no party, and counts
+        owners = len(np.unique(dataset.owner[rows]))
+        return owners if data.partition == "owners" else len(partition.parties) + partition.left_out
     if promise.unit is Unit.RECORD or dataset.patient is None:
         return len(rows)
     return np.unique(np.stack([dataset.owner[rows], dataset.patient[rows]]), axis=1).shape[1]

@@ -12,6 +12,8 @@ import pytest
 from consilium.accounting.errors import EventError
 from consilium.accounting.events import Mechanism
 from consilium.accounting.mechanisms import Confident, Difference, GNMax, Histogram, Interactive, LNMax
+from consilium.accounting.sanitise.release import SanitisedPlan, check_plan
+from consilium.accounting.sanitise.smooth import CheckProfile, smooth_sensitivity
 from consilium.accounting.units import Neighbouring, Unit, votes_moved
 from tests.accounting.outcome.oracle import Oracle
 from tests.accounting.worst.oracles import lattice_noise, renyi
@@ -93,3 +95,15 @@ def test_a_difference_is_charged_for_as_far_as_it_moves(unit: Unit, relation: Ne
 def test_a_difference_is_of_two_classes() -> None:
     with pytest.raises(EventError, match="two classes, got 3"):
         Difference(7.0).comparison(np.zeros((4, 3), dtype=np.int64), 0, "discrete")
+
+
+def test_no_smooth_sensitivity_covers_a_vote_that_comes() -> None:
+    """At a unanimous query of 19 the twentieth vote changes the cost by more than the sensitivity there: refused."""
+    mechanism, order, beta = Confident(24, 3.0, 6.0), np.array([8.0]), np.array([0.3])
+    event = mechanism.event(1, **COUNTED)
+    less, more = (
+        CheckProfile(mechanism.comparison(np.array([[votes, 0]]), votes, event.noise), order, 1) for votes in (19, 20)
+    )
+    assert abs(more.cost() - less.cost()) > smooth_sensitivity([less], order, beta, 19)
+    with pytest.raises(EventError, match="number of votes"):
+        check_plan(SanitisedPlan(order=4.0, beta=0.02, sigma_ss=4.0), event, 20, 2)

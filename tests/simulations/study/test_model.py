@@ -9,19 +9,27 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from consilium.accounting.units import Unit
 from consilium.data.files import CsvRule
 from consilium.models.published.model import load_model
 from consilium.models.published.predict import predict_file
+from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.noise import SystemNoise
 from consilium.report.disclosure import epsilon_text
+from consilium.simulations.council.estimator import Council
+from consilium.simulations.council.frames import GivenRows
+from consilium.simulations.council.settings import completed, scenario_of
+from consilium.simulations.datasets.table import TableSource
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.methods.base import StatedGuarantee
 from consilium.simulations.methods.private_gradient import PrivateGradient, rows_of
+from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.study.model import GRID, drawn, fixed_units, save_model
+from tests.simulations.council.warm import hospitals
 from tests.simulations.methods.cases import SEED, few
 
 RECORD = "federation.privacy.unit=record"
@@ -93,6 +101,21 @@ def test_settings_and_number_of_units_are_no_secret_of_private_rows() -> None:
     assert drawn(case(), promise(case()))[0] == drawn(changed, promise(changed))[0]
     assert fixed_units(case(), promise(case())) == fixed_units(changed, promise(changed)) == int(private.sum())
     assert len(rows_of(changed, Unit.RECORD).sizes) <= int(private.sum())
+
+
+def test_an_owner_counts_whose_patients_are_all_public_elsewhere() -> None:
+    """In a neighbour of a party they are others, and it takes part."""
+    rows = hospitals(6, rows=20).with_columns(patient=pl.int_range(120))
+    last = rows["hospital"] == "H05"
+    found = []
+    for patient in (pl.col("patient"), pl.when(last).then(pl.lit(0)).otherwise(pl.col("patient"))):
+        given = GivenRows.of(rows.with_columns(patient=patient), "ill", "hospital", "patient", ["H00"], None)
+        settings = Council(unit="party", queries=5).get_params()
+        table = scenario_of(settings, given, Path())
+        source = TableSource.of_frame(given.frame, validate(table["data"], DataSpec, "test"), given.public)
+        of = make_case(completed(table, 0, source), 0, 0.0, source)
+        found.append((len(of.parties), fixed_units(of, replace(promise(case()), unit=Unit.PARTY))))
+    assert found == [(5, 5), (4, 5)]
 
 
 @pytest.mark.parametrize("change", ["federation.privacy.neighbouring=add_or_remove", "data.unbalanced=2.0"])
