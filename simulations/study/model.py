@@ -67,7 +67,7 @@ def save_model(scenario: Scenario, seed: int, folder: Path) -> dict[str, Any]:
     folder.mkdir(parents=True)
     classes = len(case.classes)
     model = Linear(weights[:-1].T.copy(), weights[-1].copy(), np.arange(classes), classes)
-    published, _ = publish(folder / MODEL_FILE, model, case.config.rows, "representation", case.pool_x)
+    published = publish(folder / MODEL_FILE, model, case.config.rows, "representation", case.pool_x)
     metrics, tested = judged(published, case.pool, case.pool_x)
     card = {
         "method": PRIVATE_GRADIENT,
