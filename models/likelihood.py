@@ -40,10 +40,6 @@ _STEP = 0.4
 _PLACES = np.arange(-6.0, 7.0 + _STEP / 2, _STEP)
 """Of the rule, in deviations of one count, from the largest count without noise."""
 
-_FAR = 7.0
-"""Deviations that a count lies below a place: it reaches that once in 1e12 draws, and is not computed. Of many classes
-most are so far below."""
-
 _LEAST_CHECK = 0.25
 """Deviation of a check's own noise over that of a count there: a smaller one is hardly seen behind the other."""
 
@@ -125,10 +121,8 @@ class _Largest:
     def of(cls, counts: np.ndarray) -> _Largest:
         places = counts.max(axis=1)[:, None] + _PLACES
         away = places[:, None, :] - counts[:, :, None]
-        near = away < _FAR
-        under, hazards, seen = np.ones(away.shape), np.zeros(away.shape), away[near]
-        under[near] = ndtr(seen)
-        hazards[near] = np.exp(-0.5 * seen * seen) / (math.sqrt(2 * math.pi) * under[near])
+        under = ndtr(away)
+        hazards = np.exp(-0.5 * away * away) / (math.sqrt(2 * math.pi) * under)
         return cls(places, _STEP * under.prod(axis=1), hazards)
 
 

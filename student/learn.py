@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from consilium.models.adapted import adapt
-from consilium.models.base import Aids, EvidenceTrainer, Model, Shares, Told, constant
+from consilium.models.base import Aids, EvidenceTrainer, Model, Outcomes, Shares, Told, constant
 from consilium.models.devices import resolve_device
 from consilium.models.evaluation import evaluate, rank_correlation
 from consilium.models.images.pixels import shape_of
@@ -122,7 +122,7 @@ def pairs_of_halves(spec: StudentSpec, answered: AnsweredRows, classes: int) -> 
     if count < LEAST_ANSWERS:
         return f"{count} answers are too few to be halved"
     if isinstance(kind, LogisticRegressionStudent):
-        refits = _NUMBERS / (count * classes * max(width, 1 if isinstance(answered.told, Shares) else _LAW))
+        refits = _NUMBERS / (count * classes * max(width, _LAW if isinstance(answered.told, Outcomes) else 1))
     elif isinstance(kind, GraphStudent):
         refits = _ROWS / rows
     else:

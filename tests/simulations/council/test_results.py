@@ -178,10 +178,7 @@ SENTENCES = [
         "The student reaches AUC 0.750. Labels of the public rows alone reach 0.790; the student is worth about 20"
         " manual labels (5 to 60); one takes a day.",
     ),
-    (
-        {"student": 0.6},
-        "The student reaches AUC 0.600, below one party alone (0.650): votes are not worth it here.",
-    ),
+    ({"student": 0.6}, "The student reaches AUC 0.600, below one party alone (0.650): votes are not worth it here."),
     (
         {"warnings": ("nothing-learnt",)},
         "It orders cases at random. The student reaches AUC 0.750, 50% of the way from one party"
