@@ -22,7 +22,6 @@ MOST_TEACHERS = 1000
 MOST_CLASSES = 1000
 MOST_BATCHES = 10_000_000
 MOST_STARTS = 10_000
-MOST_CELLS = 200_000_000  # of an array
 Token = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 
 CollectionMode = Literal["plaintext", "secure", "verified"]

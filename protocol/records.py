@@ -17,14 +17,14 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from pydantic import ValidationError
 
 from consilium.protocol.errors import MalformedMessage
-from consilium.protocol.messages import MOST_CELLS, WireModel
+from consilium.protocol.messages import WireModel
 from consilium.protocol.refusals import Refusal
 
 BODY, ARRAYS, REFUSAL, SALT = "body", "arrays", "refusal", "salt"
 RAW = "consilium.raw"
 DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
 SALT_BYTES = 16
-MOST_SIDES = 4
+MOST_CELLS, MOST_SIDES = 200_000_000, 4
 
 M = TypeVar("M", bound=WireModel)
 R = TypeVar("R", ConfigRecord, ArrayRecord)

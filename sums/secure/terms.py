@@ -7,7 +7,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from consilium.protocol.messages import MOST_CELLS, CollectionMode
+from consilium.protocol.messages import CollectionMode
+from consilium.protocol.records import MOST_CELLS
 from consilium.sums.errors import UnsafeSession
 from consilium.sums.roster import MOST_PARTIES, SumRoster
 from consilium.sums.secure.masks import RingBits, choose_ring
