@@ -26,6 +26,7 @@ from consilium.report.words import many
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.population import public
 from consilium.simulations.population.partition import Partition
+from consilium.simulations.report.models import METRICS
 from consilium.simulations.scenario import Scenario, divided_data, scenario_table, with_any_noise, with_budget
 from consilium.student.public_labels import cross_validated
 
@@ -61,11 +62,13 @@ def check_gain(scenario: Scenario, epsilon: float, parties: int, features: int, 
     if rule.number >= rule.least:
         return
     whole = privacy.unit is Unit.PARTY
+    event, unit = scenario.federation.event(0, 0), Unit.RECORD if whole else privacy.unit
+    each = votes_of_units(parties, replace(event, unit=unit, teachers_per_party=2)) / 2
+    teachers = max(2, math.ceil(votes_of_units(parties, event) * rule.least / rule.number / each))
     ways = [f"epsilon={rule.epsilon:g}", f"{rule.parties} parties"]
     if whole and classes == 2 and privacy.neighbouring is Neighbouring.REPLACE and 2 * rule.number >= rule.least:
         ways.append("neighbouring='add_or_remove'")
-    if whole:
-        ways.append("unit='record' with teachers_per_party")
+    ways.append(f"{'unit=' + repr('record') + ' with ' if whole else ''}teachers_per_party={teachers}")
     raise NothingToGain(
         f"noise of epsilon {epsilon_text(epsilon)} for each {privacy.unit} drowns the votes of"
         f" {many(parties, 'party')}: K mu / (2 sqrt r) is {rule.number:.2g}, and below {rule.least:g}"
@@ -154,7 +157,7 @@ def lines_of(plan: Mapping[str, Any]) -> Iterator[str]:
     if labels := plan["labels"]:
         low, high = labels["interval"]
         yield (
-            f"Labels of {labels['rows']} public rows by themselves: {labels['metric']} {labels['value']:.3f}"
+            f"Labels of {labels['rows']} public rows by themselves: {METRICS[labels['metric']]} {labels['value']:.3f}"
             f" [{low:.3f}, {high:.3f}]; chance {labels['chance']:.3f}"
         )
     yield "Of private rows, the parties that have some were counted, and nothing else was looked at."

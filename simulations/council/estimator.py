@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
@@ -198,7 +199,7 @@ class Council(ClassifierMixin, BaseEstimator):
         if self.mechanism is None and not scenario.student.public_labels:
             dataset, partition = divided_data(scenario, seed, source)
             parties, features = len(partition.parties), len(dataset.features)
-            check_gain(scenario, promised(scenario.federation).epsilon, parties, features, len(dataset.classes))
+            check_gain(scenario, self.epsilon or math.inf, parties, features, len(dataset.classes))
         owners = None if source.owner_names is None else frozenset(source.owner_names)
         charge = Charge(promised(scenario.federation).epsilon, scenario.federation.privacy.delta, owners)
         self._charges: list[Charge] = getattr(self, "_charges", [])

@@ -77,51 +77,41 @@ def finding(
     warnings: Iterable[Mapping[str, str]],
     classes: int,
 ) -> tuple[str, ...]:
-    """What came of a run, good or bad, in a sentence; before it what failed, after it what the labels of public
-    rows reach, and the worth in manual labels."""
+    """What came of a run, good or bad, in a sentence; before it the first thing that failed, after it what labels
+    reach."""
     texts = {warning["code"]: warning["text"] for warning in warnings}
-    failures = [f"{upper_first(texts['nothing-learnt'].split('. ')[0])}."] if "nothing-learnt" in texts else []
-    metric = leading(student, classes)
+    metric, failures = leading(student, classes), list[str]()
+    if student.get(metric) is not None and metric == "accuracy" and "not-above-majority" in texts:
+        failures = [f"The {STUDENT} is right no more often than the {words.MAJORITY}."]  # else its order judges it
+    if "nothing-learnt" in texts:
+        failures = [f"{upper_first(texts['nothing-learnt'].split('. ')[0])}."]
     if student.get(metric) is None:
         return (*failures, f"How good the {STUDENT} is, is not known: no public test row can tell.")
-    if metric == "accuracy" and "not-above-majority" in texts:  # else it is judged by its order
-        failures.append(f"The {STUDENT} is right no more often than the {words.MAJORITY}.")
     known = {name: of for name, of in baselines.items() if of and of.get(metric) is not None}
     clauses = [_way(known, student[metric], metric), *_rival(known), *_labelled(worth, labels, metric)]
     sentence = f"{'; '.join(clauses[:2])}{', and '.join(['', *clauses[2:]])}."
-    takes = f"; one takes {worth['label_cost']}" if worth and worth.get("label_cost") else ""
-    worth_it = (f"The {STUDENT} is worth {in_labels(worth)}{takes}.",) if worth and "manual_labels" in worth else ()
-    alone = (f"{upper_first(LABELS_ALONE)} reach {value_text(labels[metric])}.",) if labels.get(metric) else ()
-    return (*failures, sentence, *_not_worth_it(known, student[metric], metric), *alone, *worth_it)
+    return (*failures, sentence, *_of_labels(worth, labels, metric))
 
 
-SAVE = "consilium study model SCENARIO --out FOLDER"
-"""The command that saves the model of private gradient descent."""
-
-
-def _not_worth_it(known: Mapping[str, Metrics], reached: float, metric: str) -> list[str]:
-    """That votes give a party nothing which its own model lacks, and what does; nothing where they do give it."""
-    if "mean_teacher" not in known or reached > known["mean_teacher"][metric]:
-        return []
-    rival = known.get("private_gradient", {})
-    if ABOVE not in rival or rival[ABOVE]["interval"][0] <= 0:
-        return ["A party's own model is no worse: votes are not worth it here."]
-    return [
-        f"A party's own model is no worse: votes are not worth it here, and `{SAVE}` saves the model of"
-        f" {words.PRIVATE_GRADIENT}."
-    ]
+def _of_labels(worth: Metrics | None, labels: Metrics, metric: str) -> list[str]:
+    """What the labels of public rows reach, and the worth in manual labels, in a sentence."""
+    clauses = [f"{LABELS_ALONE} reach {value_text(labels[metric])}"] if labels.get(metric) is not None else []
+    if worth and "manual_labels" in worth:
+        clauses.append(f"the {STUDENT} is worth {in_labels(worth)}")
+        clauses += [f"one takes {worth['label_cost']}"] if worth.get("label_cost") else []
+    return [f"{upper_first('; '.join(clauses))}."] if clauses else []
 
 
 def _way(known: Mapping[str, Metrics], reached: float, metric: str) -> str:
     alone, pooled = (known[name][metric] if name in known else None for name in ("mean_teacher", "pooled"))
     start = f"The {STUDENT} reaches {METRICS[metric]} {value_text(reached)}"
     from_alone, to_pooled = f"{ALONE} ({value_text(alone)})", f"{POOLED} ({value_text(pooled)})"
-    if alone is not None and reached < alone:
-        return f"{start}, below {from_alone}"
+    if alone is not None and reached <= alone:
+        return f"{start}, {'below' if reached < alone else 'as'} {from_alone}: votes are not worth it here"
     if pooled is not None and reached > pooled:
         return f"{start}, above {to_pooled}"
     if alone is None or pooled is None or pooled <= alone:
-        return start if alone is None else f"{start}, {'above' if reached > alone else 'as'} {from_alone}"
+        return start if alone is None else f"{start}, above {from_alone}"
     return f"{start}, {(reached - alone) / (pooled - alone):.0%} of the way from {from_alone} to {to_pooled}"
 
 

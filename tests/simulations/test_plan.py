@@ -147,7 +147,7 @@ def test_a_council_that_can_learn_nothing_says_so_before_anything_is_asked(tmp_p
         "epsilon=",
         " parties",
         "neighbouring='add_or_remove'",
-        "unit='record'",
+        "unit='record' with teachers_per_party=",
         "public_labels=",
         "mechanism=",
     ):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from consilium.models.base import Model, Shares
+from consilium.models.base import Model, Outcomes, Shares
 from consilium.models.evaluation import evaluate, rank_correlation
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.label_law import LabelLaw
+from consilium.protocol.label_source import Outcome
 from consilium.protocol.schema import Schema
 from consilium.student import run
 from consilium.student.card import spread_sentence
@@ -129,6 +132,14 @@ def test_how_often_it_is_trained_again_follows_from_kind_and_size(
         assert pairs in spread_sentence(spread_over_noise(answered, student_of(**settings), SCHEMA, 0))
     else:
         assert found == pairs
+
+
+def test_labels_of_many_classes_are_not_learnt_again_for_minutes() -> None:
+    none = np.zeros(500, dtype=np.int64)
+    told = Outcomes(none, np.full(500, Outcome.ANSWERED), 150, LabelLaw(250, 20.0))
+    answered = AnsweredRows(np.broadcast_to(0.0, (500, 64)), np.arange(500), none, told)
+    assert "takes too long" in str(pairs_of_halves(student_of(), answered, 150))
+    assert pairs_of_halves(student_of(), replace(answered, told=told.of(np.arange(80))), 2) == 10
 
 
 def test_the_published_student_is_the_same_and_nothing_is_asked_for_it(tmp_path: Path, monkeypatch) -> None:

@@ -166,8 +166,8 @@ SENTENCES = [
         {"baselines": {"mean_teacher": ALONE, "pooled": POOLED, **RIVALS}, "worth": worth(), "labels_alone": OF_LABELS},
         "The student reaches AUC 0.750, 50% of the way from one party alone (0.650) to pooled (0.850); private gradient"
         " descent does better at the same guarantee (0.770), and 30 manual labels reach 0.780."
-        " Labels of the public rows alone reach 0.790."
-        " The student is worth about 20 manual labels (5 to 60); one takes a day.",
+        " Labels of the public rows alone reach 0.790; the student is worth about 20 manual labels (5 to 60); one takes"
+        " a day.",
     ),
     (
         {"baselines": {"private_gradient": rival(-0.03, -0.01, 0.73)}},
@@ -175,14 +175,10 @@ SENTENCES = [
     ),
     (
         {"worth": worth(50), "labels_alone": OF_LABELS, "baselines": {}},
-        "The student reaches AUC 0.750. Labels of the public rows alone reach 0.790."
-        " The student is worth about 20 manual labels (5 to 60); one takes a day.",
+        "The student reaches AUC 0.750. Labels of the public rows alone reach 0.790; the student is worth about 20"
+        " manual labels (5 to 60); one takes a day.",
     ),
-    (
-        {"student": 0.6},
-        "The student reaches AUC 0.600, below one party alone (0.650). A party's own model is no worse: votes are not"
-        " worth it here.",
-    ),
+    ({"student": 0.6}, "The student reaches AUC 0.600, below one party alone (0.650): votes are not worth it here."),
     (
         {"warnings": ("nothing-learnt",)},
         "It orders cases at random. The student reaches AUC 0.750, 50% of the way from one party"
@@ -236,7 +232,8 @@ def test_a_run_of_your_own_rows_ends_with_who_was_made_public_and_what_to_do() -
     assert afterwards({"privacy": BLOCK}) == []
     owners = {"count": 12, "of": 60, "word": "hospital"}
     seeded = {"privacy": {**BLOCK, "noise": "seeded"}, "public_owners": owners, "holds_public_rows": True}
-    public, holds, noise = afterwards(seeded)
+    public, holds, model, noise = afterwards(seeded | {"baselines": {"private_gradient": rival(0.01, 0.03)}})
+    assert model.startswith("`consilium study model SCENARIO")
     assert public.startswith("12 of your 60 hospitals were made public: ")
     assert holds.endswith("--set student.trainer.name=logistic_regression")
     assert noise == "For noise that protects, run it with --set simulation.noise=system"

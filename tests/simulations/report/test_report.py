@@ -113,17 +113,7 @@ RIVAL = metrics(0.7, 0.7816)
     [
         (
             compared("mean_teacher", metrics(0.6, 0.77)),
-            REACHES + "below one party alone (0.770). A party's own model is no worse: votes are not worth it here.",
-        ),
-        (
-            {
-                "baselines": {
-                    "mean_teacher": metrics(0.6, 0.77),
-                    "private_gradient": RIVAL | above("auc", 0.02, 0.01, 0.03),
-                }
-            },
-            "votes are not worth it here, and `consilium study model SCENARIO --out FOLDER` saves the model of private"
-            " gradient descent.",
+            REACHES + "below one party alone (0.770): votes are not worth it here.",
         ),
         (compared("pooled", metrics(0.7, 0.75)), REACHES + "above pooled (0.750)."),
         ({"baselines": {"mean_teacher": metrics(0.6, 0.7)}}, REACHES + "above one party alone (0.700)."),
