@@ -54,7 +54,7 @@ def train(
     return trainer.fit(x, y, classes, seed)
 
 
-MOST_PAIRS, LEAST_PAIRS = 5, 3
+MOST_PAIRS, LEAST_PAIRS = 10, 3
 """Of students that are trained again to see how far the noise moves them."""
 LEAST_ANSWERS = 4
 """That a student learns from, so that each half has two."""

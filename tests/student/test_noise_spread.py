@@ -111,7 +111,7 @@ def test_the_noise_of_halves_is_independent_and_twice_as_large() -> None:
 @pytest.mark.parametrize(
     ("settings", "rows", "asked", "pairs"),
     [
-        ({}, 1000, 300, 5),
+        ({}, 1000, 300, 10),
         ({"trainer": "graph"}, 1500, 300, 4),
         ({"trainer": "graph"}, 9000, 300, "takes too long"),
         ({"trainer": "estimator", "factory": "a:b"}, 2001, 300, "takes too long"),
