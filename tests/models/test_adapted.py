@@ -131,8 +131,3 @@ def test_certain_students_stay_numbers() -> None:
 def test_rows_that_do_not_fit(x: np.ndarray, y: np.ndarray, said: np.ndarray) -> None:
     with pytest.raises(DataError):
         adapt(x, y, said)
-
-
-def test_weights_of_adapted() -> None:
-    adapted = Adapted(1.0, np.zeros(2), np.zeros((2, 1)))
-    np.testing.assert_allclose(adapted.probabilities(np.zeros((1, 1)), np.array([[0.25, 0.75]])), [[0.25, 0.75]])

@@ -11,7 +11,7 @@ from scipy.special import ndtr
 
 from consilium.models.base import Aids, EvidenceTrainer, Outcomes, Shares, Told, softmax
 from consilium.models.evidence import fit_softmax
-from consilium.models.likelihood import SCATTER, Likelihood, likelihood_of
+from consilium.models.likelihood import SCATTER, likelihood_of
 from consilium.models.table import STUDENTS
 from consilium.protocol.label_law import LabelLaw
 from consilium.protocol.label_source import NO_LABEL, Outcome
@@ -132,33 +132,6 @@ def test_names_of_classes_say_nothing(law: LabelLaw) -> None:
     first, second = (fit_softmax(x, each) for each in (told, renamed))
     assert second[1] == pytest.approx(first[1], abs=0.01)
     np.testing.assert_allclose(second[0].predict_proba(x), first[0].predict_proba(x)[:, order], atol=0.02)
-
-
-def known(likelihood: Likelihood, shares: np.ndarray) -> float:
-    return float((likelihood.information(shares, slice(None)) ** 2).sum())
-
-
-def test_a_label_tells_less_with_more_noise() -> None:
-    shares = shares_of(10, 3)
-    told = [known(likelihood_of(outcomes_of(replace(GNMAX, deviation=s), 10, 3)), shares) for s in (0, 20, 80, 640)]
-    assert (np.diff(told) < 0).all()
-
-
-def test_with_huge_noise_a_label_is_a_share_with_much_noise() -> None:
-    """Its slope is that of `1/2 +- sqrt(pi) sigma / (2 votes)`, with that deviation: of two classes, at even shares."""
-    law = replace(GNMAX, deviation=40 * VOTES)
-    step = math.sqrt(math.pi) * 40 / 2
-    shares = np.array([[0.55, 0.45]])
-    label = likelihood_of(Outcomes(np.array([1]), np.array([Outcome.ANSWERED]), 2, law)).loss(shares)[1][0]
-    count = likelihood_of(Shares(np.array([[0.5 - step, 0.5 + step]]), np.array([step * math.sqrt(2)]))).loss(shares)[1]
-    assert float(label @ [1, -1]) == pytest.approx(float(count[0] @ [1, -1]), rel=0.01)
-
-
-def test_without_noise_only_the_scatter_is_left() -> None:
-    """A class that leads by ten of its deviations wins; one that is as far behind does not."""
-    ahead = np.array([0.9, 0.05, 0.05])
-    assert probability(WINNER, ahead, 0) > 1 - 1e-6
-    assert probability(WINNER, ahead, 1) < 1e-6
 
 
 def test_an_abstention_draws_towards_even_shares() -> None:
