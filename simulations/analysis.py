@@ -24,15 +24,14 @@ from consilium.report.words import LABELS_ALONE
 from consilium.simulations.beside import Begin, Pending, TimeLimit, when_wanted
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import confusion, student_figures
-from consilium.simulations.learn import OtherNoise, learning_curves
+from consilium.simulations.learn import learning_curve
 from consilium.simulations.linear_teachers import DirectionSum
 from consilium.simulations.methods.base import StatedGuarantee
-from consilium.simulations.methods.manual_labels import PublicTruth
+from consilium.simulations.methods.manual_labels import PublicTruth, worth
 from consilium.simulations.methods.noisy_average import LinearDraws, averages_of
 from consilium.simulations.methods.pooled import PooledModel
 from consilium.simulations.methods.private_gradient import PrivateGradient
 from consilium.simulations.methods.relearnt import ON_PUBLIC_ROWS, relearnt
-from consilium.simulations.methods.worth import worth
 from consilium.simulations.metrics import drawn_intervals, mean_metrics, metric_intervals, over_parties
 from consilium.simulations.own_rows import judged_on_own_rows
 from consilium.simulations.release import load_own
@@ -228,15 +227,10 @@ MOST_SENT = 100_000_000
 
 
 def analyse(
-    run_dir: Path,
-    case: Case,
-    heard: Heard,
-    progress: Progress = no_progress,
-    begin: Begin = when_wanted,
-    noises: Pending | None = None,
+    run_dir: Path, case: Case, heard: Heard, progress: Progress = no_progress, begin: Begin = when_wanted
 ) -> Analysis:
     """Read the finished run of a case and compare it with what the simulation knows. heard: what its teachers
-    said. begin: does what takes long. noises: `learn.other_noises`, where that was begun before."""
+    said. begin: does what takes long."""
     config, limit = case.config, TimeLimit(case.scenario.simulation.analysis_seconds, progress)
     with closing(Ledger(run_dir / "ledger.db", config.digest(), "", read_only=True)) as ledger:
         batches = ledger.batches()
@@ -247,8 +241,6 @@ def analyse(
     sums = recorded_votes(run_dir) or dict(zip(case.pool_ids, heard.votes["pool"], strict=True))
     promise = promised(config).epsilon
     # the longest first: who finds no process is done here
-    others = None if noises is None else noises.result()
-    learning = None if judged is None else _begin_learning(case, promise, judged, asked, sums, others, begin)
     worth_of = None if judged is None else _begin_worth(run_dir, case.scenario, answered, judged, begin)
     trained = [party for party in case.parties if party in heard.quality]
     descending = begin(descended, case, trained) if trained and len(case.test_y) else None
@@ -257,15 +249,14 @@ def analyse(
     open_figures: dict[str, Any] = {}
     secret_figures: dict[str, Any] = {}
     against = {} if judged is None else _against_student(judged, compared)
-    if judged is not None and learning is not None:
-        by_labels, by_epsilon = limit.take("learning curves", learning.result, (LATE, LATE))
-        open_figures = {**_open_figures(run_dir, case, judged), "by_labels": by_labels}
+    if judged is not None:
+        curve = limit.take("learning curve", partial(_curve, case, judged, asked), LATE)
+        open_figures = {**_open_figures(run_dir, case, judged), "by_labels": curve}
         secret_figures = {
             "votes": _votes_by_class(asked.votes(sums), judged.truth.labels[asked.record.rows]),
             "at_home": limit.take(
                 "the gain on parties' own rows", partial(judged_on_own_rows, case, judged.model, trained), LATE
             ),
-            "by_epsilon": by_epsilon,
             "alone": _against_one_alone(judged, compared),
         }
     manual = None if worth_of is None else limit.take("manual labels", worth_of.result, None)
@@ -313,27 +304,17 @@ def _labels_alone(case: Case, judged: _Student, progress: Progress) -> dict[str,
 def _begin_worth(
     run_dir: Path, scenario: Scenario, answered: np.ndarray, judged: _Student, begin: Begin
 ) -> Pending | None:
-    """What the published student is worth in manual labels, see `methods.worth`; `answered` bool (queries,)."""
+    """What the published student is worth in manual labels, see `manual_labels.worth`; `answered` bool (queries,)."""
     if scenario.simulation.manual_labels == "none":
         return None
     queried = np.array(_labels(run_dir)["row"][: len(answered)], dtype=np.int64)
-    student, released, mode = judged.probabilities, int(answered.sum()), scenario.simulation.manual_labels
-    return begin(worth, judged.truth, student, judged.spec, released, queried, judged.seed, mode)
+    return begin(worth, judged.truth, judged.probabilities, judged.spec, int(answered.sum()), queried, judged.seed)
 
 
-def _begin_learning(
-    case: Case,
-    promise: float,
-    judged: _Student,
-    asked: _Answers,
-    sums: Mapping[str, np.ndarray],
-    others: Sequence[OtherNoise] | None,
-    begin: Begin,
-) -> Pending:
-    """See `learn.learning_curves`; `sums`: query id -> votes, exact."""
-    mode, votes = case.scenario.simulation.manual_labels, asked.votes(sums)
-    own = case.config, promise, asked.record, votes, others
-    return begin(learning_curves, judged.truth, judged.spec, judged.seed, mode, *own)
+def _curve(case: Case, judged: _Student, asked: _Answers, progress: Progress) -> dict[str, Any]:
+    if case.scenario.simulation.manual_labels == "none":
+        return {"absent": "simulation.manual_labels is none, so that nothing is trained again"}
+    return learning_curve(judged.truth, judged.spec, judged.seed, asked.record, progress)
 
 
 def _open_figures(run_dir: Path, case: Case, judged: _Student) -> dict[str, Any]:

@@ -105,11 +105,11 @@ def run(
     name = Path(scenario).stem
     with showing(quiet) as display, ExitStack() as stack:
         display.say(f"run of {name}, engine {engine.value}, seed {seed}")  # before libraries load
-        started, spare = None, []
+        started = None
         if engine is not EngineName.ray:
             from consilium.simulations.engines.worker import running_workers
 
-            started, spare = (stack.enter_context(running_workers(count)) for count in (None, 1))
+            started = stack.enter_context(running_workers())
         display.update(LOAD, 0, 1)
         from consilium.protocol.config_files import validate
         from consilium.simulations.engines.ray import RaySpec
@@ -128,7 +128,7 @@ def run(
         display.say(loaded.federation.name)
         with writing(folder):
             summary = run_scenario(
-                name, loaded, engine.value, seed, folder, watch, device.value, ray=ray, started=started, spare=spare
+                name, loaded, engine.value, seed, folder, watch, device.value, ray=ray, started=started
             )
     if output is Format.json:
         show(output, summary, ())

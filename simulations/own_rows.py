@@ -29,8 +29,6 @@ from consilium.simulations.population.parties import own_teachers
 FOLDS = 3
 LEAST_ROWS = 6
 """With fewer, a third is one row: such parties are counted and not judged."""
-SIZES = 4
-"""Groups of parties by size, with equally many each."""
 FEW_PARTIES = 12
 """How many are judged where one training takes long."""
 REPLICATES = 1000
@@ -88,17 +86,15 @@ def at_home(
     seed: int,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """The student against each party's own teacher on the party's held-out rows, by size.
+    """The student against each party's own teacher on the party's held-out rows.
 
     `parties`: those to judge, see `chosen`; `sizes`: rows of every party, by name.
 
     Returns
     -------
     {"absent": why} or: metric ("auc": pairs of two rows of one party that are in the right order; else "accuracy"),
-    judged, parties, too_small (fewer than `LEAST_ROWS` rows), folds, level, seed; groups from small to large and
-    "all": parties, rows_low, rows_high, tested (rows), alone, student, difference with its interval (parties drawn
-    anew, `REPLICATES` times), better: parties in which the student is at least as good; by_party: rows and difference
-    of each.
+    judged, parties, too_small (fewer than `LEAST_ROWS` rows), level; "all": alone, student, difference with its
+    interval (parties drawn anew, `REPLICATES` times); by_party: rows and difference of each, from small to large.
     """
     small = sum(rows < LEAST_ROWS for rows in sizes.values())
     if not parties:
@@ -117,18 +113,14 @@ def at_home(
     with_points = sorted((item for item in judged if item.of > 0), key=lambda item: item.rows)
     if not with_points:
         return {"absent": "none of them has rows of two classes to tell apart"}
-    groups = [part for part in np.array_split(np.arange(len(with_points)), SIZES) if len(part)]
     generator = np.random.default_rng([seed, _PURPOSE])
     return {
         "metric": metric,
         "judged": len(with_points),
         "parties": len(sizes),
         "too_small": small,
-        "folds": FOLDS,
         "level": LEVEL,
-        "seed": seed,
-        "groups": [_group([with_points[place] for place in part], generator) for part in groups],
-        "all": _group(with_points, generator),
+        "all": _together(with_points, generator),
         "by_party": [[item.rows, (item.student - item.alone) / item.of] for item in with_points],
     }
 
@@ -188,23 +180,17 @@ def _in_order(scores: np.ndarray, ill: np.ndarray) -> float:
     return float(outranked(scores, ill)[ill].sum())
 
 
-def _group(items: Sequence[_Judged], generator: np.random.Generator) -> dict[str, Any]:
+def _together(items: Sequence[_Judged], generator: np.random.Generator) -> dict[str, Any]:
     points = np.array([(item.alone, item.student, item.of) for item in items])
     drawn = points[generator.integers(len(items), size=(REPLICATES, len(items)))].sum(axis=1)
     differences = np.sort((drawn[:, 1] - drawn[:, 0]) / drawn[:, 2])
     outside = round((1 - LEVEL) / 2 * REPLICATES)
     alone, student, of = points.sum(axis=0)
-    rows = [item.rows for item in items]
     return {
-        "parties": len(items),
-        "rows_low": min(rows),
-        "rows_high": max(rows),
-        "tested": sum(rows),
         "alone": float(alone / of),
         "student": float(student / of),
         "difference": float((student - alone) / of),
         "interval": [float(differences[outside]), float(differences[-1 - outside])],
-        "better": sum(item.student >= item.alone for item in items),
     }
 
 

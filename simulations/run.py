@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -33,7 +33,6 @@ from consilium.simulations.engines.ray import OWN_RAY, RaySpec, run_ray
 from consilium.simulations.engines.worker import running_workers
 from consilium.simulations.federation import SimulatedFederation
 from consilium.simulations.interruption import interruptible
-from consilium.simulations.learn import other_noises
 from consilium.simulations.manifest import FORMAT, PRIVATE, WORK, working_in
 from consilium.simulations.population.parties import check_own_teachers, teachers_named, why_untrainable
 from consilium.simulations.progress import EVENTS, recording
@@ -115,7 +114,6 @@ def run_scenario(
     source: Source | None = None,
     ray: RaySpec = OWN_RAY,
     started: list[Worker] | None = None,
-    spare: Sequence[Worker] = (),
 ) -> dict[str, Any]:
     """Run the federation, compare it with what only a simulation can know, write the run folder.
 
@@ -123,7 +121,7 @@ def run_scenario(
     call the scenario. `device` is where networks are trained. Libraries use one thread in each process; the caller's
     settings come back. `source`: rows that are in memory, instead of those that the scenario names. `ray`: where the
     engine of that name computes. `started`: the local engine's workers, where they were started before this module was
-    imported; whoever started them ends them. `spare`: one more at most, for what parties have no part in.
+    imported; whoever started them ends them.
 
     Returns
     -------
@@ -145,8 +143,6 @@ def run_scenario(
         workers = _workers(order, used, started, stack)
         case = divide(scenario, seed, source)
         config = case.config
-        beside = stack.enter_context(Idle(spare))
-        noises = beside(other_noises, config) if spare and scenario.simulation.manual_labels != "none" else None
         promised(config)
         _check_own_teachers(case, workers)
         check_names(config.rows)  # the student could not be published: better now than when labels are charged
@@ -170,8 +166,8 @@ def run_scenario(
         record.saved(student_facts(run_dir))
         from consilium.simulations.analysis import analyse  # what it needs loads when nobody waits for a student
 
-        with Idle([*spare, *workers]) as begin:
-            analysis = analyse(run_dir, case, heard, record, begin, noises)
+        with Idle(workers) as begin:
+            analysis = analyse(run_dir, case, heard, record, begin)
         analysed = time.monotonic()
         took = {"prepare": prepared - start, "engine": finished - prepared, "analysis": analysed - finished}
         summary = run_summary(manifest, run_dir, case, analysis)

@@ -87,7 +87,7 @@ class Council(ClassifierMixin, BaseEstimator):
     missing, cells : texts that mean "missing"; codes, units, spellings and missing values of single columns, as in a
         scenario. `consilium data check` writes them. Later rows are read likewise.
     noise : "system" is the operating system's entropy. "seeded" can be repeated and protects nobody.
-    manual_labels : "quick", "full" or "none": how well the student's worth in manual labels is found.
+    manual_labels : "quick" or "none": whether the student's worth in manual labels is looked for.
     settings : other keys of a scenario, {"federation.collection": "secure", "student.rounds": 2}.
     random_state : seed of division, teachers and student; of the noise only where it is "seeded".
     device : "auto", "cpu" or "cuda".
@@ -122,7 +122,7 @@ class Council(ClassifierMixin, BaseEstimator):
         missing: Sequence[str] = (),
         cells: Mapping[str, Any] | None = None,
         noise: Literal["system", "seeded"] = "system",
-        manual_labels: Literal["quick", "full", "none"] = "quick",
+        manual_labels: Literal["quick", "none"] = "quick",
         settings: Mapping[str, Any] | None = None,
         random_state: int | np.random.RandomState | None = None,
         device: Device = "auto",

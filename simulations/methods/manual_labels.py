@@ -1,169 +1,53 @@
 """Manual labels: the yardstick of public rows that somebody labels, and no federation at all.
 
-How often the student's trainer is run on them hangs on its kind and on the numbers of rows, inputs and classes, never
-on a clock: a run must give the same twice.
-
-Beside it stands what anybody would train on such rows: ridge regression whose penalty these rows choose for themselves.
-Linear scores of one-hot classes by least squares. The penalty is the one with the least squared error when each row in
-turn is left out, which one decomposition gives for all penalties (Golub, Heath, Wahba 1979, equation 2.3, with the
-intercept as in Hastie, Tibshirani, Friedman 2009, section 7.10). On stroke and adult it is as good as scikit-learn's
-logistic regression with C from five-fold cross-validation (AUC .755 to .748 with 100 labels of stroke, .883 to .882
-with 500 of adult), in a twentieth of the time, and it takes any number of classes, and more inputs than rows."""
+What a student is worth in manual labels is read off a fixed ladder of their numbers. It is a function of the published
+student, of how many labels were released and asked for, and of public rows with their true labels: the guarantee of the
+labels covers it, and anybody with the truth of the public rows can compute it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from dataclasses import dataclass, field
-from functools import singledispatch
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import solve
 
+from consilium.models.adapted import fit_labels
 from consilium.models.base import Model
 from consilium.models.evaluation import Metric, evaluate, leading_metric, row_scores
-from consilium.models.keys import ImageStudent, LogisticRegressionStudent, TrainerKind
+from consilium.models.keys import LogisticRegressionStudent, TrainerKind
+from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.schema import Schema
+from consilium.report.progress import MANUAL_LABELS, stage
 from consilium.simulations.metrics import drawn_intervals, mean_metrics
-from consilium.simulations.population.specs import ManualLabelMode
 from consilium.student.config import StudentSpec
-from consilium.student.learn import train
+from consilium.student.learn import inputs, train
+from consilium.student.public_labels import takes_long
 from consilium.student.selection import BY_ROWS
 
-MOST_DRAWS: dict[ManualLabelMode, int] = {"full": 60, "quick": 20, "none": 0}
-FEWEST_DRAWS = 3
-_BUDGET = 1e10
-"""Floating point operations, a second or two, of all draws of one number of labels."""
-_SOLVER_STEPS = 200
+LADDER = (5, 10, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000, 1500, 2000)
+"""Numbers of manual labels that are tried, as far as there are public rows. Where the fewest do as well, the student is
+worth none."""
+LEVEL = 0.95
+_REPLICATES = 1000
+MOST_DRAWS, FEW_DRAWS = 20, 3
+_QUICK_NUMBERS = 5000
+"""Inputs times classes of a linear student that is trained on every number and draw in seconds."""
+_LOT, _BOOTSTRAP = 0x68616E64, 0x776F727468
 
 
-@dataclass(frozen=True)
-class Effort:
-    """What is tried. `draws` of labels; `bisected`: whether the search for the break-even uses the trainer too."""
+def most_draws(kind: TrainerKind, shape: tuple[int, ...], classes: int) -> int:
+    """How often a student of this kind is trained on labels that are drawn anew, on a pool of this shape (rows,
+    inputs): by kind and size alone, never by a clock, since a run must give the same twice.
 
-    draws: int
-    bisected: bool
-
-
-def draws_of(operations: float, mode: ManualLabelMode) -> int:
-    """Draws of labels for a training of so many floating point operations.
-
-    >>> draws_of(1e6, "quick"), draws_of(2e9, "quick"), draws_of(1e12, "quick")
-    (20, 5, 3)
+    >>> [most_draws(LogisticRegressionStudent(), (5000, inputs), 2) for inputs in (50, 5000)]
+    [20, 3]
     """
-    return int(min(MOST_DRAWS[mode], max(FEWEST_DRAWS, _BUDGET // max(operations, 1.0))))
-
-
-def plain_operations(rows: int, inputs: int) -> float:
-    """Of one training of `plain_ridge`, roughly."""
-    return 2.0 * rows * inputs * min(rows, inputs)
-
-
-def most_plain_rows(rows: int, inputs: int, mode: ManualLabelMode) -> int:
-    """So many of the `rows` of the pool get manual labels at most; all but where that takes minutes.
-
-    >>> most_plain_rows(9000, 50, "quick"), most_plain_rows(9000, 3969, "quick"), most_plain_rows(9000, 3969, "full")
-    (9000, 1587, 9000)
-    """
-    limit = 2 * _BUDGET
-    if mode == "full" or plain_operations(rows, inputs) <= limit:
-        return rows
-    return int((limit / (2 * inputs)) ** 0.5 if 2 * inputs**3 > limit else limit / (2 * inputs**2))
-
-
-@singledispatch
-def effort(kind: TrainerKind, rows: int, inputs: int, classes: int, mode: ManualLabelMode) -> Effort:
-    """Of a trainer on at most `rows` labelled rows of so many `inputs`; a kind without an entry is tried rarely."""
-    return Effort(FEWEST_DRAWS, bisected=mode == "full")
-
-
-@effort.register
-def _(kind: LogisticRegressionStudent, rows: int, inputs: int, classes: int, mode: ManualLabelMode) -> Effort:
-    operations = 4.0 * _SOLVER_STEPS * rows * inputs * classes
-    return Effort(draws_of(operations, mode), bisected=mode == "full" or operations <= _BUDGET)
-
-
-@effort.register
-def _(kind: ImageStudent, rows: int, inputs: int, classes: int, mode: ManualLabelMode) -> Effort:
-    """Minutes each, so once and never in the search."""
-    return Effort(FEWEST_DRAWS if mode == "full" else 1, bisected=False)
-
-
-PENALTIES = 10.0 ** np.arange(-4, 3.5, 0.5)
-"""Times the rows' mean squared distance from their mean."""
-MOST_JUDGED = 1000
-"""Rows that choose the penalty; it says little that more of them do, and the decomposition takes their number cubed."""
-
-
-@dataclass(frozen=True)
-class PlainRidge:
-    """Scores x `weights` + `intercept`: (inputs, classes) in the floats of the rows, and (classes,)."""
-
-    weights: np.ndarray = field(repr=False)
-    intercept: np.ndarray = field(repr=False)
-
-    def predict_proba(self, x: np.ndarray) -> np.ndarray:
-        """Scores (n, classes) that sum to 1 and may lie outside [0, 1]: for ranks and the largest, not for risks."""
-        return x @ self.weights + self.intercept
-
-
-def train_plain(x: np.ndarray, y: np.ndarray, classes: int) -> PlainRidge:
-    """Train on `x` float (n, inputs) and `y` int64 (n,); rows of one class, or none, give scores that say only that."""
-    if len(np.unique(y)) < 2:
-        shares = np.bincount(y, minlength=classes) / len(y) if len(y) else np.full(classes, 1 / classes)
-        return PlainRidge(np.zeros((x.shape[1], classes), dtype=x.dtype), shares)
-    targets = np.eye(classes, dtype=x.dtype)[y]
-    mean, shares = x.mean(axis=0), targets.mean(axis=0)
-    penalty = _penalty(x[:MOST_JUDGED], targets[:MOST_JUDGED])
-    rows, targets = x - mean, targets - shares
-    if len(x) <= x.shape[1]:
-        weights = rows.T @ _solve(rows @ rows.T, targets, penalty)
-    else:
-        weights = _solve(rows.T @ rows, rows.T @ targets, penalty)
-    return PlainRidge(weights.astype(x.dtype), shares - mean @ weights)
-
-
-def _penalty(x: np.ndarray, targets: np.ndarray) -> float:
-    """The best by leaving one out; that of one class against the others counts for each class."""
-    count = len(x)
-    rows = (x - x.mean(axis=0)).astype(np.float64)
-    targets = targets - targets.mean(axis=0)
-    scale = (rows**2).sum() / count
-    if scale == 0:
-        return 1.0
-    left, squares = _left_vectors(rows)
-    along, leverage = left.T @ targets, left**2
-    errors = []
-    for penalty in PENALTIES * scale:
-        shrunk = squares / (squares + penalty)
-        residual = targets - left @ (shrunk[:, None] * along)
-        leverages = np.minimum(leverage @ shrunk + 1 / count, 1 - 1e-9)  # what a row adds to its own fitted value
-        errors.append(((residual / (1 - leverages)[:, None]) ** 2).sum())
-    return float(PENALTIES[int(np.argmin(errors))] * scale)
-
-
-def _left_vectors(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Left singular vectors (n, rank) of `rows` (n, inputs), and the squares of the singular values (rank,)."""
-    if len(rows) <= rows.shape[1]:
-        squares, left = np.linalg.eigh(rows @ rows.T)
-    else:
-        squares, right = np.linalg.eigh(rows.T @ rows)
-        left = rows @ right / np.sqrt(np.maximum(squares, 1e-300))
-    large = squares > squares.max() * 1e-10
-    return left[:, large], squares[large]
-
-
-def _solve(gram: np.ndarray, targets: np.ndarray, penalty: float) -> np.ndarray:
-    gram[np.diag_indices_from(gram)] += penalty
-    return solve(gram.astype(np.float64), targets.astype(np.float64), assume_a="pos", overwrite_a=True)
-
-
-OWN, PLAIN = "own", "plain"
-"""The run's own trainer, and ridge regression whose penalty the labelled rows choose (`plain_ridge`)."""
-_PURPOSE = 0x68616E64
-
-Learn = Callable[[np.ndarray, int], np.ndarray]
-"""Rows of the pool int64 (n,) and the draw -> probabilities (test, classes) after training on their true labels."""
+    if isinstance(kind, LogisticRegressionStudent) and shape[1] * classes <= _QUICK_NUMBERS:
+        return MOST_DRAWS
+    return 1 if takes_long(kind, shape[0]) else FEW_DRAWS
 
 
 @dataclass(frozen=True)
@@ -180,106 +64,173 @@ class PublicTruth:
 class ManualLabels:
     """Models on true labels of rows that are drawn by lot, judged on the test rows.
 
-    Draw d of n labels are the first n rows of `by_lot` d of the pool: more labels are the same ones, and others.
-    `queried` int64 (n,): rows that the student asked for, in its order. `width`: inputs of the plain trainer. `metric`:
-    what is compared.
+    Draw d of n labels are the first n rows of `by_lot` d of the pool: more labels are the same ones, and others. They
+    are learned by the student's own trainer; where that takes long (`takes_long`), by the linear model that evidence
+    chooses. `quick`: whether the own one is trained on the whole ladder in seconds.
+
+    `queried` int64 (n,): rows that the student asked for, in its order. `metric`: what is compared.
     """
 
-    def __init__(
-        self, public: PublicTruth, spec: StudentSpec, queried: np.ndarray, seed: int, mode: ManualLabelMode
-    ) -> None:
-        self._public, self._spec, self._asked = public, spec, queried
-        self._by_rows = spec.selection == BY_ROWS
-        self._mode: ManualLabelMode = mode
-        self._classes = len(public.schema.classes)
-        self._lots = [by_lot(seed, draw, len(public.labels)) for draw in range(MOST_DRAWS[mode])]
-        self.metric: Metric = leading_metric(public.test_y, self._classes)
-        schema, labels = public.schema, public.labels
-        plain_rows, plain_test = schema.inputs(public.queries), schema.inputs(public.test_x)
-        bare = spec.inputs == "features"
-        own_rows, own_test = (public.queries, public.test_x) if bare else (plain_rows, plain_test)
-        self.width, self._own_width = plain_rows.shape[1], own_rows.shape[1]
+    def __init__(self, public: PublicTruth, spec: StudentSpec, queried: np.ndarray, seed: int) -> None:
+        self._public, self._spec, self._asked, self._seed = public, spec, queried, seed
+        rows = len(public.labels)
+        self.own = not takes_long(spec.trainer, rows)
+        width, classes = inputs(spec, public.schema, public.queries[:1]).shape[1], len(public.schema.classes)
+        self.draws = most_draws(spec.trainer, (rows, width), classes) if self.own else FEW_DRAWS
+        self.quick = self.draws == MOST_DRAWS
+        self._lots = [by_lot(seed, draw, rows) for draw in range(self.draws)]
+        self.metric: Metric = leading_metric(public.test_y, classes)
+        self.counts = np.array([count for count in LADDER if count <= rows] or [rows])
 
-        def own(chosen: np.ndarray, draw: int) -> np.ndarray:
-            return learnt_from_labels(schema, spec, own_rows, labels, chosen, seed + draw).predict_proba(own_test)
+    @cached_property
+    def _rows(self) -> tuple[np.ndarray, np.ndarray]:
+        public, schema = self._public, self._public.schema
+        both = public.queries, public.test_x
+        first, second = (inputs(self._spec, schema, x) if self.own else schema.inputs(x) for x in both)
+        return first, second
 
-        def plain(chosen: np.ndarray, draw: int) -> np.ndarray:
-            return train_plain(plain_rows[chosen], labels[chosen], self._classes).predict_proba(plain_test)
+    @cached_property
+    def ladder(self) -> np.ndarray:
+        """Row scores float64 (counts, draws, test) of as many labels. Learned once, however many students are compared
+        with it."""
+        return np.array([[self.score(self._learnt(lot[:count])) for lot in self._lots] for count in self.counts])
 
-        self._learners: dict[str, Learn] = {OWN: own, PLAIN: plain}
-        whole = effort(spec.trainer, len(own_rows), self._own_width, self._classes, mode)
-        self._searched = (OWN, PLAIN) if whole.bisected else (PLAIN,)
-        self._known: dict[int, np.ndarray] = {}
-        self.better: dict[int, str] = {}
-        """Of each number of labels that `learnt` was asked for, which trainer was the better."""
-
-    def learnt(self, count: int) -> np.ndarray:
-        """Row scores float64 (draws, test) of `count` labels: of that trainer whose mean over the draws is higher.
-
-        So the choice of the trainer is made on the test rows, in favour of the manual labels. A trainer that takes
-        long is not tried (`effort`). Learned once, however many students are compared with it.
-        """
-        if count in self._known:
-            return self._known[count]
-        scores = {}
-        for name in self._searched:
-            learn, draws = self._learners[name], 1 if count == len(self._public.labels) else self._draws(name, count)
-            scores[name] = np.stack([self.score(learn(self._lots[draw][:count], draw)) for draw in range(draws)])
-        self.better[count] = max(scores, key=lambda name: float(scores[name].mean()))
-        self._known[count] = scores[self.better[count]]
-        return self._known[count]
-
-    @property
-    def searches_own(self) -> bool:
-        """Whether `learnt` tries the student's own trainer."""
-        return OWN in self._searched
-
-    @property
-    def most(self) -> int:
-        """Labels that are tried at most."""
-        return most_plain_rows(len(self._public.labels), self.width, self._mode)
+    def _learnt(self, chosen: np.ndarray) -> np.ndarray:
+        """Probabilities (test, classes) after training on the true labels of these rows of the pool int64 (n,)."""
+        schema, labels, (rows, test) = self._public.schema, self._public.labels, self._rows
+        if self.own:
+            model = learnt_from_labels(schema, self._spec, rows, labels, chosen, self._seed)
+            return model.predict_proba(test)
+        classes = len(schema.classes)
+        if not len(chosen):
+            return np.full((len(test), classes), 1 / classes)
+        return fit_labels(rows[chosen], labels[chosen], classes).predict_proba(test)
 
     def metrics_of(self, count: int) -> dict[str, Any]:
-        """Means over draws of `count` labels, on rows as the student chose its own: its metrics, and whose.
+        """What so many labels give in the mean over the draws; where the student looks at the rows alone, on the first
+        that it asked for itself, once.
 
-        That is by lot, or, where its selection looks at the rows alone, on the first that it asked for itself, once.
-
-        labels, draws, trainer (the one that is better on the test rows), accuracy, auc, recall_per_class, deviation (of
-        the leading metric between draws), intervals (of one draw, see `drawn_intervals`), and the leading metric's mean
-        for each trainer by name.
+        labels, draws, accuracy, auc, recall_per_class, intervals (of one draw, see `drawn_intervals`).
         """
         y, names = self._public.test_y, self._public.schema.classes
-        learnt_by: dict[str, list[np.ndarray]] = {}
-        for name, learn in self._learners.items():
-            lots = [self._asked] if self._by_rows else self._lots[: self._draws(name, count)]
-            learnt_by[name] = [learn(lot[:count], draw) for draw, lot in enumerate(lots)]
-        metrics = {name: [evaluate(draw, y, names) for draw in learnt] for name, learnt in learnt_by.items()}
-        means = {name: mean_metrics(of) for name, of in metrics.items()}
-        better = max(means, key=lambda name: means[name][self.metric])
-        values = [item[self.metric] for item in metrics[better]]
-        return {
-            "labels": count,
-            "trainer": better,
-            **means[better],
-            "deviation": float(np.std(values, ddof=1)) if len(values) > 1 else None,
-            "draws": len(values),
-            "intervals": drawn_intervals(learnt_by[better], y, names, one=True),
-            **{name: of[self.metric] for name, of in means.items()},
-        }
+        lots = [self._asked] if self._spec.selection == BY_ROWS else self._lots
+        learnt = [self._learnt(lot[:count]) for lot in lots]
+        means = mean_metrics([evaluate(draw, y, names) for draw in learnt])
+        intervals = drawn_intervals(learnt, y, names, one=True)
+        return {"labels": count, **means, "draws": len(lots), "intervals": intervals}
 
     def score(self, probabilities: np.ndarray) -> np.ndarray:
         """Row scores float64 (test,) of any model's probabilities (test, classes) of the test rows."""
         return row_scores(probabilities, self._public.test_y, self.metric)
 
-    def _draws(self, name: str, count: int) -> int:
-        if name == PLAIN:
-            return draws_of(plain_operations(count, self.width), self._mode)
-        return effort(self._spec.trainer, count, self._own_width, self._classes, self._mode).draws
+    def equivalent(self, student: np.ndarray, seed: int) -> LabelEquivalent:
+        """Of a student with probabilities `student` float64 (test, classes), see `label_equivalent`."""
+        generator = np.random.default_rng([seed, _BOOTSTRAP])
+        return label_equivalent(self.score(student), self.counts, self.ladder, generator)
+
+
+class LabelEquivalent(NamedTuple):
+    """Manual labels that reach a student: 0 where the fewest that were tried do, inf where the most do not.
+
+    low, high : with probability `LEVEL` the number lies between, see `label_equivalent`.
+    """
+
+    labels: float
+    low: float
+    high: float
+
+
+def label_equivalent(
+    student: np.ndarray, counts: np.ndarray, ladder: np.ndarray, generator: np.random.Generator
+) -> LabelEquivalent:
+    """The least number of labels whose mean metric over the draws is the student's (`crossing`).
+
+    The interval is a bootstrap of what a person would meet: in each replicate the test rows are drawn anew, the same
+    for the student and the others, and one draw of labels is followed instead of their mean. So it covers the luck of
+    the labels, the student's and the person's, and of the test rows.
+
+    student: row scores float64 (test,). counts: ascending (n,). ladder: row scores (n, draws, test).
+    """
+    rows, draws = len(student), ladder.shape[1]
+    weights = generator.multinomial(rows, np.full(rows, 1 / rows), size=_REPLICATES) / rows
+    followed = generator.integers(draws, size=_REPLICATES)
+    heights = np.stack([(weights @ of_count.T)[np.arange(_REPLICATES), followed] for of_count in ladder], axis=1)
+    levels = weights @ student
+    found = np.sort([crossing(counts, *pair) for pair in zip(heights, levels, strict=True)])
+    outside = math.floor((1 - LEVEL) / 2 * _REPLICATES)
+    mean = crossing(counts, ladder.mean(axis=(1, 2)), float(student.mean()))
+    ends = (mean, float(found[outside]), float(found[-1 - outside]))
+    return LabelEquivalent(*(0.0 if end <= counts[0] else end if math.isinf(end) else round(end) for end in ends))
+
+
+def crossing(counts: np.ndarray, heights: np.ndarray, level: float) -> float:
+    """Where a curve first reaches a level, from the first count on; inf where it never does. Between two counts it is
+    taken to rise with their logarithm.
+
+    >>> [round(crossing(np.array([10, 1000]), np.array([0.6, 0.8]), level), 6) for level in (0.7, 0.5, 0.9)]
+    [100.0, 10.0, inf]
+    """
+    reached = heights >= level - 1e-9  # the same model, added up in another order
+    if not reached.any():
+        return math.inf
+    place = int(reached.argmax())
+    if place == 0:
+        return float(counts[0])
+    share = min(1.0, (level - heights[place - 1]) / (heights[place] - heights[place - 1]))
+    return float(counts[place - 1] * (counts[place] / counts[place - 1]) ** share)
+
+
+def worth(
+    public: PublicTruth,
+    student: np.ndarray,
+    spec: StudentSpec,
+    released: int,
+    queried: np.ndarray,
+    seed: int,
+    progress: Progress = no_progress,
+) -> dict[str, Any]:
+    """The block of a student with probabilities `student` float64 (test, classes).
+
+    `released` labels it had, for the rows `queried` int64 (n,) of the pool, in its order.
+
+    Returns
+    -------
+    metric : what is compared. student : the student's. released, asked : as many true labels, see
+        `ManualLabels.metrics_of`. public_rows : of the pool.
+    Where the student's own trainer is quick enough also:
+    manual_labels, low, high : see `LabelEquivalent`, None for inf. level : the interval's. fewest, most : labels that
+        were tried. draws : of labels, at each number.
+    """
+    manual = ManualLabels(public, spec, queried, seed)
+    found: dict[str, Any] = {}
+    with stage(progress, MANUAL_LABELS):
+        if manual.quick:
+            names, equivalent = ("manual_labels", "low", "high"), manual.equivalent(student, seed)
+            found = {
+                **{name: _number(end) for name, end in zip(names, equivalent, strict=True)},
+                "level": LEVEL,
+                "fewest": int(manual.counts[0]),
+                "most": int(manual.counts[-1]),
+                "draws": manual.draws,
+            }
+        points = {count: manual.metrics_of(count) for count in {released, len(queried)}}  # once where all got labels
+    return {
+        "metric": manual.metric,
+        "student": float(manual.score(student).mean()),
+        **found,
+        "public_rows": len(public.labels),
+        "released": points[released],
+        "asked": points[len(queried)],
+    }
+
+
+def _number(labels: float) -> int | None:
+    return None if math.isinf(labels) else int(labels)
 
 
 def by_lot(seed: int, draw: int, rows: int) -> np.ndarray:
     """All `rows` of the pool in the order of one draw int64 (rows,): whoever labels n labels the first n."""
-    return np.random.default_rng([seed, _PURPOSE, draw]).permutation(rows)
+    return np.random.default_rng([seed, _LOT, draw]).permutation(rows)
 
 
 def learnt_from_labels(

@@ -11,7 +11,7 @@ from pydantic import Field
 from consilium.report.words import MANUAL
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import TEST_DRAWS, Predicted, StudyMethod
-from consilium.simulations.methods.manual_labels import by_lot, effort, learnt_from_labels
+from consilium.simulations.methods.manual_labels import by_lot, learnt_from_labels, most_draws
 from consilium.simulations.vote import Ensemble
 from consilium.student.learn import inputs
 
@@ -19,7 +19,7 @@ from consilium.student.learn import inputs
 class LabelledByHand(StudyMethod):
     """The student's own trainer on so many true labels of the pool, drawn by lot. No private row is in it.
 
-    Judged on the test rows as the mean over draws of the labels, fewer where the trainer takes long (`effort`);
+    Judged on the test rows as the mean over draws of the labels, fewer where the trainer takes long (`most_draws`);
     at home, and as `Predicted.test`, it is the first draw. figures: labels, draws.
     """
 
@@ -41,8 +41,7 @@ class LabelledByHand(StudyMethod):
         if len(y) < self.labels:
             return Predicted(absent=f"the pool has {len(y)} rows, and {self.labels} were to be labelled")
         rows = inputs(spec, schema, case.pool_x)
-        cheap = effort(spec.trainer, self.labels, rows.shape[1], len(case.classes), "quick").draws
-        draws, tested = min(self.draws, cheap), len(case.test_y)
+        draws, tested = min(self.draws, most_draws(spec.trainer, rows.shape, len(case.classes))), len(case.test_y)
         judging = inputs(spec, schema, np.concatenate([case.test_x, case.home_x]))
         drawn = []
         for draw in range(draws):

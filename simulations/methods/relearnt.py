@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from consilium.simulations.divide import Case
-from consilium.simulations.methods.manual_labels import effort
+from consilium.simulations.methods.manual_labels import most_draws
 from consilium.student.learn import AnsweredRows, inputs
 
 ON_PUBLIC_ROWS = "on_public_rows."
@@ -20,10 +20,10 @@ ON_PUBLIC_ROWS = "on_public_rows."
 
 def relearnt(case: Case, drawn: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Probabilities float64 (test, classes) of the run's trainer on all public rows, labelled by each of `drawn`, a
-    rival's float64 (pool, classes); of the first few where the trainer takes long (`effort`)."""
+    rival's float64 (pool, classes); of the first few where the trainer takes long (`most_draws`)."""
     spec, schema = case.scenario.student, case.config.rows
     rows, judging = inputs(spec, schema, case.pool_x), inputs(spec, schema, case.test_x)
-    draws = effort(spec.trainer, len(rows), rows.shape[1], len(case.classes), "quick").draws
+    draws = most_draws(spec.trainer, rows.shape, len(case.classes))
     everywhere = np.arange(len(rows))
     labelled = [AnsweredRows(rows, everywhere, labels.argmax(axis=1)) for labels in drawn[:draws]]
     return [answered.train(spec, schema, case.seed).predict_proba(judging) for answered in labelled]

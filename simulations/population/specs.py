@@ -14,7 +14,7 @@ from consilium.protocol.models import Frozen
 from consilium.simulations.datasets.spec import OF_IMAGES, SourceSpec, keys_set
 from consilium.simulations.population.partitions import PartitionKeys
 
-ManualLabelMode = Literal["full", "quick", "none"]
+ManualLabelMode = Literal["quick", "none"]
 
 
 class _Share(Protocol):
@@ -152,17 +152,16 @@ class SimulationSpec(Frozen):
     most_queries: int = Field(default=10_000, ge=1, description="limit in each simulated party's own policy")
     manual_labels: ManualLabelMode = Field(
         default="quick",
-        description="how well the number of manual labels that the student is worth is found: `quick` takes seconds (a"
-        " student of images: up to twice its own training), `full` draws labels more often, and searches with slow"
-        " trainers too; `none` does not look for it, and draws no learning curves",
+        description="whether manual labels are tried: `quick` takes seconds; `none` does not look for how many the"
+        " student is worth, and draws no learning curve",
     )
     analysis_seconds: float | None = Field(
         default=None,
         ge=0,
         allow_inf_nan=False,
-        description="seconds, once the student is saved, after which learning curves, the gain on parties' own rows and"
-        " manual labels are given up, between two of their steps; what was left out is said. Left out:"
-        " no limit, since what a clock decides is not the same twice",
+        description="seconds, once the student is saved, after which the learning curve, the gain on parties' own rows"
+        " and manual labels are given up, between two of their steps; what was left out is said. Left out: no limit,"
+        " since what a clock decides is not the same twice",
     )
     own_teacher: OwnTeacher | None = Field(
         default=None,

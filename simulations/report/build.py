@@ -132,7 +132,7 @@ def _version(data: ReportData) -> Exhibit:
         )
         return Exhibit("version", words=(words.format(NOT_COVERED),), look="secret")
     words = (
-        "This version is for everybody. Left out are the epsilon that was spent and the curve by epsilon; how far the"
+        "This version is for everybody. Left out are the epsilon that was spent; how far the"
         f" {plural(data.party_label)} agreed and how they voted; all models to compare with that use private rows; what"
         f" each {data.party_label} gains; all of them by name, who was left out and why."
     )

@@ -48,7 +48,7 @@ class ReportData:
         that were confirmed.
     student, baselines: metrics as `models.evaluation.evaluate` gives them; baselines by name, see `analysis.baselines`.
     consensus: of each query the share of the votes that the top class got, secret; answered: whether it was.
-    worth: in manual labels, see `methods.worth`; None where nobody looked for it. labels_alone, noise_spread,
+    worth: in manual labels, see `manual_labels.worth`; None where nobody looked for it. labels_alone, noise_spread,
         public_labels: see `student.public_labels.beside_labels`, `student.learn.spread_over_noise` and
         `StudentResult`. The guarantee covers these.
     open_figures: functions of what was released and of public rows with their truth, which the guarantee covers.

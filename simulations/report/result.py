@@ -1,10 +1,9 @@
-"""The second chapter: the student beside what it could have been, and what more labels or another epsilon give. The
+"""The second chapter: the student beside what it could have been, and what more labels give. The
 fourth: who was left out and why, and what each party gains; of published data only that nothing is told of them.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict
 from typing import Any
 
@@ -32,7 +31,7 @@ MOST_POINTS = 2_000
 
 def result_part(data: ReportData) -> PagePart:
     """What came out, on public test cases."""
-    exhibits = [_models(data), _differences(data), _by_labels(data), _by_epsilon(data), _measured(data), _missing(data)]
+    exhibits = [_models(data), _differences(data), _by_labels(data), _measured(data), _missing(data)]
     return PagePart("result", "Result", without_blanks(exhibits))
 
 
@@ -111,29 +110,15 @@ def _by_labels(data: ReportData) -> Exhibit | None:
         f" {signed_text(points[-1]['value'] - points[-2]['value'])}. Where the curve is flat, more of the same would"
         " cost privacy and bring little. Bars are 95% intervals over test cases."
     )
-    chart = _curve(points, "labels", data.open_figures["by_labels"]["metric"])
+    chart = _curve(points, data.open_figures["by_labels"]["metric"])
     return Exhibit("by-labels", f"What more {noun}s give", (words,), chart=chart)
 
 
-def _by_epsilon(data: ReportData) -> Exhibit | None:
-    curve = data.secret_figures.get("by_epsilon", {})
-    points = [point for point in curve.get("points") or [] if math.isfinite(point["epsilon"])]
-    if len(points) < 2:
-        return None
-    words = (
-        f"The same votes with other noise, and a {STUDENT} each time: the mean of {many(points[-1]['draws'], 'draw')}."
-        " The point in the middle is this run’s own guarantee. Nothing of this is released, and no guarantee would"
-        " cover an epsilon that was chosen by it. Bars are 95% intervals over test cases and draws."
-    )
-    chart = _curve(points, "epsilon", curve["metric"])
-    return Exhibit("by-epsilon", "What another epsilon would give", (words,), chart=chart, secret=True)
-
-
-def _curve(points: list[dict[str, Any]], over: str, metric: str) -> Chart:
-    """A metric with its intervals against "labels" or "epsilon"; `points`: at least one."""
-    places, values = [float(point[over]) for point in points], [float(point["value"]) for point in points]
+def _curve(points: list[dict[str, Any]], metric: str) -> Chart:
+    """A metric with its intervals against labels; `points`: at least one."""
+    places, values = [float(point["labels"]) for point in points], [float(point["value"]) for point in points]
     ends = [(float(low), float(high)) for low, high in (point["interval"] for point in points)]
-    titles = (over, f"{METRICS[metric]} of the {STUDENT}")
+    titles = ("labels", f"{METRICS[metric]} of the {STUDENT}")
     y = limits([*values, *(end for pair in ends for end in pair)], (0, 1))
     said = (f"{value_text(value)} at {place:,.3g}" for place, value in zip(places, values, strict=True))
     return Chart(f"{titles[1]}: {'; '.join(said)}", (("", lines([Line("", places, values, ends)], titles, y)),))
@@ -152,8 +137,9 @@ def _measured(data: ReportData) -> Exhibit:
     if "manual_labels" in worth:
         items.append(
             f"Worth in manual labels: how many of the {worth['public_rows']:,} public cases, drawn at random with their"
-            f" true label, reach the {STUDENT}’s figure in the mean of up to {worth['draws']} draws, by its own trainer"
-            f" or ridge regression. In parentheses: the {worth['level']:.0%} interval. The guarantee covers it."
+            f" true label, reach the {STUDENT}’s figure in the mean of {worth['draws']} draws, by its own trainer;"
+            f" between the numbers tried by their logarithm. In parentheses: the {worth['level']:.0%} interval. The"
+            " guarantee covers it."
         )
     items += filter(None, (labels_sentence(data.public_labels), spread_sentence(data.noise_spread)))
     return Exhibit("measured", "How it was measured", tuple(items), look="folded")
@@ -165,7 +151,6 @@ def _missing(data: ReportData) -> Exhibit | None:
         **{name.replace("_", " "): of for name, of in data.baselines.items()},
         LABELS_ALONE: data.labels_alone,
         "learning curve": data.open_figures.get("by_labels", {}),
-        "curve by epsilon": data.secret_figures.get("by_epsilon", {}),
         f"gain of each {data.party_label} on its own rows": data.secret_figures.get("at_home", {}),
     }
     items = (*data.missing, *(f"No {name}: {of[ABSENT]}." for name, of in figures.items() if ABSENT in of))

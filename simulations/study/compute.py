@@ -34,7 +34,6 @@ from consilium.simulations.divide import Case, make_case
 from consilium.simulations.judge import Row, judged, judged_row_scores
 from consilium.simulations.methods.base import Arrays, Predicted, StudyMethod
 from consilium.simulations.methods.manual_labels import ManualLabels, PublicTruth
-from consilium.simulations.methods.worth import labels_reaching
 from consilium.simulations.population.specs import ManualLabelMode
 from consilium.simulations.scenario import Scenario
 from consilium.simulations.study.cells import Plot, address
@@ -196,7 +195,7 @@ def _frame(rows: list[Row]) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class GridCell:
-    """One method at one point with one seed. manual_labels: how manual labels are tried that its model is worth."""
+    """One method at one point with one seed. manual_labels: whether those that it is worth are counted."""
 
     division: Division
     plot: Plot
@@ -275,7 +274,7 @@ def _judged(cell: GridCell, began: float) -> Part:
     def part() -> Part:
         case, predicted = _settled(cell.division, cell.plot), _predicted(cell)
         rows = judged(cell.label, case, predicted)
-        if cell.manual_labels != "none" and predicted.test is not None:
+        if cell.manual_labels != "none" and predicted.test is not None and manual_labels(case).quick:
             rows.append(_worth(cell, case, predicted.test))
         scores = {} if predicted.absent else judged_row_scores(case, predicted)
         stated, counts = cell.method.guarantee(case), (len(case.parties), case.partition.left_out)
@@ -318,16 +317,16 @@ def _finite(predicted: Predicted) -> Predicted:
 
 def _worth(cell: GridCell, case: Case, test: np.ndarray) -> Row:
     """The number of manual labels that reach the model."""
-    even = labels_reaching(manual := manual_labels(case, cell.manual_labels), test, case.seed)
-    if math.isinf(even.labels):
-        return Row(cell.label, "run", "", "manual_labels_above", float(manual.most))
-    low, high = (None if math.isinf(end) else end for end in (even.low, even.high))
-    return Row(cell.label, "run", "", "manual_labels", even.labels, low, high)
+    labels, *ends = (manual := manual_labels(case)).equivalent(test, case.seed)
+    if math.isinf(labels):
+        return Row(cell.label, "run", "", "manual_labels_above", float(manual.counts[-1]))
+    low, high = (None if math.isinf(end) else end for end in ends)
+    return Row(cell.label, "run", "", "manual_labels", labels, low, high)
 
 
-def manual_labels(case: Case, mode: ManualLabelMode) -> ManualLabels:
+def manual_labels(case: Case) -> ManualLabels:
     """The public rows that somebody labels instead: the same for every mechanism and method of a division."""
     student, none = case.scenario.student, np.zeros(0, dtype=np.int64)  # none are learned as a student chose them
     public = PublicTruth(case.config.rows, case.pool_x, case.pool_y, case.test_x, case.test_y)
-    name = f"manual labels {mode} {student.model_dump_json()}"
-    return case.once(name, lambda: ManualLabels(public, student, none, case.seed, mode))
+    name = f"manual labels {student.model_dump_json()}"
+    return case.once(name, lambda: ManualLabels(public, student, none, case.seed))

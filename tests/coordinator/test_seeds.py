@@ -41,7 +41,6 @@ MAY_SEED = {
     "coordinator/label_service.py",  # noise_for: None in a configuration outside simulations
     "coordinator/cli.py",  # `consilium audit mechanism` draws on made-up votes
     "party/hidden_votes.py",  # only in a federation whose terms say that it is a simulation
-    "simulations/learn.py",  # what other noise would have given, in a simulation's own report
     "simulations/papers/measure.py",  # the papers' rows on their public votes, as often as there are seeds
     "simulations/attack/membership.py",  # games on a simulated case, whose answers nobody gets
 }

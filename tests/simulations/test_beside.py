@@ -13,6 +13,7 @@ import pytest
 from flwr.app import Message, RecordDict
 
 from consilium.coordinator.verify import holds
+from consilium.models.keys import LogisticRegressionStudent
 from consilium.protocol.label_source import Progress
 from consilium.report.progress import CURVES
 from consilium.report.words import LABELS_ALONE
@@ -24,14 +25,19 @@ from consilium.simulations.divide import divide
 from consilium.simulations.engines.flower import FIRST_NODE
 from consilium.simulations.engines.local import LocalGrid
 from consilium.simulations.engines.worker import running_workers
-from consilium.simulations.learn import NOT_WANTED, learning_curves
+from consilium.simulations.learn import learning_curve
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.simulated import Population
+from consilium.student.ask import Asked
+from consilium.student.config import StudentSpec
 from tests.simulations.engines.test_engines_agree import quiet
+from tests.simulations.methods.public import made_up
 
-ARGUMENTS = (None, None, 0, "none", None, 1.0, None, None, None)
-ABSENT = {"absent": NOT_WANTED}
+SPEC = StudentSpec(trainer=LogisticRegressionStudent(C=1.0))
+PUBLIC = made_up()
+ARGUMENTS = (PUBLIC, SPEC, 0, Asked(2))
+CURVE = {"metric": "auc", "points": []}
 Told = list[tuple[str, int, int]]
 
 LOWER = "federation.mechanism.threshold=20"
@@ -41,7 +47,7 @@ def fails_here(task: Task, progress: Any) -> Any:
     raise AssertionError("it was done here")
 
 
-def told_and_result(begin: Any, function: Any = learning_curves, arguments: tuple[Any, ...] = ARGUMENTS) -> Any:
+def told_and_result(begin: Any, function: Any = learning_curve, arguments: tuple[Any, ...] = ARGUMENTS) -> Any:
     told: Told = []
     pending = begin(function, *arguments)
     return told, pending.result(lambda *advance: told.append(advance))
@@ -49,7 +55,7 @@ def told_and_result(begin: Any, function: Any = learning_curves, arguments: tupl
 
 def test_where_there_is_no_process_it_is_done_when_wanted() -> None:
     told, result = told_and_result(when_wanted)
-    assert (told, result) == ([(CURVES, 0, 1), (CURVES, 1, 1)], (ABSENT, ABSENT))
+    assert (told, result) == ([(CURVES, 0, 1), (CURVES, 1, 1)], CURVE)
     assert told_and_result(Idle([])) == (told, result)
 
 
@@ -77,7 +83,7 @@ def test_a_worker_does_it_after_the_grid_was_left_too(monkeypatch: pytest.Monkey
         with pytest.raises(AssertionError, match="here"):  # the control; and a second task at once finds nobody idle
             told_and_result(when_wanted)
         begin = Idle(workers)
-        first, second = begin(learning_curves, *ARGUMENTS), begin(learning_curves, *ARGUMENTS)
+        first, second = begin(learning_curve, *ARGUMENTS), begin(learning_curve, *ARGUMENTS)
         assert first.result() == here[1]
         with pytest.raises(AssertionError, match="here"):
             second.result()
@@ -87,8 +93,8 @@ def test_a_worker_whose_task_nobody_waits_for_any_more_is_ended() -> None:
     """It would answer the next who asks it with what came of the task."""
     with running_workers(2) as workers:
         with Idle(workers) as begin:
-            waited, _ = begin(learning_curves, *ARGUMENTS), begin(learning_curves, *ARGUMENTS)
-            assert waited.result() == (ABSENT, ABSENT)
+            waited, _ = begin(learning_curve, *ARGUMENTS), begin(learning_curve, *ARGUMENTS)
+            assert waited.result() == CURVE
         ended = [worker.gone for worker in workers]
         assert sorted(ended) == [False, True]
 
@@ -100,12 +106,12 @@ def test_what_a_worker_cannot_do_is_done_here(monkeypatch: pytest.MonkeyPatch) -
             told_and_result(Idle(workers), _number, ("x",))
         with monkeypatch.context() as patched:  # and the worker goes on
             patched.setattr(Task, "run", fails_here)
-            assert told_and_result(Idle(workers))[1] == (ABSENT, ABSENT)
+            assert told_and_result(Idle(workers))[1] == CURVE
         begin = Idle(workers)
         workers[0].kill()
-        assert told_and_result(begin)[1] == (ABSENT, ABSENT)
+        assert told_and_result(begin)[1] == CURVE
         workers[0]._process.wait()
-        assert told_and_result(Idle(workers))[1] == (ABSENT, ABSENT)
+        assert told_and_result(Idle(workers))[1] == CURVE
 
 
 def _number(text: str, progress: Any) -> int:
@@ -136,7 +142,7 @@ def test_a_run_says_what_it_had_no_time_for(tmp_path: Path) -> None:
     changes = [LOWER, "data.least_rows=100", "federation.minimum_parties=5", "simulation.analysis_seconds=0"]
     out = tmp_path / "run"
     summary = run_scenario("stroke", load_scenario("stroke", changes), "local", 0, out, quiet)
-    left_out = ["learning curves", "the gain on parties' own rows", "manual labels", LABELS_ALONE]
+    left_out = ["learning curve", "the gain on parties' own rows", "manual labels", LABELS_ALONE]
     assert (summary["analysis_left_out"], summary["worth"]) == (left_out, None)
     assert any(line.startswith(", ".join(left_out)) for line in afterwards(summary))
     page = (out / "report.html").read_text(encoding="utf-8")

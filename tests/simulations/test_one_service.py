@@ -17,15 +17,12 @@ from consilium.protocol.label_source import Answers, Outcome
 from consilium.protocol.noise import SeededNoise
 from consilium.simulations.attack.targets import AttackedRun
 from consilium.simulations.divide import make_case
-from consilium.simulations.learn import CurveLearner, by_epsilon
 from consilium.simulations.methods.kinds import method_of
 from consilium.simulations.papers.measure import released
 from consilium.simulations.run import run_scenario
 from tests.rooms import ROOMS, ROOT
 from tests.simulations.engines.test_engines_agree import quiet
 from tests.simulations.methods.cases import SEED, few, taught
-from tests.simulations.methods.public import made_up
-from tests.simulations.test_learn import ROWS, SPEC, federation, votes_on
 
 MECHANISM = "federation.mechanism={name='gnmax', sigma=8.0}"
 
@@ -47,13 +44,7 @@ def attack(folder: Path) -> None:
     AttackedRun(make_case(few(MECHANISM), SEED, 0.0))
 
 
-def curve(folder: Path) -> None:
-    public = made_up()
-    config = federation(public, {"name": "gnmax", "sigma": 40.0})
-    by_epsilon(CurveLearner(public, SPEC, 0), config, 1.0, ROWS, votes_on(public), 1, 0)
-
-
-@pytest.mark.parametrize("release", [run, cell, paper, attack, curve], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("release", [run, cell, paper, attack], ids=lambda each: each.__name__)
 def test_each_release_is_an_answer_of_the_one_service(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: Callable[[Path], None]
 ) -> None:

@@ -188,12 +188,12 @@ class TestPublic:
         data = figured(run())
         full, public = render(data), render(data, public=True)
         rounded = ["0.314", "0.954", f"{made.SECRET_AUC:.3f}", f"{made.SECRET_ACCURACY}", f"{made.SECRET_ROWS}"]
-        rounded += [f"{made.SECRET_SHARE:.0%}<", f"{made.SECRET_GAIN:.3f}", f"{made.SECRET_OTHER:.3f}"]
+        rounded += [f"{made.SECRET_SHARE:.0%}<", f"{made.SECRET_GAIN:.3f}"]
         names = [item.party for item in data.quality] + [item.party for item in data.left_out]
         for secret in [*rounded, *names, made.SECRET_REASON, "do not publish", "not covered by the guarantee"]:
             assert secret in full, secret
             assert secret not in public, secret
-        for name in ("consensus", "gain", "differences", "by-epsilon", "votes"):
+        for name in ("consensus", "gain", "differences", "votes"):
             assert f'id="{name}"' in full, name
             assert f'id="{name}"' not in public, name
         for name in ("models", "roc", "calibration", "by-labels", "confusion", "label-confusion", "recall", "asked"):
