@@ -136,7 +136,8 @@ class Fits:
         shares = softmax(self.evidence + np.log(prior))
         theta = np.einsum("k,kpc->pc", shares, self.theta) @ self.basis.T  # (1 + directions, classes)
         coefficients = np.ascontiguousarray((self.turn @ theta[1:]).T)  # as a file has it, to the last digit
-        return Adapted(float(shares @ self.weight), theta[0] - coefficients @ self.centre, coefficients)
+        weight = min(float(shares @ self.weight), 1.0)  # by rounding it may be above all that it is a mean of
+        return Adapted(weight, theta[0] - coefficients @ self.centre, coefficients)
 
 
 def _fitted(
