@@ -131,8 +131,6 @@ def test_certain_students_stay_numbers() -> None:
 def test_rows_that_do_not_fit(x: np.ndarray, y: np.ndarray, said: np.ndarray) -> None:
     with pytest.raises(DataError):
         adapt(x, y, said)
-<<<<<<< HEAD
-=======
 
 
 def test_weights_of_adapted() -> None:
@@ -146,4 +144,3 @@ def test_a_mean_of_weights_of_one_is_no_more_than_one() -> None:
     assert max(float(softmax(row) @ ones) for row in evidence) > 1  # else the rest shows nothing
     fits = [Fits(ones, row, np.zeros((9, 2, 1)), np.zeros(1), np.eye(1), np.array([[0.5], [-0.5]])) for row in evidence]
     assert all(fit.average(ones).weight <= 1 for fit in fits)
->>>>>>> The weight of an adapted student is at most 1, whatever rounding does
