@@ -227,7 +227,7 @@ _NUMBERS = 2_000_000
 
 
 @dataclass(frozen=True)
-class Scores:
+class SoftmaxFit:
     """Shares are the softmax of an offset and of features: `weights` (1 + features, classes), the offset first.
     evidence: log marginal likelihood, to be compared with others of the same release."""
 
@@ -240,13 +240,13 @@ class Scores:
 
 
 @singledispatch
-def fit_scores(told: Told, features: np.ndarray) -> Scores:
+def fit_scores(told: Told, features: np.ndarray) -> SoftmaxFit:
     """Fit what was `told` of n >= 1 rows on `features` float64 (n, features)."""
     raise TypeError(f"{type(told).__name__} was not released; give Shares or Outcomes")
 
 
 @fit_scores.register
-def _(told: Outcomes, features: np.ndarray) -> Scores:
+def _(told: Outcomes, features: np.ndarray) -> SoftmaxFit:
     likelihood, begin = OutcomesLikelihood.of(told), np.zeros((1 + features.shape[1], told.classes))
     # labels lead to one place; a check alone says that a class has many votes, and not which: it has several
     start = _over_scales(features, likelihood.labels_alone(), begin, _DEVIATIONS[2:3])
@@ -254,12 +254,12 @@ def _(told: Outcomes, features: np.ndarray) -> Scores:
 
 
 @fit_scores.register
-def _(told: Shares, features: np.ndarray) -> Scores:
+def _(told: Shares, features: np.ndarray) -> SoftmaxFit:
     offset = _offset(np.clip(told.deviation**-2.0 @ told.shares / (told.deviation**-2.0).sum(), _LEAST_MEAN, None))
     start = regress(features, told)
     # where the noise is far larger than the mean share, steps run off to a corner: then what is linear is kept
     slopes = start.weights / np.trace(_by_scores(offset)) * (told.classes - 1)
-    best, excess = Scores(np.concatenate([offset[None], slopes]), start.evidence), start.excess
+    best, excess = SoftmaxFit(np.concatenate([offset[None], slopes]), start.evidence), start.excess
     for _ in range(_SWEEPS):
         found = _over_scales(features, SharesLikelihood(told, excess), np.concatenate([offset[None], 0 * slopes]))
         found = replace(found, evidence=found.evidence + _measure(told, excess, found.weights[0]))
@@ -300,14 +300,14 @@ def _measure(told: Shares, excess: float, offset: np.ndarray) -> float:
 
 def _over_scales(
     features: np.ndarray, likelihood: Likelihood, weights: np.ndarray, deviations: np.ndarray = _DEVIATIONS
-) -> Scores:
+) -> SoftmaxFit:
     """The scale of the largest evidence; each begins where the one before ended, and the first at `weights`."""
     centre = features.mean(axis=0)
     least = _ROUNDING * float(((features - centre) ** 2).sum())
     values, turn = principal(features - centre, least, _MOST_DIRECTIONS)
     rows, mean_square = (features - centre) @ turn, float(values.sum()) / len(features)
     found = np.concatenate([weights[:1] + centre @ weights[1:], turn.T @ weights[1:]])
-    best, before = Scores(found, -math.inf), -math.inf
+    best, before = SoftmaxFit(found, -math.inf), -math.inf
     for deviation in deviations:
         fit = _Problem(rows, likelihood, deviation / math.sqrt(max(mean_square, _TINY))).fit(found)
         if fit.evidence > best.evidence:
@@ -316,11 +316,11 @@ def _over_scales(
             break
         found, before = fit.weights, fit.evidence
     slopes = turn @ best.weights[1:]
-    return Scores(np.concatenate([best.weights[:1] - centre @ slopes, slopes]), best.evidence)
+    return SoftmaxFit(np.concatenate([best.weights[:1] - centre @ slopes, slopes]), best.evidence)
 
 
 class _Problem:
-    """The most probable weights of `Scores`, whose prior is normal: of deviation `deviation`, and `_OFFSET`.
+    """The most probable weights of `SoftmaxFit`, whose prior is normal: of deviation `deviation`, and `_OFFSET`.
 
     The curvature between classes is left out, and that of each class taken as much more as makes up for it where all
     classes are alike, k / (k - 1) times. That is exact of two classes. Weights sum to 0 over classes, since nothing
@@ -332,7 +332,7 @@ class _Problem:
         self._deviations = np.r_[_OFFSET, np.full(features.shape[1], deviation)]
         self._rows = np.concatenate([np.ones((len(features), 1)), features], axis=1) * self._deviations
 
-    def fit(self, weights: np.ndarray) -> Scores:
+    def fit(self, weights: np.ndarray) -> SoftmaxFit:
         """The most probable weights, beginning at `weights`, and the log evidence there in Laplace's approximation.
 
         By gradients (L-BFGS: Liu, Nocedal 1989), in directions in which the curvature at the start is 1.
@@ -355,7 +355,7 @@ class _Problem:
         found = start + turned(reached.x)
         determinants = 2 * np.log(np.diagonal(self._roots(found), axis1=1, axis2=2)).sum(axis=1)
         part = 1 - 1 / self._likelihood.classes
-        return Scores(found * self._deviations[:, None], -float(reached.fun + part * determinants.sum() / 2))
+        return SoftmaxFit(found * self._deviations[:, None], -float(reached.fun + part * determinants.sum() / 2))
 
     def _loss(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
         """Minus the log posterior, up to constants, and its gradient; weights in deviations of their prior."""
@@ -389,7 +389,7 @@ def _leading(rows: np.ndarray, most: int) -> np.ndarray:
 
 
 def fit_softmax(x: np.ndarray, told: Told) -> tuple[Linear, float]:
-    """Fit `told` of n >= 1 rows on `x` float64 (n, inputs). Returned with its log evidence, see `Scores`."""
+    """Fit `told` of n >= 1 rows on `x` float64 (n, inputs). Returned with its log evidence, see `SoftmaxFit`."""
     centre, columns = x.mean(axis=0), column_scales(x)
     turn = columns[:, None] * _leading((x - centre) * columns, _MOST_DIRECTIONS)
     found = fit_scores(told, (x - centre) @ turn)

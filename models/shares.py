@@ -23,7 +23,7 @@ from consilium.models.base import EvidenceTrainer, Model, Outcomes, Shares, Told
 from consilium.models.evidence import (
     Landmarks,
     Regression,
-    Scores,
+    SoftmaxFit,
     fit_scores,
     fit_softmax,
     gammas,
@@ -95,13 +95,13 @@ def fit_kernel(x: np.ndarray, told: Shares, widths: tuple[float, ...], seed: int
 
 
 @singledispatch
-def smooth(told: Told, features: np.ndarray) -> Regression | Scores:
+def smooth(told: Told, features: np.ndarray) -> Regression | SoftmaxFit:
     """What was `told` of n >= 1 rows, as smooth `features` float64 (n, features) have it: softmax of a sum of them."""
     return fit_scores(told, features)
 
 
 @smooth.register
-def _(told: Shares, features: np.ndarray) -> Regression | Scores:
+def _(told: Shares, features: np.ndarray) -> Regression | SoftmaxFit:
     """As a sum of them: of noisy counts that has a closed form."""
     return regress(features, told)
 
