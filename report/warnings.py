@@ -310,7 +310,7 @@ class LabelFacts:
             found["public-labels"].append(
                 f"the student's {_METRICS[above['metric']]} {alone + above['difference']:.3f} is not above {alone:.3f}"
                 f" by more than chance, what the labels of {rows} reach without a vote (difference {low:+.3f} to"
-                f" {high:+.3f}, 95 %, limit 0): the votes add nothing to them. {upper_first(way)}{cost}"
+                f" {high:+.3f}, 95 %, limit 0): nothing shows that votes add to them. {upper_first(way)}{cost}"
             )
         if validated and validated["interval"][0] <= validated["chance"]:
             low, high = validated["interval"]
