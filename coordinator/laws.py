@@ -20,13 +20,13 @@ def law_of(mechanism: Mechanism, votes: int, classes: int, in_sums: Sequence[flo
     label = mechanism.label_noise
     if label is None or mechanism.count_sigma > 0:
         return None
-    return LabelLaw(votes, (in_sums or (label.deviation,))[-1], laplace=label.law == "laplace")
+    return LabelLaw(votes, (in_sums or (label.deviation,))[-1])
 
 
 @law_of.register
 def _(mechanism: Immutable, votes: int, classes: int, in_sums: Sequence[float]) -> LabelLaw:
     """What is added to the largest count is left out: a label is surer than this says."""
-    return LabelLaw(votes, math.sqrt(2) / mechanism.gamma, laplace=True)
+    return LabelLaw(votes, math.sqrt(2) / mechanism.gamma)
 
 
 @law_of.register

@@ -13,7 +13,7 @@ Deviation = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 @dataclass(frozen=True)
 class LabelLaw:
     """Of votes n (classes,), `votes` at most, a label is argmax_j(n_j + Z_j), Z_j of standard deviation `deviation`,
-    Gaussian or `laplace`; 0 where it is the exact winner.
+    0 where it is the exact winner.
 
     threshold: of a check, None where every query is answered. A query is answered where
     max_j(n_j - m_j + C_j) + Z >= threshold: C_j of deviation `cell_deviation` (of sums that hold noise), Z of
@@ -23,7 +23,6 @@ class LabelLaw:
 
     votes: Annotated[int, Field(ge=1)]
     deviation: Deviation
-    laplace: bool = False
     threshold: Annotated[float, Field(allow_inf_nan=False)] | None = None
     check_deviation: Deviation = 0.0
     cell_deviation: Deviation = 0.0

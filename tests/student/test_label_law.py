@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 
 from consilium.accounting.mechanisms import (
     Confident,
+    Difference,
     GNMax,
     Histogram,
     Immutable,
@@ -29,10 +31,11 @@ from consilium.models.base import Outcomes
 from consilium.models.likelihood import likelihood_of
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.label_law import LabelLaw
-from consilium.protocol.label_source import NO_LABEL, Answers, Outcome
+from consilium.protocol.label_source import NO_LABEL, Answers, Outcome, no_progress
 from consilium.protocol.label_wire import terms_from_wire, terms_to_wire
 from consilium.protocol.noise import SeededNoise
-from consilium.student.ask import UNKNOWN, Asked
+from consilium.student.ask import UNKNOWN, Asked, Asking, AskingPlan
+from consilium.student.config import StudentSpec
 from consilium.student.learn import AnsweredRows, train
 from tests.coordinator.labels.site import Site
 from tests.coordinator.mechanisms.drawing import Sums, release
@@ -53,12 +56,13 @@ MECHANISMS = [
     Confident(threshold=190, sigma1=CHECK, sigma2=LABEL),
     Interactive(threshold=5, sigma1=CHECK, sigma2=LABEL),
 ]
+VOTES = [195, 176], [110, 120, 141]
 
 
-def by_law(law: LabelLaw, votes: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """What `LabelLaw` says, word for word: frequencies of each label, and of none at last."""
-    noise, size = generator.laplace if law.laplace else generator.normal, (DRAWS, len(votes))
-    scale = law.deviation / math.sqrt(2) if law.laplace else law.deviation
+def by_law(law: LabelLaw, votes: np.ndarray, generator: np.random.Generator, laplace: bool) -> np.ndarray:
+    """What `LabelLaw` says, word for word: frequencies of each label, and of none at last; no shape of noise."""
+    noise, size = generator.laplace if laplace else generator.normal, (DRAWS, len(votes))
+    scale = law.deviation / math.sqrt(2) if laplace else law.deviation
     labels = (votes + noise(0, scale, size)).argmax(axis=1)
     if law.threshold is not None:
         predicted = law.votes * PREDICTED[: len(votes)] if law.predicted else 0.0
@@ -70,12 +74,15 @@ def by_law(law: LabelLaw, votes: np.ndarray, generator: np.random.Generator) -> 
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "in_sums"),
-    [*((each, ()) for each in MECHANISMS), *((each, IN_SUMS) for each in MECHANISMS[1:])],
+    ("mechanism", "in_sums", "votes"),
+    [
+        (Difference(sigma=LABEL * math.sqrt(2)), (), [195, 176]),
+        *((each, (), votes) for each in MECHANISMS for votes in VOTES),
+        *((each, IN_SUMS, votes) for each in MECHANISMS[1:] for votes in VOTES),
+    ],
     ids=str,
 )
-@pytest.mark.parametrize("votes", [[195, 176], [110, 120, 141]], ids=["two", "three"])
-def test_the_law_is_what_is_drawn(mechanism: Any, votes: list[int], in_sums: tuple[float, ...]) -> None:
+def test_the_law_is_what_is_drawn(mechanism: Any, in_sums: tuple[float, ...], votes: list[int]) -> None:
     counts, total = np.tile(votes, (DRAWS, 1)), sum(votes)
     probabilities = np.tile(PREDICTED[: len(votes)], (DRAWS, 1))
     held = in_sums[-1:] if mechanism.name == "gnmax" else in_sums
@@ -84,7 +91,7 @@ def test_the_law_is_what_is_drawn(mechanism: Any, votes: list[int], in_sums: tup
     found = np.bincount(labels, minlength=len(votes) + 1) / DRAWS
     law = law_of(mechanism, total, len(votes), held)
     assert law is not None and (law.threshold is None) == mechanism.answers_all
-    expected = by_law(law, np.array(votes), np.random.default_rng(8))
+    expected = by_law(law, np.array(votes), np.random.default_rng(8), isinstance(mechanism, LNMax))
     apart = DEVIATIONS * np.sqrt(2 * expected * (1 - expected) / DRAWS)
     # a tie of whole numbers goes to the first class, and rounding moves a count by less than one vote
     assert (np.abs(found - expected) <= apart + 1 / LABEL / 4).all()
@@ -104,7 +111,7 @@ class NoisySums(Sums):
 
 
 def test_exact_winners_have_the_noise_that_they_have_and_counts_no_law() -> None:
-    assert law_of(Immutable(gamma=0.05, constant=20), 371, 2, ()) == LabelLaw(371, math.sqrt(2) * 20, laplace=True)
+    assert law_of(Immutable(gamma=0.05, constant=20), 371, 2, ()) == LabelLaw(371, math.sqrt(2) * 20)
     assert law_of(ImmutableGaussian(sigma=30.0, constant=20), 371, 2, ()) == LabelLaw(371, 30.0)
     assert law_of(Histogram(sigma=90.0), 371, 2, ()) is None
 
@@ -140,6 +147,26 @@ def test_of_rows_that_others_asked_a_label_tells_what_labels_tell_and_the_rest_n
     without = replace(told, law=LabelLaw(LAW.votes, LAW.deviation), predictions=None)
     for found, expected in zip(likelihood_of(told).loss(shares), likelihood_of(without).loss(shares), strict=True):
         assert found == pytest.approx(expected)
+
+
+def test_what_others_asked_comes_without_a_prediction_and_the_own_rows_with_theirs() -> None:
+    class Source:
+        def ask(self, queries: np.ndarray, progress: Any, probabilities: np.ndarray | None) -> Answers:
+            return Answers(np.full(len(queries), Outcome.ABSTAINED), np.full(len(queries), NO_LABEL))
+
+    class Predicts:
+        def predict_proba(self, x: np.ndarray) -> np.ndarray:
+            return np.tile([0.9, 0.1], (len(x), 1))
+
+    plan, record, x = AskingPlan(None, "f", 2), Asked(2, replace(LAW, predicted=True)), np.zeros((4, 3))
+    plan.take(np.array([1, 2]))
+    rows: Any = SimpleNamespace(queries=x)
+    source: Any = Source()
+    asking = Asking(source, StudentSpec(), plan)
+    asking.ask(rows, plan.recorded, x, None, record, no_progress)
+    asking.ask(rows, np.array([0, 3]), x, Predicts(), record, no_progress)
+    assert record.told()[0].tolist() == [0, 3]  # what others were told of 1 and 2 hangs on predictions nobody keeps
+    assert record.predictions == [[UNKNOWN] * 2] * 2 + [[0.9, 0.1]] * 2
 
 
 def test_the_first_labels_come_with_what_told_nothing_between() -> None:
