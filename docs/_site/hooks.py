@@ -28,8 +28,8 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOMS = tuple(sorted(path.name for path in (ROOT / "consilium").iterdir() if path.is_symlink()))
 RECORDS = ("docs/decisions/", "CHANGELOG.md", "CONTRIBUTING.md")
 """What the repository has and the site has not."""
-FIRST = ("glossary.md", "data.md", "tutorial.md")
-"""Pages that a search finds before others."""
+BOOSTS = {"questions.md": 2.0, "proofs.md": 0.5, "reference/consilium.md": 0.5}
+"""Of pages that a search finds before or after others."""
 PUBLIC_NAMES = "reference/consilium.md"
 COMMANDS = ("cli", "command")
 """Modules that are the command line: `--help` says what is in them."""
@@ -39,6 +39,12 @@ FETCHED = re.compile(
     rb"""<(?:script|img|iframe|link(?![^>]*rel="?canonical))[^>]*?(?:src|href)="?(?:https?:)?//[^"\s>]+"""
 )
 
+WORKER = "assets/javascripts/workers/search.*.js"
+QUERY = "e=ce(e),!e)return{items:[]}"
+WORDS = (
+    'e=(w=>w.length?w.join(" "):e)(e.split(" ").filter(w=>lunr.stopWordFilter(w.replace(/[*+]/g,"").toLowerCase())))'
+)
+"""The theme looks for each word of a question as the beginning of a word, so that "do" finds every document."""
 SHIM = "iframe-worker.js"
 SHIM_ELSEWHERE = "https://unpkg.com/iframe-worker/shim"
 
@@ -68,6 +74,11 @@ def on_post_build(config: Any) -> None:
     if _copy is not None:
         _copy.cleanup()
     site = Path(config.site_dir)
+    (worker,) = site.glob(WORKER)
+    script = worker.read_text(encoding="utf-8")
+    if QUERY not in script:
+        raise PluginError(f"{worker.name} of the theme is another one: see how it treats stop words")
+    worker.write_text(script.replace(QUERY, QUERY.replace(",!e)", f",{WORDS},!e)")), encoding="utf-8")
     shutil.copy(Path(__file__).with_name(SHIM), site / SHIM)
     for page in sorted(site.rglob("*.html")):
         text, depth = page.read_text(encoding="utf-8"), len(page.relative_to(site).parts) - 1
@@ -107,7 +118,7 @@ def _weight(page: str) -> dict[str, Any]:
     """What people look for is on pages for people; a module is looked up in the reference's own tree."""
     if page.startswith("reference/") and page != PUBLIC_NAMES:
         return {"exclude": True}
-    return {"boost": 2 if page in FIRST else 1}
+    return {"boost": BOOSTS.get(page, 1.0)}
 
 
 def rooms() -> Iterator[tuple[str, list[str]]]:
