@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 CONSTRAINTS := constraints.txt
 
-.PHONY: run keys results fast check test test-busy proofs lint types docs bench proto wheelhouse clean
+.PHONY: run keys results check test nightly lint types docs bench proto dist wheelhouse clean
 .DEFAULT_GOAL := run
 
 $(VENV)/.base: pyproject.toml $(CONSTRAINTS)
@@ -25,40 +25,22 @@ run: $(VENV)/.base
 	$(BIN)/consilium run $(ARGS)
 
 # a module stays in one process, so what its tests share is made once, and the most expensive modules come first (see
-# tests/conftest.py); WORKERS= runs all in one
-SPREAD := --dist loadfile --no-loadscope-reorder
-fast: WORKERS ?= -n 2 $(SPREAD)
-# tests of whole deployments mostly wait, so two processors have work for three; each more imports all of it once more
-test: WORKERS ?= -n 3 $(SPREAD)
-# as the command line does: two threads of a library in each of three workers wait for each other most of the time
-fast test proofs: export OMP_NUM_THREADS = 1
-fast test proofs: export OPENBLAS_NUM_THREADS = 1
-fast test proofs: export MKL_NUM_THREADS = 1
-# compiled modules are kept: without them each worker and each started process spends seconds on it again
-fast test proofs: export PYTHONDONTWRITEBYTECODE =
-FAST := not (proofs or deploy or ray or slow or statistics or fuzz)
+# tests/conftest.py). Tests of whole deployments mostly wait, so two processors have work for three; WORKERS= is one.
+WORKERS ?= -n 3 --dist loadfile --no-loadscope-reorder
+# two threads of a library in each of three workers wait for each other most of the time; compiled modules are kept:
+# without them each worker and each started process spends seconds on it again
+test nightly: export OMP_NUM_THREADS = 1
+test nightly: export OPENBLAS_NUM_THREADS = 1
+test nightly: export MKL_NUM_THREADS = 1
+test nightly: export PYTHONDONTWRITEBYTECODE =
 
-fast: $(VENV)/.dev
-	@# minutes: every room, every golden value, one whole small run
-	$(BIN)/python -m pytest $(WORKERS) -m '$(FAST)' $(ARGS)
-
-check: lint fast
+check: lint test
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest $(WORKERS) -p tests.costs $(ARGS)
 
-proofs: $(VENV)/.dev
-	@# minutes each, one after the other
-	TESTS=whole $(BIN)/python -m pytest -m proofs $(ARGS)
-
-BUSY ?= 12
-WAITING := tests/simulations/engines/test_local_engine.py tests/node/test_supervisor.py \
-	tests/coordinator/deploy/test_gateway_limits.py \
-	$(addprefix tests/coordinator/labels/,test_mutual_tls.py test_grpc.py test_reception.py)
-test-busy: $(VENV)/.dev
-	@# tests that wait for other processes, three times beside $(BUSY) that never rest: none may depend on the machine's speed
-	@for i in $$(seq $(BUSY)); do nice $(BIN)/python -c 'while True: pass' & busy="$$busy $$!"; done; \
-	trap "kill $$busy" EXIT; for i in 1 2 3; do $(BIN)/python -m pytest -q $(or $(ARGS),$(WAITING)) || exit 1; done
+nightly: $(VENV)/.dev
+	TESTS=whole $(BIN)/python -m pytest $(WORKERS) -m '' $(ARGS) && $(BIN)/python tools/faults.py
 
 keys: $(VENV)/.dev
 	@# the tables of keys in docs/, from the models
@@ -88,6 +70,13 @@ bench: $(VENV)/.dev
 
 proto: $(VENV)/.dev
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. consilium/protocol/labels/labels.proto
+
+dist: $(VENV)/.dev
+	@# wheel and source archive, and the wheel in an environment that has nothing else
+	rm -rf dist && $(BIN)/python -m hatchling build -d dist
+	bare=$$(mktemp -d) && $(PYTHON) -m venv $$bare/venv && cp constraints.txt dist/*.whl $$bare && cd $$bare && \
+	for what in torch *.whl; do venv/bin/python -m pip --disable-pip-version-check install -q -c constraints.txt $$what; done && \
+	venv/bin/consilium run digits --out run && venv/bin/consilium audit run
 
 wheelhouse:
 	@# all that a node without internet installs from
