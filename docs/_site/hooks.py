@@ -2,8 +2,8 @@
 
 - The package is copied to a temporary folder, where the rooms lie inside it: the checkout has links there, and the
   collector of docstrings follows none.
-- A page of the reference is made of the public names, `consilium.__all__`, and one for every room, with all of its
-  public modules. A name that is not there ends the build.
+- Pages of the reference are made: of the public names, `consilium.__all__` (one that is not there ends the build), and
+  of the commands, from the command line itself.
 - A link to a file that is no page (decisions, changelog, CONTRIBUTING.md) becomes its text and the
   file's path in the repository; a link to a file that is not there is an error.
 - Search works where pages are opened from a folder: what the theme's plugin `offline` would fetch for that is here.
@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
@@ -28,12 +29,10 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOMS = tuple(sorted(path.name for path in (ROOT / "consilium").iterdir() if path.is_symlink()))
 RECORDS = ("docs/decisions/", "CHANGELOG.md", "CONTRIBUTING.md")
 """What the repository has and the site has not."""
-BOOSTS = {"questions.md": 2.0, "proofs.md": 0.5, "reference/consilium.md": 0.5}
+BOOSTS = {"questions.md": 2.0, "proofs.md": 0.5, "reference/consilium.md": 0.5, "reference/commands.md": 0.5}
 """Of pages that a search finds before or after others."""
 PUBLIC_NAMES = "reference/consilium.md"
-COMMANDS = ("cli", "command")
-"""Modules that are the command line: `--help` says what is in them."""
-GENERATED = re.compile(r"_pb2(_grpc)?$")
+COMMANDS = "reference/commands.md"
 LINK = re.compile(r"(?<!!)\[(?P<text>[^]]*)\]\((?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
 FETCHED = re.compile(
     rb"""<(?:script|img|iframe|link(?![^>]*rel="?canonical))[^>]*?(?:src|href)="?(?:https?:)?//[^"\s>]+"""
@@ -62,10 +61,6 @@ def on_config(config: Any) -> Any:
     for room in ROOMS:
         shutil.copytree(ROOT / room, package / room, ignore=shutil.ignore_patterns("__pycache__"))
     config.plugins["mkdocstrings"].config.handlers["python"]["paths"] = [_copy.name]
-    for part in config.nav:
-        for pages in part.values():
-            if isinstance(pages, list):
-                pages[:] = [_expanded(entry) for entry in pages]
     return config
 
 
@@ -91,14 +86,13 @@ def on_post_build(config: Any) -> None:
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that no file in docs/ holds."""
     files.append(File.generated(config, PUBLIC_NAMES, content=_public_names()))
-    for folder, modules in rooms():
-        files.append(File.generated(config, page_of(folder), content=_reference(folder, modules)))
+    files.append(File.generated(config, COMMANDS, content=_commands()))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Send links that lead out of the site to the page or the path of the file, and weigh the page for the search."""
-    page.meta.setdefault("search", _weight(page.file.src_uri))
+    page.meta["search"] = {"boost": BOOSTS.get(page.file.src_uri, 1.0)}
     folder = (ROOT / "docs" / page.file.src_uri).parent
 
     def moved(found: re.Match[str]) -> str:
@@ -112,32 +106,6 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         return f"{found['text']} (`{path}`)"
 
     return LINK.sub(moved, markdown)
-
-
-def _weight(page: str) -> dict[str, Any]:
-    """What people look for is on pages for people; a module is looked up in the reference's own tree."""
-    if page.startswith("reference/") and page != PUBLIC_NAMES:
-        return {"exclude": True}
-    return {"boost": BOOSTS.get(page, 1.0)}
-
-
-def rooms() -> Iterator[tuple[str, list[str]]]:
-    """Each folder with modules, `accounting/curves` say, and the dotted names of its public modules."""
-    for room in ROOMS:
-        for folder in sorted({file.parent for file in (ROOT / room).rglob("*.py")}):
-            place = folder.relative_to(ROOT).as_posix()
-            modules = [file.stem for file in sorted(folder.glob("*.py")) if public(file)]
-            yield place, ["consilium." + ".".join([*place.split("/"), module]) for module in modules]
-
-
-def public(file: Path) -> bool:
-    """Whether a module has a place in the reference: not generated, not private, no commands."""
-    return not file.stem.startswith("_") and not GENERATED.search(file.stem) and file.stem not in COMMANDS
-
-
-def page_of(folder: str) -> str:
-    """The page of a room: `reference/accounting.curves.md`."""
-    return f"reference/{folder.replace('/', '.')}.md"
 
 
 def public_names() -> list[str]:
@@ -155,16 +123,25 @@ def _public_names() -> str:
     return "\n\n".join(["# consilium", told, *(f"::: consilium.{name}" for name in public_names())]) + "\n"
 
 
-def _reference(folder: str, modules: list[str]) -> str:
-    """The page of one room: what its `__init__` says, then one section for each module."""
-    told = ast.get_docstring(ast.parse((ROOT / folder / "__init__.py").read_text(encoding="utf-8"))) or ""
-    name = "consilium." + folder.replace("/", ".")
-    return "\n\n".join([f"# {name}", told, *(f"::: {module}" for module in modules)]) + "\n"
+def _commands() -> str:
+    """The page of the commands, with the words of `--help`."""
+    import typer
 
+    from consilium.cli import app
 
-def _expanded(entry: Any) -> Any:
-    """`REFERENCE` in the navigation stands for all pages of modules."""
-    if entry == "REFERENCE":
-        modules = [{folder.replace("/", "."): page_of(folder)} for folder, _ in rooms()]
-        return {"Modules": [{"consilium": PUBLIC_NAMES}, *modules]}
-    return entry
+    def written(command: click.Command, name: str) -> Iterator[str]:
+        if isinstance(command, click.Group):
+            for word, inner in command.commands.items():
+                yield from written(inner, f"{name} {word}")
+            return
+        yield f"## {name}\n\n{command.help or ''}\n"
+        yield "\n| argument or option | default | meaning |\n|---|---|---|\n"
+        for parameter in command.params:
+            said = parameter.human_readable_name if isinstance(parameter, click.Argument) else " ".join(parameter.opts)
+            default = "" if parameter.default in (None, False, ()) or callable(parameter.default) else parameter.default
+            default = getattr(default, "value", default)
+            help_ = " ".join((getattr(parameter, "help", None) or "").split()).replace("|", "\\|")
+            yield f"| `{said}` | {f'`{default}`' if default != '' else ''} | {help_} |\n"
+        yield "\n"
+
+    return "# Commands\n\n" + "".join(written(typer.main.get_command(app), "consilium"))

