@@ -3,8 +3,9 @@
     with table("naturals", "consilium study naturals", ["division", "PATE"], split="...", seeds=range(5)) as rows:
         rows.add("schools", ".849 ± .013")       # prints it; its key is "schools / PATE"
 
-With `RECORD=1` in the environment the table replaces what docs/results.json has under its id. `python -m
-benchmarks.results` then writes pages anew: a value between `<!-- result ID KEY -->` and `<!-- end -->`, a table between
+With `RECORD=1` in the environment the table replaces what docs/results.json has under its id, with its split, seeds,
+command, seconds and the version that was measured. `python -m benchmarks.results --measure [ID ...]` runs the commands
+of all results so, or of those that are named: hours. Without it pages are written anew from the file: a value between `<!-- result ID KEY -->` and `<!-- end -->`, a table between
 `<!-- results ID -->` and `<!-- end -->`, of the columns that its first line names there, a study's sentences between
 `<!-- study ID -->` and `<!-- end -->`. `--check` only says which pages differ from the file.
 """
@@ -16,10 +17,13 @@ import math
 import os
 import re
 import shlex
+import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -57,14 +61,16 @@ def table(name: str, command: str, columns: Sequence[str], *, split: str, seeds:
     """A table to fill. split: which rows judge, and on which ones values were chosen. See the top of this module."""
     rows = Rows(columns)
     print("\n| " + " | ".join(columns) + " |\n" + "|---" * len(columns) + "|", flush=True)
+    start = time.monotonic()
     yield rows
     if os.environ.get("RECORD"):
-        record(name, {"values": rows.values, "split": split, "seeds": list(seeds), "command": command})
+        result = {"values": rows.values, "split": split, "seeds": list(seeds), "command": command}
+        record(name, result, time.monotonic() - start)
 
 
-def record(name: str, result: dict[str, Any], file: Path = FILE) -> None:
-    """Put one result into the file."""
-    results = read(file) | {name: result}
+def record(name: str, result: dict[str, Any], seconds: float, file: Path = FILE) -> None:
+    """Put one result into the file. seconds: that it took, on the machine at hand."""
+    results = read(file) | {name: {**result, "seconds": round(seconds), "version": version("consilium-pate")}}
     text = json.dumps(dict(sorted(results.items())), ensure_ascii=False, indent=1)
     file.write_text(text + "\n", encoding="utf-8")
 
@@ -155,8 +161,21 @@ class Kept:
             file.write(line + "\n")
 
 
+def measure(names: Sequence[str]) -> None:
+    """Run the command of each of these results, or of all, once. The others stay as they were where one fails."""
+    commands = dict.fromkeys(result["command"] for name, result in read().items() if not names or name in names)
+    for command in commands:
+        words = shlex.split(command)
+        if words[0] == "consilium":  # a study or a paper: recorded by the benchmark of that name
+            words = ["python", "-m", "benchmarks.studies" if words[1] == "study" else "benchmarks.papers", words[2]]
+        print(shlex.join(words), flush=True)
+        subprocess.run([sys.executable, *words[1:]], cwd=ROOT, env={**os.environ, "RECORD": "1"}, check=True)
+
+
 def main(arguments: Sequence[str] = ()) -> None:
-    """Write the pages anew, or say which differ: exit code 1."""
+    """Measure, if that is asked; then write the pages anew, or say which differ: exit code 1."""
+    if "--measure" in arguments:
+        measure([name for name in arguments if name != "--measure"])
     results, stale = read(), []
     for page in pages():
         text = page.read_text(encoding="utf-8")

@@ -38,7 +38,7 @@ def main(folders: list[str] | None = None) -> None:
         print("\n".join(values.values()), flush=True)
         if os.environ.get("RECORD"):
             result = {"values": values, "split": JUDGES[name], "seeds": list(view.seeds), "command": command}
-            record(f"study-{name}", result)
+            record(f"study-{name}", result, facts["seconds"])
 
 
 if __name__ == "__main__":
