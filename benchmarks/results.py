@@ -5,9 +5,10 @@
 
 With `RECORD=1` in the environment the table replaces what docs/results.json has under its id, with its split, seeds,
 command, seconds and the version that was measured. `python -m benchmarks.results --measure [ID ...]` runs the commands
-of all results so, or of those that are named: hours. Without it pages are written anew from the file: a value between `<!-- result ID KEY -->` and `<!-- end -->`, a table between
-`<!-- results ID -->` and `<!-- end -->`, of the columns that its first line names there, a study's sentences between
-`<!-- study ID -->` and `<!-- end -->`. `--check` only says which pages differ from the file.
+of all results so, or of those that are named: hours. Without it pages are written anew from the file: a value between
+`<!-- result ID KEY -->` and `<!-- end -->`, a table between `<!-- results ID -->` and `<!-- end -->`, of the columns
+that its first line names there, a study's sentences between `<!-- study ID -->` and `<!-- end -->`. `--check` only says
+which pages differ from the file.
 """
 
 from __future__ import annotations
