@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from consilium.coordinator.events import EventLog
 from tests.federation import make_homes
-from tests.marks import HEAVY, guard, rank, some
+from tests.marks import rank, some
 
 # the same wherever the tests run (Hypothesis has a profile of its own where CI is set), however fast the machine is
 settings.register_profile(
@@ -35,15 +35,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if hasattr(config, "workerinput"):
         first: dict[Path, int] = {}
         for item in items:
-            first[item.path] = min(first.get(item.path, len(HEAVY)), rank(item))
+            first[item.path] = min(first.get(item.path, rank(item)), rank(item))
         items.sort(key=lambda item: first[item.path])
-
-
-@pytest.fixture(autouse=True)
-def only_what_is_marked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A test without a marker starts no deployment and no Ray."""
-    if rank(request.node) == len(HEAVY):
-        guard(monkeypatch)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,7 +1,7 @@
 """What the tests cost, as a plugin of `make test`: `-p tests.costs`.
 
 CPU seconds of each file, those of processes that it started and waited for included, since seconds on the clock say
-little on a machine that others use too; and tests that `make fast` should leave out by a marker and does not.
+little on a machine that others use too.
 """
 
 from __future__ import annotations
@@ -13,10 +13,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.marks import HEAVY
-
-SLOW_SECONDS = 2.0
-"""On an idle machine; of CPU time or on the clock, whichever is less, so that a busy machine accuses nobody."""
 FILES = int(os.environ.get("COST_FILES", "10"))
 """Files that are named, the most expensive first."""
 
@@ -33,24 +29,17 @@ class Costs:
     def __init__(self) -> None:
         self._before = used()
         self._cpu: defaultdict[str, float] = defaultdict(float)
-        self._seconds: defaultdict[str, float] = defaultdict(float)
-        self._light: set[str] = set()
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, item: pytest.Item) -> Iterator[None]:
+    def pytest_runtest_makereport(self) -> Iterator[None]:
         """Each report carries what was used since the last one; xdist passes attributes of simple types on."""
         report = yield
         now = used()
         report.cpu, self._before = now - self._before, now
-        report.light = not any(mark.name in HEAVY for mark in item.iter_markers())
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._cpu[report.nodeid] += report.cpu  # type: ignore[attr-defined]
-        if report.when == "call":
-            self._seconds[report.nodeid] = report.duration
-            if report.light:  # type: ignore[attr-defined]
-                self._light.add(report.nodeid)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         files: defaultdict[str, float] = defaultdict(float)
@@ -59,9 +48,6 @@ class Costs:
         terminalreporter.section(f"CPU seconds, {sum(files.values()):.0f} in all")
         for file in sorted(files, key=files.__getitem__, reverse=True)[:FILES]:
             terminalreporter.write_line(f"{files[file]:8.1f}  {file}")
-        for test in sorted(self._light):
-            if min(self._seconds[test], self._cpu[test]) > SLOW_SECONDS:
-                terminalreporter.write_line(f"takes {self._cpu[test]:.1f} s and is not marked: {test}")
 
 
 def pytest_configure(config: pytest.Config) -> None:

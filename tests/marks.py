@@ -1,26 +1,19 @@
-"""Markers that `make fast` leaves out, what a test without one may not start, and how much of a brute force is run."""
+"""How much of a brute force is run, and which tests come first."""
 
 from __future__ import annotations
 
-import itertools
 import os
-import subprocess
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 
 Case = TypeVar("Case")
 
-HEAVY = ("proofs", "deploy", "ray", "slow", "statistics", "fuzz")
+HEAVY = ("nightly", "deploy", "ray")
 """Most expensive first: files with such tests begin first, or the last one would be waited for by an idle processor."""
-PROGRAMS = {"flower-superlink": "deploy", "flower-supernode": "deploy", "gcs_server": "ray", "raylet": "ray"}
-COMMANDS = {("node", "start"): "deploy", ("--engine", "ray"): "ray"}
-
-
 WHOLE = os.environ.get("TESTS") == "whole"
-"""All cases of brute force and all random examples are run, as `make proofs` does; else a third."""
+"""All cases of brute force and all random examples are run, as `make nightly` does; else a third."""
 
 
 def third(cases: Sequence[Case], first: int = 0) -> Sequence[Case]:
@@ -33,28 +26,7 @@ def some(count: int) -> int:
     return count if WHOLE else -(-count // 3)
 
 
-def needed(command: Sequence[object] | object) -> str | None:
-    """The marker that a test needs which starts this command."""
-    words = [str(word) for word in command] if isinstance(command, (list, tuple)) else str(command).split()
-    for word in words:
-        if (name := Path(word).name) in PROGRAMS:
-            return PROGRAMS[name]
-    return next((mark for pair, mark in COMMANDS.items() if pair in set(itertools.pairwise(words))), None)
-
-
 def rank(item: pytest.Item) -> int:
-    """Of an item among the expensive ones; all others are last."""
+    """Of an item among the expensive ones; after them come whole runs, and all others are last."""
     found = [HEAVY.index(mark.name) for mark in item.iter_markers() if mark.name in HEAVY]
-    return min(found, default=len(HEAVY))
-
-
-def guard(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever starts a deployment or Ray from now on fails."""
-    start = subprocess.Popen.__init__
-
-    def started(self: subprocess.Popen[Any], args: Any, *more: Any, **named: Any) -> None:
-        if mark := needed(args):
-            pytest.fail(f"this test starts {args!r}: mark it {mark}")
-        start(self, args, *more, **named)
-
-    monkeypatch.setattr(subprocess.Popen, "__init__", started)
+    return min(found, default=len(HEAVY) + ("simulations" not in item.path.parts))
