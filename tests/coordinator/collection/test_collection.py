@@ -13,6 +13,7 @@ from flwr.app import ConfigRecord, RecordDict
 from consilium.accounting.mechanisms import Confident
 from consilium.coordinator.collection.admission import enrol, train
 from consilium.coordinator.collection.base import Queries
+from consilium.coordinator.collection.kept_votes import PATTERN, kept_votes
 from consilium.coordinator.collection.plaintext import Direct
 from consilium.coordinator.events import EventLog
 from consilium.protocol.errors import NotEnoughParties
@@ -20,7 +21,6 @@ from consilium.protocol.queries import canonical_queries
 from consilium.sums.terms import NO_LEDGER
 from tests.federation import (
     FakeTransport,
-    Singles,
     counts_over,
     drop,
     make_config,
@@ -50,20 +50,26 @@ def joined(transport, log, config=CONFIG):
     return train(transport, config, enrol(transport, config, NO_LEDGER.ledger, log), log).members
 
 
+def kept_in(folder: Path) -> dict[str, np.ndarray]:
+    """The votes of each counted party."""
+    (path,) = folder.glob(PATTERN)
+    with kept_votes(path) as votes:
+        return {party: votes.votes(party) for party in votes.parties}
+
+
 def vote_with(homes, log, faults, config=CONFIG):
     transport = FakeTransport(homes, faults)
     members = joined(transport, log, config)
     return counts_over(transport, config, members, X, log)
 
 
-def test_all_good_votes_are_counted_exactly(homes, log) -> None:
-    singles = Singles()
+def test_all_good_votes_are_counted_exactly(homes, tmp_path, log) -> None:
     transport = FakeTransport(homes)
     members = joined(transport, log)
-    histogram = counts_over(transport, CONFIG, members, X, log, singles)
+    histogram = counts_over(transport, CONFIG, members, X, log, tmp_path)
     assert histogram.parties == ("p00", "p01", "p02", "p03", "p04")
     assert (histogram.votes.sum(axis=1) == 5).all()
-    assert (histogram.votes == np.sum(list(singles.values()), axis=0)).all()
+    assert (histogram.votes == sum(kept_in(tmp_path).values())).all()
     assert histogram.votes.dtype == np.int64
     assert left_out(log) == {}
 
@@ -175,11 +181,9 @@ def test_a_party_of_one_class_takes_part_and_votes(tmp_path, log, make, rows: in
         for label, name in enumerate(("well", "ill"))
     ]
     config = make(minimum_parties=2, mechanism=Confident(threshold=1, sigma1=2.0, sigma2=1.0))
-    singles = Singles()
     transport = FakeTransport(homes)
-    counts_over(transport, config, joined(transport, log, config), X, log, singles)
-    shares = {name: votes[:, 1].mean() for name, votes in singles.items()}
-    assert all((votes.sum(axis=1) == 1).all() for votes in singles.values())
+    counts_over(transport, config, joined(transport, log, config), X, log, tmp_path)
+    shares = {name: votes[:, 1].mean() for name, votes in kept_in(tmp_path).items()}
     if config.voting_rule.relative:  # by the lot, in whose favour neither class is
         assert all(0 < share < 1 for share in shares.values())
     else:
