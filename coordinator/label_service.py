@@ -288,7 +288,6 @@ class LabelService:
                 counts=drawn.counts,
                 histogram=first.votes[:asked] if decide else None,
                 probabilities=probabilities[:asked] if decide else None,
-                left_over=tuple(ids[asked:]),
             ),
             self._budget.queries,
             self._budget.answers,

@@ -28,7 +28,7 @@ def change_votes(run: Path) -> None:
 LEDGER, SUMS = "ledger.db: structure, hash chain and counts", "SHA256SUMS: every file"
 TAMPERING: dict[str, tuple[Tamper, str]] = {
     "a label in the ledger": (sql("UPDATE releases SET label = 1 - label WHERE outcome = 1"), LEDGER),
-    "evidence": (sql("UPDATE evidence SET histogram = probabilities"), LEDGER),
+    "evidence": (sql("UPDATE releases SET histogram = probabilities"), LEDGER),
     "promised epsilon": (
         edit("coordinator.json", lambda c: c["privacy"]["guarantee"].update(epsilon=0.1)),
         "coordinator.json: counts and epsilon",

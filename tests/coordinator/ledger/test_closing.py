@@ -173,7 +173,7 @@ def test_changed_histograms_break_the_chain(make) -> None:
     _, ledger, service = make()
     service.ask(make_rows(30, 3)[0])
     with sqlite3.connect(ledger.path) as other:
-        other.execute("UPDATE evidence SET histogram = zeroblob(16) WHERE rowid = 3")
+        other.execute("UPDATE releases SET histogram = zeroblob(16) WHERE rowid = 3")
     with pytest.raises(LedgerError, match="chain is broken"):
         ledger.batches()
 
