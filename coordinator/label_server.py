@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent import futures
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -64,16 +64,14 @@ class Door:
 class Limits:
     """How much may be under way.
 
-    asks: requests for labels, of all students, from their first byte until they are answered; each may hold as many
-        rows as the federation's cap on queries. asks_of_student: of one, of which only one has a stream; the others
-        are requests whose student went away, which are brought to their end.
+    asks: requests for labels, of all students, from their first byte until they are answered; of a student only one.
+        Each may hold as many rows as the federation's cap on queries.
     calls_of_student: other calls of one student at once. threads: at least `asks` and some calls.
     call, stall: seconds for a call's only message, and for the next block of a stream. rate: bytes a second over the
         whole of a stream, beyond `stall` seconds: a quarter of the slowest link that was tried (1 Mbit/s).
     """
 
     asks: int = 16
-    asks_of_student: int = 2
     calls_of_student: int = 4
     threads: int = 64
     call: float = 10
@@ -88,35 +86,28 @@ class Busy(ServiceError):
     """There is no room for another request."""
 
 
-@dataclass(eq=False)
-class PendingRequest:
-    """One request for labels. streams: its student still waits for it. works: it is being answered, whether its student
-    stays or not. It keeps its room as long as either is so."""
-
-    student: str
-    streams: bool = True
-    works: bool = False
-
-
 class Desk:
-    """Counts what is under way."""
+    """Counts what is under way, by student."""
 
     def __init__(self, limits: Limits = LIMITS) -> None:
         self._limits, self._lock = limits, threading.Lock()
-        self._pending: list[PendingRequest] = []
+        self._asks: set[str] = set()
         self._calls: Counter[str] = Counter()
 
-    def enter(self, student: str) -> PendingRequest:
-        """Room for a request for labels. Raises Busy."""
+    @contextmanager
+    def ask(self, student: str) -> Iterator[None]:
+        """A request for labels, which is brought to its end whether its student stays or not. Raises Busy."""
         with self._lock:
-            self._pending = [pending for pending in self._pending if pending.streams or pending.works]
-            requests = [pending for pending in self._pending if pending.student == student]
-            if any(pending.streams for pending in requests) or len(requests) >= self._limits.asks_of_student:
+            if student in self._asks:
                 raise Busy("another request of this student is under way", "Ask again when it is answered: it is free")
-            if len(self._pending) >= self._limits.asks:
+            if len(self._asks) >= self._limits.asks:
                 raise Busy(f"{self._limits.asks} requests are under way", "Ask again in a minute")
-            self._pending.append(PendingRequest(student))
-            return self._pending[-1]
+            self._asks.add(student)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._asks.remove(student)
 
     @contextmanager
     def call(self, student: str) -> Iterator[None]:
@@ -205,8 +196,6 @@ def in_time(stream: Iterator[Message], stall: float, total: float) -> Iterator[M
 
 log = logging.getLogger("consilium.coordinator")
 LOOK_SECONDS = 0.5
-LAST = ("answers", "refusal")
-"""Replies after which there is no other."""
 OPTIONS = {
     "grpc.so_reuseport": 0,
     "grpc.server_handshake_timeout_ms": 10_000,
@@ -272,41 +261,33 @@ class _Servicer(rpc.LabelServiceServicer):
 
     def Ask(self, blocks: Iterator[pb.QueryBlock], context: grpc.ServicerContext) -> Iterator[pb.AskReply]:
         student = self._admit(context)
-        try:
-            pending = self._desk.enter(student)
-        except Busy as error:
-            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
-        # votes are collected in a thread of their own, so that progress can be sent meanwhile; if the student goes
-        # away the request is still brought to its end: what was charged is recorded and can be asked again for free
-        replies: queue.SimpleQueue[pb.AskReply | None] = queue.SimpleQueue()
-
-        def gone() -> None:
-            pending.streams = False
-            replies.put(None)
-
-        if not context.add_callback(gone):
-            return gone()
-        try:
-            received = receive(blocks, self._schema, self._most, self._limits)
-        except ConsiliumError as error:
-            pending.streams = False
-            yield refusal_to_wire(error)
-            return
-        pending.works = True
-        if not context.is_active():  # a student that went away before its request was whole asked nothing
-            pending.works = False
-            return
-        threading.Thread(target=self._answer, args=(received, replies, pending), daemon=True).start()
+        with ExitStack() as place:
+            try:
+                place.enter_context(self._desk.ask(student))
+            except Busy as error:
+                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
+            # votes are collected in a thread of their own, so that progress can be sent meanwhile; if the student goes
+            # away the request is still brought to its end: what was charged is recorded, and is free when asked again
+            replies: queue.SimpleQueue[pb.AskReply | None] = queue.SimpleQueue()
+            if not context.add_callback(lambda: replies.put(None)):
+                return
+            try:
+                received = receive(blocks, self._schema, self._most, self._limits)
+            except ConsiliumError as error:
+                place.close()
+                yield refusal_to_wire(error)
+                return
+            if not context.is_active():  # a student that went away before its request was whole asked nothing
+                return
+            threading.Thread(target=self._answer, args=(received, replies, place.pop_all()), daemon=True).start()
         while (reply := replies.get()) is not None:
-            if reply.WhichOneof("reply") in LAST:
-                pending.streams = False  # before the last reply is sent: the student may ask again as soon as it has it
             yield reply
 
     def _answer(
         self,
         received: tuple[np.ndarray, np.ndarray | None],
         replies: queue.SimpleQueue[pb.AskReply | None],
-        pending: PendingRequest,
+        place: ExitStack,
     ) -> None:
         begun: set[str] = set()
 
@@ -316,15 +297,14 @@ class _Servicer(rpc.LabelServiceServicer):
                 begun.add(stage)
                 replies.put(pb.AskReply(progress=pb.Progress(stage=stage, done=0, total=1)))
 
-        try:
-            reply = answers_to_wire(self._service.ask(received[0], progress, received[1]))
-        except ConsiliumError as error:
-            reply = refusal_to_wire(error)
-        except Exception as error:  # the text could quote votes: the student gets none of it
-            log.error("answering failed: %s", type(error).__name__)
-            reply = refusal_to_wire(GENERIC)
-        finally:
-            pending.works = False
+        with place:  # it is left before the last reply is sent: the student may ask again as soon as it has it
+            try:
+                reply = answers_to_wire(self._service.ask(received[0], progress, received[1]))
+            except ConsiliumError as error:
+                reply = refusal_to_wire(error)
+            except Exception as error:  # the text could quote votes: the student gets none of it
+                log.error("answering failed: %s", type(error).__name__)
+                reply = refusal_to_wire(GENERIC)
         replies.put(reply)
         replies.put(None)
 

@@ -268,25 +268,13 @@ def test_a_call_without_a_message_is_refused(site, service) -> None:
             call(iter(()))
 
 
-def test_the_desk_counts() -> None:
-    desk = Desk(Limits(asks=3, asks_of_student=2, calls_of_student=1))
-    first = desk.enter("a")
-    with pytest.raises(Busy):
-        desk.enter("a")
-    first.works, first.streams = True, False  # it is answered without its student
-    desk.enter("a").streams = False
-    third = desk.enter("a")
-    third.works, third.streams = True, False
-    with pytest.raises(Busy):
-        desk.enter("a")  # two that nobody waits for
-    desk.enter("c")
-    with pytest.raises(Busy):
-        desk.enter("b")
-    first.works = False
-    desk.enter("b")
-    with desk.call("a"), pytest.raises(Busy), desk.call("a"):
-        pass
-    with desk.call("a"), desk.call("b"):
+def test_there_is_room_for_one_request_of_a_student_and_for_some_of_all() -> None:
+    desk = Desk(Limits(asks=2, calls_of_student=1))
+    with desk.ask("a"), desk.ask("b"), desk.call("a"), desk.call("b"):
+        for name, place in (("a", desk.ask), ("c", desk.ask), ("a", desk.call)):
+            with pytest.raises(Busy), place(name):
+                pass
+    with desk.ask("a"), desk.call("a"):
         pass
 
 
