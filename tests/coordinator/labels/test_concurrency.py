@@ -48,7 +48,9 @@ def test_two_coordinators_and_many_students(tmp_path: Path) -> None:
 
         def ask(number: int) -> list[tuple[str, int, int]]:
             rows, answers = wanted[number], services[number % 2].ask(x[wanted[number]])
-            return list(zip([ids[row] for row in rows], answers.outcomes.tolist(), answers.labels.tolist(), strict=True))
+            return list(
+                zip([ids[row] for row in rows], answers.outcomes.tolist(), answers.labels.tolist(), strict=True)
+            )
 
         with ThreadPoolExecutor(16) as pool:
             got = {each for said in pool.map(ask, range(200)) for each in said}

@@ -1,5 +1,5 @@
-"""A ledger that another program holds, a disk that is full: a student waits as long as it likes, the event log says
-why, and each label is given once. A student hears no more than that the operator sees it."""
+"""A ledger that another program holds: a student waits as long as it likes, the event log says why, and each label is
+given once. A student hears no more than that the operator sees it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
 from consilium.node.supervisor import BackOff
 from consilium.protocol import databases
-from consilium.protocol.errors import LedgerError, LedgerLocked, ServiceError
+from consilium.protocol.errors import LedgerLocked, ServiceError
 from consilium.protocol.noise import SeededNoise
 from tests.coordinator.labels.test_service import T, Votes
-from tests.disks import full, locked, mounted
+from tests.disks import locked
 from tests.federation import make_config, make_rows
 
 X = make_rows(20, 3)[0]
@@ -110,20 +110,3 @@ def test_a_lock_that_comes_between_votes_and_charge_lets_no_label_out(tmp_path: 
     first = made.service.ask(X).labels.tolist()
     assert made.service.ask(X).labels.tolist() == first and made.ledger.spent()[0] == 20
     made.ledger.close()
-
-
-def test_a_disk_that_fills_up_between_questions_ends_nothing(site, tmp_path: Path) -> None:
-    (tmp_path / "disk").mkdir()
-    with mounted(tmp_path / "disk"):
-        made = Made(tmp_path / "disk")
-        with site.serving(made.service, 100) as address, site.channel(address) as channel:
-            channel.ask(X[:5])
-            with full(tmp_path / "disk"):
-                with pytest.raises(ServiceError, match=r"sees why.*consilium status"):
-                    channel.ask(X)
-                with pytest.raises(LedgerError, match="the disk is full"):
-                    made.service.ask(X)
-                assert len(channel.ask(X[:5])) == 5, "what is recorded is free, and needs no room"
-            assert made.ledger.spent()[0] == 5
-            assert len(channel.ask(X)) == 20 and made.ledger.spent()[0] == 20
-        made.ledger.close()

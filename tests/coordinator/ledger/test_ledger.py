@@ -124,6 +124,7 @@ def test_another_federation_cannot_use_it(ledger) -> None:
     [
         "UPDATE releases SET label = 0 WHERE query_id = 'a'",
         "UPDATE releases SET histogram = probabilities WHERE query_id = 'a'",
+        "UPDATE releases SET counts = histogram WHERE query_id = 'a'",
         "UPDATE batches SET event = '{}' WHERE seq = 1",
         "UPDATE batches SET parties = 4 WHERE seq = 2",
         "DELETE FROM batches WHERE seq = 1",
