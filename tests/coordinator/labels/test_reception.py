@@ -21,7 +21,6 @@ from consilium.protocol.errors import MalformedMessage, ServiceError
 from consilium.protocol.label_wire import blocks, row_bytes, rows_of
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.labels import labels_pb2_grpc as rpc
-from consilium.protocol.messages import PROTOCOL_VERSION
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.tls import TlsFiles
 from consilium.student.channel import LabelChannel, credentials
@@ -157,34 +156,29 @@ def test_whoever_is_not_in_the_list_is_refused_before_anything_is_read(service, 
 
 
 def test_what_stalls_is_refused_after_its_time(site, service) -> None:
-    with site.serving(service, 100, limits=Limits(stall=0.3, call=0.3)) as address:
-        peers = Peers(address, site.tls())
-        peers.ask(1)
-        peers.describe(1)
-        stream, call = peers.calls
-        (reply,) = list(stream)  # type: ignore[call-overload]
-        assert (reply.refusal.error, reply.refusal.what) == (
-            "MalformedMessage",
-            "the rest of the request did not arrive in time",
-        )
-        assert call.code() == grpc.StatusCode.INVALID_ARGUMENT
-        until(lambda: readers() == 0)
-        peers.close()
-
-
-def test_one_row_after_the_other_does_not_last_for_ever(site, service) -> None:
-    """Each block is in time, all of them are not."""
+    """As a whole, and block after block where each is in time; and a call without its message."""
     ends = threading.Event()
 
     def drip() -> Iterator[pb.QueryBlock]:
         while not ends.wait(0.05):
             yield pb.QueryBlock(features=3, rows=bytes(12))
 
-    limits = Limits(stall=0.5, rate=1e9)
+    limits = Limits(stall=0.5, call=0.3, rate=1e9)
     with site.serving(service, 10**6, limits=limits) as address, site.bare(address) as channel:
-        replies = list(rpc.LabelServiceStub(channel).Ask(drip()))
+        peers = Peers(address, site.tls())
+        peers.ask(1)
+        peers.describe(1)
+        stream, call = peers.calls
+        for replies in (stream, rpc.LabelServiceStub(channel).Ask(drip())):
+            (reply,) = list(replies)  # type: ignore[call-overload]
+            assert reply.refusal.what == "the rest of the request did not arrive in time"
         ends.set()
-    assert [reply.refusal.what for reply in replies] == ["the rest of the request did not arrive in time"]
+        assert call.code() == grpc.StatusCode.INVALID_ARGUMENT
+        describe = channel.stream_unary(DESCRIBE, request_serializer=bytes, response_deserializer=bytes)
+        with pytest.raises(grpc.RpcError, match="the request is missing"):
+            describe(iter(()))
+        until(lambda: readers() == 0)
+        peers.close()
 
 
 def wide(sent: list[int]) -> Iterator[pb.QueryBlock]:
@@ -261,13 +255,6 @@ def test_a_student_has_one_stream_and_one_request_that_it_left(site, service, co
     assert collector.asked == [20]  # the request that was left was brought to its end, and answers the second
 
 
-def test_a_call_without_a_message_is_refused(site, service) -> None:
-    with site.serving(service, 10) as address, site.bare(address) as channel:
-        call = channel.stream_unary(DESCRIBE, request_serializer=bytes, response_deserializer=bytes)
-        with pytest.raises(grpc.RpcError, match="the request is missing"):
-            call(iter(()))
-
-
 def test_there_is_room_for_one_request_of_a_student_and_for_some_of_all() -> None:
     desk = Desk(Limits(asks=2, calls_of_student=1))
     with desk.ask("a"), desk.ask("b"), desk.call("a"), desk.call("b"):
@@ -276,9 +263,3 @@ def test_there_is_room_for_one_request_of_a_student_and_for_some_of_all() -> Non
                 pass
     with desk.ask("a"), desk.call("a"):
         pass
-
-
-def test_versions_are_compared(site, service) -> None:
-    with site.serving(service, 10) as address, site.bare(address) as channel:
-        terms = rpc.LabelServiceStub(channel).Describe(iter([pb.DescribeRequest(protocol_version=PROTOCOL_VERSION)]))
-    assert terms.protocol_version == PROTOCOL_VERSION
