@@ -19,7 +19,6 @@ from typing import Any, ClassVar, Literal, Protocol
 from pydantic import ValidationError
 
 from consilium.protocol.files import append_private
-from consilium.protocol.label_source import Unanswered
 from consilium.protocol.models import Frozen
 from consilium.protocol.refusals import CURES, Rule
 from consilium.protocol.releases import ReleaseKind
@@ -274,14 +273,10 @@ class Released(Event, kind="released", said="{self.asked} queries asked, {self.a
 
 
 class NotAnswered(Event, kind="not-answered"):
-    """Questions of a student were not answered; why may say something about votes. asked: how many; 0: it asked for the
-    terms, or for what is recorded. unanswered, parties: see `Unanswered`; None while the ledger cannot be read."""
+    """Questions of a student were not answered; why may say something about votes."""
 
     error: str
     reason: str
-    asked: int
-    unanswered: int | None = 0
-    parties: tuple[str, ...] = ()
 
     @property
     def cure(self) -> str:
@@ -291,12 +286,7 @@ class NotAnswered(Event, kind="not-answered"):
     @property
     def words(self) -> str:
         """With the reason, where it says nothing about votes."""
-        what = ("a student was", "a question was")[self.asked] if self.asked < 2 else f"{self.asked} questions were"
-        why = f": {self.reason}" if self.error in TOLD_TO_OPERATORS else ""
-        used = "what was charged is in the ledger"
-        if self.unanswered is not None:
-            used = Unanswered(self.unanswered, self.parties).words
-        return f"{what} not answered{why}; {used}"
+        return f"questions were not answered{f': {self.reason}' if self.error in TOLD_TO_OPERATORS else ''}"
 
 
 class NotSanitised(Event, kind="not-sanitised"):

