@@ -90,11 +90,11 @@ class FederationRun:
         starts = () if config.simulation else ledger.begin_start()
         greeting = Greeting(ledger.position, {} if config.simulation else seen.least, starts=starts, asked=ledger.asked)
         if nodes is None:
-            members = enrol(transport, config, ledger.id, log, greeting)
+            members = enrol(transport, config, log, greeting)
         else:
             log.write("awaiting", parties=sorted(nodes.names()))
             least = least_together(config, self.keys.least_sum)
-            admission = Admission(transport, config, ledger.id, log, nodes, greeting=greeting)
+            admission = Admission(transport, config, log, greeting, nodes)
             members = assemble(admission, least, config.timeouts.join, log, self.closing)
             if not members:  # it is to be closed
                 conclude(config, self.run_dir, ledger, log)

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from flwr.app import Array, Message, RecordDict
 from flwr.serverapp import Grid
@@ -93,8 +94,7 @@ class Transport(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Replies(Generic[Reply]):
+class Replies(NamedTuple, Generic[Reply]):
     """Checked answers and failures, by node id."""
 
     answers: dict[int, Reply]
@@ -110,14 +110,13 @@ def exchange(
     most_bytes: int | None = None,
 ) -> Replies[Reply]:
     """Send the requests, and all that comes back, as `stream` gives it."""
-    answers: dict[int, Reply] = {}
-    failures: dict[int, Failure] = {}
+    replies: Replies[Reply] = Replies({}, {})
     for node, reply in stream(transport, requests, model, timeout, on_reply, most_bytes):
         if isinstance(reply, Failure):
-            failures[node] = reply
+            replies.failures[node] = reply
         else:
-            answers[node] = reply
-    return Replies(answers, failures)
+            replies.answers[node] = reply
+    return replies
 
 
 def stream(
@@ -131,17 +130,16 @@ def stream(
     """Send the requests and parse what comes back, one after the other as it comes; nothing that a party sends can
     raise here. most_bytes: in an answer's arrays; those of more are not looked into."""
     for node, record in transport.exchange(requests, timeout, on_reply):
-        yield node, record if isinstance(record, Failure) else _parsed(record, model, most_bytes)
-
-
-def _parsed(record: RecordDict, model: type[Reply], most_bytes: int | None) -> Reply | Failure:
-    try:
-        refusal = refusal_from_record(record)
-        if refusal is not None:
-            return Failure.of(refusal)
-        return from_record(record, model, most_bytes)
-    except MalformedMessage as error:
-        return Failure(f"malformed answer: {error.what}")
+        if isinstance(record, Failure):
+            yield node, record
+            continue
+        try:
+            refusal = refusal_from_record(record)
+            reply = from_record(record, model, most_bytes) if refusal is None else Failure.of(refusal)
+        except MalformedMessage as error:
+            reply = Failure(f"malformed answer: {error.what}")
+        del record  # nobody else holds it
+        yield node, reply
 
 
 @dataclass(frozen=True)
@@ -168,14 +166,8 @@ class Steps:
             self._progress(self._stage, done, total)
 
 
-class QuietSteps(Steps):
-    """Tells nothing: what is done beside a stage that the run is in."""
-
-    def __init__(self, *_: object) -> None:
-        """Nothing begins."""
-
-    def __call__(self, done: int, total: int) -> None:
-        """Nothing is told."""
+def untold(done: int, total: int) -> None:
+    """Instead of `Steps`, of what is done beside a stage that the run is in, or with one node."""
 
 
 def tell_left_out(log: EventWriter, stage: str, failures: Mapping[str, Failure]) -> None:
@@ -197,13 +189,9 @@ def require(members: int, minimum: int, stage: str, failures: Mapping[str, Failu
     about the first for which something is known is said too."""
     if members >= minimum:
         return
-    reasons: dict[str, int] = {}
-    for failure in failures.values():
-        reasons[failure.reason] = reasons.get(failure.reason, 0) + 1
+    reasons = Counter(failure.reason for failure in failures.values())
     cure = next(filter(None, (failure.cure() for failure in failures.values())), "")
-    counted = "; ".join(
-        f"{count} x {reason}" for reason, count in sorted(reasons.items(), key=lambda item: -item[1])[:3]
-    )
+    counted = "; ".join(f"{count} x {reason}" for reason, count in reasons.most_common(3))
     raise NotEnoughParties(
         f"{many(members, 'party')} after stage {stage!r}, at least {minimum} are required"
         + (f" ({counted})" if counted else ""),

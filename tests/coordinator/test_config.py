@@ -97,10 +97,6 @@ def test_a_ballot_and_reference_rows_that_do_not_go_together(
         make_config(voting_rule=voting_rule, reference=reference)
 
 
-def test_without_any_seed_it_may_be() -> None:
-    assert make_config(simulation=False, seed=-1, noise_seed=None).seed == -1
-
-
 def test_gnmax_needs_equal_caps() -> None:
     with pytest.raises(ValidationError, match="gnmax answers every query"):
         make_config(mechanism=GNMax(sigma=2.0), query_budget=QueryBudget(queries=10, answers=5))
@@ -126,14 +122,6 @@ def test_files_are_explained_in_a_line_for_each_fault(tmp_path: Path, text: str,
     path.write_text(text)
     with pytest.raises(ConfigError, match=told):
         load(path, FederationConfig)
-    with pytest.raises(ConfigError, match="cannot read"):
-        load(tmp_path / "absent.toml", FederationConfig)
-
-
-def test_round_trip_through_json(tmp_path: Path) -> None:
-    path = tmp_path / "federation.json"
-    path.write_text(make_config().model_dump_json())
-    assert load(path, FederationConfig) == make_config()
 
 
 @pytest.mark.parametrize("votes", ["secure", "verified"])

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from consilium.coordinator.collection.admission import AGAIN, SOON, Admission, Latecomers, assemble, train
+from consilium.coordinator.collection.admission import AGAIN, SOON, Admission, Greeting, Latecomers, assemble, train
 from consilium.coordinator.events import event_of
 from consilium.coordinator.run_state import PartyState, RunState
 from consilium.protocol.messages import HelloRequest
 from consilium.sums.terms import NO_LEDGER
 from tests.federation import FakeTransport, drop, make_config, make_homes, with_field
 
-CONFIG = make_config()
+CONFIG, EMPTY = make_config(), Greeting(lambda: NO_LEDGER)
 NAMES = ("p00", "p01", "p02", "p03", "p04")
 
 
@@ -78,7 +78,7 @@ def roll(log) -> RunState:
 
 
 def admit(hall: Hall, log, clock: Clock, least: int = 3, patience: float = 300, until: float = 10_000):
-    admission = Admission(hall, CONFIG, NO_LEDGER.ledger, log, known=hall, clock=clock)
+    admission = Admission(hall, CONFIG, log, EMPTY, hall, clock=clock)
     found = assemble(admission, least, patience, log, lambda: clock.now >= until, clock, clock.sleep)
     return admission, [member.party for member in found]
 
@@ -154,7 +154,7 @@ def test_one_that_is_silent_is_waited_for_and_asked_again_soon(hall: Hall, log) 
 def test_one_that_was_away_is_asked_when_it_is_back(hall: Hall, log) -> None:
     hall.faults = {(2, "query.hello"): drop}
     hall.there = {0, 1, 2}
-    admission = Admission(hall, CONFIG, NO_LEDGER.ledger, log, known=hall, clock=Clock())
+    admission = Admission(hall, CONFIG, log, EMPTY, hall, clock=Clock())
     assert [member.party for member in admission.ask()] == ["p00", "p01"]
     hall.faults = {}
     assert admission.ask() == []  # it is not due yet
@@ -214,7 +214,7 @@ def test_a_late_party_is_told_so_trained_and_taken_once(tmp_path: Path, log) -> 
 
 def test_a_simulation_asks_once_and_leaves_both_claimants_out(homes, log) -> None:
     transport = FakeTransport(homes, {(1, "query.hello"): with_field("party", "p02")})
-    admission = Admission(transport, CONFIG, NO_LEDGER.ledger, log)
+    admission = Admission(transport, CONFIG, log, EMPTY)
     members = admission.ask()
     assert [member.party for member in members] == ["p00", "p03", "p04"]
     assert train(transport, CONFIG, members, log).members == members

@@ -11,7 +11,7 @@ import pytest
 from flwr.app import ConfigRecord, RecordDict
 
 from consilium.accounting.mechanisms import Confident
-from consilium.coordinator.collection.admission import enrol, train
+from consilium.coordinator.collection.admission import Greeting, enrol, train
 from consilium.coordinator.collection.base import Queries
 from consilium.coordinator.collection.kept_votes import PATTERN, kept_votes
 from consilium.coordinator.collection.plaintext import Direct
@@ -33,7 +33,7 @@ from tests.federation import (
     with_field,
 )
 
-CONFIG = make_config()
+CONFIG, EMPTY = make_config(), Greeting(lambda: NO_LEDGER)
 X = canonical_queries(make_rows(20, 5)[0], 3)
 
 
@@ -47,7 +47,7 @@ def left_out(log: EventLog) -> dict[str, str]:
 
 
 def joined(transport, log, config=CONFIG):
-    return train(transport, config, enrol(transport, config, NO_LEDGER.ledger, log), log).members
+    return train(transport, config, enrol(transport, config, log, EMPTY), log).members
 
 
 def kept_in(folder: Path) -> dict[str, np.ndarray]:
@@ -146,7 +146,7 @@ def test_too_few_left_ends_the_run_with_the_reasons(homes, log, kind: str) -> No
 
 def test_refusals_are_told_with_rule_and_limit(homes, tmp_path, log) -> None:
     strict = make_home(tmp_path / "strict", "strict", allow_simulation=False)
-    members = enrol(FakeTransport([strict, *homes]), CONFIG, NO_LEDGER.ledger, log)
+    members = enrol(FakeTransport([strict, *homes]), CONFIG, log, EMPTY)
     assert [member.party for member in members] == ["p00", "p01", "p02", "p03", "p04"]
     assert left_out(log) == {"node 0": "refused: simulation"}  # it has not told its name
 
@@ -165,7 +165,7 @@ def test_parties_that_are_left_out_for_what_their_data_hold_are_counted_as_such(
     gaps = write_rows(make_home(tmp_path / "gaps", "gaps"), x=x)
     columns = write_rows(make_home(tmp_path / "columns", "columns"), features=np.array(["a", "b", "c"]))
     transport = FakeTransport([*homes, few, gaps, columns], {(1, "train.teacher"): drop})
-    trained = train(transport, CONFIG, enrol(transport, CONFIG, NO_LEDGER.ledger, log), log)
+    trained = train(transport, CONFIG, enrol(transport, CONFIG, log, EMPTY), log)
     assert [member.party for member in trained.members] == ["p00", "p02", "p03", "p04"]
     assert trained.left_out_for_data == 3
     told = {event["party"]: event["for_data"] for event in told_left_out(log)}

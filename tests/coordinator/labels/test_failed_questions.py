@@ -52,7 +52,7 @@ class Federation:
         self.transport, self.log = FakeTransport(homes), EventLog(self.log_path)
         self.ledger = Ledger.of(folder / "ledger.db", self.config)
         greeting = Greeting(self.ledger.position)
-        self.members = enrol(self.transport, self.config, self.ledger.id, self.log, greeting)
+        self.members = enrol(self.transport, self.config, self.log, greeting)
         self.members = train(self.transport, self.config, self.members, self.log).members
         self.kind = STAGE_OF[collection]
 
