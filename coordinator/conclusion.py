@@ -39,11 +39,7 @@ def conclude(
     """Write the summary, after which the federation is closed, and return it.
 
     parties: that took part since the coordinator was started last. The summary has all that ever did: their votes are
-    in the sums that were released. counted: parties in each sum.
-
-    Raises
-    ------
-    LedgerError : nothing was released.
+    in the sums that were released. counted: parties in each sum. Raises LedgerError: nothing was released.
     """
     names = sorted({*RunState.of(read_events(run_dir / EVENTS)).roll.took_part, *parties})
     sanitised = close(config, ledger, normal_for(config), log)
@@ -74,12 +70,8 @@ def conclude(
 
 
 def conclude_unserved(config: FederationConfig, run_dir: Path) -> dict[str, Any]:
-    """Close a deployed federation that nobody serves: what closing needs is in its ledger, and no party.
-
-    Raises
-    ------
-    LedgerError : the ledger cannot be read or written, or is of another federation.
-    """
+    """Close a deployed federation that nobody serves: what closing needs is in its ledger, and no party. Raises
+    LedgerError: the ledger cannot be read or written, or is of another federation."""
     log = EventLog(run_dir / EVENTS)
     ledger = Ledger.of(run_dir / LEDGER, config)
     try:

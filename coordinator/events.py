@@ -361,12 +361,8 @@ class EventLog:
         self._listener = listener
 
     def write(self, event: str, **fields: Any) -> None:
-        """Append one event with the time of day and the seconds since the log was opened.
-
-        Raises
-        ------
-        KeyError, ValidationError : there is no such kind, or it has other fields.
-        """
+        """Append one event with the time of day and the seconds since the log was opened. Raises KeyError,
+        ValidationError: there is no such kind, or it has other fields."""
         record = {
             "event": event,
             "at": datetime.now(UTC).isoformat(timespec="milliseconds"),

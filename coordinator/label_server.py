@@ -127,13 +127,8 @@ def receive(
     stream: Iterator[pb.QueryBlock], schema: Schema, most: int, limits: Limits = LIMITS
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """All queries of a request, float32 (rows, features), and their probabilities float64 (rows, classes), if it has
-    any.
-
-    Raises
-    ------
-    MalformedMessage : it is no query set of this federation, or does not arrive in time. BudgetExceeded : it has more
-        rows than `most`, which can ever be asked.
-    """
+    any. Raises MalformedMessage: it is no query set of this federation, or does not arrive in time. BudgetExceeded: it
+    has more rows than `most`, which can ever be asked."""
     features, classes = len(schema.features), len(schema.classes)
     parts: list[np.ndarray] = []
     predictions: list[np.ndarray] = []
@@ -158,11 +153,7 @@ def in_time(stream: Iterator[Message], stall: float, total: float) -> Iterator[M
     """Messages of a gRPC stream, each within `stall` seconds and all within `total`.
 
     gRPC's own iterator waits as long as the peer likes. It is read in a thread of its own, which ends with the call,
-    since the iterator does.
-
-    Raises
-    ------
-    MalformedMessage : one does not arrive in time, or the stream breaks.
+    since the iterator does. Raises MalformedMessage: one does not arrive in time, or the stream breaks.
     """
     arrived: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
     over, broken = threading.Event(), threading.Event()
@@ -330,11 +321,7 @@ def _students(file: ServedFederation) -> dict[x509.Certificate, str]:
 def serving(service: LabelService, door: Door, most_rows: int, limits: Limits = LIMITS) -> Iterator[str]:
     """Serve at the door while the context is open; yields the real host:port.
 
-    most_rows: in one request.
-
-    Raises
-    ------
-    ConfigError : the address cannot be bound, or the door's files cannot be used.
+    most_rows: in one request. Raises ConfigError: the address cannot be bound, or the door's files cannot be used.
     """
     more_descriptors()  # gRPC keeps strangers until their time for the handshake is over
     schema = service.describe().schema
@@ -366,12 +353,8 @@ def serving(service: LabelService, door: Door, most_rows: int, limits: Limits = 
 
 
 def serve(door: Door, config: FederationConfig, log: EventLog, service: LabelService) -> None:
-    """Serve one student after another, until the service is to be closed or its time is over.
-
-    Raises
-    ------
-    ServiceError : its time was over before anything was asked. ConfigError : see `serving`. LedgerError.
-    """
+    """Serve one student after another, until the service is to be closed or its time is over. Raises ServiceError: its
+    time was over before anything was asked. ConfigError: see `serving`. LedgerError."""
     queries, deadline = config.query_budget.queries, time.monotonic() + config.timeouts.student
     with serving(service, door, queries) as address:
         log.write("serving", address=address)

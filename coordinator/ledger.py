@@ -139,14 +139,9 @@ class Ledger:
         read_only: bool = False,
         wait: float | None = None,
     ) -> None:
-        """Open or create; `read_only` opens what is there and changes nothing. path: None for one in memory. wait:
-        see `Database`.
-
-        Raises
-        ------
-        LedgerError : not readable or writable, another format, or another federation's ledger; LedgerLocked : another
-            program holds it. So does every method: then nothing was written.
-        """
+        """Open or create; `read_only` opens what is there and changes nothing. path: None for one in memory. wait: see
+        `Database`. Raises LedgerError: not readable or writable, another format, or another federation's ledger;
+        LedgerLocked: another program holds it. So does every method: then nothing was written."""
         self.path = path
         self._file = file = Database(path, read_only=read_only, wait=wait)
         if not read_only:
@@ -297,13 +292,9 @@ class Ledger:
             return str(self._file.execute("SELECT outcome FROM checks WHERE queries = ?", key)[0][0])
 
     def commit(self, batch: Batch, most_queries: int, most_answers: int) -> None:
-        """Charge and record one batch; durable when this returns. Only then may its labels leave.
-
-        Raises
-        ------
-        BudgetExceeded : the batch would pass a cap. LedgerError : a query id is already recorded, or the ledger is
-            closed.
-        """
+        """Charge and record one batch; durable when this returns. Only then may its labels leave. Raises
+        BudgetExceeded: the batch would pass a cap. LedgerError: a query id is already recorded, or the ledger is
+        closed."""
         answered = batch.answered
         event = json.dumps(batch.event, sort_keys=True, separators=(",", ":"))
         rows = [

@@ -206,15 +206,10 @@ class VerifiedCollector(SumCollector):
         self._sessions, self._sums = KeptSessions(means.sessions), KeptSums(means.run_dir, keys.roster)
 
     def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
-        """The sum over the parties whose votes are votes, with both aggregators' noise.
-
-        Raises
-        ------
-        AggregatorAway, AggregatorWentBack : the same session goes on when it is asked again; so it does where the
-            second aggregator's disk was full. AggregatorRefuses, ThresholdNotMet, SecAggError : there is no sum;
-            nothing is used up unless the second aggregator gave its half. LedgerError : a file of sums is damaged; the
-            session is kept.
-        """
+        """The sum over the parties whose votes are votes, with both aggregators' noise. Raises AggregatorAway,
+        AggregatorWentBack: the same session goes on when it is asked again; so it does where the second aggregator's
+        disk was full. AggregatorRefuses, ThresholdNotMet, SecAggError: there is no sum; nothing is used up unless the
+        second aggregator gave its half. LedgerError: a file of sums is damaged; the session is kept."""
         name = self._begin(queries).name
         signed = self._sums.signed()  # a damaged file is said before the session could be forgotten
         self._finished.append(lambda: self._sessions.forget(name))
