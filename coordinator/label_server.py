@@ -86,41 +86,27 @@ class Busy(ServiceError):
     """There is no room for another request."""
 
 
-class Desk:
-    """Counts what is under way, by student."""
+class Places:
+    """Room for requests of one kind that are under way. of_student, of_all: how many may be."""
 
-    def __init__(self, limits: Limits = LIMITS) -> None:
-        self._limits, self._lock = limits, threading.Lock()
-        self._asks: set[str] = set()
-        self._calls: Counter[str] = Counter()
+    def __init__(self, of_student: int, of_all: int) -> None:
+        self._of_student, self._of_all, self._lock = of_student, of_all, threading.Lock()
+        self._taken: Counter[str] = Counter()
 
     @contextmanager
-    def ask(self, student: str) -> Iterator[None]:
-        """A request for labels, which is brought to its end whether its student stays or not. Raises Busy."""
+    def take(self, student: str) -> Iterator[None]:
+        """A place until the context ends. Raises Busy."""
         with self._lock:
-            if student in self._asks:
+            if self._taken[student] >= self._of_student:
                 raise Busy("another request of this student is under way", "Ask again when it is answered: it is free")
-            if len(self._asks) >= self._limits.asks:
-                raise Busy(f"{self._limits.asks} requests are under way", "Ask again in a minute")
-            self._asks.add(student)
+            if self._taken.total() >= self._of_all:
+                raise Busy(f"{self._of_all} requests are under way", "Ask again in a minute")
+            self._taken[student] += 1
         try:
             yield
         finally:
             with self._lock:
-                self._asks.remove(student)
-
-    @contextmanager
-    def call(self, student: str) -> Iterator[None]:
-        """Another call than for labels. Raises Busy."""
-        with self._lock:
-            if self._calls[student] >= self._limits.calls_of_student:
-                raise Busy(f"{self._limits.calls_of_student} calls of this student are under way", "Call again")
-            self._calls[student] += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._calls[student] -= 1
+                self._taken[student] -= 1
 
 
 def receive(
@@ -207,7 +193,8 @@ class _Servicer(rpc.LabelServiceServicer):
 
     def __init__(self, service: LabelService, schema: Schema, most_rows: int, door: Door, limits: Limits) -> None:
         self._service, self._schema, self._most, self._limits = service, schema, most_rows, limits
-        self._desk = Desk(limits)
+        # a request for labels is brought to its end whether its student stays or not
+        self._asks, self._calls = Places(1, limits.asks), Places(limits.calls_of_student, limits.threads)
         self._students = JoinedFederation(door.folder).derived(_students)
 
     def _admit(self, context: grpc.ServicerContext) -> str:
@@ -223,7 +210,7 @@ class _Servicer(rpc.LabelServiceServicer):
         """A call with one message, answered; whatever goes wrong, its text stays here."""
         student = self._admit(context)
         try:
-            with self._desk.call(student):
+            with self._calls.take(student):
                 for request in in_time(requests, self._limits.call, self._limits.call):
                     return answer(request)
             raise MalformedMessage("the request is missing")
@@ -254,7 +241,7 @@ class _Servicer(rpc.LabelServiceServicer):
         student = self._admit(context)
         with ExitStack() as place:
             try:
-                place.enter_context(self._desk.ask(student))
+                place.enter_context(self._asks.take(student))
             except Busy as error:
                 context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
             # votes are collected in a thread of their own, so that progress can be sent meanwhile; if the student goes

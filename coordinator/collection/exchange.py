@@ -214,16 +214,6 @@ MEANINGS = {
 }
 
 
-def encoded(requests: Mapping[int, WireModel]) -> dict[int, RecordDict]:
-    """Requests as they travel. Most stages send one object to all, or one array, which is encoded once."""
-    shared: dict[int, RecordDict] = {}
-    arrays: dict[int, Array] = {}
-    for request in requests.values():
-        if id(request) not in shared:
-            shared[id(request)] = to_record(request, arrays)
-    return {node: shared[id(request)] for node, request in requests.items()}
-
-
 class FlowerTransport:
     """Pushes one message to each node and pulls replies until all are there or the time is up.
 
@@ -246,25 +236,14 @@ class FlowerTransport:
         self, requests: Mapping[int, WireModel], timeout: float, on_reply: Callable[[int, int], None]
     ) -> Iterator[tuple[int, RecordDict | Failure]]:
         """See `Transport.exchange`."""
-        kinds = {node: request.kind for node, request in requests.items()}
-        return self.send(kinds, encoded(requests), timeout, on_reply)
-
-    def send(
-        self,
-        kinds: Mapping[int, str],
-        records: Mapping[int, RecordDict],
-        timeout: float,
-        on_reply: Callable[[int, int], None],
-    ) -> Iterator[tuple[int, RecordDict | Failure]]:
-        """The same of messages as they travel: kind and content by node."""
         deadline = time.monotonic() + timeout
-        waiting, missing = self._push(kinds, records, timeout), set(records)
+        waiting, missing = self._push(requests, timeout), set(requests)
         pause = SHORTEST_PAUSE
         while waiting and time.monotonic() < deadline:
             started, before = time.monotonic(), len(missing)
             for node, answer in self._pull(waiting, deadline):
                 missing.discard(node)
-                on_reply(len(records) - len(missing), len(records))
+                on_reply(len(requests) - len(missing), len(requests))
                 yield node, answer
             if len(missing) < before:
                 pause = SHORTEST_PAUSE
@@ -275,19 +254,21 @@ class FlowerTransport:
         for node in sorted(missing):
             yield node, no_answer(timeout)
 
-    def _push(self, kinds: Mapping[int, str], records: Mapping[int, RecordDict], timeout: float) -> dict[str, int]:
+    def _push(self, requests: Mapping[int, WireModel], timeout: float) -> dict[str, int]:
         """Send the requests: node by the id of the message that was sent to it."""
+        # most stages send one object to all, or one array, which is encoded once
+        arrays: dict[int, Array] = {}
+        records: dict[int, RecordDict] = {}
+        for request in requests.values():
+            if id(request) not in records:
+                records[id(request)] = to_record(request, arrays)
         messages = [
-            Message(content, dst_node_id=node, message_type=kinds[node], group_id="0", ttl=timeout)
-            for node, content in records.items()
+            Message(records[id(request)], dst_node_id=node, message_type=request.kind, group_id="0", ttl=timeout)
+            for node, request in requests.items()
         ]
         with self._lock:
             sent = list(self._grid.push_messages(messages))
-        return {
-            message_id: message.metadata.dst_node_id
-            for message, message_id in zip(messages, sent, strict=False)
-            if message_id
-        }
+        return {message_id: node for message_id, node in zip(sent, requests, strict=False) if message_id}
 
     def _pull(self, waiting: dict[str, int], deadline: float) -> Iterator[tuple[int, RecordDict | Failure]]:
         """What is there by now; it is taken out of `waiting`. Nodes answer about in the order in which they were asked:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from consilium.coordinator.config import QueryBudget
-from consilium.coordinator.label_server import MESSAGE_BYTES, READER, Busy, Desk, Limits, receive
+from consilium.coordinator.label_server import MESSAGE_BYTES, READER, Busy, Limits, Places, receive
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
 from consilium.protocol.errors import MalformedMessage, ServiceError
@@ -256,11 +256,11 @@ def test_a_student_has_one_stream_and_one_request_that_it_left(site, service, co
     assert collector.asked == [20]  # the request that was left was brought to its end, and answers the second
 
 
-def test_there_is_room_for_one_request_of_a_student_and_for_some_of_all() -> None:
-    desk = Desk(Limits(asks=2, calls_of_student=1))
-    with desk.ask("a"), desk.ask("b"), desk.call("a"), desk.call("b"):
-        for name, place in (("a", desk.ask), ("c", desk.ask), ("a", desk.call)):
-            with pytest.raises(Busy), place(name):
+def test_there_is_room_for_some_requests_of_a_student_and_for_some_of_all() -> None:
+    places = Places(of_student=1, of_all=2)
+    with places.take("a"), places.take("b"):
+        for name in ("a", "c"):
+            with pytest.raises(Busy), places.take(name):
                 pass
-    with desk.ask("a"), desk.call("a"):
+    with places.take("a"):
         pass
