@@ -144,13 +144,6 @@ def test_too_few_left_ends_the_run_with_the_reasons(homes, log, kind: str) -> No
     assert caught.value.exit_code == 4
 
 
-def test_refusals_are_told_with_rule_and_limit(homes, tmp_path, log) -> None:
-    strict = make_home(tmp_path / "strict", "strict", allow_simulation=False)
-    members = enrol(FakeTransport([strict, *homes]), CONFIG, log, EMPTY)
-    assert [member.party for member in members] == ["p00", "p01", "p02", "p03", "p04"]
-    assert left_out(log) == {"node 0": "refused: simulation"}  # it has not told its name
-
-
 def write_rows(home: Path, **changes: np.ndarray) -> Path:
     """The home's data file with other arrays."""
     with np.load(home / "data.npz") as file:
@@ -195,7 +188,8 @@ def test_text_of_a_party_never_reaches_the_log(homes, log) -> None:
     assert "4711" not in Path(log._file.name).read_text()
 
 
-def test_a_class_list_that_no_party_accepts(homes, log) -> None:
+def test_refusals_are_told_with_their_rule(homes, log) -> None:
     rows = CONFIG.rows.model_copy(update={"classes": ("alive", "dead")})
     with pytest.raises(NotEnoughParties, match="refused: classes"):
         vote_with(homes, log, {}, make_config(rows=rows))
+    assert left_out(log)["node 0"].startswith("refused: classes, ")  # it has not told its name

@@ -63,17 +63,18 @@ def make(tmp_path: Path, log):
     return build
 
 
-def test_the_student_gets_votes_with_the_noise_that_is_charged(make) -> None:
+def test_the_student_gets_votes_with_the_noise_that_is_charged(site, make) -> None:
     service, ledger, config = make()
     x, _ = make_rows(40, 3)
-    answers = service.ask(x)
+    with site.serving(service, 40) as address, site.channel(address) as channel:
+        assert channel.describe().count_sigma == 3.0
+        answers = channel.ask(x)
     noise = SeededNoise(1).gaussian(3.0, (40, 2))
     assert answers.histograms is not None
     assert answers.histograms.counts.tolist() == (exact(x) + noise).tolist()
     assert answers.histograms.votes.tolist() == [2 * PARTIES] * 40
     assert answers.histograms.sigmas.tolist() == [3.0] * 40
     assert answers.labels.tolist() == answers.histograms.counts.argmax(axis=1).tolist()
-    assert service.describe().count_sigma == 3.0
     [batch] = ledger.batches()
     assert (
         batch.event
@@ -85,26 +86,6 @@ def test_the_student_gets_votes_with_the_noise_that_is_charged(make) -> None:
             teachers_per_party=2,
         ).to_json()
     )
-
-
-def test_labels_alone_have_no_histogram(make) -> None:
-    service, ledger, _ = make(mechanism=GNMax(sigma=3.0))
-    x, _ = make_rows(10, 3)
-    assert service.ask(x).histograms is None
-    assert service.describe().count_sigma == 0.0
-    assert ledger.batches()[0].counts is None
-
-
-def test_the_socket_gives_what_the_process_gives(site, make) -> None:
-    service, _, _ = make()
-    x, _ = make_rows(50, 3)
-    with site.serving(service, 50) as address, site.channel(address) as channel:
-        assert channel.describe().count_sigma == 3.0
-        there = channel.ask(x)
-    here = service.ask(x)
-    assert there.labels.tolist() == here.labels.tolist()
-    for name in ("counts", "votes", "sigmas"):
-        assert getattr(there.histograms, name).tolist() == getattr(here.histograms, name).tolist()
 
 
 @pytest.mark.parametrize(("mechanism", "count_sigma"), [(MECHANISM, 0.0), (GNMax(sigma=3.0), 3.0)])
