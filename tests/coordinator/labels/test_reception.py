@@ -17,6 +17,7 @@ from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_server import MESSAGE_BYTES, READER, Busy, Limits, Places, receive
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
+from consilium.node.supervisor import BackOff
 from consilium.protocol.errors import MalformedMessage, ServiceError
 from consilium.protocol.label_wire import blocks, row_bytes, rows_of
 from consilium.protocol.labels import labels_pb2 as pb
@@ -24,7 +25,6 @@ from consilium.protocol.labels import labels_pb2_grpc as rpc
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.tls import TlsFiles
 from consilium.student.channel import LabelChannel, credentials
-from tests.coordinator.labels.site import Site
 from tests.coordinator.labels.test_service import T, Votes
 from tests.federation import make_config, make_rows
 
@@ -106,7 +106,7 @@ def describes(address: str, files: TlsFiles, seconds: float = ANSWER) -> bool:
             return False
 
 
-def test_stalled_requests_leave_room_for_others(site, service, tmp_path: Path, collector: Slow) -> None:
+def test_stalled_requests_leave_room_for_others(site, service, collector: Slow) -> None:
     other = site.tls("institute")
     collector.go.set()
     with ExitStack() as stack:
@@ -123,7 +123,7 @@ def test_stalled_requests_leave_room_for_others(site, service, tmp_path: Path, c
             assert len(channel.ask(make_rows(20, 3)[0])) == 20
 
 
-def test_control_without_a_bound_on_each_student_one_takes_all_room(site, service, tmp_path: Path) -> None:
+def test_control_without_a_bound_on_each_student_one_takes_all_room(site, service) -> None:
     other = site.tls("institute")
     limits = replace(PATIENT, calls_of_student=MANY, threads=MANY // 2)
     with site.serving(service, 100, limits) as address:
@@ -140,19 +140,6 @@ def until(holds: Callable[[], bool]) -> None:
 
 def readers() -> int:
     return sum(thread.name == READER for thread in threading.enumerate())
-
-
-def test_whoever_is_not_in_the_list_is_refused_before_anything_is_read(service, tmp_path: Path) -> None:
-    site = Site(tmp_path / "site")
-    unlisted = site.certified("unlisted", site.authority)
-    with site.serving(service, 100) as address:
-        peers = Peers(address, unlisted)
-        peers.ask(3)
-        peers.describe(3)
-        until(lambda: not any(call.is_active() for call in peers.calls))
-        assert {call.code() for call in peers.calls} == {grpc.StatusCode.PERMISSION_DENIED}
-        peers.close()
-    assert readers() == 0
 
 
 def test_what_stalls_is_refused_after_its_time(site, service) -> None:
@@ -223,37 +210,21 @@ def test_what_a_student_sends_fits_into_a_message(features: int, classes: int) -
     assert sum(len(rows_of(block, features, classes)[0]) for block in made) == len(queries)
 
 
-def test_a_student_has_one_stream_and_one_request_that_it_left(site, service, collector: Slow, tmp_path: Path) -> None:
+def test_a_request_whose_student_left_is_brought_to_its_end(site, service, collector: Slow, monkeypatch) -> None:
+    monkeypatch.setattr("consilium.student.channel.AGAIN", BackOff(first=0.05, most=0.05))
     x = make_rows(20, 3)[0].astype("<f4")
     with ExitStack() as stack:
         address = stack.enter_context(site.serving(service, 100))
         stack.callback(collector.go.set)
-        peers = Peers(address, site.tls())
-        stack.callback(peers.close)
-        call = rpc.LabelServiceStub(peers.channel).Ask
-        first = call(iter(blocks(x)))
+        first = rpc.LabelServiceStub(stack.enter_context(site.bare(address))).Ask(iter(blocks(x)))
         until(lambda: service._lock.locked())  # its votes are being collected
-        with LabelChannel(address, site.tls(), ANSWER) as channel:
-            channel.describe()
-            with pytest.raises(ServiceError, match="another request of this student is under way"):
-                channel.ask(x)
+        with site.channel(address) as channel, pytest.raises(ServiceError, match="another request of this student is"):
+            channel.ask(x)
         first.cancel()
-        asked: list[int] = []
-
-        def again() -> None:
-            with LabelChannel(address, site.tls(), ANSWER) as channel:
-                while not asked:  # until its first request is known to be gone
-                    try:
-                        asked.append(len(channel.ask(x)))
-                    except ServiceError:
-                        time.sleep(0.05)
-
-        thread = threading.Thread(target=again)
-        thread.start()
         collector.go.set()
-        thread.join()
-    assert asked == [20]
-    assert collector.asked == [20]  # the request that was left was brought to its end, and answers the second
+        with site.channel(address, patience=ANSWER) as channel:
+            assert len(channel.ask(x)) == 20
+    assert collector.asked == [20]  # it answers the second, too
 
 
 def test_there_is_room_for_some_requests_of_a_student_and_for_some_of_all() -> None:

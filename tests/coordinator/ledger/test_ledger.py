@@ -85,14 +85,6 @@ def test_what_parties_charge_in_each_session_anew_is_counted_as_often(ledger) ->
     assert ledger.charged(["c"]) == 0 and ledger.charged(["d"]) == 1, "parties remember the last session alone"
 
 
-def test_what_parties_charge_once_is_counted_once(ledger) -> None:
-    ledger.voted_on(["a", "b"], ["p"])
-    ledger.voted_on(["b", "c"], ["q"])
-    assert ledger.in_vain() == 3 and ledger.charged(["a", "d"]) == 1
-    ledger.commit(batch("a", "b"), 10, 10)
-    assert ledger.in_vain() == 1
-
-
 def tried_out(ledger: Ledger, salt: str) -> list[list[int]]:
     """Votes of seven parties on one query of three classes that fit the head that every node is shown: all are tried.
 
