@@ -21,7 +21,7 @@ def change_votes(run: Path) -> None:
     path = sorted((run / "private").glob("votes-*.npz"))[0]
     with np.load(path) as file:
         content = dict(file)
-    content["choices/00000"][0] = 1 - content["choices/00000"][0]
+    content["choices"][0] = 1 - content["choices"][0]
     np.savez_compressed(path, **content)
 
 
