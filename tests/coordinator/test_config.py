@@ -109,19 +109,11 @@ def test_privacy_has_no_default_unit() -> None:
         FederationConfig.model_validate(table)
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("x = [", "not valid TOML"),
-        ("nam = 1", "name: is required(\n.*)*nam: unknown key; did you mean name"),
-        ("", "6 faults\n  name: is required\n  minimum_parties: is required\n"),
-    ],
-)
-def test_files_are_explained_in_a_line_for_each_fault(tmp_path: Path, text: str, told: str) -> None:
-    path = tmp_path / "federation.toml"
-    path.write_text(text)
-    with pytest.raises(ConfigError, match=told):
-        load(path, FederationConfig)
+def test_a_file_that_is_no_toml_and_one_that_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "federation.toml").write_text("x = [")
+    for name, told in (("federation.toml", "not valid TOML"), ("absent.toml", "cannot read")):
+        with pytest.raises(ConfigError, match=told):
+            load(tmp_path / name, FederationConfig)
 
 
 @pytest.mark.parametrize("votes", ["secure", "verified"])

@@ -301,11 +301,9 @@ class TestTheEvents:
         assert charged.composed_parts() is None
         assert event_from_json(charged.to_json()) == charged
         assert charged.evidence(np.full((40, 2), 3)) == (None, None)
-
-    def test_the_check_s_own_noise_has_no_slack(self) -> None:
-        (event,) = federation(CONFIDENT, "secure", 4).promised_events()
-        check, label = event.gaussian_parts()  # type: ignore[misc]
-        assert (check.slack, label.slack) == (0.0, event.slack)
+        (both,) = federation(CONFIDENT, "secure", 4).promised_events()
+        check, label = both.gaussian_parts()  # type: ignore[misc]
+        assert (check.slack, label.slack) == (0.0, both.slack), "the check's own noise has none"
 
 
 class NoisySumsOf:
