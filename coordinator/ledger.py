@@ -158,13 +158,14 @@ class Ledger:
                         "salt": secrets.token_hex(32),  # parties see hashes of batches, and could try votes out
                     }
                     file.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
-        self._meta = dict(file.execute("SELECT key, value FROM meta"))
-        if (self._meta.get("format"), self._meta.get("federation")) != (FORMAT, federation):
+        self._meta = meta = dict(file.execute("SELECT key, value FROM meta"))
+        known = meta.get("format") == FORMAT and {"id", "salt"} <= meta.keys()
+        if not known or meta.get("federation") != federation:
             raise LedgerError(
                 f"ledger {self.path} belongs to another federation or format",
                 "Use the configuration it was made with, or another run folder",
             )
-        self.id = self._meta["id"]
+        self.id = meta["id"]
 
     @classmethod
     def in_memory(cls, config: FederationConfig) -> Ledger:

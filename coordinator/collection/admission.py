@@ -453,4 +453,5 @@ class Latecomers:
             try:
                 work()
             except Exception as error:  # a full disk, a SuperLink that restarts: the next look may work
-                log.warning("cannot look for parties that come late: %s", type(error).__name__)
+                if not self._stop.is_set():
+                    log.warning("cannot look for parties that come late: %s", type(error).__name__)

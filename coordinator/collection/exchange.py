@@ -154,11 +154,9 @@ class Member:
 class Steps:
     """Tells of a stage: its beginning, and its steps. progress: who waits for it, and is told as well."""
 
-    def __init__(
-        self, log: EventLog, stage: str, total: int, progress: Progress = no_progress, **facts: object
-    ) -> None:
+    def __init__(self, log: EventLog, stage: str, total: int, progress: Progress = no_progress) -> None:
         self._log, self._stage, self._progress = log, stage, progress
-        log.write("stage", stage=stage, total=total, **facts)
+        log.write("stage", stage=stage, total=total)
 
     def __call__(self, done: int, total: int) -> None:
         if is_step(done, total):

@@ -70,7 +70,7 @@ class OverFlower:
         config, log, members = self._config, self._log, list(self._members)
         request = vote_request(config, queries, self._standing)
         self._standing.voting(queries.rows, [member.party for member in members])
-        steps = Steps(log, "vote", len(members), progress, queries=len(queries.rows))
+        steps = Steps(log, "vote", len(members), progress)
         by_node = {member.node: member for member in members}
         requests, most = dict.fromkeys(by_node, request), len(queries.rows) * config.teachers_per_party * WIDEST
         replies = stream(self._transport, requests, VoteReply, config.timeouts.vote, steps, most)
