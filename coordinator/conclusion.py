@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from consilium.coordinator.events import EventLog, read_events
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.privacy import Normal, close, promises, spent
 from consilium.coordinator.run_folders import EVENTS, LEDGER, SUMMARY
-from consilium.coordinator.run_state import RunState, entry_json
+from consilium.coordinator.run_state import RunState
 from consilium.protocol import errors
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConsiliumError, EngineError
@@ -26,31 +25,23 @@ from consilium.sums.errors import SecAggError
 FAILURE = "failure.json"
 
 
-@dataclass(frozen=True)
-class Participation:
-    """Who took part since the coordinator was started last. parties: by name. counted: parties in each sum. roll: how
-    all parties stand, where they are known by name."""
-
-    parties: Sequence[str] = ()
-    left_out_for_data: int = 0
-    counted: Sequence[int] = ()
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    roll: bool = False
-
-
 def conclude(
-    config: FederationConfig, run_dir: Path, ledger: Ledger, log: EventLog, part: Participation
+    config: FederationConfig,
+    run_dir: Path,
+    ledger: Ledger,
+    log: EventLog,
+    *,
+    parties: Sequence[str] = (),
+    left_out_for_data: int = 0,
+    counted: Sequence[int] = (),
+    seconds: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
     """Write the summary, after which the federation is closed, and return it.
 
-    Its parties are all that ever took part, before a restart too: their votes are in the sums that were released.
-
-    Raises
-    ------
-    LedgerError : nothing was released.
+    parties: that took part since the coordinator was started last. The summary has all that ever did: their votes are
+    in the sums that were released. counted: parties in each sum. Raises LedgerError: nothing was released.
     """
-    roll = RunState.of(read_events(run_dir / EVENTS)).roll
-    names = sorted({*roll.took_part, *part.parties})
+    names = sorted({*RunState.of(read_events(run_dir / EVENTS)).roll.took_part, *parties})
     sanitised = close(config, ledger, normal_for(config), log)
     batches = ledger.batches()
     guarantees = spent(config, batches, closed=sanitised is not None)
@@ -59,8 +50,8 @@ def conclude(
         "federation_digest": config.federation_digest(),
         "parties": names,
         "teachers": len(names) * config.teachers_per_party,
-        "parties_left_out_for_data": part.left_out_for_data,
-        "parties_counted": list(part.counted),
+        "parties_left_out_for_data": left_out_for_data,
+        "parties_counted": list(counted),
         "collection": config.collection,
         "asked": sum(len(batch.query_ids) for batch in batches),
         "answered": sum(int(batch.answered.sum()) for batch in batches),
@@ -71,28 +62,20 @@ def conclude(
             **({"sanitised": sanitised["guarantee"]} if sanitised else {}),
         },
         "sanitised": sanitised,
-        "seconds": dict(part.seconds),
+        "seconds": dict(seconds or {}),
     }
-    if part.roll:
-        summary["roll"] = {name: entry_json(entry) for name, entry in sorted(roll.entries.items())}
-    if part.roll and roll.seconds:
-        summary["aggregators"] = {name: entry_json(entry) for name, entry in sorted(roll.seconds.items())}
     replace_private(run_dir / SUMMARY, json.dumps(summary, indent=2) + "\n")  # half of it would say "closed"
     log.write("closed", asked=summary["asked"], answered=summary["answered"])
     return summary
 
 
 def conclude_unserved(config: FederationConfig, run_dir: Path) -> dict[str, Any]:
-    """Close a deployed federation that nobody serves: what closing needs is in its ledger, and no party.
-
-    Raises
-    ------
-    LedgerError : the ledger cannot be read or written, or is of another federation.
-    """
+    """Close a deployed federation that nobody serves: what closing needs is in its ledger, and no party. Raises
+    LedgerError: the ledger cannot be read or written, or is of another federation."""
     log = EventLog(run_dir / EVENTS)
     ledger = Ledger.of(run_dir / LEDGER, config)
     try:
-        return conclude(config, run_dir, ledger, log, Participation(roll=True))
+        return conclude(config, run_dir, ledger, log)
     finally:
         ledger.close()
         log.close()

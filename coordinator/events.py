@@ -11,7 +11,7 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
@@ -19,7 +19,6 @@ from typing import Any, ClassVar, Literal, Protocol
 from pydantic import ValidationError
 
 from consilium.protocol.files import append_private
-from consilium.protocol.label_source import Unanswered
 from consilium.protocol.models import Frozen
 from consilium.protocol.refusals import CURES, Rule
 from consilium.protocol.releases import ReleaseKind
@@ -27,22 +26,38 @@ from consilium.protocol.strict_json import dumps
 from consilium.report.disclosure import epsilon_text
 from consilium.report.words import many
 
-OF_THE_SECOND = ("AggregatorAway", "AggregatorRefuses", "AggregatorWentBack")
-"""Errors whose texts tell of the second aggregator alone, and of no vote."""
-OF_WHO_IS_THERE = ("NotEnoughParties", "ThresholdNotMet")
-"""Why a question failed that hangs on who is connected and who refuses, not on votes: it is said to the operator."""
-OF_FILES = ("LedgerError", "LedgerLocked", "StorageError")
-"""Why one failed that hangs on this coordinator's own disk and files: their texts name these alone."""
+LOG_SAYS_MORE = "The event log of the run says more."
+AWAY_CURE = (
+    "The student can ask again once they are connected. Where one is gone for good: consilium provision revoke NAME, by"
+    " the operator."
+)
+MENDED = "Once that is mended it goes on by itself: students ask again."
+TOLD_TO_OPERATORS = {
+    **dict.fromkeys(("AggregatorAway", "AggregatorRefuses", "AggregatorWentBack"), LOG_SAYS_MORE),
+    **dict.fromkeys(("NotEnoughParties", "ThresholdNotMet"), AWAY_CURE),
+    **dict.fromkeys(("LedgerError", "LedgerLocked", "StorageError"), MENDED),
+}
+"""Errors of questions whose texts tell of the second aggregator, of who is connected and refuses, or of this
+coordinator's own files, and of no vote; each with what an operator does."""
+
+KINDS: dict[str, type[Event]] = {}
+"""By what a line calls them."""
 
 
 class Event(Frozen, extra="ignore"):
-    """One line of the log. at: time of day, UTC. seconds: since the log was opened."""
+    """One line of the log. kind: what it is called there. said: a format of its `words`. at: time of day, UTC.
+    seconds: since the log was opened."""
 
-    kind: ClassVar[str]
+    kind: ClassVar[str] = ""
     said: ClassVar[str] = ""
-    """A format of its `words`."""
     at: str = ""
     seconds: float = 0.0
+
+    def __init_subclass__(cls, kind: str = "", said: str = "", **config: Any) -> None:
+        super().__init_subclass__(**config)
+        cls.kind, cls.said = kind, said
+        if kind:
+            KINDS[kind] = cls
 
     @property
     def words(self) -> str:
@@ -66,28 +81,24 @@ class OfParties(Event):
         return ", ".join(self.parties)
 
 
-class StageBegins(Event):
+class StageBegins(Event, kind="stage", said="stage {self.stage}: {self.total} parties"):
     """Nothing of it is done; `total` long, 1 or less where nobody knows."""
 
-    kind = "stage"
-    said = "stage {self.stage}: {self.total} parties"
     stage: str
     total: int
 
 
-class StageGoesOn(Event):
+class StageGoesOn(Event, kind="progress"):
     """How far it is."""
 
-    kind = "progress"
     stage: str
     done: int
     total: int
 
 
-class WaitingForParties(Event):
+class WaitingForParties(Event, kind="waiting"):
     """For parties, who connect. at_most_seconds: that it still waits for those that are awaited."""
 
-    kind = "waiting"
     connected: int
     required: int
     awaited: tuple[str, ...] = ()
@@ -102,76 +113,55 @@ class WaitingForParties(Event):
         return text + ("" if self.at_most_seconds is None else f", at most {self.at_most_seconds:g} s more")
 
 
-class Awaiting(OfParties):
+class Awaiting(OfParties, kind="awaiting"):
     """A coordinator was started, and awaits these."""
 
-    kind = "awaiting"
 
-
-class Connected(OfParties):
+class Connected(OfParties, kind="connected", said="{self.names}: connected"):
     """Their nodes are connected."""
 
-    kind = "connected"
-    said = "{self.names}: connected"
 
-
-class Lost(OfParties):
+class Lost(OfParties, kind="lost", said="{self.names}: the connection is lost"):
     """Their nodes are connected no more."""
 
-    kind = "lost"
-    said = "{self.names}: the connection is lost"
 
-
-class Enrolled(OfParties):
+class Enrolled(OfParties, kind="enrolled", said="enrolled: {self.names}"):
     """They agreed to the terms."""
 
-    kind = "enrolled"
-    said = "enrolled: {self.names}"
 
-
-class Late(OfParties):
+class Late(OfParties, kind="late", said="late, and in sums from the next questions on: {self.names}"):
     """They came after the others had trained."""
 
-    kind = "late"
-    said = "late, and in sums from the next questions on: {self.names}"
 
-
-class TakesPart(OfParties):
+class TakesPart(OfParties, kind="takes-part", said="take part: {self.names}"):
     """They are asked for votes from now on."""
 
-    kind = "takes-part"
-    said = "take part: {self.names}"
 
-
-class Voted(OfParties):
+class Voted(OfParties, kind="voted"):
     """Their votes are in a sum. queries: that were not asked of them before in the same question."""
 
-    kind = "voted"
     queries: int
 
 
-class OtherConsilium(Event):
+class OtherConsilium(
+    Event, kind="version", said="{self.party} runs {self.theirs}, this coordinator {self.ours}: install one version"
+):
     """A party runs another version."""
 
-    kind = "version"
-    said = "{self.party} runs {self.theirs}, this coordinator {self.ours}: install one version"
     party: str
     theirs: str
     ours: str
 
 
-class SecondAggregatorAnswered(Event):
+class SecondAggregatorAnswered(Event, kind="second-aggregator", said="aggregator {self.name}: it checks votes"):
     """The second aggregator of verified votes serves this federation."""
 
-    kind = "second-aggregator"
-    said = "aggregator {self.name}: it checks votes"
     name: str
 
 
-class LeftOut(Event):
+class LeftOut(Event, kind="left-out"):
     """A party is left out of a stage. rule: by which it refused; None where it did not. silent: it said nothing."""
 
-    kind = "left-out"
     stage: str
     party: str
     reason: str
@@ -188,71 +178,59 @@ class LeftOut(Event):
         return f"{self.text}. {CURES[self.rule]}" if self.rule else self.text
 
 
-class Excluded(Event):
+class Excluded(
+    Event, kind="excluded", said="{self.party} is in no further sum: its part in one was wrong ({self.reason})"
+):
     """A party is in no further sum, for what it sent."""
 
-    kind = "excluded"
-    said = "{self.party} is in no further sum: its part in one was wrong ({self.reason})"
     party: str
     reason: str
 
 
-class FalseVotes(Event):
+class FalseVotes(Event, kind="false-votes", said="warning: {self.what}. {self.action}"):
     """A sum cannot be one of votes."""
 
-    kind = "false-votes"
-    said = "warning: {self.what}. {self.action}"
     what: str
     action: str
 
 
-class ResumedSession(Event):
+class ResumedSession(Event, kind="resumed-session", said="goes on with a secure sum, at {self.stage}"):
     """A secure sum goes on where a coordinator stopped."""
 
-    kind = "resumed-session"
-    said = "goes on with a secure sum, at {self.stage}"
     stage: str
 
 
-class SessionLost(Event):
+class SessionLost(Event, kind="session-lost", said="a secure sum is begun anew: {self.reason}"):
     """A secure sum cannot be brought to its end."""
 
-    kind = "session-lost"
-    said = "a secure sum is begun anew: {self.reason}"
     reason: str
 
 
-class NotLooked(Event):
-    """Nobody could look for parties that come late."""
-
-    kind = "not-looked"
-    reason: str
+def _epsilon(epsilon: float | None) -> str:
+    return epsilon_text(float("inf") if epsilon is None else epsilon)
 
 
-class Promised(Event):
+class Promised(Event, kind="promised"):
     """The guarantee, before anything is asked. epsilon: None where it is unbounded."""
 
-    kind = "promised"
     epsilon: float | None = None
     delta: float
     unit: str
 
     @property
     def words(self) -> str:
-        epsilon = epsilon_text(float("inf") if self.epsilon is None else self.epsilon)
         return (
-            f"promised before anything is asked: epsilon at most {epsilon} at delta {self.delta:g} towards whoever has"
-            f" the student, unit: a {self.unit}"
+            f"promised before anything is asked: epsilon at most {_epsilon(self.epsilon)} at delta {self.delta:g}"
+            f" towards whoever has the student, unit: a {self.unit}"
         )
 
 
-class StudentSaved(Event):
+class StudentSaved(Event, kind="student-saved"):
     """The student of a simulated run is in its folder: what follows compares it, and changes nothing of it.
 
     metric, value: on the public test rows; None where there are none. epsilon: of the promise, None where unbounded.
     """
 
-    kind = "student-saved"
     metric: Literal["AUC", "accuracy"] = "accuracy"
     value: float | None = None
     epsilon: float | None = None
@@ -261,35 +239,28 @@ class StudentSaved(Event):
     @property
     def words(self) -> str:
         judged = "" if self.value is None else f", {self.metric} {self.value:.3f} on the public test rows"
-        epsilon = epsilon_text(float("inf") if self.epsilon is None else self.epsilon)
         return (
-            f"the student is saved{judged}, epsilon at most {epsilon} at delta {self.delta:g} towards whoever has it;"
-            " what follows compares it"
+            f"the student is saved{judged}, epsilon at most {_epsilon(self.epsilon)} at delta {self.delta:g} towards"
+            " whoever has it; what follows compares it"
         )
 
 
-class Warned(Event):
+class Warned(Event, kind="warned", said="warning: {self.text} ({self.code})"):
     """What the run warns of."""
 
-    kind = "warned"
-    said = "warning: {self.text} ({self.code})"
     code: str
     text: str
 
 
-class Serving(Event):
+class Serving(Event, kind="serving", said="students may ask at {self.address}"):
     """Students may ask."""
 
-    kind = "serving"
-    said = "students may ask at {self.address}"
     address: str
 
 
-class Released(Event):
+class Released(Event, kind="released", said="{self.asked} queries asked, {self.answered} answered"):
     """A batch of queries was charged and answered. release: what left."""
 
-    kind = "released"
-    said = "{self.asked} queries asked, {self.answered} answered"
     asked: int
     answered: int
     parties: int
@@ -301,42 +272,32 @@ class Released(Event):
         return {str(kind): kind.noun for kind in ReleaseKind}.get(self.release, "answer")
 
 
-class NotAnswered(Event):
-    """Questions of a student were not answered; why may say something about votes. asked: how many; 0: it asked for the
-    terms, or for what is recorded. unanswered, parties: see `Unanswered`; None while the ledger cannot be read."""
+class NotAnswered(Event, kind="not-answered"):
+    """Questions of a student were not answered; why may say something about votes."""
 
-    kind = "not-answered"
     error: str
     reason: str
-    asked: int
-    unanswered: int | None = 0
-    parties: tuple[str, ...] = ()
 
     @property
-    def public(self) -> bool:
-        """Whether the reason says nothing about votes."""
-        return self.error in (*OF_THE_SECOND, *OF_WHO_IS_THERE, *OF_FILES)
+    def cure(self) -> str:
+        """What to do about it."""
+        return TOLD_TO_OPERATORS.get(self.error, LOG_SAYS_MORE)
 
     @property
     def words(self) -> str:
-        what = ("a student was", "a question was")[self.asked] if self.asked < 2 else f"{self.asked} questions were"
-        used = "what was charged is in the ledger"
-        if self.unanswered is not None:
-            used = Unanswered(self.unanswered, self.parties).words
-        return f"{what} not answered{f': {self.reason}' if self.public else ''}; {used}"
+        """With the reason, where it says nothing about votes."""
+        return f"questions were not answered{f': {self.reason}' if self.error in TOLD_TO_OPERATORS else ''}"
 
 
-class NotSanitised(Event):
+class NotSanitised(Event, kind="not-sanitised"):
     """No data-dependent epsilon can be published."""
 
-    kind = "not-sanitised"
     reason: str
 
 
-class Failed(Event):
+class Failed(Event, kind="failed"):
     """The run ended for an error."""
 
-    kind = "failed"
     what: str
     action: str
 
@@ -345,27 +306,15 @@ class Failed(Event):
         return f"failed: {self.what}{f'. {self.action}' if self.action else ''}"
 
 
-class Closed(Event):
+class Closed(Event, kind="closed"):
     """The federation is closed."""
 
-    kind = "closed"
     asked: int
     answered: int
 
     @property
     def words(self) -> str:
         return f"closed after {many(self.asked, 'query')} and {many(self.answered, 'answer')}"
-
-
-def _kinds(base: type[Event]) -> Iterable[type[Event]]:
-    for inner in base.__subclasses__():
-        if "kind" in vars(inner):
-            yield inner
-        yield from _kinds(inner)
-
-
-KINDS: dict[str, type[Event]] = {event.kind: event for event in _kinds(Event)}
-"""By what a line calls them."""
 
 
 def event_of(record: object) -> Event | None:
@@ -391,17 +340,13 @@ class NoLog:
         """See `EventLog.write`."""
 
 
-MOST_STEPS = 100
-"""That the log has of one stage: of a thousand parties, a line for every tenth."""
-
-
 def is_step(done: int, total: int) -> bool:
-    """Whether that so much is done has a line of its own.
+    """Whether that so much is done has a line of its own: a hundred at most of one stage.
 
     >>> [done for done in range(1, 251) if is_step(done, 250)][:3], sum(is_step(done, 250) for done in range(1, 251))
     ([3, 5, 8], 100)
     """
-    return done >= total or done * MOST_STEPS // total > (done - 1) * MOST_STEPS // total
+    return done >= total or done * 100 // total > (done - 1) * 100 // total
 
 
 class EventLog:
@@ -416,12 +361,8 @@ class EventLog:
         self._listener = listener
 
     def write(self, event: str, **fields: Any) -> None:
-        """Append one event with the time of day and the seconds since the log was opened.
-
-        Raises
-        ------
-        KeyError, ValidationError : there is no such kind, or it has other fields.
-        """
+        """Append one event with the time of day and the seconds since the log was opened. Raises KeyError,
+        ValidationError: there is no such kind, or it has other fields."""
         record = {
             "event": event,
             "at": datetime.now(UTC).isoformat(timespec="milliseconds"),

@@ -22,7 +22,7 @@ from consilium.coordinator.collection.admission import (
 from consilium.coordinator.collection.exchange import Member, Transport
 from consilium.coordinator.collection.means import Collecting, NotedCollector, Standing, VoteKeys
 from consilium.coordinator.collection.plaintext import PLAINTEXT
-from consilium.coordinator.conclusion import Participation, conclude
+from consilium.coordinator.conclusion import conclude
 from consilium.coordinator.config import FederationConfig, check_sanitised, check_threshold
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.label_service import LabelService, noise_for
@@ -90,14 +90,14 @@ class FederationRun:
         starts = () if config.simulation else ledger.begin_start()
         greeting = Greeting(ledger.position, {} if config.simulation else seen.least, starts=starts, asked=ledger.asked)
         if nodes is None:
-            members = enrol(transport, config, ledger.id, log, greeting)
+            members = enrol(transport, config, log, greeting)
         else:
             log.write("awaiting", parties=sorted(nodes.names()))
             least = least_together(config, self.keys.least_sum)
-            admission = Admission(transport, config, ledger.id, log, nodes, greeting=greeting)
+            admission = Admission(transport, config, log, greeting, nodes)
             members = assemble(admission, least, config.timeouts.join, log, self.closing)
             if not members:  # it is to be closed
-                conclude(config, self.run_dir, ledger, log, Participation(roll=True))
+                conclude(config, self.run_dir, ledger, log)
                 return
         parties, most_votes = self._invited(members)
         pool, noted = self.pool if config.public else None, None if config.simulation else seen
@@ -127,8 +127,10 @@ class FederationRun:
         clock.lap("student", minus=service.seconds)
         took_part = [member.party for member in members]
         seconds = {**clock.laps, "vote": service.seconds}
-        part = Participation(took_part, trained.left_out_for_data, service.counted, seconds, admission is not None)
-        conclude(config, self.run_dir, ledger, log, part)
+        conclude(
+            config, self.run_dir, ledger, log, parties=took_part, left_out_for_data=trained.left_out_for_data,
+            counted=service.counted, seconds=seconds,
+        )  # fmt: skip
 
     def _invited(self, members: Sequence[Member]) -> tuple[int, int]:
         """Parties that might take part, and the most votes that they may give on a query: before anybody looked at a

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent import futures
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -64,16 +64,14 @@ class Door:
 class Limits:
     """How much may be under way.
 
-    asks: requests for labels, of all students, from their first byte until they are answered; each may hold as many
-        rows as the federation's cap on queries. asks_of_student: of one, of which only one has a stream; the others
-        are requests whose student went away, which are brought to their end.
+    asks: requests for labels, of all students, from their first byte until they are answered; of a student only one.
+        Each may hold as many rows as the federation's cap on queries.
     calls_of_student: other calls of one student at once. threads: at least `asks` and some calls.
     call, stall: seconds for a call's only message, and for the next block of a stream. rate: bytes a second over the
         whole of a stream, beyond `stall` seconds: a quarter of the slowest link that was tried (1 Mbit/s).
     """
 
     asks: int = 16
-    asks_of_student: int = 2
     calls_of_student: int = 4
     threads: int = 64
     call: float = 10
@@ -88,61 +86,35 @@ class Busy(ServiceError):
     """There is no room for another request."""
 
 
-@dataclass(eq=False)
-class PendingRequest:
-    """One request for labels. streams: its student still waits for it. works: it is being answered, whether its student
-    stays or not. It keeps its room as long as either is so."""
+class Places:
+    """Room for requests of one kind that are under way. of_student, of_all: how many may be."""
 
-    student: str
-    streams: bool = True
-    works: bool = False
-
-
-class Desk:
-    """Counts what is under way."""
-
-    def __init__(self, limits: Limits = LIMITS) -> None:
-        self._limits, self._lock = limits, threading.Lock()
-        self._pending: list[PendingRequest] = []
-        self._calls: Counter[str] = Counter()
-
-    def enter(self, student: str) -> PendingRequest:
-        """Room for a request for labels. Raises Busy."""
-        with self._lock:
-            self._pending = [pending for pending in self._pending if pending.streams or pending.works]
-            requests = [pending for pending in self._pending if pending.student == student]
-            if any(pending.streams for pending in requests) or len(requests) >= self._limits.asks_of_student:
-                raise Busy("another request of this student is under way", "Ask again when it is answered: it is free")
-            if len(self._pending) >= self._limits.asks:
-                raise Busy(f"{self._limits.asks} requests are under way", "Ask again in a minute")
-            self._pending.append(PendingRequest(student))
-            return self._pending[-1]
+    def __init__(self, of_student: int, of_all: int) -> None:
+        self._of_student, self._of_all, self._lock = of_student, of_all, threading.Lock()
+        self._taken: Counter[str] = Counter()
 
     @contextmanager
-    def call(self, student: str) -> Iterator[None]:
-        """Another call than for labels. Raises Busy."""
+    def take(self, student: str) -> Iterator[None]:
+        """A place until the context ends. Raises Busy."""
         with self._lock:
-            if self._calls[student] >= self._limits.calls_of_student:
-                raise Busy(f"{self._limits.calls_of_student} calls of this student are under way", "Call again")
-            self._calls[student] += 1
+            if self._taken[student] >= self._of_student:
+                raise Busy("another request of this student is under way", "Ask again when it is answered: it is free")
+            if self._taken.total() >= self._of_all:
+                raise Busy(f"{self._of_all} requests are under way", "Ask again in a minute")
+            self._taken[student] += 1
         try:
             yield
         finally:
             with self._lock:
-                self._calls[student] -= 1
+                self._taken[student] -= 1
 
 
 def receive(
     stream: Iterator[pb.QueryBlock], schema: Schema, most: int, limits: Limits = LIMITS
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """All queries of a request, float32 (rows, features), and their probabilities float64 (rows, classes), if it has
-    any.
-
-    Raises
-    ------
-    MalformedMessage : it is no query set of this federation, or does not arrive in time. BudgetExceeded : it has more
-        rows than `most`, which can ever be asked.
-    """
+    any. Raises MalformedMessage: it is no query set of this federation, or does not arrive in time. BudgetExceeded: it
+    has more rows than `most`, which can ever be asked."""
     features, classes = len(schema.features), len(schema.classes)
     parts: list[np.ndarray] = []
     predictions: list[np.ndarray] = []
@@ -167,11 +139,7 @@ def in_time(stream: Iterator[Message], stall: float, total: float) -> Iterator[M
     """Messages of a gRPC stream, each within `stall` seconds and all within `total`.
 
     gRPC's own iterator waits as long as the peer likes. It is read in a thread of its own, which ends with the call,
-    since the iterator does.
-
-    Raises
-    ------
-    MalformedMessage : one does not arrive in time, or the stream breaks.
+    since the iterator does. Raises MalformedMessage: one does not arrive in time, or the stream breaks.
     """
     arrived: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
     over, broken = threading.Event(), threading.Event()
@@ -205,8 +173,6 @@ def in_time(stream: Iterator[Message], stall: float, total: float) -> Iterator[M
 
 log = logging.getLogger("consilium.coordinator")
 LOOK_SECONDS = 0.5
-LAST = ("answers", "refusal")
-"""Replies after which there is no other."""
 OPTIONS = {
     "grpc.so_reuseport": 0,
     "grpc.server_handshake_timeout_ms": 10_000,
@@ -227,7 +193,8 @@ class _Servicer(rpc.LabelServiceServicer):
 
     def __init__(self, service: LabelService, schema: Schema, most_rows: int, door: Door, limits: Limits) -> None:
         self._service, self._schema, self._most, self._limits = service, schema, most_rows, limits
-        self._desk = Desk(limits)
+        # a request for labels is brought to its end whether its student stays or not
+        self._asks, self._calls = Places(1, limits.asks), Places(limits.calls_of_student, limits.threads)
         self._students = JoinedFederation(door.folder).derived(_students)
 
     def _admit(self, context: grpc.ServicerContext) -> str:
@@ -243,7 +210,7 @@ class _Servicer(rpc.LabelServiceServicer):
         """A call with one message, answered; whatever goes wrong, its text stays here."""
         student = self._admit(context)
         try:
-            with self._desk.call(student):
+            with self._calls.take(student):
                 for request in in_time(requests, self._limits.call, self._limits.call):
                     return answer(request)
             raise MalformedMessage("the request is missing")
@@ -272,41 +239,33 @@ class _Servicer(rpc.LabelServiceServicer):
 
     def Ask(self, blocks: Iterator[pb.QueryBlock], context: grpc.ServicerContext) -> Iterator[pb.AskReply]:
         student = self._admit(context)
-        try:
-            pending = self._desk.enter(student)
-        except Busy as error:
-            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
-        # votes are collected in a thread of their own, so that progress can be sent meanwhile; if the student goes
-        # away the request is still brought to its end: what was charged is recorded and can be asked again for free
-        replies: queue.SimpleQueue[pb.AskReply | None] = queue.SimpleQueue()
-
-        def gone() -> None:
-            pending.streams = False
-            replies.put(None)
-
-        if not context.add_callback(gone):
-            return gone()
-        try:
-            received = receive(blocks, self._schema, self._most, self._limits)
-        except ConsiliumError as error:
-            pending.streams = False
-            yield refusal_to_wire(error)
-            return
-        pending.works = True
-        if not context.is_active():  # a student that went away before its request was whole asked nothing
-            pending.works = False
-            return
-        threading.Thread(target=self._answer, args=(received, replies, pending), daemon=True).start()
+        with ExitStack() as place:
+            try:
+                place.enter_context(self._asks.take(student))
+            except Busy as error:
+                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
+            # votes are collected in a thread of their own, so that progress can be sent meanwhile; if the student goes
+            # away the request is still brought to its end: what was charged is recorded, and is free when asked again
+            replies: queue.SimpleQueue[pb.AskReply | None] = queue.SimpleQueue()
+            if not context.add_callback(lambda: replies.put(None)):
+                return
+            try:
+                received = receive(blocks, self._schema, self._most, self._limits)
+            except ConsiliumError as error:
+                place.close()
+                yield refusal_to_wire(error)
+                return
+            if not context.is_active():  # a student that went away before its request was whole asked nothing
+                return
+            threading.Thread(target=self._answer, args=(received, replies, place.pop_all()), daemon=True).start()
         while (reply := replies.get()) is not None:
-            if reply.WhichOneof("reply") in LAST:
-                pending.streams = False  # before the last reply is sent: the student may ask again as soon as it has it
             yield reply
 
     def _answer(
         self,
         received: tuple[np.ndarray, np.ndarray | None],
         replies: queue.SimpleQueue[pb.AskReply | None],
-        pending: PendingRequest,
+        place: ExitStack,
     ) -> None:
         begun: set[str] = set()
 
@@ -316,15 +275,14 @@ class _Servicer(rpc.LabelServiceServicer):
                 begun.add(stage)
                 replies.put(pb.AskReply(progress=pb.Progress(stage=stage, done=0, total=1)))
 
-        try:
-            reply = answers_to_wire(self._service.ask(received[0], progress, received[1]))
-        except ConsiliumError as error:
-            reply = refusal_to_wire(error)
-        except Exception as error:  # the text could quote votes: the student gets none of it
-            log.error("answering failed: %s", type(error).__name__)
-            reply = refusal_to_wire(GENERIC)
-        finally:
-            pending.works = False
+        with place:  # it is left before the last reply is sent: the student may ask again as soon as it has it
+            try:
+                reply = answers_to_wire(self._service.ask(received[0], progress, received[1]))
+            except ConsiliumError as error:
+                reply = refusal_to_wire(error)
+            except Exception as error:  # the text could quote votes: the student gets none of it
+                log.error("answering failed: %s", type(error).__name__)
+                reply = refusal_to_wire(GENERIC)
         replies.put(reply)
         replies.put(None)
 
@@ -350,11 +308,7 @@ def _students(file: ServedFederation) -> dict[x509.Certificate, str]:
 def serving(service: LabelService, door: Door, most_rows: int, limits: Limits = LIMITS) -> Iterator[str]:
     """Serve at the door while the context is open; yields the real host:port.
 
-    most_rows: in one request.
-
-    Raises
-    ------
-    ConfigError : the address cannot be bound, or the door's files cannot be used.
+    most_rows: in one request. Raises ConfigError: the address cannot be bound, or the door's files cannot be used.
     """
     more_descriptors()  # gRPC keeps strangers until their time for the handshake is over
     schema = service.describe().schema
@@ -386,12 +340,8 @@ def serving(service: LabelService, door: Door, most_rows: int, limits: Limits = 
 
 
 def serve(door: Door, config: FederationConfig, log: EventLog, service: LabelService) -> None:
-    """Serve one student after another, until the service is to be closed or its time is over.
-
-    Raises
-    ------
-    ServiceError : its time was over before anything was asked. ConfigError : see `serving`. LedgerError.
-    """
+    """Serve one student after another, until the service is to be closed or its time is over. Raises ServiceError: its
+    time was over before anything was asked. ConfigError: see `serving`. LedgerError."""
     queries, deadline = config.query_budget.queries, time.monotonic() + config.timeouts.student
     with serving(service, door, queries) as address:
         log.write("serving", address=address)

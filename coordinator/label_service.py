@@ -22,7 +22,7 @@ from consilium.coordinator.events import EventWriter, NoLog
 from consilium.coordinator.ledger import CLOSED, Batch, Ledger, Release
 from consilium.coordinator.privacy import promised, towards_coordinator
 from consilium.protocol.digests import canonical_digest
-from consilium.protocol.errors import BudgetExceeded, ConfigError, ConsiliumError, DataError, LedgerError, LedgerLocked
+from consilium.protocol.errors import BudgetExceeded, ConfigError, ConsiliumError, DataError
 from consilium.protocol.files import typed
 from consilium.protocol.label_source import (
     NO_LABEL,
@@ -141,16 +141,21 @@ class LabelService:
                 f" federation started (first: row {outside[0]})",
                 "Ask rows of those only (public.npz of the signed folder); nothing was charged",
             )
-        with self._noted(ids), self._lock, self._ledger.exclusive():
+        with self._noted(), self._lock, self._ledger.exclusive():
             recorded = self._ledger.find(ids)
             first_at: dict[str, int] = {}
             for index, query_id in enumerate(ids):
                 first_at.setdefault(query_id, index)
             new = [index for query_id, index in first_at.items() if query_id not in recorded]
             new_ids = [ids[index] for index in new]
-            self._check_unspent([index for index in new if ids[index] in self._spent_before], len(first_at))
-            if new and not self._answered_out(new_ids, len(first_at)):
-                self._check_query_budget(new_ids)
+            if spent := [index for index in new if ids[index] in self._spent_before]:
+                raise DataError(
+                    f"{len(spent)} of {len(first_at)} queries were answered in an earlier federation of these parties,"
+                    f" whose second aggregator gives each row once (first: row {spent[0]})",
+                    "Leave them out, as `consilium student run` does; their labels are those of that federation, and"
+                    " nothing was charged",
+                )
+            if new and self._within_query_budget(new_ids, len(new) < len(first_at)):
                 self._release(canonical[new], new_ids, probabilities[new], progress)
                 recorded = self._ledger.find(ids)
         outcomes = [recorded[i].outcome if i in recorded else Outcome.NOT_ASKED for i in ids]
@@ -178,78 +183,48 @@ class LabelService:
             standings[[query_id in recorded for query_id in ids]] = RowStanding.RECORDED
         return standings
 
-    def _check_unspent(self, spent: list[int], asked: int) -> None:
-        if spent:
-            raise DataError(
-                f"{len(spent)} of {asked} queries were answered in an earlier federation of these parties, whose"
-                f" second aggregator gives each row once (first: row {spent[0]})",
-                "Leave them out, as `consilium student run` does; their labels are those of that federation, and"
-                " nothing was charged",
-            )
-
     @contextmanager
-    def _noted(self, ids: Collection[str] = ()) -> Iterator[None]:
+    def _noted(self) -> Iterator[None]:
         """Whatever ends this that is no mistake of the student's is in the event log: a student only hears that the
-        coordinator's operator sees why. ids: of the queries that were asked."""
+        coordinator's operator sees why."""
         try:
             yield
-        except OSError as error:
-            known = typed(error, self._ledger.path)
-            if known is None:
-                raise
-            self._note_failure(known, ids)
-            raise known from error
         except (BudgetExceeded, DataError):
             raise
         except ConsiliumError as error:
-            self._note_failure(error, ids)
+            self._note(error)
             raise
+        except OSError as error:
+            if (known := typed(error, self._ledger.path)) is None:
+                raise
+            self._note(known)
+            raise known from error
 
-    def _note_failure(self, error: ConsiliumError, ids: Collection[str]) -> None:
-        queries = frozenset(ids)
-        used, asked = None, len(queries)
-        if not isinstance(error, LedgerLocked):  # which would be waited for once more
-            with suppress(LedgerError):
-                used = self._ledger.unanswered(queries)
-                asked -= len(self._ledger.find([*queries]))  # some errors come after the charge
+    def _note(self, error: ConsiliumError) -> None:
         with suppress(OSError):  # a disk that is full is what the error says
-            self._log.write(
-                "not-answered",
-                error=type(error).__name__,
-                reason=str(error),
-                asked=asked,
-                unanswered=used and used.queries,
-                parties=used.parties if used else (),
-            )
+            self._log.write("not-answered", error=type(error).__name__, reason=str(error))
 
     def _queries_left(self) -> int:
         """That parties have not charged yet; those that came to nothing can be asked again besides, unless that is
         charged again."""
         return max(0, self._budget.queries - self._ledger.spent()[0] - self._ledger.in_vain())
 
-    def _uncharged(self, ids: Collection[str]) -> int:
-        return len(ids) - self._ledger.charged(ids)
-
-    def _answered_out(self, new: Collection[str], total: int) -> bool:
-        """Whether this repeats a request that was cut at the cap on answers: the rest of it is still not asked."""
-        return (
-            len(new) < total
-            and self._ledger.spent()[1] == self._budget.answers
-            and self._uncharged(new) <= self._queries_left()
-        )
-
-    def _check_query_budget(self, ids: Collection[str]) -> None:
+    def _within_query_budget(self, new: Collection[str], repeated: bool) -> bool:
+        """Whether these are to be asked. Not where a request is repeated that was cut at the cap on answers: the rest
+        of it is still not asked. Raises BudgetExceeded."""
+        uncharged, queries_left = len(new) - self._ledger.charged(new), self._queries_left()
+        answers_left = self._budget.answers - self._ledger.spent()[1]
+        if repeated and answers_left == 0 and uncharged <= queries_left:
+            return False
         if self._ledger.closing() is not None:
             raise BudgetExceeded(CLOSED, "Labels of queries asked before can still be had; start another federation")
-        _, answered = self._ledger.spent()
-        new, queries_left = self._uncharged(ids), self._queries_left()
-        answers_left = self._budget.answers - answered
-        if new > queries_left or answers_left == 0:
+        if uncharged > queries_left or answers_left == 0:
             raise BudgetExceeded(
-                f"{new} new queries asked, {queries_left} queries and {answers_left} answers are left of"
+                f"{uncharged} new queries asked, {queries_left} queries and {answers_left} answers are left of"
                 f" {self._budget.queries} and {self._budget.answers}",
                 "Ask for fewer; nothing was charged",
             )
+        return True
 
     def _release(self, queries: np.ndarray, ids: list[str], probabilities: np.ndarray, progress: Progress) -> None:
         """Votes -> labels -> ledger, and only then does anything leave.
@@ -288,7 +263,6 @@ class LabelService:
                 counts=drawn.counts,
                 histogram=first.votes[:asked] if decide else None,
                 probabilities=probabilities[:asked] if decide else None,
-                left_over=tuple(ids[asked:]),
             ),
             self._budget.queries,
             self._budget.answers,

@@ -1,11 +1,10 @@
 """The ledger: what was charged and what was released, durable before a label leaves.
 
 One SQLite database, append-only, one durable transaction for each answered batch. A batch holds its event (mechanism,
-parameters, numbers of queries) and the outcome of each query, with its noisy histogram where that is released; it is
-chained by SHA-256 to the batch before. Beside it, table `evidence` keeps the votes of each query, where they decide
-what is charged at them, with the student's prediction: the file is secret, and readable by its owner only. The chain
-ends with the closing, if there is one: after it nothing is charged any more. A study's ledger is in memory: nobody has
-to believe it later.
+parameters, numbers of queries) and the outcome of each query, with its noisy histogram where that is released, and with
+the votes and the student's prediction where they decide what is charged at them: the file is secret, and readable by
+its owner only. It is chained by SHA-256 to the batch before. The chain ends with the closing, if there is one: after it
+nothing is charged any more. A study's ledger is in memory: nobody has to believe it later.
 """
 
 from __future__ import annotations
@@ -34,16 +33,11 @@ from consilium.protocol.messages import LedgerPosition
 TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE batches (
-    seq INTEGER PRIMARY KEY, at TEXT NOT NULL, event TEXT NOT NULL, asked INTEGER NOT NULL, answered INTEGER NOT NULL,
-    parties INTEGER NOT NULL, previous TEXT NOT NULL, hash TEXT NOT NULL UNIQUE);
+    seq INTEGER PRIMARY KEY, at TEXT NOT NULL, event TEXT NOT NULL, parties INTEGER NOT NULL, previous TEXT NOT NULL,
+    hash TEXT NOT NULL UNIQUE);
 CREATE TABLE releases (
     query_id TEXT PRIMARY KEY, seq INTEGER NOT NULL REFERENCES batches, position INTEGER NOT NULL,
-    outcome INTEGER NOT NULL, label INTEGER NOT NULL, counts BLOB);
-CREATE TABLE evidence (
-    query_id TEXT PRIMARY KEY REFERENCES releases, histogram BLOB, probabilities BLOB);
-CREATE TABLE left_over (
-    seq INTEGER NOT NULL REFERENCES batches, position INTEGER NOT NULL, query_id TEXT NOT NULL,
-    PRIMARY KEY (seq, position));
+    outcome INTEGER NOT NULL, label INTEGER NOT NULL, counts BLOB, histogram BLOB, probabilities BLOB);
 CREATE TABLE closing (
     only INTEGER PRIMARY KEY CHECK (only = 1), at TEXT NOT NULL, result TEXT NOT NULL, previous TEXT NOT NULL,
     hash TEXT NOT NULL);
@@ -55,10 +49,10 @@ CREATE TABLE checks (queries TEXT PRIMARY KEY, outcome TEXT NOT NULL);
 """
 """Of the last four: attempts and voted say who was asked for votes on which queries, until these are released; what is
 left there is what a sum that failed used up at the parties, once for a query, or, where a session is named, in each
-session anew. starts: of a deployment, a random token for each start of a
-coordinator that asked for votes, and for the last one. Parties know the last token under which they were asked, see
-`Ledger.begin_start`. checks: what a check on noisy sums let pass, until these queries are released."""
+session anew. starts: of a deployment, a random token for each start of a coordinator that asked for votes, and for the
+last one, see `Ledger.begin_start`. checks: what a check on noisy sums let pass, until these queries are released."""
 
+_ROWS = "query_id, outcome, label, counts, histogram, probabilities FROM releases WHERE seq = ? ORDER BY position"
 _VOTED = "voted JOIN attempts ON number = attempt"
 _LAST_SESSION = "SELECT session FROM attempts ORDER BY number DESC LIMIT 1"
 HISTOGRAM, PROBABILITIES = np.dtype("<i8"), np.dtype("<f8")
@@ -90,7 +84,6 @@ class Batch:
 
     counts int64 (queries, classes): the noisy histograms, where these were released.
     histogram int64 and probabilities float64 (queries, classes): the votes, or None where they decide no cost.
-    left_over: ids of queries that parties voted on too, after the last answer that there was room for.
     """
 
     event: dict[str, Any]
@@ -101,7 +94,6 @@ class Batch:
     counts: np.ndarray | None = field(default=None, repr=False)
     histogram: np.ndarray | None = field(default=None, repr=False)
     probabilities: np.ndarray | None = field(default=None, repr=False)
-    left_over: tuple[str, ...] = ()
 
     @property
     def answered(self) -> np.ndarray:
@@ -115,16 +107,6 @@ class Batch:
         return np.where(self.answered, Outcome.ANSWERED, without)
 
 
-def check_charge(batch: Batch, spent: tuple[int, int], most_queries: int, most_answers: int) -> None:
-    """Raise BudgetExceeded where a batch would pass a cap. spent: queries and answers so far."""
-    asked, answered = len(batch.query_ids), int(batch.answered.sum())
-    if spent[0] + asked > most_queries or spent[1] + answered > most_answers:
-        raise BudgetExceeded(
-            f"the batch needs {asked} queries and {answered} answers,"
-            f" {most_queries - spent[0]} and {most_answers - spent[1]} are left"
-        )
-
-
 GENESIS = "0" * 64
 """Hash before the first batch."""
 FORMAT = "1"
@@ -132,28 +114,17 @@ CLOSED = "the ledger is closed: its sanitised epsilon was released"
 
 
 def batch_hash(
-    salt: str,
-    previous: str,
-    seq: int,
-    moment: str,
-    event: str,
-    parties: int,
-    rows: Sequence[tuple[Any, ...]],
-    left_over: Sequence[str],
+    salt: str, previous: str, seq: int, moment: str, event: str, parties: int, rows: Sequence[tuple[Any, ...]]
 ) -> str:
-    """SHA-256 (hex) that chains a batch, its releases and its evidence to the batch before, under the ledger's
-    secret: parties see it, and could try votes out."""
+    """SHA-256 (hex) that chains a batch and its releases to the batch before, under the ledger's secret: parties see
+    it, and could try votes out."""
     plain = [[cell.hex() if isinstance(cell, bytes) else cell for cell in row] for row in rows]
-    return chain_link([salt, previous, seq, moment, event, parties, plain, list(left_over)])
+    return chain_link([salt, previous, seq, moment, event, parties, plain])
 
 
 def chain_link(value: Sequence[Any]) -> str:
     """SHA-256 (hex) of a list as JSON without spaces."""
     return hashlib.sha256(json.dumps(value, separators=(",", ":")).encode()).hexdigest()
-
-
-def _of_queries(query_ids: Sequence[str]) -> str:
-    return canonical_digest(list(query_ids))
 
 
 class Ledger:
@@ -168,14 +139,9 @@ class Ledger:
         read_only: bool = False,
         wait: float | None = None,
     ) -> None:
-        """Open or create; `read_only` opens what is there and changes nothing. path: None for one in memory. wait:
-        see `Database`.
-
-        Raises
-        ------
-        LedgerError : not readable or writable, another format, or another federation's ledger. So does every method;
-            LedgerLocked : another program holds it.
-        """
+        """Open or create; `read_only` opens what is there and changes nothing. path: None for one in memory. wait: see
+        `Database`. Raises LedgerError: not readable or writable, another format, or another federation's ledger;
+        LedgerLocked: another program holds it. So does every method: then nothing was written."""
         self.path = path
         self._file = file = Database(path, read_only=read_only, wait=wait)
         if not read_only:
@@ -192,7 +158,14 @@ class Ledger:
                         "salt": secrets.token_hex(32),  # parties see hashes of batches, and could try votes out
                     }
                     file.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
-        self._check(dict(file.execute("SELECT key, value FROM meta")), federation)
+        self._meta = meta = dict(file.execute("SELECT key, value FROM meta"))
+        known = meta.get("format") == FORMAT and {"id", "salt"} <= meta.keys()
+        if not known or meta.get("federation") != federation:
+            raise LedgerError(
+                f"ledger {self.path} belongs to another federation or format",
+                "Use the configuration it was made with, or another run folder",
+            )
+        self.id = meta["id"]
 
     @classmethod
     def in_memory(cls, config: FederationConfig) -> Ledger:
@@ -209,25 +182,11 @@ class Ledger:
         """Whether a charge outlives this process."""
         return self.path is not None
 
-    def _check(self, meta: dict[str, str], federation: str) -> None:
-        known = meta.get("format") == FORMAT and {"id", "salt"} <= meta.keys()
-        if not known or meta.get("federation") != federation:
-            raise LedgerError(
-                f"ledger {self.path} belongs to another federation or format",
-                "Use the configuration it was made with, or another run folder",
-            )
-        self.id = meta["id"]
-        self._meta = meta
-
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Hold the ledger against every other coordinator, from looking a query up until its charge is committed.
 
         A lock on a file beside the ledger; the operating system gives it back when its holder dies, however it dies.
-
-        Raises
-        ------
-        LedgerError : the lock file cannot be opened.
         """
         if self.path is None:  # nobody else has it
             yield
@@ -249,8 +208,8 @@ class Ledger:
 
     def spent(self) -> tuple[int, int]:
         """Queries asked and answers given so far."""
-        sums = "SELECT COALESCE(SUM(asked), 0), COALESCE(SUM(answered), 0) FROM batches"
-        asked, answered = self._file.execute(sums)[0]
+        sums = "SELECT COUNT(*), COALESCE(SUM(outcome = ?), 0) FROM releases"
+        asked, answered = self._file.execute(sums, int(Outcome.ANSWERED))[0]
         return asked, answered
 
     def recorded(self) -> frozenset[str]:
@@ -259,26 +218,20 @@ class Ledger:
 
     def find(self, query_ids: Sequence[str]) -> dict[str, Release]:
         """Recorded outcomes of those ids that are in the ledger."""
-        releases: dict[str, Release] = {}
-        for start in range(0, len(query_ids), 500):
-            part = query_ids[start : start + 500]
-            marks = ",".join("?" * len(part))
-            for row in self._file.execute(
-                f"SELECT query_id, outcome, label, counts FROM releases WHERE query_id IN ({marks})", *part
-            ):
-                counts = None if row[3] is None else tuple(np.frombuffer(row[3], HISTOGRAM).tolist())
-                releases[row[0]] = Release(Outcome(row[1]), row[2], counts)
-        return releases
+        rows = self._file.execute(
+            "SELECT query_id, outcome, label, counts FROM releases WHERE query_id IN (SELECT value FROM json_each(?))",
+            json.dumps([*query_ids]),
+        )
+        return {
+            query_id: Release(Outcome(outcome), label, counts and tuple(np.frombuffer(counts, HISTOGRAM).tolist()))
+            for query_id, outcome, label, counts in rows
+        }
 
     def begin_start(self) -> tuple[str, ...]:
         """Tokens of all starts that asked for votes, in order, and of the one that begins; durable when this returns.
 
         Of two coordinators with copies of one ledger each draws a token of its own, so that to parties which were asked
         by one the other is another. A start that asks nothing leaves no trace: a backup from before it stays good.
-
-        Raises
-        ------
-        LedgerError : the file cannot be written.
         """
         with self._file.transaction():
             self._file.execute("DELETE FROM starts WHERE used = 0")
@@ -290,10 +243,6 @@ class Ledger:
         """Votes on these queries are about to be asked of these parties; durable when this returns.
 
         session: of sums that parties charge in each session anew; empty where a query counts once.
-
-        Raises
-        ------
-        LedgerError : the file cannot be written. No votes may be asked then.
         """
         with self._file.transaction():
             add = "INSERT INTO attempts (parties, batch, session) VALUES (?, ?, ?) RETURNING number"
@@ -309,14 +258,13 @@ class Ledger:
         rows = self._file.execute("SELECT parties FROM attempts WHERE batch = ?", self._head()[0])
         return {party for row in rows for party in json.loads(row[0])}
 
-    def unanswered(self, among: Collection[str] | None = None) -> Unanswered:
-        """Queries that parties voted on and that were not released; of these queries alone, if named."""
+    def unanswered(self) -> Unanswered:
+        """Queries that parties voted on and that were not released."""
         voted = f"SELECT query_id, parties FROM {_VOTED} WHERE query_id NOT IN (SELECT query_id FROM releases)"
         queries, names = set[str](), set[str]()
         for query_id, parties in self._file.execute(voted):
-            if among is None or query_id in among:
-                queries.add(query_id)
-                names.update(json.loads(parties))
+            queries.add(query_id)
+            names.update(json.loads(parties))
         return Unanswered(len(queries), tuple(sorted(names)))
 
     def in_vain(self) -> int:
@@ -338,25 +286,16 @@ class Ledger:
         """The outcome of a check of these queries, about to be shown to parties who are asked about what passed: this
         one, durable when this returns, or that of an earlier call, where the coordinator died before the release. A
         check is charged once, and so its noise is drawn once.
-
-        Raises
-        ------
-        LedgerError : the file cannot be written. Nothing may be shown then.
         """
-        key = _of_queries(query_ids)
+        key = canonical_digest(list(query_ids))
         with self._file.transaction():
             self._file.execute("INSERT OR IGNORE INTO checks VALUES (?, ?)", key, outcome)
             return str(self._file.execute("SELECT outcome FROM checks WHERE queries = ?", key)[0][0])
 
     def commit(self, batch: Batch, most_queries: int, most_answers: int) -> None:
-        """Charge and record one batch; durable when this returns. Only then may its labels leave.
-
-        Raises
-        ------
-        BudgetExceeded : the batch would pass a cap.
-        LedgerError : the file cannot be written, a query id is already recorded, or the ledger is closed. Nothing was
-            written.
-        """
+        """Charge and record one batch; durable when this returns. Only then may its labels leave. Raises
+        BudgetExceeded: the batch would pass a cap. LedgerError: a query id is already recorded, or the ledger is
+        closed."""
         answered = batch.answered
         event = json.dumps(batch.event, sort_keys=True, separators=(",", ":"))
         rows = [
@@ -374,24 +313,22 @@ class Ledger:
         with self._file.transaction():
             if self._file.one("SELECT 1 FROM closing"):
                 raise LedgerError(f"{self.path}: {CLOSED}", "Nothing was released")
-            check_charge(batch, self.spent(), most_queries, most_answers)
+            queries_left, answers_left = most_queries - self.spent()[0], most_answers - self.spent()[1]
+            if len(rows) > queries_left or answered.sum() > answers_left:
+                raise BudgetExceeded(
+                    f"the batch needs {len(rows)} queries and {answered.sum()} answers,"
+                    f" {queries_left} and {answers_left} are left"
+                )
             last, previous = self._head()
             seq, moment = last + 1, _now()
-            content = (seq, moment, event, batch.parties, rows, batch.left_over)
-            link = self._link(previous, *content)
-            counted = len(rows), int(answered.sum()), batch.parties
-            add = "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-            self._file.execute(add, seq, moment, event, *counted, previous, link)
+            link = batch_hash(self._meta["salt"], previous, seq, moment, event, batch.parties, rows)
+            add = "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?)"
+            self._file.execute(add, seq, moment, event, batch.parties, previous, link)
             self._file.executemany(
-                "INSERT INTO left_over VALUES (?, ?, ?)",
-                [(seq, place, query_id) for place, query_id in enumerate(batch.left_over)],
+                "INSERT INTO releases VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                [(row[0], seq, position, *row[1:]) for position, row in enumerate(rows)],
             )
-            self._file.executemany(
-                "INSERT INTO releases VALUES (?, ?, ?, ?, ?, ?)",
-                [(row[0], seq, position, *row[1:4]) for position, row in enumerate(rows)],
-            )
-            self._file.executemany("INSERT INTO evidence VALUES (?, ?, ?)", [(row[0], *row[4:]) for row in rows])
-            self._file.execute("DELETE FROM checks WHERE queries = ?", _of_queries(batch.query_ids))
+            self._file.execute("DELETE FROM checks WHERE queries = ?", canonical_digest(list(batch.query_ids)))
             # what earlier sessions charged stays
             paid_for = f"SELECT number FROM attempts WHERE session IN ('', ({_LAST_SESSION}))"
             drop = f"DELETE FROM voted WHERE query_id = ? AND attempt IN ({paid_for})"
@@ -400,12 +337,8 @@ class Ledger:
             self._file.execute(f"DELETE FROM attempts WHERE {old}")
 
     def close_with(self, result: str) -> None:
-        """Record the one closing, JSON text, and end the chain with it; durable when this returns.
-
-        Raises
-        ------
-        LedgerError : the ledger is closed already, or cannot be written. Nothing was written.
-        """
+        """Record the one closing, JSON text, and end the chain with it; durable when this returns. Raises LedgerError
+        where the ledger is closed already."""
         with self._file.transaction():
             _, previous = self._head()
             moment = _now()
@@ -413,12 +346,7 @@ class Ledger:
             self._file.execute("INSERT INTO closing VALUES (1, ?, ?, ?, ?)", moment, result, previous, link)
 
     def closing(self) -> str | None:
-        """What the ledger was closed with, or None.
-
-        Raises
-        ------
-        LedgerError : the closing is not the end of the chain.
-        """
+        """What the ledger was closed with, or None. Raises LedgerError where that is not the end of the chain."""
         row = self._file.one("SELECT at, result, previous, hash FROM closing")
         if row is None:
             return None
@@ -438,43 +366,18 @@ class Ledger:
             return seq, link
         return 0, GENESIS
 
-    def _link(self, previous: str, seq: int, moment: str, event: str, parties: int, *content: Any) -> str:
-        """Hash of a batch: rows and left over queries are its `content`."""
-        return batch_hash(self._meta["salt"], previous, seq, moment, event, parties, *content)
-
-    def _chained(self) -> Iterator[tuple[Any, ...]]:
-        """Arguments of `batch_hash` for each batch in order, from its number on.
-
-        Raises
-        ------
-        LedgerError : the hash chain is broken.
-        """
-        previous = GENESIS
-        for seq, moment, event, _, _, parties, stored_previous, link in self._file.execute(
-            "SELECT * FROM batches ORDER BY seq"
-        ):
-            rows = self._file.execute(
-                "SELECT query_id, outcome, label, counts, histogram, probabilities"
-                " FROM releases JOIN evidence USING (query_id) WHERE seq = ? ORDER BY position",
-                seq,
-            )
-            left_over = "SELECT query_id FROM left_over WHERE seq = ? ORDER BY position"
-            ids = self._file.execute(left_over, seq)
-            content = (seq, moment, event, parties, rows, tuple(row[0] for row in ids))
-            if stored_previous != previous or self._link(previous, *content) != link:
+    def batches(self) -> list[Batch]:
+        """All batches in order. Raises LedgerError where the hash chain is broken."""
+        found, previous = [], GENESIS
+        for seq, moment, event, parties, before, link in self._file.execute("SELECT * FROM batches ORDER BY seq"):
+            rows = self._file.execute(f"SELECT {_ROWS}", seq)
+            if (before, link) != (
+                previous,
+                batch_hash(self._meta["salt"], previous, seq, moment, event, parties, rows),
+            ):
                 raise LedgerError(f"ledger {self.path}: the hash chain is broken at batch {seq}", "Do not trust it")
             previous = link
-            yield content
-
-    def batches(self) -> list[Batch]:
-        """All batches in order.
-
-        Raises
-        ------
-        LedgerError : the hash chain is broken.
-        """
-        return [
-            Batch(
+            batch = Batch(
                 event=json.loads(event),
                 parties=parties,
                 query_ids=tuple(row[0] for row in rows),
@@ -483,10 +386,9 @@ class Ledger:
                 counts=matrix_of([row[3] for row in rows], HISTOGRAM),
                 histogram=matrix_of([row[4] for row in rows], HISTOGRAM),
                 probabilities=matrix_of([row[5] for row in rows], PROBABILITIES),
-                left_over=left_over,
             )
-            for _, _, event, parties, rows, left_over in self._chained()
-        ]
+            found.append(batch)
+        return found
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -497,16 +399,10 @@ class Ledger:
         finally:
             self._file.execute("ROLLBACK")
 
-    def counts(self) -> list[tuple[int, int]]:
-        """Queries asked and answers given as each batch states them; the chain does not cover these two columns."""
-        return self._file.execute("SELECT asked, answered FROM batches ORDER BY seq")
-
     def uncharged(self) -> int:
-        """Releases and left over queries without a batch, and evidence without a release: the chain covers none."""
-        stray = "SELECT COUNT(*) FROM {} WHERE seq NOT IN (SELECT seq FROM batches)"
-        counts = [stray.format(table) for table in ("releases", "left_over")]
-        counts.append("SELECT COUNT(*) FROM evidence WHERE query_id NOT IN (SELECT query_id FROM releases)")
-        return sum(self._file.execute(count)[0][0] for count in counts)
+        """Releases without a batch, which the chain does not cover."""
+        stray = "SELECT COUNT(*) FROM releases WHERE seq NOT IN (SELECT seq FROM batches)"
+        return self._file.execute(stray)[0][0]
 
     def close(self) -> None:
         """Close the file."""

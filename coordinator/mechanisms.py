@@ -153,11 +153,8 @@ def with_noise(
 
     `rough` is never below the cost, and takes less time: it is asked first. enough: see `least_noise`, of `rough`.
 
-    A table that is wrong otherwise comes back with any scales, for its own validation to say what is wrong.
-
-    Raises
-    ------
-    CalibrationError : no noise is enough. AccountingError : none of this mechanism can be charged.
+    A table that is wrong otherwise comes back with any scales, for its own validation to say what is wrong. Raises
+    CalibrationError: no noise is enough. AccountingError: none of this mechanism can be charged.
     """
     left_out = [key for key in noise_scales(table.get("name")) if key not in table]
     if not left_out:

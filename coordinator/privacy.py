@@ -16,6 +16,7 @@ from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.drowned import MOST_DIRECTIONS, signal, votes_of_units
 from consilium.accounting.errors import AccountingError
+from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.guarantees import Guarantee, Kind
 from consilium.accounting.label_costs import VoteBatch, exact_rdp
 from consilium.accounting.mechanisms import event_from_json
@@ -25,7 +26,7 @@ from consilium.accounting.units import Unit
 from consilium.coordinator.config import Federation, FederationConfig
 from consilium.coordinator.events import EventWriter
 from consilium.coordinator.ledger import Batch, Ledger
-from consilium.protocol.errors import ConfigError, LedgerError
+from consilium.protocol.errors import ConfigError
 from consilium.report.disclosure import epsilon_text, in_plain_words
 from consilium.report.warnings import Expected
 
@@ -33,93 +34,73 @@ NODES = "nodes"
 """The guarantee towards the coordinator, and towards each of two aggregators, where the noise is in the sums."""
 
 
-def promised(config: Federation) -> Guarantee:
-    """The worst case if the whole query budget is used up: a function of the configuration alone, known before anything
-    is asked.
-
-    Raises
-    ------
-    ConfigError : the mechanism cannot be charged at this delta.
-    """
+def _worst_case(config: Federation, events: list[ReleaseEvent]) -> Guarantee:
+    """Raises ConfigError: the mechanism cannot be charged at this delta. So does whoever asks for a promise."""
     try:
-        return worst_case(config.promised_events(), config.privacy.delta)
+        return worst_case(events, config.privacy.delta)
     except AccountingError as error:
         raise ConfigError(f"mechanism {config.mechanism.name}: {error}") from None
+
+
+def promised(config: Federation) -> Guarantee:
+    """The worst case if the whole query budget is used up: a function of the configuration alone, known before anything
+    is asked."""
+    return _worst_case(config, config.promised_events())
 
 
 def promised_to_nodes(config: FederationConfig) -> Guarantee:
     """What the nodes of the federation are held to, and a party charges: where the noise is in the sums, what these
-    tell whoever sees them; elsewhere `promised`.
-
-    Raises
-    ------
-    ConfigError : the mechanism cannot be charged at this delta.
-    """
-    try:
-        return worst_case(config.held_to(), config.privacy.delta)
-    except AccountingError as error:
-        raise ConfigError(f"mechanism {config.mechanism.name}: {error}") from None
+    tell whoever sees them; elsewhere `promised`."""
+    return _worst_case(config, config.held_to())
 
 
 def towards_coordinator(config: FederationConfig) -> Guarantee | None:
-    """What holds towards the coordinator for all that it sees; None where it sees exact sums, or votes.
-
-    Raises
-    ------
-    ConfigError : the mechanism cannot be charged at this delta.
-    """
+    """What holds towards the coordinator for all that it sees; None where it sees exact sums, or votes."""
     return promised_to_nodes(config) if config.noise_in_sums else None
 
 
 def promises(config: FederationConfig) -> dict[str, Guarantee]:
-    """All that is promised before a run, by name: `promised`, `student`; `nodes` where these are held to another list
-    of events; and what `promised` means in other units.
-
-    Raises
-    ------
-    ConfigError : the mechanism cannot be charged at this delta.
-    """
+    """All that is promised before a run, by name: `guarantee`, `student`; `nodes` where these are held to another list
+    of events; and what `guarantee` means in other units."""
     nodes = {NODES: promised_to_nodes(config)} if config.noise_shares else {}
     return {"guarantee": promised(config), "student": promised(config), **nodes, **promised_in_other_units(config)}
 
 
 def promised_in_other_units(config: Federation) -> dict[str, Guarantee]:
-    """What the promise means for a record, a patient and a party, by `promised_` and the unit; the one that it is made
-    in is left out. Empty where all are the same, as where a party has one teacher and counts get noise.
-
-    Raises
-    ------
-    ConfigError : the mechanism cannot be charged at this delta.
-    """
+    """What the promise means for a record, a patient and a party, by `guarantee_` and the unit; the one that it is made
+    in is left out. Empty where all are the same, as where a party has one teacher and counts get noise."""
     if len({replace(config.event(0, 0), unit=unit).votes_moved for unit in Unit}) == 1:
         return {}
-    others = [unit for unit in Unit if unit is not config.privacy.unit]
-    try:
-        return {
-            f"guarantee_{unit}": worst_case(
-                [replace(event, unit=unit) for event in config.promised_events()], config.privacy.delta
-            )
-            for unit in others
-        }
-    except AccountingError as error:
-        raise ConfigError(f"mechanism {config.mechanism.name}: {error}") from None
+    return {
+        f"guarantee_{unit}": _worst_case(config, [replace(event, unit=unit) for event in config.promised_events()])
+        for unit in Unit
+        if unit is not config.privacy.unit
+    }
+
+
+def _closing(config: FederationConfig, closed: bool) -> list[ReleaseEvent]:
+    """What the sanitised epsilon costs, where that was released too."""
+    event = config.closing_event() if closed else None
+    return [] if event is None else [event]
 
 
 def spent(config: FederationConfig, batches: list[Batch], closed: bool = False) -> dict[str, Guarantee]:
     """`spent` and `data_dependent` guarantee of what was released. Zero if nothing was.
 
-    Both are secret: the first is that of the counts which came out (`Kind.REALISED`), the second of the votes. What may
-    be published is `promised`.
-
-    closed: the sanitised epsilon was released too, and is charged.
+    Both are secret: the first is that of the counts which came out (`Kind.REALISED`), the second of the votes, exact in
+    both directions. What may be published is `promised`. closed: the sanitised epsilon is charged too.
     """
     accountant = Accountant(DEFAULT_ORDERS)
-    accountant.commit(config.event(0, 0))
-    closing = config.closing_event()
-    if closed and closing is not None:
-        accountant.commit(closing)
+    for event in (config.event(0, 0), *_closing(config, closed)):
+        accountant.commit(event)
     for batch in batches:
-        accountant.commit(event_from_json(batch.event), at_hand(batch))
+        event, votes = event_from_json(batch.event), batch.histogram
+        if votes is None:
+            accountant.commit(event)
+            continue
+        teachers = int(votes[0].sum()) if len(votes) else 0
+        cast = VoteBatch(votes, teachers, batch.answered.astype(float), batch.probabilities)
+        accountant.commit(event, exact_rdp(event, cast))
     return {
         name: accountant.guarantee(config.privacy.delta, kind)
         for name, kind in (("spent", Kind.REALISED), ("data_dependent", Kind.DATA_DEPENDENT))
@@ -131,10 +112,8 @@ def published_epsilon(config: FederationConfig, batches: list[Batch], closed: bo
 
     One direction, D(M(D) || M(D')) with D the data at hand. None where there is no such bound. closed: see `spent`.
     """
-    closing = config.closing_event()
-    charged = [closing] if closed and closing is not None else []
     total = np.zeros(len(DEFAULT_ORDERS))
-    for event in charged:
+    for event in _closing(config, closed):
         total = total + event.worst_case_rdp(DEFAULT_ORDERS)
     for batch in batches:
         if batch.histogram is None:
@@ -143,24 +122,6 @@ def published_epsilon(config: FederationConfig, batches: list[Batch], closed: bo
         evidence = event.evidence(batch.histogram, probabilities=batch.probabilities)
         total = total + event.data_dependent_rdp(evidence, batch.answered, DEFAULT_ORDERS)
     return rdp_to_epsilon(total, DEFAULT_ORDERS, config.privacy.delta).epsilon
-
-
-def at_hand(batch: Batch) -> np.ndarray | None:
-    """What a batch cost at the votes at hand: float64 (orders,), secret; None where that is its worst case.
-
-    Computed from the votes, in both directions, where the ledger has them.
-    """
-    event = event_from_json(batch.event)
-    if batch.histogram is None:
-        return None
-    return exact_rdp(event, _of(batch))
-
-
-def _of(batch: Batch) -> VoteBatch:
-    if batch.histogram is None:
-        raise LedgerError("the ledger has no votes of this batch", "Read it with the program that wrote it")
-    votes = batch.histogram
-    return VoteBatch(votes, int(votes[0].sum()) if len(votes) else 0, batch.answered.astype(float), batch.probabilities)
 
 
 Normal = Callable[[], float]
@@ -236,17 +197,10 @@ def most_teachers(batches: list[Batch]) -> int:
 
 
 def expected(federation: Federation, parties: int) -> Expected:
-    """Of a federation in which so many parties vote.
-
-    Raises
-    ------
-    ConfigError : it cannot be charged.
-    """
-    guarantee = promised(federation)
-    nodes = towards_coordinator(federation) if isinstance(federation, FederationConfig) else None
-    directions = MOST_DIRECTIONS
+    """Of a federation in which so many parties vote."""
+    guarantee, nodes, directions = promised(federation), None, MOST_DIRECTIONS
     if isinstance(federation, FederationConfig):
-        directions = len(federation.rows.features)
+        nodes, directions = towards_coordinator(federation), len(federation.rows.features)
     units = votes_of_units(parties, federation.event(0, 0))
     return Expected(
         epsilon=guarantee.epsilon,
@@ -260,10 +214,7 @@ def expected(federation: Federation, parties: int) -> Expected:
 
 
 def promise_in_words(federation: Federation) -> str:
-    """What the federation releases, and what it promises about that whatever the votes are, for people.
-
-    Raises ConfigError where it cannot be charged.
-    """
+    """What the federation releases, and what it promises about that whatever the votes are, for people."""
     guarantee, privacy = promised(federation), federation.privacy
     words = in_plain_words(
         guarantee.epsilon,
@@ -276,6 +227,6 @@ def promise_in_words(federation: Federation) -> str:
 
 
 def towards_nodes(config: FederationConfig) -> str:
-    """What is promised towards whoever collects votes, for people. Raises ConfigError where it cannot be charged."""
+    """What is promised towards whoever collects votes, for people."""
     guarantee = towards_coordinator(config)
     return config.disclosure.towards_nodes(0 if guarantee is None else guarantee.epsilon)

@@ -13,8 +13,6 @@ from enum import StrEnum
 from typing import Any
 
 from consilium.coordinator.events import (
-    OF_FILES,
-    OF_WHO_IS_THERE,
     Awaiting,
     Closed,
     Connected,
@@ -44,13 +42,7 @@ from consilium.report.words import many
 MOST_TROUBLES = 10
 NO_ANSWER = "Its team looks whether the node runs, with `consilium doctor` and `consilium status`"
 UNKNOWN = "Run `consilium doctor` at both ends; the run's events.jsonl has what the coordinator saw."
-AWAY_CURE = (
-    "The student can ask again once they are connected. Where one is gone for good: consilium provision revoke NAME, by"
-    " the operator."
-)
-MENDED = "Once that is mended it goes on by itself: students ask again."
 NOT_STARTED = "not started"
-NOT_LISTED = "the operator shut it out"
 PASSING = frozenset({"enrol", "train"})
 """Stages that a party has to get through to take part; to miss another one costs it one sum."""
 SECOND, AWAY = "aggregator ", "away"
@@ -88,12 +80,11 @@ class PartyState(StrEnum):
 
 @dataclass
 class RollEntry:
-    """One party. since: time of its last change. reason: why it is refused or was left out last. rule: of a refusal.
-    queries: that it answered in sums of this federation; ever: it took part at some time. Both before a restart too."""
+    """One party. reason: why it is refused or was left out last. rule: of a refusal. queries: that it answered in sums
+    of this federation; ever: it took part at some time. Both before a restart too."""
 
     state: PartyState = PartyState.AWAITED
     connected: bool = False
-    since: str = ""
     reason: str = ""
     rule: Rule | None = None
     queries: int = 0
@@ -117,7 +108,7 @@ class RollEntry:
             case PartyState.REFUSED | PartyState.LEFT_OUT:
                 parts = [f"{self.reason}. {CURES[self.rule]}" if self.rule else f"{self.state.value}: {self.reason}"]
             case PartyState.REVOKED:
-                parts += [NOT_LISTED]
+                parts += ["the operator shut it out"]
             case _:
                 parts += ["connected" if self.connected else "not connected"]
         if self.queries:
@@ -127,11 +118,10 @@ class RollEntry:
 
 @dataclass
 class SecondEntry:
-    """The second aggregator. served: it parts that it serves this federation, at some time. since: its last change."""
+    """The second aggregator. served: it said that it serves this federation, at some time."""
 
     connected: bool = False
     served: bool = False
-    since: str = ""
 
     @property
     def words(self) -> str:
@@ -143,7 +133,7 @@ class SecondEntry:
         return AWAY if not self.connected else f"connected{', checks votes' if self.served else ''}"
 
 
-def entry_json(entry: RollEntry | SecondEntry) -> dict[str, Any]:
+def entry_json(entry: RollEntry) -> dict[str, Any]:
     """As plain values, with the words."""
     return {**asdict(entry), "words": entry.words}
 
@@ -163,63 +153,50 @@ class Roll:
 
     def take(self, event: Event) -> None:
         """Take one event in, in its turn."""
+        if isinstance(event, Awaiting):
+            for each in (*self.entries.values(), *self.seconds.values()):
+                each.connected = False
+            for entry in self.entries.values():
+                entry.state, entry.reason = PartyState.AWAITED, ""
+        if isinstance(event, OfParties):
+            for name in event.parties:
+                if (second := second_of(name)) is None:
+                    self._of_party(event, self._entry(name))
+                else:
+                    self.seconds.setdefault(second, SecondEntry()).connected = isinstance(event, Connected)
         match event:
-            case Awaiting():
-                for second in self.seconds.values():
-                    second.connected = False
-                for entry in self.entries.values():
-                    entry.state, entry.connected, entry.reason = PartyState.AWAITED, False, ""
-                self._of(event)
-            case Connected() | Lost():
-                connected = isinstance(event, Connected)
-                for entry in self._of(event):
-                    entry.connected = connected
-                for name in filter(None, map(second_of, event.parties)):
-                    self._second(name, event).connected = connected
             case SecondAggregatorAnswered():
-                second = self._second(event.name, event)
-                second.connected = second.served = True
-            case Enrolled():
-                for entry in self._of(event):  # one that comes back while it takes part goes on with it
-                    if entry.state is not PartyState.TAKES_PART:
-                        entry.state, entry.reason = PartyState.ENROLLED, ""
-            case Late() | TakesPart():
-                for entry in self._of(event):
-                    entry.state = PartyState.LATE if isinstance(event, Late) else PartyState.TAKES_PART
-                    entry.reason, entry.ever = "", True
-            case Voted():
-                for entry in self._of(event):
-                    entry.queries, entry.ever = entry.queries + event.queries, True
-                    if entry.state in (PartyState.ENROLLED, PartyState.LATE):  # it came back, and was asked at once
-                        entry.state = PartyState.TAKES_PART
+                self.seconds[event.name] = SecondEntry(connected=True, served=True)
             case LeftOut():
-                self._left_out(event)
+                if event.party not in self.entries and event.party.startswith("node "):
+                    return  # a simulated one that never told its name
+                entry = self._entry(event.party)
+                if event.stage in PASSING:
+                    entry.state = PartyState.REFUSED if event.rule else PartyState.LEFT_OUT
+                    entry.reason, entry.rule = event.reason, event.rule
+                else:
+                    entry.reason, entry.rule = f"{event.stage}: {event.reason}", None
             case Excluded():
-                entry = self._entry(event.party, event)
+                entry = self._entry(event.party)
                 entry.state, entry.rule, entry.reason = PartyState.LEFT_OUT, None, f"found at fault: {event.reason}"
 
-    def _of(self, event: OfParties) -> list[RollEntry]:
-        return [self._entry(name, event) for name in event.parties if second_of(name) is None]
+    def _entry(self, name: str) -> RollEntry:
+        return self.entries.setdefault(name, RollEntry())
 
-    def _entry(self, name: str, event: Event) -> RollEntry:
-        entry = self.entries.setdefault(name, RollEntry())
-        entry.since = event.at
-        return entry
-
-    def _second(self, name: str, event: Event) -> SecondEntry:
-        second = self.seconds.setdefault(name, SecondEntry())
-        second.since = event.at
-        return second
-
-    def _left_out(self, event: LeftOut) -> None:
-        if event.party not in self.entries and event.party.startswith("node "):
-            return  # a simulated one that never told its name
-        entry = self._entry(event.party, event)
-        if event.stage in PASSING:
-            entry.state = PartyState.REFUSED if event.rule else PartyState.LEFT_OUT
-            entry.reason, entry.rule = event.reason, event.rule
-        else:
-            entry.reason, entry.rule = f"{event.stage}: {event.reason}", None
+    def _of_party(self, event: OfParties, entry: RollEntry) -> None:
+        match event:
+            case Connected() | Lost():
+                entry.connected = isinstance(event, Connected)
+            case Enrolled():
+                if entry.state is not PartyState.TAKES_PART:  # one that comes back while it does goes on with it
+                    entry.state, entry.reason = PartyState.ENROLLED, ""
+            case Late() | TakesPart():
+                entry.state = PartyState.LATE if isinstance(event, Late) else PartyState.TAKES_PART
+                entry.reason, entry.ever = "", True
+            case Voted():
+                entry.queries, entry.ever = entry.queries + event.queries, True
+                if entry.state in (PartyState.ENROLLED, PartyState.LATE):  # it came back, and was asked at once
+                    entry.state = PartyState.TAKES_PART
 
 
 @dataclass(frozen=True)
@@ -232,11 +209,7 @@ class RunTrouble:
 
     @property
     def words(self) -> str:
-        """In a line.
-
-        >>> RunTrouble("12:00", "no room", "Make some").words
-        '12:00 no room. Make some'
-        """
+        """In a line."""
         return f"{self.at} {self.what}{f'. {self.cure}' if self.cure else ''}"
 
 
@@ -298,9 +271,8 @@ class RunState:
                 self._trouble(event.words, cure)
             case FalseVotes():
                 self._trouble(event.what, event.action)
-            case NotAnswered():  # its words say why only where that is not about votes
-                cures = {**dict.fromkeys(OF_WHO_IS_THERE, AWAY_CURE), **dict.fromkeys(OF_FILES, MENDED)}
-                self._trouble(event.words, cures.get(event.error, "The event log of the run says more."))
+            case NotAnswered():
+                self._trouble(event.words, event.cure)
                 self._begin("serving", "serving students")
             case Awaiting():
                 self.versions.clear()

@@ -88,12 +88,8 @@ class SumNoise:
 
     @property
     def slack(self) -> float:
-        """Largest |log ratio| of the noise towards a student, whoever is in the sum, to one discrete Gaussian.
-
-        Raises
-        ------
-        NoiseError : a share is so fine that nothing is proved of it.
-        """
+        """Largest |log ratio| of the noise towards a student, whoever is in the sum, to one discrete Gaussian. Raises
+        NoiseError: a share is so fine that nothing is proved of it."""
         share, most = math.sqrt(self._share), math.ceil(self.sigma**2 / self._share)
         self.check()
         fewest = min(most, self.shares) * self._share

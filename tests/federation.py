@@ -15,7 +15,6 @@ from consilium.accounting.mechanisms import Confident, GNMax, Histogram
 from consilium.accounting.units import Unit
 from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.collection.exchange import Failure, Member, Transport, no_answer
-from consilium.coordinator.collection.kept_votes import Keep, VotesSink
 from consilium.coordinator.collection.means import Standing
 from consilium.coordinator.collection.plaintext import OverFlower
 from consilium.coordinator.collection.secure import SecureKeys
@@ -261,11 +260,10 @@ def counts_over(
     members: list[Member],
     queries: np.ndarray,
     log: EventLog,
-    sink: VotesSink | None = None,
+    keep_in: Path | None = None,
 ) -> Counts:
-    """Plaintext votes of these parties. sink: gets each one's."""
-    sink_for = None if sink is None else lambda queries, classes: sink
-    return OverFlower(transport, config, members, standing(), log, sink_for).collect(Queries(queries), 0.0)
+    """Plaintext votes of these parties, kept in this folder."""
+    return OverFlower(transport, config, members, standing(), log, keep_in).collect(Queries(queries), 0.0)
 
 
 class FakeTransport:
@@ -301,23 +299,6 @@ def answered(action: Callable[..., WireModel], node: Any, request: WireModel, mo
         return refusal_to_record(error.refusal)
     except SecAggError as error:
         return refusal_to_record(refusal_of(error))
-
-
-class Singles(dict[str, np.ndarray]):
-    """A `VotesSink`: every counted party's votes as counts, int64 (queries, classes), by name."""
-
-    def __init__(self, classes: int = len(CLASSES)) -> None:
-        super().__init__()
-        self._classes = classes
-
-    def __enter__(self) -> Keep:
-        return self._keep
-
-    def __exit__(self, *_: object) -> None:
-        """Nothing is to be put away."""
-
-    def _keep(self, member: Member, choices: np.ndarray) -> None:
-        self[member.party] = counted(choices, self._classes)
 
 
 def drop(_: RecordDict) -> Failure:

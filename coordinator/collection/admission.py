@@ -11,8 +11,8 @@ that voted must have seen, and leaves out one whose state is older than that: it
 
 from __future__ import annotations
 
-import contextlib
 import json
+import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -23,13 +23,13 @@ from typing import NamedTuple, Protocol
 from consilium.coordinator.collection.exchange import (
     Failure,
     Member,
-    QuietSteps,
     Replies,
     Steps,
     Transport,
     exchange,
     require,
     tell_left_out,
+    untold,
 )
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
@@ -41,6 +41,7 @@ from consilium.protocol.refusals import Rule
 from consilium.protocol.versions import program_versions
 
 SEEN_FILE = "seen.json"
+log = logging.getLogger("consilium.coordinator")
 
 
 class SeenPositions:
@@ -136,26 +137,10 @@ class KnownNodes(Protocol):
         ...
 
 
-class Unregistered:
-    """Of a simulation: parties tell their own names."""
-
-    def names(self) -> Collection[str]:
-        """See `KnownNodes`."""
-        return ()
-
-    def name(self, node: int) -> str | None:
-        """See `KnownNodes`."""
-        return None
-
-
 class Admission:
     """Asks nodes to enrol, and keeps who did.
 
-    Parameters
-    ----------
-    ledger : id of the one that the federation is charged to.
-    greeting : where the ledger and the parties' states stand; left out where nothing was asked yet.
-
+    known: the nodes that an operator registered; None in a simulation, whose parties tell their own names.
     members and failures are by name; a simulated node that told none is called by its number.
     """
 
@@ -163,15 +148,13 @@ class Admission:
         self,
         transport: Transport,
         config: FederationConfig,
-        ledger: str,
         log: EventLog,
+        greeting: Greeting,
         known: KnownNodes | None = None,
         clock: Callable[[], float] = time.monotonic,
-        greeting: Greeting | None = None,
     ) -> None:
-        self._transport, self._config, self._log = transport, config, log
-        self._greeting = greeting or Greeting.of_empty(ledger)
-        self._known, self._clock = known or Unregistered(), clock
+        self._transport, self._config, self._log, self._greeting = transport, config, log, greeting
+        self._known, self._clock = known, clock
         self._connected: frozenset[int] = frozenset()
         self._lock = threading.RLock()  # a sum that begins asks who is back, also while a thread waits for latecomers
         self._tries: dict[int, tuple[int, float]] = {}
@@ -180,9 +163,12 @@ class Admission:
         self.failures: dict[str, Failure] = {}
 
     @property
-    def known(self) -> KnownNodes:
-        """The nodes that an operator registered."""
-        return self._known
+    def names(self) -> frozenset[str]:
+        """Of all parties that may connect."""
+        return frozenset(() if self._known is None else self._known.names())
+
+    def _registered(self, node: int) -> str | None:
+        return None if self._known is None else self._known.name(node)
 
     def look(self) -> frozenset[int]:
         """The nodes that are connected now; who came and who went since is written down, by name."""
@@ -191,7 +177,7 @@ class Admission:
             for node in now - self._connected - self._no_party:
                 self._tries.pop(node, None)  # it was away, and is back: perhaps with another policy, or an older state
             for event, nodes in (("connected", now - self._connected), ("lost", self._connected - now)):
-                names = sorted(filter(None, map(self._known.name, nodes)))
+                names = sorted(filter(None, map(self._registered, nodes)))
                 if names:
                     self._log.write(event, parties=names)
             self._connected = now
@@ -210,9 +196,9 @@ class Admission:
                 due = [node for node in due if node in {member.node for member in self.members.values()}]
             if not due:
                 return []
-            steps = QuietSteps if late or all(node in self._tries for node in due) else Steps
+            quiet = late or all(node in self._tries for node in due)
         request = self._greeting.request(self._config, late)
-        tell = steps(self._log, "enrol", len(due))
+        tell = untold if quiet else Steps(self._log, "enrol", len(due))
         replies = exchange(
             self._transport, dict.fromkeys(sorted(due), request), HelloReply, self._config.timeouts.enrol, tell
         )
@@ -230,7 +216,7 @@ class Admission:
             if not failure.silent:
                 self._drop(node)
         for node, reply in replies.answers.items():
-            name, wrong = self._known.name(node) or reply.party, self._fault(node, reply)
+            name, wrong = self._registered(node) or reply.party, self._fault(node, reply)
             if differing := self._greeting.other_version(reply):
                 self._log.write("version", **differing)
             if wrong is not None:
@@ -275,7 +261,7 @@ class Admission:
         for member in fresh:
             self.members[member.party] = member
             self.failures.pop(member.party, None)
-        if fresh and self._known.names():
+        if fresh and self._known is not None:
             self._log.write("enrolled", parties=[member.party for member in fresh])
 
     def _drop(self, node: int) -> None:
@@ -283,11 +269,11 @@ class Admission:
         self.members = {name: member for name, member in self.members.items() if member.node != node}
 
     def _name(self, node: int) -> str:
-        return self._known.name(node) or f"node {node}"
+        return self._registered(node) or f"node {node}"
 
     def _fault(self, node: int, reply: HelloReply) -> str | None:
         """Why a node that announces itself so cannot be a member, or None."""
-        registered = self._known.name(node)
+        registered = self._registered(node)
         if registered is not None and reply.party != registered:
             return "answers in another party's name than its key was registered for"
         if reply.teachers != self._config.teachers_per_party:
@@ -325,7 +311,7 @@ def assemble(
             (member for member in admission.members.values() if member.node in connected),
             key=lambda member: member.party,
         )
-        missing = sorted({*admission.known.names()} - {member.party for member in there} - {*admission.refused})
+        missing = sorted(admission.names - {member.party for member in there} - {*admission.refused})
         enough_since = (clock() if enough_since is None else enough_since) if len(there) >= least else None
         waited = 0.0 if enough_since is None else clock() - enough_since
         if enough_since is not None and (not missing or waited >= patience):
@@ -345,24 +331,17 @@ def assemble(
     return []
 
 
-def enrol(
-    transport: Transport, config: FederationConfig, ledger: str, log: EventLog, greeting: Greeting | None = None
-) -> list[Member]:
-    """Ask `query.hello` of every connected node once; returns the members sorted by name. `ledger`: its id.
+def enrol(transport: Transport, config: FederationConfig, log: EventLog, greeting: Greeting) -> list[Member]:
+    """Ask `query.hello` of every connected node once; returns the members sorted by name.
 
     Waits up to `timeouts.enrol` for enough nodes to connect. Two nodes with one name are both left out, since nobody
-    can tell which is the party.
-    greeting: where the ledger and the parties' states stand; left out where the ledger is empty.
-
-    Raises
-    ------
-    NotEnoughParties
+    can tell which is the party. Raises NotEnoughParties.
     """
     deadline = time.monotonic() + config.timeouts.enrol
     while len(nodes := transport.nodes()) < config.minimum_parties and time.monotonic() < deadline:
         log.write("waiting", connected=len(nodes), required=config.minimum_parties)
         time.sleep(min(1.0, max(0.05, config.timeouts.enrol / 10)))
-    admission = Admission(transport, config, ledger, log, greeting=greeting)
+    admission = Admission(transport, config, log, greeting)
     members = admission.ask()
     require(len(members), config.minimum_parties, "enrol", admission.failures)
     return members
@@ -444,7 +423,7 @@ class Latecomers:
         if not back + fresh:
             return
         due = back + fresh
-        trained = train_all(self._transport, self._config, due, QuietSteps(self._log, "train", len(due)))
+        trained = train_all(self._transport, self._config, due, untold)
         self._admission.fail(trained.failures)
         ready = [member for member in trained.members if member in fresh]
         if ready:
@@ -475,5 +454,4 @@ class Latecomers:
                 work()
             except Exception as error:  # a full disk, a SuperLink that restarts: the next look may work
                 if not self._stop.is_set():
-                    with contextlib.suppress(OSError):  # where that disk is full
-                        self._log.write("not-looked", reason=type(error).__name__)
+                    log.warning("cannot look for parties that come late: %s", type(error).__name__)

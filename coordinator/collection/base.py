@@ -54,12 +54,7 @@ class Collector(Protocol):
 
     def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
         """The sums of their votes on these queries. sigma: the mechanism's noise on a count in this round, of which
-        hidden sums hold the parties' part; exact counts hold none.
-
-        Raises
-        ------
-        ConsiliumError : there are no sums.
-        """
+        hidden sums hold the parties' part; exact counts hold none. Raises ConsiliumError: there are no sums."""
         ...
 
     def settle(self) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from flwr.app import Array, Message, RecordDict
 from flwr.serverapp import Grid
@@ -93,8 +94,7 @@ class Transport(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Replies(Generic[Reply]):
+class Replies(NamedTuple, Generic[Reply]):
     """Checked answers and failures, by node id."""
 
     answers: dict[int, Reply]
@@ -110,14 +110,13 @@ def exchange(
     most_bytes: int | None = None,
 ) -> Replies[Reply]:
     """Send the requests, and all that comes back, as `stream` gives it."""
-    answers: dict[int, Reply] = {}
-    failures: dict[int, Failure] = {}
+    replies: Replies[Reply] = Replies({}, {})
     for node, reply in stream(transport, requests, model, timeout, on_reply, most_bytes):
         if isinstance(reply, Failure):
-            failures[node] = reply
+            replies.failures[node] = reply
         else:
-            answers[node] = reply
-    return Replies(answers, failures)
+            replies.answers[node] = reply
+    return replies
 
 
 def stream(
@@ -131,17 +130,16 @@ def stream(
     """Send the requests and parse what comes back, one after the other as it comes; nothing that a party sends can
     raise here. most_bytes: in an answer's arrays; those of more are not looked into."""
     for node, record in transport.exchange(requests, timeout, on_reply):
-        yield node, record if isinstance(record, Failure) else _parsed(record, model, most_bytes)
-
-
-def _parsed(record: RecordDict, model: type[Reply], most_bytes: int | None) -> Reply | Failure:
-    try:
-        refusal = refusal_from_record(record)
-        if refusal is not None:
-            return Failure.of(refusal)
-        return from_record(record, model, most_bytes)
-    except MalformedMessage as error:
-        return Failure(f"malformed answer: {error.what}")
+        if isinstance(record, Failure):
+            yield node, record
+            continue
+        try:
+            refusal = refusal_from_record(record)
+            reply = from_record(record, model, most_bytes) if refusal is None else Failure.of(refusal)
+        except MalformedMessage as error:
+            reply = Failure(f"malformed answer: {error.what}")
+        del record  # nobody else holds it
+        yield node, reply
 
 
 @dataclass(frozen=True)
@@ -156,11 +154,9 @@ class Member:
 class Steps:
     """Tells of a stage: its beginning, and its steps. progress: who waits for it, and is told as well."""
 
-    def __init__(
-        self, log: EventLog, stage: str, total: int, progress: Progress = no_progress, **facts: object
-    ) -> None:
+    def __init__(self, log: EventLog, stage: str, total: int, progress: Progress = no_progress) -> None:
         self._log, self._stage, self._progress = log, stage, progress
-        log.write("stage", stage=stage, total=total, **facts)
+        log.write("stage", stage=stage, total=total)
 
     def __call__(self, done: int, total: int) -> None:
         if is_step(done, total):
@@ -168,14 +164,8 @@ class Steps:
             self._progress(self._stage, done, total)
 
 
-class QuietSteps(Steps):
-    """Tells nothing: what is done beside a stage that the run is in."""
-
-    def __init__(self, *_: object) -> None:
-        """Nothing begins."""
-
-    def __call__(self, done: int, total: int) -> None:
-        """Nothing is told."""
+def untold(done: int, total: int) -> None:
+    """Instead of `Steps`, of what is done beside a stage that the run is in, or with one node."""
 
 
 def tell_left_out(log: EventWriter, stage: str, failures: Mapping[str, Failure]) -> None:
@@ -197,13 +187,9 @@ def require(members: int, minimum: int, stage: str, failures: Mapping[str, Failu
     about the first for which something is known is said too."""
     if members >= minimum:
         return
-    reasons: dict[str, int] = {}
-    for failure in failures.values():
-        reasons[failure.reason] = reasons.get(failure.reason, 0) + 1
+    reasons = Counter(failure.reason for failure in failures.values())
     cure = next(filter(None, (failure.cure() for failure in failures.values())), "")
-    counted = "; ".join(
-        f"{count} x {reason}" for reason, count in sorted(reasons.items(), key=lambda item: -item[1])[:3]
-    )
+    counted = "; ".join(f"{count} x {reason}" for reason, count in reasons.most_common(3))
     raise NotEnoughParties(
         f"{many(members, 'party')} after stage {stage!r}, at least {minimum} are required"
         + (f" ({counted})" if counted else ""),
@@ -224,16 +210,6 @@ MEANINGS = {
     5: "is not connected",
     8: "crashed",
 }
-
-
-def encoded(requests: Mapping[int, WireModel]) -> dict[int, RecordDict]:
-    """Requests as they travel. Most stages send one object to all, or one array, which is encoded once."""
-    shared: dict[int, RecordDict] = {}
-    arrays: dict[int, Array] = {}
-    for request in requests.values():
-        if id(request) not in shared:
-            shared[id(request)] = to_record(request, arrays)
-    return {node: shared[id(request)] for node, request in requests.items()}
 
 
 class FlowerTransport:
@@ -258,25 +234,14 @@ class FlowerTransport:
         self, requests: Mapping[int, WireModel], timeout: float, on_reply: Callable[[int, int], None]
     ) -> Iterator[tuple[int, RecordDict | Failure]]:
         """See `Transport.exchange`."""
-        kinds = {node: request.kind for node, request in requests.items()}
-        return self.send(kinds, encoded(requests), timeout, on_reply)
-
-    def send(
-        self,
-        kinds: Mapping[int, str],
-        records: Mapping[int, RecordDict],
-        timeout: float,
-        on_reply: Callable[[int, int], None],
-    ) -> Iterator[tuple[int, RecordDict | Failure]]:
-        """The same of messages as they travel: kind and content by node."""
         deadline = time.monotonic() + timeout
-        waiting, missing = self._push(kinds, records, timeout), set(records)
+        waiting, missing = self._push(requests, timeout), set(requests)
         pause = SHORTEST_PAUSE
         while waiting and time.monotonic() < deadline:
             started, before = time.monotonic(), len(missing)
             for node, answer in self._pull(waiting, deadline):
                 missing.discard(node)
-                on_reply(len(records) - len(missing), len(records))
+                on_reply(len(requests) - len(missing), len(requests))
                 yield node, answer
             if len(missing) < before:
                 pause = SHORTEST_PAUSE
@@ -287,19 +252,21 @@ class FlowerTransport:
         for node in sorted(missing):
             yield node, no_answer(timeout)
 
-    def _push(self, kinds: Mapping[int, str], records: Mapping[int, RecordDict], timeout: float) -> dict[str, int]:
+    def _push(self, requests: Mapping[int, WireModel], timeout: float) -> dict[str, int]:
         """Send the requests: node by the id of the message that was sent to it."""
+        # most stages send one object to all, or one array, which is encoded once
+        arrays: dict[int, Array] = {}
+        records: dict[int, RecordDict] = {}
+        for request in requests.values():
+            if id(request) not in records:
+                records[id(request)] = to_record(request, arrays)
         messages = [
-            Message(content, dst_node_id=node, message_type=kinds[node], group_id="0", ttl=timeout)
-            for node, content in records.items()
+            Message(records[id(request)], dst_node_id=node, message_type=request.kind, group_id="0", ttl=timeout)
+            for node, request in requests.items()
         ]
         with self._lock:
             sent = list(self._grid.push_messages(messages))
-        return {
-            message_id: message.metadata.dst_node_id
-            for message, message_id in zip(messages, sent, strict=False)
-            if message_id
-        }
+        return {message_id: node for message_id, node in zip(sent, requests, strict=False) if message_id}
 
     def _pull(self, waiting: dict[str, int], deadline: float) -> Iterator[tuple[int, RecordDict | Failure]]:
         """What is there by now; it is taken out of `waiting`. Nodes answer about in the order in which they were asked:

@@ -26,11 +26,7 @@ class History:
     """One JSON file, made on first use; it is on disk when a method returns.
 
     roster: its hash. left_out: reason by name. refused: in how many verified sessions both aggregators did not accept a
-    party, by name.
-
-    Raises
-    ------
-    ConfigError : the file is not one of these, or of another roster.
+    party, by name. Raises ConfigError: the file is not one of these, or of another roster.
     """
 
     def __init__(self, path: Path, roster: str) -> None:

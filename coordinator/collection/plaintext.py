@@ -3,17 +3,16 @@ What is held is the sum, however many parties there are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
 from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.collection.exchange import Failure, Member, Steps, Transport, require, stream, tell_left_out
-from consilium.coordinator.collection.kept_votes import Keep, VotesSink, keeping
+from consilium.coordinator.collection.kept_votes import keep_votes
 from consilium.coordinator.collection.means import Collecting, Standing
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog, EventWriter
@@ -44,15 +43,15 @@ class PlaintextVotes:
 
     def collector(self, means: Collecting) -> OverFlower:
         """See `VoteKeys`."""
-        sink = partial(keeping, means.run_dir / "private") if means.config.record_votes else None
-        return OverFlower(means.transport, means.config, means.members, means.standing, means.log, sink)
+        folder = means.run_dir / "private" if means.config.record_votes else None
+        return OverFlower(means.transport, means.config, means.members, means.standing, means.log, folder)
 
 
 PLAINTEXT = PlaintextVotes()
 
 
 class OverFlower:
-    """The `Collector` of plaintext votes. `sink_for` makes, for simulations, what keeps each party's votes."""
+    """The `Collector` of plaintext votes. keep_in: of simulations that keep each party's votes, their folder."""
 
     def __init__(
         self,
@@ -61,22 +60,25 @@ class OverFlower:
         members: list[Member],
         standing: Standing,
         log: EventLog,
-        sink_for: Callable[[Queries, int], VotesSink] | None = None,
+        keep_in: Path | None = None,
     ) -> None:
         self._transport, self._config, self._members, self._log = transport, config, members, log
-        self._standing, self._sink_for = standing, sink_for
+        self._standing, self._keep_in = standing, keep_in
 
     def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
         """Ask `query.vote` of every member and add up the valid answers. Raises NotEnoughParties."""
         config, log, members = self._config, self._log, list(self._members)
         request = vote_request(config, queries, self._standing)
         self._standing.voting(queries.rows, [member.party for member in members])
-        steps = Steps(log, "vote", len(members), progress, queries=len(queries.rows))
+        steps = Steps(log, "vote", len(members), progress)
         by_node = {member.node: member for member in members}
         requests, most = dict.fromkeys(by_node, request), len(queries.rows) * config.teachers_per_party * WIDEST
-        with nullcontext() if self._sink_for is None else self._sink_for(queries, len(config.rows.classes)) as keep:
-            replies = stream(self._transport, requests, VoteReply, config.timeouts.vote, steps, most)
-            return added(config, request, ((by_node[node], reply) for node, reply in replies), log, keep)
+        replies = stream(self._transport, requests, VoteReply, config.timeouts.vote, steps, most)
+        kept: dict[str, np.ndarray] | None = {} if self._keep_in else None
+        counts = added(config, request, ((by_node[node], reply) for node, reply in replies), log, kept)
+        if self._keep_in and kept:
+            keep_votes(self._keep_in, queries, len(config.rows.classes), kept)
+        return counts
 
     def settle(self) -> None:
         """Nothing is kept between collection and ledger."""
@@ -133,9 +135,11 @@ def added(
     request: VoteRequest,
     replies: Iterable[tuple[Member, VoteReply | Failure]],
     log: EventWriter,
-    keep: Keep | None = None,
+    kept: dict[str, np.ndarray] | None = None,
 ) -> Counts:
-    """The votes that can be counted; whoever sends others, or none, is left out by name. Raises NotEnoughParties."""
+    """The votes that can be counted; whoever sends others, or none, is left out by name. Raises NotEnoughParties.
+
+    kept: gets the choices of each counted party."""
     queries, classes = len(request.queries), len(config.rows.classes)
     total = np.zeros((queries, classes), dtype=np.int64)
     parties, teachers, failures = list[str](), 0, dict[str, Failure]()
@@ -145,8 +149,8 @@ def added(
             failures[member.party] = wrong
         elif isinstance(reply, VoteReply):
             add_choices(total, reply.choices)
-            if keep is not None:
-                keep(member, reply.choices)
+            if kept is not None:
+                kept[member.party] = reply.choices
             parties.append(member.party)
             teachers += member.teachers
     tell_left_out(log, "vote", failures)

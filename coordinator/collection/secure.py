@@ -117,12 +117,8 @@ class SecureCollector(SumCollector):
 
         A session on disk goes on where a coordinator stopped. One that cannot come to its end is lost, and a new one
         begun; but where masked vectors are there, which were paid for, it is kept as long as enough of its parties
-        remember it.
-
-        Raises
-        ------
-        ThresholdNotMet, BadShare : there is no sum; the same queries can be asked again. BudgetExceeded : the parties
-            have charged all that they may be asked.
+        remember it. Raises ThresholdNotMet, BadShare: there is no sum; the same queries can be asked again.
+        BudgetExceeded: the parties have charged all that they may be asked.
         """
         own = path = self._begin(queries)
         self._finished.append(lambda: own.unlink(missing_ok=True))

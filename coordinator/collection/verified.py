@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from consilium.coordinator.collection.base import Counts, Queries
-from consilium.coordinator.collection.exchange import Failure, Steps, exchange, no_node, stream, tell_left_out
+from consilium.coordinator.collection.exchange import Failure, Steps, exchange, no_node, stream, tell_left_out, untold
 from consilium.coordinator.collection.history import SumCollector
 from consilium.coordinator.collection.kept_sums import KeptSession, KeptSessions, KeptSums
 from consilium.coordinator.collection.means import Collecting
@@ -100,7 +100,7 @@ class SecondAggregator:
             **config.terms().model_dump(), protocol_version=PROTOCOL_VERSION, program=means.greeting.program
         )
         requests = dict.fromkeys(others, request)
-        replies = exchange(means.transport, requests, AggregatorReply, config.timeouts.enrol, _untold)
+        replies = exchange(means.transport, requests, AggregatorReply, config.timeouts.enrol, untold)
         nodes = [node for node, reply in replies.answers.items() if reply.key == self._roster.helper.ed25519_pk]
         if not nodes:
             raise _why(list(replies.failures.values()), len(replies.answers))
@@ -113,17 +113,13 @@ class SecondAggregator:
         failure, wait = no_node(), self._means.config.timeouts.secure
         for _attempt in range(ATTEMPTS):
             node = self.find() if self._node is None else self._node
-            replies = exchange(self._means.transport, {node: request}, model, wait, _untold)
+            replies = exchange(self._means.transport, {node: request}, model, wait, untold)
             if node in replies.answers:
                 return replies.answers[node]
             failure, self._node = replies.failures[node], None
             if not failure.silent:
                 break
         raise _error(failure)
-
-
-def _untold(done: int, total: int) -> None:
-    """One node: there is no progress to tell."""
 
 
 def _why(failures: list[Failure], others: int) -> AggregatorAway | AggregatorRefuses:
@@ -210,15 +206,10 @@ class VerifiedCollector(SumCollector):
         self._sessions, self._sums = KeptSessions(means.sessions), KeptSums(means.run_dir, keys.roster)
 
     def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
-        """The sum over the parties whose votes are votes, with both aggregators' noise.
-
-        Raises
-        ------
-        AggregatorAway, AggregatorWentBack : the same session goes on when it is asked again; so it does where the
-            second aggregator's disk was full. AggregatorRefuses, ThresholdNotMet, SecAggError : there is no sum;
-            nothing is used up unless the second aggregator gave its half. LedgerError : a file of sums is damaged; the
-            session is kept.
-        """
+        """The sum over the parties whose votes are votes, with both aggregators' noise. Raises AggregatorAway,
+        AggregatorWentBack: the same session goes on when it is asked again; so it does where the second aggregator's
+        disk was full. AggregatorRefuses, ThresholdNotMet, SecAggError: there is no sum; nothing is used up unless the
+        second aggregator gave its half. LedgerError: a file of sums is damaged; the session is kept."""
         name = self._begin(queries).name
         signed = self._sums.signed()  # a damaged file is said before the session could be forgotten
         self._finished.append(lambda: self._sessions.forget(name))

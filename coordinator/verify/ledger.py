@@ -20,7 +20,7 @@ from consilium.coordinator.verify.findings import Contradiction, Damaged, Unfini
 from consilium.protocol.config_files import validate
 from consilium.protocol.label_source import NO_LABEL
 
-TABLES = {"meta", "batches", "releases", "evidence", "left_over", "closing"}
+TABLES = {"meta", "batches", "releases", "closing"}
 JOURNAL = "-journal"
 
 
@@ -75,27 +75,20 @@ def read_ledger(path: Path) -> Recorded:
             with closing(ledger), ledger.snapshot():
                 batches, ended = ledger.batches(), ledger.closing()
                 releases = ledger.find([query_id for batch in batches for query_id in batch.query_ids])
-                counts, strays = ledger.counts(), ledger.uncharged()
+                strays = ledger.uncharged()
     except sqlite3.Error as error:
         raise Damaged(f"SQLite cannot read it: {error}") from None
     if strays:
-        raise Contradiction(f"{strays} rows of releases or evidence belong to no batch: nobody was charged for them")
+        raise Contradiction(f"{strays} releases belong to no batch: nobody was charged for them")
     if len(releases) != sum(len(batch.query_ids) for batch in batches):
         raise Contradiction("a query was charged twice")
-    for number, (batch, written) in enumerate(zip(batches, counts, strict=True), 1):
-        _check_batch(config, f"batch {number}", batch, written, releases)
+    for number, batch in enumerate(batches, 1):
+        _check_batch(config, f"batch {number}", batch, releases)
     return Recorded(config, batches, releases, None if ended is None else json.loads(ended), rolled_back)
 
 
-def _check_batch(
-    config: FederationConfig, name: str, batch: Batch, written: tuple[int, int], releases: dict[str, Release]
-) -> None:
-    """The columns that the chain does not cover, and outcomes, labels and noisy counts that no service writes."""
-    counted = (len(batch.query_ids), int(batch.answered.sum()))
-    if written != counted:
-        raise Contradiction(
-            f"{name} says {written[0]} asked, {written[1]} answered; it has {counted[0]} and {counted[1]}"
-        )
+def _check_batch(config: FederationConfig, name: str, batch: Batch, releases: dict[str, Release]) -> None:
+    """Outcomes, labels and noisy counts that no service writes."""
     classes, labels = len(config.rows.classes), batch.labels[batch.labels != NO_LABEL]
     if np.any((labels < 0) | (labels >= classes)):
         raise Contradiction(f"{name} has a label that is none of the {classes} classes")

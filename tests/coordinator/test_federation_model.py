@@ -16,7 +16,6 @@ from consilium.coordinator.config import Federation, FederationConfig
 from consilium.coordinator.mechanisms import MECHANISMS
 from consilium.coordinator.parts import Privacy, QueryBudget
 from consilium.coordinator.privacy import promised, promised_in_other_units
-from consilium.models.keys import TEACHERS
 from tests.federation import make_config
 
 PARTLY: dict[str, dict[str, Any]] = {
@@ -149,11 +148,6 @@ class TestDigest:
         base = Federation.model_validate(self.BASE).federation_digest()
         assert (Federation.model_validate({**self.BASE, **change}).federation_digest() == base) == same
 
-    def test_defaults_and_calibrated_noise_are_written_out(self) -> None:
-        short = Federation.model_validate(table({"name": "histogram"}))
-        long = Federation.model_validate(short.model_dump())
-        assert short.federation_digest() == long.federation_digest()
-
     def test_what_is_added_to_run_it_leaves_it_alone(self) -> None:
         config, other = make_config(), make_config(seed=8, record_votes=True)
         assert config.federation_digest() == other.federation_digest()
@@ -170,17 +164,6 @@ def test_votes_are_secret_unless_they_are_said_not_to_be() -> None:
     said = TestDigest.BASE
     left_out = {key: value for key, value in said.items() if key != "collection"}
     assert Federation.model_validate(left_out).collection == "secure"
-
-
-@pytest.mark.parametrize("kind", TEACHERS, ids=lambda kind: kind.__name__)
-def test_a_teacher_has_its_own_keys_and_no_others(kind: type) -> None:
-    own = kind.model_fields
-    others = {key for other in TEACHERS for key in other.model_fields} - set(own)
-    assert others
-    for key in others:
-        teacher = {"model": own["model"].default, key: 1}
-        with pytest.raises(ValidationError, match=rf"{key}\s+Extra"):
-            Federation.model_validate({**TestDigest.BASE, "teacher": teacher})
 
 
 def test_a_promise_is_stated_for_every_unit_where_they_differ() -> None:

@@ -94,7 +94,7 @@ def test_no_message_but_that_to_train_waits_for_what_others_need(made: Made, tmp
         PARTY.allowed(PARTY.open_home(folder))  # as the start of a node does
     transport, config, roster = Fresh(parties(made)), made.file.config, made.file.sum_roster()
     greeting = Greeting(lambda: NO_LEDGER)
-    members = train(transport, config, enrol(transport, config, NO_LEDGER.ledger, log, greeting), log).members
+    members = train(transport, config, enrol(transport, config, log, greeting), log).members
     assert isinstance(roster, Roster)
     keys = SecureKeys(roster, Identity.load(made.nodes["coordinator"].keys / IDENTITY))
     means = Collecting(transport, config, members, tmp_path, standing(), greeting, log)

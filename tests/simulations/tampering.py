@@ -21,14 +21,14 @@ def change_votes(run: Path) -> None:
     path = sorted((run / "private").glob("votes-*.npz"))[0]
     with np.load(path) as file:
         content = dict(file)
-    content["choices/00000"][0] = 1 - content["choices/00000"][0]
+    content["choices"][0] = 1 - content["choices"][0]
     np.savez_compressed(path, **content)
 
 
 LEDGER, SUMS = "ledger.db: structure, hash chain and counts", "SHA256SUMS: every file"
 TAMPERING: dict[str, tuple[Tamper, str]] = {
     "a label in the ledger": (sql("UPDATE releases SET label = 1 - label WHERE outcome = 1"), LEDGER),
-    "evidence": (sql("UPDATE evidence SET histogram = probabilities"), LEDGER),
+    "evidence": (sql("UPDATE releases SET histogram = probabilities"), LEDGER),
     "promised epsilon": (
         edit("coordinator.json", lambda c: c["privacy"]["guarantee"].update(epsilon=0.1)),
         "coordinator.json: counts and epsilon",

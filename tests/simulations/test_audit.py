@@ -124,7 +124,7 @@ def test_a_run_that_says_that_it_goes_on_is_unfinished_and_no_proof(sound: Path,
     assert not audited.finished and failed(tmp_path / "run") == []
     told = {finding.check: finding.verdict for finding in audited.findings}
     assert told["manifest.json: status"] is told["summary.json: epsilon"] is Verdict.UNFINISHED
-    sql("UPDATE evidence SET histogram = probabilities")(tmp_path / "run")
+    sql("UPDATE releases SET histogram = probabilities")(tmp_path / "run")
     assert failed(tmp_path / "run") == [LEDGER]  # what is there must hold
 
 

@@ -11,8 +11,9 @@ import pytest
 from flwr.app import ConfigRecord, RecordDict
 
 from consilium.accounting.mechanisms import Confident
-from consilium.coordinator.collection.admission import enrol, train
+from consilium.coordinator.collection.admission import Greeting, enrol, train
 from consilium.coordinator.collection.base import Queries
+from consilium.coordinator.collection.kept_votes import PATTERN, kept_votes
 from consilium.coordinator.collection.plaintext import Direct
 from consilium.coordinator.events import EventLog
 from consilium.protocol.errors import NotEnoughParties
@@ -20,7 +21,6 @@ from consilium.protocol.queries import canonical_queries
 from consilium.sums.terms import NO_LEDGER
 from tests.federation import (
     FakeTransport,
-    Singles,
     counts_over,
     drop,
     make_config,
@@ -33,7 +33,7 @@ from tests.federation import (
     with_field,
 )
 
-CONFIG = make_config()
+CONFIG, EMPTY = make_config(), Greeting(lambda: NO_LEDGER)
 X = canonical_queries(make_rows(20, 5)[0], 3)
 
 
@@ -47,7 +47,14 @@ def left_out(log: EventLog) -> dict[str, str]:
 
 
 def joined(transport, log, config=CONFIG):
-    return train(transport, config, enrol(transport, config, NO_LEDGER.ledger, log), log).members
+    return train(transport, config, enrol(transport, config, log, EMPTY), log).members
+
+
+def kept_in(folder: Path) -> dict[str, np.ndarray]:
+    """The votes of each counted party."""
+    (path,) = folder.glob(PATTERN)
+    with kept_votes(path) as votes:
+        return {party: votes.votes(party) for party in votes.parties}
 
 
 def vote_with(homes, log, faults, config=CONFIG):
@@ -56,14 +63,13 @@ def vote_with(homes, log, faults, config=CONFIG):
     return counts_over(transport, config, members, X, log)
 
 
-def test_all_good_votes_are_counted_exactly(homes, log) -> None:
-    singles = Singles()
+def test_all_good_votes_are_counted_exactly(homes, tmp_path, log) -> None:
     transport = FakeTransport(homes)
     members = joined(transport, log)
-    histogram = counts_over(transport, CONFIG, members, X, log, singles)
+    histogram = counts_over(transport, CONFIG, members, X, log, tmp_path)
     assert histogram.parties == ("p00", "p01", "p02", "p03", "p04")
     assert (histogram.votes.sum(axis=1) == 5).all()
-    assert (histogram.votes == np.sum(list(singles.values()), axis=0)).all()
+    assert (histogram.votes == sum(kept_in(tmp_path).values())).all()
     assert histogram.votes.dtype == np.int64
     assert left_out(log) == {}
 
@@ -138,13 +144,6 @@ def test_too_few_left_ends_the_run_with_the_reasons(homes, log, kind: str) -> No
     assert caught.value.exit_code == 4
 
 
-def test_refusals_are_told_with_rule_and_limit(homes, tmp_path, log) -> None:
-    strict = make_home(tmp_path / "strict", "strict", allow_simulation=False)
-    members = enrol(FakeTransport([strict, *homes]), CONFIG, NO_LEDGER.ledger, log)
-    assert [member.party for member in members] == ["p00", "p01", "p02", "p03", "p04"]
-    assert left_out(log) == {"node 0": "refused: simulation"}  # it has not told its name
-
-
 def write_rows(home: Path, **changes: np.ndarray) -> Path:
     """The home's data file with other arrays."""
     with np.load(home / "data.npz") as file:
@@ -159,7 +158,7 @@ def test_parties_that_are_left_out_for_what_their_data_hold_are_counted_as_such(
     gaps = write_rows(make_home(tmp_path / "gaps", "gaps"), x=x)
     columns = write_rows(make_home(tmp_path / "columns", "columns"), features=np.array(["a", "b", "c"]))
     transport = FakeTransport([*homes, few, gaps, columns], {(1, "train.teacher"): drop})
-    trained = train(transport, CONFIG, enrol(transport, CONFIG, NO_LEDGER.ledger, log), log)
+    trained = train(transport, CONFIG, enrol(transport, CONFIG, log, EMPTY), log)
     assert [member.party for member in trained.members] == ["p00", "p02", "p03", "p04"]
     assert trained.left_out_for_data == 3
     told = {event["party"]: event["for_data"] for event in told_left_out(log)}
@@ -175,11 +174,9 @@ def test_a_party_of_one_class_takes_part_and_votes(tmp_path, log, make, rows: in
         for label, name in enumerate(("well", "ill"))
     ]
     config = make(minimum_parties=2, mechanism=Confident(threshold=1, sigma1=2.0, sigma2=1.0))
-    singles = Singles()
     transport = FakeTransport(homes)
-    counts_over(transport, config, joined(transport, log, config), X, log, singles)
-    shares = {name: votes[:, 1].mean() for name, votes in singles.items()}
-    assert all((votes.sum(axis=1) == 1).all() for votes in singles.values())
+    counts_over(transport, config, joined(transport, log, config), X, log, tmp_path)
+    shares = {name: votes[:, 1].mean() for name, votes in kept_in(tmp_path).items()}
     if config.voting_rule.relative:  # by the lot, in whose favour neither class is
         assert all(0 < share < 1 for share in shares.values())
     else:
@@ -191,7 +188,8 @@ def test_text_of_a_party_never_reaches_the_log(homes, log) -> None:
     assert "4711" not in Path(log._file.name).read_text()
 
 
-def test_a_class_list_that_no_party_accepts(homes, log) -> None:
+def test_refusals_are_told_with_their_rule(homes, log) -> None:
     rows = CONFIG.rows.model_copy(update={"classes": ("alive", "dead")})
     with pytest.raises(NotEnoughParties, match="refused: classes"):
         vote_with(homes, log, {}, make_config(rows=rows))
+    assert left_out(log)["node 0"].startswith("refused: classes, ")  # it has not told its name

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from consilium.coordinator.collection.admission import SEEN_FILE, Greeting, SeenPositions, enrol
+from consilium.coordinator.collection.admission import SEEN_FILE, Greeting, SeenPositions
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun
 from consilium.protocol.errors import LedgerError, NotEnoughParties, StorageError
 from consilium.protocol.files import replace_private
 from consilium.protocol.messages import HelloReply, LedgerPosition
-from consilium.protocol.records import from_record, to_record
-from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.versions import program_versions
 from tests.federation import FakeTransport, make_config, make_home, make_rows
 
 CONFIG = make_config(minimum_parties=3, teachers_per_party=2, simulation=False, noise_seed=None)
-LEDGER = "1" * 64
 
 
-def at(batch: int, head: str = "", ledger: str = LEDGER) -> LedgerPosition:
-    return LedgerPosition(ledger=ledger, batch=batch, head=head or f"{batch:064x}")
+def at(batch: int) -> LedgerPosition:
+    return LedgerPosition(ledger="1" * 64, batch=batch, head=f"{batch:064x}")
 
 
 @pytest.fixture
@@ -47,21 +45,22 @@ def student(count: int, first: int = 0):
     return ask
 
 
-def federation(homes: list[Path], run: Path, first: int) -> list[dict]:
-    """One run of the coordinator in which three rows are asked; its events."""
+def events(run: Path, kind: str) -> list[dict]:
+    """Of this kind, of the last run."""
+    lines = map(json.loads, (run / "events.jsonl").read_text().splitlines())
+    return [line for line in lines if line["event"] == kind]
+
+
+def federation(homes: list[Path], run: Path, first: int, ask=None) -> None:
+    """One run of the coordinator in which three rows are asked."""
     run.mkdir(exist_ok=True)
     (run / "events.jsonl").unlink(missing_ok=True)
-    log = EventLog(run / "events.jsonl")
-    try:
-        FederationRun(FakeTransport(homes), CONFIG, run, log, student(3, first)).run()
-    finally:
-        log.close()
-    return [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
+    with closing(EventLog(run / "events.jsonl")) as log:
+        FederationRun(FakeTransport(homes), CONFIG, run, log, ask or student(3, first)).run()
 
 
 def left_out(run: Path) -> dict[str, dict]:
-    events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
-    return {event["party"]: event for event in events if event["event"] == "left-out"}
+    return {event["party"]: event for event in events(run, "left-out")}
 
 
 def copied(folder: Path, to: Path) -> Path:
@@ -86,7 +85,8 @@ def test_a_party_with_an_old_state_is_left_out_by_name(homes: list[Path], run: P
     assert list(told) == ["p1"]
     assert "asked at position 2 of the ledger, and knows 1" in told["p1"]["reason"]
     restored(newest, homes[1] / "state")
-    assert not [event for event in federation(homes, run, 6) if event["event"] == "left-out"]
+    federation(homes, run, 6)
+    assert not left_out(run)
 
 
 def test_a_coordinator_with_an_old_ledger_is_refused_before_it_trains(
@@ -114,10 +114,7 @@ def test_a_ledger_that_went_back_by_one_batch_is_noticed(homes: list[Path], run:
         copied(run, tmp_path / "backup")
         student(3, 3)(source)
 
-    run.mkdir()
-    log = EventLog(run / "events.jsonl")
-    FederationRun(FakeTransport(homes), CONFIG, run, log, asks).run()
-    log.close()
+    federation(homes, run, 0, asks)
     restored(tmp_path / "backup", run)
     with pytest.raises(NotEnoughParties, match="3 x it was asked at position 2 of the ledger, and this one"):
         federation(homes, run, 3)
@@ -135,55 +132,28 @@ def test_one_that_died_before_its_commit_goes_on(homes: list[Path], run: Path, m
     assert not left_out(run)
 
 
-def test_control_a_coordinator_that_hides_where_its_ledger_stands_is_refused_too(homes: list[Path], run: Path) -> None:
+def test_another_version_is_told_before_anything_is_trained(homes: list[Path], run: Path, monkeypatch) -> None:
+    """Versions that speak the same protocol may work together."""
+    theirs = iter(["consilium-pate 9.9, flwr 1.41.0", ""])
+    monkeypatch.setattr("consilium.party.node.program_versions", lambda: next(theirs, program_versions()))
     federation(homes, run, 0)
-    federation(homes, run, 3)
-    account = FakeTransport(homes).parties[0].account
-    with pytest.raises(Refused) as caught:
-        account.check_position(CONFIG.digest(), at(0, "0" * 64, ledger="2" * 64))
-    assert caught.value.refusal.rule is Rule.LEDGER
+    assert [(event["party"], event["theirs"]) for event in events(run, "version")] == [
+        ("p0", "consilium-pate 9.9, flwr 1.41.0"),
+        ("p1", "an unknown version"),
+    ]
+    assert not left_out(run)
 
 
-def replied(**fields: object):
-    """Another hello of a party than it gave."""
-
-    def change(record):
-        reply = from_record(record, HelloReply)
-        return to_record(reply.model_copy(update=fields))
-
-    return change
-
-
-@pytest.mark.parametrize(
-    ("program", "theirs"),
-    [(program_versions(), None), ("consilium-pate 9.9, flwr 1.41.0", "consilium-pate 9.9"), ("", "an unknown version")],
-)
-def test_another_version_is_told_before_anything_is_trained(
-    homes: list[Path], tmp_path: Path, program: str, theirs: str | None
-) -> None:
-    log = EventLog(tmp_path / "events.jsonl")
-    members = enrol(FakeTransport(homes, {(1, "query.hello"): replied(program=program)}), CONFIG, LEDGER, log)
-    log.close()
-    assert len(members) == 3  # versions that speak the same protocol may work together
-    events = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
-    told = [event for event in events if event["event"] == "version"]
-    assert [event["party"] for event in told] == ([] if theirs is None else ["p1"])
-    if theirs:
-        assert theirs in told[0]["theirs"] and told[0]["ours"] == program_versions()
-
-
-def test_a_party_says_so_too(homes: list[Path], tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_party_says_so_too(homes: list[Path], caplog: pytest.LogCaptureFixture) -> None:
     party = FakeTransport(homes).parties[0]
-    party.hello(Greeting(lambda: at(0, "0" * 64), program="consilium-pate 9.9, flwr 1.41.0").request(CONFIG))
+    party.hello(Greeting(lambda: at(0), program="consilium-pate 9.9, flwr 1.41.0").request(CONFIG))
     assert "another version: the coordinator runs consilium-pate 9.9" in caplog.text
 
 
-def test_another_protocol_is_refused_with_its_cure(homes: list[Path], tmp_path: Path, monkeypatch) -> None:
-    log = EventLog(tmp_path / "events.jsonl")
+def test_another_protocol_is_refused_with_its_cure(homes: list[Path], run: Path, monkeypatch) -> None:
     monkeypatch.setattr("consilium.coordinator.collection.admission.PROTOCOL_VERSION", 4)
     with pytest.raises(NotEnoughParties, match=r"protocol-version, requested 4.*Install the same version of Consilium"):
-        enrol(FakeTransport(homes), CONFIG, LEDGER, log)
-    log.close()
+        federation(homes, run, 0)
 
 
 SEEN = {
@@ -229,4 +199,5 @@ def test_on_a_full_disk_no_votes_are_counted_that_were_not_noted(
     with pytest.raises(StorageError):
         federation(homes, run, 0)
     monkeypatch.undo()
-    assert [event["asked"] for event in federation(homes, run, 0) if event["event"] == "closed"] == [3]
+    federation(homes, run, 0)
+    assert [event["asked"] for event in events(run, "closed")] == [3]

@@ -32,21 +32,11 @@ CASES = {
         [CONNECTED, ENROLLED, PART, event("voted", "a", queries=4)],
         "takes part, connected, answered 4 queries",
     ),
-    "gone": ([CONNECTED, ENROLLED, PART, event("lost", "a")], "takes part, not connected now, in no sum yet"),
-    "back": ([CONNECTED, PART, event("lost", "a"), CONNECTED], "takes part, connected, in no sum yet"),
     "late": ([CONNECTED, ENROLLED, event("late", "a")], "late, takes part from the next questions on"),
     "taken in": ([CONNECTED, event("late", "a"), PART], "takes part, connected, in no sum yet"),
     "refused": (
         [CONNECTED, left_out("enrol", "refused: storage", rule="storage")],
         f"refused: storage. {CURES[Rule.STORAGE]}",
-    ),
-    "refused by a rule, whatever the words": (
-        [left_out("enrol", "no", rule="storage", silent=False)],
-        f"no. {CURES[Rule.STORAGE]}",
-    ),
-    "words that only look like a refusal": (
-        [left_out("enrol", "refused: storage", rule=None, silent=False)],
-        "left out: refused: storage",
     ),
     "corrected": ([left_out("enrol", "refused: storage"), CONNECTED, ENROLLED], "enrolled, connected"),
     "silent": ([CONNECTED, left_out("train", "no answer within 60 s")], "left out: no answer within 60 s"),
@@ -74,11 +64,6 @@ def test_everybody_who_ever_took_part_is_named_after_a_restart_too() -> None:
     assert roll.took_part == ["a", "b", "c"]
     assert roll.entries["a"].queries == 4
     assert roll.entries["d"] == RollEntry()
-
-
-def test_a_simulated_node_without_a_name_is_nobody() -> None:
-    roll = RunState.of([event("left-out", party="node 7", stage="enrol", reason="refused: data")]).roll
-    assert roll.entries == {}
 
 
 @pytest.mark.parametrize("torn", ["", '{"event": "takes-', "[1]\n", "\x00\n"])

@@ -10,13 +10,11 @@ import numpy as np
 import pytest
 from flwr.app import Error, Message, RecordDict
 
-from consilium.coordinator.collection import plaintext
 from consilium.coordinator.collection.exchange import (
     AT_ONCE,
     Failure,
     FlowerTransport,
     Member,
-    exchange,
     no_answer,
     no_node,
     stream,
@@ -75,21 +73,10 @@ class Prompt:
             del record
 
 
-@pytest.mark.parametrize("streaming", [True, False])
-def test_one_reply_is_held_at_a_time_however_many_parties_there_are(log, monkeypatch, streaming: bool) -> None:
-    """The control has all answers before it looks at the first, as it was."""
-    records, replies = Held(), Held()
-
-    def noting(*given):
-        for node, reply in stream(*given):
-            replies.note(reply)
-            yield node, reply
-            del reply
-
-    monkeypatch.setattr(plaintext, "stream", noting if streaming else lambda *given: iter(list(noting(*given))))
+def test_one_reply_is_held_at_a_time_however_many_parties_there_are(log) -> None:
+    records = Held()
     histogram = counts_over(Prompt(records), CONFIG, MEMBERS, X, log)
-    assert (records.most <= 2, replies.most <= 2) == (True, streaming)
-    assert replies.most <= 2 or replies.most == PARTIES
+    assert records.most <= 2
     assert histogram.parties == tuple(member.party for member in MEMBERS)
     assert histogram.votes.tolist() == sum(counted(choices_of(node), 2) for node in range(PARTIES)).tolist()
 
@@ -134,22 +121,16 @@ def requests() -> dict[int, Any]:
 
 
 def test_replies_are_pulled_a_bounded_number_at_a_time_and_each_counts_once(requests) -> None:
-    shelf, told = Shelf(), []
+    """Who does not answer in time is named, and holds up nobody."""
+    silent = {0, 1, AT_ONCE, PARTIES - 1}
+    shelf, told = Shelf(lambda node: node not in silent), []
     transport = FlowerTransport(cast(Any, shelf))
-    found = list(transport.exchange(requests, 250, lambda done, total: told.append((done, total))))
+    found = list(transport.exchange(requests, 0.5, lambda done, total: told.append((done, total))))
     assert max(shelf.asked) == AT_ONCE
     assert sorted(node for node, _ in found) == list(range(PARTIES))  # everybody once
     failed = {node: answer for node, answer in found if isinstance(answer, Failure)}
-    assert failed == {7: no_answer(250), 9: no_node("crashed")}
-    assert told == [(done, PARTIES) for done in range(1, PARTIES)]
-
-
-def test_who_does_not_answer_in_time_is_named_and_the_others_are_not_held_up(requests) -> None:
-    silent = {0, 1, AT_ONCE, PARTIES - 1}
-    transport = FlowerTransport(cast(Any, Shelf(lambda node: node not in silent)))
-    replies = exchange(transport, requests, VoteReply, 0.5, lambda *_: None)
-    assert {node for node, why in replies.failures.items() if why.silent} == {*silent, 7, 9}
-    assert len(replies.answers) == PARTIES - 6
+    assert failed == {**dict.fromkeys((*silent, 7), no_answer(0.5)), 9: no_node("crashed")}
+    assert told == [(done, PARTIES) for done in range(1, PARTIES - len(silent))]
 
 
 def test_while_nodes_answer_in_order_those_behind_them_are_not_pulled(requests) -> None:

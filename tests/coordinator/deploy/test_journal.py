@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from consilium.coordinator.collection.secure import FALSE_VOTES
-from consilium.coordinator.events import EventLog, EventTail, event_of
-from consilium.coordinator.run_state import AWAY_CURE, MOST_TROUBLES, NO_ANSWER, UNKNOWN, RunState
+from consilium.coordinator.events import AWAY_CURE, EventLog, EventTail, event_of
+from consilium.coordinator.run_state import MOST_TROUBLES, NO_ANSWER, UNKNOWN, RunState
 from consilium.protocol.refusals import CURES, Rule
 
 AT = {"at": "2026-11-23T01:00:00.000+00:00"}

@@ -2,130 +2,110 @@
 
 from __future__ import annotations
 
-import os
-import stat
+import resource
 import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
 from consilium.protocol.errors import LedgerError
+from consilium.protocol.label_source import Outcome
 from consilium.protocol.noise import SystemNoise
-from tests.coordinator.labels.concurrency import shared_config, storm
+from consilium.protocol.queries import canonical_queries, query_ids
 from tests.coordinator.labels.test_service import T, Votes
-from tests.federation import make_rows
+from tests.federation import make_config, make_rows
 
 ROOT = Path(__file__).resolve().parents[3]
+ROWS = 150
 
 
-@pytest.mark.slow
-def test_two_processes_and_many_students(tmp_path: Path) -> None:
-    """Two hundred requests here."""
-    result = storm(tmp_path, requests=200, rows=150)
-    assert result["queries"] == 150 or result["queries"] > 120
-    assert result["batches"] > 10
+def real(queries: int) -> FederationConfig:
+    """A federation with real noise, as a deployed one."""
+    budget = QueryBudget(queries=queries, answers=queries)
+    return make_config(simulation=False, noise_seed=None, seed=-1, query_budget=budget)
+
+
+def serve(ledger: Ledger, config: FederationConfig) -> LabelService:
+    return LabelService(config, ledger, Votes(), lambda _: SystemNoise(), T)
+
+
+def test_two_coordinators_and_many_students(tmp_path: Path) -> None:
+    """Two hundred requests of one to three rows each; each coordinator has the ledger open for itself."""
+    config, x = real(ROWS), canonical_queries(make_rows(ROWS, 11)[0], 3)
+    ids, generator = query_ids(x), np.random.default_rng(0)
+    wanted = [generator.choice(ROWS, size=generator.integers(1, 4), replace=False) for _ in range(200)]
+    with ExitStack() as stack:
+        ledgers = [stack.enter_context(closing(Ledger.of(tmp_path / "ledger.db", config))) for _ in range(2)]
+        services = [serve(ledger, config) for ledger in ledgers]
+
+        def ask(number: int) -> list[tuple[str, int, int]]:
+            rows, answers = wanted[number], services[number % 2].ask(x[wanted[number]])
+            return list(
+                zip([ids[row] for row in rows], answers.outcomes.tolist(), answers.labels.tolist(), strict=True)
+            )
+
+        with ThreadPoolExecutor(16) as pool:
+            got = {each for said in pool.map(ask, range(200)) for each in said}
+        batches, recorded = ledgers[0].batches(), ledgers[1].find(ids)
+        asked, answered = ledgers[0].spent()
+    assert len({query_id for query_id, _, _ in got}) == len(got), "one query, two labels"
+    assert got == {(name, int(release.outcome), release.label) for name, release in recorded.items()}, "a label is lost"
+    assert asked == len(got) == sum(len(batch.query_ids) for batch in batches), "a query was charged twice"
+    assert answered == sum(outcome == Outcome.ANSWERED for _, outcome, _ in got)
+    assert len(batches) > 10
 
 
 def test_many_coordinators_may_create_the_ledger_at_once(tmp_path: Path) -> None:
-    config = shared_config(10)
-    for number in range(20):
-        together = threading.Barrier(8)
+    config, together = real(10), threading.Barrier(8)
 
-        def create(path: Path = tmp_path / f"{number}.db", together: threading.Barrier = together) -> tuple[int, int]:
-            together.wait()
-            with closing(Ledger(path, config.digest(), "{}")) as ledger:
-                return ledger.spent()
+    def create(path: Path) -> tuple[int, int]:
+        together.wait()
+        with closing(Ledger.of(path, config)) as ledger:
+            return ledger.spent()
 
-        with ThreadPoolExecutor(8) as pool:
-            assert [f.result() for f in [pool.submit(create) for _ in range(8)]] == [(0, 0)] * 8
-
-
-FULL = """
-import resource, signal, sys
-from pathlib import Path
-from consilium.coordinator.events import EventLog
-from consilium.coordinator.ledger import Ledger
-from consilium.protocol.noise import SystemNoise
-from consilium.coordinator.label_service import LabelService
-from consilium.protocol.errors import LedgerError
-from tests.coordinator.labels.concurrency import shared_config
-from tests.coordinator.labels.test_service import T, Votes
-from tests.federation import make_rows
-folder = Path(sys.argv[1])
-config = shared_config(4000)
-ledger = Ledger.of(folder / "ledger.db", config)
-service = LabelService(config, ledger, Votes(), lambda _: SystemNoise(), T, EventLog(folder / "e.jsonl"))
-x, _ = make_rows(3000, 1)
-first = service.ask(x[:10])
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # writing beyond the limit then fails as on a full disk
-size = (folder / "ledger.db").stat().st_size
-resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20_000, resource.RLIM_INFINITY))
-try:
-    service.ask(x[10:])
-    sys.exit("labels left although the disk is full")
-except LedgerError as error:
-    print(error)
-assert ledger.spent() == (10, int(first.answered.sum()))
-assert (service.ask(x[:10]).labels == first.labels).all()
-resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-assert len(service.ask(x[10:])) == 2990  # space again: the run goes on
-assert len(ledger.batches()) == 2
-"""
+    with ThreadPoolExecutor(8) as pool:
+        for number in range(10):
+            assert list(pool.map(create, [tmp_path / f"{number}.db"] * 8)) == [(0, 0)] * 8
 
 
-@pytest.mark.slow
 def test_a_full_disk_releases_nothing_and_loses_nothing(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", FULL, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert "the disk takes no more" in done.stdout
-    assert "nothing leaves this node" in done.stdout
-
-
-def test_a_read_only_ledger_releases_nothing(tmp_path: Path, log) -> None:
-    config = shared_config(100)
-    path = tmp_path / "ledger.db"
-    Ledger(path, config.digest(), "{}").close()
-    # root may write to a file whatever its mode says: a read-only connection fails for everybody
-    ledger = Ledger(path, config.digest(), "{}")
-    ledger._file.execute("PRAGMA query_only=ON")
-    service = LabelService(config, ledger, Votes(), lambda _: SystemNoise(), T, log)
-    with pytest.raises(LedgerError, match="cannot be written"):
-        service.ask(make_rows(5, 1)[0])
-    assert ledger.spent() == (0, 0)
-    ledger.close()
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write whatever the mode says")
-def test_a_ledger_without_write_permission_is_refused(tmp_path: Path) -> None:
-    config = shared_config(100)
-    path = tmp_path / "ledger.db"
-    Ledger(path, config.digest(), "{}").close()
-    path.chmod(stat.S_IRUSR)
-    with pytest.raises(LedgerError):
-        Ledger(path, config.digest(), "{}")
+    config, x = real(4000), make_rows(3000, 1)[0]
+    with closing(Ledger.of(tmp_path / "ledger.db", config)) as ledger:
+        service = serve(ledger, config)
+        first = service.ask(x[:10])
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        # a write beyond the limit ends as on a full disk, in the middle
+        resource.setrlimit(resource.RLIMIT_FSIZE, ((tmp_path / "ledger.db").stat().st_size + 20_000, before[1]))
+        try:
+            with pytest.raises(LedgerError, match=r"the disk takes no more.*nothing leaves this node"):
+                service.ask(x[10:])
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert ledger.spent() == (10, int(first.answered.sum()))
+        assert (service.ask(x[:10]).labels == first.labels).all()
+        assert len(service.ask(x[10:])) == 2990  # space again: the run goes on
+        assert len(ledger.batches()) == 2
 
 
 def test_the_lock_is_given_back_when_its_holder_is_killed(tmp_path: Path) -> None:
-    config = shared_config(10)
-    ledger = Ledger.of(tmp_path / "ledger.db", config)
+    path, config = tmp_path / "ledger.db", real(10)
     script = (
         "import sys, time\nfrom pathlib import Path\nfrom consilium.coordinator.ledger import Ledger\n"
-        f"with Ledger(Path({str(tmp_path / 'ledger.db')!r}), {config.digest()!r}, '{{}}').exclusive():\n"
+        f"with Ledger(Path({str(path)!r}), {config.digest()!r}, '{{}}').exclusive():\n"
         "    print('held', flush=True)\n    time.sleep(3600)\n"
     )
-    holder = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    assert holder.stdout is not None
-    assert holder.stdout.readline() == "held\n"
-    holder.kill()
-    holder.wait()
-    with ledger.exclusive():  # would wait for a minute otherwise
-        assert ledger.next_batch() == 1
-    ledger.close()
+    with closing(Ledger.of(path, config)) as ledger:
+        holder = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+        holder.kill()
+        holder.wait()
+        with ledger.exclusive():  # would wait for ever otherwise
+            assert ledger.next_batch() == 1

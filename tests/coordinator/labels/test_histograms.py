@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,8 +16,8 @@ from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.verify.findings import Contradiction
 from consilium.coordinator.verify.ledger import read_ledger
-from consilium.protocol.errors import LedgerError, MalformedMessage
-from consilium.protocol.label_source import Answers, Histograms
+from consilium.protocol.errors import MalformedMessage
+from consilium.protocol.label_source import Answers, Histograms, Outcome
 from consilium.protocol.label_wire import answers_from_wire, answers_to_wire
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.noise import SeededNoise
@@ -65,17 +63,18 @@ def make(tmp_path: Path, log):
     return build
 
 
-def test_the_student_gets_votes_with_the_noise_that_is_charged(make) -> None:
+def test_the_student_gets_votes_with_the_noise_that_is_charged(site, make) -> None:
     service, ledger, config = make()
     x, _ = make_rows(40, 3)
-    answers = service.ask(x)
+    with site.serving(service, 40) as address, site.channel(address) as channel:
+        assert channel.describe().count_sigma == 3.0
+        answers = channel.ask(x)
     noise = SeededNoise(1).gaussian(3.0, (40, 2))
     assert answers.histograms is not None
     assert answers.histograms.counts.tolist() == (exact(x) + noise).tolist()
     assert answers.histograms.votes.tolist() == [2 * PARTIES] * 40
     assert answers.histograms.sigmas.tolist() == [3.0] * 40
     assert answers.labels.tolist() == answers.histograms.counts.argmax(axis=1).tolist()
-    assert service.describe().count_sigma == 3.0
     [batch] = ledger.batches()
     assert (
         batch.event
@@ -87,34 +86,6 @@ def test_the_student_gets_votes_with_the_noise_that_is_charged(make) -> None:
             teachers_per_party=2,
         ).to_json()
     )
-
-
-def test_asking_again_gives_the_same_counts_for_nothing(make) -> None:
-    service, ledger, _ = make()
-    x, _ = make_rows(40, 3)
-    first, again = service.ask(x[:30]), service.ask(x[::-1])
-    assert again.histograms.counts[10:].tolist() == first.histograms.counts[::-1].tolist()
-    assert ledger.spent() == (40, 40)
-
-
-def test_labels_alone_have_no_histogram(make) -> None:
-    service, ledger, _ = make(mechanism=GNMax(sigma=3.0))
-    x, _ = make_rows(10, 3)
-    assert service.ask(x).histograms is None
-    assert service.describe().count_sigma == 0.0
-    assert ledger.batches()[0].counts is None
-
-
-def test_the_socket_gives_what_the_process_gives(site, make) -> None:
-    service, _, _ = make(query_budget=QueryBudget(queries=2000, answers=2000))
-    x, _ = make_rows(2000, 3)
-    with site.serving(service, 2000) as address, site.channel(address) as channel:
-        assert channel.describe().count_sigma == 3.0
-        there = channel.ask(x)
-    here = service.ask(x)
-    assert there.labels.tolist() == here.labels.tolist()
-    for name in ("counts", "votes", "sigmas"):
-        assert getattr(there.histograms, name).tolist() == getattr(here.histograms, name).tolist()
 
 
 @pytest.mark.parametrize(("mechanism", "count_sigma"), [(MECHANISM, 0.0), (GNMax(sigma=3.0), 3.0)])
@@ -145,6 +116,15 @@ def test_as_many_as_may_ever_be_asked_come_in_one_message() -> None:
     assert read is not None and (read.counts == counts).all()
 
 
+def labelled(*answers: tuple[int, int]) -> pb.Answers:
+    """Without histograms."""
+    outcomes, labels = zip(*answers, strict=True)
+    return pb.Answers(outcomes=bytes(outcomes), labels=np.array(labels, "<i4").tobytes())
+
+
+GOOD = (Outcome.ANSWERED, 1), (Outcome.ABSTAINED, 7)
+
+
 def sent(**changed: object) -> pb.Answers:
     fields = {
         "outcomes": np.ones(2, "u1"),
@@ -161,6 +141,11 @@ def sent(**changed: object) -> pb.Answers:
     "message",
     [
         pb.Answers(),
+        labelled(GOOD[0]),
+        labelled(*GOOD, GOOD[0]),
+        labelled((Outcome.ANSWERED, 2), GOOD[1]),
+        labelled((Outcome.ANSWERED, -1), GOOD[1]),
+        labelled((0, 0), (0, 0)),
         sent(counts=np.zeros(3, "<i8")),
         sent(counts=np.zeros(0, "<i8")),
         sent(votes=np.zeros(1, "<i8")),
@@ -179,25 +164,9 @@ def sent(**changed: object) -> pb.Answers:
 )
 def test_what_a_hostile_coordinator_sends_is_refused(message: pb.Answers) -> None:
     assert answers_from_wire(sent(), 2, 2).histograms is not None
+    assert answers_from_wire(labelled(*GOOD), 2, 2).labels.tolist() == [1, -1]
     with pytest.raises(MalformedMessage):
         answers_from_wire(message, 2, 2)
-
-
-def rewritten(path: Path, change: Callable[[sqlite3.Connection], object]) -> None:
-    with sqlite3.connect(path) as connection:
-        change(connection)
-
-
-def test_the_chain_covers_the_counts(make, tmp_path: Path) -> None:
-    service, ledger, _ = make()
-    x, _ = make_rows(5, 3)
-    service.ask(x)
-    ledger.close()
-    assert read_ledger(tmp_path / "ledger.db").answered == 5
-    other = np.array([90, 1], "<i8").tobytes()
-    rewritten(tmp_path / "ledger.db", lambda file: file.execute("UPDATE releases SET counts = ?", (other,)))
-    with pytest.raises(LedgerError, match="chain is broken"):
-        read_ledger(tmp_path / "ledger.db")
 
 
 @pytest.mark.parametrize(

@@ -14,18 +14,17 @@ import numpy as np
 import pytest
 
 from consilium.coordinator.config import QueryBudget
-from consilium.coordinator.label_server import MESSAGE_BYTES, READER, Busy, Desk, Limits, receive
+from consilium.coordinator.label_server import MESSAGE_BYTES, READER, Busy, Limits, Places, receive
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
+from consilium.node.supervisor import BackOff
 from consilium.protocol.errors import MalformedMessage, ServiceError
 from consilium.protocol.label_wire import blocks, row_bytes, rows_of
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.labels import labels_pb2_grpc as rpc
-from consilium.protocol.messages import PROTOCOL_VERSION
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.tls import TlsFiles
 from consilium.student.channel import LabelChannel, credentials
-from tests.coordinator.labels.site import Site
 from tests.coordinator.labels.test_service import T, Votes
 from tests.federation import make_config, make_rows
 
@@ -107,7 +106,7 @@ def describes(address: str, files: TlsFiles, seconds: float = ANSWER) -> bool:
             return False
 
 
-def test_stalled_requests_leave_room_for_others(site, service, tmp_path: Path, collector: Slow) -> None:
+def test_stalled_requests_leave_room_for_others(site, service, collector: Slow) -> None:
     other = site.tls("institute")
     collector.go.set()
     with ExitStack() as stack:
@@ -124,7 +123,7 @@ def test_stalled_requests_leave_room_for_others(site, service, tmp_path: Path, c
             assert len(channel.ask(make_rows(20, 3)[0])) == 20
 
 
-def test_control_without_a_bound_on_each_student_one_takes_all_room(site, service, tmp_path: Path) -> None:
+def test_control_without_a_bound_on_each_student_one_takes_all_room(site, service) -> None:
     other = site.tls("institute")
     limits = replace(PATIENT, calls_of_student=MANY, threads=MANY // 2)
     with site.serving(service, 100, limits) as address:
@@ -143,48 +142,31 @@ def readers() -> int:
     return sum(thread.name == READER for thread in threading.enumerate())
 
 
-def test_whoever_is_not_in_the_list_is_refused_before_anything_is_read(service, tmp_path: Path) -> None:
-    site = Site(tmp_path / "site")
-    unlisted = site.certified("unlisted", site.authority)
-    with site.serving(service, 100) as address:
-        peers = Peers(address, unlisted)
-        peers.ask(3)
-        peers.describe(3)
-        until(lambda: not any(call.is_active() for call in peers.calls))
-        assert {call.code() for call in peers.calls} == {grpc.StatusCode.PERMISSION_DENIED}
-        peers.close()
-    assert readers() == 0
-
-
 def test_what_stalls_is_refused_after_its_time(site, service) -> None:
-    with site.serving(service, 100, limits=Limits(stall=0.3, call=0.3)) as address:
-        peers = Peers(address, site.tls())
-        peers.ask(1)
-        peers.describe(1)
-        stream, call = peers.calls
-        (reply,) = list(stream)  # type: ignore[call-overload]
-        assert (reply.refusal.error, reply.refusal.what) == (
-            "MalformedMessage",
-            "the rest of the request did not arrive in time",
-        )
-        assert call.code() == grpc.StatusCode.INVALID_ARGUMENT
-        until(lambda: readers() == 0)
-        peers.close()
-
-
-def test_one_row_after_the_other_does_not_last_for_ever(site, service) -> None:
-    """Each block is in time, all of them are not."""
+    """As a whole, and block after block where each is in time; and a call without its message."""
     ends = threading.Event()
 
     def drip() -> Iterator[pb.QueryBlock]:
         while not ends.wait(0.05):
             yield pb.QueryBlock(features=3, rows=bytes(12))
 
-    limits = Limits(stall=0.5, rate=1e9)
+    limits = Limits(stall=0.5, call=0.3, rate=1e9)
     with site.serving(service, 10**6, limits=limits) as address, site.bare(address) as channel:
-        replies = list(rpc.LabelServiceStub(channel).Ask(drip()))
+        peers = Peers(address, site.tls())
+        peers.ask(1)
+        peers.describe(1)
+        stream, call = peers.calls
+        first = list(stream)  # type: ignore[call-overload]
+        second = list(rpc.LabelServiceStub(channel).Ask(drip()))
+        said = [reply.refusal.what for reply in first + second]
+        assert said == ["the rest of the request did not arrive in time"] * 2
         ends.set()
-    assert [reply.refusal.what for reply in replies] == ["the rest of the request did not arrive in time"]
+        assert call.code() == grpc.StatusCode.INVALID_ARGUMENT
+        describe = channel.stream_unary(DESCRIBE, request_serializer=bytes, response_deserializer=bytes)
+        with pytest.raises(grpc.RpcError, match="the request is missing"):
+            describe(iter(()))
+        until(lambda: readers() == 0)
+        peers.close()
 
 
 def wide(sent: list[int]) -> Iterator[pb.QueryBlock]:
@@ -228,69 +210,28 @@ def test_what_a_student_sends_fits_into_a_message(features: int, classes: int) -
     assert sum(len(rows_of(block, features, classes)[0]) for block in made) == len(queries)
 
 
-def test_a_student_has_one_stream_and_one_request_that_it_left(site, service, collector: Slow, tmp_path: Path) -> None:
+def test_a_request_whose_student_left_is_brought_to_its_end(site, service, collector: Slow, monkeypatch) -> None:
+    monkeypatch.setattr("consilium.student.channel.AGAIN", BackOff(first=0.05, most=0.05))
     x = make_rows(20, 3)[0].astype("<f4")
     with ExitStack() as stack:
         address = stack.enter_context(site.serving(service, 100))
         stack.callback(collector.go.set)
-        peers = Peers(address, site.tls())
-        stack.callback(peers.close)
-        call = rpc.LabelServiceStub(peers.channel).Ask
-        first = call(iter(blocks(x)))
+        first = rpc.LabelServiceStub(stack.enter_context(site.bare(address))).Ask(iter(blocks(x)))
         until(lambda: service._lock.locked())  # its votes are being collected
-        with LabelChannel(address, site.tls(), ANSWER) as channel:
-            channel.describe()
-            with pytest.raises(ServiceError, match="another request of this student is under way"):
-                channel.ask(x)
+        with site.channel(address) as channel, pytest.raises(ServiceError, match="another request of this student is"):
+            channel.ask(x)
         first.cancel()
-        asked: list[int] = []
-
-        def again() -> None:
-            with LabelChannel(address, site.tls(), ANSWER) as channel:
-                while not asked:  # until its first request is known to be gone
-                    try:
-                        asked.append(len(channel.ask(x)))
-                    except ServiceError:
-                        time.sleep(0.05)
-
-        thread = threading.Thread(target=again)
-        thread.start()
         collector.go.set()
-        thread.join()
-    assert asked == [20]
-    assert collector.asked == [20]  # the request that was left was brought to its end, and answers the second
+        with site.channel(address, patience=ANSWER) as channel:
+            assert len(channel.ask(x)) == 20
+    assert collector.asked == [20]  # it answers the second, too
 
 
-def test_a_call_without_a_message_is_refused(site, service) -> None:
-    with site.serving(service, 10) as address, site.bare(address) as channel:
-        call = channel.stream_unary(DESCRIBE, request_serializer=bytes, response_deserializer=bytes)
-        with pytest.raises(grpc.RpcError, match="the request is missing"):
-            call(iter(()))
-
-
-def test_the_desk_counts() -> None:
-    desk = Desk(Limits(asks=3, asks_of_student=2, calls_of_student=1))
-    first = desk.enter("a")
-    with pytest.raises(Busy):
-        desk.enter("a")
-    first.works, first.streams = True, False  # it is answered without its student
-    desk.enter("a").streams = False
-    third = desk.enter("a")
-    third.works, third.streams = True, False
-    with pytest.raises(Busy):
-        desk.enter("a")  # two that nobody waits for
-    desk.enter("c")
-    with pytest.raises(Busy):
-        desk.enter("b")
-    first.works = False
-    desk.enter("b")
-    with desk.call("a"), pytest.raises(Busy), desk.call("a"):
+def test_there_is_room_for_some_requests_of_a_student_and_for_some_of_all() -> None:
+    places = Places(of_student=1, of_all=2)
+    with places.take("a"), places.take("b"):
+        for name in ("a", "c"):
+            with pytest.raises(Busy), places.take(name):
+                pass
+    with places.take("a"):
         pass
-    with desk.call("a"), desk.call("b"):
-        pass
-
-
-def test_versions_are_compared(site, service) -> None:
-    with site.serving(service, 10) as address, site.bare(address) as channel:
-        terms = rpc.LabelServiceStub(channel).Describe(iter([pb.DescribeRequest(protocol_version=PROTOCOL_VERSION)]))
-    assert terms.protocol_version == PROTOCOL_VERSION

@@ -1,5 +1,5 @@
-"""A ledger that another program holds, a disk that is full: a student waits as long as it likes, the event log says
-why, and each label is given once. A student hears no more than that the operator sees it."""
+"""A ledger that another program holds: a student waits as long as it likes, the event log says why, and each label is
+given once. A student hears no more than that the operator sees it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
 from consilium.node.supervisor import BackOff
 from consilium.protocol import databases
-from consilium.protocol.errors import LedgerError, LedgerLocked, ServiceError
+from consilium.protocol.errors import ServiceError
 from consilium.protocol.noise import SeededNoise
 from tests.coordinator.labels.test_service import T, Votes
-from tests.disks import full, locked, mounted
+from tests.disks import locked
 from tests.federation import make_config, make_rows
 
 X = make_rows(20, 3)[0]
@@ -34,13 +34,11 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 class Made:
     """A label service whose ledger and event log are in a folder."""
 
-    def __init__(self, folder: Path, votes: Votes | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
         config = make_config(query_budget=QueryBudget(queries=100, answers=100))
         self.path, self.log = folder / "ledger.db", EventLog(folder / "events.jsonl")
         self.ledger = Ledger.of(self.path, config)
-        self.service = LabelService(
-            config, self.ledger, votes or Votes(), lambda batch: SeededNoise(batch), T, self.log
-        )
+        self.service = LabelService(config, self.ledger, Votes(), SeededNoise, T, self.log)
 
     def noted(self) -> list[NotAnswered]:
         return [event for event in read_events(self.path.parent / "events.jsonl") if isinstance(event, NotAnswered)]
@@ -76,54 +74,4 @@ def test_a_lock_is_waited_for_within_the_students_patience(site, made: Made) -> 
             assert channel.known([]).tolist() == []
     assert len(said) >= 3 and made.ledger.spent() == (20, made.ledger.spent()[1])
     assert {event.error for event in made.noted()} == {"LedgerLocked"}
-    assert {event.asked for event in made.noted()} == {0, 20}, "the terms were asked for, and then labels"
     assert all("ledger.db: it is locked: another program holds it" in event.words for event in made.noted())
-
-
-class ThenLocked(Votes):
-    """Votes after which another program takes the ledger, once."""
-
-    path = Path()
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lock = ExitStack()
-
-    def collect(self, queries, sigma, progress=None):
-        counts = super().collect(queries, sigma, progress)
-        if len(self.asked) == 1:
-            self.lock.enter_context(locked(self.path))
-        return counts
-
-
-def test_a_lock_that_comes_between_votes_and_charge_lets_no_label_out(tmp_path: Path) -> None:
-    votes = ThenLocked()
-    made = Made(tmp_path, votes)
-    votes.path = made.path
-    with votes.lock:
-        with pytest.raises(LedgerLocked):
-            made.service.ask(X)
-        (event,) = made.noted()
-        assert (event.asked, event.unanswered) == (20, None)
-        assert "what was charged is in the ledger" in event.words
-    assert made.ledger.spent() == (0, 0)
-    first = made.service.ask(X).labels.tolist()
-    assert made.service.ask(X).labels.tolist() == first and made.ledger.spent()[0] == 20
-    made.ledger.close()
-
-
-def test_a_disk_that_fills_up_between_questions_ends_nothing(site, tmp_path: Path) -> None:
-    (tmp_path / "disk").mkdir()
-    with mounted(tmp_path / "disk"):
-        made = Made(tmp_path / "disk")
-        with site.serving(made.service, 100) as address, site.channel(address) as channel:
-            channel.ask(X[:5])
-            with full(tmp_path / "disk"):
-                with pytest.raises(ServiceError, match=r"sees why.*consilium status"):
-                    channel.ask(X)
-                with pytest.raises(LedgerError, match="the disk is full"):
-                    made.service.ask(X)
-                assert len(channel.ask(X[:5])) == 5, "what is recorded is free, and needs no room"
-            assert made.ledger.spent()[0] == 5
-            assert len(channel.ask(X)) == 20 and made.ledger.spent()[0] == 20
-        made.ledger.close()

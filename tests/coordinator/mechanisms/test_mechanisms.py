@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from consilium.accounting.errors import AccountingError
 from consilium.accounting.events import Mechanism
@@ -21,24 +20,6 @@ from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.noise import SeededNoise
 from tests.coordinator.mechanisms.drawing import IN_SUMS, MECHANISMS, WINNERS, NoNoise, Sums, for_, make_votes, release
-
-
-class TripledAndPermuted:
-    """Seeded noise times 3, its columns in another order: no ties among counts that differ modulo 3."""
-
-    simulated = True
-
-    def __init__(self, seed: int, order: list[int]) -> None:
-        self._noise, self._order = SeededNoise(seed), order
-
-    def _arrange(self, noise: np.ndarray) -> np.ndarray:
-        return 3 * (noise[:, self._order] if noise.ndim == 2 else noise)
-
-    def gaussian(self, sigma: float, shape: tuple[int, ...]) -> np.ndarray:
-        return self._arrange(self._noise.gaussian(sigma, shape))
-
-    def laplace(self, gamma: float, shape: tuple[int, ...]) -> np.ndarray:
-        return self._arrange(self._noise.laplace(gamma, shape))
 
 
 def test_the_contract_covers_all() -> None:
@@ -76,64 +57,16 @@ class TestOfExactCounts:
         assert all(f"{value:g}" in mechanism.describe() for value in mechanism.parameters().values())
         assert mechanism.private == ("NOT differentially private" not in mechanism.describe())
 
-    def test_outcomes_of_equal_queries_are_uncorrelated(self, mechanism: Mechanism) -> None:
-        """Lags 1 to 5 within a batch, and two batches one after the other: 6 tests of 4,000 equal queries on the
-        normal law of a correlation, each at 1e-7: a sound mechanism fails for less than one seed in a million."""
-        votes = for_(mechanism, np.tile([5, 7, 8], (4000, 1)))
-        source = SeededNoise(3)
-        first, second = (release(mechanism, votes, source).labels for _ in range(2))
-        for marked in (lambda labels: labels == votes.shape[1] - 1, lambda labels: labels == NO_LABEL):
-            a, b = marked(first).astype(float), marked(second).astype(float)
-            if a.any():
-                pairs = [(a[lag:], a[:-lag]) for lag in range(1, 6)] + [(a, b)]
-                found = [np.corrcoef(x, y)[0, 1] * np.sqrt(len(x)) for x, y in pairs]
-                assert np.abs(found).max() < stats.norm.isf(1e-7 / 4)
-        assert (first == votes.shape[1] - 1).any()
-
     def test_without_noise_it_is_the_plurality(self, mechanism: Mechanism) -> None:
         sums = Sums(for_(mechanism, WINNERS))
         assert release(mechanism, sums, NoNoise()).labels.tolist() == sums.votes.argmax(axis=1).tolist()
         assert sums.asked == [([0, 1, 2], 1)]
-
-    def test_order_of_the_classes_does_not_matter(self, mechanism: Mechanism) -> None:
-        if mechanism.classes is not None:
-            return  # its noise is on one number, which changes its sign
-        order = [2, 0, 1]
-        votes = 3 * make_votes(300) + np.array([0, 1, 2])
-        p = np.random.default_rng(1).dirichlet([1, 1, 1], size=300)
-        plain = release(mechanism, votes, TripledAndPermuted(5, [0, 1, 2]), p)
-        moved = release(mechanism, votes[:, order], TripledAndPermuted(5, order), p[:, order])
-        back = np.where(moved.labels == NO_LABEL, NO_LABEL, np.array(order)[moved.labels])
-        assert (back == plain.labels).all()
-        assert (moved.reinforced == plain.reinforced).all()
-        assert set(plain.labels.tolist()) >= {0, 1, 2}
-
-    def test_same_seed_same_labels_and_votes_are_not_changed(self, mechanism: Mechanism) -> None:
-        votes = for_(mechanism, make_votes(200))
-        before = votes.copy()
-        votes.setflags(write=False)
-        first, same, other = (release(mechanism, votes, SeededNoise(seed)).labels for seed in (5, 5, 6))
-        assert (first == same).all() and (first != other).any()
-        assert (votes == before).all()
 
     def test_large_counts_do_not_wrap(self, mechanism: Mechanism) -> None:
         votes = np.array([[2**49, 5, 0], [0, 7, 2**49 - 2], [1, 2**49 + 3, 1]])
         votes[:, 0] += 2**49 + 5 - votes.sum(axis=1)
         votes = for_(mechanism, votes)
         assert release(mechanism, votes, SeededNoise(1)).labels.tolist() == votes.argmax(axis=1).tolist()
-
-    def test_evidence_fits_the_event(self, mechanism: Mechanism) -> None:
-        """Where there is any, it gives a cost at these votes that is never above that of the whole histogram."""
-        votes = for_(mechanism, make_votes(50, teachers=40))
-        drawn = release(mechanism, votes, SeededNoise(2))
-        event = mechanism.event(50, int(drawn.answered.sum()))
-        evidence = event.evidence(votes, probabilities=np.full(votes.shape, 1 / 3))
-        if not mechanism.private or mechanism.name == "histogram":
-            assert evidence == (None, None)
-            return
-        orders = [1.5, 2.0, 8.0]
-        at_votes, worst = event.data_dependent_rdp(evidence, drawn.answered, orders), event.histogram_rdp(orders)
-        assert (at_votes >= 0).all() and (at_votes <= worst * (1 + 1e-12)).all() and np.isfinite(worst).all()
 
     @pytest.mark.parametrize("room", [1, 7, 15])
     def test_it_ends_with_the_last_answer_that_there_is_room_for(self, mechanism: Mechanism, room: int) -> None:
@@ -142,10 +75,6 @@ class TestOfExactCounts:
         assert whole.answered.sum() > 15
         end = 200 if mechanism.answers_all else int(np.flatnonzero(whole.answered)[room - 1]) + 1
         assert cut.labels.tolist() == whole.labels[:end].tolist() and len(cut.reinforced) == end
-
-    def test_no_sums_no_labels(self, mechanism: Mechanism) -> None:
-        with pytest.raises(NotEnoughParties):
-            release(mechanism, Sums(WINNERS, failing=1), NoNoise())
 
 
 @pytest.mark.parametrize("mechanism", IN_SUMS, ids=lambda mechanism: mechanism.name)
@@ -230,20 +159,15 @@ def test_confident_answers_at_the_threshold_and_draws_label_noise_for_what_passe
 
 
 def test_interactive_answers_where_teachers_disagree_with_the_student() -> None:
-    """M = 5, so p = .5 takes 3 votes away (2.5, rounded half up) and p = .3 takes 2 (1.5)."""
+    """M = 5, so p = .5 takes 3 votes away (2.5, rounded half up) and p = .3 takes 2 (1.5). What is confirmed is the
+    student's label, and not the teachers'."""
     mechanism = Interactive(threshold=2, sigma1=1.0, sigma2=1.0, confidence=0.6)
-    votes = np.array([[5, 0], [4, 1], [1, 4], [4, 1], [4, 1]])
-    p = np.array([[0.5, 0.5], [0.5, 0.5], [0.7, 0.3], [0.7, 0.3], [0.6, 0.4]])
+    votes = np.array([[5, 0], [4, 1], [1, 4], [4, 1], [4, 1], [3, 2]])
+    p = np.array([[0.5, 0.5], [0.5, 0.5], [0.7, 0.3], [0.7, 0.3], [0.6, 0.4], [0.3, 0.7]])
     drawn = release(mechanism, votes, NoNoise(), p)
-    assert drawn.labels.tolist() == [0, NO_LABEL, 1, 0, NO_LABEL]
-    assert drawn.reinforced.tolist() == [False, False, False, True, False]
-    assert drawn.answered.tolist() == [True, False, True, False, False]
-
-
-def test_interactive_confirms_the_students_label_not_the_teachers() -> None:
-    mechanism = Interactive(threshold=4, sigma1=1.0, sigma2=1.0, confidence=0.5)
-    drawn = release(mechanism, np.array([[6, 4]]), NoNoise(), np.array([[0.4, 0.6]]))
-    assert drawn.labels.tolist() == [1] and drawn.reinforced.tolist() == [True]
+    assert drawn.labels.tolist() == [0, NO_LABEL, 1, 0, NO_LABEL, 1]
+    assert drawn.reinforced.tolist() == [False, False, False, True, False, True]
+    assert drawn.answered.tolist() == [True, False, True, False, False, False]
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from consilium.accounting.curves.discrete import NO_SLACK
-from consilium.accounting.errors import EventError, NoiseError
+from consilium.accounting.errors import NoiseError
 from consilium.accounting.events import Mechanism, ReleaseEvent
-from consilium.accounting.mechanisms import Confident, GNMax, Histogram, Interactive, LNMax, event_from_json
+from consilium.accounting.mechanisms import Confident, GNMax, Histogram, Interactive, event_from_json
 from consilium.accounting.target import worst_case
 from consilium.accounting.units import Towards, Unit
 from consilium.coordinator.collection.base import Counts, Queries
@@ -173,6 +173,7 @@ def pairs(classes: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield moved, votes
 
 
+CONFIDENT = Confident(threshold=3, sigma1=3.0, sigma2=2.5)
 SETTINGS = [("secure", 4, 0), ("secure", 3, 1), ("verified", 1, 0)]
 
 
@@ -188,15 +189,20 @@ class TestTowardsTheStudent:
 
     @pytest.mark.parametrize(("votes", "shares", "colluders"), SETTINGS)
     @pytest.mark.parametrize("queries", [1, 3])
-    def test_winners(self, votes: str, shares: int, colluders: int, queries: int) -> None:
-        for classes in (2, 3):
-            config = federation(GNMax(sigma=2.5), votes, shares, queries, colluders=colluders)
-            epsilon = claimed(config.promised_events())
-            (noise,) = config.sum_noises
-            for honest in honest_givers(config):
-                law = of_shares(noise, honest)
+    @pytest.mark.parametrize("mechanism", [GNMax(sigma=2.5), CONFIDENT], ids=lambda each: each.name)
+    def test_labels(self, mechanism: Mechanism, votes: str, shares: int, colluders: int, queries: int) -> None:
+        config = federation(mechanism, votes, shares, queries, colluders=colluders)
+        epsilon = claimed(config.promised_events())
+        *screens, label = config.sum_noises
+        for honest in honest_givers(config):
+            law = of_shares(label, honest)
+            first = [of_shares(screen, honest, top_up=False) for screen in screens]
+            for classes in (2,) if first else (2, 3):
                 for before, after in pairs(classes):
-                    p, q = winners(law, before), winners(law, after)
+                    p, q = (
+                        confident(CONFIDENT, first[0], law, votes) if first else winners(law, votes)
+                        for votes in (before, after)
+                    )
                     assert delta_of(p, q, epsilon, queries) <= 1e-3
 
     @pytest.mark.parametrize(("votes", "shares", "colluders"), SETTINGS)
@@ -214,22 +220,8 @@ class TestTowardsTheStudent:
             worst = max(worst, delta_of(np.outer(law, law), np.outer(down, up), epsilon))
         assert (worst <= 1e-3) == (topped_up or votes == "verified")  # two aggregators need none
 
-    @pytest.mark.parametrize(("votes", "shares", "colluders"), SETTINGS)
-    @pytest.mark.parametrize("queries", [1, 3])
-    def test_winners_after_a_check(self, votes: str, shares: int, colluders: int, queries: int) -> None:
-        mechanism = Confident(threshold=3, sigma1=3.0, sigma2=2.5)
-        config = federation(mechanism, votes, shares, queries, colluders=colluders)
-        epsilon = claimed(config.promised_events())
-        screen, label = config.sum_noises
-        for honest in honest_givers(config):
-            first, second = of_shares(screen, honest, top_up=False), of_shares(label, honest)
-            for before, after in pairs(2):
-                p, q = (confident(mechanism, first, second, votes) for votes in (before, after))
-                assert delta_of(p, q, epsilon, queries) <= 1e-3
-
     def test_the_control_less_noise_than_is_charged_is_found(self) -> None:
-        mechanism = Confident(threshold=3, sigma1=3.0, sigma2=2.5)
-        epsilon = claimed(federation(mechanism, "secure", 4, 3).promised_events())
+        epsilon = claimed(federation(CONFIDENT, "secure", 4, 3).promised_events())
         less = Confident(threshold=3, sigma1=1.0, sigma2=1.0)
         p, q = (confident(less, gaussian(0.5), gaussian(1.0), np.array(votes)) for votes in ([4, 0], [3, 1]))
         assert max(delta_of(p, q, epsilon, 3), delta_of(q, p, epsilon, 3)) > 1e-3
@@ -250,7 +242,7 @@ class TestTowardsTheNodes:
 
     @pytest.mark.parametrize(("votes", "shares", "colluders"), SETTINGS)
     def test_two_rounds(self, votes: str, shares: int, colluders: int) -> None:
-        config = federation(Confident(threshold=3, sigma1=3.0, sigma2=2.5), votes, shares, colluders=colluders)
+        config = federation(CONFIDENT, votes, shares, colluders=colluders)
         logs, mass = [], []
         for noise in config.sum_noises:
             law = of_shares(noise, shares, top_up=False)
@@ -309,16 +301,9 @@ class TestTheEvents:
         assert charged.composed_parts() is None
         assert event_from_json(charged.to_json()) == charged
         assert charged.evidence(np.full((40, 2), 3)) == (None, None)
-
-    def test_an_event_of_noise_in_one_piece_has_no_slack(self) -> None:
-        event = LNMax(gamma=0.1).event(4)
-        with pytest.raises(EventError, match="slack"):
-            replace(event, slack=1e-6)
-
-    def test_the_check_s_own_noise_has_no_slack(self) -> None:
-        (event,) = federation(Confident(threshold=3, sigma1=3.0, sigma2=2.5), "secure", 4).promised_events()
-        check, label = event.gaussian_parts()  # type: ignore[misc]
-        assert (check.slack, label.slack) == (0.0, event.slack)
+        (both,) = federation(CONFIDENT, "secure", 4).promised_events()
+        check, label = both.gaussian_parts()  # type: ignore[misc]
+        assert (check.slack, label.slack) == (0.0, both.slack), "the check's own noise has none"
 
 
 class NoisySumsOf:

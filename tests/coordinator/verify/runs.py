@@ -109,12 +109,10 @@ def rechain(path: Path) -> None:
         ).fetchall():
             rows = ledger.execute(
                 "SELECT query_id, outcome, label, counts, histogram, probabilities"
-                " FROM releases JOIN evidence USING (query_id) WHERE seq = ? ORDER BY position",
+                " FROM releases WHERE seq = ? ORDER BY position",
                 (seq,),
             ).fetchall()
-            left = ledger.execute("SELECT query_id FROM left_over WHERE seq = ? ORDER BY position", (seq,)).fetchall()
-            content = (event, parties, rows, [query_id for (query_id,) in left])
-            link = batch_hash(salt, previous, seq, at, *content)
+            link = batch_hash(salt, previous, seq, at, event, parties, rows)
             ledger.execute("UPDATE batches SET previous = ?, hash = ? WHERE seq = ?", (previous, link, seq))
             previous = link
         closing = ledger.execute("SELECT at, result FROM closing").fetchone()
@@ -158,9 +156,9 @@ def hot_journal(ledger: Path, out: Path) -> None:
         connection.execute("PRAGMA cache_size=1")
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("UPDATE batches SET event = event || ' '")
-        connection.execute("UPDATE evidence SET histogram = NULL")
+        connection.execute("UPDATE releases SET histogram = NULL")
         many = ((f"{number:064x}",) for number in range(5000))
-        connection.executemany("INSERT INTO releases VALUES (?, 1, 0, 2, -1, NULL)", many)
+        connection.executemany("INSERT INTO releases VALUES (?, 1, 0, 2, -1, NULL, NULL, NULL)", many)
         out.write_bytes(work.read_bytes())
         out.with_name(out.name + "-journal").write_bytes(work.with_name("work.db-journal").read_bytes())
         connection.execute("ROLLBACK")

@@ -82,17 +82,13 @@ def view(folder: Path) -> None:
     sql("ALTER TABLE closing RENAME TO shut", "CREATE VIEW closing AS SELECT * FROM shut WHERE 0")(folder)
 
 
-STRAY = f"INSERT INTO releases VALUES ('{'a' * 64}', 99, 0, 1, 0, NULL)"
+STRAY = f"INSERT INTO releases VALUES ('{'a' * 64}', 99, 0, 1, 0, NULL, NULL, NULL)"
 FIRST = "WHERE query_id = (SELECT MIN(query_id) FROM releases WHERE outcome = 1)"
 LIES: dict[str, tuple[Tamper, str]] = {
     # the ledger, without care
     "a label in the ledger": (sql("UPDATE releases SET label = 1 - label WHERE outcome = 1"), LEDGER),
-    "evidence": (sql("UPDATE evidence SET histogram = probabilities"), LEDGER),
+    "evidence": (sql("UPDATE releases SET histogram = probabilities"), LEDGER),
     "a batch removed": (sql("DELETE FROM batches WHERE seq = 2"), LEDGER),
-    "counts whose sum is right": (
-        sql("UPDATE batches SET asked = asked - 1 WHERE seq = 1", "UPDATE batches SET asked = asked + 1 WHERE seq = 2"),
-        LEDGER,
-    ),
     "the configuration": (sql("UPDATE meta SET value = replace(value, '\"sigma2\":3.0', '\"sigma2\":80.0')"), LEDGER),
     "no configuration": (sql("UPDATE meta SET value = '{}' WHERE key = 'config'"), LEDGER),
     "a label without a charge": (sql(STRAY), LEDGER),

@@ -53,7 +53,7 @@ class Cluster:
         self.transport = FakeTransport(self.homes, {})
         self.parties = list(self.transport.parties.values())
         greeting = Greeting(lambda: NO_LEDGER, asked=lambda: NAMES)
-        members = enrol(self.transport, self.config, NO_LEDGER.ledger, log, greeting)
+        members = enrol(self.transport, self.config, log, greeting)
         self.members = train(self.transport, self.config, members, log).members
 
     def collector(self) -> SecureCollector:
