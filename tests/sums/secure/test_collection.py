@@ -237,25 +237,6 @@ class TestStartingAgain:
         again.settle()
         assert not list((made.root / "sessions").glob("*.session"))
 
-    def test_a_check_that_was_shown_is_not_drawn_again(self, cluster, monkeypatch) -> None:
-        made, shown, x = cluster(mechanism=replace(TWO_ROUNDS, threshold=6), **MANY), [], queries(80, 7)
-        ledger, collect = Ledger.of(made.root / "ledger.db", made.config), SecureCollector.collect
-
-        def dying(self: SecureCollector, asked: Queries, *others: Any) -> Counts:
-            if asked.round == 2:
-                shown.append(asked.ids)
-                raise KeyboardInterrupt
-            return collect(self, asked, *others)
-
-        for _ in range(2):
-            with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-                patch.setattr(SecureCollector, "collect", dying)
-                LabelService(made.config, ledger, made.collector(), lambda _: SystemNoise(), PARTIES).ask(x)
-        assert shown[0] == shown[1] and 0 < len(shown[0]) < 80
-        released = made.service(ledger).ask(x)
-        assert [key for key, is_there in zip(query_ids(x), released.answered, strict=True) if is_there] == shown[0]
-        ledger.close()
-
 
 def accuse(record):
     return refusal_to_record(Refusal(rule=Rule.BAD_KEY, party="p03"))
@@ -313,18 +294,6 @@ class TestWhoIsLeftOut:
         made.faulty(Stage.MASKED, 3, fault=huge)
         assert made.ask(queries()).parties == NAMES[:3] + NAMES[4:]
         assert "arrays of more than" in made.told("left-out")[0]["reason"]
-
-    def test_liars_one_after_the_other_do_not_have_one_request_charged_again_and_again(self, cluster) -> None:
-        """Each is found out in `masked`, where others have charged: whoever asks decides whether they charge again."""
-        made = cluster(**MANY)
-
-        def accusing(record):
-            return record if made.told("excluded") else accuse(record)
-
-        made.faulty(Stage.MASKED, 0, 1, 2, fault=accusing)
-        made.fails("p03", error=BadShare)
-        assert made.charged() == {20} and [event["party"] for event in made.told("excluded")] == ["p03"]
-        assert made.ask(queries(9, 9)).parties == NAMES[:3] + NAMES[4:]
 
     def test_a_history_that_cannot_be_used(self, cluster) -> None:
         made = cluster()

@@ -199,16 +199,3 @@ def test_malformed_terms(tmp_path: Path, old: str, new: str) -> None:
     assert kind.parse(terms.canonical()) == terms and old in terms.canonical().decode()
     with pytest.raises(MalformedMessage):
         kind.parse(terms.canonical().decode().replace(old, new).encode())
-
-
-def test_a_statement_depends_on_all_that_it_states() -> None:
-    places, rows, y = np.array([1], dtype=np.uint16), np.ones((1, 2), dtype=np.uint8), np.ones((2, 2), dtype=np.uint16)
-    statements: list[Any] = [
-        (messages.commitment, (b"c", 1, b"b", 1, "b")), (messages.set_digest, ("U2", b"c", places)),
-        (messages.adverts_digest, (b"c", places, rows, rows)), (messages.masked_statement, (b"1" * 32, b"2" * 32, y)),
-        (pairs.list_key, (b"k", b"c", 1, 1)),
-    ]  # fmt: skip
-    for statement, arguments in statements:
-        for at, argument in enumerate(arguments):
-            other = {str: "K", bytes: b"x" * 32}.get(type(argument)) or argument + 1
-            assert statement(*arguments[:at], other, *arguments[at + 1 :]) != statement(*arguments)

@@ -12,7 +12,6 @@ from scipy import stats
 
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.identity import Identity, SealingKey
-from consilium.protocol.noise import SeededNoise
 from consilium.sums.errors import BadLink, BadSignature, OverflowRisk, RosterMismatch, UnsafeSession
 from consilium.sums.roster import VerifiedRoster
 from consilium.sums.verified.field import DEGREE, PRIME, elements, lagrange_at, multiply, reduced, square_sums, to_wire
@@ -124,17 +123,6 @@ def test_control_without_random_starts_the_refusal_tells_the_vote() -> None:
             opened = moved(opened, challenge, multiply(along, along), guess, target)
             told[vote, guess] = bool(hold(grid, opened, honest)[0])
     assert told == {(vote, guess): vote == guess for vote in range(3) for guess in range(3)}
-
-
-def test_both_add_the_whole_noise_and_neither_holds_an_exact_sum() -> None:
-    """Exactly the discrete Gaussian draws of both, of which each knows its own: what one has without its own noise is
-    the sum with the other's."""
-    federation = VerifiedFederation(6, queries=500, sigma=30.0)
-    noise = SeededNoise(1), SeededNoise(2)
-    result = collect(federation.leader(), federation.helper(), federation.uploads(), noise)
-    drawn = [SeededNoise(seed).gaussian(30.0, federation.terms.shape) for seed in (1, 2)]
-    assert np.array_equal(result.sums, federation.total(range(6)) + drawn[0] + drawn[1])
-    assert all(0.9 * 30 < each.std() < 1.1 * 30 for each in drawn)
 
 
 def test_nothing_is_opened_by_long_term_keys() -> None:
