@@ -110,11 +110,16 @@ class LedgerPosition(Strict):
     batch: int = Field(ge=0, le=MOST_BATCHES)
     head: Hash
 
+    @property
+    def position(self) -> LedgerPosition:
+        """Where the coordinator's ledger stands."""
+        return LedgerPosition(ledger=self.ledger, batch=self.batch, head=self.head)
 
-class HelloRequest(Terms):
+
+class HelloRequest(Terms, LedgerPosition):
     """Who are you, and would you serve in this federation?
 
-    ledger: id of the one ledger that it is charged to; with batch and head, where it stands: see `LedgerPosition`.
+    ledger: the one that it is charged to; with batch and head, where that stands.
     program: the coordinator's versions, for people. late: the others serve already, so that this party's votes count
     from the next questions on. starts: tokens of the coordinator's starts that asked for votes, in order, and of this
     one: see `Ledger.begin_start`. None in a simulation.
@@ -122,9 +127,6 @@ class HelloRequest(Terms):
 
     kind: ClassVar[str] = "query.hello"
     protocol_version: int = Field(ge=0, le=1_000_000)
-    ledger: Hash
-    batch: int = Field(ge=0, le=MOST_BATCHES)
-    head: Hash
     program: Program
     late: bool
     starts: Annotated[list[Token], Field(max_length=MOST_STARTS)]
@@ -133,11 +135,6 @@ class HelloRequest(Terms):
     def terms(self) -> Terms:
         """What is to be pinned."""
         return Terms(**{name: getattr(self, name) for name in Terms.model_fields})
-
-    @property
-    def position(self) -> LedgerPosition:
-        """Where the coordinator's ledger stands."""
-        return LedgerPosition(ledger=self.ledger, batch=self.batch, head=self.head)
 
 
 class HelloReply(WireModel):
@@ -190,10 +187,10 @@ class TrainReply(WireModel):
     teachers: int = Field(ge=1, le=MOST_TEACHERS)
 
 
-class VoteRequest(WireModel):
+class VoteRequest(WireModel, LedgerPosition):
     """All queries of a round in one message: float32 (queries, features).
 
-    ledger, batch, head: see `LedgerPosition`. places, proof: that the queries are rows of the pool
+    places, proof: that the queries are rows of the pool
     (`protocol.pool.PoolTree.prove`); both empty where the terms name no pool. start: the
     last of `HelloRequest.starts`, empty in a simulation.
     """
@@ -201,18 +198,10 @@ class VoteRequest(WireModel):
     kind: ClassVar[str] = "query.vote"
     federation: Hash
     query_set: Hash
-    ledger: Hash
-    batch: int = Field(ge=0, le=MOST_BATCHES)
-    head: Hash
     queries: np.ndarray = Field(repr=False)
     places: PoolPlaces
     proof: Proof
     start: Annotated[str, Field(pattern=r"^([0-9a-f]{16})?$")]
-
-    @property
-    def position(self) -> LedgerPosition:
-        """Where the coordinator's ledger stands."""
-        return LedgerPosition(ledger=self.ledger, batch=self.batch, head=self.head)
 
 
 class VoteReply(WireModel):

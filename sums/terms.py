@@ -14,11 +14,11 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, ValidationError
 
-from consilium.protocol.digests import Hash
+from consilium.protocol.digests import Hash, canonical_json
 from consilium.protocol.errors import MalformedMessage
-from consilium.protocol.identity import Identity, canonical_json, verify
-from consilium.protocol.messages import MOST_BATCHES, MOST_CLASSES, MOST_TEACHERS, CollectionMode, LedgerPosition
-from consilium.protocol.models import Derived, Strict
+from consilium.protocol.identity import Identity, verify
+from consilium.protocol.messages import MOST_CLASSES, MOST_TEACHERS, CollectionMode, LedgerPosition
+from consilium.protocol.models import Derived
 from consilium.protocol.queries import query_ids, query_set_hash
 from consilium.sums.errors import BadSignature, RosterMismatch, UnsafeSession
 from consilium.sums.roster import SumRoster
@@ -35,11 +35,10 @@ SessionId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 Sigma = Annotated[float, Field(gt=0, le=MOST_SIGMA, allow_inf_nan=False)]
 
 
-class SessionTerms(Derived, Strict):
+class SessionTerms(Derived, LedgerPosition):
     """Terms of one session.
 
     sid: 16 random bytes, hex. federation: digest of the federation's configuration. roster: RH.
-    ledger, batch, head: where the coordinator's ledger stands (`protocol.messages.LedgerPosition`).
     """
 
     collection: ClassVar[CollectionMode]
@@ -49,9 +48,6 @@ class SessionTerms(Derived, Strict):
     sid: SessionId
     federation: Hash
     roster: Hash
-    ledger: Hash
-    batch: int = Field(ge=0, le=MOST_BATCHES)
-    head: Hash
 
     @classmethod
     def create(
@@ -97,11 +93,6 @@ class SessionTerms(Derived, Strict):
         """Raise SecAggError unless a node with this roster may take part: nobody trusts the coordinator's choice."""
         if self.roster != roster.digest:
             raise RosterMismatch(f"the session names roster {self.roster[:12]}, this node holds {roster.digest[:12]}")
-
-    @property
-    def position(self) -> LedgerPosition:
-        """Where the coordinator's ledger stands."""
-        return LedgerPosition(ledger=self.ledger, batch=self.batch, head=self.head)
 
     @property
     def sid_bytes(self) -> bytes:

@@ -24,9 +24,9 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import AfterValidator, Field, ValidationError
 
-from consilium.protocol.digests import Hash
+from consilium.protocol.digests import Hash, canonical_json
 from consilium.protocol.errors import MalformedMessage
-from consilium.protocol.identity import SIGNATURE_BYTES, Identity, canonical_json, digest, verify
+from consilium.protocol.identity import SIGNATURE_BYTES, Identity, digest, verify
 from consilium.protocol.messages import MOST_BATCHES, PartyName, PoolPlaces, Program, Proof, Queries, Terms, WireModel
 from consilium.protocol.models import Strict
 from consilium.sums.errors import BadLink, VoteFault
