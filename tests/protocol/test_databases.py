@@ -43,10 +43,6 @@ def ledger(path: Path) -> Ledger:
     return Ledger(path, FEDERATION, "{}")
 
 
-def _any() -> KnownFederation:
-    return KnownFederation(token_hex())
-
-
 USES: dict[str, Callable[[Path], object]] = {
     "ledger: opened": lambda path: ledger(path).close(),
     "ledger: read from outside": stored_config,
@@ -58,7 +54,10 @@ KEPT: dict[str, tuple[Callable[[Path], object], tuple[Callable, ...]]] = {
         ledger,
         (Ledger.spent, Ledger.position, Ledger.closing, Ledger.begin_start, lambda file: file.voted_on(["a"], ["p"])),
     ),
-    "store": (Store, (Store.answered, Store.own_secret, lambda file: file.keep_federation(_any()))),
+    "store": (
+        Store,
+        (Store.answered, Store.own_secret, lambda file: file.keep_federation(KnownFederation(token_hex()))),
+    ),
     "given": (GivenStore, (lambda store: store.transaction().__enter__(),)),
     "sessions": (
         lambda path: KeptSessions(path.parent),
@@ -145,17 +144,12 @@ def test_a_full_disk_is_said_and_nothing_is_lost(small_disk: Path, what: str) ->
         with pytest.raises(LedgerError, match=r"the disk is full\. Make room"):
             check_usable(path)
         with pytest.raises(LedgerError, match=r"the disk is full\. Make room"):
-            fill_with(kept, uses[-1])
+            for _ in range(50):  # some writes find room in the pages that are there
+                uses[-1](kept)
         assert path.read_bytes() == before
     for use in uses:
         use(kept)
     check_usable(path)
-
-
-def fill_with(kept: object, write: Callable) -> None:
-    """Some writes find room in the pages that are there."""
-    for _ in range(50):
-        write(kept)
 
 
 def test_a_file_on_a_full_disk_is_the_same_trouble(small_disk: Path) -> None:

@@ -34,13 +34,6 @@ def test_shape_and_sign() -> None:
     assert scatter(rows[:0]).shape == (0, FEATURES)
 
 
-def test_one_image_and_many_give_the_same() -> None:
-    rows = np.random.default_rng(1).random((70, PIXELS)).astype(np.float32)
-    together = scatter(rows)
-    for index in (0, 1, 63, 64, 69):
-        np.testing.assert_allclose(scatter(rows[index : index + 1])[0], together[index], rtol=1e-4, atol=1e-6)
-
-
 def test_golden_values() -> None:
     """Sums of the first layers and of the second on the drawing; they would move with any change of the filters."""
     found = channels(drawing())
@@ -58,30 +51,6 @@ def test_folded_spectra_are_every_other_pixel() -> None:
 
 
 GOLDEN = [5.17088, 4.12971, 8.13075, 6.09832]
-
-
-def test_a_shift_moves_it_less_than_the_image() -> None:
-    image = drawing()
-    shifted = np.roll(image, 1, axis=1)
-
-    def moved(before: np.ndarray, after: np.ndarray) -> float:
-        return float(np.linalg.norm(after - before) / np.linalg.norm(before))
-
-    assert moved(channels(image), channels(shifted)) < 0.7 * moved(image, shifted)
-
-
-def test_it_moves_with_the_grid() -> None:
-    """A shift by the stride, 4 pixels, is a shift by one position."""
-    image = drawing()
-    found, shifted = channels(image), channels(np.roll(image, 4, axis=0))
-    np.testing.assert_allclose(shifted[:, 1:], found[:, :-1], atol=1e-5)
-
-
-def test_turning_the_image_turns_the_angles() -> None:
-    """A quarter turn permutes the angles by half of them; the 7x7 centres are symmetric in the image."""
-    found, turned = channels(drawing())[1:9], channels(np.rot90(drawing()))[1:9]
-    energy, energy_turned = ((layer**2).sum(axis=(1, 2)) for layer in (found, turned))
-    np.testing.assert_allclose(np.roll(energy, ANGLES // 2), energy_turned, rtol=1e-3)
 
 
 def test_hellinger_has_length_one() -> None:
