@@ -18,7 +18,7 @@ from consilium.protocol.digests import Hash, canonical_json
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.identity import Identity, verify
 from consilium.protocol.messages import MOST_CLASSES, MOST_TEACHERS, CollectionMode, LedgerPosition
-from consilium.protocol.models import Derived
+from consilium.protocol.models import Derived, Strict
 from consilium.protocol.queries import query_ids, query_set_hash
 from consilium.sums.errors import BadSignature, RosterMismatch, UnsafeSession
 from consilium.sums.roster import SumRoster
@@ -35,14 +35,38 @@ SessionId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 Sigma = Annotated[float, Field(gt=0, le=MOST_SIGMA, allow_inf_nan=False)]
 
 
-class SessionTerms(Derived, LedgerPosition):
+class Signed(Strict):
+    """What is signed, hashed and sent as one text. SIGNED_AS: label of the signature."""
+
+    SIGNED_AS: ClassVar[str]
+
+    @classmethod
+    def parse(cls, content: bytes) -> Self:
+        """Canonical bytes -> the value. Raises MalformedMessage."""
+        try:
+            found = cls.model_validate_json(content)
+        except ValidationError:
+            found = None
+        if found is None or found.canonical() != content:
+            raise MalformedMessage(f"what was signed as {cls.SIGNED_AS} has not the one form of this protocol")
+        return found
+
+    def canonical(self) -> bytes:
+        """JSON with sorted keys and no spaces."""
+        return canonical_json(self.model_dump(mode="json"))
+
+    def sign(self, signer: Identity) -> bytes:
+        """The signature, 64 bytes."""
+        return signer.sign(self.SIGNED_AS, self.canonical())
+
+
+class SessionTerms(Derived, LedgerPosition, Signed):
     """Terms of one session.
 
     sid: 16 random bytes, hex. federation: digest of the federation's configuration. roster: RH.
     """
 
     collection: ClassVar[CollectionMode]
-    SIGNED_AS: ClassVar[str]
 
     version: Literal[1] = 1
     sid: SessionId
@@ -78,17 +102,6 @@ class SessionTerms(Derived, LedgerPosition):
             raise BadSignature("the coordinator", "terms of the session")
         return cls.parse(content)
 
-    @classmethod
-    def parse(cls, content: bytes) -> Self:
-        """Canonical bytes -> terms. Raises MalformedMessage."""
-        try:
-            terms = cls.model_validate_json(content)
-        except ValidationError:
-            raise MalformedMessage("terms of a session have not the form of this protocol") from None
-        if terms.canonical() != content:
-            raise MalformedMessage("terms of a session are not in canonical form")
-        return terms
-
     def check(self, roster: SumRoster) -> None:
         """Raise SecAggError unless a node with this roster may take part: nobody trusts the coordinator's choice."""
         if self.roster != roster.digest:
@@ -99,18 +112,10 @@ class SessionTerms(Derived, LedgerPosition):
         """The session id, 16 bytes."""
         return bytes.fromhex(self.sid)
 
-    def canonical(self) -> bytes:
-        """The bytes that are signed, hashed and sent: JSON with sorted keys and no spaces."""
-        return canonical_json(self.model_dump(mode="json"))
-
     @cached_property
     def ctx(self) -> bytes:
         """CTX: SHA-256 of the canonical bytes."""
         return hashlib.sha256(self.canonical()).digest()
-
-    def sign(self, coordinator: Identity) -> bytes:
-        """The coordinator's signature, 64 bytes."""
-        return coordinator.sign(self.SIGNED_AS, self.canonical())
 
 
 class SumTerms(SessionTerms):

@@ -22,16 +22,15 @@ from itertools import accumulate, pairwise
 from typing import Annotated, ClassVar
 
 import numpy as np
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field
 
-from consilium.protocol.digests import Hash, canonical_json
+from consilium.protocol.digests import Hash
 from consilium.protocol.errors import MalformedMessage
-from consilium.protocol.identity import SIGNATURE_BYTES, Identity, digest, verify
+from consilium.protocol.identity import SIGNATURE_BYTES, digest, verify
 from consilium.protocol.messages import MOST_BATCHES, PartyName, PoolPlaces, Program, Proof, Queries, Terms, WireModel
-from consilium.protocol.models import Strict
 from consilium.sums.errors import BadLink, VoteFault
 from consilium.sums.roster import MOST_VOTERS, VerifiedRoster
-from consilium.sums.terms import SID_BYTES
+from consilium.sums.terms import SID_BYTES, Signed
 from consilium.sums.verified.field import DTYPE, KEY_BYTES, from_wire
 from consilium.sums.verified.proof import DIGEST_BYTES, NONCE_BYTES, SPACE, VoteGrid, commit_total
 from consilium.sums.verified.uploads import PART_BYTES
@@ -246,7 +245,7 @@ def _numbers(content: bytes, shape: tuple[int, int]) -> np.ndarray:
     return numbers.reshape(shape)
 
 
-class GivenRecord(Strict):
+class GivenRecord(Signed):
     """What the helper signs when it gives its half. Whoever has the roster can check over which parties a sum is.
 
     session: hash of its terms. ids: see `ids_digest`. accepted: places of the parties in the sum, rising. left_out: how
@@ -270,20 +269,7 @@ class GivenRecord(Strict):
         """Its bytes -> the record. Raises MalformedMessage: not signed by the roster's helper, or not canonical."""
         if not verify(bytes.fromhex(roster.helper.ed25519_pk), signature, cls.SIGNED_AS, content):
             raise MalformedMessage("the record of a sum is not signed by the second aggregator")
-        try:
-            record = cls.model_validate_json(content)
-        except ValidationError:
-            raise MalformedMessage("the record of a sum has not the form of this protocol") from None
-        if record.canonical() != content:
-            raise MalformedMessage("the record of a sum is not in canonical form")
-        return record
-
-    def canonical(self) -> bytes:
-        return canonical_json(self.model_dump(mode="json"))
-
-    def sign(self, helper: Identity) -> bytes:
-        """The helper's signature, 64 bytes."""
-        return helper.sign(self.SIGNED_AS, self.canonical())
+        return cls.parse(content)
 
 
 def ids_digest(ids: Sequence[str]) -> str:

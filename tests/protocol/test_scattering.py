@@ -46,7 +46,7 @@ def test_folded_spectra_are_every_other_pixel() -> None:
     padded = np.random.default_rng(2).random((40, 32, 32))
     wavelets = images._wavelets(1, 32).astype(np.float64)
     whole = np.abs(np.fft.ifft2(np.fft.fft2(padded)[:, None] * wavelets))
-    folded = images._coarse(images._forward(padded.astype(np.float32)), images._filters(images.GRIDS[28]))
+    folded = images._coarse(np.fft.fft2(padded.astype(np.float32)), images._filters(images.GRIDS[28]))
     np.testing.assert_allclose(folded, whole[:, :, ::2, ::2], atol=1e-6)
 
 
