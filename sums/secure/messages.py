@@ -80,8 +80,8 @@ def _bytes(widths: Collection[int], most: int = MOST_PARTIES) -> AfterValidator:
 
 
 def _ring_matrix(array: np.ndarray) -> np.ndarray:
-    if array.dtype not in (np.uint16, np.uint32) or array.ndim != 2:
-        raise ValueError("must be uint16 or uint32 (queries, classes)")
+    if array.dtype != np.uint32 or array.ndim != 2:
+        raise ValueError("must be uint32 (queries, classes)")
     return array
 
 
@@ -178,7 +178,7 @@ class MaskedRequest(SessionMessage):
 
 
 class MaskedReply(PartyReply):
-    """y: uint16 or uint32 (queries, classes), and the party's signature on it and on its view of U1 and U2."""
+    """y: uint32 (queries, classes), and the party's signature on it and on its view of U1 and U2."""
 
     kind: ClassVar[str] = "query.sa_masked"
     y: Annotated[np.ndarray, AfterValidator(_ring_matrix), Field(repr=False)]

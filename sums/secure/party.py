@@ -243,7 +243,7 @@ class MaskingParty:
         else:
             seeds, shares, b = memory["later_seeds"][rows], memory["later_shares"][rows], memory["later_b"]
         query_set = QuerySet(request.queries, terms.query_set, request.places, request.proof)
-        y = encode(self.values(terms, query_set), terms.ring(self.roster))
+        y = encode(self.values(terms, query_set))
         masks = Masks(y, terms.ctx)
         masks.add(b[0].tobytes())
         for peer, seed in zip(sharers.tolist(), seeds[:, 0], strict=True):
