@@ -113,11 +113,7 @@ def faults_of(error: ValidationError, model: Model, values: Mapping[str, Any], q
     """All faults, each "key: what is wrong", without the key where the whole is meant.
 
     Values are told where they are single ones at keys that the model knows, shortened; never those of lists or tables.
-
-    Parameters
-    ----------
-    quoting : False tells no value and no unknown key: somebody may have put a secret there.
-    """
+    quoting: False tells no value and no unknown key: somebody may have put a secret there."""
     lines: dict[str, None] = {}  # a value of several possible types is faulty once for each
     for item in error.errors(include_url=False):
         kind, context = item["type"], item.get("ctx", {})
@@ -252,12 +248,8 @@ F = TypeVar("F", bound=Frozen)
 
 
 def read_table(path: Path) -> dict[str, Any]:
-    """A .toml or .json file as a dict.
-
-    Raises
-    ------
-    PathError : it is not there, or may not be read. ConfigError : it is no table in TOML or JSON.
-    """
+    """A .toml or .json file as a dict. Raises PathError: it is not there, or may not be read. ConfigError: it is no
+    table in TOML or JSON."""
     kind, action = "JSON" if path.suffix == ".json" else "TOML", "Correct the file, or give another"
     try:
         text = path.read_text(encoding="utf-8")
@@ -282,12 +274,8 @@ def _syntax(error: ValueError | RecursionError) -> str:
 
 
 def validate(table: dict[str, Any], model: type[F], where: str) -> F:
-    """The table as a model.
-
-    Raises
-    ------
-    ConfigError : every fault, up to ten: where, key, what is allowed, what was given; nearest keys of an unknown one.
-    """
+    """The table as a model. Raises ConfigError: every fault, up to ten: where, key, what is allowed, what was given;
+    nearest keys of an unknown one."""
     try:
         return model.model_validate(table)
     except ValidationError as error:

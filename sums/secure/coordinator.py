@@ -219,12 +219,8 @@ class SecureSession:
 
     def take(self, replies: Mapping[str, WireModel | str]) -> None:
         """Check the replies of the stage that is due, by party, or why there is none, and close it, if enough are in.
-
-        Raises
-        ------
-        ThresholdNotMet : too few valid replies. Those that came are kept, and the stage can be sent again.
-        BadShare : what was shared or listed is false; the session cannot come to its end.
-        """
+        Raises ThresholdNotMet: too few valid replies. Those that came are kept, and the stage can be sent again;
+        BadShare: what was shared or listed is false; the session cannot come to its end."""
         stage, state = self._due(), self.state
         reasons, held, view = state.dropped[stage], state.held[stage], self._view()
         for index in self._waiting():
