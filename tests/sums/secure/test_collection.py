@@ -127,17 +127,16 @@ class TestCharges:
             assert {event["party"] for event in made.told("left-out")} >= {"p01", "p04", "p06"}
 
     def test_the_same_queries_again_are_fresh_noise_and_cost_again_within_the_budget(self, cluster) -> None:
-        made = cluster(**MANY)
-        collector = made.collector()
-        sums = []
-        for times in range(1, 6):
+        made = cluster(query_budget=QueryBudget(queries=40, answers=40))
+        collector, sums = made.collector(), []
+        for times in (1, 2):
             sums.append(made.ask(queries(), 1, collector).votes)
             collector.settle()
             assert made.charged() == {20 * times} and not list((made.root / "sessions").glob("*.session"))
         assert not (sums[0] == sums[1]).all()
         with pytest.raises(BudgetExceeded, match=r"charged all queries .* larger query_budget"):
             made.ask(queries(), 1, collector)
-        assert made.charged() == {100}
+        assert made.charged() == {40}
 
     @pytest.mark.parametrize("fails", [False, True])
     def test_both_rounds_are_charged_and_the_ledger_says_each_once(self, cluster, monkeypatch, fails: bool) -> None:
