@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 
 from consilium.protocol.digests import Hash, canonical_json
 from consilium.protocol.errors import MalformedMessage
-from consilium.protocol.identity import Identity, verify
+from consilium.protocol.identity import SIGNATURE_BYTES, Identity, verify
 from consilium.protocol.messages import MOST_CLASSES, MOST_TEACHERS, CollectionMode, LedgerPosition
 from consilium.protocol.models import Derived, Strict
 from consilium.protocol.queries import query_ids, query_set_hash
@@ -31,6 +31,8 @@ TAIL = 9.0
 """Standard deviations that must fit: beyond them lies less than 1e-18 of a Gaussian."""
 NO_LEDGER = LedgerPosition(ledger="0" * 64, batch=0, head="0" * 64)
 """Of a session that is no federation's, in tests and benchmarks of the protocol alone."""
+Sid = Annotated[bytes, Field(min_length=SID_BYTES, max_length=SID_BYTES)]
+Signature = Annotated[bytes, Field(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)]
 SessionId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 Sigma = Annotated[float, Field(gt=0, le=MOST_SIGMA, allow_inf_nan=False)]
 

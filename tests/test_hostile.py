@@ -14,7 +14,6 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +27,9 @@ from consilium.coordinator.collection.exchange import Failure
 from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun
-from consilium.coordinator.label_service import LabelService
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, MalformedMessage
+from consilium.protocol.label_source import LabelSource
 from consilium.protocol.messages import WireModel
 from consilium.protocol.pool import PoolTree
 from consilium.protocol.queries import canonical_queries
@@ -163,9 +162,12 @@ def test_damaged_messages_are_refused_and_the_federation_goes_on(tmp_path: Path,
         (home / "party.toml").write_text(tomli_w.dumps({**settings, "terms": "terms.json"}))
         (home / "terms.json").write_text(config.terms().model_dump_json())
     transport = HostileTransport(homes)
+
+    def student(source: LabelSource) -> None:
+        source.ask(pool[:20])
+
     with closing(EventLog(tmp_path / "events.jsonl")) as log:
-        ask, collect = partial(LabelService.ask, queries=pool[:20]), keys if roster else PLAINTEXT
-        FederationRun(transport, config, tmp_path, log, ask, collect, pool=tree).run()
+        FederationRun(transport, config, tmp_path, log, student, keys if roster else PLAINTEXT, pool=tree).run()
     assert transport.accepted == {}
     assert transport.sent >= COPIES * 4 * (3 if votes == "plaintext" else 7)
     summary = json.loads((tmp_path / "coordinator.json").read_text())

@@ -22,15 +22,25 @@ from itertools import accumulate, pairwise
 from typing import Annotated, ClassVar
 
 import numpy as np
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from consilium.protocol.digests import Hash
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.identity import SIGNATURE_BYTES, digest, verify
-from consilium.protocol.messages import MOST_BATCHES, PartyName, PoolPlaces, Program, Proof, Queries, Terms, WireModel
+from consilium.protocol.messages import (
+    MOST_BATCHES,
+    Introduction,
+    PartyName,
+    PoolPlaces,
+    Program,
+    Proof,
+    Queries,
+    WireModel,
+    array_of,
+)
 from consilium.sums.errors import BadLink, VoteFault
 from consilium.sums.roster import MOST_VOTERS, VerifiedRoster
-from consilium.sums.terms import SID_BYTES, Signed
+from consilium.sums.terms import Sid, Signature, Signed
 from consilium.sums.verified.field import DTYPE, KEY_BYTES, from_wire
 from consilium.sums.verified.proof import DIGEST_BYTES, NONCE_BYTES, SPACE, VoteGrid, commit_total
 from consilium.sums.verified.uploads import PART_BYTES
@@ -41,15 +51,7 @@ MOST_RECORD = 8_000_000
 """Bytes of a signed record: the places of the longest roster."""
 
 
-def _content(array: np.ndarray) -> np.ndarray:
-    if array.dtype != np.uint8 or array.ndim != 1:
-        raise ValueError("must be uint8 (bytes,)")
-    return array
-
-
-Content = Annotated[np.ndarray, AfterValidator(_content), Field(repr=False)]
-Sid = Annotated[bytes, Field(min_length=SID_BYTES, max_length=SID_BYTES)]
-Signature = Annotated[bytes, Field(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)]
+Content = Annotated[np.ndarray, array_of(np.uint8, 1, "uint8 (bytes,)")]
 PublicKey = Annotated[bytes, Field(min_length=KEY_BYTES, max_length=KEY_BYTES)]
 
 
@@ -69,16 +71,10 @@ class SessionOf(WireModel):
     proof: Proof
 
 
-class AggregatorRequest(Terms):
-    """To the helper: who are you, and would you serve in this federation? Versions as in `HelloRequest`."""
+class AggregatorRequest(Introduction):
+    """To the helper: who are you, and would you serve in this federation?"""
 
     kind: ClassVar[str] = "query.va_hello"
-    protocol_version: int = Field(ge=0, le=1_000_000)
-    program: Program
-
-    @property
-    def terms(self) -> Terms:
-        return Terms(**{name: getattr(self, name) for name in Terms.model_fields})
 
 
 class AggregatorReply(WireModel):
