@@ -37,7 +37,7 @@ SessionId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 Sigma = Annotated[float, Field(gt=0, le=MOST_SIGMA, allow_inf_nan=False)]
 
 
-class Signed(Strict):
+class Canonical(Strict):
     """What is signed, hashed and sent as one text. SIGNED_AS: label of the signature."""
 
     SIGNED_AS: ClassVar[str]
@@ -62,7 +62,7 @@ class Signed(Strict):
         return signer.sign(self.SIGNED_AS, self.canonical())
 
 
-class SessionTerms(Derived, LedgerPosition, Signed):
+class SessionTerms(Derived, LedgerPosition, Canonical):
     """Terms of one session.
 
     sid: 16 random bytes, hex. federation: digest of the federation's configuration. roster: RH.

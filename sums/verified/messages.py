@@ -40,7 +40,7 @@ from consilium.protocol.messages import (
 )
 from consilium.sums.errors import BadLink, VoteFault
 from consilium.sums.roster import MOST_VOTERS, VerifiedRoster
-from consilium.sums.terms import Sid, Signature, Signed
+from consilium.sums.terms import Canonical, Sid, Signature
 from consilium.sums.verified.field import DTYPE, KEY_BYTES, from_wire
 from consilium.sums.verified.proof import DIGEST_BYTES, NONCE_BYTES, SPACE, VoteGrid, commit_total
 from consilium.sums.verified.uploads import PART_BYTES
@@ -241,7 +241,7 @@ def _numbers(content: bytes, shape: tuple[int, int]) -> np.ndarray:
     return numbers.reshape(shape)
 
 
-class GivenRecord(Signed):
+class GivenRecord(Canonical):
     """What the helper signs when it gives its half. Whoever has the roster can check over which parties a sum is.
 
     session: hash of its terms. ids: see `ids_digest`. accepted: places of the parties in the sum, rising. left_out: how
