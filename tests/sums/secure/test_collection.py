@@ -158,24 +158,6 @@ class TestCharges:
         assert made.charged() == {80} and sum(event["stage"].endswith("share") for event in made.told("stage")) == 1
         ledger.close()
 
-    @pytest.mark.parametrize("changes", [{"sigma": 3.0}, {"round": 2}, {"teachers": 2}, {"noise_shares": 3}])
-    def test_terms_that_are_not_the_promised_ones(self, cluster, monkeypatch, changes: dict) -> None:
-        """Signed by the coordinator itself: refused before anything is charged."""
-        made, drive = cluster(), SecureSession.requests
-
-        def lying(session: SecureSession) -> dict:
-            requests = drive(session)
-            if session.state.stage is not Stage.MASKED:
-                return requests
-            terms = session.terms.model_copy(update=changes)
-            signed = {"terms": terms.canonical(), "signature": terms.sign(made.keys.signer)}
-            return {name: request.model_copy(update=signed) for name, request in requests.items()}
-
-        monkeypatch.setattr(SecureSession, "requests", lying)
-        made.fails("masked: 0 parties")
-        rules = {event["rule"] for event in made.told("left-out")}
-        assert rules == ({Rule.STAGE_ORDER} if "round" in changes else {Rule.PROMISE}) and made.charged() == {0}
-
 
 class TestStartingAgain:
     """A coordinator that stopped goes on with the same session."""

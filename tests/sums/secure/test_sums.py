@@ -17,7 +17,7 @@ from consilium.sums.packing import pack_message
 from consilium.sums.secure.coordinator import SecureSession, State, drive
 from consilium.sums.secure.masks import clip
 from consilium.sums.secure.messages import STAGES, Stage
-from tests.sums.secure.network import Federation, Network, NoNoise, at, go_on, make_queries, play, run_until
+from tests.sums.secure.network import Federation, Network, NoNoise, at, make_queries, play, run_until
 
 
 class Constant(NoNoise):
@@ -113,28 +113,6 @@ def test_a_false_vote_moves_a_cell_by_no_more_than_an_honest_one(deviation: floa
 
 class TestTheCoordinatorStarts:
     """Again, between any two steps."""
-
-    @pytest.mark.parametrize("sum_", [1, 2])
-    @pytest.mark.parametrize("stage", STAGES)
-    def test_it_goes_on_with_the_same_requests(self, tmp_path: Path, stage: Stage, sum_: int) -> None:
-        """Replies of the stage are lost with it: parties answer again with the same bytes, and charge nothing."""
-        federation = Federation(tmp_path, 5, rounds=(1, 2))
-        network, path = Network(federation, lost={Stage.MASKED: ["party-004"]}), tmp_path / "state"
-        before, queries = federation.session(), federation.queries
-        if sum_ == 2 and stage not in STAGES[:2]:
-            drive(before, network.send)
-            queries = federation.queries[:2]
-            federation.ask(before, queries)
-        go_on(before, stage, network).state.save(path)
-        lost = network.send(stage, before.requests())
-        again = SecureSession(federation.roster, federation.coordinator, State.load(path))
-        again.ask(again.terms, queries)
-        replies = network.send(stage, again.requests())
-        assert list(map(pack_message, lost.values())) == list(map(pack_message, replies.values()))
-        again.take(replies)
-        result = drive(again, network.send, path=path)
-        assert np.array_equal(result.sums, federation.total(result.survivors)[: len(queries)])
-        assert len(federation.charged) == len({*federation.charged})
 
     @pytest.mark.parametrize("cut", [0, 5, 100, -1])
     def test_a_damaged_state_is_refused(self, tmp_path: Path, cut: int) -> None:
