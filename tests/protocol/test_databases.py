@@ -6,9 +6,7 @@ The others are real: a second process with SQLite's own lock, and a small file s
 
 from __future__ import annotations
 
-import sqlite3
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,7 +21,7 @@ from consilium.coordinator.collection.kept_sums import SESSIONS, KeptSession, Ke
 from consilium.coordinator.ledger import Ledger, stored_config
 from consilium.party.store import KnownFederation, Store
 from consilium.protocol import databases
-from consilium.protocol.databases import Database, Trouble, check_usable, committed, trouble_of
+from consilium.protocol.databases import Trouble, check_usable, committed, trouble_of
 from consilium.protocol.errors import ConsiliumError, LedgerError, LedgerLocked, StorageError
 from consilium.protocol.files import replace_private, writing
 from tests.disks import full, locked, mounted
@@ -180,26 +178,6 @@ def test_what_is_no_database_is_damaged(tmp_path: Path, content: bytes, use: Cal
     assert path.read_bytes() == content
 
 
-def test_what_a_killed_process_left_of_a_write_is_undone_by_whoever_reads(tmp_path: Path) -> None:
-    """The control: SQLite itself refuses to read it where nothing may be written."""
-    path = tmp_path / "ledger.db"
-    ledger(path).close()
-    writer = (
-        f"import os, sqlite3; file = sqlite3.connect({str(path)!r}, isolation_level=None);"
-        "file.execute('PRAGMA cache_size=1'); file.execute('BEGIN IMMEDIATE');"
-        "file.executemany('INSERT INTO meta VALUES (?, ?)', ((str(n), 'x' * 3000) for n in range(99)));"
-        "os.kill(os.getpid(), 9)"
-    )
-    subprocess.run([sys.executable, "-c", writer], check=False)
-    assert path.with_name("ledger.db-journal").exists()
-    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as plain, pytest.raises(sqlite3.Error):
-        plain.execute("SELECT * FROM meta")
-    with closing(Ledger(path, FEDERATION, "", read_only=True)) as reader:
-        assert reader.spent() == (0, 0)
-        with pytest.raises(LedgerError, match="cannot be written"):
-            reader.voted_on(["a"], ["p"])
-
-
 def test_another_format_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
     with committed(path, ("rows (content)",), 2):
@@ -220,14 +198,3 @@ def test_a_trouble_is_found_behind_the_error_that_it_was_raised_for() -> None:
     except ConsiliumError as error:
         assert trouble_of(error) is Trouble.FULL
     assert trouble_of(ValueError("x")) is None
-
-
-def test_a_transaction_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
-    with closing(Database(tmp_path / "x.db")) as file:
-        file.make(("rows (content)",), 1)
-        with pytest.raises(ZeroDivisionError), file.transaction():
-            file.execute("INSERT INTO rows VALUES (1)")
-            with file.transaction():
-                file.execute("INSERT INTO rows VALUES (2)")
-            raise ZeroDivisionError
-        assert file.execute("SELECT * FROM rows") == []
