@@ -17,7 +17,7 @@ PAMI 2018, put a learned model on top, as the teachers and the student do here; 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Literal, NamedTuple
 
@@ -56,8 +56,6 @@ def image_shape(inputs: int, least: int = LEAST_SIDE) -> ImageShape | None:
     return None
 
 
-SIDE = 28
-PIXELS = SIDE * SIDE
 ANGLES = 8
 CHANNELS = 1 + 2 * ANGLES + ANGLES * ANGLES
 STRIDE = 4
@@ -92,16 +90,13 @@ class Grid:
 
 GRIDS = {28: Grid(28, 32, "constant"), 32: Grid(32, 40, "symmetric")}
 """By the side of the image: drawings such as MNIST, and photographs such as SVHN and CIFAR-10."""
-FEATURES = GRIDS[SIDE].features
-"""3,969."""
 
 _SIGMA_LOW = 1.6
 _BLOCK = 32
 """Images at a time: the intermediate arrays of a block fit into a core's cache, and memory does not grow."""
 
 
-@dataclass(frozen=True)
-class _Filters:
+class _Filters(NamedTuple):
     """fine: float32 (angles, padded, padded), Fourier transforms of the wavelets of scale 1, which are real.
 
     coarse: float32 (4, angles, padded / 2, padded / 2), those of scale 2 in four corners (`_corners`), a quarter of
@@ -109,10 +104,10 @@ class _Filters:
     full and the halved grid.
     """
 
-    fine: np.ndarray = field(repr=False)
-    coarse: np.ndarray = field(repr=False)
-    low: np.ndarray = field(repr=False)
-    low_half: np.ndarray = field(repr=False)
+    fine: np.ndarray
+    coarse: np.ndarray
+    low: np.ndarray
+    low_half: np.ndarray
 
 
 def scattered_shape(inputs: int) -> ImageShape | None:

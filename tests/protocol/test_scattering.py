@@ -7,15 +7,15 @@ import pytest
 from pydantic import ValidationError
 
 from consilium.protocol import images
-from consilium.protocol.images import ANGLES, CHANNELS, FEATURES, PIXELS, SIDE, hellinger, represent, scatter
+from consilium.protocol.images import ANGLES, CHANNELS, hellinger, represent, scatter
 from consilium.protocol.schema import Schema
 
-NAMES = tuple(f"p{index}" for index in range(PIXELS))
+NAMES = tuple(f"p{index}" for index in range(784))
 
 
 def drawing() -> np.ndarray:
     """A fixed image (28, 28) in [0, 1]: a bar and a blob, made of formulas."""
-    y, x = np.mgrid[:SIDE, :SIDE]
+    y, x = np.mgrid[:28, :28]
     bar = np.exp(-((x - 12 - 0.2 * y) ** 2) / 6) * (np.abs(y - 13) < 8)
     blob = np.exp(-((x - 18) ** 2 + (y - 9) ** 2) / 8)
     return np.maximum(bar, blob)
@@ -26,12 +26,12 @@ def channels(image: np.ndarray) -> np.ndarray:
 
 
 def test_shape_and_sign() -> None:
-    rows = np.random.default_rng(0).random((130, PIXELS))  # more than a block, and not a whole number of them
+    rows = np.random.default_rng(0).random((130, 784))  # more than a block, and not a whole number of them
     out = scatter(rows)
-    assert out.shape == (130, FEATURES) == (130, 3969)
+    assert out.shape == (130, 3969)
     assert out.dtype == np.float32
     assert (out >= -1e-6).all()
-    assert scatter(rows[:0]).shape == (0, FEATURES)
+    assert scatter(rows[:0]).shape == (0, 3969)
 
 
 def test_golden_values() -> None:
