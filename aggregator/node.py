@@ -74,7 +74,7 @@ class AggregatorNode:
             known = sums.terms(request.federation)
             if known is not None and known != request.terms:
                 raise Refused(Rule.PROMISE, detail="this federation's terms are not those it came with first")
-            self._check_terms(sums, request.terms)
+            check_terms(self.policy, request.terms, self.roster, sums)
             sums.keep_terms(request.terms)
         program = program_versions()
         if request.program != program:
@@ -148,9 +148,6 @@ class AggregatorNode:
             sums.erase_before(time.time() - LIFETIME)
             yield sums
 
-    def _check_terms(self, sums: GivenSums, terms: Terms) -> None:
-        check_terms(self.policy, terms, self.roster, sums)
-
     def _agreed(self, sums: GivenSums, terms: VerifiedTerms) -> Terms:
         """What the federation came with, if this session is one that it promised and that the policy allows. The noise
         must be, to the digit, that of the release that is charged."""
@@ -158,7 +155,7 @@ class AggregatorNode:
         if agreed is None:
             raise Refused(Rule.PROMISE, detail="this federation was never introduced (query.va_hello)")
         check_pinned(self.pinned, agreed)
-        self._check_terms(sums, agreed)
+        check_terms(self.policy, agreed, self.roster, sums)
         if (terms.teachers, terms.classes) != (agreed.teachers, len(agreed.classes)):
             raise Refused(Rule.PROMISE, limit=agreed.teachers, requested=terms.teachers)
         if terms.noise != noise_of(release_of(agreed.promise), terms.round):

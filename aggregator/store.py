@@ -76,9 +76,8 @@ class GivenSums:
 
     def session(self, sid: str) -> OpenSession | None:
         """A session that was opened."""
-        for terms, ids, *others in self.execute(f"SELECT {', '.join(COLUMNS)} FROM sessions WHERE sid = ?", sid):
-            return OpenSession(terms, json.loads(ids), *others)
-        return None
+        rows = self.execute(f"SELECT {', '.join(COLUMNS)} FROM sessions WHERE sid = ?", sid)
+        return OpenSession(rows[0][0], json.loads(rows[0][1]), *rows[0][2:]) if rows else None
 
     def open(self, terms: VerifiedTerms, ids: Sequence[str], key: bytes, moment: float) -> OpenSession:
         """Begin a session. Others on the same queries in the same round, which have given nothing, are given up."""

@@ -9,9 +9,8 @@ import json
 import math
 import tomllib
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from difflib import SequenceMatcher
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import SequenceMatcher, get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -22,187 +21,115 @@ from consilium.protocol.files import unreadable
 from consilium.protocol.models import Frozen
 
 MOST_NEAR = 3
-LEAST_ALIKE = 0.7
-"""Of a key beside the faulty one, from 0 to 1, see `difflib.SequenceMatcher.ratio`."""
-LEAST_ALIKE_WORD = 0.6
-"""Of a word of a choice, which is printed whole beside it."""
-LEAST_ALIKE_ELSEWHERE = 0.8
-"""Of a key in another table."""
+LEAST_ALIKE, LEAST_ALIKE_ELSEWHERE, LEAST_ALIKE_WORD = 0.7, 0.8, 0.6
+"""Of a key beside the faulty one, of a key in another table, and of a word of a choice, which is printed whole beside
+it; from 0 to 1, see `difflib.SequenceMatcher.ratio`."""
+MOST_FAULTS = 10
+MOST_SHOWN = 60
+"""Characters of a value that is told."""
 
 Model = type[BaseModel]
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where a fault is. keys: as the user writes them. table: model of the table that holds the last of them, None
-    where that is no table of a model. kind: "mechanism confident" where the table is one of several kinds, else ""."""
+def _place(location: tuple[int | str, ...], values: Mapping[str, Any]) -> tuple[list[str], str]:
+    """Where a fault is: keys as the user writes them, and "mechanism confident" where the last one's table is one of
+    several kinds, else "".
 
-    keys: tuple[str, ...]
-    table: Model | None
-    kind: str
-
-
-def place_of(model: Model, location: tuple[int | str, ...]) -> Place:
-    """The place of a fault.
-
-    Parameters
-    ----------
     location : as pydantic has it, in which the kind of a table stands like a key of its own: ("mechanism",
-        "confident", "sigma").
+        "confident", "sigma"). What the user did not write, and is not the last, is such a kind.
     """
-    keys: list[str] = []
-    inner: Any = model
-    table: Model | None = None
-    kind = ""
-    for part in location:
-        inner, chosen = _of_several(inner, part)
-        if chosen is not None:
-            kind = f"{keys[-1]} {chosen}" if keys and not keys[-1].isdigit() else chosen
+    keys, kind, inner = list[str](), "", values or None
+    for at, part in enumerate(location):
+        written = part in inner if isinstance(inner, Mapping) else isinstance(inner, list | tuple)
+        last = at == len(location) - 1
+        if keys and inner is not None and not written and not (last and isinstance(inner, Mapping)):
+            kind = str(part) if keys[-1].isdigit() else f"{keys[-1]} {part}"
             continue
         keys.append(str(part))
-        table = inner if _is_model(inner) else None
-        if table is None or part not in table.model_fields:
-            inner = _element(inner)
-            continue
-        inner = table.model_fields[str(part)].annotation
-        if part != location[-1]:
-            kind = ""
-    return Place(tuple(keys), table, kind)
+        kind = kind if last else ""
+        try:
+            inner = inner[part]  # type: ignore[index, call-overload]
+        except (LookupError, TypeError):
+            inner = None
+    return keys, kind
 
 
-def nearest(model: Model, values: Mapping[str, Any], place: Place) -> list[str]:
-    """Up to three known keys that are most like an unknown one, as dotted paths.
+def _nearest(model: Model, values: Mapping[str, Any], keys: list[str]) -> list[str]:
+    """Up to three known keys that are most like an unknown one, as dotted paths. Those of the same table come first;
+    one of another table must be more alike.
 
-    Those of the same table come first; one of another table must be more alike.
-
-    Parameters
-    ----------
     values : what the user wrote: of a table of several kinds, only the keys of the kind that it names count.
     """
-    *above, name = place.keys
-    beside = set(place.table.model_fields) if place.table is not None else set()
-    near = {
-        ".".join([*above, other]): _alike(name, other) + 0.1 for other in beside if _alike(name, other) >= LEAST_ALIKE
-    }
-    first = ["0" if key.isdigit() else key for key in above]  # of a list of tables, `_paths` names the first
-    for path in _paths(model, values, ()):
-        dotted = ".".join(path)
-        if list(path[:-1]) != first and _alike(name, path[-1]) >= LEAST_ALIKE_ELSEWHERE:
-            near.setdefault(dotted, _alike(name, path[-1]))
+    *above, name = keys
+    near: dict[str, float] = {}
+    for *table, key in _paths(model, values, keys):
+        alike = SequenceMatcher(None, name.lower(), key.lower()).ratio()
+        if alike >= (LEAST_ALIKE if table == above else LEAST_ALIKE_ELSEWHERE):
+            near[".".join([*table, key])] = alike + 0.1 * (table == above)
     return sorted(near, key=lambda dotted: (-near[dotted], dotted))[:MOST_NEAR]
 
 
-def most_alike(written: str, allowed: list[str]) -> str | None:
-    """The allowed word that is most like a given one, if any is.
-
-    >>> most_alike("confidant", ["gnmax", "confident"])
-    'confident'
-    """
-    ranked = sorted(allowed, key=lambda word: (-_alike(written, word), word))
-    return ranked[0] if ranked and _alike(written, ranked[0]) >= LEAST_ALIKE_WORD else None
-
-
-def _alike(left: str, right: str) -> float:
-    return SequenceMatcher(None, left.lower(), right.lower()).ratio()
-
-
-def _is_model(annotation: Any) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
-
-
 def _members(annotation: Any) -> list[Any]:
-    """The types that an annotation stands for, without None."""
+    """The types that an annotation stands for."""
     if get_origin(annotation) is Annotated:
         return _members(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):
         return [member for part in get_args(annotation) for member in _members(part)]
-    return [] if annotation is type(None) else [annotation]
+    return [annotation]
 
 
-def _kinds(member: Any) -> set[str]:
+def _kinds(model: Model) -> set[str]:
     """What the tables of a model may call themselves: its fields that can have few texts only."""
-    if not _is_model(member):
-        return set()
-    fields = (field.annotation for field in member.model_fields.values())
+    fields = (field.annotation for field in model.model_fields.values())
     return {str(value) for kind in fields if get_origin(kind) is Literal for value in get_args(kind)}
 
 
-def _of_several(annotation: Any, part: int | str) -> tuple[Any, str | None]:
-    """The type that an annotation stands for, and, where there are several and `part` names one, that name."""
-    members = _members(annotation)
-    if len(members) < 2:
-        return (members[0] if members else None), None
-    for member in members:
-        if part in _kinds(member):
-            return member, str(part)
-        if part == getattr(member, "__name__", None):
-            return member, str(part)
-    return None, None
-
-
-def _element(annotation: Any) -> Any:
-    """The type of what a list, tuple or dict holds."""
-    arguments = [part for part in get_args(annotation) if part is not ...]
-    return arguments[-1] if arguments else None
-
-
 def _paths(
-    annotation: Any, value: Any, above: tuple[str, ...], around: frozenset[Model] = frozenset()
+    annotation: Any, value: Any, towards: list[str], above: tuple[str, ...] = (), around: frozenset[Model] = frozenset()
 ) -> Iterator[tuple[str, ...]]:
-    """Paths of all keys below; of a model that is one of those `around` it only where the user wrote one."""
-    members = [member for member in _members(annotation)]
-    models = [member for member in members if _is_model(member)]
-    named = [
-        member for member in models if isinstance(value, Mapping) and _kinds(member) & set(map(str, value.values()))
-    ]
+    """Paths of all keys below; of a list, those of the element that `towards` goes through, or of the first. Of a model
+    that is one of those `around` it only where the user wrote one."""
+    members = _members(annotation)
+    models = [member for member in members if isinstance(member, type) and issubclass(member, BaseModel)]
+    names = set(map(str, value.values())) if isinstance(value, Mapping) else set[str]()
+    named = [model for model in models if _kinds(model) & names]
     for model in named[:1] if len(models) > 1 and named else models:
         if model in around and value is None:
             continue
         for name, field in model.model_fields.items():
             yield (*above, name)
             inner = value.get(name) if isinstance(value, Mapping) else None
-            yield from _paths(field.annotation, inner, (*above, name), around | {model})
+            on_the_way = towards[1:] if towards[:1] == [name] else []
+            yield from _paths(field.annotation, inner, on_the_way, (*above, name), around | {model})
     for member in members:
-        if get_origin(member) in (list, tuple) and (element := _element(member)) is not None:
-            first = value[0] if isinstance(value, list) and value else None
-            yield from _paths(element, first, (*above, "0"), around)
+        elements = [part for part in get_args(member) if part is not ...]
+        if get_origin(member) in (list, tuple) and elements:
+            at = int(towards[0]) if towards and towards[0].isdigit() else 0
+            inner = value[at] if isinstance(value, list) and at < len(value) else None
+            yield from _paths(elements[-1], inner, towards[1:], (*above, str(at)), around)
 
 
-MOST_FAULTS = 10
-MOST_SHOWN = 60
-"""Characters of a value that is told."""
-
-
-def faults_of(
-    error: ValidationError, model: type[BaseModel], values: Mapping[str, Any], quoting: bool = True
-) -> list[str]:
+def faults_of(error: ValidationError, model: Model, values: Mapping[str, Any], quoting: bool = True) -> list[str]:
     """All faults, each "key: what is wrong", without the key where the whole is meant.
 
     Values are told where they are single ones at keys that the model knows, shortened; never those of lists or tables.
-
-    Parameters
-    ----------
-    quoting : False tells no value and no unknown key: somebody may have put a secret there.
-    """
+    quoting: False tells no value and no unknown key: somebody may have put a secret there."""
     lines: dict[str, None] = {}  # a value of several possible types is faulty once for each
     for item in error.errors(include_url=False):
         kind, context = item["type"], item.get("ctx", {})
-        place = place_of(model, item["loc"])
-        key = ".".join(place.keys)
-        if kind == "extra_forbidden" and not quoting:
-            lines["an unknown key"] = None
-            continue
+        keys, table = _place(item["loc"], values)
         if kind == "extra_forbidden":
-            near = nearest(model, values, place)
+            near = _nearest(model, values, keys) if quoting else []
             hint = f"; did you mean {_either(near)}?" if near else ""
-            lines[f"{_word(key)}: unknown key{f' of {place.kind}' if place.kind else ''}{hint}"] = None
+            of_table = f" of {table}" if table else ""
+            lines[f"{_word(keys)}: unknown key{of_table}{hint}" if quoting else "an unknown key"] = None
             continue
         if kind in _OF_A_KIND:
-            key = ".".join([*place.keys, str(context["discriminator"]).strip("'")])
+            keys.append(str(context["discriminator"]).strip("'"))
         text = _sentence(kind, context, item["msg"])
         if quoting:
             text += _given(kind, context, item.get("input"))
-        lines[f"{_word(key)}: {text}" if key else text] = None
+        lines[f"{_word(keys)}: {text}" if keys else text] = None
     return list(lines)
 
 
@@ -242,88 +169,68 @@ def shown(value: object) -> str:
 
 _OF_A_KIND = ("union_tag_invalid", "union_tag_not_found")
 """Faults of the key that says of what kind a table is."""
-
 _ABSENT = ("missing", "missing_argument", "union_tag_not_found")
 _CHOICES = ("literal_error", "enum", "union_tag_invalid")
-_OWN_WORDS = ("value_error", "assertion_error")
-
-Words = Callable[[Mapping[str, Any]], str]
-
-_MUST_BE: dict[str, str | Words] = {
-    "greater_than": lambda context: f"must be greater than {context['gt']:g}",
-    "greater_than_equal": lambda context: f"must be at least {context['ge']:g}",
-    "less_than": lambda context: f"must be less than {context['lt']:g}",
-    "less_than_equal": lambda context: f"must be at most {context['le']:g}",
-    "multiple_of": lambda context: f"must be a multiple of {context['multiple_of']:g}",
-    "finite_number": "must be a finite number",
-    "int_type": "must be a whole number",
-    "int_parsing": "must be a whole number",
-    "int_parsing_size": "must be a whole number of fewer digits",
-    "int_from_float": "must be a whole number",
-    "float_type": "must be a number",
-    "float_parsing": "must be a number",
-    "bool_type": "must be true or false",
-    "bool_parsing": "must be true or false",
-    "string_type": "must be text",
-    "string_sub_type": "must be text",
-    "string_unicode": "must be text",
-    "string_too_short": lambda context: f"must have at least {_count(context['min_length'], 'character')}",
-    "string_too_long": lambda context: f"must have at most {_count(context['max_length'], 'character')}",
-    "string_pattern_mismatch": lambda context: f"must match the pattern {context['pattern']}",
-    "tuple_type": "must be a list",
-    "list_type": "must be a list",
-    "set_type": "must be a list",
-    "frozen_set_type": "must be a list",
-    "iterable_type": "must be a list",
-    "dict_type": "must be a table",
-    "mapping_type": "must be a table",
-    "model_type": "must be a table",
-    "model_attributes_type": "must be a table",
-    "dataclass_type": "must be a table",
-    "none_required": "must be null",
-    "date_type": "must be a day, such as 2028-06-30 without quotes",
-    "bytes_type": "must be bytes",
-    "json_invalid": "must be JSON",
-    "json_type": "must be JSON",
+_SIZES = ("too_short", "too_long", "string_too_short", "string_too_long")
+_MUST_BE = {
+    "greater than {gt:g}": ("greater_than",),
+    "at least {ge:g}": ("greater_than_equal",),
+    "less than {lt:g}": ("less_than",),
+    "at most {le:g}": ("less_than_equal",),
+    "a multiple of {multiple_of:g}": ("multiple_of",),
+    "a finite number": ("finite_number",),
+    "a whole number": ("int_type", "int_parsing", "int_from_float"),
+    "a whole number of fewer digits": ("int_parsing_size",),
+    "a number": ("float_type", "float_parsing"),
+    "true or false": ("bool_type", "bool_parsing"),
+    "text": ("string_type", "string_sub_type", "string_unicode"),
+    "a list": ("tuple_type", "list_type", "set_type", "frozen_set_type", "iterable_type"),
+    "a table": ("dict_type", "mapping_type", "model_type", "model_attributes_type", "dataclass_type"),
+    "null": ("none_required",),
+    "a day, such as 2028-06-30 without quotes": ("date_type",),
+    "bytes": ("bytes_type",),
+    "JSON": ("json_invalid", "json_type"),
 }
-"""By pydantic's name of the fault: what is asked for."""
+"""What is asked for, and pydantic's names of the faults."""
+_WORDS = {kind: f"must be {words}" for words, kinds in _MUST_BE.items() for kind in kinds}
+_WORDS["string_pattern_mismatch"] = "must match the pattern {pattern}"
 
 
 def _sentence(kind: str, context: Mapping[str, Any], message: str) -> str:
     """What is asked for, or what a check of our own says."""
-    if kind in _OWN_WORDS:
-        return message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    if kind == "value_error":
+        return message.removeprefix("Value error, ")
     if kind in _ABSENT:
         return "is required"
-    if kind in ("too_short", "too_long"):
-        bound = ("least", context["min_length"]) if kind == "too_short" else ("most", context["max_length"])
-        has = context.get("actual_length")
-        return f"must have at {bound[0]} {_count(bound[1], 'entry')}{f', has {has}' if has is not None else ''}"
+    if kind in _SIZES:
+        bound, number = ("least", context["min_length"]) if "short" in kind else ("most", context["max_length"])
+        one, more = ("character", "characters") if kind.startswith("string") else ("entry", "entries")
+        has = f", has {context['actual_length']}" if "actual_length" in context else ""
+        return f"must have at {bound} {number} {one if number == 1 else more}{has}"
     if kind in _CHOICES:
-        names = _allowed(kind, context)
-        quoted = [f'"{name}"' for name in names]
-        return f"must be {_either(quoted) if quoted else context['expected']}"
-    words = _MUST_BE.get(kind, "has a form that is not allowed here")
-    return words if isinstance(words, str) else words(context)
+        names = [f'"{name}"' for name in _allowed(kind, context)]
+        return f"must be {_either(names) if names else context['expected']}"
+    return _WORDS.get(kind, "has a form that is not allowed here").format_map(context)
 
 
 def _given(kind: str, context: Mapping[str, Any], value: object) -> str:
     """What was given instead, and, of a choice, what may have been meant."""
     if kind in _ABSENT or kind in ("too_short", "too_long"):
         return ""
-    if kind in _OWN_WORDS:
+    if kind == "value_error":
         return f", got {shown(value)}" if isinstance(value, str | int | float) else ""
     if kind not in _CHOICES:
         return f", got {shown(value)}"
     word = context["tag"] if kind == "union_tag_invalid" else value
-    near = most_alike(word, _allowed(kind, context)) if isinstance(word, str) else None
-    return f", got {shown(word)}{f'; did you mean {chr(34)}{near}{chr(34)}?' if near else ''}"
+    text = word.lower() if isinstance(word, str) else ""
+    near = get_close_matches(text, _allowed(kind, context), 1, LEAST_ALIKE_WORD)
+    return f", got {shown(word)}" + (f'; did you mean "{near[0]}"?' if near else "")
 
 
 def _allowed(kind: str, context: Mapping[str, Any]) -> list[str]:
     """The words of a choice, which pydantic lists in quotes: 'a', 'b' or 'c'."""
     listed = str(context["expected_tags"] if kind == "union_tag_invalid" else context["expected"])
-    return [name for place, name in enumerate(listed.split("'")) if place % 2]
+    return listed.split("'")[1::2]
 
 
 def _either(words: list[str]) -> str:
@@ -331,58 +238,44 @@ def _either(words: list[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
-def _word(key: str) -> str:
+def _word(keys: list[str]) -> str:
     """A key that somebody else may have written: what no terminal should get is escaped, and it is shortened."""
+    key = ".".join(keys)
     return key if key.isprintable() and len(key) <= 2 * MOST_SHOWN else ascii(key[: 2 * MOST_SHOWN])
-
-
-def _count(number: int, noun: str) -> str:
-    """A number of things: 1 entry, 2 entries."""
-    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
-    return f"{number} {noun if number == 1 else plural}"
 
 
 F = TypeVar("F", bound=Frozen)
 
 
 def read_table(path: Path) -> dict[str, Any]:
-    """A .toml or .json file as a dict.
-
-    Raises
-    ------
-    PathError : it is not there, or may not be read. ConfigError : it is no table in TOML or JSON.
-    """
-    kind = "JSON" if path.suffix == ".json" else "TOML"
-    action = "Correct the file, or give another"
+    """A .toml or .json file as a dict. Raises PathError: it is not there, or may not be read. ConfigError: it is no
+    table in TOML or JSON."""
+    kind, action = "JSON" if path.suffix == ".json" else "TOML", "Correct the file, or give another"
     try:
         text = path.read_text(encoding="utf-8")
         table = json.loads(text) if kind == "JSON" else tomllib.loads(text)
     except OSError as error:
         raise unreadable(path, error) from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path} is not valid {kind}: it is no text in UTF-8", action) from None
-    except json.JSONDecodeError as error:
-        raise ConfigError(f"{path} is not valid {kind}: line {error.lineno}, column {error.colno}", action) from None
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is not valid {kind}: {_toml_fault(error)}", action) from None
+        raise ConfigError(f"{path} is not valid {kind}: {_syntax(error)}", action) from None
     if not isinstance(table, dict):
         raise ConfigError(f"{path}: must be a table", action)
     return table
 
 
-def _toml_fault(error: Exception) -> str:
+def _syntax(error: ValueError | RecursionError) -> str:
     if isinstance(error, RecursionError):
         return "tables within tables without end"
+    if isinstance(error, UnicodeDecodeError):
+        return "it is no text in UTF-8"
+    if isinstance(error, json.JSONDecodeError):
+        return f"line {error.lineno}, column {error.colno}"
     return str(error) if isinstance(error, tomllib.TOMLDecodeError) else "a number of too many digits"
 
 
 def validate(table: dict[str, Any], model: type[F], where: str) -> F:
-    """The table as a model.
-
-    Raises
-    ------
-    ConfigError : every fault, up to ten: where, key, what is allowed, what was given; nearest keys of an unknown one.
-    """
+    """The table as a model. Raises ConfigError: every fault, up to ten: where, key, what is allowed, what was given;
+    nearest keys of an unknown one."""
     try:
         return model.model_validate(table)
     except ValidationError as error:

@@ -12,7 +12,11 @@ Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 OptionalHash = Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
 
 
+def canonical_json(value: Any) -> bytes:
+    """JSON with sorted keys, no spaces and ASCII only: the one text of a value."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()
+
+
 def canonical_digest(value: Any) -> str:
-    """SHA-256, hex, of `value` as JSON with sorted keys and no spaces."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    """SHA-256, hex, of `canonical_json`."""
+    return hashlib.sha256(canonical_json(value)).hexdigest()

@@ -145,12 +145,7 @@ def append_private(path: Path) -> TextIO:
 
 
 def read_private(path: Path) -> bytes:
-    """Content of a key file.
-
-    Raises
-    ------
-    PathError : no such file. ConfigError : others than its owner may read it.
-    """
+    """Content of a key file. Raises PathError: no such file. ConfigError: others than its owner may read it."""
     try:
         if others_may_read(path):
             raise ConfigError(f"{path}: others than its owner may use this key", f"Run: chmod 600 {path}")
@@ -172,12 +167,8 @@ def private_folder(path: Path) -> Path:
 
 @contextmanager
 def held(path: Path, holder: str) -> Generator[None]:
-    """Hold a lock file while the context is open; the system gives it back however its holder dies.
-
-    Raises
-    ------
-    ConfigError : another process holds it.
-    """
+    """Hold a lock file while the context is open; the system gives it back however its holder dies. Raises ConfigError:
+    another process holds it."""
     with open(path, "w", encoding="utf-8") as file:
         for _ in range(_ATTEMPTS):  # whoever looks whether it is held has it for a moment
             try:

@@ -5,11 +5,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
-import stat
 import struct
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from cryptography.exceptions import InvalidSignature
@@ -18,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.files import unreadable, write_private
+from consilium.protocol.files import read_private, write_private
 
 DOMAIN = b"consilium/secagg/2/"
 NO_SALT = bytes(32)
@@ -60,12 +58,21 @@ def indices_bytes(indices: np.ndarray) -> bytes:
     return indices.astype(">u2").tobytes()
 
 
-def canonical_json(value: Any) -> bytes:
-    """JSON with sorted keys, no spaces and ASCII only: the one text of a value."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()
-
-
 SIGNATURE_BYTES = 64
+
+K = TypeVar("K", Ed25519PrivateKey, X25519PrivateKey)
+
+
+def _load(path: Path, kind: type[K], name: str) -> K:
+    """Raises ConfigError: no such file, others than its owner may read it, or it holds no such key."""
+    content = read_private(path)
+    try:
+        key = load_pem_private_key(content, password=None)
+    except (ValueError, TypeError):
+        key = None
+    if not isinstance(key, kind):
+        raise ConfigError(f"{path}: not an unencrypted {name} key in PEM form", "Create a key with this program")
+    return key
 
 
 class Identity:
@@ -92,31 +99,11 @@ class Identity:
 
     @classmethod
     def load(cls, path: Path) -> Identity:
-        """Read a PEM (PKCS8) file.
-
-        Raises
-        ------
-        ConfigError : no such file, others may read it, or it holds no Ed25519 key.
-        """
-        try:
-            if stat.S_IMODE(path.stat().st_mode) & 0o077:
-                raise ConfigError(f"{path}: others than its owner may use this key", f"Run: chmod 600 {path}")
-            key = load_pem_private_key(path.read_bytes(), password=None)
-        except OSError as error:
-            raise unreadable(path, error, "Create a key, or correct the path") from None
-        except (ValueError, TypeError):
-            key = None
-        if not isinstance(key, Ed25519PrivateKey):
-            raise ConfigError(f"{path}: not an unencrypted Ed25519 key in PEM form", "Create a key with this program")
-        return cls(key)
+        """Read a PEM (PKCS8) file. Raises as `_load`."""
+        return cls(_load(path, Ed25519PrivateKey, "Ed25519"))
 
     def save(self, path: Path) -> None:
-        """Write PEM (PKCS8), mode 0600.
-
-        Raises
-        ------
-        OutputExists : the file is there; a key is never overwritten.
-        """
+        """Write PEM (PKCS8), mode 0600. Raises OutputExists: the file is there; a key is never overwritten."""
         write_private(path, self._key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
 
     def sign(self, label: str, *parts: bytes) -> bytes:
@@ -179,31 +166,11 @@ class SealingKey:
 
     @classmethod
     def load(cls, path: Path) -> SealingKey:
-        """Read a PEM file.
-
-        Raises
-        ------
-        ConfigError : no such file, not such a key, or readable by others than its owner.
-        """
-        try:
-            if stat.S_IMODE(path.stat().st_mode) & 0o077:
-                raise ConfigError(f"{path}: others than its owner may use this key", f"Run: chmod 600 {path}")
-            key = load_pem_private_key(path.read_bytes(), password=None)
-        except OSError as error:
-            raise unreadable(path, error, "Create a key, or correct the path") from None
-        except (ValueError, TypeError):
-            key = None
-        if not isinstance(key, X25519PrivateKey):
-            raise ConfigError(f"{path}: not an unencrypted X25519 key in PEM form", "Create a key with this program")
-        return cls(key.private_bytes_raw())
+        """Read a PEM (PKCS8) file. Raises as `_load`."""
+        return cls(_load(path, X25519PrivateKey, "X25519").private_bytes_raw())
 
     def save(self, path: Path) -> None:
-        """Write PEM (PKCS8), mode 0600.
-
-        Raises
-        ------
-        OutputExists : the file is there; a key is never overwritten.
-        """
+        """Write PEM (PKCS8), mode 0600. Raises OutputExists: the file is there; a key is never overwritten."""
         write_private(path, self._key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
 
     def private(self) -> bytes:

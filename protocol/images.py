@@ -17,7 +17,7 @@ PAMI 2018, put a learned model on top, as the teachers and the student do here; 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Literal, NamedTuple
 
@@ -56,8 +56,6 @@ def image_shape(inputs: int, least: int = LEAST_SIDE) -> ImageShape | None:
     return None
 
 
-SIDE = 28
-PIXELS = SIDE * SIDE
 ANGLES = 8
 CHANNELS = 1 + 2 * ANGLES + ANGLES * ANGLES
 STRIDE = 4
@@ -92,16 +90,13 @@ class Grid:
 
 GRIDS = {28: Grid(28, 32, "constant"), 32: Grid(32, 40, "symmetric")}
 """By the side of the image: drawings such as MNIST, and photographs such as SVHN and CIFAR-10."""
-FEATURES = GRIDS[SIDE].features
-"""3,969."""
 
 _SIGMA_LOW = 1.6
 _BLOCK = 32
 """Images at a time: the intermediate arrays of a block fit into a core's cache, and memory does not grow."""
 
 
-@dataclass(frozen=True)
-class _Filters:
+class _Filters(NamedTuple):
     """fine: float32 (angles, padded, padded), Fourier transforms of the wavelets of scale 1, which are real.
 
     coarse: float32 (4, angles, padded / 2, padded / 2), those of scale 2 in four corners (`_corners`), a quarter of
@@ -109,10 +104,10 @@ class _Filters:
     full and the halved grid.
     """
 
-    fine: np.ndarray = field(repr=False)
-    coarse: np.ndarray = field(repr=False)
-    low: np.ndarray = field(repr=False)
-    low_half: np.ndarray = field(repr=False)
+    fine: np.ndarray
+    coarse: np.ndarray
+    low: np.ndarray
+    low_half: np.ndarray
 
 
 def scattered_shape(inputs: int) -> ImageShape | None:
@@ -125,21 +120,10 @@ def scattered_shape(inputs: int) -> ImageShape | None:
     return shape if shape is not None and shape.side in GRIDS else None
 
 
-def scattered_width(shape: ImageShape) -> int:
-    """Numbers that `scatter` gives for an image."""
-    return shape.channels * GRIDS[shape.side].features
-
-
 def scatter(images: np.ndarray) -> np.ndarray:
-    """Scattering coefficients of images (n, pixels), rows from the top -> float32 (n, `scattered_width`); not negative
-    for such images. Those of a colour image are of red, then of green, then of blue.
-
-    Each image is transformed by itself.
-
-    Raises
-    ------
-    ValueError : there is no grid for such rows; `Schema` refuses them before.
-    """
+    """Scattering coefficients of images (n, pixels), rows from the top -> float32 (n, `width`), each image by
+    itself; not negative for such images. Those of a colour image are of red, then of green, then of blue. Raises
+    ValueError: there is no grid for such rows; `Schema` refuses them before."""
     shape = scattered_shape(images.shape[1])
     if shape is None:
         raise ValueError(f"no scattering of rows of {images.shape[1]} numbers")
@@ -150,7 +134,7 @@ def scatter(images: np.ndarray) -> np.ndarray:
     for start in range(0, len(planes), _BLOCK):
         padded = np.pad(planes[start : start + _BLOCK].astype(np.float32), around, mode=grid.beyond)
         _scatter_block(padded, filters, out[start : start + _BLOCK])
-    return out.reshape(len(images), scattered_width(shape))
+    return out.reshape(len(images), shape.channels * grid.features)
 
 
 def hellinger(coefficients: np.ndarray) -> np.ndarray:
@@ -168,13 +152,13 @@ def _scatter_block(padded: np.ndarray, filters: _Filters, out: np.ndarray) -> No
     """Fill `out` (n, 81, positions, positions) from images (n, padded, padded)."""
     low, half = filters.low, filters.low_half
     out[:, 0] = low @ padded @ low.T
-    spectrum = _forward(padded)
-    fine = np.abs(_inverse(spectrum[:, None] * filters.fine))
+    spectrum = np.fft.fft2(padded)
+    fine = np.abs(np.fft.ifft2(spectrum[:, None] * filters.fine))
     out[:, 1 : 1 + ANGLES] = low @ fine @ low.T
     out[:, 1 + ANGLES : 1 + 2 * ANGLES] = half @ _coarse(spectrum, filters) @ half.T
     for angle in range(ANGLES):
         start = 1 + 2 * ANGLES + ANGLES * angle
-        out[:, start : start + ANGLES] = half @ _coarse(_forward(fine[:, angle]), filters) @ half.T
+        out[:, start : start + ANGLES] = half @ _coarse(np.fft.fft2(fine[:, angle]), filters) @ half.T
 
 
 def _coarse(spectrum: np.ndarray, filters: _Filters) -> np.ndarray:
@@ -184,7 +168,7 @@ def _coarse(spectrum: np.ndarray, filters: _Filters) -> np.ndarray:
     folded = corners[0][:, None] * filters.coarse[0]
     for corner, wavelets in zip(corners[1:], filters.coarse[1:], strict=True):
         folded += corner[:, None] * wavelets
-    return np.abs(_inverse(folded))
+    return np.abs(np.fft.ifft2(folded))
 
 
 def _corners(spectra: np.ndarray) -> list[np.ndarray]:
@@ -192,18 +176,6 @@ def _corners(spectra: np.ndarray) -> list[np.ndarray]:
     half = spectra.shape[-1] // 2
     halves = slice(None, half), slice(half, None)
     return [spectra[:, rows, columns] for rows in halves for columns in halves]
-
-
-def _forward(images: np.ndarray) -> np.ndarray:
-    from scipy import fft  # only for those who use it
-
-    return np.asarray(fft.fft2(images))
-
-
-def _inverse(spectra: np.ndarray) -> np.ndarray:
-    from scipy import fft
-
-    return np.asarray(fft.ifft2(spectra))
 
 
 @cache
@@ -255,7 +227,6 @@ def represent(representation: Representation, rows: np.ndarray) -> np.ndarray:
     """
     if representation == "none":
         return rows
-
     return hellinger(scatter(rows))
 
 
@@ -267,10 +238,9 @@ def width(representation: Representation, features: int) -> int:
     """
     if representation == "none":
         return features
-
     shape = scattered_shape(features)
     if shape is None:
         raise ValueError(
             f"scattering is of images of 28x28 or 32x32 pixels, grey or in colour, not {features} features"
         )
-    return scattered_width(shape)
+    return shape.channels * GRIDS[shape.side].features

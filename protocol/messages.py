@@ -6,8 +6,9 @@ other code sees them. Matrices are numpy arrays; `records` puts them on Flower's
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import AfterValidator, ConfigDict, Field
@@ -36,34 +37,25 @@ Program = Annotated[str, Field(pattern=r"^[ -~]{0,200}$")]
 PromiseText = Annotated[str, Field(max_length=4000)]
 
 
-def _places(array: np.ndarray) -> np.ndarray:
-    if array.dtype != np.uint32 or array.ndim != 1:
-        raise ValueError("places in the pool must be uint32 (queries,)")
-    return array
+def array_of(dtype: Any, sides: int, told: str, fits: Callable[[np.ndarray], Any] | None = None) -> AfterValidator:
+    """Arrays of this type and so many sides that fit. told: what others must be."""
+
+    def check(array: np.ndarray) -> np.ndarray:
+        if array.dtype != dtype or array.ndim != sides or (fits is not None and not fits(array)):
+            raise ValueError(f"must be {told}")
+        return array
+
+    return AfterValidator(check)
 
 
-def _hashes(array: np.ndarray) -> np.ndarray:
-    if array.dtype != np.uint8 or array.ndim != 2 or array.shape[1] != 32:
-        raise ValueError("a proof must be uint8 (hashes, 32)")
-    return array
-
-
-def _rows(array: np.ndarray) -> np.ndarray:
-    if array.dtype != QUERY_DTYPE or array.ndim != 2 or array.size > MOST_NUMBERS:
-        raise ValueError(f"reference rows must be float32 (rows, features), {MOST_NUMBERS} numbers at most")
-    return array
-
-
-def _queries(array: np.ndarray) -> np.ndarray:
-    if array.dtype != np.float32 or array.ndim != 2 or array.size == 0 or not np.isfinite(array).all():
-        raise ValueError("queries must be finite float32 (queries, features)")
-    return array
-
-
-PoolPlaces = Annotated[np.ndarray, AfterValidator(_places), Field(repr=False)]
-Proof = Annotated[np.ndarray, AfterValidator(_hashes), Field(repr=False)]
-ReferenceRows = Annotated[np.ndarray, AfterValidator(_rows), Field(repr=False)]
-Queries = Annotated[np.ndarray, AfterValidator(_queries), Field(repr=False)]
+PoolPlaces = Annotated[np.ndarray, array_of(np.uint32, 1, "uint32 (queries,)")]
+Proof = Annotated[np.ndarray, array_of(np.uint8, 2, "uint8 (hashes, 32)", lambda hashes: hashes.shape[1] == 32)]
+_NUMBERS = f"float32 (rows, features), {MOST_NUMBERS} numbers at most"
+ReferenceRows = Annotated[np.ndarray, array_of(QUERY_DTYPE, 2, _NUMBERS, lambda rows: rows.size <= MOST_NUMBERS)]
+Queries = Annotated[
+    np.ndarray,
+    array_of(QUERY_DTYPE, 2, "finite float32 (queries, features)", lambda x: x.size and np.isfinite(x).all()),
+]
 
 
 class WireModel(Strict):
@@ -72,6 +64,9 @@ class WireModel(Strict):
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     kind: ClassVar[str]
+
+    def __repr_args__(self) -> list[tuple[str | None, Any]]:
+        return [(name, value) for name, value in super().__repr_args__() if not isinstance(value, np.ndarray)]
 
 
 class Terms(WireModel):
@@ -110,34 +105,35 @@ class LedgerPosition(Strict):
     batch: int = Field(ge=0, le=MOST_BATCHES)
     head: Hash
 
+    @property
+    def position(self) -> LedgerPosition:
+        """Where the coordinator's ledger stands."""
+        return LedgerPosition(ledger=self.ledger, batch=self.batch, head=self.head)
 
-class HelloRequest(Terms):
-    """Who are you, and would you serve in this federation?
 
-    ledger: id of the one ledger that it is charged to; with batch and head, where it stands: see `LedgerPosition`.
-    program: the coordinator's versions, for people. late: the others serve already, so that this party's votes count
-    from the next questions on. starts: tokens of the coordinator's starts that asked for votes, in order, and of this
-    one: see `Ledger.begin_start`. None in a simulation.
-    """
+class Introduction(Terms):
+    """Of a coordinator to a node. program: its versions, for people."""
 
-    kind: ClassVar[str] = "query.hello"
     protocol_version: int = Field(ge=0, le=1_000_000)
-    ledger: Hash
-    batch: int = Field(ge=0, le=MOST_BATCHES)
-    head: Hash
     program: Program
-    late: bool
-    starts: Annotated[list[Token], Field(max_length=MOST_STARTS)]
 
     @cached_property
     def terms(self) -> Terms:
         """What is to be pinned."""
         return Terms(**{name: getattr(self, name) for name in Terms.model_fields})
 
-    @property
-    def position(self) -> LedgerPosition:
-        """Where the coordinator's ledger stands."""
-        return LedgerPosition(ledger=self.ledger, batch=self.batch, head=self.head)
+
+class HelloRequest(Introduction, LedgerPosition):
+    """Who are you, and would you serve in this federation?
+
+    ledger: the one that it is charged to; with batch and head, where that stands. late: the others serve already, so
+    that this party's votes count from the next questions on. starts: tokens of the coordinator's starts that asked for
+    votes, in order, and of this one: see `Ledger.begin_start`. None in a simulation.
+    """
+
+    kind: ClassVar[str] = "query.hello"
+    late: bool
+    starts: Annotated[list[Token], Field(max_length=MOST_STARTS)]
 
 
 class HelloReply(WireModel):
@@ -190,10 +186,10 @@ class TrainReply(WireModel):
     teachers: int = Field(ge=1, le=MOST_TEACHERS)
 
 
-class VoteRequest(WireModel):
+class VoteRequest(WireModel, LedgerPosition):
     """All queries of a round in one message: float32 (queries, features).
 
-    ledger, batch, head: see `LedgerPosition`. places, proof: that the queries are rows of the pool
+    places, proof: that the queries are rows of the pool
     (`protocol.pool.PoolTree.prove`); both empty where the terms name no pool. start: the
     last of `HelloRequest.starts`, empty in a simulation.
     """
@@ -201,18 +197,10 @@ class VoteRequest(WireModel):
     kind: ClassVar[str] = "query.vote"
     federation: Hash
     query_set: Hash
-    ledger: Hash
-    batch: int = Field(ge=0, le=MOST_BATCHES)
-    head: Hash
-    queries: np.ndarray = Field(repr=False)
+    queries: np.ndarray
     places: PoolPlaces
     proof: Proof
     start: Annotated[str, Field(pattern=r"^([0-9a-f]{16})?$")]
-
-    @property
-    def position(self) -> LedgerPosition:
-        """Where the coordinator's ledger stands."""
-        return LedgerPosition(ledger=self.ledger, batch=self.batch, head=self.head)
 
 
 class VoteReply(WireModel):
@@ -222,4 +210,4 @@ class VoteReply(WireModel):
     kind: ClassVar[str] = "query.vote"
     party: PartyName
     query_set: Hash
-    choices: np.ndarray = Field(repr=False)
+    choices: np.ndarray

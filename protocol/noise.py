@@ -2,15 +2,14 @@
 
 Both draw the discrete Gaussian N_Z(0, sigma^2) of Canonne, Kamath and Steinke 2020 (arXiv 2004.00010), whose Renyi
 divergence obeys the continuous bound alpha / sigma^2, and the discrete Laplace Lap_Z(1/gamma), Pr[z] proportional to
-exp(-gamma |z|). Integers leave no floating-point trace. ``curves.discrete`` charges exactly these two laws. The
-coordinator draws from here, and in distributed mode every party.
+exp(-gamma |z|). Integers leave no floating-point trace. ``curves.discrete`` charges exactly these two laws.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -87,23 +86,18 @@ def _in_threads(sampler: Callable[[], Callable[[np.ndarray], Sequence[int]]], sh
     """Noise of that shape, int64, drawn chunk by chunk into it. Every chunk builds its own sampler, so that threads
     share nothing."""
     noise = np.zeros(shape, dtype=np.int64)
+    flat = noise.reshape(-1)
+    chunks = [flat[start : start + CHUNK] for start in range(0, flat.size, CHUNK)]
 
     def draw(chunk: np.ndarray) -> None:
         chunk[:] = sampler()(chunk)
 
-    chunks = list(_chunks(noise))
     if len(chunks) == 1:
         draw(chunks[0])
     elif chunks:
         with ThreadPoolExecutor(min(len(chunks), _cores())) as pool:
             list(pool.map(draw, chunks))
     return noise
-
-
-def _chunks(numbers: np.ndarray) -> Iterator[np.ndarray]:
-    """Its elements in their order, as views of at most CHUNK."""
-    flat = numbers.reshape(-1)
-    return (flat[start : start + CHUNK] for start in range(0, flat.size, CHUNK))
 
 
 def _cores() -> int:
@@ -113,8 +107,8 @@ def _cores() -> int:
 class SeededNoise:
     """Reproducible noise for simulations. Whoever knows the seed can remove it: it protects nobody.
 
-    A deployed coordinator cannot build one: `FederationConfig` refuses a seed outside a simulation, parties refuse
-    to serve a simulation unless their policy allows it, and manifest and report say so.
+    A deployed coordinator cannot build one: `FederationConfig` refuses a seed outside a simulation, and parties refuse
+    to serve a simulation unless their policy allows it.
     """
 
     simulated = True
@@ -129,25 +123,13 @@ class SeededNoise:
         """See `NoiseSource.gaussian`. Inverse of the distribution function on +-(10 sigma + 10); the mass outside is
         below 1e-22."""
         cumulative = _gaussian_cumulative(sigma)
-        noise = np.empty(shape, dtype=np.int64)
-        for chunk in _chunks(noise):
-            chunk[:] = np.searchsorted(cumulative, self._generator.random(len(chunk)), side="right")
-            np.minimum(chunk, len(cumulative) - 1, out=chunk)
-            chunk -= len(cumulative) // 2
-        return noise
+        places = np.searchsorted(cumulative, self._generator.random(shape), side="right")
+        return np.minimum(places, len(cumulative) - 1) - len(cumulative) // 2
 
     def laplace(self, gamma: float, shape: tuple[int, ...]) -> np.ndarray:
         """See `NoiseSource.laplace`. The difference of two geometric numbers, each the floor of an exponential one."""
-        up = np.empty(shape)
-        for chunk in _chunks(up):
-            chunk[:] = self._geometric(gamma, len(chunk))
-        noise = up.view(np.int64)  # in the same place: all that go up are drawn before those that go down
-        for chunk, difference in zip(_chunks(up), _chunks(noise), strict=True):
-            difference[:] = (chunk - self._geometric(gamma, len(chunk))).astype(np.int64)
-        return noise
-
-    def _geometric(self, gamma: float, count: int) -> np.ndarray:
-        return np.floor(self._generator.standard_exponential(count) / gamma)
+        up, down = (np.floor(self._generator.standard_exponential(shape) / gamma) for _ in range(2))
+        return (up - down).astype(np.int64)
 
 
 @lru_cache(maxsize=8)

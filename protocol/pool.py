@@ -62,12 +62,8 @@ class PoolTree:
         return [place for place, query_id in enumerate(ids) if bytes.fromhex(query_id) not in self._place]
 
     def prove(self, ids: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Places of different queries, uint32 (queries,), and the proof, uint8 (hashes, 32).
-
-        Raises
-        ------
-        DataError : a query is no row of the pool.
-        """
+        """Places of different queries, uint32 (queries,), and the proof, uint8 (hashes, 32). Raises DataError: a query
+        is no row of the pool."""
         if outside := self.missing(ids):
             raise DataError(f"{len(outside)} of {len(ids)} queries are no public rows (first: row {outside[0]})")
         places = np.array([self._place[bytes.fromhex(query_id)] for query_id in ids], dtype=np.uint32)

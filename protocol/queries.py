@@ -23,11 +23,7 @@ def canonical_queries(rows: np.ndarray, features: int) -> np.ndarray:
     """Rows (n, features) -> little-endian float32, contiguous, -0 as 0.
 
     Float32 is what travels and what is hashed, so that coordinator, parties and student see the very same numbers.
-
-    Raises
-    ------
-    DataError : not a matrix of numbers, other width, no rows, or a value that float32 cannot hold.
-    """
+    Raises DataError: not a matrix of numbers, other width, no rows, or a value that float32 cannot hold."""
     if rows.ndim != 2 or rows.dtype.kind not in "fiu":
         raise DataError(f"queries must be a matrix of numbers, got {rows.ndim} dimensions of {rows.dtype}")
     if rows.shape[0] == 0:
@@ -77,12 +73,8 @@ def draw_reference(pool: np.ndarray, schema: Schema, most: int) -> np.ndarray:
     """At most so many different rows of a pool, canonical float32 (rows, features), by lot.
 
     The lot is the order of a hash of each row, so it depends on the pool as a set and on nobody's choice. Rows outside
-    the schema's ranges are none that a party can have, and are not drawn.
-
-    Raises
-    ------
-    ConfigError : fewer than two rows are left, or so many are too large to be sent.
-    """
+    the schema's ranges are none that a party can have, and are not drawn. Raises ConfigError: fewer than two rows are
+    left, or so many are too large to be sent."""
     if most * pool.shape[1] > MOST_NUMBERS:
         raise ConfigError(
             f"federation.voting_rule.reference {most} rows of {pool.shape[1]} features are more than {MOST_NUMBERS}"

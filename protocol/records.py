@@ -38,21 +38,14 @@ def encode_array(array: np.ndarray) -> Array:
 
 
 def decode_array(array: Array) -> np.ndarray:
-    """Flower Array -> numpy array that cannot be written to: its bytes are those of the message.
-
-    Raises
-    ------
-    MalformedMessage : type, shape and bytes do not agree.
-    """
+    """Flower Array -> numpy array that cannot be written to: its bytes are those of the message. Raises
+    MalformedMessage: type, shape and bytes do not agree."""
     if array.stype != RAW or array.dtype not in DTYPES:
         raise MalformedMessage(f"array of type {array.stype[:20]!r}/{array.dtype[:20]!r} is not of this protocol")
     dtype = np.dtype(array.dtype).newbyteorder("<")
     # an empty array may have huge other sides, which numpy cannot make either
-    if (
-        len(array.shape) > MOST_SIDES
-        or min(array.shape, default=1) < 0
-        or math.prod(max(n, 1) for n in array.shape) > MOST_CELLS
-    ):
+    possible = len(array.shape) <= MOST_SIDES and min(array.shape, default=1) >= 0
+    if not possible or math.prod(max(n, 1) for n in array.shape) > MOST_CELLS:
         raise MalformedMessage("array has an impossible shape")
     if math.prod(array.shape) * dtype.itemsize + SALT_BYTES != len(array.data):
         raise MalformedMessage("array has another number of bytes than its shape and type say")
@@ -63,31 +56,21 @@ def decode_array(array: Array) -> np.ndarray:
 def to_record(message: WireModel, encoded: dict[int, Array] | None = None) -> RecordDict:
     """Message -> RecordDict. encoded: arrays by their id that other messages share with it, which live as long."""
     encoded = {} if encoded is None else encoded
-    fields: dict[str, Any] = {}
     arrays: dict[str, Array] = {}
-    sent = message.model_dump(exclude={name for name, value in vars(message).items() if isinstance(value, np.ndarray)})
-    for name in type(message).model_fields:
-        value = getattr(message, name)
-        if isinstance(value, np.ndarray):
-            if id(value) not in encoded:
-                encoded[id(value)] = encode_array(value)
-            arrays[name] = encoded[id(value)]
-        else:
-            fields[name] = sent[name]
-    record = RecordDict({BODY: ConfigRecord(fields)})
+    matrices = {name: value for name, value in message if isinstance(value, np.ndarray)}
+    for name, value in matrices.items():
+        if id(value) not in encoded:
+            encoded[id(value)] = encode_array(value)
+        arrays[name] = encoded[id(value)]
+    record = RecordDict({BODY: ConfigRecord(message.model_dump(exclude={*matrices}))})
     if arrays:
         record[ARRAYS] = ArrayRecord(arrays)
     return record
 
 
 def from_record(record: RecordDict, model: type[M], most_bytes: int | None = None) -> M:
-    """RecordDict -> message of the given model. most_bytes: in its arrays, where there is such a limit.
-
-    Raises
-    ------
-    MalformedMessage : a missing, unknown or mistyped field, or too many bytes. The text names fields, never their
-        values.
-    """
+    """RecordDict -> message of the given model. most_bytes: in its arrays, where there is such a limit. Raises
+    MalformedMessage: a missing, unknown or mistyped field, or too many bytes; it names fields, never their values."""
     body, arrays = _held(record, BODY, ConfigRecord), _held(record, ARRAYS, ArrayRecord)
     if body is None or len(record) > 2:
         raise MalformedMessage(f"{model.kind}: the message has not the records of this protocol")
@@ -105,23 +88,13 @@ def from_record(record: RecordDict, model: type[M], most_bytes: int | None = Non
 
 def refusal_to_record(refusal: Refusal) -> RecordDict:
     """Refusal -> RecordDict, with a salt: it may follow from a party's rows."""
-    fields: dict[str, Any] = {"rule": refusal.rule.value, SALT: os.urandom(SALT_BYTES)}
-    if refusal.limit is not None:
-        fields["limit"] = refusal.limit
-    if refusal.requested is not None:
-        fields["requested"] = refusal.requested
-    if refusal.party is not None:
-        fields["party"] = refusal.party
-    return RecordDict({REFUSAL: ConfigRecord(fields)})
+    fields = refusal.model_dump(mode="json", exclude_none=True)
+    return RecordDict({REFUSAL: ConfigRecord({**fields, SALT: os.urandom(SALT_BYTES)})})
 
 
 def refusal_from_record(record: RecordDict) -> Refusal | None:
-    """The refusal that a reply carries, or None where it carries an answer.
-
-    Raises
-    ------
-    MalformedMessage : a refusal that is not of this protocol.
-    """
+    """The refusal that a reply carries, or None where it carries an answer. Raises MalformedMessage: a refusal that is
+    not of this protocol."""
     refusal = _held(record, REFUSAL, ConfigRecord)
     if refusal is None:
         return None

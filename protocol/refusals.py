@@ -3,6 +3,7 @@ and leak no data. The cure is the same words at the coordinator that is told of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 
@@ -72,14 +73,8 @@ class Refusal(Strict):
     party: PartyName | None = None
 
     def __str__(self) -> str:
-        parts = [self.rule.value]
-        if self.requested is not None:
-            parts.append(f"requested {self.requested}")
-        if self.limit is not None:
-            parts.append(f"limit {self.limit}")
-        if self.party is not None:
-            parts.append(f"by the fault of {self.party}")
-        return ", ".join(parts)
+        told = {"requested": self.requested, "limit": self.limit, "by the fault of": self.party}
+        return ", ".join([self.rule.value, *(f"{word} {value}" for word, value in told.items() if value is not None)])
 
 
 class Refused(Exception):
@@ -94,7 +89,6 @@ class Refused(Exception):
 
 
 _JOIN = "Join the operator's newest folder at this party and at the coordinator: consilium node join FOLDER"
-_ASK = "Its own log has the detail"
 _ALLOW = "Its people raise this line of its policy.toml, and nobody else"
 _TELEPHONE = "Do not go on: compare by telephone the fingerprints that consilium node join prints"
 
@@ -128,7 +122,7 @@ CURES: Mapping[Rule, str] = {
     Rule.POLICY: "The party's settings or state cannot be used: consilium doctor",
     Rule.STORAGE: "The party's disk is full, or its state cannot be read or written: consilium doctor there says which",
     Rule.LOCKED: "Another program at the party holds its state, a backup perhaps: it goes on when that program ends",
-    Rule.INTERNAL: _ASK,
+    Rule.INTERNAL: "Its own log has the detail",
     Rule.ROSTER_MISMATCH: _JOIN,
     Rule.UNSAFE_SESSION: _JOIN,
     Rule.OVERFLOW_RISK: "Provision the federation with fewer teachers or less noise",
@@ -142,31 +136,10 @@ CURES: Mapping[Rule, str] = {
     Rule.THRESHOLD: "Wait for more parties, and ask again",
 }
 
-
-_JOIN_AT_SECOND = (
-    "Join the operator's newest folder at the second aggregator and at the coordinator: consilium node join FOLDER"
-)
-
 CURES_OF_SECOND: Mapping[Rule, str] = {
-    **CURES,
-    Rule.MOST_QUERIES: f"{_ALLOW}: most_queries; or the second aggregator does not serve",
-    Rule.MOST_EPSILON: f"{_ALLOW}: most_epsilon, over all federations; or the second aggregator does not serve",
-    Rule.SIMULATION: "This is a simulated federation; a real second aggregator does not serve in it",
+    **{rule: re.sub(r"\bparty\b", "second aggregator", cure) for rule, cure in CURES.items()},
     Rule.VOTES: "The second aggregator serves for verified votes only",
-    Rule.LEAST_PARTIES: "Its people lower this line of its policy.toml, and nobody else: least_parties; or the second"
-    " aggregator does not serve",
     Rule.NODE_KIND: "This node is the second aggregator, and was asked what other nodes answer",
-    Rule.NOT_ACCEPTED: "Its own people say what they allow: consilium node start, by hand",
-    Rule.TERMS: _JOIN_AT_SECOND,
-    Rule.ROSTER_MISMATCH: _JOIN_AT_SECOND,
-    Rule.UNSAFE_SESSION: _JOIN_AT_SECOND,
-    Rule.POLICY: "The second aggregator's settings or state cannot be used: consilium doctor",
-    Rule.STORAGE: "The second aggregator's disk is full, or its state cannot be read or written: consilium doctor there"
-    " says which",
-    Rule.LOCKED: "Another program at the second aggregator holds its state, a backup perhaps: it goes on when that"
-    " program ends",
-    Rule.INTERNAL: "Its operator mends it",
-    Rule.BAD_SIGNATURE: _TELEPHONE,
     Rule.INCONSISTENT_VIEW: "Ask again; if it stays so, one of the two aggregators does not run this program",
 }
 """Where a party's words would speak of a party, these speak of the second aggregator."""

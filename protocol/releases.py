@@ -45,7 +45,7 @@ class ReleaseKind(StrEnum):
     @property
     def stays(self) -> str:
         """What of the votes leaves in no form, as part of a sentence."""
-        return _STAYS[self]
+        return f"No {'exact count is released' if self is ReleaseKind.COUNTS else 'count is released, exact or noisy'}."
 
     @property
     def sentence(self) -> str:
@@ -64,14 +64,6 @@ _LEAVES: Mapping[ReleaseKind, str] = {
     ReleaseKind.COUNTS: "a noisy histogram (the number of votes for every class, with noise added to each; the largest"
     " is the winner)",
     ReleaseKind.EXACT: "the winner of the vote, which noise hardly changes: this protects nobody",
-}
-_NO_COUNT = "No count is released, exact or noisy."
-_STAYS: Mapping[ReleaseKind, str] = {
-    ReleaseKind.WINNER: _NO_COUNT,
-    ReleaseKind.WINNER_OR_ABSTENTION: _NO_COUNT,
-    ReleaseKind.WINNER_OR_CONFIRMATION: _NO_COUNT,
-    ReleaseKind.COUNTS: "No exact count is released.",
-    ReleaseKind.EXACT: _NO_COUNT,
 }
 
 AT_MOST: Mapping[str, ReleaseKind] = {

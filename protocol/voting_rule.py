@@ -86,35 +86,26 @@ class RelativeRule(VotingRule):
 
     @property
     def undeclared(self) -> bool:
-        """See `VotingRule.undeclared`."""
         return not self.shares and self.quantile == 0.5
 
     @property
     def reference_rows(self) -> int:
-        """See `VotingRule.reference_rows`."""
         return self.reference
 
     def describe(self) -> str:
-        """See `VotingRule.describe`.
-
+        """
         >>> RelativeRule(shares=(0.75, 0.25)).describe(), RelativeRule().describe()
         (', votes relative to shares 0.75, 0.25', ', votes relative to quantile 0.5')
         """
-        kind = (
-            f"shares {', '.join(f'{share:g}' for share in self.shares)}"
-            if self.shares
-            else f"quantile {self.quantile:g}"
-        )
-        return f", votes relative to {kind}"
+        shares = ", ".join(f"{share:g}" for share in self.shares)
+        return f", votes relative to {f'shares {shares}' if shares else f'quantile {self.quantile:g}'}"
 
     def check_classes(self, classes: int) -> None:
-        """See `VotingRule.check_classes`."""
         if self.shares and len(self.shares) != classes:
             raise ValueError(f"voting_rule.shares has {len(self.shares)} numbers for {classes} classes")
 
     def orders(self, classes: int) -> np.ndarray:
-        """See `VotingRule.orders`.
-
+        """
         >>> RelativeRule(shares=(0.75, 0.25)).orders(2).tolist(), RelativeRule(quantile=0.9).orders(2).tolist()
         ([0.25, 0.75], [0.09999999999999998, 0.9])
         """

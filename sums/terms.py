@@ -14,10 +14,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, ValidationError
 
-from consilium.protocol.digests import Hash
+from consilium.protocol.digests import Hash, canonical_json
 from consilium.protocol.errors import MalformedMessage
-from consilium.protocol.identity import Identity, canonical_json, verify
-from consilium.protocol.messages import MOST_BATCHES, MOST_CLASSES, MOST_TEACHERS, CollectionMode, LedgerPosition
+from consilium.protocol.identity import SIGNATURE_BYTES, Identity, verify
+from consilium.protocol.messages import MOST_CLASSES, MOST_TEACHERS, CollectionMode, LedgerPosition
 from consilium.protocol.models import Derived, Strict
 from consilium.protocol.queries import query_ids, query_set_hash
 from consilium.sums.errors import BadSignature, RosterMismatch, UnsafeSession
@@ -31,27 +31,49 @@ TAIL = 9.0
 """Standard deviations that must fit: beyond them lies less than 1e-18 of a Gaussian."""
 NO_LEDGER = LedgerPosition(ledger="0" * 64, batch=0, head="0" * 64)
 """Of a session that is no federation's, in tests and benchmarks of the protocol alone."""
+Sid = Annotated[bytes, Field(min_length=SID_BYTES, max_length=SID_BYTES)]
+Signature = Annotated[bytes, Field(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)]
 SessionId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 Sigma = Annotated[float, Field(gt=0, le=MOST_SIGMA, allow_inf_nan=False)]
 
 
-class SessionTerms(Derived, Strict):
+class Canonical(Strict):
+    """What is signed, hashed and sent as one text. SIGNED_AS: label of the signature."""
+
+    SIGNED_AS: ClassVar[str]
+
+    @classmethod
+    def parse(cls, content: bytes) -> Self:
+        """Canonical bytes -> the value. Raises MalformedMessage."""
+        try:
+            found = cls.model_validate_json(content)
+        except ValidationError:
+            found = None
+        if found is None or found.canonical() != content:
+            raise MalformedMessage(f"what was signed as {cls.SIGNED_AS} has not the one form of this protocol")
+        return found
+
+    def canonical(self) -> bytes:
+        """JSON with sorted keys and no spaces."""
+        return canonical_json(self.model_dump(mode="json"))
+
+    def sign(self, signer: Identity) -> bytes:
+        """The signature, 64 bytes."""
+        return signer.sign(self.SIGNED_AS, self.canonical())
+
+
+class SessionTerms(Derived, LedgerPosition, Canonical):
     """Terms of one session.
 
     sid: 16 random bytes, hex. federation: digest of the federation's configuration. roster: RH.
-    ledger, batch, head: where the coordinator's ledger stands (`protocol.messages.LedgerPosition`).
     """
 
     collection: ClassVar[CollectionMode]
-    SIGNED_AS: ClassVar[str]
 
     version: Literal[1] = 1
     sid: SessionId
     federation: Hash
     roster: Hash
-    ledger: Hash
-    batch: int = Field(ge=0, le=MOST_BATCHES)
-    head: Hash
 
     @classmethod
     def create(
@@ -82,44 +104,20 @@ class SessionTerms(Derived, Strict):
             raise BadSignature("the coordinator", "terms of the session")
         return cls.parse(content)
 
-    @classmethod
-    def parse(cls, content: bytes) -> Self:
-        """Canonical bytes -> terms. Raises MalformedMessage."""
-        try:
-            terms = cls.model_validate_json(content)
-        except ValidationError:
-            raise MalformedMessage("terms of a session have not the form of this protocol") from None
-        if terms.canonical() != content:
-            raise MalformedMessage("terms of a session are not in canonical form")
-        return terms
-
     def check(self, roster: SumRoster) -> None:
         """Raise SecAggError unless a node with this roster may take part: nobody trusts the coordinator's choice."""
         if self.roster != roster.digest:
             raise RosterMismatch(f"the session names roster {self.roster[:12]}, this node holds {roster.digest[:12]}")
 
     @property
-    def position(self) -> LedgerPosition:
-        """Where the coordinator's ledger stands."""
-        return LedgerPosition(ledger=self.ledger, batch=self.batch, head=self.head)
-
-    @property
     def sid_bytes(self) -> bytes:
         """The session id, 16 bytes."""
         return bytes.fromhex(self.sid)
-
-    def canonical(self) -> bytes:
-        """The bytes that are signed, hashed and sent: JSON with sorted keys and no spaces."""
-        return canonical_json(self.model_dump(mode="json"))
 
     @cached_property
     def ctx(self) -> bytes:
         """CTX: SHA-256 of the canonical bytes."""
         return hashlib.sha256(self.canonical()).digest()
-
-    def sign(self, coordinator: Identity) -> bytes:
-        """The coordinator's signature, 64 bytes."""
-        return coordinator.sign(self.SIGNED_AS, self.canonical())
 
 
 class SumTerms(SessionTerms):

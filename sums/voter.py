@@ -4,38 +4,18 @@ Each protocol stands in its own package with a table of answers; `party.node.Par
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 import numpy as np
 
+from consilium.protocol.databases import Database
 from consilium.protocol.identity import Identity
 from consilium.protocol.noise import NoiseSource
 from consilium.sums.roster import SumRoster
 from consilium.sums.terms import SessionTerms, SumTerms
 
 R = TypeVar("R", bound=SumRoster)
-
-
-class VoterTables(Protocol):
-    """A party's database, see `party.store`; each package names its own tables."""
-
-    def transaction(self) -> AbstractContextManager[None]:
-        """All or nothing is there for good at its end; one inside another is a part of it."""
-        ...
-
-    def commit(self) -> None:
-        """What was written so far is there for good, also if an error ends the transaction."""
-        ...
-
-    def execute(self, statement: str, *values: object) -> list[tuple]:
-        """All rows of a statement's result."""
-        ...
-
-    def one(self, statement: str, *values: object) -> tuple | None:
-        """The first row, or None."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -57,8 +37,8 @@ class Voter(Protocol):
         ...
 
     @property
-    def store(self) -> VoterTables:
-        """What it remembers."""
+    def store(self) -> Database:
+        """What it remembers; each package names its own tables."""
         ...
 
     @property

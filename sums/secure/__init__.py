@@ -4,7 +4,7 @@ terms        of a session, and of each sum in it, to whose hashes everything is 
 messages     the five exchanges, their bytes, what is signed in them
 pairs        what two keys agree on, and what is sealed with it
 shamir       seeds in shares
-masks        votes modulo 2^16 or 2^32, and the masks
+masks        votes modulo 2^32, and the masks
 party        a party's five answers, and what it remembers
 coordinator  its side: requests out, replies checked, who is left, masks off
 """

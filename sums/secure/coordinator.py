@@ -25,7 +25,7 @@ from consilium.protocol.queries import query_set_hash
 from consilium.sums.errors import BadShare, RosterMismatch, StageOrder, ThresholdNotMet
 from consilium.sums.roster import Roster
 from consilium.sums.secure import messages
-from consilium.sums.secure.masks import RING_DTYPES, Masks, clip, decode
+from consilium.sums.secure.masks import RING_DTYPE, Masks, clip, decode
 from consilium.sums.secure.messages import COMMITMENT_BYTES, KINDS, REPLIES, STAGES, SecAggMessage, Stage
 from consilium.sums.secure.pairs import KEY_BYTES, list_key, unseal
 from consilium.sums.secure.shamir import are_shares, rebuild
@@ -219,12 +219,8 @@ class SecureSession:
 
     def take(self, replies: Mapping[str, WireModel | str]) -> None:
         """Check the replies of the stage that is due, by party, or why there is none, and close it, if enough are in.
-
-        Raises
-        ------
-        ThresholdNotMet : too few valid replies. Those that came are kept, and the stage can be sent again.
-        BadShare : what was shared or listed is false; the session cannot come to its end.
-        """
+        Raises ThresholdNotMet: too few valid replies. Those that came are kept, and the stage can be sent again;
+        BadShare: what was shared or listed is false; the session cannot come to its end."""
         stage, state = self._due(), self.state
         reasons, held, view = state.dropped[stage], state.held[stage], self._view()
         for index in self._waiting():
@@ -249,8 +245,7 @@ class SecureSession:
             state.sharers = tuple(sorted(held))
             state.lists = {index: reply.lists for index, reply in held.items()}
         elif stage is Stage.MASKED:
-            ys = [reply.y for reply in held.values()]
-            state.total = np.add.reduce(ys, axis=0, dtype=ys[0].dtype)
+            state.total = np.add.reduce([reply.y for reply in held.values()], axis=0, dtype=RING_DTYPE)
             state.forget(Stage.SHARE, Stage.MASKED)
         elif stage is Stage.UNMASK:
             self._finish()
@@ -308,9 +303,8 @@ class SecureSession:
             if reply.lists.shape != (sums, messages.list_bytes(peers)):
                 return "its lists are not of the seeds of its pairs in each sum"
         elif isinstance(reply, messages.MaskedReply):
-            dtype, shape = RING_DTYPES[self.terms.ring(self._roster)], self.terms.shape
-            if (reply.y.dtype, reply.y.shape) != (dtype, shape):
-                return f"masked votes are {reply.y.dtype} {reply.y.shape}, must be {dtype} {shape}"
+            if reply.y.shape != self.terms.shape:
+                return f"masked votes are {reply.y.shape}, must be {self.terms.shape}"
             statement = messages.masked_statement(*view[:2], reply.y)
             if not self._signed(stage, self.terms.ctx, index, statement, reply.signature):
                 return "signature on its masked votes does not verify"
@@ -340,8 +334,7 @@ class SecureSession:
             masks.subtract(secrets[index])
             for gone, of_peers in seeds.items():
                 masks.add_pair(of_peers[index], gone, index)  # what it would have added cancels what the other did
-        bits, votes = terms.ring(self._roster), terms.teachers * len(survivors)
-        sums, clipped = clip(decode(total, bits), bits, votes, terms.deviation(len(survivors)))
+        sums, clipped = clip(decode(total), terms.teachers * len(survivors), terms.deviation(len(survivors)))
         state.results[terms.round] = SecureSum(terms, sums, clipped, self.summed)
         state.forget(Stage.UNMASK)
         if terms.round == state.terms.rounds[-1]:

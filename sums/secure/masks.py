@@ -1,9 +1,8 @@
-"""The ring of integers modulo 2^16 or 2^32, the masks that are added in it, and how sums come out of it."""
+"""The ring of integers modulo 2^32, the masks that are added in it, and how sums come out of it."""
 
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -13,33 +12,26 @@ from consilium.sums.errors import OverflowRisk
 from consilium.sums.secure.pairs import NONCE_BYTES, expand
 from consilium.sums.terms import TAIL
 
-RingBits = Literal[16, 32]
-RING_DTYPES = {16: np.dtype("<u2"), 32: np.dtype("<u4")}
-SIGNED_DTYPES = {16: np.dtype("<i2"), 32: np.dtype("<i4")}
+RING_BITS = 32
+RING_DTYPE, SIGNED_DTYPE = np.dtype("<u4"), np.dtype("<i4")
 NO_NONCE = bytes(NONCE_BYTES)
 
 
-def choose_ring(largest: int, noise: float) -> RingBits:
-    """The smaller ring that holds `largest` votes in a cell plus nine times `noise`, with either sign. Raises
-    OverflowRisk where not even 32 bits do.
-
-    >>> choose_ring(250, 150.0), choose_ring(40_000, 0.0)
-    (16, 32)
-    """
-    reach = largest + TAIL * noise
-    if reach >= 2**31:
-        raise OverflowRisk(reach, 2**31)
-    return 16 if reach < 2**15 else 32
+def check_ring(largest: int, noise: float) -> None:
+    """Raise OverflowRisk unless the ring holds `largest` votes in a cell plus nine times `noise`, with either sign."""
+    reach, most = largest + TAIL * noise, 2 ** (RING_BITS - 1)
+    if reach >= most:
+        raise OverflowRisk(reach, most)
 
 
-def encode(values: np.ndarray, bits: RingBits) -> np.ndarray:
-    """int64 -> uint16 or uint32, modulo 2^bits."""
-    return values.astype(SIGNED_DTYPES[bits], casting="unsafe").view(RING_DTYPES[bits])
+def encode(values: np.ndarray) -> np.ndarray:
+    """int64 -> uint32, modulo 2^32."""
+    return values.astype(SIGNED_DTYPE, casting="unsafe").view(RING_DTYPE)
 
 
-def decode(values: np.ndarray, bits: RingBits) -> np.ndarray:
-    """uint16 or uint32 -> int64 in [-2^(bits-1), 2^(bits-1))."""
-    return values.view(SIGNED_DTYPES[bits]).astype(np.int64)
+def decode(values: np.ndarray) -> np.ndarray:
+    """uint32 -> int64 in [-2^31, 2^31)."""
+    return values.view(SIGNED_DTYPE).astype(np.int64)
 
 
 class Masks:
@@ -74,7 +66,7 @@ class Masks:
         return np.frombuffer(stream, dtype=self._total.dtype, count=self._total.size)
 
 
-def clip(sums: np.ndarray, ring: RingBits, votes: int, deviation: float) -> tuple[np.ndarray, np.ndarray]:
+def clip(sums: np.ndarray, votes: int, deviation: float) -> tuple[np.ndarray, np.ndarray]:
     """Cells of a sum within what its votes and their noise can give, and the rows that were not.
 
     A false vote may put a cell anywhere in the ring, also to its edge, where one honest vote more takes it from the
@@ -86,7 +78,7 @@ def clip(sums: np.ndarray, ring: RingBits, votes: int, deviation: float) -> tupl
     the same, and bool (queries,): rows of which a cell was out of range, or whose total is further from `votes` than
     nine deviations of its noise: honest ones once in 10^18.
     """
-    half, reach = 2 ** (ring - 1), math.ceil(TAIL * deviation)
+    half, reach = 2 ** (RING_BITS - 1), math.ceil(TAIL * deviation)
     out = np.any((sums < -reach) | (sums > votes + reach), axis=1)
     out |= np.abs(sums.sum(axis=1) - votes) > TAIL * deviation * math.sqrt(sums.shape[1])
     room = min(reach, (half - votes) // 2)

@@ -16,11 +16,11 @@ import numpy as np
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from consilium.protocol.identity import SIGNATURE_BYTES, Identity, digest, index_bytes, indices_bytes, verify
-from consilium.protocol.messages import PoolPlaces, Proof, Queries, WireModel
+from consilium.protocol.messages import PoolPlaces, Proof, Queries, WireModel, array_of
 from consilium.sums.roster import MOST_PARTIES
 from consilium.sums.secure.pairs import KEY_BYTES, NONCE_BYTES, TAG_BYTES
 from consilium.sums.secure.shamir import SHARE_BYTES
-from consilium.sums.terms import SID_BYTES
+from consilium.sums.terms import Sid, Signature
 
 
 class Stage(StrEnum):
@@ -60,43 +60,26 @@ def most_reply(parties: int, cells: int) -> int:
     return (parties + 1) * (sealed_bytes(MOST_SUMS) + MOST_SUMS * KEY_BYTES) + 4 * cells
 
 
-def _indices(array: np.ndarray) -> np.ndarray:
-    if array.dtype != np.uint16 or array.ndim != 1 or array.size > MOST_PARTIES:
-        raise ValueError("places in the roster must be uint16 (n,)")
-    if (array >= MOST_PARTIES).any() or (array[1:] <= array[:-1]).any():
-        raise ValueError("places in the roster must rise and be below the most parties of a roster")
-    return array
+def _rising(places: np.ndarray) -> bool:
+    return len(places) <= MOST_PARTIES and bool((places < MOST_PARTIES).all() and (places[1:] > places[:-1]).all())
 
 
 def _bytes(widths: Collection[int], most: int = MOST_PARTIES) -> AfterValidator:
     """uint8 (rows, one of the widths), at most so many rows."""
-
-    def check(array: np.ndarray) -> np.ndarray:
-        if array.dtype != np.uint8 or array.ndim != 2 or array.shape[1] not in widths or len(array) > most:
-            raise ValueError("must be uint8, and as many rows and columns as the protocol has")
-        return array
-
-    return AfterValidator(check)
+    told = "uint8, and as many rows and columns as the protocol has"
+    return array_of(np.uint8, 2, told, lambda array: array.shape[1] in widths and len(array) <= most)
 
 
-def _ring_matrix(array: np.ndarray) -> np.ndarray:
-    if array.dtype not in (np.uint16, np.uint32) or array.ndim != 2:
-        raise ValueError("must be uint16 or uint32 (queries, classes)")
-    return array
-
-
-Sid = Annotated[bytes, Field(min_length=SID_BYTES, max_length=SID_BYTES)]
-Signature = Annotated[bytes, Field(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)]
 TermsBytes = Annotated[bytes, Field(max_length=5000)]
 Index = Annotated[int, Field(ge=0, lt=MOST_PARTIES)]
 Round = Annotated[int, Field(ge=1, le=MOST_SUMS)]
-Indices = Annotated[np.ndarray, AfterValidator(_indices)]
-Adverts = Annotated[np.ndarray, _bytes({advert_bytes(1), advert_bytes(2)}), Field(repr=False)]
-Sealed = Annotated[np.ndarray, _bytes({sealed_bytes(1), sealed_bytes(2)}), Field(repr=False)]
-Signatures = Annotated[np.ndarray, _bytes({SIGNATURE_BYTES}), Field(repr=False)]
-Shares = Annotated[np.ndarray, _bytes({SHARE_BYTES}), Field(repr=False)]
-Seeds = Annotated[np.ndarray, _bytes({KEY_BYTES}), Field(repr=False)]
-Lists = Annotated[np.ndarray, _bytes(range(list_bytes(MOST_PARTIES)), MOST_SUMS), Field(repr=False)]
+Indices = Annotated[np.ndarray, array_of(np.uint16, 1, "uint16 (n,), and rise", _rising)]
+Adverts = Annotated[np.ndarray, _bytes({advert_bytes(1), advert_bytes(2)})]
+Sealed = Annotated[np.ndarray, _bytes({sealed_bytes(1), sealed_bytes(2)})]
+Signatures = Annotated[np.ndarray, _bytes({SIGNATURE_BYTES})]
+Shares = Annotated[np.ndarray, _bytes({SHARE_BYTES})]
+Seeds = Annotated[np.ndarray, _bytes({KEY_BYTES})]
+Lists = Annotated[np.ndarray, _bytes(range(list_bytes(MOST_PARTIES)), MOST_SUMS)]
 
 
 class SecAggMessage(WireModel):
@@ -178,10 +161,10 @@ class MaskedRequest(SessionMessage):
 
 
 class MaskedReply(PartyReply):
-    """y: uint16 or uint32 (queries, classes), and the party's signature on it and on its view of U1 and U2."""
+    """y: uint32 (queries, classes), and the party's signature on it and on its view of U1 and U2."""
 
     kind: ClassVar[str] = "query.sa_masked"
-    y: Annotated[np.ndarray, AfterValidator(_ring_matrix), Field(repr=False)]
+    y: Annotated[np.ndarray, array_of(np.uint32, 2, "uint32 (queries, classes)")]
     signature: Signature
 
 

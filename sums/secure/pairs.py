@@ -47,11 +47,7 @@ class Agreement:
 
     def keys(self, peer: int, public: bytes) -> list[bytes]:
         """What the two have in common, 32 bytes each: a key that seals shares, and the seed of their mask in each sum.
-
-        Raises
-        ------
-        ValueError : `public` is of low order: the secret would be zero, known to all (RFC 7748, section 6.1).
-        """
+        Raises ValueError: `public` is of low order: the secret would be zero, known to all (RFC 7748, section 6.1)."""
         extracted = extract(self._ctx, self._key.exchange(public_key(public)))
         pair = between(min(self._me, peer), max(self._me, peer))
         return [expand(extracted, label + pair) for label in self._labels]

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from consilium.protocol.databases import Database
 from consilium.protocol.messages import VOTE_DTYPE, WireModel
 from consilium.protocol.queries import query_set_hash
 from consilium.protocol.refusals import Refused, Rule
@@ -31,7 +32,7 @@ from consilium.sums.secure.pairs import KEY_BYTES
 from consilium.sums.secure.shamir import SHARE_BYTES, are_shares, new_seeds, split
 from consilium.sums.secure.terms import KeyTerms, MaskedTerms
 from consilium.sums.terms import LIFETIME
-from consilium.sums.voter import QuerySet, Voter, VoterTables
+from consilium.sums.voter import QuerySet, Voter
 
 Memory = dict[str, Any]
 """Bytes and arrays; secret."""
@@ -61,7 +62,7 @@ class Session:
     memory: Memory = field(repr=False)
 
     @classmethod
-    def find(cls, store: VoterTables, sid: bytes) -> Session | None:
+    def find(cls, store: Database, sid: bytes) -> Session | None:
         """None if it was never begun here."""
         row = store.one("SELECT started, terms, done, memory FROM secure_sessions WHERE sid = ?", sid)
         if row is None:
@@ -83,7 +84,7 @@ class Session:
         return step == self.done + 1 or (step == SECOND_SUM and FIRST_SUM <= self.done < step)
 
 
-def erase(store: VoterTables, sid: bytes) -> None:
+def erase(store: Database, sid: bytes) -> None:
     """Overwrite a session's secrets and replies: it is over."""
     store.execute("UPDATE secure_sessions SET memory = NULL, done = ? WHERE sid = ?", ENDED, sid)
     store.execute("UPDATE secure_replies SET reply = NULL WHERE sid = ?", sid)
@@ -242,7 +243,7 @@ class MaskingParty:
         else:
             seeds, shares, b = memory["later_seeds"][rows], memory["later_shares"][rows], memory["later_b"]
         query_set = QuerySet(request.queries, terms.query_set, request.places, request.proof)
-        y = encode(self.values(terms, query_set), terms.ring(self.roster))
+        y = encode(self.values(terms, query_set))
         masks = Masks(y, terms.ctx)
         masks.add(b[0].tobytes())
         for peer, seed in zip(sharers.tolist(), seeds[:, 0], strict=True):
@@ -303,16 +304,13 @@ class MaskingParty:
 
     def values(self, terms: MaskedTerms, query_set: QuerySet) -> np.ndarray:
         """Votes, which are charged first, and this party's share of the noise: int64 (queries, classes). Raises as
-        `Voter`, and Refused where the teachers' votes or the noise have another form than the terms say."""
+        `Voter`, and Refused where the teachers' votes have another form than the terms say."""
         votes = self.voter.votes(terms, query_set, again=True)
         if votes.dtype != VOTE_DTYPE or votes.shape != terms.shape:
             raise Refused(Rule.INTERNAL, detail=f"teachers gave {votes.dtype} {votes.shape}, not uint16 {terms.shape}")
         if (votes.sum(axis=1, dtype=np.int64) != terms.teachers).any():
             raise Refused(Rule.INTERNAL, detail="votes of a query do not sum to teachers")
-        noise = self.voter.noise(terms).gaussian(terms.deviation(1), terms.shape)
-        if noise.dtype != np.int64 or noise.shape != terms.shape:
-            raise Refused(Rule.INTERNAL, detail=f"noise is {noise.dtype} {noise.shape}, not int64 {terms.shape}")
-        return votes.astype(np.int64) + noise
+        return votes.astype(np.int64) + self.voter.noise(terms).gaussian(terms.deviation(1), terms.shape)
 
 
 STEPS: Mapping[type[WireModel], tuple[Stage, Callable[..., Answered]]] = {
@@ -326,9 +324,6 @@ SIGNED: Mapping[Stage, type[KeyTerms] | type[MaskedTerms]] = {Stage.ADVERTISE: K
 """Stages whose requests bring terms."""
 
 
-def answer(voter: Voter, request: WireModel) -> PartyReply:
-    """See `MaskingParty.answer`."""
-    return MaskingParty(voter).answer(request)
-
-
-ANSWERS = dict.fromkeys(STEPS, answer)
+ANSWERS: Mapping[type[WireModel], Callable[[Voter, Any], WireModel]] = dict.fromkeys(
+    STEPS, lambda voter, request: MaskingParty(voter).answer(request)
+)

@@ -42,11 +42,7 @@ def are_shares(shares: np.ndarray) -> bool:
 
 def split(seeds: np.ndarray, threshold: int, places: Sequence[int]) -> np.ndarray:
     """Shares of seeds uint8 (seeds, 52): uint8 (places, seeds, 52). Any `threshold` rebuild them, fewer tell nothing.
-
-    Raises
-    ------
-    ValueError : the threshold is not from 1 to the number of places.
-    """
+    Raises ValueError: the threshold is not from 1 to the number of places."""
     if not 1 <= threshold <= len(places):
         raise ValueError(f"threshold {threshold} must be from 1 to {len(places)}")
     words = seeds.reshape(-1).view(WORD)

@@ -11,7 +11,7 @@ from consilium.protocol.messages import CollectionMode
 from consilium.protocol.records import MOST_CELLS
 from consilium.sums.errors import UnsafeSession
 from consilium.sums.roster import MOST_PARTIES, SumRoster
-from consilium.sums.secure.masks import RingBits, choose_ring
+from consilium.sums.secure.masks import check_ring
 from consilium.sums.terms import SessionTerms, SumTerms
 
 Rounds = tuple[Literal[1]] | tuple[Literal[2]] | tuple[Literal[1], Literal[2]]
@@ -42,8 +42,8 @@ class MaskedTerms(SumTerms):
     noise_shares: int = Field(ge=1, le=MOST_PARTIES)
 
     def check(self, roster: SumRoster) -> None:
-        """See `SessionTerms`. Also the noise is in shares that are sure to be there, and a ring and a message hold the
-        sum."""
+        """See `SessionTerms`. Also the noise is in shares that are sure to be there, and the ring and a message hold
+        the sum."""
         super().check(roster)
         if self.noise_shares > roster.sure:
             raise UnsafeSession(
@@ -54,11 +54,7 @@ class MaskedTerms(SumTerms):
             raise UnsafeSession(f"a share of the noise has variance {self.sigma**2 / self.noise_shares:.3g}, below 1")
         if self.queries * self.classes > MOST_CELLS:
             raise UnsafeSession(f"{self.queries * self.classes} counts in a sum, a message holds {MOST_CELLS}")
-        self.ring(roster)
-
-    def ring(self, roster: SumRoster) -> RingBits:
-        """Bits of the ring that holds the sum of all parties and their noise, see `choose_ring`."""
-        return choose_ring(self.teachers * roster.n, self.deviation(roster.n))
+        check_ring(self.teachers * roster.n, self.deviation(roster.n))
 
     def deviation(self, parties: int) -> float:
         """Standard deviation of the noise in a sum of so many: each adds variance sigma^2 / noise_shares."""

@@ -55,16 +55,11 @@ class VoteAggregator:
     """One of the two, in one session.
 
     terms: from `VerifiedTerms.open`. roster: its own copy. own, fresh: its keys, the pinned one and that of the
-    session. other_fresh: the other one's of the session.
-    total: its share of the votes of all that are accepted, `TOTAL_DTYPE` (queries, classes). It never overflows: all
-    votes of a session are at most half of the prime, and the square of the prime fits into its type. codes: one byte
-    for each party of the roster, see `messages`.
-
-    Raises
-    ------
-    RosterMismatch : the key is not the one in the roster, or the session is of another roster.
-    BadKey : a key is of low order.
-    """
+    session. other_fresh: the other one's of the session. total: its share of the votes of all that are accepted,
+    `TOTAL_DTYPE` (queries, classes). It never overflows: all votes of a session are at most half of the prime, and the
+    square of the prime fits into its type. codes: one byte for each party of the roster, see `messages`. Raises
+    RosterMismatch: the key is not the one in the roster, or the session is of another roster; BadKey: a key is of low
+    order."""
 
     LEADS: ClassVar[bool]
 

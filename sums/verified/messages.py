@@ -22,16 +22,25 @@ from itertools import accumulate, pairwise
 from typing import Annotated, ClassVar
 
 import numpy as np
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import Field
 
 from consilium.protocol.digests import Hash
 from consilium.protocol.errors import MalformedMessage
-from consilium.protocol.identity import SIGNATURE_BYTES, Identity, canonical_json, digest, verify
-from consilium.protocol.messages import MOST_BATCHES, PartyName, PoolPlaces, Program, Proof, Queries, Terms, WireModel
-from consilium.protocol.models import Strict
+from consilium.protocol.identity import SIGNATURE_BYTES, digest, verify
+from consilium.protocol.messages import (
+    MOST_BATCHES,
+    Introduction,
+    PartyName,
+    PoolPlaces,
+    Program,
+    Proof,
+    Queries,
+    WireModel,
+    array_of,
+)
 from consilium.sums.errors import BadLink, VoteFault
 from consilium.sums.roster import MOST_VOTERS, VerifiedRoster
-from consilium.sums.terms import SID_BYTES
+from consilium.sums.terms import Canonical, Sid, Signature
 from consilium.sums.verified.field import DTYPE, KEY_BYTES, from_wire
 from consilium.sums.verified.proof import DIGEST_BYTES, NONCE_BYTES, SPACE, VoteGrid, commit_total
 from consilium.sums.verified.uploads import PART_BYTES
@@ -42,15 +51,7 @@ MOST_RECORD = 8_000_000
 """Bytes of a signed record: the places of the longest roster."""
 
 
-def _content(array: np.ndarray) -> np.ndarray:
-    if array.dtype != np.uint8 or array.ndim != 1:
-        raise ValueError("must be uint8 (bytes,)")
-    return array
-
-
-Content = Annotated[np.ndarray, AfterValidator(_content), Field(repr=False)]
-Sid = Annotated[bytes, Field(min_length=SID_BYTES, max_length=SID_BYTES)]
-Signature = Annotated[bytes, Field(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)]
+Content = Annotated[np.ndarray, array_of(np.uint8, 1, "uint8 (bytes,)")]
 PublicKey = Annotated[bytes, Field(min_length=KEY_BYTES, max_length=KEY_BYTES)]
 
 
@@ -70,16 +71,10 @@ class SessionOf(WireModel):
     proof: Proof
 
 
-class AggregatorRequest(Terms):
-    """To the helper: who are you, and would you serve in this federation? Versions as in `HelloRequest`."""
+class AggregatorRequest(Introduction):
+    """To the helper: who are you, and would you serve in this federation?"""
 
     kind: ClassVar[str] = "query.va_hello"
-    protocol_version: int = Field(ge=0, le=1_000_000)
-    program: Program
-
-    @property
-    def terms(self) -> Terms:
-        return Terms(**{name: getattr(self, name) for name in Terms.model_fields})
 
 
 class AggregatorReply(WireModel):
@@ -246,7 +241,7 @@ def _numbers(content: bytes, shape: tuple[int, int]) -> np.ndarray:
     return numbers.reshape(shape)
 
 
-class GivenRecord(Strict):
+class GivenRecord(Canonical):
     """What the helper signs when it gives its half. Whoever has the roster can check over which parties a sum is.
 
     session: hash of its terms. ids: see `ids_digest`. accepted: places of the parties in the sum, rising. left_out: how
@@ -270,20 +265,7 @@ class GivenRecord(Strict):
         """Its bytes -> the record. Raises MalformedMessage: not signed by the roster's helper, or not canonical."""
         if not verify(bytes.fromhex(roster.helper.ed25519_pk), signature, cls.SIGNED_AS, content):
             raise MalformedMessage("the record of a sum is not signed by the second aggregator")
-        try:
-            record = cls.model_validate_json(content)
-        except ValidationError:
-            raise MalformedMessage("the record of a sum has not the form of this protocol") from None
-        if record.canonical() != content:
-            raise MalformedMessage("the record of a sum is not in canonical form")
-        return record
-
-    def canonical(self) -> bytes:
-        return canonical_json(self.model_dump(mode="json"))
-
-    def sign(self, helper: Identity) -> bytes:
-        """The helper's signature, 64 bytes."""
-        return helper.sign(self.SIGNED_AS, self.canonical())
+        return cls.parse(content)
 
 
 def ids_digest(ids: Sequence[str]) -> str:

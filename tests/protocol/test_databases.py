@@ -6,9 +6,7 @@ The others are real: a second process with SQLite's own lock, and a small file s
 
 from __future__ import annotations
 
-import sqlite3
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,7 +21,7 @@ from consilium.coordinator.collection.kept_sums import SESSIONS, KeptSession, Ke
 from consilium.coordinator.ledger import Ledger, stored_config
 from consilium.party.store import KnownFederation, Store
 from consilium.protocol import databases
-from consilium.protocol.databases import Database, Trouble, check_usable, committed, trouble_of
+from consilium.protocol.databases import Trouble, check_usable, committed, trouble_of
 from consilium.protocol.errors import ConsiliumError, LedgerError, LedgerLocked, StorageError
 from consilium.protocol.files import replace_private, writing
 from tests.disks import full, locked, mounted
@@ -43,10 +41,6 @@ def ledger(path: Path) -> Ledger:
     return Ledger(path, FEDERATION, "{}")
 
 
-def _any() -> KnownFederation:
-    return KnownFederation(token_hex())
-
-
 USES: dict[str, Callable[[Path], object]] = {
     "ledger: opened": lambda path: ledger(path).close(),
     "ledger: read from outside": stored_config,
@@ -58,7 +52,10 @@ KEPT: dict[str, tuple[Callable[[Path], object], tuple[Callable, ...]]] = {
         ledger,
         (Ledger.spent, Ledger.position, Ledger.closing, Ledger.begin_start, lambda file: file.voted_on(["a"], ["p"])),
     ),
-    "store": (Store, (Store.answered, Store.own_secret, lambda file: file.keep_federation(_any()))),
+    "store": (
+        Store,
+        (Store.answered, Store.own_secret, lambda file: file.keep_federation(KnownFederation(token_hex()))),
+    ),
     "given": (GivenStore, (lambda store: store.transaction().__enter__(),)),
     "sessions": (
         lambda path: KeptSessions(path.parent),
@@ -145,17 +142,12 @@ def test_a_full_disk_is_said_and_nothing_is_lost(small_disk: Path, what: str) ->
         with pytest.raises(LedgerError, match=r"the disk is full\. Make room"):
             check_usable(path)
         with pytest.raises(LedgerError, match=r"the disk is full\. Make room"):
-            fill_with(kept, uses[-1])
+            for _ in range(50):  # some writes find room in the pages that are there
+                uses[-1](kept)
         assert path.read_bytes() == before
     for use in uses:
         use(kept)
     check_usable(path)
-
-
-def fill_with(kept: object, write: Callable) -> None:
-    """Some writes find room in the pages that are there."""
-    for _ in range(50):
-        write(kept)
 
 
 def test_a_file_on_a_full_disk_is_the_same_trouble(small_disk: Path) -> None:
@@ -186,26 +178,6 @@ def test_what_is_no_database_is_damaged(tmp_path: Path, content: bytes, use: Cal
     assert path.read_bytes() == content
 
 
-def test_what_a_killed_process_left_of_a_write_is_undone_by_whoever_reads(tmp_path: Path) -> None:
-    """The control: SQLite itself refuses to read it where nothing may be written."""
-    path = tmp_path / "ledger.db"
-    ledger(path).close()
-    writer = (
-        f"import os, sqlite3; file = sqlite3.connect({str(path)!r}, isolation_level=None);"
-        "file.execute('PRAGMA cache_size=1'); file.execute('BEGIN IMMEDIATE');"
-        "file.executemany('INSERT INTO meta VALUES (?, ?)', ((str(n), 'x' * 3000) for n in range(99)));"
-        "os.kill(os.getpid(), 9)"
-    )
-    subprocess.run([sys.executable, "-c", writer], check=False)
-    assert path.with_name("ledger.db-journal").exists()
-    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as plain, pytest.raises(sqlite3.Error):
-        plain.execute("SELECT * FROM meta")
-    with closing(Ledger(path, FEDERATION, "", read_only=True)) as reader:
-        assert reader.spent() == (0, 0)
-        with pytest.raises(LedgerError, match="cannot be written"):
-            reader.voted_on(["a"], ["p"])
-
-
 def test_another_format_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
     with committed(path, ("rows (content)",), 2):
@@ -226,14 +198,3 @@ def test_a_trouble_is_found_behind_the_error_that_it_was_raised_for() -> None:
     except ConsiliumError as error:
         assert trouble_of(error) is Trouble.FULL
     assert trouble_of(ValueError("x")) is None
-
-
-def test_a_transaction_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
-    with closing(Database(tmp_path / "x.db")) as file:
-        file.make(("rows (content)",), 1)
-        with pytest.raises(ZeroDivisionError), file.transaction():
-            file.execute("INSERT INTO rows VALUES (1)")
-            with file.transaction():
-                file.execute("INSERT INTO rows VALUES (2)")
-            raise ZeroDivisionError
-        assert file.execute("SELECT * FROM rows") == []

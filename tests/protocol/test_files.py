@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from consilium.protocol.files import replace_text, replacing
+from consilium.protocol.files import replacing
 from consilium.protocol.strict_json import dumps, is_infinite, number
 
 
@@ -81,11 +81,6 @@ def test_writers_at_the_same_time_do_not_mix_under_names_of_their_own(path: Path
         second.write(b"second")
     assert path.read_text() == "first"  # the one that ended last
     assert list(path.parent.iterdir()) == [path]
-
-
-def test_text_is_utf_8(path: Path) -> None:
-    replace_text(path, "§ 1\n")
-    assert path.read_bytes() == b"\xc2\xa7 1\n"
 
 
 CASES: list[tuple[Any, Any]] = [

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import subprocess
-import sys
 from fractions import Fraction
 
 import numpy as np
@@ -69,17 +67,11 @@ def test_numbers_are_independent(source: NoiseSource, law: str) -> None:
 
 
 @SOURCES
-@pytest.mark.parametrize("shape", [(), (0,), (0, 4), (3,), (2, 5), (CHUNK,), (CHUNK + 1,), (3, CHUNK)], ids=str)
+@pytest.mark.parametrize("shape", [(), (0, 4), (2, 5), (2, CHUNK // 2 + 1)], ids=str)
 def test_shapes(source: NoiseSource, shape: tuple[int, ...]) -> None:
     for drawn in (source.gaussian(3.0, shape), source.laplace(0.3, shape)):
         assert drawn.shape == shape
         assert np.asarray(drawn).dtype == np.int64
-
-
-def test_system_noise_differs_each_time() -> None:
-    """200 numbers at sigma 40 agree twice by chance with probability below 1e-300."""
-    assert (SystemNoise().gaussian(40.0, (200,)) != SystemNoise().gaussian(40.0, (200,))).any()
-    assert (SystemNoise().laplace(0.02, (200,)) != SystemNoise().laplace(0.02, (200,))).any()
 
 
 def test_seeded_noise_is_reproducible_and_moves_on() -> None:
@@ -98,15 +90,6 @@ def test_a_seed_has_the_same_numbers_for_ever() -> None:
         for drawn in (source.gaussian(40.0, shape), source.laplace(0.05, shape)):
             digest.update(drawn.astype("<i8").tobytes())
     assert digest.hexdigest() == "89ee1cef319d4885c6a828bf432bd3697b273c6ba8b5a66ffe9999007f1d447b"
-
-
-def test_noise_loads_no_data_frames() -> None:
-    """OpenDP's prelude would, for 180 MB."""
-    code = (
-        "import sys; from consilium.protocol.noise import SystemNoise as S; S().gaussian(2.0, (1,));"
-        "S().laplace(1.0, (1,)); print({'polars', 'pandas', 'sklearn', 'opendp.prelude'} & set(sys.modules))"
-    )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "set()"
 
 
 def test_seed_is_not_in_repr() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 
@@ -31,12 +29,6 @@ def test_the_lot_depends_on_the_pool_as_a_set_alone() -> None:
     assert (draw_reference(POOL, SCHEMA, 10) == drawn[:10]).all()
     assert len(np.unique(drawn, axis=0)) == 20
     assert {row.tobytes() for row in drawn} < {row.tobytes() for row in POOL}
-
-
-def test_the_lot_is_no_choice_of_the_first_rows() -> None:
-    """The chance of as many or as few from the first half is below 1e-3 for a fair lot; the lot is fixed."""
-    first = {row.tobytes() for row in POOL[:50]}
-    assert 10 < sum(row.tobytes() in first for row in draw_reference(POOL, SCHEMA, 40)) < 30
 
 
 def test_a_small_pool_gives_what_it_has_and_rows_outside_the_ranges_are_not_drawn() -> None:
@@ -67,34 +59,16 @@ def test_the_text_gives_the_very_rows_back() -> None:
     assert reference_of("", WIDTH).shape == (0, WIDTH)
 
 
-@pytest.mark.parametrize(("text", "told"), [("not base64!", "no base64"), ("AAAA", "3 bytes, no whole number")])
-def test_text_that_is_no_rows(text: str, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
-        reference_of(text, WIDTH)
-
-
-def changed(row: int, column: int, value: float) -> np.ndarray:
-    rows = POOL[:10].copy()
-    rows[row, column] = value
-    return rows
-
-
-FAULTS: dict[str, tuple[np.ndarray, Schema, int, str]] = {
-    "rows where none are needed": (POOL[:10], SCHEMA, 0, "a voting rule that takes none"),
-    "none where some are needed": (POOL[:0], SCHEMA, 20, r"shape \(0, 3\)"),
-    "one row": (POOL[:1], SCHEMA, 20, r"shape \(1, 3\)"),
-    "more than the voting rule says": (POOL[:21], SCHEMA, 20, r"there must be 2 to 20 of 3 features"),
-    "another width": (POOL[:10, :2], SCHEMA, 20, r"shape \(10, 2\)"),
-    "not a number": (changed(3, 1, np.nan), SCHEMA, 20, "not finite"),
-    "infinite": (changed(3, 1, -np.inf), SCHEMA, 20, "not finite"),
-    "all equal": (np.repeat(POOL[:1], 10, axis=0), SCHEMA, 20, "stands there twice"),
-    "two equal": (np.concatenate([POOL[:9], POOL[8:9]]), SCHEMA, 20, "stands there twice"),
-    "out of range": (changed(3, 1, 9.5), RANGED, 20, "outside the schema's ranges"),
-}
-
-
-@pytest.mark.parametrize("case", FAULTS)
-def test_rows_that_are_no_reference(case: str) -> None:
-    rows, schema, most, told = FAULTS[case]
-    assert re.search(told, why_no_reference(rows, schema, most))
-    assert why_no_reference(POOL[:10], SCHEMA, 20) == ""
+@pytest.mark.parametrize(
+    ("rows", "schema", "most", "told"),
+    [
+        (POOL[:10], SCHEMA, 0, "a voting rule that takes none"),
+        (POOL[:21], SCHEMA, 20, "there must be 2 to 20 of 3 features"),
+        (POOL[[0, 1, 1]], SCHEMA, 20, "stands there twice"),
+        (POOL[:10], RANGED, 20, "outside the schema's ranges"),
+        (np.full((2, WIDTH), np.inf), SCHEMA, 20, "not finite"),
+    ],
+)
+def test_rows_that_are_no_reference(rows: np.ndarray, schema: Schema, most: int, told: str) -> None:
+    """As parties refuse them, see `party/teachers/test_voting.py`."""
+    assert told in why_no_reference(rows, schema, most) and why_no_reference(POOL[:10], SCHEMA, 20) == ""

@@ -7,15 +7,15 @@ import pytest
 from pydantic import ValidationError
 
 from consilium.protocol import images
-from consilium.protocol.images import ANGLES, CHANNELS, FEATURES, PIXELS, SIDE, hellinger, represent, scatter
+from consilium.protocol.images import ANGLES, CHANNELS, hellinger, represent, scatter
 from consilium.protocol.schema import Schema
 
-NAMES = tuple(f"p{index}" for index in range(PIXELS))
+NAMES = tuple(f"p{index}" for index in range(784))
 
 
 def drawing() -> np.ndarray:
     """A fixed image (28, 28) in [0, 1]: a bar and a blob, made of formulas."""
-    y, x = np.mgrid[:SIDE, :SIDE]
+    y, x = np.mgrid[:28, :28]
     bar = np.exp(-((x - 12 - 0.2 * y) ** 2) / 6) * (np.abs(y - 13) < 8)
     blob = np.exp(-((x - 18) ** 2 + (y - 9) ** 2) / 8)
     return np.maximum(bar, blob)
@@ -26,19 +26,12 @@ def channels(image: np.ndarray) -> np.ndarray:
 
 
 def test_shape_and_sign() -> None:
-    rows = np.random.default_rng(0).random((130, PIXELS))  # more than a block, and not a whole number of them
+    rows = np.random.default_rng(0).random((130, 784))  # more than a block, and not a whole number of them
     out = scatter(rows)
-    assert out.shape == (130, FEATURES) == (130, 3969)
+    assert out.shape == (130, 3969)
     assert out.dtype == np.float32
     assert (out >= -1e-6).all()
-    assert scatter(rows[:0]).shape == (0, FEATURES)
-
-
-def test_one_image_and_many_give_the_same() -> None:
-    rows = np.random.default_rng(1).random((70, PIXELS)).astype(np.float32)
-    together = scatter(rows)
-    for index in (0, 1, 63, 64, 69):
-        np.testing.assert_allclose(scatter(rows[index : index + 1])[0], together[index], rtol=1e-4, atol=1e-6)
+    assert scatter(rows[:0]).shape == (0, 3969)
 
 
 def test_golden_values() -> None:
@@ -53,35 +46,11 @@ def test_folded_spectra_are_every_other_pixel() -> None:
     padded = np.random.default_rng(2).random((40, 32, 32))
     wavelets = images._wavelets(1, 32).astype(np.float64)
     whole = np.abs(np.fft.ifft2(np.fft.fft2(padded)[:, None] * wavelets))
-    folded = images._coarse(images._forward(padded.astype(np.float32)), images._filters(images.GRIDS[28]))
+    folded = images._coarse(np.fft.fft2(padded.astype(np.float32)), images._filters(images.GRIDS[28]))
     np.testing.assert_allclose(folded, whole[:, :, ::2, ::2], atol=1e-6)
 
 
 GOLDEN = [5.17088, 4.12971, 8.13075, 6.09832]
-
-
-def test_a_shift_moves_it_less_than_the_image() -> None:
-    image = drawing()
-    shifted = np.roll(image, 1, axis=1)
-
-    def moved(before: np.ndarray, after: np.ndarray) -> float:
-        return float(np.linalg.norm(after - before) / np.linalg.norm(before))
-
-    assert moved(channels(image), channels(shifted)) < 0.7 * moved(image, shifted)
-
-
-def test_it_moves_with_the_grid() -> None:
-    """A shift by the stride, 4 pixels, is a shift by one position."""
-    image = drawing()
-    found, shifted = channels(image), channels(np.roll(image, 4, axis=0))
-    np.testing.assert_allclose(shifted[:, 1:], found[:, :-1], atol=1e-5)
-
-
-def test_turning_the_image_turns_the_angles() -> None:
-    """A quarter turn permutes the angles by half of them; the 7x7 centres are symmetric in the image."""
-    found, turned = channels(drawing())[1:9], channels(np.rot90(drawing()))[1:9]
-    energy, energy_turned = ((layer**2).sum(axis=(1, 2)) for layer in (found, turned))
-    np.testing.assert_allclose(np.roll(energy, ANGLES // 2), energy_turned, rtol=1e-3)
 
 
 def test_hellinger_has_length_one() -> None:

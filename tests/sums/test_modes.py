@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import get_args
 
-import pytest
-
 from consilium.coordinator.collection.ways import WAYS
 from consilium.coordinator.sum_noise import PARTS
 from consilium.party.store import TABLES
 from consilium.protocol.messages import CollectionMode
-from consilium.report.disclosure import Disclosure, ReleaseKind
 from consilium.sums.modes import ANSWERS, MODES
 from consilium.sums.terms import SumTerms
 
@@ -24,15 +21,6 @@ def test_each_mode_stands_in_each_table() -> None:
 
 def _all(kind: type) -> set[type]:
     return {kind}.union(*map(_all, kind.__subclasses__()))
-
-
-@pytest.mark.parametrize("collection", get_args(CollectionMode))
-def test_what_one_table_says_of_a_mode_the_others_say(collection: CollectionMode) -> None:
-    shown, mode = Disclosure(ReleaseKind.WINNER, collection), MODES.get(collection)
-    assert shown.noise_in_sums == (mode is not None)
-    second = mode is not None and bool(mode.second)
-    assert any("second" in audience.who for audience in shown.audiences()) == second
-    assert second == (mode is not None and mode.aggregators == 2)
 
 
 def test_no_request_and_no_table_is_of_two_modes() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from consilium.protocol.errors import ConfigError, OutputExists
-from consilium.protocol.identity import Identity, verify
+from consilium.protocol.identity import Identity, SealingKey, verify
 from consilium.sums.roster import Roster
 
 
@@ -105,29 +105,22 @@ def test_digest_is_of_the_content_not_the_layout(tmp_path: Path) -> None:
     assert Roster.model_validate_json(order.model_dump_json()).digest != roster.digest
 
 
-def test_identity_file(tmp_path: Path) -> None:
-    path = tmp_path / "key.pem"
-    identity = Identity.generate()
-    identity.save(path)
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert b"BEGIN PRIVATE KEY" in path.read_bytes()
-    again = Identity.load(path)
-    assert again.public == identity.public
-    assert verify(identity.public, again.sign("a", b"x"), "a", b"x")
+@pytest.mark.parametrize("kind", [Identity, SealingKey])
+def test_a_key_file_is_its_owners_and_a_key(tmp_path: Path, kind: type[Identity] | type[SealingKey]) -> None:
+    path, key = tmp_path / "key.pem", kind.generate()
+    key.save(path)
+    assert path.stat().st_mode & 0o777 == 0o600 and b"BEGIN PRIVATE KEY" in path.read_bytes()
+    assert kind.load(path).public == key.public
     with pytest.raises(OutputExists):
-        Identity.generate().save(path)
+        kind.generate().save(path)
     path.chmod(0o640)
     with pytest.raises(ConfigError, match="chmod 600"):
-        Identity.load(path)
-
-
-@pytest.mark.parametrize("content", [b"", b"no key"])
-def test_identity_file_that_is_none(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "key.pem"
-    path.write_bytes(content)
+        kind.load(path)
     path.chmod(0o600)
-    with pytest.raises(ConfigError, match="not an unencrypted Ed25519 key"):
-        Identity.load(path)
+    for content in (b"", b"no key"):
+        path.write_bytes(content)
+        with pytest.raises(ConfigError, match=r"not an unencrypted .* key in PEM form"):
+            kind.load(path)
 
 
 def test_signatures_are_bound_to_label_parts_and_key() -> None:

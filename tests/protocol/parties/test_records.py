@@ -21,7 +21,7 @@ from consilium.protocol.records import (
     refusal_to_record,
     to_record,
 )
-from consilium.protocol.refusals import Refusal, Rule
+from consilium.protocol.refusals import CURES, CURES_OF_SECOND, Refusal, Rule
 from tests.federation import hello_of, make_config
 
 HASH = "a" * 64
@@ -131,3 +131,8 @@ def test_refusals_come_back_equal() -> None:
 def test_refusals_carry_no_free_text(fields: dict) -> None:
     with pytest.raises(MalformedMessage):
         refusal_from_record(RecordDict({"refusal": ConfigRecord(fields)}))
+
+
+@pytest.mark.parametrize("cures", [CURES, CURES_OF_SECOND])
+def test_every_rule_has_a_cure_of_which_a_sentence_is_made(cures: dict[Rule, str]) -> None:
+    assert all(cures[rule] and not cures[rule].endswith(".") for rule in Rule)

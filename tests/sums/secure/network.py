@@ -242,11 +242,7 @@ def flipped_cell(array: np.ndarray, *at: int) -> np.ndarray:
 
 def run_until(federation: Federation, stage: Stage | None, network: Network | None = None) -> SecureSession:
     """A coordinator after all stages before `stage` of the first sum."""
-    return go_on(federation.session(), stage, network or Network(federation))
-
-
-def go_on(session: SecureSession, stage: Stage | None, network: Network) -> SecureSession:
-    """The same from where it is."""
+    session, network = federation.session(), network or Network(federation)
     while (due := session.state.stage) is not stage:
         assert due is not None
         session.take(network.send(due, session.requests()))

@@ -127,17 +127,16 @@ class TestCharges:
             assert {event["party"] for event in made.told("left-out")} >= {"p01", "p04", "p06"}
 
     def test_the_same_queries_again_are_fresh_noise_and_cost_again_within_the_budget(self, cluster) -> None:
-        made = cluster(**MANY)
-        collector = made.collector()
-        sums = []
-        for times in range(1, 6):
+        made = cluster(query_budget=QueryBudget(queries=40, answers=40))
+        collector, sums = made.collector(), []
+        for times in (1, 2):
             sums.append(made.ask(queries(), 1, collector).votes)
             collector.settle()
             assert made.charged() == {20 * times} and not list((made.root / "sessions").glob("*.session"))
         assert not (sums[0] == sums[1]).all()
         with pytest.raises(BudgetExceeded, match=r"charged all queries .* larger query_budget"):
             made.ask(queries(), 1, collector)
-        assert made.charged() == {100}
+        assert made.charged() == {40}
 
     @pytest.mark.parametrize("fails", [False, True])
     def test_both_rounds_are_charged_and_the_ledger_says_each_once(self, cluster, monkeypatch, fails: bool) -> None:
@@ -158,24 +157,6 @@ class TestCharges:
         made.service(ledger).ask(x)  # from the ledger
         assert made.charged() == {80} and sum(event["stage"].endswith("share") for event in made.told("stage")) == 1
         ledger.close()
-
-    @pytest.mark.parametrize("changes", [{"sigma": 3.0}, {"round": 2}, {"teachers": 2}, {"noise_shares": 3}])
-    def test_terms_that_are_not_the_promised_ones(self, cluster, monkeypatch, changes: dict) -> None:
-        """Signed by the coordinator itself: refused before anything is charged."""
-        made, drive = cluster(), SecureSession.requests
-
-        def lying(session: SecureSession) -> dict:
-            requests = drive(session)
-            if session.state.stage is not Stage.MASKED:
-                return requests
-            terms = session.terms.model_copy(update=changes)
-            signed = {"terms": terms.canonical(), "signature": terms.sign(made.keys.signer)}
-            return {name: request.model_copy(update=signed) for name, request in requests.items()}
-
-        monkeypatch.setattr(SecureSession, "requests", lying)
-        made.fails("masked: 0 parties")
-        rules = {event["rule"] for event in made.told("left-out")}
-        assert rules == ({Rule.STAGE_ORDER} if "round" in changes else {Rule.PROMISE}) and made.charged() == {0}
 
 
 class TestStartingAgain:
@@ -237,25 +218,6 @@ class TestStartingAgain:
         again.settle()
         assert not list((made.root / "sessions").glob("*.session"))
 
-    def test_a_check_that_was_shown_is_not_drawn_again(self, cluster, monkeypatch) -> None:
-        made, shown, x = cluster(mechanism=replace(TWO_ROUNDS, threshold=6), **MANY), [], queries(80, 7)
-        ledger, collect = Ledger.of(made.root / "ledger.db", made.config), SecureCollector.collect
-
-        def dying(self: SecureCollector, asked: Queries, *others: Any) -> Counts:
-            if asked.round == 2:
-                shown.append(asked.ids)
-                raise KeyboardInterrupt
-            return collect(self, asked, *others)
-
-        for _ in range(2):
-            with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-                patch.setattr(SecureCollector, "collect", dying)
-                LabelService(made.config, ledger, made.collector(), lambda _: SystemNoise(), PARTIES).ask(x)
-        assert shown[0] == shown[1] and 0 < len(shown[0]) < 80
-        released = made.service(ledger).ask(x)
-        assert [key for key, is_there in zip(query_ids(x), released.answered, strict=True) if is_there] == shown[0]
-        ledger.close()
-
 
 def accuse(record):
     return refusal_to_record(Refusal(rule=Rule.BAD_KEY, party="p03"))
@@ -313,18 +275,6 @@ class TestWhoIsLeftOut:
         made.faulty(Stage.MASKED, 3, fault=huge)
         assert made.ask(queries()).parties == NAMES[:3] + NAMES[4:]
         assert "arrays of more than" in made.told("left-out")[0]["reason"]
-
-    def test_liars_one_after_the_other_do_not_have_one_request_charged_again_and_again(self, cluster) -> None:
-        """Each is found out in `masked`, where others have charged: whoever asks decides whether they charge again."""
-        made = cluster(**MANY)
-
-        def accusing(record):
-            return record if made.told("excluded") else accuse(record)
-
-        made.faulty(Stage.MASKED, 0, 1, 2, fault=accusing)
-        made.fails("p03", error=BadShare)
-        assert made.charged() == {20} and [event["party"] for event in made.told("excluded")] == ["p03"]
-        assert made.ask(queries(9, 9)).parties == NAMES[:3] + NAMES[4:]
 
     def test_a_history_that_cannot_be_used(self, cluster) -> None:
         made = cluster()

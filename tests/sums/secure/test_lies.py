@@ -17,14 +17,17 @@ from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.identity import Identity
 from consilium.protocol.messages import HelloReply, WireModel
 from consilium.protocol.refusals import Refused, Rule
-from consilium.sums import errors
+from consilium.sums import errors, roster
 from consilium.sums.errors import BadShare, InconsistentView, StageOrder, ThresholdNotMet
 from consilium.sums.packing import pack, pack_message, unpack_message
 from consilium.sums.secure import messages, pairs
 from consilium.sums.secure.coordinator import drive
+from consilium.sums.secure.masks import Masks, decode
 from consilium.sums.secure.messages import STAGES, Stage
+from consilium.sums.secure.pairs import KEY_BYTES, list_key, unseal
 from consilium.sums.secure.party import ENDED, LIFETIME, Session
-from consilium.sums.secure.shamir import new_seeds
+from consilium.sums.secure.shamir import new_seeds, rebuild
+from tests.marks import some
 from tests.sums.secure.network import Federation, Network, altered, at, flipped, flipped_cell, make_queries, run_until
 
 BAD, PLACE, VICTIM, LAST = "party-002", 2, "party-000", "party-006"
@@ -76,8 +79,7 @@ PARTY_LIES: list[tuple[Stage, Callable[[Federation, Any], Any], str]] = [
     (Stage.MASKED, lambda *_: "refused: policy", "refused: policy"),
     (Stage.MASKED, field("y", lambda y: flipped_cell(y, 1, 1)), SIGNATURE),
     (Stage.MASKED, of_another_view, SIGNATURE),
-    (Stage.MASKED, field("y", lambda y: y.astype(np.uint32)), "are uint32 (4, 3), must be uint16 (4, 3)"),
-    (Stage.MASKED, field("y", lambda y: y[:3]), "are uint16 (3, 3), must be uint16 (4, 3)"),
+    (Stage.MASKED, field("y", lambda y: y[:3]), "masked votes are (3, 3), must be (4, 3)"),
     (Stage.CONSISTENCY, field("signature", flipped), "signature on the set of survivors does not verify"),
     (Stage.UNMASK, field("shares", lambda r: r[1:]), "gives 6 shares and 0 seeds, 7 and 0 are needed"),
     (Stage.UNMASK, field("seeds", lambda _: np.zeros((1, 32), np.uint8)), "gives 7 shares and 1 seeds, 7 and 0"),
@@ -238,6 +240,19 @@ class TestTheCoordinatorLies:
         monkeypatch.setattr("consilium.sums.secure.party.time.time", lambda: 2e9 + LIFETIME)
         with pytest.raises(StageOrder, match="lifetime"):
             federation.serve(VICTIM, request)
+        assert not federation.charged
+
+    @pytest.mark.parametrize("key", [bytes(32), (1).to_bytes(32, "little"), None], ids=["zero", "one", "another's"])
+    def test_a_key_that_gives_a_known_secret_or_that_two_have(self, federation: Federation, key: bytes | None) -> None:
+        """Nothing is dealt to it, though its owner, who works with the coordinator, has signed it."""
+        session = run_until(federation, Stage.SHARE)
+        request: Any = session.requests()[VICTIM]
+        adverts, signatures = request.adverts.copy(), request.signatures.copy()
+        adverts[PLACE, :32] = adverts[3, :32] if key is None else list(key)
+        signer, ctx = federation.identities[BAD], session.state.terms.ctx
+        signatures[PLACE] = list(messages.sign(signer, Stage.ADVERTISE, ctx, PLACE, adverts[PLACE].tobytes()))
+        with pytest.raises(errors.BadKey):
+            federation.serve(VICTIM, altered(request, adverts=adverts, signatures=signatures))
 
     def test_stages_out_of_order(self, federation: Federation) -> None:
         network, fresh = Network(federation), federation.voter(VICTIM, store=Store.in_memory())
@@ -325,7 +340,7 @@ class TestTheCoordinatorLies:
             assert caught.value.refusal.rule is Rule.INTERNAL
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(some(40)))
 def test_damaged_bytes_never_open_anything(tmp_path: Path, seed: int) -> None:
     """Any byte of any message, in either direction: a sum that is right, or a typed error."""
     rng, federation = random.Random(seed), Federation(tmp_path, 5, in_memory=True)
@@ -347,3 +362,39 @@ def test_damaged_bytes_never_open_anything(tmp_path: Path, seed: int) -> None:
     except BadShare:
         assert target in (Stage.SHARE, Stage.UNMASK)
     assert all(isinstance(error, (errors.SecAggError, Refused, ConsiliumError)) for error in network.errors.values())
+
+
+OPENED = 5
+VIEWS = {(0, 1, 2): (0, 1, 2, 3, 4), (3, 4, 5): (0, 1, 2, 3, 4, 5)}
+"""Whom the coordinator asks -> whom it says to be in the sum: to one half of the parties, the victim is lost."""
+
+
+def test_control_where_half_of_the_parties_are_enough_two_views_open_a_vote(tmp_path: Path, monkeypatch) -> None:
+    """2t > n + c is against it (`test_two_views_of_who_survived_are_unmasked_in_neither`). Here t is n / 2."""
+    monkeypatch.setattr(roster, "least_rebuilders", lambda parties, colluders: parties // 2)
+    federation = Federation(tmp_path, 6, least=3)
+    network = Network(federation)
+    session = run_until(federation, Stage.CONSISTENCY, network)
+    state, terms, secrets = session.state, session.state.sum, []
+    assert terms is not None
+    for group, view in VIEWS.items():
+        asked = {"sid": terms.sid_bytes, "round": 1, "survivors": places(*view)}
+        names = [federation.names[place] for place in group]
+        signed = [federation.serve(name, messages.ConsistencyRequest(**asked)).signature for name in names]
+        unmask = messages.UnmaskRequest(
+            **asked,
+            dropped=places(*({*range(6)} - {*view})),
+            signers=places(*group),
+            signatures=np.stack([np.frombuffer(each, dtype=np.uint8) for each in signed]),
+        )
+        shares = [federation.serve(name, unmask).shares[OPENED] for name in names]
+        secrets.append(rebuild(group, np.stack(shares)[:, None])[0].tobytes())
+    k, b = secrets
+    seeds = unseal(list_key(k, state.terms.ctx, OPENED, 1), state.lists[OPENED][0].tobytes(), session._view()[0])
+    assert seeds is not None
+    y = next(reply.y.copy() for stage, name, reply in network.seen if (stage, name) == (Stage.MASKED, "party-005"))
+    masks = Masks(y, terms.ctx)
+    masks.subtract(b)
+    for peer in range(OPENED):
+        masks.add_pair(seeds[peer * KEY_BYTES :][:KEY_BYTES], peer, OPENED)
+    assert np.array_equal(decode(y), federation.votes["party-005"])

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from consilium.protocol.identity import Identity, SealingKey
-from consilium.protocol.noise import NoiseSource, SystemNoise
+from consilium.protocol.noise import NoiseSource
 from consilium.sums.roster import AggregatorEntry, VerifiedRoster
 from consilium.sums.verified import field, proof
 from consilium.sums.verified.aggregators import Helper, Leader, Question, VerifiedSum
@@ -19,8 +19,8 @@ from consilium.sums.verified.proof import Challenge, VoteGrid, challenge_key, se
 from consilium.sums.verified.sealing import Link
 from consilium.sums.verified.terms import VerifiedTerms
 from consilium.sums.verified.uploads import HelperPart, Upload, make_upload
+from tests.sums.secure.network import FEDERATION, NoNoise
 
-FEDERATION = "f" * 64
 IDS = ["00" * 32]
 
 
@@ -29,13 +29,6 @@ def make_queries(count: int, seed: int = 0) -> np.ndarray:
     rows = np.random.default_rng(seed).normal(size=(count, 4)).astype(np.float32)
     rows[:, 0] = np.arange(count)
     return rows
-
-
-class NoNoise(SystemNoise):
-    """Of aggregators whose sum is held against the plain one."""
-
-    def gaussian(self, sigma: float, shape: tuple[int, ...]) -> np.ndarray:
-        return np.zeros(shape, dtype=np.int64)
 
 
 @dataclass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import stat
 from dataclasses import replace
 from functools import partial
@@ -21,7 +20,6 @@ from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.privacy import promised_to_nodes
 from consilium.node.answering import TO_AGGREGATORS, TO_PARTIES
 from consilium.party import client_app as party
-from consilium.protocol.errors import LedgerError
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.messages import PROTOCOL_VERSION
 from consilium.protocol.pool import PoolTree
@@ -210,15 +208,6 @@ def test_nobody_else_can_ask(board: Board, ask: Any, model: Any) -> None:
     for request in (empty, zeros):
         with pytest.raises(BadLink):
             ask(board.node, request)
-
-
-def test_files_that_cannot_be_used_are_said(tmp_path: Path) -> None:
-    board = Board(tmp_path, {"simulation": False, "noise_seed": None})
-    board.hello()
-    with sqlite3.connect(board.home / "state" / "given.db") as file:
-        file.execute("PRAGMA user_version = 99")
-    with pytest.raises(LedgerError, match="has format 99"):
-        board.hello()
 
 
 @pytest.mark.parametrize("simulation", [False, True])

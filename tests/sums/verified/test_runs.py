@@ -8,7 +8,6 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 from consilium.coordinator.privacy import promised
@@ -124,12 +123,3 @@ def test_control_without_commitments_another_total_is_not_found(verified: Path, 
     shutil.copytree(verified, tmp_path / "run")
     one_vote_more("leader")(tmp_path / "run")
     assert CHECK not in wrong(tmp_path / "run")
-
-
-@pytest.mark.ray
-@pytest.mark.proofs
-def test_on_ray_as_on_this_machine(verified: Path, tmp_path: Path) -> None:
-    pytest.importorskip("ray", reason="Ray is not installed (extra `ray`)")
-    run(tmp_path / "ray", "ray", "federation.collection=verified")
-    labels = [pl.read_parquet(each / "labels.parquet").sort("query_id") for each in (verified, tmp_path / "ray")]
-    assert labels[0].equals(labels[1])
