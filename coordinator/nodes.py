@@ -10,7 +10,7 @@ import hashlib
 from base64 import b64decode
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
@@ -23,7 +23,6 @@ from consilium.node.flower import fleet_scheme
 from consilium.node.folder import NodeFolder
 from consilium.node.join import joined
 from consilium.node.keys import PublicKeys, public_key
-from consilium.node.standing import CLOCK, REVOKED, UNKNOWN, NodeStanding
 from consilium.protocol.errors import ConsiliumError
 
 Made = TypeVar("Made")
@@ -99,6 +98,14 @@ def called(name: str, keys: PublicKeys) -> str:
     return shown(name) if keys.kind == "aggregator" else name
 
 
+class NotLetIn(NamedTuple):
+    """Why a request is not taken: in a word or two, and in words for whoever asked. status: of HTTP."""
+
+    why: str
+    words: str
+    status: int = 401
+
+
 class NodeKeys:
     """Which node a request comes from, by its headers alone: Flower's signed time, before any body is read.
 
@@ -113,7 +120,7 @@ class NodeKeys:
         self._scheme = fleet_scheme()
         self._keys = federation.derived(_keys_of)
 
-    def sender(self, headers: Mapping[str, str]) -> str | NodeStanding:
+    def sender(self, headers: Mapping[str, str]) -> str | NotLetIn:
         """The node that signed these headers within Flower's window of time; or why nobody who may connect did.
 
         An unknown key costs a look-up; only for a key of the lists is a signature checked.
@@ -129,10 +136,11 @@ class NodeKeys:
         if revoked:
             return SHUT_OUT
         if not -self._scheme.ahead < age < self._scheme.behind:
-            return NodeStanding(
-                state=CLOCK,
-                words=f"this node's clock is {abs(age):.0f} s {'behind' if age > 0 else 'ahead of'} the coordinator's:"
+            return NotLetIn(
+                "wrong clock",
+                f"this node's clock is {abs(age):.0f} s {'behind' if age > 0 else 'ahead of'} the coordinator's:"
                 " nothing that it sends is taken. Set both by NTP (timedatectl set-ntp true)",
+                503,  # to 401 a SuperNode ends; one whose clock is wrong goes on trying until it is set
             )
         return name
 
@@ -145,13 +153,12 @@ def _keys_of(file: ServedFederation) -> dict[bytes, tuple[str, bool, ec.Elliptic
     return {pem: (name, revoked, key) for pem, (name, revoked, key) in keys.items() if key is not None}
 
 
-NOT_KNOWN = NodeStanding(
-    state=UNKNOWN,
-    words="unknown: the coordinator's federation lists no node with this key. Send NAME.enrol.json to the operator; if"
+NOT_KNOWN = NotLetIn(
+    "unknown",
+    "unknown: the coordinator's federation lists no node with this key. Send NAME.enrol.json to the operator; if"
     " that was done, the coordinator has yet to join the newest folder",
 )
-SHUT_OUT = NodeStanding(
-    state=REVOKED,
-    words="revoked: the operator shut this node out. Talk to the operator; to take part again needs new keys and a new"
-    " name",
+SHUT_OUT = NotLetIn(
+    "revoked",
+    "revoked: the operator shut this node out. Talk to the operator; to take part again needs new keys and a new name",
 )

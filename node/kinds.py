@@ -75,7 +75,6 @@ class NodeKind(ABC):
         return [
             *checks.own_checks(folder),
             ("versions", lambda: checks.check_versions(folder)),
-            ("clock", lambda: checks.check_clock(folder)),
             *self.set_up(folder),
             ("disk", lambda: checks.check_disk(folder.path, self.least_free_bytes)),
             *self.further_checks(folder, running),

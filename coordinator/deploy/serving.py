@@ -20,7 +20,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from consilium.coordinator import server_app
 from consilium.coordinator.deploy.gateway import HEAD_BYTES, Gateway
-from consilium.coordinator.deploy.status import Standings
 from consilium.coordinator.deploy.superlink import SuperLink
 from consilium.coordinator.nodes import JoinedFederation, NodeKeys
 from consilium.node.folder import THE_COORDINATOR, NodeFolder, open_folder
@@ -32,8 +31,6 @@ from consilium.protocol.tls import TlsFiles
 LOOK_SECONDS = 1.0
 HEAD_SECONDS = 20.0
 """For a request's head, and between two of a connection: whoever shows no key holds no place for longer."""
-HEARD_SECONDS = 12
-"""That the gateway stays after a close: a node asks every 10 s how it stands."""
 
 
 def serve(folder: NodeFolder) -> None:
@@ -42,13 +39,12 @@ def serve(folder: NodeFolder) -> None:
     federation = JoinedFederation(folder)
     file, superlink = federation.file, SuperLink()
     superlink.let_in(file.members)
-    gateway = Gateway(superlink.app, NodeKeys(federation), Standings(folder, federation))
+    gateway = Gateway(superlink.app, NodeKeys(federation))
     server = tls_server(gateway, folder.tls, file.coordinator.listen, file.coordinator.node_port)
     threading.Thread(target=_answer, args=(server,), daemon=True).start()
     threading.Thread(target=_follow, args=(federation, superlink), daemon=True).start()
     grid, context = superlink.begin(file.config.digest(), {"folder": str(folder.path)})
     server_app.app(grid, context)
-    time.sleep(HEARD_SECONDS)
 
 
 class Impatient(H11Protocol):

@@ -24,8 +24,6 @@ from consilium.report.warnings import warnings_of
 HOLDER = "the coordinator"
 LEAST_BYTES = 50_000_000
 """Below this much room nothing is begun: the ledger and the event log grow with each question."""
-ROOM_SECONDS = 5.0
-"""Between two looks for room."""
 
 
 def start(folder: NodeFolder, tell: Tell, stop: threading.Event) -> dict[str, Any] | None:
@@ -37,9 +35,7 @@ def start(folder: NodeFolder, tell: Tell, stop: threading.Event) -> dict[str, An
         again it goes on: ledger and sessions are the record.
     """
     with held(folder.state / folder.lock.name, HOLDER):
-        room = Room(folder, tell)
-        room.wait(stop)
-        hold([*own_checks(folder), *set_up(folder)], tell)
+        hold([("room", lambda: check_room(folder)), *own_checks(folder), *set_up(folder)], tell)
         federation = JoinedFederation(folder)
         file = federation.file
         run, served = run_of(folder, file), _identity(file)
@@ -52,7 +48,6 @@ def start(folder: NodeFolder, tell: Tell, stop: threading.Event) -> dict[str, An
         tell(THE_COORDINATOR, f"{run.config.name!r} ({run.short}): nodes connect to {file.coordinator.nodes}")
 
         def look() -> None:
-            room.look()
             if _identity(federation.file) != served:
                 raise EngineError(
                     "another federation, or another address of this coordinator, was joined",
@@ -65,9 +60,18 @@ def start(folder: NodeFolder, tell: Tell, stop: threading.Event) -> dict[str, An
             run_program(Program("serving", command, folder.state, environment), tell, stop, look)
         except EngineError as error:
             if not run.closed:
-                raise room.lack() or failure_of(run.path) or error from None  # without room it could not write why
+                check_room(folder)  # without room it could not write why
+                raise failure_of(run.path) or error from None
         tell(THE_COORDINATOR, "closed" if run.closed else "stopped")
         return run.summary() if run.closed else None
+
+
+def check_room(folder: NodeFolder) -> str:
+    """Raises StorageError: too little on the disk of its state."""
+    try:
+        return check_disk(folder.state, LEAST_BYTES)
+    except ConfigError as error:
+        raise StorageError(error.what, error.action) from None
 
 
 def close_earlier(folder: NodeFolder, run: RunFolder, tell: Tell) -> None:
@@ -125,36 +129,3 @@ def _tell_promise(file: ServedFederation, tell: Tell) -> None:
     tell("promise", promise_in_words(file.config))
     for warning in warnings_of(expected(file.config, len(file.parties))):
         tell("warning", f"{warning['text']} ({warning['code']})")
-
-
-class Room:
-    """On the disk of a coordinator's state."""
-
-    def __init__(self, folder: NodeFolder, tell: Tell) -> None:
-        self._folder, self._tell = folder, tell
-        self._next, self._lacking = 0.0, False
-
-    def look(self) -> None:
-        """Tell when it goes, and when it is back; every few seconds at most."""
-        if time.monotonic() < self._next:
-            return
-        self._next, lack = time.monotonic() + ROOM_SECONDS, self.lack()
-        if lack is not None and not self._lacking:
-            self._tell("disk", f"{lack}. The federation goes on when there is room; nothing is lost")
-        if lack is None and self._lacking:
-            self._tell("disk", "there is room again")
-        self._lacking = lack is not None
-
-    def wait(self, stop: threading.Event) -> None:
-        """Until there is room, or `stop` is set."""
-        self.look()
-        while self._lacking and not stop.wait(1):
-            self.look()
-
-    def lack(self) -> StorageError | None:
-        """What is wanting, or None."""
-        try:
-            check_disk(self._folder.state, LEAST_BYTES)
-        except ConfigError as error:
-            return StorageError(error.what, error.action)
-        return None

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 
-from consilium.coordinator.nodes import JoinedFederation, NodeKeys, RegisteredNodes, number_of
+from consilium.coordinator.nodes import JoinedFederation, NodeKeys, NotLetIn, RegisteredNodes, number_of
 from consilium.node.join import join
 from consilium.node.keys import NODE_KEY, NodeKey
-from consilium.node.standing import NodeStanding, signed_headers
+from consilium.node.standing import signed_headers
 from consilium.protocol.errors import ConfigError
 from tests.node.folders import PARTIES, SECOND, Made, make_small
 
@@ -51,7 +51,7 @@ def test_what_a_wrong_signature_is(made: Made) -> None:
         {**good, "flwr-public-key": "\u00e9"},
     ]:
         found = keys.sender(wrong)
-        assert isinstance(found, NodeStanding) and found.state == "unknown", wrong
+        assert isinstance(found, NotLetIn) and found.why == "unknown", wrong
 
 
 @pytest.mark.parametrize(("seconds", "passes"), [(0, True), (-280, True), (-400, False), (30, False)])
@@ -73,7 +73,7 @@ def test_signatures_hold_in_flowers_window(
     )
     found = NodeKeys(JoinedFederation(made.nodes["coordinator"])).sender(request.headers)
     assert (found == FIRST) is passes
-    assert passes or (isinstance(found, NodeStanding) and found.state == "wrong clock")
+    assert passes or (isinstance(found, NotLetIn) and found.why == "wrong clock")
 
 
 def test_nodes_are_known_by_their_keys_and_others_as_they_are_added(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import httpx
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from consilium.coordinator.deploy.gateway import PREFIX, QUOTA, Gateway, Quota
+from consilium.coordinator.deploy.gateway import PREFIX, Gateway
 from consilium.coordinator.deploy.serving import tls_server
 from consilium.coordinator.nodes import JoinedFederation, NodeKeys
 from consilium.node.keys import NODE_KEY, NodeKey
@@ -67,15 +67,15 @@ class Site:
         self.superlink = SuperLink()
         self.context = ssl.create_default_context(cafile=str(self.folder.authority))
 
-    def gateway(self, quota: Quota = QUOTA) -> Gateway:
+    def gateway(self) -> Gateway:
         """Before the SuperLink."""
-        return Gateway(self.superlink, NodeKeys(JoinedFederation(self.folder)), quota=quota)
+        return Gateway(self.superlink, NodeKeys(JoinedFederation(self.folder)))
 
     @contextlib.contextmanager
-    def serving(self, quota: Quota = QUOTA) -> Iterator[tuple[str, int]]:
+    def serving(self) -> Iterator[tuple[str, int]]:
         """Run it; yields its host and port."""
         with socket.create_server(("127.0.0.1", 0)) as listener:
-            server = tls_server(self.gateway(quota), self.folder.tls, *listener.getsockname())
+            server = tls_server(self.gateway(), self.folder.tls, *listener.getsockname())
             with running(server, listener):
                 yield listener.getsockname()
 

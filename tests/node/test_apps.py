@@ -257,11 +257,13 @@ def test_a_foreign_bundle_runs_nothing_at_a_party(tmp_path: Path, protected: boo
     at = ["--host", "127.0.0.1", "--port"]
     link = [program("flower-superlink"), "--insecure", *at, str(port)]
     node = [program("flower-supernode"), "--insecure", "--superlink", f"127.0.0.1:{port}", *at, str(free_port())]
-    running = {}
     with ExitStack() as stack:
-        stack.callback(lambda: end(running))
-        running["link"] = started(Program("link", link, tmp_path, flower_environment(tmp_path / "link")))
-        running["node"] = started(Program("node", node, tmp_path, flower_environment(tmp_path / "node", *programs)))
+        running = [
+            started(Program("link", link, tmp_path, flower_environment(tmp_path / "link"))),
+            started(Program("node", node, tmp_path, flower_environment(tmp_path / "node", *programs))),
+        ]
+        for process in running:
+            stack.callback(end, process)
         home = tmp_path / "home"
         home.mkdir()
         table = {"default": "own", "own": {"address": f"127.0.0.1:{port}", "insecure": True}}
@@ -275,7 +277,7 @@ def test_a_foreign_bundle_runs_nothing_at_a_party(tmp_path: Path, protected: boo
         ):
             time.sleep(0.5)
         while not told.exists():
-            assert all(process.poll() is None for process in running.values())
+            assert all(process.poll() is None for process in running)
             time.sleep(0.1)
     assert told.read_text() == outcome
     assert marker.exists() is not protected

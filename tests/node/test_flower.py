@@ -115,7 +115,7 @@ class TestAnotherUser:
                 believed = ":".join(map(str, own.getsockname()))
                 assert asked_by(ANOTHER, f"http://127.0.0.1:{port}/docs", f"X-Forwarded-For={believed}") == "403"
         finally:
-            end({"supernode": process})
+            end(process)
 
 
 @pytest.mark.slow

@@ -1,21 +1,20 @@
-"""Programs that die or hang, those whose node is gone, and what systemd hears."""
+"""Programs that die or hang, and those whose node is gone."""
 
 from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from consilium.node import supervisor
-from consilium.node.supervisor import Program, StopEvent, run_program, stop_on_signals
+from consilium.node.supervisor import Program, run_program
 from consilium.protocol.errors import EngineError
 
 WATCH = "from consilium.node.supervisor import end_with_parent; end_with_parent(0.05, 0.2)\n"
@@ -73,55 +72,6 @@ class TestOrphans:
             os.kill(child, signal.SIGKILL)
             parent.kill()
             parent.wait()
-
-
-@pytest.fixture
-def systemd(tmp_path: Path) -> Iterator[socket.socket]:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
-        listener.bind(str(tmp_path / "notify"))
-        listener.setblocking(False)
-        yield listener
-
-
-def heard(listener: socket.socket) -> list[str]:
-    found = []
-    while True:
-        try:
-            found.append(listener.recv(1000).decode())
-        except BlockingIOError:
-            return found
-
-
-def test_ready_alive_and_stopping(systemd: socket.socket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
-    with stop_on_signals() as stop:
-        assert "NOTIFY_SOCKET" not in os.environ  # a child must not speak for the node
-        assert heard(systemd) == []  # nothing is said before it waits: it may still refuse to start
-        assert not stop.wait(0)
-        assert heard(systemd) == ["READY=1", "WATCHDOG=1"]
-        assert not stop.wait(0)
-        assert heard(systemd) == []  # not at every turn
-        monkeypatch.setattr(supervisor, "EVERY_SECONDS", 0.0)
-        assert not stop.wait(0)
-        assert heard(systemd) == ["WATCHDOG=1"]
-        stop.set()
-        assert heard(systemd) == ["STOPPING=1"]
-
-
-def test_another_thread_is_no_sign_of_life(systemd: socket.socket, tmp_path: Path) -> None:
-    stop = StopEvent(str(tmp_path / "notify"))
-    thread = threading.Thread(target=stop.wait, args=(0,))
-    thread.start()
-    thread.join()
-    assert heard(systemd) == []
-
-
-@pytest.mark.parametrize("address", ["", "/nowhere/notify"])
-def test_a_node_needs_no_manager(address: str) -> None:
-    stop = StopEvent(address)
-    assert not stop.wait(0)
-    stop.set()
-    assert stop.wait(0)
 
 
 def until(true: Callable[[], object]) -> None:

@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 
 from consilium.coordinator.conclusion import FAILURE
 from consilium.coordinator.deploy import start as module
-from consilium.coordinator.deploy.start import LEAST_BYTES, Room, close, start
+from consilium.coordinator.deploy.start import LEAST_BYTES, close, start
 from consilium.coordinator.run_folders import RunFolder, asked_before, earlier_runs, run_of
 from consilium.coordinator.verify.run import verify_run
 from consilium.node.folder import NodeFolder
@@ -190,47 +190,14 @@ def test_closing_a_coordinator_that_runs_waits_and_says_so(folder: NodeFolder, m
     assert started(folder)[0]["asked"] == 7  # its process was killed before it heard: the next start closes
 
 
-def free(monkeypatch: pytest.MonkeyPatch, *amounts: int) -> None:
-    """Bytes that are free, at one look after another; the last for ever. Looks are not waited for."""
-    left = list(amounts)
-
-    def usage(_: object) -> Any:
-        return shutil._ntuple_diskusage(10**12, 1, left.pop(0) if len(left) > 1 else left[0])
-
-    monkeypatch.setattr(shutil, "disk_usage", usage)
-    monkeypatch.setattr(module, "ROOM_SECONDS", 0)
-
-
-@pytest.fixture
-def quick() -> Iterator[threading.Event]:
-    """Its wait takes no time."""
-    stop = threading.Event()
-    stop.wait = lambda timeout=None: stop.is_set()  # type: ignore[method-assign]
-    yield stop
-
-
-def test_want_of_room_is_told_once_and_so_is_its_end(
-    folder: NodeFolder, monkeypatch: pytest.MonkeyPatch, quick: threading.Event
-) -> None:
-    told: list[str] = []
-    room = Room(folder, lambda _, what: told.append(what))
-    free(monkeypatch, *[FULL] * 9, ROOM)
-    room.wait(quick)
-    room.wait(quick)
-    assert len(told) == 2
-    assert "1 MB free at" in told[0] and "Make room" in told[0] and "nothing is lost" in told[0]
-    assert told[1] == "there is room again"
-    free(monkeypatch, FULL)
-    Room(folder, lambda *_: quick.set()).wait(quick)  # whoever stops the coordinator need not make room
-
-
-def test_a_disk_that_fills_while_it_serves_is_told_and_is_why_it_ended(
+def test_want_of_room_is_why_it_is_not_begun_and_why_it_ended(
     folder: NodeFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the run had no room to write why."""
-    told: list[str] = []
-    serving(monkeypatch, run_of(folder), "without a word", looks=3)
-    free(monkeypatch, ROOM, FULL)
-    with pytest.raises(StorageError, match="MB free at"):
-        start(folder, lambda name, what: told.append(f"{name}: {what}"), threading.Event())
-    assert sum(line.startswith("disk: ") for line in told) == 1
+    left = [FULL, ROOM, FULL]
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**12, 1, left.pop(0)))
+    serving(monkeypatch, run_of(folder), "without a word")
+    for _ in range(2):
+        with pytest.raises(StorageError, match="1 MB free at"):
+            started(folder)
+    assert left == []
