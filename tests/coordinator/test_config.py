@@ -61,20 +61,6 @@ def test_the_ballot_and_its_reference_rows_are_pinned() -> None:
     assert FederationConfig.model_validate_json(relative.model_dump_json()).digest() == relative.digest()
 
 
-@pytest.mark.parametrize(
-    ("voting_rule", "said"),
-    [
-        (TopRule(), "GNMax, sigma 40"),
-        (RelativeRule(), "GNMax, sigma 40, votes relative to quantile 0.5"),
-        (RelativeRule(shares=(0.25, 0.75)), "GNMax, sigma 40, votes relative to shares 0.25, 0.75"),
-    ],
-)
-def test_terms_and_reports_name_how_teachers_vote(voting_rule: VotingRule, said: str) -> None:
-    mechanism = GNMax(sigma=40.0)
-    config = make_relative().model_copy(update={"voting_rule": voting_rule, "mechanism": mechanism})
-    assert config.describe() == said
-
-
 ROWS = make_relative().reference_rows()
 
 
@@ -95,10 +81,6 @@ def test_a_ballot_and_reference_rows_that_do_not_go_together(
 ) -> None:
     with pytest.raises(ValidationError, match=told):
         make_config(voting_rule=voting_rule, reference=reference)
-
-
-def test_without_any_seed_it_may_be() -> None:
-    assert make_config(simulation=False, seed=-1, noise_seed=None).seed == -1
 
 
 def test_gnmax_needs_equal_caps() -> None:
@@ -128,12 +110,6 @@ def test_files_are_explained_in_a_line_for_each_fault(tmp_path: Path, text: str,
         load(path, FederationConfig)
     with pytest.raises(ConfigError, match="cannot read"):
         load(tmp_path / "absent.toml", FederationConfig)
-
-
-def test_round_trip_through_json(tmp_path: Path) -> None:
-    path = tmp_path / "federation.json"
-    path.write_text(make_config().model_dump_json())
-    assert load(path, FederationConfig) == make_config()
 
 
 @pytest.mark.parametrize("votes", ["secure", "verified"])

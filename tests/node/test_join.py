@@ -19,7 +19,7 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.tls import load_certificate
 from tests.command_line import consilium
 from tests.federation import make_rows
-from tests.node.folders import Made, federation_of, make_authority, make_small, sign, sign_files
+from tests.node.folders import Made, make_authority, make_small, sign, sign_files
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +80,8 @@ def other_key(made: Made) -> None:
     """The operator lists another key in this node's name."""
     make("party", "p00", made.out.parent / "again")
     nodes = {**made.nodes, "p00": open_folder(made.out.parent / "again")}
-    config = made.file.config
-    made.again(nodes=federation_of(nodes, made.authority, config).nodes, roster=None, terms=plain(made))
+    keys = {name: OwnKeys.load(folder).public for name, folder in nodes.items()}
+    made.again(nodes=keys, roster=None, terms=plain(made))
 
 
 def plain(made: Made) -> object:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import resource
 import time
 
 import pytest
 
 from consilium.coordinator.deploy import gateway, serving
-from consilium.coordinator.deploy.gateway import HEAD_BYTES, MOST_CALL_BYTES, MOST_OBJECT_BYTES, PREFIX
-from consilium.protocol.files import more_descriptors
+from consilium.coordinator.deploy.gateway import MOST_CALL_BYTES, MOST_OBJECT_BYTES
 from tests.deploy.edge import WAIT, Site, connected, sent_until_stopped, until
 from tests.node.folders import PARTIES, make_small
 
@@ -93,26 +91,6 @@ def test_a_whole_object_arrives_unchanged_in_length(site: Site) -> None:
     assert site.superlink.bytes == 7 * MB
 
 
-def test_idle_connections_and_endless_heads_keep_nobody_out(site: Site) -> None:
-    more_descriptors()
-    crowd = min(600, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 3)
-    with site.serving() as address, contextlib.ExitStack() as open_:
-        for number in range(crowd):
-            idle = open_.enter_context(contextlib.closing(connected(address, f"127.0.0.{2 + number % 200}")))
-            assert idle.fileno() >= 0
-        slow = open_.enter_context(
-            contextlib.closing(site.context.wrap_socket(connected(address), server_hostname="127.0.0.1"))
-        )
-        slow.sendall(f"POST {PREFIX}push-object HTTP/1.1\r\nhost: x\r\n".encode())
-        endless = open_.enter_context(
-            contextlib.closing(site.context.wrap_socket(connected(address), server_hostname="127.0.0.1"))
-        )
-        endless.sendall(b"POST / HTTP/1.1\r\nx: " + b"y" * (2 * HEAD_BYTES))
-        endless.settimeout(WAIT)
-        assert endless.recv(4096).startswith(b"HTTP/1.1 400")
-        assert site.ask(address, FIRST).status_code == 200
-
-
 def test_a_connection_without_a_request_is_closed(site: Site, monkeypatch) -> None:
     """One that begins a head and never ends it too: a stranger would take all places there are, one after the other."""
     monkeypatch.setattr(serving, "HEAD_SECONDS", 0.3)
@@ -125,16 +103,3 @@ def test_a_connection_without_a_request_is_closed(site: Site, monkeypatch) -> No
             while slow.recv(4096):
                 pass
         assert site.ask(address, FIRST).status_code == 200
-
-
-def test_connections_are_used_again(site: Site) -> None:
-    """A handshake for each call costs more than the call."""
-    import httpx
-
-    with site.serving() as (host, port), httpx.Client(verify=site.context, trust_env=False) as client:
-        url = f"https://{host}:{port}{PREFIX}pull-messages"
-        streams = []
-        for _ in range(3):
-            reply = client.post(url, content=b"x", headers=site.signed(FIRST))
-            streams.append(reply.extensions["network_stream"].get_extra_info("client_addr"))
-        assert len(set(streams)) == 1
