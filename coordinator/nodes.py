@@ -1,16 +1,15 @@
-"""The nodes that may connect: by the federation that was joined last, and by their signatures.
+"""The nodes that may connect: by the federation that is served, and by their signatures.
 
 A request to the gateway is a node's if its key is listed there and signed the request's head just now."""
 
 from __future__ import annotations
 
 import binascii
-import contextlib
 import hashlib
 from base64 import b64decode
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
@@ -20,12 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 from consilium.coordinator.run_state import shown
 from consilium.coordinator.served import ServedFederation
 from consilium.node.flower import fleet_scheme
-from consilium.node.folder import NodeFolder
-from consilium.node.join import joined
 from consilium.node.keys import PublicKeys, public_key
-from consilium.protocol.errors import ConsiliumError
-
-Made = TypeVar("Made")
 
 
 def number_of(text: str) -> int:
@@ -42,55 +36,20 @@ def pem_of(key: str) -> bytes:
     return load_ssh_public_key(key.encode()).public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
-class JoinedFederation:
-    """The federation that a coordinator joined last, read again when another folder was joined.
-
-    What cannot be read, as while it is being copied, changes nothing. Raises ConfigError if that is so at first.
-    """
-
-    def __init__(self, folder: NodeFolder) -> None:
-        self._folder = folder
-        self._stamp = folder.joined_at
-        self._file = joined(folder, ServedFederation)
-
-    @property
-    def file(self) -> ServedFederation:
-        """As it is now; the same object as long as nothing changes."""
-        with contextlib.suppress(OSError, ConsiliumError):
-            if (stamp := self._folder.joined_at) != self._stamp:
-                self._file, self._stamp = joined(self._folder, ServedFederation), stamp
-        return self._file
-
-    def derived(self, make: Callable[[ServedFederation], Made]) -> Callable[[], Made]:
-        """What follows from the file as it is now, made anew once that is another."""
-        of = self._file
-        made = make(of)
-
-        def current() -> Made:
-            nonlocal of, made
-            if (file := self.file) is not of:
-                made, of = make(file), file  # in this order: other threads look too
-            return made
-
-        return current
-
-
 class RegisteredNodes:
-    """See `KnownNodes`: a party that is added while a federation runs is known, and a revoked one awaited no more."""
+    """See `KnownNodes`: those of the federation that is served."""
 
-    def __init__(self, federation: JoinedFederation) -> None:
-        self._federation = federation
-        self._by_number = federation.derived(
-            lambda file: {number_of(keys.key): called(name, keys) for name, keys in file.members.items()}
-        )
+    def __init__(self, file: ServedFederation) -> None:
+        self._names = frozenset(file.parties)
+        self._by_number = {number_of(keys.key): called(name, keys) for name, keys in file.members.items()}
 
     def names(self) -> Collection[str]:
         """See `KnownNodes`."""
-        return frozenset(self._federation.file.parties)
+        return self._names
 
     def name(self, node: int) -> str | None:
         """See `KnownNodes`; of the second aggregator "aggregator NAME", which no party can be called."""
-        return self._by_number().get(node)
+        return self._by_number.get(node)
 
 
 def called(name: str, keys: PublicKeys) -> str:
@@ -116,9 +75,8 @@ class NodeKeys:
     EngineError : this Flower signs in another way, or is another version.
     """
 
-    def __init__(self, federation: JoinedFederation) -> None:
-        self._scheme = fleet_scheme()
-        self._keys = federation.derived(_keys_of)
+    def __init__(self, file: ServedFederation) -> None:
+        self._scheme, self._keys = fleet_scheme(), _keys_of(file)
 
     def sender(self, headers: Mapping[str, str]) -> str | NotLetIn:
         """The node that signed these headers within Flower's window of time; or why nobody who may connect did.
@@ -126,7 +84,7 @@ class NodeKeys:
         An unknown key costs a look-up; only for a key of the lists is a signature checked.
         """
         try:
-            name, revoked, key = self._keys()[b64decode(headers[self._scheme.key], validate=True)]
+            name, revoked, key = self._keys[b64decode(headers[self._scheme.key], validate=True)]
             signature = b64decode(headers[self._scheme.signature], validate=True)
             time = headers[self._scheme.moment]
             age = (datetime.now(UTC) - datetime.fromisoformat(time)).total_seconds()

@@ -9,13 +9,13 @@ from typing import Any
 
 from consilium.coordinator.conclusion import FAILURE, conclude_unserved, failure_of
 from consilium.coordinator.deploy.ready import ports, set_up
-from consilium.coordinator.nodes import JoinedFederation
 from consilium.coordinator.privacy import expected, promise_in_words
 from consilium.coordinator.run_folders import RunFolder, earlier_runs, run_of
 from consilium.coordinator.served import ServedFederation
 from consilium.node.checks import check_disk, hold, own_checks
 from consilium.node.flower import flower_environment, python_module
 from consilium.node.folder import THE_COORDINATOR, NodeFolder
+from consilium.node.join import joined
 from consilium.node.supervisor import Program, Tell, run_program
 from consilium.protocol.errors import ConfigError, EngineError, StorageError
 from consilium.protocol.files import held, is_held
@@ -31,14 +31,13 @@ def start(folder: NodeFolder, tell: Tell, stop: threading.Event) -> dict[str, An
 
     Raises
     ------
-    ConsiliumError : what doctor finds wrong; why the run failed; or another federation was joined meanwhile. Started
-        again it goes on: ledger and sessions are the record.
+    ConsiliumError : what doctor finds wrong; why the run failed; or another folder was joined meanwhile, in which a
+        node may be added or shut out. Started again it goes on: ledger and sessions are the record.
     """
     with held(folder.state / folder.lock.name, HOLDER):
         hold([("room", lambda: check_room(folder)), *own_checks(folder), *set_up(folder)], tell)
-        federation = JoinedFederation(folder)
-        file = federation.file
-        run, served = run_of(folder, file), _identity(file)
+        file, stamp = joined(folder, ServedFederation), folder.joined_at
+        run = run_of(folder, file)
         close_earlier(folder, run, tell)
         if run.closed or run.close_file.exists():
             return run.summary() if run.closed else conclude_unserved(run.config, run.path)
@@ -48,11 +47,13 @@ def start(folder: NodeFolder, tell: Tell, stop: threading.Event) -> dict[str, An
         tell(THE_COORDINATOR, f"{run.config.name!r} ({run.short}): nodes connect to {file.coordinator.nodes}")
 
         def look() -> None:
-            if _identity(federation.file) != served:
-                raise EngineError(
-                    "another federation, or another address of this coordinator, was joined",
-                    "Start again, as systemd and docker do: an earlier federation is then closed from its ledger",
-                )
+            nonlocal stamp
+            if stamp != folder.joined_at:
+                stamp = folder.joined_at
+                if joined(folder, ServedFederation) != file:
+                    raise EngineError(
+                        "another folder was joined", "Start again, as systemd and docker do: it is served"
+                    )
 
         environment = flower_environment(folder.state / "flower")
         command = python_module("consilium.coordinator.deploy.serving", str(folder.path))
@@ -117,11 +118,6 @@ def close(folder: NodeFolder, seconds: float, sleep: Callable[[float], None] = t
         f"federation {run.short} is not closed after {seconds:g} s",
         "It closes as soon as the parties have trained, or the question under way is answered: see consilium status",
     )
-
-
-def _identity(file: ServedFederation) -> tuple[Any, ...]:
-    """What cannot change while it is served."""
-    return file.config.digest(), file.coordinator, file.certificates[THE_COORDINATOR]
 
 
 def _tell_promise(file: ServedFederation, tell: Tell) -> None:

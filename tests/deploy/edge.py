@@ -17,7 +17,9 @@ from starlette.types import Receive, Scope, Send
 
 from consilium.coordinator.deploy.gateway import PREFIX, Gateway
 from consilium.coordinator.deploy.serving import tls_server
-from consilium.coordinator.nodes import JoinedFederation, NodeKeys
+from consilium.coordinator.nodes import NodeKeys
+from consilium.coordinator.served import ServedFederation
+from consilium.node.join import joined
 from consilium.node.keys import NODE_KEY, NodeKey
 from consilium.node.standing import signed_headers
 from tests.node.folders import Made
@@ -69,7 +71,7 @@ class Site:
 
     def gateway(self) -> Gateway:
         """Before the SuperLink."""
-        return Gateway(self.superlink, NodeKeys(JoinedFederation(self.folder)))
+        return Gateway(self.superlink, NodeKeys(joined(self.folder, ServedFederation)))
 
     @contextlib.contextmanager
     def serving(self) -> Iterator[tuple[str, int]]:

@@ -37,9 +37,7 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Made:
     with socket.socket() as probe:  # nobody answers there
         probe.bind(("127.0.0.1", 0))
         nowhere = Coordinator(hosts=("127.0.0.1",), node_port=probe.getsockname()[1])
-    made = make_small(
-        tmp_path_factory.mktemp("once"), "verified", place=Coordinator(hosts=("127.0.0.1",), node_port=port)
-    )
+    made = make_small(tmp_path_factory.mktemp("once"), "verified", place=nowhere)
     for name in ("p00", SECOND):
         allow(made.nodes[name], **asked_of(made.nodes[name]))
     return made

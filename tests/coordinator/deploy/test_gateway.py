@@ -87,11 +87,12 @@ def test_all_that_a_supernode_calls_passes() -> None:
     assert {PREFIX + name for name in ALLOWED} == recorder.paths - itself | {standing.PATH}
 
 
-def test_who_may_not_connect_is_told_why(site: Site, client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_may_not_connect_is_told_why(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Revoked, unknown and a wrong clock are three answers, to a request and to whoever asks how it stands."""
     revoked = {FIRST: site.made.file.nodes[FIRST]}
     others = {name: keys for name, keys in site.made.file.nodes.items() if name != FIRST}
     join(site.made.again(nodes=others, revoked=revoked).out, site.folder)
+    client = TestClient(site.gateway())
     stranger = make_nodes(site.made.out.parent / "elsewhere", ("x",))["x"]
     strange = standing.signed_headers(NodeKey.load(stranger.keys / NODE_KEY))
     for headers, state, status in (
@@ -120,22 +121,6 @@ def test_who_may_not_connect_is_told_why(site: Site, client: TestClient, monkeyp
                 assert (reply.status_code, words in reply.text, "NTP" in reply.text) == (503, True, True)
     assert client.post(standing.PATH, headers=site.signed(SECOND)).status_code == 200
     assert site.superlink.paths == []
-
-
-def test_a_node_is_in_and_out_at_the_next_request_whatever_becomes_of_the_files(site: Site, client: TestClient) -> None:
-    def status(node: str) -> int:
-        return client.post(PREFIX + "pull-messages", content=b"x", headers=site.signed(node)).status_code
-
-    assert (status(FIRST), status(SECOND)) == (200, 200)
-    joined_file = site.folder.federation / "federation.json"
-    whole = joined_file.read_text()
-    joined_file.write_text(whole[:100])  # a folder that is being copied ends nobody
-    (site.folder.federation / "signed.json").touch()
-    assert status(FIRST) == 200
-    joined_file.write_text(whole)
-    others = {name: keys for name, keys in site.made.file.nodes.items() if name != FIRST}
-    join(site.made.again(nodes=others).out, site.folder)
-    assert (status(FIRST), status(SECOND)) == (401, 200)
 
 
 def test_a_refused_request_is_answered_before_it_is_closed(site: Site) -> None:

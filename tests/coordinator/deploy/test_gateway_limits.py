@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from consilium.coordinator.deploy import gateway, serving
+from consilium.coordinator.deploy import gateway
 from consilium.coordinator.deploy.gateway import MOST_CALL_BYTES, MOST_OBJECT_BYTES
-from tests.deploy.edge import WAIT, Site, connected, sent_until_stopped, until
+from tests.deploy.edge import WAIT, Site, sent_until_stopped, until
 from tests.node.folders import PARTIES, make_small
 
 MB = 1024 * 1024
@@ -89,17 +89,3 @@ def test_a_whole_object_arrives_unchanged_in_length(site: Site) -> None:
                 refused.settimeout(WAIT)
                 assert refused.recv(4096).split()[1].startswith(status)
     assert site.superlink.bytes == 7 * MB
-
-
-def test_a_connection_without_a_request_is_closed(site: Site, monkeypatch) -> None:
-    """One that begins a head and never ends it too: a stranger would take all places there are, one after the other."""
-    monkeypatch.setattr(serving, "HEAD_SECONDS", 0.3)
-    with site.serving() as address, contextlib.ExitStack() as open_:
-        for begun in (b"", b"POST / HTTP/1.1\r\nhost: x\r\n", b"GET / HTTP/1.1\r\nhost: x\r\n\r\nGET"):
-            plain = open_.enter_context(contextlib.closing(connected(address)))
-            slow = site.context.wrap_socket(plain, server_hostname="127.0.0.1")
-            slow.settimeout(20)
-            slow.sendall(begun)
-            while slow.recv(4096):
-                pass
-        assert site.ask(address, FIRST).status_code == 200

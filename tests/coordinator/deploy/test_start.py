@@ -128,7 +128,7 @@ def test_another_federation_that_is_joined_ends_it_and_the_next_start_closes_the
 
     monkeypatch.setattr(module, "_tell_promise", lambda *_: join(newer.out, folder))
     serving(monkeypatch, first, EngineError("not reached"))
-    with pytest.raises(EngineError, match="another federation"):
+    with pytest.raises(EngineError, match="another folder was joined"):
         started(folder)
     assert not first.closed
     second = run_of(folder)
@@ -145,17 +145,6 @@ def test_another_federation_that_is_joined_ends_it_and_the_next_start_closes_the
     assert found["coordinator.json: counts and epsilon"].holds  # the rest is of a ledger that is made up here
     serving(monkeypatch, second, "stopped")
     assert not any("earlier" in line for line in started(folder)[1])
-
-
-def test_another_address_of_the_coordinator_is_served_by_a_new_start(
-    made: Made, folder: NodeFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    moved = made.file.coordinator.model_copy(update={"node_port": 9443})
-    newer = made.again(coordinator=moved)
-    monkeypatch.setattr(module, "_tell_promise", lambda *_: join(newer.out, folder))
-    serving(monkeypatch, run_of(folder), EngineError("not reached"))
-    with pytest.raises(EngineError, match="another address"):
-        started(folder)
 
 
 def test_rows_that_a_second_aggregator_gave_are_known_to_the_next(tmp_path: Path) -> None:
