@@ -82,10 +82,10 @@ class TestCalibration:
     @pytest.mark.slow
     def test_the_ratio_of_two_scales_and_a_scale_that_is_given(self) -> None:
         two = {"name": "confident", "threshold": 150}
-        both = Federation.model_validate(table(two, 800, 300)).mechanism
-        assert both.sigma1 / both.sigma2 == pytest.approx((3 * 800 / 300) ** 0.5, rel=2e-3)  # pyright: ignore
-        one = Federation.model_validate(table({**two, "sigma1": 300.0}, 800, 300))
-        assert one.mechanism.sigma1 == 300.0  # pyright: ignore
+        both = Federation.model_validate(table(two, 80, 30)).mechanism
+        assert both.sigma1 / both.sigma2 == pytest.approx((3 * 80 / 30) ** 0.5, rel=2e-3)  # pyright: ignore
+        one = Federation.model_validate(table({**two, "sigma1": 90.0}, 80, 30))
+        assert one.mechanism.sigma1 == 90.0  # pyright: ignore
         assert 0.995 <= promise(one) <= 1.0
 
     def test_the_cost_of_a_sanitised_epsilon_is_part_of_the_target(self) -> None:
