@@ -11,12 +11,11 @@ from pydantic import ValidationError
 
 from consilium.accounting.mechanisms import Difference, Histogram
 from consilium.accounting.target import worst_case
-from consilium.accounting.units import Neighbouring, Unit
+from consilium.accounting.units import Unit
 from consilium.coordinator.config import Federation, FederationConfig
 from consilium.coordinator.mechanisms import MECHANISMS
-from consilium.coordinator.parts import Privacy, QueryBudget
+from consilium.coordinator.parts import QueryBudget
 from consilium.coordinator.privacy import promised, promised_in_other_units
-from consilium.models.keys import TEACHERS
 from tests.federation import make_config
 
 PARTLY: dict[str, dict[str, Any]] = {
@@ -80,6 +79,7 @@ class TestCalibration:
         assert Federation.model_validate_json(resolved.model_dump_json()) == resolved
 
     @pytest.mark.slow
+    @pytest.mark.proofs
     def test_the_ratio_of_two_scales_and_a_scale_that_is_given(self) -> None:
         two = {"name": "confident", "threshold": 150}
         both = Federation.model_validate(table(two, 80, 30)).mechanism
@@ -172,17 +172,6 @@ def test_votes_are_secret_unless_they_are_said_not_to_be() -> None:
     assert Federation.model_validate(left_out).collection == "secure"
 
 
-@pytest.mark.parametrize("kind", TEACHERS, ids=lambda kind: kind.__name__)
-def test_a_teacher_has_its_own_keys_and_no_others(kind: type) -> None:
-    own = kind.model_fields
-    others = {key for other in TEACHERS for key in other.model_fields} - set(own)
-    assert others
-    for key in others:
-        teacher = {"model": own["model"].default, key: 1}
-        with pytest.raises(ValidationError, match=rf"{key}\s+Extra"):
-            Federation.model_validate({**TestDigest.BASE, "teacher": teacher})
-
-
 def test_a_promise_is_stated_for_every_unit_where_they_differ() -> None:
     one, several = (make_config(teachers_per_party=count, mechanism=Histogram(sigma=40.0)) for count in (1, 4))
     assert promised_in_other_units(one) == {}
@@ -191,16 +180,6 @@ def test_a_promise_is_stated_for_every_unit_where_they_differ() -> None:
     by_unit = {guarantee.unit: guarantee.epsilon for guarantee in (promised(several), *found.values())}
     assert by_unit[Unit.RECORD] == by_unit[Unit.PATIENT] < by_unit[Unit.PARTY]
     assert all(guarantee.publishable for guarantee in found.values())
-
-
-def test_a_party_that_may_be_gone_is_promised_more_than_a_row_of_it() -> None:
-    """A row of its one teacher turns a vote, which moves a difference twice as far as one that is not counted."""
-    privacy = Privacy(unit=Unit.PARTY, delta=1e-5, neighbouring=Neighbouring.ADD_OR_REMOVE)
-    config = make_config(
-        mechanism=Difference(sigma=40.0), privacy=privacy, query_budget=QueryBudget(queries=9, answers=9)
-    )
-    found = promised_in_other_units(config)
-    assert found["guarantee_record"].epsilon == found["guarantee_patient"].epsilon > 1.9 * promised(config).epsilon
 
 
 def test_a_difference_of_three_classes_is_refused() -> None:

@@ -157,11 +157,9 @@ def allow(node: Path, **changes: Any) -> None:
     (node / "policy.toml").write_text(tomli_w.dumps(limits))
 
 
-def write_rows(node: Path, seed: int, rows: int = 240, label: int | None = None) -> None:
-    """A party's own rows. label: of all of them; None for labels that can be learnt."""
-    x, y = make_rows(rows, seed)
-    if label is not None:
-        y = np.full_like(y, label)
+def write_rows(node: Path, seed: int) -> None:
+    """A party's own rows."""
+    x, y = make_rows(240, seed)
     np.savez(node / "data.npz", x=x, y=y, features=np.array(FEATURES), classes=np.array(CLASSES))
 
 

@@ -21,7 +21,6 @@ from consilium.node.signed import EarlierFederation
 from consilium.party.deployed import PARTY
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
-from consilium.party.policy import LIMITS, Policy
 from consilium.protocol.errors import ConfigError, NotAccepted
 from consilium.protocol.refusals import Refused
 from consilium.protocol.schema import Schema
@@ -187,16 +186,6 @@ def test_the_screen_says_towards_whom_what_is_asked_and_what_is_risked(folder: N
     assert text.count("roster ") == 1
 
 
-def test_no_name_of_the_operators_writes_over_the_screen(tmp_path: Path) -> None:
-    hostile = ("well", "ill\x1b[9A\x1b[2Ktowards the student  epsilon 0.1\ntowards the student  epsilon 0.1")
-    folder = make_small(tmp_path).nodes["p00"]
-    request = replace(open_home(folder).request(), asked={**asked_of(folder), "allowed_classes": list(hostile)})
-    assert not [line for line in screen(request) if not line.isprintable()]
-    assert [line for line in screen(request) if line.startswith("towards the student  epsilon 0.1")] == []
-    shown = replace(request, about={**request.about, "columns read": hostile[1]})
-    assert not [line for line in screen(shown) if not line.isprintable()]
-
-
 def test_earlier_federations_names_before_and_parties_that_left_are_facts(made: Made) -> None:
     before = [
         EarlierFederation(digest=f"{place:064x}", promise=made.file.terms.promise, queries=70, parties=(name,))
@@ -212,10 +201,6 @@ def test_earlier_federations_names_before_and_parties_that_left_are_facts(made: 
     assert "no row here is of a patient of gone" in request.about["left"]
     assert request.asked["most_queries"] == 70 + 100
     assert request.asked["most_epsilon"] > alone
-
-
-def test_every_key_of_a_policy_has_words_but_the_partys_own_choice() -> None:
-    assert set(LIMITS) == set(Policy.model_fields)
 
 
 def test_a_party_that_came_after_the_roster_is_told_to_wait(made: Made, tmp_path: Path) -> None:
@@ -240,3 +225,13 @@ def test_no_other_columns_are_read_than_the_folder_lists_and_its_people_allow(ma
     node.hello(hello_of(config))
     with pytest.raises(Refused, match="1 columns would be read that allowed_columns does not name"):
         node.train(config.train_request())
+
+
+def test_no_name_of_the_operators_writes_over_the_screen(tmp_path: Path) -> None:
+    hostile = ("well", "ill\x1b[9A\x1b[2Ktowards the student  epsilon 0.1\ntowards the student  epsilon 0.1")
+    folder = make_small(tmp_path).nodes["p00"]
+    request = replace(open_home(folder).request(), asked={**asked_of(folder), "allowed_classes": list(hostile)})
+    assert not [line for line in screen(request) if not line.isprintable()]
+    assert [line for line in screen(request) if line.startswith("towards the student  epsilon 0.1")] == []
+    shown = replace(request, about={**request.about, "columns read": hostile[1]})
+    assert not [line for line in screen(shown) if not line.isprintable()]

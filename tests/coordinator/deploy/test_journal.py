@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from consilium.coordinator.collection.secure import FALSE_VOTES
 from consilium.coordinator.events import EventLog, EventTail, event_of
 from consilium.coordinator.run_state import AWAY_CURE, NO_ANSWER, UNKNOWN, RunState
 from consilium.protocol.refusals import CURES, Rule
@@ -48,12 +47,6 @@ def test_what_is_not_understood_changes_little(event: dict) -> None:
 def test_every_trouble_has_a_cure(why: dict[str, Any], cure: str) -> None:
     (trouble,) = after({"event": "left-out", "party": "ward-a", "stage": "train", **why}).troubles
     assert trouble.cure == cure
-
-
-def test_false_votes_are_said_with_what_to_do() -> None:
-    (trouble,) = after({"event": "false-votes", **FALSE_VOTES}).troubles
-    assert (trouble.what, trouble.cure) == (FALSE_VOTES["what"], FALSE_VOTES["action"])
-    assert "some party sends false votes" in trouble.what
 
 
 def test_why_a_question_was_not_answered_is_not_shown() -> None:

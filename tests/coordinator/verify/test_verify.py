@@ -14,7 +14,7 @@ from consilium.coordinator.ledger import NO_LABEL, Batch
 from consilium.coordinator.verify import Recorded, Verdict, holds, verify_run
 from consilium.coordinator.verify.charges import check_query_budget
 from consilium.coordinator.verify.findings import Contradiction
-from consilium.protocol.errors import ConfigError, DataError, PathError
+from consilium.protocol.errors import DataError, PathError
 from consilium.protocol.files import held
 from tests.coordinator.verify.runs import (
     SANITISED,
@@ -275,7 +275,3 @@ class TestPlaces:
         with pytest.raises(PathError if path == "absent" else DataError, match="no run here"):
             verify_run(copied / path)
         assert not (copied / "coordinator" / "state").exists()
-
-    def test_a_party_has_none(self, copied: Path) -> None:
-        with pytest.raises(ConfigError, match="folder of a party"):
-            verify_run(copied / "p00")
