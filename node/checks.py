@@ -179,29 +179,23 @@ def asked_of_coordinator(
             f"Have the proxy allow CONNECT to {address}, without looking into TLS; or leave the proxy out:"
             f" NO_PROXY={host} in the environment of the node's service",
         ) from None
-    except httpx.ConnectTimeout:
-        raise unreachable(address, TimeoutError()) from None
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        cause = _of_system(error)
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, OSError):
+            cause = cause.__cause__ or cause.__context__
+        if isinstance(error, httpx.ConnectTimeout):
+            raise unreachable(address, TimeoutError()) from None
         if isinstance(cause, ssl.SSLCertVerificationError):
+            cure = tls_cure(cause)
             raise ServiceError(
-                f"{address}: its certificate is not accepted: {cause.verify_message}",
-                f"{tls_cure(cause)[:1].upper()}{tls_cure(cause)[1:]}",
+                f"{address}: its certificate is not accepted: {cause.verify_message}", f"{cure[:1].upper()}{cure[1:]}"
             ) from None
-        if isinstance(error, httpx.ConnectError) and cause is not None and not isinstance(cause, ssl.SSLError):
+        if isinstance(error, httpx.ConnectError) and isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError):
             raise unreachable(address, cause) from None
         raise ServiceError(
             f"{address}: {type(error).__name__} on the way to the coordinator",
             "Something between breaks TLS, or the port is another program's: ask the network team",
         ) from None
-
-
-def _of_system(error: BaseException) -> OSError | None:
-    """The system's error behind one of httpx."""
-    found: BaseException | None = error
-    while found is not None and not isinstance(found, OSError):
-        found = found.__cause__ or found.__context__
-    return found
 
 
 def unreachable(address: str, error: OSError) -> ConsiliumError:

@@ -43,10 +43,9 @@ class NodeOutcome:
 
 
 class NodeKind(ABC):
-    """A kind of node, known by its folder. least_free_bytes: on the disk of its state."""
+    """A kind of node, known by its folder."""
 
     name: ClassVar[KindName]
-    least_free_bytes: ClassVar[int] = 500_000_000
 
     @abstractmethod
     def joined(self, folder: NodeFolder) -> NodeOutcome:
@@ -76,6 +75,5 @@ class NodeKind(ABC):
             *checks.own_checks(folder),
             ("versions", lambda: checks.check_versions(folder)),
             *self.set_up(folder),
-            ("disk", lambda: checks.check_disk(folder.path, self.least_free_bytes)),
             *self.further_checks(folder, running),
         ]

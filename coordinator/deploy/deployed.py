@@ -21,7 +21,6 @@ class CoordinatorKind(NodeKind):
     """See `NodeKind`."""
 
     name = "coordinator"
-    least_free_bytes = 2_000_000_000
 
     def joined(self, folder: NodeFolder) -> NodeOutcome:
         file = joined(folder, ServedFederation)

@@ -8,22 +8,20 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from consilium.coordinator.conclusion import FAILURE, conclude_unserved, failure_of
-from consilium.coordinator.deploy.ready import ports, set_up
+from consilium.coordinator.deploy.ready import check_room, ports, set_up
 from consilium.coordinator.privacy import expected, promise_in_words
 from consilium.coordinator.run_folders import RunFolder, earlier_runs, run_of
 from consilium.coordinator.served import ServedFederation
-from consilium.node.checks import check_disk, hold, own_checks
+from consilium.node.checks import hold, own_checks
 from consilium.node.flower import flower_environment, python_module
 from consilium.node.folder import THE_COORDINATOR, NodeFolder
 from consilium.node.join import joined
 from consilium.node.supervisor import Program, Tell, run_program
-from consilium.protocol.errors import ConfigError, EngineError, StorageError
+from consilium.protocol.errors import ConfigError, EngineError
 from consilium.protocol.files import held, is_held
 from consilium.report.warnings import warnings_of
 
 HOLDER = "the coordinator"
-LEAST_BYTES = 50_000_000
-"""Below this much room nothing is begun: the ledger and the event log grow with each question."""
 
 
 def start(folder: NodeFolder, tell: Tell, stop: threading.Event) -> dict[str, Any] | None:
@@ -35,7 +33,7 @@ def start(folder: NodeFolder, tell: Tell, stop: threading.Event) -> dict[str, An
         node may be added or shut out. Started again it goes on: ledger and sessions are the record.
     """
     with held(folder.state / folder.lock.name, HOLDER):
-        hold([("room", lambda: check_room(folder)), *own_checks(folder), *set_up(folder)], tell)
+        hold([*own_checks(folder), *set_up(folder)], tell)
         file, stamp = joined(folder, ServedFederation), folder.joined_at
         run = run_of(folder, file)
         close_earlier(folder, run, tell)
@@ -65,14 +63,6 @@ def start(folder: NodeFolder, tell: Tell, stop: threading.Event) -> dict[str, An
                 raise failure_of(run.path) or error from None
         tell(THE_COORDINATOR, "closed" if run.closed else "stopped")
         return run.summary() if run.closed else None
-
-
-def check_room(folder: NodeFolder) -> str:
-    """Raises StorageError: too little on the disk of its state."""
-    try:
-        return check_disk(folder.state, LEAST_BYTES)
-    except ConfigError as error:
-        raise StorageError(error.what, error.action) from None
 
 
 def close_earlier(folder: NodeFolder, run: RunFolder, tell: Tell) -> None:

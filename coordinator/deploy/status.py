@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 
-from consilium.coordinator.deploy.ready import check_ledger
-from consilium.coordinator.deploy.start import LEAST_BYTES
+from consilium.coordinator.deploy.ready import check_ledger, check_room
 from consilium.coordinator.events import read_events
 from consilium.coordinator.privacy import promised, towards_coordinator, towards_nodes
 from consilium.coordinator.run_folders import RunFolder, asked_before, pool_of, run_of
 from consilium.coordinator.run_state import PartyState, RollEntry, RunState, SecondEntry, entry_json
 from consilium.coordinator.served import ServedFederation
-from consilium.node.checks import check_certificate, check_disk, examine
+from consilium.node.checks import check_certificate, examine
 from consilium.node.folder import NodeFolder
 from consilium.node.join import joined
 from consilium.node.kinds import NodeOutcome
@@ -40,7 +39,7 @@ def status(folder: NodeFolder) -> NodeOutcome:
     state = RunState.of(read_events(run.events), file.parties)
     settle(state, file, running)
     checks = [
-        ("disk", lambda: check_disk(folder.state, LEAST_BYTES)),
+        ("disk", lambda: check_room(folder)),
         ("certificate", lambda: check_certificate(folder.tls, file.coordinator.hosts)),
         ("ledger", lambda: check_ledger(folder)),
     ]

@@ -14,7 +14,8 @@ import pytest
 
 from consilium.coordinator.conclusion import FAILURE
 from consilium.coordinator.deploy import start as module
-from consilium.coordinator.deploy.start import LEAST_BYTES, close, start
+from consilium.coordinator.deploy.ready import LEAST_BYTES
+from consilium.coordinator.deploy.start import close, start
 from consilium.coordinator.run_folders import RunFolder, asked_before, earlier_runs, run_of
 from consilium.coordinator.verify.run import verify_run
 from consilium.node.folder import NodeFolder
