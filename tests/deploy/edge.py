@@ -129,17 +129,6 @@ def connected(address: tuple[str, int], source: str = "127.0.0.1") -> socket.soc
     return connection
 
 
-def is_closed(connection: socket.socket) -> bool:
-    """Whether the other end has closed."""
-    connection.settimeout(0)
-    try:
-        return connection.recv(65536) == b""
-    except (BlockingIOError, ssl.SSLWantReadError):
-        return False
-    except OSError:
-        return True
-
-
 def sent_until_stopped(connection: socket.socket, length: int, patience: float) -> int:
     """How many bytes the other end takes until it closes, or takes no more for `patience` seconds."""
     piece, sent = os.urandom(64 * 1024), 0

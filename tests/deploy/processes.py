@@ -138,13 +138,13 @@ class Federation:
     def coordinator(self) -> Service:
         return self.services["coordinator"]
 
-    def wait(self, true: Callable[[], bool], what: str) -> None:
-        """For what must come."""
+    def wait(self, true: Callable[[], bool], what: str, pause: float = 0.2) -> None:
+        """For what must come. pause: longer where looking takes as long."""
         deadline = time.monotonic() + LONG
         while not true():
             if time.monotonic() > deadline:
                 pytest.fail(f"within {LONG:g} s not so: {what}\n{self.logs()}")
-            time.sleep(0.1)
+            time.sleep(pause)
 
     def logs(self) -> str:
         """The ends of what all said."""

@@ -166,7 +166,8 @@ def asked(port: int, user: int) -> str:
 
 def test_a_late_party_takes_part_and_every_node_finds_itself_in_order(federation: Federation) -> None:
     federation.start(LATE)
-    federation.wait(lambda: federation.status()["parties"][LATE].startswith("late"), "the late one takes part")
+    federation.wait(lambda: f"next questions on: {LATE}" in federation.coordinator.said, "the late one takes part")
+    assert federation.status()["parties"][LATE].startswith("late")
     assert federation.asked("student-2", ASKED)["asked"] == EACH
     for name in ("coordinator", LATE, STUDENT):
         command("doctor", federation.site / name)
@@ -193,7 +194,7 @@ def test_whoever_is_killed_at_whatever_stage_each_label_is_given_and_charged_onc
         else:
             federation[node].kill(text)
         assert federation.answer(student)["asked"] == EACH, (node, text, stage)
-        federation.wait(lambda: all_are_back(federation), f"all are back after {node} {text}")
+        federation.wait(lambda: all_are_back(federation), f"all are back after {node} {text}", pause=4)
     labels = federation.labels()
     assert len(labels) == len(set(labels)) == ASKED + EACH * (1 + len(third(KILLS)))
     charged = [Store(federation.site / name / "state" / "party.db").answered() for name in PARTIES]

@@ -25,7 +25,7 @@ from consilium.node.members import MemberKind
 from consilium.node.signed import Coordinator
 from consilium.party.deployed import PARTY
 from consilium.party.home import open_home
-from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, NotAccepted, ServiceError
+from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, NotAccepted
 from consilium.protocol.files import held, private_folder
 from tests.command_line import consilium
 from tests.node.folders import SECOND, Made, allow, asked_of, make_authority, make_small
@@ -120,20 +120,6 @@ def test_a_start_refuses_with_the_line_that_doctor_says(made: Made, what: str, n
     assert (caught.value.what, caught.value.action) == (result.what, result.action)
     assert "4711" not in str(caught.value)
     assert consilium("doctor", folder.path).exit_code == 1
-
-
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        (lambda folder: (folder / "party.toml").unlink(), "nobody has said where this party's rows are"),
-        (rewrite("party.toml", "data", "dta"), "dta: unknown key; did you mean data"),
-    ],
-)
-def test_a_party_says_what_is_wrong_with_its_settings(folder: NodeFolder, change, told: str) -> None:
-    change(folder)
-    assert told in found(folder)["settings"].what
-    with pytest.raises(ConfigError, match=told):
-        PARTY.start(folder, lambda *_: None, threading.Event())
 
 
 @pytest.mark.parametrize("name", ["p00", SECOND])
@@ -302,20 +288,6 @@ def test_the_coordinators_certificate_is_held_against_the_authority(made: Made, 
     else:
         assert result.level == "wrong" and "its certificate is not accepted" in result.what
         assert "of another federation" in result.action
-
-
-@pytest.mark.parametrize(
-    ("error", "kind", "told"),
-    [
-        (socket.gaierror(), ServiceError, "has no address"),
-        (TimeoutError(), Advice, "does not answer yet"),
-        (ConnectionRefusedError(111, "Connection refused"), Advice, "does not answer yet: Connection refused"),
-        (OSError(113, "No route to host"), ServiceError, "No route to host"),
-    ],
-)
-def test_why_nobody_answers(error: OSError, kind: type[ConsiliumError], told: str) -> None:
-    found = checks.unreachable("ward.example:8443", error)
-    assert type(found) is kind and told in found.what and found.action
 
 
 def test_another_version_of_the_operator_is_advice(made: Made, folder: NodeFolder) -> None:

@@ -10,7 +10,7 @@ from importlib import import_module
 import pytest
 
 import consilium
-from tests.packaging.conftest import ROOT
+from tests.rooms import ROOT
 
 HEAVY = ("torch", "flwr", "sklearn", "polars", "matplotlib", "numpy", "pydantic", "typer")
 

@@ -1,4 +1,4 @@
-"""Wheel, source archive and editable install: one top-level package, all of it, and nothing else."""
+"""Wheel and source archive: one top-level package, all of it, and nothing else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.conftest import PLANTED, ROOMS, SECRETS, build
+from tests.packaging.conftest import PLANTED, SECRETS, build
+from tests.rooms import ROOMS
 
 DATA = {".j2", ".css", ".toml", ".npz", ".txt", ".proto", ".pyi"}
 

@@ -7,7 +7,6 @@ import re
 import shutil
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from consilium.coordinator.conclusion import FAILURE
 from consilium.coordinator.deploy import start as module
 from consilium.coordinator.deploy.ready import LEAST_BYTES
 from consilium.coordinator.deploy.start import close, start
-from consilium.coordinator.run_folders import RunFolder, asked_before, earlier_runs, run_of
+from consilium.coordinator.run_folders import RunFolder, earlier_runs, run_of
 from consilium.coordinator.verify.run import verify_run
 from consilium.node.folder import NodeFolder
 from consilium.node.join import join
@@ -29,10 +28,9 @@ from consilium.protocol.errors import (
     StorageError,
 )
 from consilium.protocol.files import held, replace_text
-from consilium.protocol.messages import CollectionMode
 from consilium.sums.errors import SecAggError, ThresholdNotMet
 from tests.coordinator.deploy.charged import asked
-from tests.node.folders import PARTIES, Made, make_small
+from tests.node.folders import PARTIES, Made
 
 FULL, ROOM = 1_000_000, 10 * LEAST_BYTES
 
@@ -146,18 +144,6 @@ def test_another_federation_that_is_joined_ends_it_and_the_next_start_closes_the
     assert found["coordinator.json: counts and epsilon"].holds  # the rest is of a ledger that is made up here
     serving(monkeypatch, second, "stopped")
     assert not any("earlier" in line for line in started(folder)[1])
-
-
-def test_rows_that_a_second_aggregator_gave_are_known_to_the_next(tmp_path: Path) -> None:
-    """Where there is none, parties charge the same rows again."""
-    expected: dict[CollectionMode, int] = {"secure": 0, "verified": 7}
-    for collection, spent in expected.items():
-        made = make_small(tmp_path / collection, collection)
-        folder = made.nodes["coordinator"]
-        ids = asked(run_of(folder), 7)
-        config = made.file.config.model_copy(update={"edition": 1})
-        join(made.again(config=config, terms=config.terms()).out, folder)
-        assert asked_before(folder, run_of(folder)) == frozenset(ids[:spent])
 
 
 def test_close_needs_neither_a_party_nor_a_process(folder: NodeFolder) -> None:

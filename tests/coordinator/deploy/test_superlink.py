@@ -92,23 +92,6 @@ def served(made: Made) -> tuple[SuperLink, TestClient]:
     return superlink, TestClient(Gateway(superlink.app, NodeKeys(made.file)))
 
 
-def test_a_listed_node_gets_the_messages_of_the_serverapp(made: Made) -> None:
-    superlink, client = served(made)
-    with client:
-        node, other = SuperNode(client, made, FIRST), SuperNode(client, made, SECOND)
-        grid, context = superlink.begin("a federation", {"folder": "here"})
-        assert context.run_config == {"folder": "here"}
-        assert list(grid.get_node_ids()) == []
-        assert (node.activate().node_id, other.activate().node_id) == (node.number, other.number)
-        assert sorted(grid.get_node_ids()) == sorted([node.number, other.number])
-        content = RecordDict({"asked": ConfigRecord({"x": 1})})
-        sent = list(grid.push_messages([Message(content, dst_node_id=node.number, message_type="query.vote")]))
-        assert len(other.pull().messages_list) == 0
-        (message,) = node.pull().messages_list
-        assert (message.metadata.message_id, message.metadata.run_id) == (sent[0], context.run_id)
-        assert list(grid.pull_messages(sent)) == []
-
-
 def test_a_coordinator_that_starts_again_knows_who_is_still_connected(made: Made) -> None:
     """A SuperNode that was told another number would end itself."""
     first, client = served(made)
