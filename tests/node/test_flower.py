@@ -103,7 +103,7 @@ class TestAnotherUser:
 def test_a_supernode_whose_apps_have_died_ends(tmp_path: Path) -> None:
     programs = tmp_path / "programs"
     programs.mkdir()
-    (programs / "flower-superexec").write_text("#!/bin/sh\nexec sleep 1\n")
+    (programs / "flower-superexec").write_text("#!/bin/sh\nexec sleep 3\n")
     (programs / "flower-superexec").chmod(0o700)
     node = python_module("consilium.node.supernode", "--insecure", "--superlink", "127.0.0.1:1")
     done = subprocess.run(
