@@ -258,7 +258,7 @@ class TestPlaces:
         shutil.copytree(run_of(copied), copied / "bare")
         for path in (copied / "coordinator", run_of(copied), copied / "bare"):
             run = verify_run(path)
-            assert holds(run.findings) and (run.place.node is None) == (path.name == "bare")
+            assert holds(run.findings) and (run.node is None) == (path.name == "bare")
 
     def test_another_federation_was_joined(self, copied: Path) -> None:
         """After a new roster the old run is still one, and can be given by its folder."""
