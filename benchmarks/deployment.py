@@ -140,7 +140,8 @@ def programs(folder: Path) -> Iterator[dict[str, int]]:
             time.sleep(10 if name == "coordinator" else 0)  # `flwr run` does not wait for it
         yield {name: process.pid for name, process in processes.items()}
     finally:
-        end(processes)
+        for process in processes.values():
+            end(process)
 
 
 def bare(folder: Path) -> dict[str, Spent]:

@@ -269,21 +269,13 @@ class FederationConfig(Federation):
             raise ConfigError(in_one("federation", faults_of(error, cls, {}))) from None
 
     @model_validator(mode="after")
-    def _seeds_only_in_simulations(self) -> FederationConfig:
+    def _parts_fit_each_other(self) -> FederationConfig:
         if not self.simulation and (self.noise_seed is not None or self.record_votes):
             raise ValueError("noise_seed and record_votes need simulation = true: they leave nothing private")
         if not self.simulation and self.seed >= 0:
             raise ValueError(f"seed {self.seed} needs simulation = true: leave it at -1, the parties' own entropy")
-        return self
-
-    @model_validator(mode="after")
-    def _votes_fit_the_roster(self) -> FederationConfig:
         if self.noise_in_sums != (self.roster != ""):
             raise ValueError("secure and verified votes need a roster, and plaintext ones have none")
-        return self
-
-    @model_validator(mode="after")
-    def _shares_where_they_are_needed(self) -> FederationConfig:
         if self.noise_shares and not self.noise_in_sums:
             raise ValueError(f"noise_shares {self.noise_shares}: no noise is in the sums")
         if self.noise_shares > 1 and MODES[self.collection].aggregators:
@@ -295,6 +287,14 @@ class FederationConfig(Federation):
                 noise.check()
             except NoiseError as error:
                 raise ValueError(str(error)) from None
+        self.voting_rule.check_classes(len(self.rows.classes))
+        if self.mechanism.classes not in (None, len(self.rows.classes)):
+            raise ValueError(
+                f"{self.mechanism.name} is of {self.mechanism.classes} classes, and there are"
+                f" {len(self.rows.classes)}: choose gnmax"
+            )
+        if reason := why_no_reference(self.reference_rows(), self.rows, self.voting_rule.reference_rows):
+            raise ValueError(reason)
         return self
 
     @property
@@ -367,18 +367,6 @@ class FederationConfig(Federation):
         """Of a label where so many parties with so many votes are in the sum; None where counts are released."""
         return law_of(self.mechanism, votes, len(self.rows.classes), self.deviations(parties))
 
-    @model_validator(mode="after")
-    def _reference_suits_the_voting_rule(self) -> FederationConfig:
-        self.voting_rule.check_classes(len(self.rows.classes))
-        if self.mechanism.classes not in (None, len(self.rows.classes)):
-            raise ValueError(
-                f"{self.mechanism.name} is of {self.mechanism.classes} classes, and there are"
-                f" {len(self.rows.classes)}: choose gnmax"
-            )
-        if reason := why_no_reference(self.reference_rows(), self.rows, self.voting_rule.reference_rows):
-            raise ValueError(reason)
-        return self
-
     def reference_rows(self) -> np.ndarray:
         """Public rows float32 (rows, features), none where the voting rule needs none."""
         return reference_of(self.reference, len(self.rows.features))
@@ -386,10 +374,6 @@ class FederationConfig(Federation):
     def promise(self) -> str:
         """JSON of the events that parties hold the coordinator to."""
         return _listed(self.held_to())
-
-    def student_promise(self) -> str:
-        """JSON of the events that the student is promised; empty where these are the same."""
-        return _listed(self.promised_events()) if self.noise_in_sums else ""
 
     def train_request(self) -> TrainRequest:
         """The one train request of this federation."""
@@ -415,7 +399,7 @@ class FederationConfig(Federation):
             teachers=self.teachers_per_party,
             simulation=self.simulation,
             promise=self.promise(),
-            student=self.student_promise(),
+            student=_listed(self.promised_events()) if self.noise_in_sums else "",  # else it is promised the same
             collection=self.collection,
             roster=self.roster,
             public=self.public.model_dump_json() if self.public else "",

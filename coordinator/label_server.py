@@ -21,9 +21,9 @@ from cryptography import x509
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.label_service import LabelService
-from consilium.coordinator.nodes import JoinedFederation
 from consilium.coordinator.served import ServedFederation
 from consilium.node.folder import NodeFolder
+from consilium.node.join import joined
 from consilium.protocol.errors import BudgetExceeded, ConfigError, ConsiliumError, MalformedMessage, ServiceError
 from consilium.protocol.files import more_descriptors
 from consilium.protocol.label_wire import (
@@ -189,18 +189,18 @@ OPTIONS = {
 
 
 class _Servicer(rpc.LabelServiceServicer):
-    """The calls of labels.proto. Students are known by their certificates, by the federation as it is now."""
+    """The calls of labels.proto. Students are known by their certificates."""
 
     def __init__(self, service: LabelService, schema: Schema, most_rows: int, door: Door, limits: Limits) -> None:
         self._service, self._schema, self._most, self._limits = service, schema, most_rows, limits
         # a request for labels is brought to its end whether its student stays or not
         self._asks, self._calls = Places(1, limits.asks), Places(limits.calls_of_student, limits.threads)
-        self._students = JoinedFederation(door.folder).derived(_students)
+        self._students = _students(joined(door.folder, ServedFederation))
 
     def _admit(self, context: grpc.ServicerContext) -> str:
         """The student's name, before anything is read."""
         peer: Mapping[str, Any] = context.auth_context()
-        name = self._students().get(x509.load_pem_x509_certificate(peer["x509_pem_cert"][0]))
+        name = self._students.get(x509.load_pem_x509_certificate(peer["x509_pem_cert"][0]))
         if name is None:
             log.warning("refused a student at %s: its certificate is not in the list", context.peer())
             context.abort(grpc.StatusCode.PERMISSION_DENIED, "this certificate may not ask (any more)")

@@ -1,16 +1,15 @@
-"""The nodes that may connect: by the federation that was joined last, and by their signatures.
+"""The nodes that may connect: by the federation that is served, and by their signatures.
 
 A request to the gateway is a node's if its key is listed there and signed the request's head just now."""
 
 from __future__ import annotations
 
 import binascii
-import contextlib
 import hashlib
 from base64 import b64decode
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import NamedTuple
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
@@ -20,13 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 from consilium.coordinator.run_state import shown
 from consilium.coordinator.served import ServedFederation
 from consilium.node.flower import fleet_scheme
-from consilium.node.folder import NodeFolder
-from consilium.node.join import joined
 from consilium.node.keys import PublicKeys, public_key
-from consilium.node.standing import CLOCK, REVOKED, UNKNOWN, NodeStanding
-from consilium.protocol.errors import ConsiliumError
-
-Made = TypeVar("Made")
 
 
 def number_of(text: str) -> int:
@@ -43,60 +36,33 @@ def pem_of(key: str) -> bytes:
     return load_ssh_public_key(key.encode()).public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
-class JoinedFederation:
-    """The federation that a coordinator joined last, read again when another folder was joined.
-
-    What cannot be read, as while it is being copied, changes nothing. Raises ConfigError if that is so at first.
-    """
-
-    def __init__(self, folder: NodeFolder) -> None:
-        self._folder = folder
-        self._stamp = folder.joined_at
-        self._file = joined(folder, ServedFederation)
-
-    @property
-    def file(self) -> ServedFederation:
-        """As it is now; the same object as long as nothing changes."""
-        with contextlib.suppress(OSError, ConsiliumError):
-            if (stamp := self._folder.joined_at) != self._stamp:
-                self._file, self._stamp = joined(self._folder, ServedFederation), stamp
-        return self._file
-
-    def derived(self, make: Callable[[ServedFederation], Made]) -> Callable[[], Made]:
-        """What follows from the file as it is now, made anew once that is another."""
-        of = self._file
-        made = make(of)
-
-        def current() -> Made:
-            nonlocal of, made
-            if (file := self.file) is not of:
-                made, of = make(file), file  # in this order: other threads look too
-            return made
-
-        return current
-
-
 class RegisteredNodes:
-    """See `KnownNodes`: a party that is added while a federation runs is known, and a revoked one awaited no more."""
+    """See `KnownNodes`: those of the federation that is served."""
 
-    def __init__(self, federation: JoinedFederation) -> None:
-        self._federation = federation
-        self._by_number = federation.derived(
-            lambda file: {number_of(keys.key): called(name, keys) for name, keys in file.members.items()}
-        )
+    def __init__(self, file: ServedFederation) -> None:
+        self._names = frozenset(file.parties)
+        self._by_number = {number_of(keys.key): called(name, keys) for name, keys in file.members.items()}
 
     def names(self) -> Collection[str]:
         """See `KnownNodes`."""
-        return frozenset(self._federation.file.parties)
+        return self._names
 
     def name(self, node: int) -> str | None:
         """See `KnownNodes`; of the second aggregator "aggregator NAME", which no party can be called."""
-        return self._by_number().get(node)
+        return self._by_number.get(node)
 
 
 def called(name: str, keys: PublicKeys) -> str:
     """What a node is called in logs, see `shown`."""
     return shown(name) if keys.kind == "aggregator" else name
+
+
+class NotLetIn(NamedTuple):
+    """Why a request is not taken: in a word or two, and in words for whoever asked. status: of HTTP."""
+
+    why: str
+    words: str
+    status: int = 401
 
 
 class NodeKeys:
@@ -109,17 +75,16 @@ class NodeKeys:
     EngineError : this Flower signs in another way, or is another version.
     """
 
-    def __init__(self, federation: JoinedFederation) -> None:
-        self._scheme = fleet_scheme()
-        self._keys = federation.derived(_keys_of)
+    def __init__(self, file: ServedFederation) -> None:
+        self._scheme, self._keys = fleet_scheme(), _keys_of(file)
 
-    def sender(self, headers: Mapping[str, str]) -> str | NodeStanding:
+    def sender(self, headers: Mapping[str, str]) -> str | NotLetIn:
         """The node that signed these headers within Flower's window of time; or why nobody who may connect did.
 
         An unknown key costs a look-up; only for a key of the lists is a signature checked.
         """
         try:
-            name, revoked, key = self._keys()[b64decode(headers[self._scheme.key], validate=True)]
+            name, revoked, key = self._keys[b64decode(headers[self._scheme.key], validate=True)]
             signature = b64decode(headers[self._scheme.signature], validate=True)
             time = headers[self._scheme.moment]
             age = (datetime.now(UTC) - datetime.fromisoformat(time)).total_seconds()
@@ -129,10 +94,11 @@ class NodeKeys:
         if revoked:
             return SHUT_OUT
         if not -self._scheme.ahead < age < self._scheme.behind:
-            return NodeStanding(
-                state=CLOCK,
-                words=f"this node's clock is {abs(age):.0f} s {'behind' if age > 0 else 'ahead of'} the coordinator's:"
+            return NotLetIn(
+                "wrong clock",
+                f"this node's clock is {abs(age):.0f} s {'behind' if age > 0 else 'ahead of'} the coordinator's:"
                 " nothing that it sends is taken. Set both by NTP (timedatectl set-ntp true)",
+                503,  # to 401 a SuperNode ends; one whose clock is wrong goes on trying until it is set
             )
         return name
 
@@ -145,13 +111,12 @@ def _keys_of(file: ServedFederation) -> dict[bytes, tuple[str, bool, ec.Elliptic
     return {pem: (name, revoked, key) for pem, (name, revoked, key) in keys.items() if key is not None}
 
 
-NOT_KNOWN = NodeStanding(
-    state=UNKNOWN,
-    words="unknown: the coordinator's federation lists no node with this key. Send NAME.enrol.json to the operator; if"
+NOT_KNOWN = NotLetIn(
+    "unknown",
+    "unknown: the coordinator's federation lists no node with this key. Send NAME.enrol.json to the operator; if"
     " that was done, the coordinator has yet to join the newest folder",
 )
-SHUT_OUT = NodeStanding(
-    state=REVOKED,
-    words="revoked: the operator shut this node out. Talk to the operator; to take part again needs new keys and a new"
-    " name",
+SHUT_OUT = NotLetIn(
+    "revoked",
+    "revoked: the operator shut this node out. Talk to the operator; to take part again needs new keys and a new name",
 )

@@ -30,9 +30,11 @@ from consilium.coordinator.events import (
 )
 from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.label_server import Door, serve
-from consilium.coordinator.nodes import JoinedFederation, RegisteredNodes
+from consilium.coordinator.nodes import RegisteredNodes
 from consilium.coordinator.run_folders import asked_before, pool_of, run_of
+from consilium.coordinator.served import ServedFederation
 from consilium.node.folder import THE_COORDINATOR, open_folder
+from consilium.node.join import joined as read_joined
 from consilium.node.keys import OwnKeys
 from consilium.node.signed import joined
 from consilium.node.supervisor import Tell, tell_time
@@ -49,8 +51,8 @@ REPEATED = (NotAnswered, WaitingForParties)
 def main(grid: Grid, context: Context) -> None:
     """One run. Raises ConsiliumError."""
     folder = open_folder(Path(str(context.run_config["folder"])), THE_COORDINATOR)
-    federation = JoinedFederation(folder)
-    file, run = federation.file, run_of(folder, federation.file)
+    file = read_joined(folder, ServedFederation)
+    run = run_of(folder, file)
     config, place = file.config, file.coordinator
     log = EventLog(private_folder(run.path) / run.events.name, Told(tell_time))
     with contextlib.closing(log), telling_failure(run.path, log):
@@ -60,7 +62,7 @@ def main(grid: Grid, context: Context) -> None:
         students = partial(serve, door, config, log)
         FederationRun(
             FlowerTransport(grid, at_once=1), config, run.path, log, students, keys, run.close_file.exists,
-            pool_of(folder, config), RegisteredNodes(federation), asked_before(folder, run),
+            pool_of(folder, config), RegisteredNodes(file), asked_before(folder, run),
         ).run()  # fmt: skip
 
 

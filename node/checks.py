@@ -6,7 +6,6 @@ import email.utils
 import shutil
 import socket
 import ssl
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,9 +34,8 @@ NEW_CERTIFICATE = (
 )
 MOST_AHEAD_SECONDS, MOST_BEHIND_SECONDS = 4, 240
 """A SuperLink takes the signature of a node whose clock is at most 5 s ahead of its own, or 305 s behind it."""
-ANSWER_SECONDS, DOCTOR_SECONDS = 3.0, 9.0
-"""For one answer of another node; and for all checks together: they are made at the same time, and one that hangs keeps
-nobody waiting longer."""
+ANSWER_SECONDS = 3.0
+"""For one answer of another node."""
 
 
 class Advice(ConsiliumError):
@@ -59,24 +57,9 @@ class CheckResult:
         return f"{self.level:6} {self.name:15} {self.what}{f'. {self.action}' if self.action else ''}"
 
 
-def examine(checks: Iterable[Check], seconds: float = DOCTOR_SECONDS) -> list[CheckResult]:
-    """Make all checks at the same time; one that fails or hangs does not keep the others from being made."""
-    made = list(checks)
-    results = [
-        CheckResult(name, "advice", f"not known within {seconds:g} s", "Look again when there is less to do here")
-        for name, _ in made
-    ]
-
-    def make(place: int) -> None:
-        results[place] = _made(*made[place])
-
-    threads = [threading.Thread(target=make, args=(place,), daemon=True) for place in range(len(made))]
-    for thread in threads:
-        thread.start()
-    deadline = time.monotonic() + seconds
-    for thread in threads:
-        thread.join(max(0.0, deadline - time.monotonic()))
-    return list(results)
+def examine(checks: Iterable[Check]) -> list[CheckResult]:
+    """Make all checks; one that fails does not keep the others from being made."""
+    return [_made(name, check) for name, check in checks]
 
 
 def _made(name: str, check: Callable[[], str]) -> CheckResult:
@@ -88,15 +71,6 @@ def _made(name: str, check: Callable[[], str]) -> CheckResult:
         return CheckResult(name, "wrong", error.what, error.action)
     except Exception as error:  # a broken file must not hide the other findings, nor quote its content
         return CheckResult(name, "wrong", f"cannot be checked: {type(error).__name__}", JOIN)
-
-
-def expectation(warnings: Sequence[Mapping[str, str]]) -> str:
-    """What a run may be expected to give, from its public numbers. Raises Advice with all that there is to warn of."""
-    if warnings:
-        raise Advice(
-            "; ".join(f"{warning['text']} ({warning['code']})" for warning in warnings), "Nothing is stopped by these"
-        )
-    return "nothing to warn of in what is promised, asked and added as noise"
 
 
 def own_checks(folder: NodeFolder) -> list[Check]:
@@ -169,8 +143,10 @@ def check_coordinator(folder: NodeFolder) -> str:
 
 
 class CoordinatorAnswer(NamedTuple):
-    """To one request at the port for parties. certificate: shown, DER. date: by its clock, as HTTP has it."""
+    """To one request at the port for parties. status: of HTTP. certificate: shown, DER. date: by its clock, as HTTP has
+    it."""
 
+    status: int
     certificate: bytes
     date: str | None
     body: bytes
@@ -195,36 +171,31 @@ def asked_of_coordinator(
                 body += part
                 if len(body) >= most_bytes:
                     break
-            return CoordinatorAnswer(secured.getpeercert(True) or b"", reply.headers.get("date"), body[:most_bytes])
+            shown, date = secured.getpeercert(True) or b"", reply.headers.get("date")
+            return CoordinatorAnswer(reply.status_code, shown, date, body[:most_bytes])
     except httpx.ProxyError as error:
         raise ServiceError(
             f"{address}: the proxy that https_proxy names does not let it through: {error}",
             f"Have the proxy allow CONNECT to {address}, without looking into TLS; or leave the proxy out:"
             f" NO_PROXY={host} in the environment of the node's service",
         ) from None
-    except httpx.ConnectTimeout:
-        raise unreachable(address, TimeoutError()) from None
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        cause = _of_system(error)
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, OSError):
+            cause = cause.__cause__ or cause.__context__
+        if isinstance(error, httpx.ConnectTimeout):
+            raise unreachable(address, TimeoutError()) from None
         if isinstance(cause, ssl.SSLCertVerificationError):
+            cure = tls_cure(cause)
             raise ServiceError(
-                f"{address}: its certificate is not accepted: {cause.verify_message}",
-                f"{tls_cure(cause)[:1].upper()}{tls_cure(cause)[1:]}",
+                f"{address}: its certificate is not accepted: {cause.verify_message}", f"{cure[:1].upper()}{cure[1:]}"
             ) from None
-        if isinstance(error, httpx.ConnectError) and cause is not None and not isinstance(cause, ssl.SSLError):
+        if isinstance(error, httpx.ConnectError) and isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError):
             raise unreachable(address, cause) from None
         raise ServiceError(
             f"{address}: {type(error).__name__} on the way to the coordinator",
             "Something between breaks TLS, or the port is another program's: ask the network team",
         ) from None
-
-
-def _of_system(error: BaseException) -> OSError | None:
-    """The system's error behind one of httpx."""
-    found: BaseException | None = error
-    while found is not None and not isinstance(found, OSError):
-        found = found.__cause__ or found.__context__
-    return found
 
 
 def unreachable(address: str, error: OSError) -> ConsiliumError:
@@ -264,20 +235,6 @@ def hold(checks: Iterable[Check], tell: Callable[[str, str], object]) -> None:
             check()
         except Advice as advice:
             tell(name, str(advice))
-
-
-def check_clock(folder: NodeFolder, now: float | None = None) -> str:
-    """This machine's clock against what the node itself wrote before. now: seconds since 1970."""
-    now = time.time() if now is None else now
-    written = {path: path.stat().st_mtime for path in (folder / "state").rglob("*") if path.is_file()}
-    last = max(written, key=lambda path: written[path], default=None)
-    back = 0.0 if last is None else written[last] - now
-    if last is not None and back > MOST_BEHIND_SECONDS:
-        raise ConfigError(
-            f"this clock has gone back: {last.relative_to(folder.path)} was written {back:.0f} s in its future",
-            "Set it by NTP (timedatectl set-ntp true): signatures of the past are refused",
-        )
-    return f"{datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M:%S} UTC, after all that this node wrote"
 
 
 def check_port(port: int, host: str, key: str) -> str:

@@ -43,10 +43,9 @@ class NodeOutcome:
 
 
 class NodeKind(ABC):
-    """A kind of node, known by its folder. least_free_bytes: on the disk of its state."""
+    """A kind of node, known by its folder."""
 
     name: ClassVar[KindName]
-    least_free_bytes: ClassVar[int] = 500_000_000
 
     @abstractmethod
     def joined(self, folder: NodeFolder) -> NodeOutcome:
@@ -75,8 +74,6 @@ class NodeKind(ABC):
         return [
             *checks.own_checks(folder),
             ("versions", lambda: checks.check_versions(folder)),
-            ("clock", lambda: checks.check_clock(folder)),
             *self.set_up(folder),
-            ("disk", lambda: checks.check_disk(folder.path, self.least_free_bytes)),
             *self.further_checks(folder, running),
         ]

@@ -3,7 +3,6 @@ aggregator. What is particular to each is in `party.deployed` and `aggregator.de
 
 from __future__ import annotations
 
-import re
 import threading
 from abc import abstractmethod
 from datetime import UTC, datetime
@@ -21,13 +20,12 @@ from consilium.node.standing import standing
 from consilium.node.supernode import supernode
 from consilium.node.supervisor import Tell, run_program
 from consilium.protocol.databases import check_usable
-from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError
+from consilium.protocol.errors import ConfigError, EngineError
 from consilium.protocol.files import held, is_held
 from consilium.report.disclosure import epsilon_text
 
 LEAST_BYTES = 10_000_000
 """Below this much room, writing the next answer may fail."""
-LOOK_SECONDS, ROOM = 10.0, "there is room"
 
 
 class MemberKind(NodeKind):
@@ -78,14 +76,22 @@ class MemberKind(NodeKind):
                 {"allowed": True}, [f"{home.name} is started already, and serves by what was allowed now"]
             )
         address = home.federation.coordinator.nodes
-        watch = Watch(folder, address, tell)
+        stamp = folder.joined_at
+
+        def look() -> None:
+            nonlocal stamp
+            if stamp != folder.joined_at:
+                stamp = folder.joined_at
+                if (now := joined(folder).coordinator.nodes) != address:
+                    raise EngineError(f"the coordinator is at {now} now", "Start the node again: it goes there")
+
         with held(folder.state / folder.lock.name, f"{self.name} {home.name}"):
             tell(self.name, f"{home.name} serves {home.federation.config.name!r} at {address}")
-            threading.Thread(target=watch.follow, args=(stop,), daemon=True).start()
             try:
-                run_program(supernode(folder, address, self.app), tell, stop, watch.check_address)
+                run_program(supernode(folder, address, self.app), tell, stop, look)
             except EngineError:
-                watch.look()  # Flower ends a node that is refused, and does not say why
+                for result in examine([("coordinator", lambda: standing(folder))]):
+                    tell(result.name, result.what)  # Flower ends a node that is refused, and does not say why
                 raise
         tell(self.name, "stopped")
         return NodeOutcome({"stopped": True})
@@ -145,46 +151,6 @@ class MemberKind(NodeKind):
         if request.new:
             raise Advice("nobody has allowed yet what is asked", f"Run: consilium node start {folder.path}")
         return self.allowed(home)
-
-
-class Watch:
-    """What a node that was started finds out by itself, told when it begins, changes or ends: no room on the disk, and
-    how the coordinator says that it stands, or why that cannot be asked."""
-
-    def __init__(self, folder: NodeFolder, address: str, tell: Tell) -> None:
-        self._folder, self._address, self._tell = folder, address, tell
-        self._last = {"disk": ROOM}
-        self._joined = folder.joined_at
-
-    def check_address(self) -> None:
-        """Raise EngineError where another folder was joined, by which the coordinator is elsewhere."""
-        if self._joined != self._folder.joined_at:
-            self._joined = self._folder.joined_at
-            if (now := joined(self._folder).coordinator.nodes) != self._address:
-                raise EngineError(f"the coordinator is at {now} now", "Start the node again: it goes there")
-
-    def follow(self, stop: threading.Event, seconds: float = LOOK_SECONDS) -> None:
-        """Look every so many seconds until `stop` is set."""
-        while not stop.wait(seconds):
-            self.look()
-
-    def look(self) -> None:
-        """Look once."""
-        looks = {
-            "disk": lambda: check_disk(self._folder.path, LEAST_BYTES) and ROOM,
-            "coordinator": lambda: standing(self._folder),
-        }
-        for name, look in looks.items():
-            try:
-                what = look()
-            except ConsiliumError as error:
-                what = str(error)
-            except Exception as error:  # looking is no reason to end
-                what = f"cannot be asked: {type(error).__name__}"
-            kind = re.sub(r"\d+", "", what)  # a clock's seconds, or the last free bytes, are no news
-            if kind != self._last.get(name):
-                self._tell(name, what)
-            self._last[name] = kind
 
 
 def _flower() -> str:

@@ -26,7 +26,6 @@ from consilium.protocol.files import replace_private
 from consilium.protocol.messages import Terms
 from consilium.protocol.models import Frozen
 from consilium.protocol.output import plain
-from consilium.report.disclosure import ALWAYS, out_of, surest_guess
 
 YES = "yes"
 COUNTED_BY = ("unit", "neighbouring", "delta")
@@ -45,59 +44,20 @@ def _in_order(order: Sequence[str], value: Any, than: Any) -> bool:
 
 @dataclass(frozen=True)
 class Limit:
-    """A key of a policy. looser: whether one value allows more than another. risk: what could be learnt, and by whom,
-    under a looser one; by the value, where it differs. `{asked}`, `{unit}` and `{guess}` are filled in. mark: of one
-    that is looser than the default; some are only other, with other risks."""
+    """A key of a policy. looser: whether one value allows more than another, or what is other."""
 
     title: str
     looser: Callable[[Any, Any], bool]
-    risk: str | Mapping[str, str]
-    mark: str = "LOOSER"
 
 
 LIMITS: Mapping[str, Limit] = {
-    "unit": Limit(
-        "whom the guarantee protects",
-        partial(_in_order, ("party", "patient", "record")),
-        {
-            "record": "Only one row is hidden: whoever has the student may learn what several rows of one patient have"
-            " in common, or all of this hospital's.",
-            "patient": "Only the rows of one patient are hidden: whoever has the student may learn what this hospital's"
-            " patients have in common.",
-        },
-    ),
-    "neighbouring": Limit(
-        "what may happen to it",
-        partial(_in_order, ("replace", "add_or_remove")),
-        "Hidden is whether a unit is there, and not which of two it is: between two, whoever has the student may learn"
-        " up to twice the epsilon.",
-    ),
-    "delta": Limit(
-        "delta",
-        gt,
-        "With a chance of {asked} the guarantee may not hold, and whoever has the student may learn more of a person.",
-    ),
-    "most_epsilon": Limit(
-        "epsilon, over all federations",
-        gt,
-        "Whoever sees what leaves, knows all else, and guesses between two versions of one {unit}, may be right"
-        " {guess}; a coin is in 50 in 100.",
-    ),
-    "most_queries": Limit(
-        "questions answered ever",
-        gt,
-        "Whoever has the student learns from the votes on {asked} questions: each tells more of the same rows.",
-    ),
-    "least_parties": Limit(
-        "honest parties in each sum",
-        lt,
-        "A sum may be of {asked} honest parties only: the fewer they are, the more the coordinator learns of each.",
-    ),
-    "allow_simulation": Limit(
-        "noise from a seed",
-        gt,
-        "Whoever knows the seed takes the noise off again, and learns the exact votes: nothing is protected.",
-    ),
+    "unit": Limit("whom the guarantee protects", partial(_in_order, ("party", "patient", "record"))),
+    "neighbouring": Limit("what may happen to it", partial(_in_order, ("replace", "add_or_remove"))),
+    "delta": Limit("delta", gt),
+    "most_epsilon": Limit("epsilon, over all federations", gt),
+    "most_queries": Limit("questions answered ever", gt),
+    "least_parties": Limit("honest parties in each sum", lt),
+    "allow_simulation": Limit("noise from a seed, which protects nothing", gt),
 }
 """Keys that both kinds of node have; a party adds its own."""
 
@@ -188,21 +148,16 @@ def screen(request: Request) -> list[str]:
     defaults = {
         key: field.get_default() for key, field in request.model.model_fields.items() if not field.is_required()
     }
-    counted = {**request.asked, **request.lines}
-    guess = out_of(surest_guess(counted.get("most_epsilon") or 0.0, counted.get("delta") or 0.0))
-    words = {"unit": counted["unit"], "guess": guess if guess == ALWAYS else f"in up to {guess} cases"}
-    rows, risks = [["line", "in words", "asked", "default", "your line"]], []
+    rows = [["line", "in words", "asked", "default", "your line"]]
     for key, value in request.asked.items():
         limit, default, own = request.limits[key], defaults.get(key), request.lines.get(key)
         rows.append([key, limit.title, *map(shown, (value, default, own))])
         if own is None and default not in (None, ()) and limit.looser(value, default):
-            risk = limit.risk if isinstance(limit.risk, str) else limit.risk.get(str(value), "")
-            rows[-1][-1] = f"{limit.mark} THAN THE DEFAULT"
-            risks += _wrapped(f"  {key}: ", risk.format_map({**words, "asked": shown(value)}))
+            rows[-1][-1] = "LOOSER THAN THE DEFAULT"
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     table = ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     yes = f"A yes writes into {POLICY_FILE}, as they are asked: {', '.join(request.new)}."
-    return [plain(line).replace("\n", "?") for line in (*lines, "", *table, "", *risks, *_wrapped("", yes))]
+    return [plain(line).replace("\n", "?") for line in (*lines, "", *table, "", *_wrapped("", yes))]
 
 
 def _wrapped(head: str, words: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""A program that runs and ends with its node; what systemd is told.
+"""A program that runs and ends with its node.
 
 Whoever started the node, systemd or docker, starts it again, and keeps what its programs write to standard error."""
 
@@ -9,7 +9,6 @@ import contextlib
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -20,43 +19,6 @@ from pathlib import Path
 from types import FrameType
 
 from consilium.protocol.errors import EngineError
-
-SOCKET = "NOTIFY_SOCKET"
-EVERY_SECONDS = 10.0
-"""Between two signs of life; the units' WatchdogSec is much longer."""
-
-
-class StopEvent(threading.Event):
-    """Set when a node is to stop. systemd, where it started this program, hears that the node is ready when its main
-    thread waits on this for the first time, that it is alive whenever it does, and that it stops.
-
-    address: of systemd's socket, a path, or "@" and an abstract name; empty where it did not.
-    """
-
-    def __init__(self, address: str) -> None:
-        super().__init__()
-        self._address = "\0" + address[1:] if address.startswith("@") else address
-        self._told: float | None = None
-
-    def wait(self, timeout: float | None = None) -> bool:
-        if threading.current_thread() is threading.main_thread():
-            if self._told is None:
-                self._tell("READY=1")
-            if self._told is None or time.monotonic() - self._told >= EVERY_SECONDS:
-                self._told = time.monotonic()
-                self._tell("WATCHDOG=1")
-        return super().wait(timeout)
-
-    def set(self) -> None:
-        self._tell("STOPPING=1")
-        super().set()
-
-    def _tell(self, state: str) -> None:
-        if self._address:
-            with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
-                channel.setblocking(False)  # a manager that does not listen holds nothing up
-                channel.sendto(state.encode(), self._address)
-
 
 PARENT_SECONDS, PATIENCE = 1.0, 20.0
 
@@ -131,7 +93,7 @@ def run_program(
                 raise EngineError(f"{program.name} ended ({ended})", "Its last words stand above")
             look()
     finally:
-        if end({program.name: process}, patience):
+        if not end(process, patience):
             tell(program.name, f"did not end within {patience:g} s: it was killed")
 
 
@@ -146,36 +108,30 @@ def started(program: Program) -> subprocess.Popen:
         raise EngineError(f"{program.name} could not be started: {error.strerror}") from None
 
 
-def end(running: Mapping[str, subprocess.Popen], patience: float = PATIENCE) -> list[str]:
-    """End processes, by name, and all that they started: SIGTERM once, for a second one would cut short how Flower says
-    goodbye, and SIGKILL to what is left after `patience` seconds. Names of those that did not end in time."""
-    for process in running.values():
-        _signal_group(process, signal.SIGTERM)
-    deadline, late = time.monotonic() + patience, []
-    for name, process in running.items():
-        try:
-            process.wait(max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            late.append(name)
-        _signal_group(process, signal.SIGKILL)
-        process.wait()
-    return late
-
-
-def _signal_group(process: subprocess.Popen, number: signal.Signals) -> None:
+def end(process: subprocess.Popen, patience: float = PATIENCE) -> bool:
+    """End a process and all that it started: SIGTERM once, for a second one would cut short how Flower says goodbye,
+    and SIGKILL to what is left after `patience` seconds. Whether it ended in time."""
+    in_time = True
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, number)
+        os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.wait(patience)
+    except subprocess.TimeoutExpired:
+        in_time = False
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    return in_time
 
 
 @contextlib.contextmanager
 def stop_on_signals() -> Iterator[threading.Event]:
-    """An event that SIGTERM and SIGINT set while the context is open. For the main thread, which is to wait on it every
-    few seconds: where systemd started the node, that is its sign of life.
+    """An event that SIGTERM and SIGINT set while the context is open. For the main thread.
 
     A thread of its own sets it. The signals' handler runs in the main thread, wherever that is: within the event's own
     lock too, for which it would wait for ever, or within those of `threading`.
     """
-    stop = StopEvent(os.environ.pop(SOCKET, ""))  # its children are not to speak for it
+    stop = threading.Event()
 
     def ask(_signal: int, _frame: FrameType | None) -> None:
         _thread.start_new_thread(stop.set, ())

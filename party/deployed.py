@@ -8,7 +8,7 @@ from pathlib import Path
 
 import tomli_w
 
-from consilium.node.checks import Check, expectation
+from consilium.node.checks import Check
 from consilium.node.folder import NodeFolder
 from consilium.node.home import disclosed, refused_is_wrong, towards_whom
 from consilium.node.kinds import NodeOutcome
@@ -57,11 +57,7 @@ class Party(MemberKind):
         return NodeOutcome(found.table, [*found.lines, fit])
 
     def further_checks(self, folder: NodeFolder, running: bool) -> list[Check]:
-        return [
-            ("expectation", lambda: expectation(open_home(folder).warnings())),
-            ("data", lambda: _data(open_home(folder))),
-            *super().further_checks(folder, running),
-        ]
+        return [("data", lambda: _data(open_home(folder))), *super().further_checks(folder, running)]
 
     def allowed(self, home: PartyHome) -> str:
         roster = home.federation.sum_roster()

@@ -44,37 +44,13 @@ def _less_secret(collection: CollectionMode, than: CollectionMode) -> bool:
 
 
 LIMITS: Mapping[str, Limit] = {
-    "collection": Limit(
-        "how votes are collected",
-        _less_secret,
-        {
-            "plaintext": "The coordinator learns every vote of this party, with no epsilon towards it.",
-            "secure": "The coordinator learns sums of votes with noise in them. Votes are hidden as long as enough"
-            " of the other parties do not work with it.",
-            "verified": "Coordinator and second aggregator hold half of each vote: together they would learn this"
-            " party's votes, and alone neither, whatever other parties do.",
-        },
-        "OTHER",
-    ),
-    **{key: COMMON[key] for key in ("unit", "neighbouring", "delta", "most_epsilon")},
-    "most_queries": COMMON["most_queries"],
-    "most_teachers": Limit(
-        "teachers, each with a vote",
-        gt,
-        "Whoever sees votes or sums learns {asked} votes of this party for each question, and how its teachers differ.",
-    ),
-    "least_rows_per_teacher": Limit(
-        "rows that a teacher has at least", lt, "A vote may rest on {asked} rows only: it tells more of each of them."
-    ),
+    "collection": Limit("how votes are collected", _less_secret),
+    **{key: COMMON[key] for key in ("unit", "neighbouring", "delta", "most_epsilon", "most_queries")},
+    "most_teachers": Limit("teachers, each with a vote", gt),
+    "least_rows_per_teacher": Limit("rows that a teacher has at least", lt),
     **{key: COMMON[key] for key in ("least_parties", "allow_simulation")},
-    "allowed_classes": Limit(
-        "classes that are voted on", others, "Whoever has the student learns about other classes than before: {asked}."
-    ),
-    "allowed_columns": Limit(
-        "columns of the rows that are read",
-        others,
-        "Whoever has the student learns, within the guarantee, from columns that were not read before: {asked}.",
-    ),
+    "allowed_classes": Limit("classes that are voted on", others),
+    "allowed_columns": Limit("columns of the rows that are read", others),
 }
 """By key, in the order in which people read them."""
 

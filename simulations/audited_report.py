@@ -50,12 +50,12 @@ def report_of(path: Path, student: Path | None = None) -> tuple[ReportData, Path
         raise DataError(f"a claim of {path} does not hold: {wrong.check}: {wrong.found}", "Run: consilium audit")
     if run.recorded is None:
         raise DataError(f"{path}: nothing was charged yet, so there is nothing to report", "Wait for the first labels")
-    return _data(run, run.recorded, student), run.place.run_dir
+    return _data(run, run.recorded, student), run.run_dir
 
 
 def _data(run: VerifiedRun, recorded: Recorded, student: Path | None) -> ReportData:
-    config, simulated = recorded.config, is_simulated(run.place.run_dir)
-    coordinator = run.files.object(COORDINATOR) if (run.place.run_dir / COORDINATOR).exists() else {}
+    config, simulated = recorded.config, is_simulated(run.run_dir)
+    coordinator = run.files.object(COORDINATOR) if (run.run_dir / COORDINATOR).exists() else {}
     card = {} if student is None else Files(student, finished=True).object(CARD)
     parties = len(coordinator["parties"]) if coordinator else _parties(run.events, recorded)
     invited = {name for event in run.events if isinstance(event, Awaiting) for name in event.parties}

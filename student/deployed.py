@@ -32,7 +32,6 @@ class StudentKind(NodeKind):
     """See `NodeKind`; a student runs once."""
 
     name = "student"
-    least_free_bytes = 0
 
     def joined(self, folder: NodeFolder) -> NodeOutcome:
         file, fixed = joined(folder), folder.federation / PUBLIC_FILE

@@ -7,25 +7,26 @@ from importlib.metadata import version
 from consilium.coordinator.collection.admission import SEEN_FILE, SeenPositions
 from consilium.coordinator.config import check_sanitised, check_threshold
 from consilium.coordinator.deploy.superlink import NAMES
-from consilium.coordinator.privacy import promise_in_words, promised
 from consilium.coordinator.rosters import check_sums, least_parties
 from consilium.coordinator.run_folders import earlier_runs, pool_of, run_of
 from consilium.coordinator.served import ServedFederation
-from consilium.node.checks import Advice, Check, check_certificate, check_port
+from consilium.node.checks import Advice, Check, check_certificate, check_disk, check_port
 from consilium.node.flower import fleet_scheme, require_flower
 from consilium.node.folder import NodeFolder
 from consilium.node.join import joined
 from consilium.protocol.databases import check_usable
-from consilium.report.disclosure import epsilon_text
+from consilium.protocol.errors import ConfigError, StorageError
+
+LEAST_BYTES = 50_000_000
+"""Below this much room nothing is begun: the ledger and the event log grow with each question."""
 
 
 def set_up(folder: NodeFolder) -> list[Check]:
     """In the order in which to mend."""
     return [
+        ("room", lambda: check_room(folder)),
         ("flower", _flower),
         ("certificate", lambda: check_certificate(folder.tls, _file(folder).coordinator.hosts)),
-        ("guarantee", lambda: _guarantee(folder)),
-        ("promise", lambda: promise_in_words(_file(folder).config)),
         ("roster", lambda: _roster(folder)),
         ("public rows", lambda: _pool(folder)),
         ("nodes", lambda: _nodes(folder)),
@@ -41,6 +42,14 @@ def ports(folder: NodeFolder) -> list[Check]:
         ("node port", lambda: check_port(place.node_port, place.listen, "node_port")),
         ("label port", lambda: check_port(place.label_port, place.listen, "label_port")),
     ]
+
+
+def check_room(folder: NodeFolder) -> str:
+    """On the disk of its state. Raises StorageError."""
+    try:
+        return check_disk(folder.state, LEAST_BYTES)
+    except ConfigError as error:
+        raise StorageError(error.what, error.action) from None
 
 
 def check_ledger(folder: NodeFolder) -> str:
@@ -62,16 +71,6 @@ def _flower() -> str:
     fleet_scheme()
     require_flower(NAMES)
     return f"flwr {version('flwr')} is one that was tested"
-
-
-def _guarantee(folder: NodeFolder) -> str:
-    config = _file(folder).config
-    guarantee = promised(config)
-    return (
-        f"{config.collection} votes, {config.describe()}, at most {config.query_budget.queries} queries:"
-        f" epsilon at most {epsilon_text(guarantee.epsilon)} at delta {config.privacy.delta:g},"
-        f" unit {config.privacy.unit.value}"
-    )
 
 
 def _roster(folder: NodeFolder) -> str:

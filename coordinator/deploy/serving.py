@@ -5,67 +5,39 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import os
 import sys
 import threading
-import time
 from pathlib import Path
 
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from consilium.coordinator import server_app
 from consilium.coordinator.deploy.gateway import HEAD_BYTES, Gateway
-from consilium.coordinator.deploy.status import Standings
 from consilium.coordinator.deploy.superlink import SuperLink
-from consilium.coordinator.nodes import JoinedFederation, NodeKeys
+from consilium.coordinator.nodes import NodeKeys
+from consilium.coordinator.served import ServedFederation
 from consilium.node.folder import THE_COORDINATOR, NodeFolder, open_folder
+from consilium.node.join import joined
 from consilium.node.supervisor import end_with_parent
 from consilium.protocol.errors import ConsiliumError, EngineError
 from consilium.protocol.files import more_descriptors
 from consilium.protocol.tls import TlsFiles
 
-LOOK_SECONDS = 1.0
-HEAD_SECONDS = 20.0
-"""For a request's head, and between two of a connection: whoever shows no key holds no place for longer."""
-HEARD_SECONDS = 12
-"""That the gateway stays after a close: a node asks every 10 s how it stands."""
-
 
 def serve(folder: NodeFolder) -> None:
     """Serve until the federation is closed, or the process is ended. Raises ConsiliumError: the run failed."""
     more_descriptors()  # one for each connection
-    federation = JoinedFederation(folder)
-    file, superlink = federation.file, SuperLink()
-    superlink.let_in(file.members)
-    gateway = Gateway(superlink.app, NodeKeys(federation), Standings(folder, federation))
+    file = joined(folder, ServedFederation)
+    superlink = SuperLink(file.members)
+    gateway = Gateway(superlink.app, NodeKeys(file))
     server = tls_server(gateway, folder.tls, file.coordinator.listen, file.coordinator.node_port)
     threading.Thread(target=_answer, args=(server,), daemon=True).start()
-    threading.Thread(target=_follow, args=(federation, superlink), daemon=True).start()
     grid, context = superlink.begin(file.config.digest(), {"folder": str(folder.path)})
     server_app.app(grid, context)
-    time.sleep(HEARD_SECONDS)
-
-
-class Impatient(H11Protocol):
-    """Closes a connection on which no request has begun for HEAD_SECONDS, or twice that: uvicorn waits for the rest of
-    a head for ever."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """See `asyncio.Protocol`."""
-        super().connection_made(transport)
-        self.loop.call_later(HEAD_SECONDS, self._look, None)
-
-    def _look(self, before: RequestResponseCycle | None) -> None:
-        idle = self.cycle is before and (before is None or before.response_complete)
-        if idle:
-            self.transport.close()
-        if not self.transport.is_closing():
-            self.loop.call_later(HEAD_SECONDS, self._look, self.cycle)
 
 
 def tls_server(app: ASGIApp, files: TlsFiles, host: str, port: int) -> uvicorn.Server:
@@ -75,7 +47,7 @@ def tls_server(app: ASGIApp, files: TlsFiles, host: str, port: int) -> uvicorn.S
             app,
             host,
             port,
-            http=Impatient,
+            http="h11",
             ws="none",
             ssl_certfile=str(files.certificate),
             ssl_keyfile=str(files.key),
@@ -91,16 +63,6 @@ def _answer(server: uvicorn.Server) -> None:
     with contextlib.suppress(BaseException):  # uvicorn logs why
         server.run()
     os._exit(EngineError.exit_code)  # without a gateway nothing is served
-
-
-def _follow(federation: JoinedFederation, superlink: SuperLink) -> None:
-    """Let in who is added while the federation is served, and nobody who is revoked."""
-    let_in = federation.file
-    while True:
-        time.sleep(LOOK_SECONDS)
-        if (file := federation.file) is not let_in:
-            superlink.let_in(file.members)
-            let_in = file
 
 
 if __name__ == "__main__":

@@ -8,24 +8,20 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from consilium.coordinator.conclusion import FAILURE, conclude_unserved, failure_of
-from consilium.coordinator.deploy.ready import ports, set_up
-from consilium.coordinator.nodes import JoinedFederation
+from consilium.coordinator.deploy.ready import check_room, ports, set_up
 from consilium.coordinator.privacy import expected, promise_in_words
 from consilium.coordinator.run_folders import RunFolder, earlier_runs, run_of
 from consilium.coordinator.served import ServedFederation
-from consilium.node.checks import check_disk, hold, own_checks
+from consilium.node.checks import hold, own_checks
 from consilium.node.flower import flower_environment, python_module
 from consilium.node.folder import THE_COORDINATOR, NodeFolder
+from consilium.node.join import joined
 from consilium.node.supervisor import Program, Tell, run_program
-from consilium.protocol.errors import ConfigError, EngineError, StorageError
+from consilium.protocol.errors import ConfigError, EngineError
 from consilium.protocol.files import held, is_held
 from consilium.report.warnings import warnings_of
 
 HOLDER = "the coordinator"
-LEAST_BYTES = 50_000_000
-"""Below this much room nothing is begun: the ledger and the event log grow with each question."""
-ROOM_SECONDS = 5.0
-"""Between two looks for room."""
 
 
 def start(folder: NodeFolder, tell: Tell, stop: threading.Event) -> dict[str, Any] | None:
@@ -33,16 +29,13 @@ def start(folder: NodeFolder, tell: Tell, stop: threading.Event) -> dict[str, An
 
     Raises
     ------
-    ConsiliumError : what doctor finds wrong; why the run failed; or another federation was joined meanwhile. Started
-        again it goes on: ledger and sessions are the record.
+    ConsiliumError : what doctor finds wrong; why the run failed; or another folder was joined meanwhile, in which a
+        node may be added or shut out. Started again it goes on: ledger and sessions are the record.
     """
     with held(folder.state / folder.lock.name, HOLDER):
-        room = Room(folder, tell)
-        room.wait(stop)
         hold([*own_checks(folder), *set_up(folder)], tell)
-        federation = JoinedFederation(folder)
-        file = federation.file
-        run, served = run_of(folder, file), _identity(file)
+        file, stamp = joined(folder, ServedFederation), folder.joined_at
+        run = run_of(folder, file)
         close_earlier(folder, run, tell)
         if run.closed or run.close_file.exists():
             return run.summary() if run.closed else conclude_unserved(run.config, run.path)
@@ -52,12 +45,13 @@ def start(folder: NodeFolder, tell: Tell, stop: threading.Event) -> dict[str, An
         tell(THE_COORDINATOR, f"{run.config.name!r} ({run.short}): nodes connect to {file.coordinator.nodes}")
 
         def look() -> None:
-            room.look()
-            if _identity(federation.file) != served:
-                raise EngineError(
-                    "another federation, or another address of this coordinator, was joined",
-                    "Start again, as systemd and docker do: an earlier federation is then closed from its ledger",
-                )
+            nonlocal stamp
+            if stamp != folder.joined_at:
+                stamp = folder.joined_at
+                if joined(folder, ServedFederation) != file:
+                    raise EngineError(
+                        "another folder was joined", "Start again, as systemd and docker do: it is served"
+                    )
 
         environment = flower_environment(folder.state / "flower")
         command = python_module("consilium.coordinator.deploy.serving", str(folder.path))
@@ -65,7 +59,8 @@ def start(folder: NodeFolder, tell: Tell, stop: threading.Event) -> dict[str, An
             run_program(Program("serving", command, folder.state, environment), tell, stop, look)
         except EngineError as error:
             if not run.closed:
-                raise room.lack() or failure_of(run.path) or error from None  # without room it could not write why
+                check_room(folder)  # without room it could not write why
+                raise failure_of(run.path) or error from None
         tell(THE_COORDINATOR, "closed" if run.closed else "stopped")
         return run.summary() if run.closed else None
 
@@ -115,46 +110,8 @@ def close(folder: NodeFolder, seconds: float, sleep: Callable[[float], None] = t
     )
 
 
-def _identity(file: ServedFederation) -> tuple[Any, ...]:
-    """What cannot change while it is served."""
-    return file.config.digest(), file.coordinator, file.certificates[THE_COORDINATOR]
-
-
 def _tell_promise(file: ServedFederation, tell: Tell) -> None:
     """What is promised, and what there is to warn of, before anybody is asked."""
     tell("promise", promise_in_words(file.config))
     for warning in warnings_of(expected(file.config, len(file.parties))):
         tell("warning", f"{warning['text']} ({warning['code']})")
-
-
-class Room:
-    """On the disk of a coordinator's state."""
-
-    def __init__(self, folder: NodeFolder, tell: Tell) -> None:
-        self._folder, self._tell = folder, tell
-        self._next, self._lacking = 0.0, False
-
-    def look(self) -> None:
-        """Tell when it goes, and when it is back; every few seconds at most."""
-        if time.monotonic() < self._next:
-            return
-        self._next, lack = time.monotonic() + ROOM_SECONDS, self.lack()
-        if lack is not None and not self._lacking:
-            self._tell("disk", f"{lack}. The federation goes on when there is room; nothing is lost")
-        if lack is None and self._lacking:
-            self._tell("disk", "there is room again")
-        self._lacking = lack is not None
-
-    def wait(self, stop: threading.Event) -> None:
-        """Until there is room, or `stop` is set."""
-        self.look()
-        while self._lacking and not stop.wait(1):
-            self.look()
-
-    def lack(self) -> StorageError | None:
-        """What is wanting, or None."""
-        try:
-            check_disk(self._folder.state, LEAST_BYTES)
-        except ConfigError as error:
-            return StorageError(error.what, error.action)
-        return None

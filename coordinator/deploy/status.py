@@ -1,28 +1,24 @@
-"""How a coordinator stands, from its files: `consilium status`, and what each node is told of itself."""
+"""How a coordinator stands, from its files: `consilium status`."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
 
-from consilium.coordinator.deploy.ready import check_ledger
-from consilium.coordinator.deploy.start import LEAST_BYTES
-from consilium.coordinator.events import EventTail, read_events
-from consilium.coordinator.nodes import JoinedFederation
+from consilium.coordinator.deploy.ready import check_ledger, check_room
+from consilium.coordinator.events import read_events
 from consilium.coordinator.privacy import promised, towards_coordinator, towards_nodes
 from consilium.coordinator.run_folders import RunFolder, asked_before, pool_of, run_of
-from consilium.coordinator.run_state import AWAY, PartyState, RollEntry, RunState, SecondEntry, entry_json, shown
+from consilium.coordinator.run_state import PartyState, RollEntry, RunState, SecondEntry, entry_json
 from consilium.coordinator.served import ServedFederation
-from consilium.node.checks import check_certificate, check_clock, check_disk, examine
+from consilium.node.checks import check_certificate, examine
 from consilium.node.folder import NodeFolder
 from consilium.node.join import joined
 from consilium.node.kinds import NodeOutcome
-from consilium.node.standing import NodeStanding
 from consilium.protocol.errors import LedgerError
 from consilium.protocol.files import is_held
 from consilium.report.disclosure import epsilon_text
 
-MOST_ERRORS, LOOK_SECONDS = 5, 6.0
+MOST_ERRORS = 5
 
 
 def status(folder: NodeFolder) -> NodeOutcome:
@@ -43,12 +39,11 @@ def status(folder: NodeFolder) -> NodeOutcome:
     state = RunState.of(read_events(run.events), file.parties)
     settle(state, file, running)
     checks = [
-        ("clock", lambda: check_clock(folder)),
-        ("disk", lambda: check_disk(folder.state, LEAST_BYTES)),
+        ("disk", lambda: check_room(folder)),
         ("certificate", lambda: check_certificate(folder.tls, file.coordinator.hosts)),
         ("ledger", lambda: check_ledger(folder)),
     ]
-    wrong = [result for result in examine(checks, LOOK_SECONDS) if result.level != "ok"]
+    wrong = [result for result in examine(checks) if result.level != "ok"]
     use, rows_open, rows_spent = None, None, None
     if not any(result.name == "ledger" for result in wrong):
         with contextlib.suppress(LedgerError):  # it is locked since
@@ -57,7 +52,7 @@ def status(folder: NodeFolder) -> NodeOutcome:
     student, nodes = promised(config).epsilon, towards_coordinator(config)
     stands = {name: entry.words for name, entry in state.roll.entries.items()}
     seconds = {name: entry.words for name, entry in state.roll.seconds.items()}
-    problems = [f"{result.name}: {result.what}. {result.action}" for result in wrong]
+    problems = [f"{result.name}: {result.what}. {result.action}" for result in wrong] + [*state.versions.values()]
     errors = [trouble.words for trouble in reversed(state.troubles[:MOST_ERRORS])]
     values = {
         "federation": config.name,
@@ -125,28 +120,3 @@ def rows_left(folder: NodeFolder, run: RunFolder) -> tuple[int, int]:
     tree = pool_of(folder, run.config)
     rows, spent = 0 if tree is None else len(tree.leaves), asked_before(folder, run)
     return rows - len(spent | run.asked()), len(spent)
-
-
-class Standings:
-    """How each node that may connect stands, for itself, by what it is called in logs: of the coordinator that runs in
-    this process, whose events are read as they come."""
-
-    def __init__(self, folder: NodeFolder, federation: JoinedFederation) -> None:
-        self._federation, self._run = federation, run_of(folder, federation.file)
-        self._tail, self._state = EventTail(self._run.events), RunState(federation.file.parties)
-
-    def __call__(self) -> Mapping[str, NodeStanding]:
-        """Raises OSError: the event log cannot be read."""
-        for event in self._tail.fresh():
-            self._state.take(event)
-        settle(self._state, self._federation.file, running=True)
-        every = {"federation": self._run.short, "closed": self._run.closed}
-        parties = {
-            name: NodeStanding(state=entry.state, words=entry.words, **every)
-            for name, entry in self._state.roll.entries.items()
-        }
-        seconds = {
-            shown(name): NodeStanding(state=AWAY if entry.words == AWAY else "connected", words=entry.words, **every)
-            for name, entry in self._state.roll.seconds.items()
-        }
-        return parties | seconds

@@ -45,7 +45,7 @@ CALLS = {
 }
 """What a grid calls of the Runtime API, and Flower's handler of it."""
 NAMES = {
-    STATE: (DRAW, "InMemoryLinkState.create_node", "InMemoryLinkState.create_run", "InMemoryLinkState.delete_node"),
+    STATE: (DRAW, "InMemoryLinkState.create_node", "InMemoryLinkState.create_run"),
     MAIN: ("create_app",),
     GRID: ("HttpGrid.set_run", "HttpGrid._runtime_client"),
     HANDLERS: tuple(CALLS.values()),
@@ -65,8 +65,9 @@ BEAT_SECONDS = 10.0
 class SuperLink:
     """Flower's own, on memory. app: its ASGI application, of which the gateway lets the fleet API through."""
 
-    def __init__(self) -> None:
-        """Raises EngineError: another Flower. ConfigError: the environment changes how it remembers."""
+    def __init__(self, members: Mapping[str, PublicKeys]) -> None:
+        """members: nodes that may connect, by name. Raises EngineError: another Flower. ConfigError: the environment
+        changes how it remembers."""
         require_flower(NAMES)
         if changed := [name for name in CHANGES if name in os.environ]:
             raise ConfigError(f"{changed[0]} is set in the environment", "Unset it: nothing of Flower's is kept here")
@@ -74,22 +75,13 @@ class SuperLink:
         self.app.state.enable_supernode_auth = True
         self._state = self.app.state.linkstate_factory.state()
         self._constants: Any = import_module("flwr.common.constant")
-        self._registered: dict[bytes, int] = {}
-
-    def let_in(self, members: Mapping[str, PublicKeys]) -> None:
-        """From now on exactly these nodes may connect, by name."""
-        wanted = {pem_of(keys.key): (name, number_of(keys.key)) for name, keys in members.items()}
-        owner, beat = self._constants.NOOP_FLWR_AID, self._constants.HEARTBEAT_DEFAULT_INTERVAL
-        for key, (name, number) in wanted.items():
-            if key not in self._registered:
-                with _numbered(number):
-                    self._state.create_node(owner, self._constants.NOOP_ACCOUNT_NAME, key, beat, name=name)
-                self._registered[key] = number
-        for key in self._registered.keys() - wanted.keys():
-            number = self._registered.pop(key)
-            with self._state.lock:  # Flower cannot delete a node that was never active
-                self._state.activate_node(number, beat)
-                self._state.delete_node(owner, number)
+        known = self._constants
+        for name, keys in members.items():
+            with _numbered(number_of(keys.key)):
+                self._state.create_node(
+                    known.NOOP_FLWR_AID, known.NOOP_ACCOUNT_NAME, pem_of(keys.key), known.HEARTBEAT_DEFAULT_INTERVAL,
+                    name=name,
+                )  # fmt: skip
 
     def begin(self, name: str, run_config: Mapping[str, str]) -> tuple[Grid, Context]:
         """Begin the one run, as if it had been submitted and its ServerApp been started: what that is called with.

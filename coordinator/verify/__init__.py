@@ -2,8 +2,7 @@
 
 findings    a verdict for each check; files of somebody who may have damaged or forged them
 ledger      its structure, hash chain and counts
-charges     what each release was charged, closing, and what is claimed of them
-aggregator  sums that the second aggregator signed
+charges     what each release was charged, closing, what is claimed of them, and sums that were signed
 run         a run folder, whoever made it: simulation or deployment, closed, crashed or serving; and students' labels
 """
 

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from consilium.coordinator.collection.kept_sums import SUMS
 from consilium.coordinator.events import Event, EventTail, Released
 from consilium.coordinator.run_folders import run_of
-from consilium.coordinator.verify.aggregator import check_signed
 from consilium.coordinator.verify.charges import (
     check_charges,
     check_claims,
     check_closing,
     check_epsilon,
     check_query_budget,
+    check_signed,
     guarantees_of,
 )
 from consilium.coordinator.verify.findings import (
@@ -51,16 +50,8 @@ LABELS, CARD = "labels.parquet", "student/student.json"
 ADVICE, STUDENT = "Give the folder of a run, or a coordinator's", "Give a student's own folder with --student"
 
 
-@dataclass(frozen=True)
-class RunPlace:
-    """A coordinator's run folder. node: the coordinator's folder that it is in, or None."""
-
-    run_dir: Path
-    node: Path | None = None
-
-
-def find_run(path: Path) -> RunPlace:
-    """The run of a path; makes and changes nothing.
+def find_run(path: Path) -> tuple[Path, Path | None]:
+    """The run folder of a path, and the coordinator's folder that it is in, or None; makes and changes nothing.
 
     Raises
     ------
@@ -77,12 +68,12 @@ def find_run(path: Path) -> RunPlace:
             others = ", ".join(sorted(other.name for other in (path / "state").glob("run-*"))) or "none at all"
             what = f"there is no run here of the federation of {path}; its state holds {others}"
             raise DataError(what, "Give a coordinator's folder that has served, or the folder of an earlier run")
-        return RunPlace(run, path)
+        return run, path
     if path.resolve().parent.name == "state" and (path.resolve().parent.parent / NODE_FILE).exists():
-        return RunPlace(path, path.resolve().parent.parent)
+        return path, path.resolve().parent.parent
     if not any((path / name).exists() for name in TRACES):
         raise DataError(f"{path} has none of {', '.join(TRACES)}: there is no run here", ADVICE)
-    return RunPlace(path)
+    return path, None
 
 
 def verify_run(path: Path, students: Sequence[Path] = (), finished: bool | None = None) -> VerifiedRun:
@@ -100,8 +91,8 @@ def verify_run(path: Path, students: Sequence[Path] = (), finished: bool | None 
             raise PathError(f"{folder} is no folder", STUDENT)
         if not (folder / LABELS).is_file() and not (folder / CARD).is_file():
             raise DataError(f"{folder} has neither {LABELS} nor {CARD}", STUDENT)
-    place = find_run(path)
-    run = VerifiedRun(place, (place.run_dir / COORDINATOR).exists() if finished is None else finished)
+    run_dir, node = find_run(path)
+    run = VerifiedRun(run_dir, node, (run_dir / COORDINATOR).exists() if finished is None else finished)
     run.look()
     for folder in students:
         run.look_at_student(Files(folder, (folder / CARD).exists()), f"{folder}/")
@@ -111,12 +102,13 @@ def verify_run(path: Path, students: Sequence[Path] = (), finished: bool | None 
 class VerifiedRun:
     """Findings on a run, and what was read for them: later checks use it. Secret but for `findings` and `finished`.
 
-    recorded: None where the ledger cannot be trusted. guarantees: as the ledger gives them, by name, as JSON.
+    node: the coordinator's folder that it is in, or None. recorded: None where the ledger cannot be trusted.
+    guarantees: as the ledger gives them, by name, as JSON.
     """
 
-    def __init__(self, place: RunPlace, finished: bool) -> None:
-        self.place, self.finished = place, finished
-        self.files, self.findings = Files(place.run_dir, finished), list[Finding]()
+    def __init__(self, run_dir: Path, node: Path | None, finished: bool) -> None:
+        self.run_dir, self.node, self.finished = run_dir, node, finished
+        self.files, self.findings = Files(run_dir, finished), list[Finding]()
         self.recorded: Recorded | None = None
         self.guarantees: dict[str, dict[str, Any]] = {}
         self.events: list[Event] = []
@@ -241,7 +233,7 @@ class VerifiedRun:
         return self.recorded
 
     def _why_not(self) -> str:
-        if self.place.node is not None and is_held(self.place.node / "state" / "lock"):
+        if self.node is not None and is_held(self.node / "state" / "lock"):
             raise Unfinished("its coordinator is serving")
         if not (self.files.folder / "failure.json").exists():
             raise Unfinished("no outcome was written: it was stopped, a process or the machine died")

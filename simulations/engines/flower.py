@@ -169,7 +169,7 @@ def super_link(folder: Path, environment: dict[str, str], *arguments: str) -> It
             wait_for_port(port, process)
             yield f"127.0.0.1:{port}"
         finally:
-            end({"flower-superlink": process}, PATIENCE)
+            end(process, PATIENCE)
 
 
 def wait_for_port(port: int, process: subprocess.Popen) -> None:

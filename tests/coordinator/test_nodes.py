@@ -9,11 +9,9 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 
-from consilium.coordinator.nodes import JoinedFederation, NodeKeys, RegisteredNodes, number_of
-from consilium.node.join import join
+from consilium.coordinator.nodes import NodeKeys, NotLetIn, RegisteredNodes, number_of
 from consilium.node.keys import NODE_KEY, NodeKey
-from consilium.node.standing import NodeStanding, signed_headers
-from consilium.protocol.errors import ConfigError
+from consilium.node.standing import signed_headers
 from tests.node.folders import PARTIES, SECOND, Made, make_small
 
 FIRST, OTHER = PARTIES[:2]
@@ -29,7 +27,7 @@ def headers(made: Made, name: str) -> dict[str, str]:
 
 
 def test_what_a_wrong_signature_is(made: Made) -> None:
-    keys = NodeKeys(JoinedFederation(made.nodes["coordinator"]))
+    keys = NodeKeys(made.file)
     good, other = headers(made, FIRST), headers(made, OTHER)
     assert (keys.sender(good), keys.sender(headers(made, SECOND))) == (FIRST, f"aggregator {SECOND}")
 
@@ -51,7 +49,7 @@ def test_what_a_wrong_signature_is(made: Made) -> None:
         {**good, "flwr-public-key": "\u00e9"},
     ]:
         found = keys.sender(wrong)
-        assert isinstance(found, NodeStanding) and found.state == "unknown", wrong
+        assert isinstance(found, NotLetIn) and found.why == "unknown", wrong
 
 
 @pytest.mark.parametrize(("seconds", "passes"), [(0, True), (-280, True), (-400, False), (30, False)])
@@ -71,27 +69,17 @@ def test_signatures_hold_in_flowers_window(
     flower.NodeAuthHttpInterceptor(key, key.public_key()).intercept(  # type: ignore[arg-type]
         ProtobufRequestContext("", Empty(), request), lambda _: httpx.Response(200)
     )
-    found = NodeKeys(JoinedFederation(made.nodes["coordinator"])).sender(request.headers)
+    found = NodeKeys(made.file).sender(request.headers)
     assert (found == FIRST) is passes
-    assert passes or (isinstance(found, NodeStanding) and found.state == "wrong clock")
+    assert passes or (isinstance(found, NotLetIn) and found.why == "wrong clock")
 
 
-def test_nodes_are_known_by_their_keys_and_others_as_they_are_added(tmp_path: Path) -> None:
+def test_nodes_are_known_by_their_keys(tmp_path: Path) -> None:
     made = make_small(tmp_path, "verified", parties=(*PARTIES, "p03"))
-    keys, coordinator = made.file.nodes, made.nodes["coordinator"]
+    keys = made.file.nodes
     without = {name: each for name, each in keys.items() if name != "p03"}
     # a roster may list who was shut out, and nobody who is not known
-    join(made.again(nodes=without, revoked={"p03": keys["p03"]}).out, coordinator)
-    nodes = RegisteredNodes(JoinedFederation(coordinator))
+    nodes = RegisteredNodes(made.again(nodes=without, revoked={"p03": keys["p03"]}).file)
     assert sorted(nodes.names()) == list(PARTIES)
     numbers = [number_of(keys[name].key) for name in (FIRST, SECOND, "p03")]
     assert [nodes.name(number) for number in numbers] == [FIRST, f"aggregator {SECOND}", None]
-    join(made.again(version=9).out, coordinator)
-    assert (nodes.name(numbers[2]), "p03" in nodes.names()) == ("p03", True)
-
-
-def test_a_federation_that_cannot_be_read_at_the_start_stops_it(made: Made, tmp_path: Path) -> None:
-    small = make_small(tmp_path)
-    (small.nodes["coordinator"].federation / "federation.json").write_text("{}")
-    with pytest.raises(ConfigError, match="not as the federation's authority signed"):
-        JoinedFederation(small.nodes["coordinator"])

@@ -15,9 +15,11 @@ import httpx
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from consilium.coordinator.deploy.gateway import PREFIX, QUOTA, Gateway, Quota
+from consilium.coordinator.deploy.gateway import PREFIX, Gateway
 from consilium.coordinator.deploy.serving import tls_server
-from consilium.coordinator.nodes import JoinedFederation, NodeKeys
+from consilium.coordinator.nodes import NodeKeys
+from consilium.coordinator.served import ServedFederation
+from consilium.node.join import joined
 from consilium.node.keys import NODE_KEY, NodeKey
 from consilium.node.standing import signed_headers
 from tests.node.folders import Made
@@ -67,15 +69,15 @@ class Site:
         self.superlink = SuperLink()
         self.context = ssl.create_default_context(cafile=str(self.folder.authority))
 
-    def gateway(self, quota: Quota = QUOTA) -> Gateway:
+    def gateway(self) -> Gateway:
         """Before the SuperLink."""
-        return Gateway(self.superlink, NodeKeys(JoinedFederation(self.folder)), quota=quota)
+        return Gateway(self.superlink, NodeKeys(joined(self.folder, ServedFederation)))
 
     @contextlib.contextmanager
-    def serving(self, quota: Quota = QUOTA) -> Iterator[tuple[str, int]]:
+    def serving(self) -> Iterator[tuple[str, int]]:
         """Run it; yields its host and port."""
         with socket.create_server(("127.0.0.1", 0)) as listener:
-            server = tls_server(self.gateway(quota), self.folder.tls, *listener.getsockname())
+            server = tls_server(self.gateway(), self.folder.tls, *listener.getsockname())
             with running(server, listener):
                 yield listener.getsockname()
 
@@ -125,17 +127,6 @@ def connected(address: tuple[str, int], source: str = "127.0.0.1") -> socket.soc
     connection.bind((source, 0))
     connection.connect(address)
     return connection
-
-
-def is_closed(connection: socket.socket) -> bool:
-    """Whether the other end has closed."""
-    connection.settimeout(0)
-    try:
-        return connection.recv(65536) == b""
-    except (BlockingIOError, ssl.SSLWantReadError):
-        return False
-    except OSError:
-        return True
 
 
 def sent_until_stopped(connection: socket.socket, length: int, patience: float) -> int:

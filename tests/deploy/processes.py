@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,8 @@ from tests.command_line import consilium
 from tests.deploy.site import STUDENT, command, write_public
 
 ROOT = Path(__file__).resolve().parents[2]
-ANSWERS = 10.0
-"""Seconds within which `status` and `doctor` have said what is so."""
 SERVES = "students may ask"
 """What the coordinator says then."""
-LAST = "the last one"
 LONG = 600.0
 """No machine needs so long for one step."""
 
@@ -33,12 +30,10 @@ LONG = 600.0
 class Service:
     """A node that is started with a yes at hand, and 2 s after it ended other than cleanly again."""
 
-    def __init__(self, node: Path, env: Mapping[str, str] | None = None) -> None:
+    def __init__(self, node: Path) -> None:
         self.node = node
         self.name = node.name
         self.log = node.parent / f"{node.name}.log"
-        self.env = {**os.environ, **(env or {})}
-        self.starts = 0
         self.process: subprocess.Popen[bytes] | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._keep, daemon=True)
@@ -49,13 +44,12 @@ class Service:
             with open(self.log, "ab") as output:
                 self.process = subprocess.Popen(
                     [sys.executable, "-m", "consilium", "node", "start", str(self.node)],
-                    cwd=ROOT, env=self.env, stdin=subprocess.PIPE, stdout=output, stderr=output,
+                    cwd=ROOT, stdin=subprocess.PIPE, stdout=output, stderr=output,
                 )  # fmt: skip
                 assert self.process.stdin is not None
                 with contextlib.suppress(OSError):
                     self.process.stdin.write(b"yes\n")
                     self.process.stdin.close()
-            self.starts += 1
             if self.process.wait() == 0:
                 return
             self._stop.wait(2)
@@ -71,12 +65,11 @@ class Service:
         return family(self.process.pid)
 
     def kill(self, text: str = "") -> None:
-        """As the kernel does for want of memory. text: in the command lines of those that are meant; LAST: the one that
-        was begun last, of a message; none: its own process, the one that systemd watches."""
+        """As the kernel does for want of memory. text: in the command lines of those that are meant; none: its own
+        process, the one that systemd watches."""
         assert self.process is not None
         tree = self.tree()
         ids = [each for each, line in tree.items() if text in line] if text else [self.process.pid]
-        ids = [max(tree)] if text == LAST else ids
         assert ids, f"no {text!r} among {list(tree.values())}"
         for each in ids:
             with contextlib.suppress(ProcessLookupError):
@@ -132,18 +125,11 @@ class Federation:
         self.site = site
         self.services: dict[str, Service] = {}
         self.students: list[subprocess.Popen[str]] = []
-        self._asked = 0
 
-    def start(self, *names: str, env: Mapping[str, str] | None = None) -> None:
+    def start(self, *names: str) -> None:
         """In this order; one that was started before is started again."""
         for name in names:
-            self.services[name] = Service(self.site / name, env)
-
-    def again(self, *names: str) -> None:
-        """The same, until students may ask."""
-        before = self.coordinator.said.count(SERVES)
-        self.start(*names)
-        self.serving(before + 1)
+            self.services[name] = Service(self.site / name)
 
     def __getitem__(self, name: str) -> Service:
         return self.services[name]
@@ -152,14 +138,17 @@ class Federation:
     def coordinator(self) -> Service:
         return self.services["coordinator"]
 
-    def wait(self, true: Callable[[], bool], what: str, seconds: float = LONG) -> None:
-        """For what must come."""
-        deadline = time.monotonic() + seconds
+    def wait(self, true: Callable[[], bool], what: str, pause: float = 0.2) -> None:
+        """For what must come. pause: longer where looking takes as long."""
+        deadline = time.monotonic() + LONG
         while not true():
             if time.monotonic() > deadline:
-                logs = "\n".join(f"== {name}\n{service.said[-4000:]}" for name, service in self.services.items())
-                pytest.fail(f"within {seconds:g} s not so: {what}\n{logs}")
-            time.sleep(0.1)
+                pytest.fail(f"within {LONG:g} s not so: {what}\n{self.logs()}")
+            time.sleep(pause)
+
+    def logs(self) -> str:
+        """The ends of what all said."""
+        return "\n".join(f"== {name}\n{service.said[-4000:]}" for name, service in self.services.items())
 
     def serving(self, times: int = 1) -> None:
         """Students may ask, for so many times since the coordinator was started first."""
@@ -176,45 +165,33 @@ class Federation:
         self.students.append(process)
         return process
 
-    def answer(self, process: subprocess.Popen[str], code: int = 0) -> dict[str, Any]:
+    def answer(self, process: subprocess.Popen[str]) -> dict[str, Any]:
         """What a student's process says at its end."""
         try:
             out, told = process.communicate(timeout=LONG)
         except subprocess.TimeoutExpired:
             process.kill()
-            logs = "\n".join(f"== {name}\n{service.said[-4000:]}" for name, service in self.services.items())
-            pytest.fail(f"the student did not end\n{process.communicate()}\n{logs}")
-        assert process.returncode == code, out + told + self.coordinator.said[-4000:]
+            pytest.fail(f"the student did not end\n{process.communicate()}\n{self.logs()}")
+        assert process.returncode == 0, out + told + self.coordinator.said[-4000:]
         return json.loads(out.splitlines()[-1])
 
     def asked(self, out: str, first: int, count: int = 8) -> dict[str, Any]:
         """A student that asks, and gets its labels."""
         return self.answer(self.asks(out, first, count))
 
-    def status(self, name: str = "coordinator") -> dict[str, Any]:
-        """In time."""
-        began = time.process_time()
-        found = command("status", self.site / name, "--format", "json").json()
-        assert time.process_time() - began < ANSWERS
-        return found
+    def status(self) -> dict[str, Any]:
+        """Of the coordinator."""
+        return command("status", self.site / "coordinator", "--format", "json").json()
 
     def run_folder(self) -> Path:
         """Of the federation that was begun last."""
         return max((self.site / "coordinator" / "state").glob("run-*"), key=lambda path: path.stat().st_mtime)
 
-    def begun(self, stage: str = "") -> int:
-        """How many stages of sums, or of those with this name, have begun."""
+    def begun(self, stage: str) -> int:
+        """How many stages of sums with this name have begun."""
         events = (self.run_folder() / "events.jsonl").read_text().splitlines()
         found = [json.loads(line) for line in events if line.endswith("}")]
-        return sum(each["event"] == "stage" and stage in ("", each["stage"]) for each in found)
-
-    def stages(self, asked: Callable[[], object]) -> list[str]:
-        """Names of the stages that follow from this."""
-        events = self.run_folder() / "events.jsonl"
-        before = len(events.read_text().splitlines())
-        asked()
-        found = [json.loads(line) for line in events.read_text().splitlines()[before:]]
-        return [each["stage"] for each in found if each["event"] == "stage"]
+        return sum(each["event"] == "stage" and stage == each["stage"] for each in found)
 
     def labels(self) -> list[str]:
         """Ids of all queries that were charged, by every ledger of the coordinator."""
@@ -224,17 +201,12 @@ class Federation:
                 found += [row[0] for row in ledger.execute("SELECT query_id FROM releases")]
         return found
 
-    def close(self, *students: str) -> None:
+    def close(self, student: str) -> None:
         """`node close`, everybody stops, and the audit finds nothing."""
         command("node", "close", self.site / "coordinator")
         assert self.coordinator.ended(), self.coordinator.said[-3000:]
         for service in self.services.values():
             service.stop()
-        for student in students:
-            self.audit(student)
-
-    def audit(self, student: str) -> None:
-        """The run is what it claims to be."""
         done = consilium("audit", self.site / "coordinator", "--student", self.site / student, "--format", "json")
         assert done.exit_code == 0, done.output
         assert done.json()["holds"]

@@ -17,13 +17,11 @@ from typing import Any
 import numpy as np
 import tomli_w
 
-from consilium.coordinator.config import Federation
 from tests.command_line import Done, consilium
+from tests.coordinator.provision import desk
 from tests.federation import CLASSES, FEATURES, make_rows
 
-PARTIES = ("ward-a", "ward-b", "ward-c")
-STUDENT = "university"
-SECOND = "board"
+PARTIES, STUDENT, SECOND = desk.PARTIES, desk.STUDENT, desk.SECOND
 NOISY: dict[str, Any] = {
     "collection": "secure",
     "mechanism": {"name": "gnmax", "sigma": 60.0},
@@ -75,32 +73,20 @@ def command(*arguments: object) -> Done:
 def plan_table(parties: Iterable[str] = PARTIES, listen: str = "127.0.0.1", **changes: Any) -> dict[str, Any]:
     """federation.toml as a table; of `changes`, keys of `[federation]` go there. listen: where the coordinator does."""
     node_port, label_port = free_ports(2)
-    federation = {
-        "name": "three wards",
-        "collection": "plaintext",
-        "teachers_per_party": 4,
-        "minimum_parties": 2,
-        "mechanism": {"name": "confident", "threshold": 7, "sigma1": 3.0, "sigma2": 3.0},
-        "privacy": {"unit": "record", "delta": 1e-5},
-        "query_budget": {"queries": 100, "answers": 80},
-        "timeouts": {"enrol": 250, "train": 250, "vote": 250, "secure": 250, "student": 1400},
-        **{key: value for key, value in changes.items() if key in Federation.model_fields},
-    }
-    queries = {"queries": "public.npz"} if federation["collection"] != "plaintext" else {}
-    second = [SECOND] if federation["collection"] == "verified" else []
-    return {
+    collection = changes.get("collection", "plaintext")
+    queries = {"queries": "public.npz"} if collection != "plaintext" else {}
+    second = [SECOND] if collection == "verified" else []
+    place = {"hosts": ["127.0.0.1", "localhost"], "listen": listen, "node_port": node_port, "label_port": label_port}
+    ours = {
         "ends": datetime.now(UTC).date() + timedelta(days=365),
         "enrolments": [f"{name}/{name}.enrol.json" for name in ("coordinator", *parties, *second, STUDENT)],
-        "federation": federation,
+        "mechanism": {"name": "confident", "threshold": 7, "sigma1": 3.0, "sigma2": 3.0},
+        "query_budget": {"queries": 100, "answers": 80},
+        "timeouts": {"enrol": 250, "train": 250, "vote": 250, "secure": 250, "student": 1400},
         "rows": {"public": "public.csv", "classes": list(CLASSES), **queries},
-        "coordinator": {
-            "hosts": ["127.0.0.1", "localhost"],
-            "listen": listen,
-            "node_port": node_port,
-            "label_port": label_port,
-        },
-        **{key: value for key, value in changes.items() if key not in Federation.model_fields},
+        "coordinator": place,
     }
+    return desk.plan_table(**{**ours, **changes})
 
 
 def write_plan(folder: Path, **changes: Any) -> Path:
@@ -157,11 +143,9 @@ def allow(node: Path, **changes: Any) -> None:
     (node / "policy.toml").write_text(tomli_w.dumps(limits))
 
 
-def write_rows(node: Path, seed: int, rows: int = 240, label: int | None = None) -> None:
-    """A party's own rows. label: of all of them; None for labels that can be learnt."""
-    x, y = make_rows(rows, seed)
-    if label is not None:
-        y = np.full_like(y, label)
+def write_rows(node: Path, seed: int) -> None:
+    """A party's own rows."""
+    x, y = make_rows(240, seed)
     np.savez(node / "data.npz", x=x, y=y, features=np.array(FEATURES), classes=np.array(CLASSES))
 
 

@@ -31,6 +31,7 @@ from tests.federation import CLASSES, FEATURES, make_config, make_rows
 PARTIES = ("p00", "p01", "p02")
 SECOND, STUDENT = "board", "anna"
 HOST = "127.0.0.1"
+HERE = Coordinator(hosts=(HOST,), listen=HOST)
 
 
 def make_nodes(root: Path, parties: Sequence[str] = PARTIES, second: bool = False) -> dict[str, NodeFolder]:
@@ -55,7 +56,7 @@ def roster_of(nodes: Mapping[str, NodeFolder], collection: CollectionMode) -> Su
 
 
 def federation_of(
-    nodes: Mapping[str, NodeFolder], authority: Authority, config: FederationConfig, port: int = 8443, **changes: Any
+    nodes: Mapping[str, NodeFolder], authority: Authority, config: FederationConfig, place: Coordinator
 ) -> ServedFederation:
     """The federation of these nodes."""
     roster = roster_of(nodes, config.collection)
@@ -65,7 +66,7 @@ def federation_of(
         "made": "2026-11-29",
         "ends": "2027-11-29",
         "program": program_versions(),
-        "coordinator": Coordinator(hosts=(HOST,), listen=HOST, node_port=port, label_port=port + 1),
+        "coordinator": place,
         "config": config,
         "terms": config.terms(),
         "roster": None if roster is None else roster.model_dump(mode="json"),
@@ -74,7 +75,6 @@ def federation_of(
             "coordinator": authority.certify_server(keys["coordinator"].key, [HOST]),
             STUDENT: authority.certify_student(STUDENT, keys[STUDENT].key),
         },
-        **changes,
     }
     return ServedFederation(**values)
 
@@ -127,7 +127,7 @@ def make_small(
     root: Path,
     collection: CollectionMode = "plaintext",
     parties: Sequence[str] = PARTIES,
-    port: int = 8443,
+    place: Coordinator = HERE,
     **changes: Any,
 ) -> Made:
     """A federation without seeds, whose nodes joined it, and whose parties have rows. changes: see `make_config`."""
@@ -144,7 +144,7 @@ def make_small(
             **changes,
         }
     )
-    file = federation_of(nodes, authority, config, port)
+    file = federation_of(nodes, authority, config, place)
     out = sign(file, authority, root / "federation")
     for number, (name, folder) in enumerate(nodes.items()):
         join(out, folder)

@@ -22,7 +22,6 @@ import uvicorn
 from consilium.node import supernode
 from consilium.node.flower import flower_environment, free_port, python_module, without_loopback
 from consilium.node.supernode import for_own_user
-from consilium.node.supervisor import end
 from consilium.protocol.errors import EngineError
 
 ANOTHER = 12345
@@ -98,24 +97,6 @@ class TestAnotherUser:
                 assert supernode.is_own(*ends)
             with connection:
                 assert not supernode.is_own(*ends)
-
-    @pytest.mark.slow
-    def test_is_refused_by_a_supernode(self, tmp_path: Path) -> None:
-        port, node = free_port(), python_module("consilium.node.supernode", "--insecure", "--superlink", "127.0.0.1:1")
-        process = subprocess.Popen(
-            [*node, "--isolation", "process", "--host", "127.0.0.1", "--port", str(port)],
-            env=flower_environment(tmp_path), cwd=tmp_path, start_new_session=True,
-        )  # fmt: skip
-        try:
-            while asked_by(os.geteuid(), f"http://127.0.0.1:{port}/docs") != "200":
-                assert process.poll() is None
-                time.sleep(0.2)
-            assert asked_by(ANOTHER, f"http://127.0.0.1:{port}/docs") == "403"
-            with socket.create_connection(("127.0.0.1", port)) as own:
-                believed = ":".join(map(str, own.getsockname()))
-                assert asked_by(ANOTHER, f"http://127.0.0.1:{port}/docs", f"X-Forwarded-For={believed}") == "403"
-        finally:
-            end({"supernode": process})
 
 
 @pytest.mark.slow

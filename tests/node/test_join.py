@@ -19,7 +19,7 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.tls import load_certificate
 from tests.command_line import consilium
 from tests.federation import make_rows
-from tests.node.folders import Made, federation_of, make_authority, make_small, sign, sign_files
+from tests.node.folders import Made, make_authority, make_small, sign, sign_files
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +80,8 @@ def other_key(made: Made) -> None:
     """The operator lists another key in this node's name."""
     make("party", "p00", made.out.parent / "again")
     nodes = {**made.nodes, "p00": open_folder(made.out.parent / "again")}
-    config = made.file.config
-    made.again(nodes=federation_of(nodes, made.authority, config).nodes, roster=None, terms=plain(made))
+    keys = {name: OwnKeys.load(folder).public for name, folder in nodes.items()}
+    made.again(nodes=keys, roster=None, terms=plain(made))
 
 
 def plain(made: Made) -> object:
@@ -192,15 +192,6 @@ def test_a_folder_that_is_exchanged_after_it_was_checked_is_refused(made: Made, 
     assert content(folder) == before
 
 
-@pytest.mark.parametrize("name", ["keys", "node.key", "state", "party.toml", "start.sh"])
-def test_what_else_lies_in_a_folder_is_left_there(made: Made, name: str) -> None:
-    folder = made.nodes["p00"]
-    before = content(folder)
-    (made.out / name).write_text("other")
-    join(made.out, folder)
-    assert content(folder) == before
-
-
 def test_a_copy_that_broke_off_is_said_and_mended_by_the_same_folder(made: Made) -> None:
     folder = made.nodes["p00"]
     (folder.federation / "federation.json").write_bytes(b"{")
@@ -267,10 +258,3 @@ def test_a_party_names_its_file_and_all_faults_come_at_once(made: Made, tmp_path
     assert consilium("node", "join", made.out, "--node", folder.path, "--data", again).exit_code == 0
     assert open_home(folder).file.columns["pressure"].column == "Druck"
     assert open_home(folder).data_file == again
-
-
-@pytest.mark.parametrize("name", ["coordinator", "anna"])
-def test_only_a_party_has_data(made: Made, tmp_path: Path, name: str) -> None:
-    (tmp_path / "rows.csv").touch()
-    done = consilium("node", "join", made.out, "--node", made.nodes[name].path, "--data", tmp_path / "rows.csv")
-    assert done.exit_code == 2 and "not of a party" in done.output

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.server
 import io
-import os
 import shutil
 import socket
 import sqlite3
@@ -18,15 +17,15 @@ import pytest
 
 from consilium.aggregator.deployed import AGGREGATOR
 from consilium.node import checks, members
-from consilium.node.checks import Advice, CheckResult, check_clock, examine
+from consilium.node.checks import Advice, CheckResult, examine
 from consilium.node.folder import NodeFolder
 from consilium.node.join import join
 from consilium.node.keys import OwnKeys
-from consilium.node.members import MemberKind, Watch
+from consilium.node.members import MemberKind
 from consilium.node.signed import Coordinator
 from consilium.party.deployed import PARTY
 from consilium.party.home import open_home
-from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, NotAccepted, ServiceError
+from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, NotAccepted
 from consilium.protocol.files import held, private_folder
 from tests.command_line import consilium
 from tests.node.folders import SECOND, Made, allow, asked_of, make_authority, make_small
@@ -37,8 +36,8 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Made:
     """Two aggregators; everybody allows what is asked. Not to be changed."""
     with socket.socket() as probe:  # nobody answers there
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    made = make_small(tmp_path_factory.mktemp("once"), "verified", port=port)
+        nowhere = Coordinator(hosts=("127.0.0.1",), node_port=probe.getsockname()[1])
+    made = make_small(tmp_path_factory.mktemp("once"), "verified", place=nowhere)
     for name in ("p00", SECOND):
         allow(made.nodes[name], **asked_of(made.nodes[name]))
     return made
@@ -59,7 +58,7 @@ def test_in_the_pages_own_order_nothing_is_wrong_before_the_coordinator_runs(mad
     results = found(made.nodes[name])
     assert {result.level for result in results.values()} == {"advice"}
     assert "does not answer yet" in results.pop("coordinator").what
-    assert set(results) <= {"expectation"}
+    assert not results
     assert consilium("doctor", made.nodes[name].path).exit_code == 0
 
 
@@ -123,27 +122,6 @@ def test_a_start_refuses_with_the_line_that_doctor_says(made: Made, what: str, n
     assert consilium("doctor", folder.path).exit_code == 1
 
 
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        (lambda folder: (folder / "party.toml").unlink(), "nobody has said where this party's rows are"),
-        (rewrite("party.toml", "data", "dta"), "dta: unknown key; did you mean data"),
-    ],
-)
-def test_a_party_says_what_is_wrong_with_its_settings(folder: NodeFolder, change, told: str) -> None:
-    change(folder)
-    assert told in found(folder)["settings"].what
-    with pytest.raises(ConfigError, match=told):
-        PARTY.start(folder, lambda *_: None, threading.Event())
-
-
-def test_rows_that_do_not_fit_are_found_and_stop_no_start(folder: NodeFolder) -> None:
-    """The party refuses to train until they do."""
-    (folder / "data.npz").unlink()
-    assert "data.npz is not there" in found(folder)["data"].what
-    assert not [result for result in examine(PARTY.set_up(folder)) if result.level == "wrong"]
-
-
 @pytest.mark.parametrize("name", ["p00", SECOND])
 @pytest.mark.parametrize("promise", ["[]", "4711", '[{"type": "free"}]'])
 def test_a_promise_that_is_none_is_refused_and_ends_in_no_traceback(made: Made, name: str, promise: str) -> None:
@@ -197,31 +175,17 @@ def test_a_yes_beside_a_node_that_runs_is_enough(folder: NodeFolder, monkeypatch
     assert programs == []
 
 
-def test_a_running_node_ends_when_the_coordinator_moved(made: Made, folder: NodeFolder) -> None:
-    watch = Watch(folder, made.file.coordinator.nodes, lambda *_: None)
-    join(made.again(made="2026-12-24").out, folder)
-    watch.check_address()
-    file = replace(made, file=made.again(made="2026-12-24").file)
-    join(file.again(coordinator=Coordinator(hosts=("ward.example",))).out, folder)
+def test_a_running_node_ends_when_the_coordinator_moved(made: Made, folder: NodeFolder, monkeypatch) -> None:
+    def runs(program, tell, stop, look) -> None:
+        join(made.again(made="2026-12-24").out, folder)
+        look()
+        again = replace(made, file=made.again(made="2026-12-24").file)
+        join(again.again(coordinator=Coordinator(hosts=("ward.example",))).out, folder)
+        look()
+
+    monkeypatch.setattr(members, "run_program", runs)
     with pytest.raises(EngineError, match=r"the coordinator is at ward\.example:8443 now"):
-        watch.check_address()
-
-
-def test_news_are_told_once(folder: NodeFolder, monkeypatch) -> None:
-    told: list[tuple[str, str]] = []
-    watch = Watch(folder, "", lambda *news: told.append(news))
-    seconds = iter(range(7200, 7210))
-
-    def late(*_: object) -> None:
-        raise ConfigError(f"this clock is {next(seconds)} s ahead", "Set it")
-
-    monkeypatch.setattr(members, "standing", late)
-    watch.look()
-    watch.look()
-    assert told == [("coordinator", "this clock is 7200 s ahead. Set it")]
-    monkeypatch.setattr(members, "check_disk", late)
-    watch.look()
-    assert told[1:] == [("disk", "this clock is 7202 s ahead. Set it")]
+        PARTY.start(folder, lambda *_: None, threading.Event())
 
 
 # Status.
@@ -254,14 +218,13 @@ def silent(made: Made) -> Iterator[Made]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["status", "doctor"])
-def test_whatever_hangs_an_answer_comes_within_ten_seconds(silent: Made, command: str) -> None:
+def test_whatever_hangs_an_answer_comes_within_ten_seconds(silent: Made) -> None:
     folder = silent.nodes["p00"]
     with sqlite3.connect(private_folder(folder / "state") / "party.db", isolation_level=None) as locker:
         open_home(folder).store().close()
         locker.execute("BEGIN EXCLUSIVE")
         before = time.monotonic()
-        done = consilium(command, folder.path)
+        done = consilium("doctor", folder.path)
         assert time.monotonic() - before < 25  # 10 where the machine is idle; SQLite alone would wait for 30
     assert "coordinator" in done.stdout
     assert "another program holds it" in done.stdout
@@ -270,30 +233,19 @@ def test_whatever_hangs_an_answer_comes_within_ten_seconds(silent: Made, command
 # Checks by themselves.
 
 
-def test_a_check_that_hangs_or_breaks_is_said_and_keeps_nobody_waiting() -> None:
-    wait = threading.Event()
-
+def test_a_check_that_breaks_is_said_and_hides_no_other() -> None:
     def wrong() -> str:
         raise ConfigError("what", "action")
 
     def advice() -> str:
         raise Advice("what", "action")
 
-    made = [("hangs", lambda: str(wait.wait())), ("breaks", lambda: str(1 // 0)), ("wrong", wrong), ("advice", advice)]
-    results = examine([*made, ("well", lambda: "well")], seconds=3)
-    wait.set()
+    made = [("breaks", lambda: str(1 // 0)), ("wrong", wrong), ("advice", advice)]
+    results = examine([*made, ("well", lambda: "well")])
     assert [(result.name, result.level) for result in results] == [
-        ("hangs", "advice"), ("breaks", "wrong"), ("wrong", "wrong"), ("advice", "advice"), ("well", "ok")
+        ("breaks", "wrong"), ("wrong", "wrong"), ("advice", "advice"), ("well", "ok")
     ]  # fmt: skip
-    assert results[1].what == "cannot be checked: ZeroDivisionError"
-
-
-def test_a_clock_that_went_back_is_said_as_a_clock(folder: NodeFolder) -> None:
-    (folder.state / "lock").touch()
-    os.utime(folder.state / "lock", (2e9, 2e9))
-    with pytest.raises(ConfigError, match="this clock has gone back: state/lock was written 7200 s in its future"):
-        check_clock(folder, now=2e9 - 7200)
-    assert check_clock(folder, now=2e9 + 1)
+    assert results[0].what == "cannot be checked: ZeroDivisionError"
 
 
 @pytest.mark.parametrize(("ahead", "word"), [(7200, "ahead of"), (-7200, "behind")])
@@ -303,7 +255,7 @@ def test_a_clock_that_differs_from_the_coordinators_is_said_by_how_much(
     import email.utils
 
     date = email.utils.formatdate(time.time() - ahead, usegmt=True)
-    monkeypatch.setattr(checks, "asked_of_coordinator", lambda *_: checks.CoordinatorAnswer(b"", date, b""))
+    monkeypatch.setattr(checks, "asked_of_coordinator", lambda *_: checks.CoordinatorAnswer(200, b"", date, b""))
     with pytest.raises(ConfigError, match=f"this clock is 7(19|20)[0-9] s {word} the coordinator's"):
         checks.check_coordinator(folder)
 
@@ -329,7 +281,7 @@ def test_the_coordinators_certificate_is_held_against_the_authority(made: Made, 
     with http.server.HTTPServer(("127.0.0.1", made.file.coordinator.node_port), Silent) as server:
         server.socket = context.wrap_socket(server.socket, server_side=True)
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        (result,) = examine([("coordinator", lambda: checks.check_coordinator(made.nodes["p00"]))], 250)
+        (result,) = examine([("coordinator", lambda: checks.check_coordinator(made.nodes["p00"]))])
         server.shutdown()
     if whose == "its own":
         assert result.level == "ok" and "s; its certificate is valid until" in result.what
@@ -338,25 +290,7 @@ def test_the_coordinators_certificate_is_held_against_the_authority(made: Made, 
         assert "of another federation" in result.action
 
 
-@pytest.mark.parametrize(
-    ("error", "kind", "told"),
-    [
-        (socket.gaierror(), ServiceError, "has no address"),
-        (TimeoutError(), Advice, "does not answer yet"),
-        (ConnectionRefusedError(111, "Connection refused"), Advice, "does not answer yet: Connection refused"),
-        (OSError(113, "No route to host"), ServiceError, "No route to host"),
-    ],
-)
-def test_why_nobody_answers(error: OSError, kind: type[ConsiliumError], told: str) -> None:
-    found = checks.unreachable("ward.example:8443", error)
-    assert type(found) is kind and told in found.what and found.action
-
-
 def test_another_version_of_the_operator_is_advice(made: Made, folder: NodeFolder) -> None:
     join(made.again(program="consilium-pate 0.1").out, folder)
     with pytest.raises(Advice, match=r"the operator has consilium-pate 0\.1"):
         checks.check_versions(folder)
-
-
-def test_teachers_are_forgotten_by_a_command(folder: NodeFolder) -> None:
-    assert consilium("party", "forget", folder.path).stdout == "teachers of 0 federations deleted\n"

@@ -20,9 +20,11 @@ from consilium.node.policy import Request, allow, screen
 from consilium.node.signed import EarlierFederation
 from consilium.party.deployed import PARTY
 from consilium.party.home import open_home
-from consilium.party.policy import LIMITS, Policy
+from consilium.party.node import PartyNode
 from consilium.protocol.errors import ConfigError, NotAccepted
-from tests.federation import make_config
+from consilium.protocol.refusals import Refused
+from consilium.protocol.schema import Schema
+from tests.federation import hello_of, make_config
 from tests.node.folders import SECOND, Made, asked_of, give_rows, make_small
 from tests.node.folders import allow as write_lines
 
@@ -74,18 +76,6 @@ def test_a_yes_writes_exactly_what_is_asked_and_is_asked_once(made: Made, monkey
     assert f"terms {made.file.terms.digest()[:12]}" in folder.policy_file.read_text()
     assert home_of(folder).policy.model_dump(mode="json").items() >= asked.items()
     assert answered(home_of(folder).request(), monkeypatch, "") == (False, "")
-
-
-def test_own_lines_and_comments_stay_and_only_the_others_are_asked(folder: NodeFolder, monkeypatch) -> None:
-    folder.policy_file.write_text("most_queries = 500  # ours")
-    assert answered(open_home(folder).request(), monkeypatch, "yes\n")[0]
-    assert folder.policy_file.read_text().startswith("most_queries = 500  # ours\n")
-    assert lines_in(folder) == {**asked_of(folder), "most_queries": 500}
-
-
-def test_a_complete_policy_is_how_a_script_does_it(folder: NodeFolder, monkeypatch) -> None:
-    write_lines(folder, **asked_of(folder))
-    assert answered(open_home(folder).request(), monkeypatch, "") == (False, "")
 
 
 BEYOND: dict[str, Any] = {
@@ -188,23 +178,12 @@ def test_the_screen_says_towards_whom_what_is_asked_and_what_is_risked(folder: N
         "towards the second aggregator epsilon at most",
         "earlier federations none",
         "columns read age, pressure, drowsy",
-        "collected verified secure OTHER THAN THE DEFAULT",
+        "collected verified secure",
         "LOOSER THAN THE DEFAULT",
-        "most_epsilon: Whoever sees what leaves",
         "A yes writes into policy.toml, as they are asked: collection, unit",
     ):
         assert part in text, part
     assert text.count("roster ") == 1
-
-
-def test_no_name_of_the_operators_writes_over_the_screen(tmp_path: Path) -> None:
-    hostile = ("well", "ill\x1b[9A\x1b[2Ktowards the student  epsilon 0.1\ntowards the student  epsilon 0.1")
-    folder = make_small(tmp_path).nodes["p00"]
-    request = replace(open_home(folder).request(), asked={**asked_of(folder), "allowed_classes": list(hostile)})
-    assert not [line for line in screen(request) if not line.isprintable()]
-    assert [line for line in screen(request) if line.startswith("towards the student  epsilon 0.1")] == []
-    shown = replace(request, about={**request.about, "columns read": hostile[1]})
-    assert not [line for line in screen(shown) if not line.isprintable()]
 
 
 def test_earlier_federations_names_before_and_parties_that_left_are_facts(made: Made) -> None:
@@ -224,10 +203,6 @@ def test_earlier_federations_names_before_and_parties_that_left_are_facts(made: 
     assert request.asked["most_epsilon"] > alone
 
 
-def test_every_key_of_a_policy_has_words_but_the_partys_own_choice() -> None:
-    assert set(LIMITS) == set(Policy.model_fields)
-
-
 def test_a_party_that_came_after_the_roster_is_told_to_wait(made: Made, tmp_path: Path) -> None:
     folder, enrolment = make("party", "p03", tmp_path / "p03")
     join(made.again(nodes={**made.file.nodes, "p03": enrolment.keys}).out, folder)
@@ -235,3 +210,28 @@ def test_a_party_that_came_after_the_roster_is_told_to_wait(made: Made, tmp_path
     write_lines(folder, **asked_of(folder))
     with pytest.raises(ConfigError, match="does not list this party"):
         PARTY.allowed(open_home(folder))
+
+
+def test_no_other_columns_are_read_than_the_folder_lists_and_its_people_allow(made: Made) -> None:
+    """What is trained stands in the terms as a digest, and an operator may sign terms of another configuration."""
+    config, folder = made.file.config, made.nodes["p00"]
+    listed = {key: getattr(config.rows, key)[:2] for key in ("features", "center", "scale")}
+    rows = Schema(**listed, classes=config.rows.classes)
+    join(made.again(config=config.model_copy(update={"rows": rows})).out, folder)
+    write_lines(folder, **asked_of(folder))
+    home = open_home(folder)
+    assert home.policy.allowed_columns == config.rows.features[:2]
+    node = PartyNode(home.settings(), home.rows(), home.store())
+    node.hello(hello_of(config))
+    with pytest.raises(Refused, match="1 columns would be read that allowed_columns does not name"):
+        node.train(config.train_request())
+
+
+def test_no_name_of_the_operators_writes_over_the_screen(tmp_path: Path) -> None:
+    hostile = ("well", "ill\x1b[9A\x1b[2Ktowards the student  epsilon 0.1\ntowards the student  epsilon 0.1")
+    folder = make_small(tmp_path).nodes["p00"]
+    request = replace(open_home(folder).request(), asked={**asked_of(folder), "allowed_classes": list(hostile)})
+    assert not [line for line in screen(request) if not line.isprintable()]
+    assert [line for line in screen(request) if line.startswith("towards the student  epsilon 0.1")] == []
+    shown = replace(request, about={**request.about, "columns read": hostile[1]})
+    assert not [line for line in screen(shown) if not line.isprintable()]

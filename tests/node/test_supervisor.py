@@ -1,21 +1,20 @@
-"""Programs that die or hang, those whose node is gone, and what systemd hears."""
+"""Programs that die or hang, and those whose node is gone."""
 
 from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from consilium.node import supervisor
-from consilium.node.supervisor import Program, StopEvent, run_program, stop_on_signals
+from consilium.node.supervisor import Program, run_program
 from consilium.protocol.errors import EngineError
 
 WATCH = "from consilium.node.supervisor import end_with_parent; end_with_parent(0.05, 0.2)\n"
@@ -63,65 +62,6 @@ class TestOrphans:
             assert runs(child)
         finally:
             os.kill(child, signal.SIGKILL)
-
-    def test_a_child_whose_parent_lives_is_left_alone(self) -> None:
-        parent, child = started(CHILD.format(before="", watch=WATCH))
-        try:
-            time.sleep(0.5)
-            assert runs(child)
-        finally:
-            os.kill(child, signal.SIGKILL)
-            parent.kill()
-            parent.wait()
-
-
-@pytest.fixture
-def systemd(tmp_path: Path) -> Iterator[socket.socket]:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
-        listener.bind(str(tmp_path / "notify"))
-        listener.setblocking(False)
-        yield listener
-
-
-def heard(listener: socket.socket) -> list[str]:
-    found = []
-    while True:
-        try:
-            found.append(listener.recv(1000).decode())
-        except BlockingIOError:
-            return found
-
-
-def test_ready_alive_and_stopping(systemd: socket.socket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
-    with stop_on_signals() as stop:
-        assert "NOTIFY_SOCKET" not in os.environ  # a child must not speak for the node
-        assert heard(systemd) == []  # nothing is said before it waits: it may still refuse to start
-        assert not stop.wait(0)
-        assert heard(systemd) == ["READY=1", "WATCHDOG=1"]
-        assert not stop.wait(0)
-        assert heard(systemd) == []  # not at every turn
-        monkeypatch.setattr(supervisor, "EVERY_SECONDS", 0.0)
-        assert not stop.wait(0)
-        assert heard(systemd) == ["WATCHDOG=1"]
-        stop.set()
-        assert heard(systemd) == ["STOPPING=1"]
-
-
-def test_another_thread_is_no_sign_of_life(systemd: socket.socket, tmp_path: Path) -> None:
-    stop = StopEvent(str(tmp_path / "notify"))
-    thread = threading.Thread(target=stop.wait, args=(0,))
-    thread.start()
-    thread.join()
-    assert heard(systemd) == []
-
-
-@pytest.mark.parametrize("address", ["", "/nowhere/notify"])
-def test_a_node_needs_no_manager(address: str) -> None:
-    stop = StopEvent(address)
-    assert not stop.wait(0)
-    stop.set()
-    assert stop.wait(0)
 
 
 def until(true: Callable[[], object]) -> None:
@@ -187,18 +127,7 @@ def test_a_program_that_is_not_there_is_told(tmp_path: Path) -> None:
         run_program(absent, ignore, threading.Event(), lambda: None)
 
 
-def test_an_error_while_looking_ends_the_programs(tmp_path: Path) -> None:
-    def look() -> None:
-        if lines_of(tmp_path / "pids"):
-            raise EngineError("another federation was joined")
-
-    with pytest.raises(EngineError, match="another federation"):
-        run_program(program(tmp_path, FAMILY.replace("HANDLER", "signal.SIG_DFL")), ignore, threading.Event(), look)
-    until(lambda: not any(map(runs, map(int, lines_of(tmp_path / "pids")))))
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_node_stops_cleanly_on_a_signal(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_node_stops_cleanly_on_a_signal(tmp_path: Path) -> None:
     family = FAMILY.replace("HANDLER", "lambda *_: sys.exit(0)")
     node = (
         "import os, sys\nfrom pathlib import Path\n"
@@ -208,7 +137,7 @@ def test_a_node_stops_cleanly_on_a_signal(tmp_path: Path, number: signal.Signals
     )
     process = subprocess.Popen([sys.executable, "-c", node], stdout=subprocess.PIPE, text=True)
     until(lambda: len(lines_of(tmp_path / "pids")) == 2)
-    process.send_signal(number)
+    process.send_signal(signal.SIGTERM)
     output, _ = process.communicate()
     assert (process.returncode, output) == (0, "clean\n")
     until(lambda: not any(map(runs, map(int, lines_of(tmp_path / "pids")))))

@@ -1,4 +1,4 @@
-"""Wheel, source archive and editable install: one top-level package, all of it, and nothing else."""
+"""Wheel and source archive: one top-level package, all of it, and nothing else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.conftest import PLANTED, ROOMS, ROOT, SECRETS, build, make_environment
+from tests.packaging.conftest import PLANTED, SECRETS, build
+from tests.rooms import ROOMS
 
 DATA = {".j2", ".css", ".toml", ".npz", ".txt", ".proto", ".pyi"}
 
@@ -49,20 +50,6 @@ def test_the_source_archive_builds_the_same_wheel(checkout: Path, wheel: Path, t
     for file in folder.rglob("*"):
         assert file.is_dir() or PLANTED.encode() not in file.read_bytes(), file
     assert build(folder, "wheel", tmp_path / "wheel").read_bytes() == wheel.read_bytes()
-
-
-@pytest.mark.slow
-def test_an_editable_install_is_the_checkout(tmp_path: Path) -> None:
-    made = tmp_path / "wheel"
-    made.mkdir()
-    backend = f"import hatchling.build; hatchling.build.build_editable({str(made)!r})"
-    subprocess.run([sys.executable, "-c", backend], cwd=ROOT, check=True, capture_output=True)
-    environment = make_environment(tmp_path / "environment", next(made.iterdir()))
-    done = environment.run(
-        "python", "-c", "import consilium.simulations.scenario as s; print(s.__file__)", cwd=tmp_path
-    )
-    assert done.stderr == ""
-    assert Path(done.stdout.strip()).resolve() == ROOT / "simulations" / "scenario.py"
 
 
 @pytest.mark.parametrize("links", ["left out", "as text files"])

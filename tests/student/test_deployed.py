@@ -62,8 +62,8 @@ def test_the_doctor_before_and_while_the_coordinator_serves(site: Site, service:
 
 def test_the_doctor_of_one_that_was_revoked(site: Site, service: LabelService) -> None:
     door = replace(site.door, address=joined(site.node("anna")).coordinator.labels)
+    site.revoke("anna")
     with serving(service, door, 40):
-        site.revoke("anna")
         terms = found(site)["label service"]
         assert terms.level == "wrong" and "does not accept this student's certificate" in terms.what
         assert "revoked" in terms.action

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from consilium.coordinator.collection.secure import FALSE_VOTES
 from consilium.coordinator.events import AWAY_CURE, EventLog, EventTail, event_of
-from consilium.coordinator.run_state import MOST_TROUBLES, NO_ANSWER, UNKNOWN, RunState
+from consilium.coordinator.run_state import NO_ANSWER, UNKNOWN, RunState
 from consilium.protocol.refusals import CURES, Rule
 
 AT = {"at": "2026-11-23T01:00:00.000+00:00"}
@@ -18,18 +17,6 @@ AT = {"at": "2026-11-23T01:00:00.000+00:00"}
 
 def after(*events: dict) -> RunState:
     return RunState.of(filter(None, (event_of({**AT, **event}) for event in events)))
-
-
-@pytest.mark.parametrize(
-    ("event", "stage"),
-    [
-        ({"event": "waiting", "connected": 1, "required": 3}, "waiting"),
-        ({"event": "stage", "stage": "train", "total": 3}, "train"),
-        ({"event": "released", "asked": 9, "answered": 4, "parties": 3, "release": "winner"}, "serving"),
-    ],
-)
-def test_the_stage(event: dict, stage: str) -> None:
-    assert after({"event": "stage", "stage": "enrol", "total": 9}, event).stage == stage
 
 
 @pytest.mark.parametrize(
@@ -60,19 +47,6 @@ def test_what_is_not_understood_changes_little(event: dict) -> None:
 def test_every_trouble_has_a_cure(why: dict[str, Any], cure: str) -> None:
     (trouble,) = after({"event": "left-out", "party": "ward-a", "stage": "train", **why}).troubles
     assert trouble.cure == cure
-
-
-def test_false_votes_are_said_with_what_to_do() -> None:
-    (trouble,) = after({"event": "false-votes", **FALSE_VOTES}).troubles
-    assert (trouble.what, trouble.cure) == (FALSE_VOTES["what"], FALSE_VOTES["action"])
-    assert "some party sends false votes" in trouble.what
-
-
-def test_the_last_troubles_are_kept() -> None:
-    left = {"event": "left-out", "stage": "vote", "reason": "no answer within 3 s"}
-    state = after(*({**left, "party": f"p{number}"} for number in range(MOST_TROUBLES + 5)))
-    assert len(state.troubles) == MOST_TROUBLES
-    assert state.troubles[0].what.startswith(f"p{MOST_TROUBLES + 4} left out of stage vote")
 
 
 def test_why_a_question_was_not_answered_is_not_shown() -> None:

@@ -6,16 +6,16 @@ import json
 import re
 import shutil
 import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from consilium.coordinator.conclusion import FAILURE
 from consilium.coordinator.deploy import start as module
-from consilium.coordinator.deploy.start import LEAST_BYTES, Room, close, start
-from consilium.coordinator.run_folders import RunFolder, asked_before, earlier_runs, run_of
+from consilium.coordinator.deploy.ready import LEAST_BYTES
+from consilium.coordinator.deploy.start import close, start
+from consilium.coordinator.run_folders import RunFolder, earlier_runs, run_of
 from consilium.coordinator.verify.run import verify_run
 from consilium.node.folder import NodeFolder
 from consilium.node.join import join
@@ -28,10 +28,9 @@ from consilium.protocol.errors import (
     StorageError,
 )
 from consilium.protocol.files import held, replace_text
-from consilium.protocol.messages import CollectionMode
 from consilium.sums.errors import SecAggError, ThresholdNotMet
 from tests.coordinator.deploy.charged import asked
-from tests.node.folders import PARTIES, Made, make_small
+from tests.node.folders import PARTIES, Made
 
 FULL, ROOM = 1_000_000, 10 * LEAST_BYTES
 
@@ -128,7 +127,7 @@ def test_another_federation_that_is_joined_ends_it_and_the_next_start_closes_the
 
     monkeypatch.setattr(module, "_tell_promise", lambda *_: join(newer.out, folder))
     serving(monkeypatch, first, EngineError("not reached"))
-    with pytest.raises(EngineError, match="another federation"):
+    with pytest.raises(EngineError, match="another folder was joined"):
         started(folder)
     assert not first.closed
     second = run_of(folder)
@@ -145,29 +144,6 @@ def test_another_federation_that_is_joined_ends_it_and_the_next_start_closes_the
     assert found["coordinator.json: counts and epsilon"].holds  # the rest is of a ledger that is made up here
     serving(monkeypatch, second, "stopped")
     assert not any("earlier" in line for line in started(folder)[1])
-
-
-def test_another_address_of_the_coordinator_is_served_by_a_new_start(
-    made: Made, folder: NodeFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    moved = made.file.coordinator.model_copy(update={"node_port": 9443})
-    newer = made.again(coordinator=moved)
-    monkeypatch.setattr(module, "_tell_promise", lambda *_: join(newer.out, folder))
-    serving(monkeypatch, run_of(folder), EngineError("not reached"))
-    with pytest.raises(EngineError, match="another address"):
-        started(folder)
-
-
-def test_rows_that_a_second_aggregator_gave_are_known_to_the_next(tmp_path: Path) -> None:
-    """Where there is none, parties charge the same rows again."""
-    expected: dict[CollectionMode, int] = {"secure": 0, "verified": 7}
-    for collection, spent in expected.items():
-        made = make_small(tmp_path / collection, collection)
-        folder = made.nodes["coordinator"]
-        ids = asked(run_of(folder), 7)
-        config = made.file.config.model_copy(update={"edition": 1})
-        join(made.again(config=config, terms=config.terms()).out, folder)
-        assert asked_before(folder, run_of(folder)) == frozenset(ids[:spent])
 
 
 def test_close_needs_neither_a_party_nor_a_process(folder: NodeFolder) -> None:
@@ -190,47 +166,14 @@ def test_closing_a_coordinator_that_runs_waits_and_says_so(folder: NodeFolder, m
     assert started(folder)[0]["asked"] == 7  # its process was killed before it heard: the next start closes
 
 
-def free(monkeypatch: pytest.MonkeyPatch, *amounts: int) -> None:
-    """Bytes that are free, at one look after another; the last for ever. Looks are not waited for."""
-    left = list(amounts)
-
-    def usage(_: object) -> Any:
-        return shutil._ntuple_diskusage(10**12, 1, left.pop(0) if len(left) > 1 else left[0])
-
-    monkeypatch.setattr(shutil, "disk_usage", usage)
-    monkeypatch.setattr(module, "ROOM_SECONDS", 0)
-
-
-@pytest.fixture
-def quick() -> Iterator[threading.Event]:
-    """Its wait takes no time."""
-    stop = threading.Event()
-    stop.wait = lambda timeout=None: stop.is_set()  # type: ignore[method-assign]
-    yield stop
-
-
-def test_want_of_room_is_told_once_and_so_is_its_end(
-    folder: NodeFolder, monkeypatch: pytest.MonkeyPatch, quick: threading.Event
-) -> None:
-    told: list[str] = []
-    room = Room(folder, lambda _, what: told.append(what))
-    free(monkeypatch, *[FULL] * 9, ROOM)
-    room.wait(quick)
-    room.wait(quick)
-    assert len(told) == 2
-    assert "1 MB free at" in told[0] and "Make room" in told[0] and "nothing is lost" in told[0]
-    assert told[1] == "there is room again"
-    free(monkeypatch, FULL)
-    Room(folder, lambda *_: quick.set()).wait(quick)  # whoever stops the coordinator need not make room
-
-
-def test_a_disk_that_fills_while_it_serves_is_told_and_is_why_it_ended(
+def test_want_of_room_is_why_it_is_not_begun_and_why_it_ended(
     folder: NodeFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the run had no room to write why."""
-    told: list[str] = []
-    serving(monkeypatch, run_of(folder), "without a word", looks=3)
-    free(monkeypatch, ROOM, FULL)
-    with pytest.raises(StorageError, match="MB free at"):
-        start(folder, lambda name, what: told.append(f"{name}: {what}"), threading.Event())
-    assert sum(line.startswith("disk: ") for line in told) == 1
+    left = [FULL, ROOM, FULL]
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**12, 1, left.pop(0)))
+    serving(monkeypatch, run_of(folder), "without a word")
+    for _ in range(2):
+        with pytest.raises(StorageError, match="1 MB free at"):
+            started(folder)
+    assert left == []

@@ -30,8 +30,7 @@ from consilium.coordinator.collection.exchange import Failure, FlowerTransport
 from consilium.coordinator.deploy import superlink as module
 from consilium.coordinator.deploy.gateway import PREFIX, Gateway
 from consilium.coordinator.deploy.superlink import SuperLink
-from consilium.coordinator.nodes import JoinedFederation, NodeKeys, number_of, pem_of
-from consilium.node.join import join
+from consilium.coordinator.nodes import NodeKeys, number_of, pem_of
 from consilium.node.keys import NODE_KEY, NodeKey
 from consilium.node.standing import signed_headers
 from consilium.protocol.errors import ConfigError, EngineError
@@ -88,36 +87,18 @@ class SuperNode:
         return self.call("push-messages", request, PushMessagesResponse)
 
 
-def served(made: Made) -> tuple[SuperLink, TestClient, JoinedFederation]:
-    federation, superlink = JoinedFederation(made.nodes["coordinator"]), SuperLink()
-    superlink.let_in(federation.file.members)
-    return superlink, TestClient(Gateway(superlink.app, NodeKeys(federation))), federation
-
-
-def test_a_listed_node_gets_the_messages_of_the_serverapp(made: Made) -> None:
-    superlink, client, _ = served(made)
-    with client:
-        node, other = SuperNode(client, made, FIRST), SuperNode(client, made, SECOND)
-        grid, context = superlink.begin("a federation", {"folder": "here"})
-        assert context.run_config == {"folder": "here"}
-        assert list(grid.get_node_ids()) == []
-        assert (node.activate().node_id, other.activate().node_id) == (node.number, other.number)
-        assert sorted(grid.get_node_ids()) == sorted([node.number, other.number])
-        content = RecordDict({"asked": ConfigRecord({"x": 1})})
-        sent = list(grid.push_messages([Message(content, dst_node_id=node.number, message_type="query.vote")]))
-        assert len(other.pull().messages_list) == 0
-        (message,) = node.pull().messages_list
-        assert (message.metadata.message_id, message.metadata.run_id) == (sent[0], context.run_id)
-        assert list(grid.pull_messages(sent)) == []
+def served(made: Made) -> tuple[SuperLink, TestClient]:
+    superlink = SuperLink(made.file.members)
+    return superlink, TestClient(Gateway(superlink.app, NodeKeys(made.file)))
 
 
 def test_a_coordinator_that_starts_again_knows_who_is_still_connected(made: Made) -> None:
     """A SuperNode that was told another number would end itself."""
-    first, client, _ = served(made)
+    first, client = served(made)
     with client:
         run = first.begin("a federation", {})[1].run_id
         assert SuperNode(client, made, FIRST).activate().node_id == SuperNode(client, made, FIRST).number
-    again, client, _ = served(made)
+    again, client = served(made)
     with client:
         node = SuperNode(client, made, FIRST)
         grid, context = again.begin("a federation", {})
@@ -127,26 +108,9 @@ def test_a_coordinator_that_starts_again_knows_who_is_still_connected(made: Made
         assert len(node.pull().messages_list) == 0
 
 
-def test_a_node_that_is_revoked_or_added_is_out_or_in_at_once(made: Made) -> None:
-    superlink, client, federation = served(made)
-    with client:
-        node, other = SuperNode(client, made, FIRST), SuperNode(client, made, SECOND)
-        grid, _ = superlink.begin("a federation", {})
-        node.activate()
-        everybody = made.file.nodes
-        fewer = {name: keys for name, keys in everybody.items() if name not in PARTIES[:2]}
-        newer = made.again(nodes=fewer)
-        join(newer.out, made.nodes["coordinator"])
-        superlink.let_in(federation.file.members)  # one was connected, the other was never there
-        assert (node.pull(), node.activate(), other.activate()) == (401, 412, 412)
-        assert list(grid.get_node_ids()) == []
-        third = SuperNode(client, made, PARTIES[2])
-        assert third.activate().node_id == third.number
-
-
 def test_nobody_takes_the_serverapps_part_or_another_nodes(made: Made) -> None:
     """Flower's other APIs are there, in the process, and behind the gateway: the control is the application itself."""
-    superlink, client, _ = served(made)
+    superlink, client = served(made)
     with client:
         node = SuperNode(client, made, FIRST)
         superlink.begin("a federation", {})
@@ -163,7 +127,7 @@ def test_nobody_takes_the_serverapps_part_or_another_nodes(made: Made) -> None:
 
 def test_a_node_sends_nothing_but_its_own_replies(made: Made) -> None:
     """Flower checks who calls, and not whose message it is: a party could question another, or answer for it."""
-    superlink, client, _ = served(made)
+    superlink, client = served(made)
     with client:
         node, other = SuperNode(client, made, FIRST), SuperNode(client, made, SECOND)
         grid, context = superlink.begin("a federation", {})
@@ -185,7 +149,7 @@ def test_a_node_sends_nothing_but_its_own_replies(made: Made) -> None:
 
 
 def test_a_reply_that_is_no_message_is_its_nodes_alone(made: Made) -> None:
-    superlink, client, _ = served(made)
+    superlink, client = served(made)
     with client:
         node = SuperNode(client, made, FIRST)
         grid, context = superlink.begin("a federation", {})
@@ -214,7 +178,7 @@ def test_a_reply_that_is_no_message_is_its_nodes_alone(made: Made) -> None:
 def test_another_flower_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch, pytest.raises(ConfigError, match="FLWR_DATABASE"):
         patch.setenv("FLWR_DATABASE", "state.db")
-        SuperLink()
+        SuperLink({})
     monkeypatch.setitem(module.NAMES, module.STATE, ("gone",))
     with pytest.raises(EngineError, match=r"in_memory_linkstate\.gone"):
-        SuperLink()
+        SuperLink({})

@@ -20,7 +20,7 @@ from consilium.coordinator.provision.folder import add, provision, revoke
 from consilium.node.folder import open_folder
 from consilium.node.join import join
 from consilium.node.keys import OwnKeys, public_key
-from consilium.protocol.errors import ConfigError, OutputExists
+from consilium.protocol.errors import ConfigError
 from consilium.protocol.tls import load_certificate
 from tests.command_line import consilium
 from tests.coordinator.provision.desk import (
@@ -34,7 +34,6 @@ from tests.coordinator.provision.desk import (
     made,
     plan_table,
     read,
-    verified,
     write_plan,
 )
 
@@ -172,14 +171,6 @@ def test_a_wrong_plan_is_named_and_leaves_nothing(desk: Path, tmp_path: Path, ta
     assert contents(tmp_path) == before
 
 
-def test_a_folder_that_is_none_is_not_written_into(desk: Path, tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    with pytest.raises(OutputExists):
-        provision(desk / "federation.toml", tmp_path / "out")
-    with pytest.raises(ConfigError, match="has no folder operator"):
-        revoke(tmp_path / "out", "ward-a")
-
-
 @pytest.mark.parametrize(
     ("file", "owner"), [("node.key", "ward-b"), ("identity.pem", "ward-b"), ("client.key", STUDENT)]
 )
@@ -304,30 +295,6 @@ def test_a_new_folder_is_there_whole_or_not_at_all(desk: Path, tmp_path: Path, m
     with pytest.raises(OSError, match="No space"):
         provision(desk / "federation.toml", tmp_path / "out")
     assert not [*tmp_path.iterdir()]
-
-
-def test_two_changes_at_once_do_not_lose_one(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second is refused while the first goes on, and comes after it."""
-    write = folder._write
-
-    def meanwhile(*arguments: Any) -> None:
-        with pytest.raises(ConfigError, match="is already started"):
-            revoke(out, "ward-b")
-        write(*arguments)
-
-    monkeypatch.setattr(folder, "_write", meanwhile)
-    revoke(out, "ward-a")
-    monkeypatch.setattr(folder, "_write", write)
-    revoke(out, "ward-b")
-    assert set(read(out).revoked) == {"ward-a", "ward-b"}
-
-
-def test_verified_votes_have_both_aggregators_keys_in_their_roster(tmp_path: Path) -> None:
-    file = read(verified(tmp_path))
-    assert file.aggregator == SECOND and file.roster is not None
-    for entry, name in (("leader", "coordinator"), ("helper", SECOND)):
-        keys = file.nodes[name]
-        assert file.roster[entry] == {"ed25519_pk": keys.identity, "x25519_pk": keys.sealing}
 
 
 def test_what_is_promised_and_warned_of_is_said(tmp_path: Path) -> None:

@@ -141,14 +141,6 @@ def test_the_account_of_a_party_that_left_goes_with_its_patients(hidden: Path) -
     assert [each.digest for each in third.federations] == [first.terms.federation, second.terms.federation]
 
 
-def test_plaintext_votes_are_charged_once_for_both_names(plain: Path) -> None:
-    """One federation, whose one promise covers them."""
-    revoke(plain, "ward-a")
-    add(plain, enrol(plain.parent, "ward-a2"), "ward-a")
-    taken = read(plain).inheritance("ward-a2")
-    assert (taken.succeeds, taken.federations) == (("ward-a",), ())
-
-
 def test_whom_nobody_can_succeed(hidden: Path) -> None:
     party, student = enrol(hidden.parent, "ward-d"), enrol(hidden.parent, "institute", "student")
     revoke(hidden, "ward-a")
@@ -158,12 +150,6 @@ def test_whom_nobody_can_succeed(hidden: Path) -> None:
     add(hidden, party, "ward-a")
     with pytest.raises(ConfigError, match="Parties that left: none"):
         add(hidden, enrol(hidden.parent, "ward-e"), "ward-a")
-
-
-@pytest.mark.parametrize("name", ["nobody", "coordinator"])
-def test_whom_nobody_can_shut_out(plain: Path, name: str) -> None:
-    with pytest.raises(ConfigError, match=f"no party, student or second aggregator '{name}'"):
-        revoke(plain, name)
 
 
 def test_what_to_do_next_comes_first_and_a_change_takes_five_lines(hidden: Path, capsys: pytest.CaptureFixture) -> None:

@@ -14,7 +14,7 @@ from consilium.coordinator.ledger import NO_LABEL, Batch
 from consilium.coordinator.verify import Recorded, Verdict, holds, verify_run
 from consilium.coordinator.verify.charges import check_query_budget
 from consilium.coordinator.verify.findings import Contradiction
-from consilium.protocol.errors import ConfigError, DataError, PathError
+from consilium.protocol.errors import DataError, PathError
 from consilium.protocol.files import held
 from tests.coordinator.verify.runs import (
     SANITISED,
@@ -254,7 +254,7 @@ class TestPlaces:
         shutil.copytree(run_of(copied), copied / "bare")
         for path in (copied / "coordinator", run_of(copied), copied / "bare"):
             run = verify_run(path)
-            assert holds(run.findings) and (run.place.node is None) == (path.name == "bare")
+            assert holds(run.findings) and (run.node is None) == (path.name == "bare")
 
     def test_another_federation_was_joined(self, copied: Path) -> None:
         """After a new roster the old run is still one, and can be given by its folder."""
@@ -271,7 +271,3 @@ class TestPlaces:
         with pytest.raises(PathError if path == "absent" else DataError, match="no run here"):
             verify_run(copied / path)
         assert not (copied / "coordinator" / "state").exists()
-
-    def test_a_party_has_none(self, copied: Path) -> None:
-        with pytest.raises(ConfigError, match="folder of a party"):
-            verify_run(copied / "p00")
