@@ -16,7 +16,7 @@ from unicodedata import category
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
-from consilium.data.cells import Column, ValueState, Wanted, places_of, read_cells, within_float32
+from consilium.data.cells import Column, ValueState, Wanted, places_of, read_cells
 from consilium.data.files import Lines
 from consilium.data.remedy import Faults, TableFault, quoted
 from consilium.data.texts import TRUTH, codes_among, in_order, texts_of, written
@@ -310,15 +310,10 @@ def _values(texts: pl.Series, read: Column, places: Lines | None) -> tuple[str, 
 
 def _numbers(series: pl.Series, offset: float = 0.0) -> Column:
     """As numbers less `offset`, truth values as 1 and 0, with those that are beyond float32 among the infinite ones."""
-    import polars as pl
-
-    if not series.dtype.is_numeric():
-        plain = series.cast(pl.Float64, strict=False) if series.dtype == pl.String and not offset else None
-        if plain is not None and plain.null_count() == series.null_count():
-            series = plain  # most columns of text are numbers, and nothing but numbers
-        else:
-            series = texts_of(series).replace(TRUTH)
-    return within_float32(read_cells(series, Wanted(series.name, series.name, center=offset)))
+    column = read_cells(series, Wanted(series.name, series.name, center=offset))
+    beyond = np.abs(column.values) > np.finfo(np.float32).max
+    column.states[beyond], column.values[beyond] = ValueState.INFINITE, np.nan
+    return column
 
 
 def features_from(read: Column, column: ColumnEncoding) -> np.ndarray:

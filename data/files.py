@@ -69,45 +69,6 @@ class BadTable(TableFault):
 
 
 @dataclass(frozen=True)
-class Hints:
-    """What to do about a file that is written in another way. `separator` holds {mark!r} or {mark}."""
-
-    separator: str
-    encoding: str
-    decimal_comma: str
-    no_decimal_comma: str
-    mixed_marks: str
-
-    def other_separator(self, mark: str) -> str:
-        """The advice for a file that is split at `mark`."""
-        return self.separator.format(mark=mark, option="tab" if mark == "\t" else f'"{mark}"')
-
-
-def in_file(table: str) -> Hints:
-    """Options that stand in a table of a TOML file.
-
-    >>> in_file("csv").other_separator(";")
-    "Set separator = ';' under [csv]"
-    """
-    return Hints(
-        separator=f"Set separator = {{mark!r}} under [{table}]",
-        encoding=f'Save it as UTF-8, or set encoding under [{table}] to "cp1252" or "latin-1"',
-        decimal_comma=f"Export with a decimal point and no mark of thousands, or set decimal_comma = true in [{table}]",
-        no_decimal_comma="Export without thousands separators",
-        mixed_marks="Some of its numbers have a comma: leave decimal_comma of the file away, and set that of its cells",
-    )
-
-
-ON_COMMAND_LINE = Hints(
-    separator="Use --separator {option}",
-    encoding="Save it as UTF-8, or use --encoding cp1252",
-    decimal_comma="use --decimal-comma",
-    no_decimal_comma="leave --decimal-comma away",
-    mixed_marks="some of its numbers have a comma and some a point: write points, without --decimal-comma",
-)
-
-
-@dataclass(frozen=True)
 class Lines:
     """Where rows stand. files: of each in turn its name, what its numbers count ("line" or "row"), and the numbers,
     int64 (rows,). rows: int64 (n,), of those that are left the position among all; None for all."""
@@ -165,21 +126,11 @@ class Lines:
         raise IndexError(row)
 
 
-class Coded(NamedTuple):
-    """A column of texts: `codes` int (rows,) are indices into `texts`."""
-
-    codes: np.ndarray
-    texts: tuple[str, ...]
-
-    def __repr__(self) -> str:
-        return "Coded(<private>)"
-
-
 class Read(NamedTuple):
     """Columns that were asked for, in that order, and where their rows stand. torn: rows that are none of them: of
     another length than the heading, or that are it again."""
 
-    columns: list[pl.Series | np.ndarray | Coded]
+    columns: list[pl.Series | np.ndarray]
     lines: Lines
     torn: BadTable | None = None
 
@@ -211,14 +162,14 @@ class TableFile(Protocol):
         ...
 
 
-def open_table(path: Path, rule: CsvRule, hints: Hints) -> TableFile:
+def open_table(path: Path, rule: CsvRule) -> TableFile:
     """Open one: Parquet by its name's end, every other one as CSV.
 
     Raises
     ------
     BadTable : it is of another kind, or has no columns. OSError
     """
-    return ParquetTable(path) if path.suffix.lower() == ".parquet" else CsvTable(path, rule, hints)
+    return ParquetTable(path) if path.suffix.lower() == ".parquet" else CsvTable(path, rule)
 
 
 class _Named:
@@ -250,8 +201,8 @@ class CsvTable(_Named):
     BadTable : not text in the encoding of the rule, no header, or no CSV. OSError
     """
 
-    def __init__(self, path: Path, rule: CsvRule, hints: Hints) -> None:
-        self.path, self._rule, self._hints = path, rule, hints
+    def __init__(self, path: Path, rule: CsvRule) -> None:
+        self.path, self._rule = path, rule
         self.decimal_comma = rule.decimal_comma
         kind = foreign_kind(path)
         if kind is not None:
@@ -266,7 +217,8 @@ class CsvTable(_Named):
             raise BadTable(path, "has control characters in its first line, as what is no text has", header)
         if other := other_separator(self.names, rule):
             fault = f"has one column only when split at {rule.separator!r}"
-            raise BadTable(path, fault, hints.other_separator(other), keys={"csv": {"separator": other}})
+            action = f"Set separator = {other!r} in its csv table, or use --separator"
+            raise BadTable(path, fault, action, keys={"csv": {"separator": other}})
         if all(is_number(name) for name in self.names):
             raise BadTable(path, "has nothing but numbers in its first line", header)
 
@@ -306,7 +258,8 @@ class CsvTable(_Named):
                 yield records(file, self._rule.separator)
         except UnicodeDecodeError:
             keys = {"csv": {"encoding": "cp1252" if self._rule.encoding == "utf-8" else "latin-1"}}
-            raise BadTable(self.path, f"is not {self._rule.encoding} text", self._hints.encoding, keys=keys) from None
+            action = 'Save it as UTF-8, or set encoding = "cp1252" or "latin-1" in its csv table, or use --encoding'
+            raise BadTable(self.path, f"is not {self._rule.encoding} text", action, keys=keys) from None
         except OpenQuote as error:
             raise BadTable(self.path, error.what, error.action) from None
 
@@ -401,7 +354,7 @@ class ParquetTable(_Named):
         """See `TableFile`. Raises BadTable for a damaged file."""
         import polars as pl
 
-        columns: list[pl.Series | np.ndarray | Coded] = []
+        columns: list[pl.Series | np.ndarray] = []
         with self._whole():
             for name in [self.names[place] for place in places]:
                 series = pl.read_parquet(self.path, columns=[name]).to_series()
@@ -470,13 +423,18 @@ class ArrayTable(_Named):
 
     def read(self, places: Sequence[int]) -> Read:
         """See `TableFile`."""
-        columns: list[pl.Series | np.ndarray | Coded] = []
+        columns: list[pl.Series | np.ndarray] = []
         for place in places:
             if place < len(self.names):
                 columns.append(self._x[:, place])
             else:
-                columns.append(Coded(self._y, self._classes) if place == len(self.names) else self._other(place))
+                columns.append(self._labels() if place == len(self.names) else self._other(place))
         return Read(columns, Lines.of_rows(self.path.name, len(self._y)))
+
+    def _labels(self) -> pl.Series:
+        import polars as pl
+
+        return pl.Series(np.array(self._classes)[self._y], dtype=pl.String)
 
     def _other(self, place: int) -> np.ndarray:
         return self._array(self._others[place - len(self.names) - 1])

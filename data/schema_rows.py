@@ -15,7 +15,7 @@ import numpy as np
 
 from consilium.data.cells import FAULTS, CellRule, ValueState, counted, far_from_public, outside
 from consilium.data.encoding import Doubt, encode
-from consilium.data.files import BadTable, CsvRule, Hints, open_table
+from consilium.data.files import BadTable, CsvRule, open_table
 from consilium.data.remedy import quoted
 from consilium.data.table import TableRule, read_raw
 from consilium.data.texts import texts_of
@@ -36,7 +36,6 @@ class Reading:
     """
 
     csv: CsvRule
-    hints: Hints
     whose: str
     public: bool = False
     missing: tuple[str, ...] = ()
@@ -68,7 +67,7 @@ def read_schema_rows(path: Path, schema: Schema, how: Reading) -> SchemaRows:
     BadTable : it cannot be read, lacks a column, or has values that are none: all of them, in one text. PathError
     """
     try:
-        names = open_table(path, how.csv, how.hints).names
+        names = open_table(path, how.csv).names
     except OSError as error:
         raise unreadable(path, error, "Check the path and its rights") from None
     return _SchemaFile(path, schema, how, names).rows()
@@ -89,7 +88,7 @@ class _SchemaFile:
         self.ignored = tuple(name for name in names if name and name not in wanted)
         cells = {name: rule for name, rule in how.cells.items() if name in wanted}
         rule = TableRule(csv=how.csv, missing=how.missing, only=wanted, columns=cells)
-        self.table = read_raw([path], rule, how.hints)
+        self.table = read_raw([path], rule)
 
     def rows(self) -> SchemaRows:
         """See `read_schema_rows`."""
@@ -118,17 +117,12 @@ class _SchemaFile:
             raise BadTable(self.path, f"has more than one column named {_shown(double, ', ')}", "Rename all but one")
 
     def _no_numbers(self, doubts: Sequence[Doubt]) -> Iterator[str]:
-        hints = self.how.hints
         for doubt in doubts:
             if doubt.state in FAULTS:
-                action = "numbers are asked for"
-                if doubt.state == ValueState.DECIMAL_COMMA:
-                    action = hints.mixed_marks if self._has_points(doubt.column) else hints.decimal_comma
-                fault = self._counted(doubt.column, doubt.rows, FAULTS[doubt.state][0], self.how.public)
-                yield f"{fault}; {action}"
-
-    def _has_points(self, column: str) -> bool:
-        return bool(self.table.frame[column].cast(str).str.contains(r"^[+-]?\d*\.\d+$").any())
+                fault, action = FAULTS[doubt.state]
+                if doubt.state != ValueState.DECIMAL_COMMA:
+                    action = "numbers are asked for"
+                yield f"{self._counted(doubt.column, doubt.rows, fault, self.how.public)}; {action}"
 
     def _missing(self) -> Iterator[str]:
         """Values that are missing where the public rows that made the schema had all of them."""

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from consilium.data.cells import CellRule
-from consilium.data.files import ON_COMMAND_LINE, CsvRule
+from consilium.data.files import CsvRule
 from consilium.data.schema_rows import Reading, SchemaRows, read_schema_rows
 from consilium.models.published.model import Published, check_card, find_model, load_model
 from consilium.protocol.errors import OutputExists
@@ -49,7 +49,7 @@ def predict_file(
     known = check_card(path.parent, published)
     texts = (*known.missing, *missing)
     cells = {name: _with_missing(cell, missing) for name, cell in known.columns.items()}
-    how = Reading(rule, ON_COMMAND_LINE, "the student's", missing=texts, cells=cells)
+    how = Reading(rule, "the student's", missing=texts, cells=cells)
     table = read_schema_rows(rows, published.schema, how)
     if table.ignored:
         names = ", ".join(repr(name) for name in table.ignored[:_MOST_TOLD])

@@ -148,7 +148,7 @@ FAULTS: dict[str, tuple[str, dict, str]] = {
     "ages by code": (
         OWN,
         {"columns": {"age": {"codes": {"61": 1}}, "sex": "sex", "stage": "stage", "creatinine": "creatinine"}},
-        "age: 3 of 4 rows hold a value that codes does not have, and that is a number (first: line 3). If codes",
+        "age: 3 of 4 rows hold a value that codes does not have (first: line 3). Add it to codes",
     ),
 }
 
@@ -206,21 +206,3 @@ def test_identities_are_of_what_the_party_has_and_not_of_what_the_coordinator_kn
     assert rows is not None
     assert (rows.x[4] == rows.x[5]).all()
     assert len({bytes(identity) for identity in rows.identities}) == 7
-
-
-def test_several_files_are_one_party(tmp_path: Path) -> None:
-    header, *lines = OWN.splitlines()
-    for index, line in enumerate(lines):
-        (tmp_path / f"2024-{index}.csv").write_text(f"{header}\n{line}\n")
-    rows, report = FileRows(tmp_path / "2024-*.csv").report(SCHEMA)
-    assert rows is not None
-    assert (report.rows, report.problems) == (4, ())
-    assert rows.x.tobytes() == expected(PUBLIC).tobytes()
-    before = FileRows(tmp_path / "2024-*.csv").digest()
-    (tmp_path / "2024-3.csv").write_text("age,sex,creatinine,label\nx,male,1,well\n")
-    _, report = FileRows(tmp_path / "2024-*.csv").report(SCHEMA)
-    assert [str(problem).split(". ")[0] for problem in report.problems] == [
-        "2024-3.csv, stage: the file has no such column",
-        "age: 1 of 4 rows hold text that is no number (first: line 2 of 2024-3.csv)",
-    ]
-    assert len({before, FileRows(tmp_path / "2024-*.csv").digest(), FileRows(tmp_path / "2024-1.csv").digest()}) == 3

@@ -115,7 +115,7 @@ def test_rules_that_make_no_sense(cell: dict) -> None:
 BAD: list[tuple[str, str | bytes, dict, str]] = [
     ("empty", "", {}, "a.csv is empty"),
     ("no header", "61,4711\n", {}, "nothing but numbers in its first line"),
-    ("semicolons", GOOD.replace(",", ";"), {}, "Set separator = ';' under [csv]"),
+    ("semicolons", GOOD.replace(",", ";"), {}, "Set separator = ';' in its csv table"),
     ("Excel", b"PK\x03\x04" + b"4711", {}, "is a zip or Excel file"),
     (
         "a field too many",
@@ -129,7 +129,7 @@ BAD: list[tuple[str, str | bytes, dict, str]] = [
         "unknown code",
         GOOD + "4711,x,\n",
         {"columns": {"age": {"codes": {"61": 1, "72": 2}}}},
-        "column 'age': 1 of 3 rows hold a value that codes does not have, and that is a number (first: line 4)",
+        "column 'age': 1 of 3 rows hold a value that codes does not have (first: line 4)",
     ),
     (
         "no number",
