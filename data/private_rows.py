@@ -64,14 +64,12 @@ ROWS_AT_ONCE = 1024
 class Rows:
     """Private rows: `x` float64 (n, features) standardised, `y` int64 (n,) indices into the federation's classes.
 
-    identities: uint8 (n, 32), whose each row is, see `of_rows` and `of_patients`. schema: of `x`, for models that look
-    columns up by name.
+    identities: uint8 (n, 32), whose each row is, see `of_rows` and `of_patients`.
     """
 
     x: np.ndarray = field(repr=False)
     y: np.ndarray = field(repr=False)
     identities: np.ndarray = field(default_factory=lambda: np.zeros((0, 32), dtype=np.uint8), repr=False)
-    schema: Schema | None = field(default=None, repr=False)
 
     def represented(self, schema: Schema, parts: Sequence[np.ndarray]) -> Rows:
         """The same rows as teachers see them: `x` float (n, inputs).
@@ -263,7 +261,7 @@ class MemoryRows(PrivateRows):
         x = x.astype(np.float64)
         whose = of_rows(x, y)
         _standardise(x, schema, rules.keep_missing)
-        return Rows(x, y, whose, schema)
+        return Rows(x, y, whose)
 
     def digest(self) -> str:
         """See `PrivateRows`."""
@@ -345,7 +343,7 @@ class _Fit:
         else:
             whose = of_patients([patients[row] for row in np.flatnonzero(self.mask)])
         _standardise(x, self.schema, self.rules.keep_missing)
-        return Rows(x, y, whose, self.schema), report
+        return Rows(x, y, whose), report
 
     def _matrices(self) -> tuple[np.ndarray, np.ndarray | None]:
         """Features float64 (rows, features), and what identifies rows, (rows, fields): None where nothing is encoded,

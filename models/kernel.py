@@ -7,7 +7,6 @@ Learning with local and global consistency, NIPS 2003 (spreading); Zhu, Ghahrama
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,14 +18,11 @@ from consilium.models.base import Model
 from consilium.models.keys import GraphStudent
 
 _BLOCK = 1000
-_THREADS = 2
-"""They share a block's memory: 12 bytes for each of its rows and each of all."""
 _WIDTH_NEIGHBOUR = 7
 _STEPS = 300
 _DENSE = 500
 """Rows up to which all eigenvectors are found, since the sparse solver needs many more rows than vectors."""
 
-_PASSES = 3
 _SAMPLE = 300
 _WIDE = 200
 
@@ -45,20 +41,11 @@ def nearest_rows(rows: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
 
     Returns their indices int64 (m, count) and squared distances float32 (m, count).
     """
-    total = len(rows)
-    count, size = min(count, total - 1), _BLOCK // _THREADS
+    from sklearn.neighbors import NearestNeighbors
 
-    def nearest_of(start: int) -> tuple[np.ndarray, np.ndarray]:
-        block = squared_distances(rows[start : start + size], rows)
-        block[np.arange(len(block)), start + np.arange(len(block))] = np.inf
-        places = np.argpartition(block, count - 1, axis=1)[:, :count]
-        order = np.argsort(np.take_along_axis(block, places, axis=1), axis=1, kind="stable")
-        nearest = np.take_along_axis(places, order, axis=1)
-        return nearest, np.take_along_axis(block, nearest, axis=1)
-
-    with ThreadPoolExecutor(_THREADS) as pool:  # numpy computes without Python's lock, and no block waits for another
-        nearest, squares = zip(*pool.map(nearest_of, range(0, total, size)), strict=True)
-    return np.concatenate(nearest), np.concatenate(squares)
+    found = NearestNeighbors(n_neighbors=min(count, len(rows) - 1), algorithm="brute").fit(rows)
+    distances, nearest = found.kneighbors()
+    return nearest, (distances**2).astype(np.float32)
 
 
 def neighbour_graph(nearest: np.ndarray, squares: np.ndarray) -> sparse.csr_array:
@@ -100,16 +87,13 @@ def smoothest(graph: sparse.csr_array, count: int) -> tuple[np.ndarray, np.ndarr
 def principal_places(rows: np.ndarray, count: int) -> np.ndarray:
     """Float32 rows (m, inputs) in the `count` directions in which they vary most, or as they are where that is no less.
 
-    Distances hardly change, and take a fraction of the time. Halko, Martinsson, Tropp, Finding structure with
-    randomness, SIAM Review 2011, algorithm 4.4; the start is fixed, so the same rows have the same places.
+    Distances hardly change, and take a fraction of the time. The start is fixed, so the same rows have the same places.
     """
-    centred = rows - rows.mean(axis=0)
+    from sklearn.decomposition import PCA
+
     if count >= min(rows.shape):
-        return centred
-    found = np.random.default_rng(0).standard_normal((rows.shape[1], count)).astype(np.float32)
-    for _ in range(_PASSES):
-        found, _ = np.linalg.qr(centred.T @ (centred @ found))
-    return centred @ found
+        return rows - rows.mean(axis=0)
+    return PCA(count, svd_solver="randomized", random_state=0).fit_transform(rows)
 
 
 def spread(graph: sparse.csr_array, given: np.ndarray, share: float) -> np.ndarray:

@@ -164,7 +164,7 @@ def teacher_from_json(text: str) -> AnyTeacher:
 Inputs = Literal["features", "representation"]
 """What a model takes: features as they travel, or what the schema makes of them (`Schema.inputs`)."""
 
-Augment = Literal["digits", "objects", "signs", "photos", "none"]
+Augment = Literal["digits", "objects", "none"]
 """What images show, and so what may change in them: a key of `images.pixels.INVARIANCES`."""
 
 CROSS_ENTROPY = "torch.nn.functional.cross_entropy"
@@ -401,9 +401,7 @@ class ImageStudent(TrainerKind):
     augment: Augment = Field(
         default="digits",
         description="what may change in an image that still shows the same: of `digits` place, size, slant and strokes;"
-        " of `objects`, such as clothes, place, size, light, and left and right; of `signs`, digits or letters in"
-        " photographs, place, size, slant, light and colours; of `photos` of anything else these, and left and right;"
-        " `none`: no changed copies are made",
+        " of `objects`, such as clothes, place, size, light, and left and right; `none`: no changed copies are made",
     )
 
 

@@ -18,7 +18,6 @@ from consilium.models.base import Model
 from consilium.models.guard import GuardedClassifier, quoted, unless_signalled, weight_key
 from consilium.models.naming import UnusableModel
 from consilium.models.tabular import among, weighted_labels
-from consilium.protocol.schema import Schema
 
 COPIES = 10
 """Of a row, divided among its classes, for an estimator that takes no weights."""
@@ -96,19 +95,15 @@ class OwnModel:
 
 @dataclass(frozen=True)
 class OwnTrainer:
-    """Trains what `make` gives for a seed: an untrained estimator with scikit-learn's methods.
-
-    schema: of the rows, for one that looks columns up by name.
-    """
+    """Trains what `make` gives for a seed: an untrained estimator with scikit-learn's methods."""
 
     title: str
     make: Callable[[int], Any]
-    schema: Schema | None = None
 
     def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
         """See `Trainer.fit`. Raises UnusableModel."""
         try:
-            trained = GuardedClassifier.trained(self.make(seed), x, y, schema=self.schema)
+            trained = GuardedClassifier.trained(self.make(seed), x, y)
         except (Exception, SystemExit) as error:
             unless_signalled(error)
             raise self._failed(error, len(x)) from None
@@ -124,7 +119,7 @@ class OwnTrainer:
         rows, labels, weights = weighted_labels(x, shares)
         if weight_key(estimator) is not None:
             try:
-                trained = GuardedClassifier.trained(estimator, rows, labels, weights, self.schema)
+                trained = GuardedClassifier.trained(estimator, rows, labels, weights)
             except (Exception, SystemExit) as error:
                 unless_signalled(error)  # else a Pipeline whose steps pass weights on to what takes none, say
             else:

@@ -95,7 +95,7 @@ def _own(spec: OwnCode, rows: Rows, seed: int) -> Teacher:
     except ConfigError as error:
         raise Refused(Rule.POLICY, detail=f"[teacher] {error}") from None
     try:
-        return OwnCodeTeacher(GuardedClassifier.trained(estimator, rows.x, rows.y, schema=rows.schema), spec.title)
+        return OwnCodeTeacher(GuardedClassifier.trained(estimator, rows.x, rows.y), spec.title)
     except (Exception, SystemExit) as error:
         unless_signalled(error)
         return ConstantTeacher.most_frequent(rows.y, quoted(error))
@@ -131,7 +131,7 @@ def fit_teachers(
     """
     fit = TEACHERS[type(spec)]
     return [
-        fit(spec, Rows(rows.x[part], rows.y[part], schema=rows.schema), seed)
+        fit(spec, Rows(rows.x[part], rows.y[part]), seed)
         if len(np.unique(rows.y[part])) > 1
         else ConstantTeacher.most_frequent(rows.y[part] if len(part) else np.array([seed % classes]))
         for part, seed in zip(parts, seeds, strict=True)
@@ -189,7 +189,7 @@ def _graph_cnn(spec: GraphCnnStudent, aids: Aids) -> Trainer:
 def _own_student(spec: EstimatorStudent | TorchStudent | PickledStudent, aids: Aids) -> Trainer:
     from consilium.models.shares import OnDenoised, WithTold
 
-    trainer = OwnTrainer(spec.title, spec.build, aids.schema)
+    trainer = OwnTrainer(spec.title, spec.build)
     return WithTold(trainer, OnDenoised(trainer, aids.unlabelled))
 
 

@@ -122,7 +122,7 @@ def publish(
     prevalence: tuple[float, ...] = (),
     known: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Published:
-    """The student as its file says it, written to `path`, or nowhere; `pool`: see `structures.take_apart`.
+    """The student as its file says it, written to `path`, or nowhere; `pool`: public rows (n, features).
 
     prevalence: shares of the classes, to which the mean of its probabilities over the pool is brought; empty: they stay
         what the model says.
@@ -134,7 +134,7 @@ def publish(
     BadModel : it is too large, or has a number that is not finite. UnusableModel : others wrote it, and it cannot be
         written without a pickle.
     """
-    parts = take_apart(model, schema, pool)
+    parts = take_apart(model)
     trusted, arrays = trust_of_maker(model, parts), dict(parts.arrays)
     header: dict[str, Any] = {
         "format": FORMAT,

@@ -207,7 +207,7 @@ CHANGES: list[tuple[str, Change]] = [
     (LINEAR, adapted(1.5, np.zeros((3, 3)))),
     ("table constant", array("probabilities", np.zeros(2))),
     (KERNEL, setting(gamma=0)),
-    (KERNEL, setting(rows="inputs")),
+    (KERNEL, setting(rows="features")),
     (KERNEL, array("weights", np.zeros((40, 2), dtype=np.float32))),
     (BOTH, network(channels=10**9)),
     (BOTH, network(channels=5)),
