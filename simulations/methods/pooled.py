@@ -75,7 +75,7 @@ def _(teacher: NetworkSpec, rows: int) -> Any:
 @_trained.register(RandomForestSpec)
 def _(teacher: TeacherKind, schema: Schema, x: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
     """As a teacher is; where one's own cannot be trained on so many rows, their most frequent class."""
-    model = TEACHERS[type(teacher)](teacher, Rows(schema.inputs(x), y, schema=schema), 0)
+    model = TEACHERS[type(teacher)](teacher, Rows(schema.inputs(x), y), 0)
     return class_probabilities(model, test, len(schema.classes))
 
 
