@@ -154,24 +154,10 @@ class RawField:
         return column.values[:, None] if self.encoding is None else features_from(column, self.encoding)
 
 
-def takes_columns(schema: Schema, rules: DataRules, names: Sequence[str]) -> bool:
-    """Whether a file has the schema's raw columns, rather than its features. `names`: of the file's columns.
-
-    The party's mapping decides; without one, what the file has: features only if it has them all.
-    """
-    raw = {column.column for column in schema.columns}
-    if not raw:
-        return False
-    if rules.columns:
-        return not any(name in schema.features for name in set(rules.columns) - raw)
-    there = {*names, *rules.nothing(schema)}
-    return raw <= there or not set(schema.features) <= there
-
-
-def fields_of(schema: Schema, rules: DataRules, raw: bool) -> list[RawField]:
-    """All of them, in the schema's order; `raw`: see `takes_columns`."""
+def fields_of(schema: Schema, rules: DataRules, arrays: bool) -> list[RawField]:
+    """All of them, in the schema's order: its raw columns, or its features, which arrays have."""
     nothing = rules.nothing(schema)
-    if not raw:
+    if arrays or not schema.columns:
         return [rules.field(name, None, name in nothing) for name in schema.features]
     return [rules.field(column.column, column, column.column in nothing) for column in schema.columns]
 

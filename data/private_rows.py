@@ -37,7 +37,6 @@ from consilium.data.mapping import (
     fields_of,
     lacks,
     mapping_faults,
-    takes_columns,
     unknown_names,
 )
 from consilium.data.remedy import quoted
@@ -285,7 +284,7 @@ class _Fit:
         index = {name: place for place, name in enumerate(schema.classes)}
         named = rules.label.classes or {name: name for name in schema.classes}
         self.classes = {text: index[name] for text, name in named.items() if name in index}
-        fields = fields_of(schema, rules, not arrays and takes_columns(schema, rules, file.names))
+        fields = fields_of(schema, rules, arrays)
         self.problems = lacks(schema, rules)
         self.problems += mapping_faults(fields, self.label, set(named.values()) - set(index), rules)
         # what the party's mapping leaves out is not even looked for

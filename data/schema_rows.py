@@ -1,19 +1,19 @@
 """Rows of a file as the features of a schema: the pool of a student, an operator's public rows, rows to be judged.
 
-A file has the schema's raw columns where it was made from some, or its features. Everything that is wrong is said at
+A file has the schema's raw columns where it was made from some, else its features. Everything that is wrong is said at
 once, by column, count and place; the value itself only of public rows.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from consilium.data.cells import FAULTS, CellRule, ValueState, counted, far_from_public, outside
+from consilium.data.cells import FAULTS, ValueState, counted, far_from_public, outside
 from consilium.data.encoding import Doubt, encode
 from consilium.data.files import BadTable, CsvRule, open_table
 from consilium.data.remedy import quoted
@@ -31,8 +31,7 @@ _LONGEST_SHOWN = 40
 class Reading:
     """How a file is read. `whose`: columns are asked for, in messages. public: whether its values may be quoted.
 
-    missing: texts that mean "missing", besides empty ones; cells: rules of some columns. label: name of the column with
-    the classes, if there is one.
+    missing: texts that mean "missing", besides empty ones. label: name of the column with the classes, if any.
     """
 
     csv: CsvRule
@@ -40,7 +39,6 @@ class Reading:
     public: bool = False
     missing: tuple[str, ...] = ()
     label: str | None = None
-    cells: Mapping[str, CellRule] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -78,16 +76,13 @@ class _SchemaFile:
 
     def __init__(self, path: Path, schema: Schema, how: Reading, names: Sequence[str]) -> None:
         self.path, self.schema, self.how = path, schema, how
-        raw = {column.column for column in schema.columns}
-        self.columns = tuple(ColumnEncoding(column=name, kind="number") for name in schema.features)
-        if raw and (raw <= set(names) or not set(schema.features) <= set(names)):
-            self.columns = schema.columns
+        numbers = (ColumnEncoding(column=name, kind="number") for name in schema.features)
+        self.columns = schema.columns or tuple(numbers)
         label = [how.label] if how.label else []
         wanted = tuple(dict.fromkeys([*(column.column for column in self.columns), *label]))
         self._check_names(names, wanted)
         self.ignored = tuple(name for name in names if name and name not in wanted)
-        cells = {name: rule for name, rule in how.cells.items() if name in wanted}
-        rule = TableRule(csv=how.csv, missing=how.missing, only=wanted, columns=cells)
+        rule = TableRule(csv=how.csv, missing=how.missing, only=wanted)
         self.table = read_raw([path], rule)
 
     def rows(self) -> SchemaRows:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from pydantic import Field
@@ -38,39 +37,6 @@ class TableRule(Frozen):
     only: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
-
-
-class ReadingRule(Frozen):
-    """Texts of a published student's rows, as far as public rows have them. missing: such as mean "missing" in every
-    column; columns: rules of some."""
-
-    missing: tuple[str, ...] = ()
-    columns: dict[str, CellRule] = Field(default_factory=dict)
-
-    @classmethod
-    def seen(cls, missing: Sequence[str], columns: Mapping[str, CellRule], public: pl.DataFrame) -> ReadingRule:
-        """Of rules that somebody made from all rows what public rows, as they are written, bear out: texts of private
-        rows are nobody's to publish."""
-        texts = {name: {*texts_of(public[name]).drop_nulls().unique()} for name in public.columns}
-        common = tuple(text for text in missing if any(text in of for of in texts.values()))
-        rules = {name: _seen(rule, texts[name], common) for name, rule in columns.items() if name in texts}
-        return cls(missing=common, columns={name: rule for name, rule in rules.items() if rule != CellRule()})
-
-
-def _seen(rule: CellRule, texts: Collection[str], common: Collection[str]) -> CellRule:
-    def only(table: Mapping[str, Any] | None) -> dict[str, Any] | None:
-        return {text: value for text, value in (table or {}).items() if text.strip() in texts} or None
-
-    absent = rule.missing_codes
-    codes = only(rule.codes)
-    changed = {
-        "codes": codes,
-        "other": rule.other if codes else None,
-        "values": only(rule.values),
-        "missing_codes": None if absent is None else tuple(text for text in absent if text in (*common, *texts)),
-        "decimal_comma": rule.decimal_comma and any(re.match(COMMA, text) for text in texts),
-    }
-    return rule.model_copy(update=changed)
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,6 @@ import scipy.sparse as sparse
 from scipy.linalg import solve
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
-from consilium.models.base import Model
-from consilium.models.keys import GraphStudent
-
 _BLOCK = 1000
 _WIDTH_NEIGHBOUR = 7
 _STEPS = 300
@@ -131,37 +128,6 @@ class KernelModel:
         )
         offset = 1 / scores.shape[1] if self.offset is None else self.offset
         return scores.astype(np.float64) + offset
-
-
-@dataclass(frozen=True)
-class GraphTrainer:
-    """Labels spread over a graph of like rows first; kernel ridge on all rows then, so that new rows can be judged.
-
-    `unlabelled` float (n, inputs). Post-processing of released labels: costs no privacy.
-    """
-
-    spec: GraphStudent
-    unlabelled: np.ndarray = field(repr=False)
-
-    def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
-        """See `Trainer.fit`; no random part, so the seed is not used."""
-        rows = np.concatenate([x, self.unlabelled]).astype(np.float32)
-        told, reached = spread_labels(rows, y, classes, self.spec)
-        known = np.eye(classes, dtype=np.float32)[told[reached]]
-        gamma = usual_gamma(rows) if self.spec.gamma is None else self.spec.gamma
-        return kernel_ridge(rows[reached], known, gamma, self.spec.alpha)
-
-
-def spread_labels(rows: np.ndarray, y: np.ndarray, classes: int, spec: GraphStudent) -> tuple[np.ndarray, np.ndarray]:
-    """Labels `y` of the first of float32 rows (m, inputs), spread over their graph.
-
-    Returns each row's class int64 (m,), and bool (m,): whether a label reached it; the class means nothing if not.
-    """
-    given = np.zeros((len(rows), classes), dtype=np.float32)
-    given[np.arange(len(y)), y] = 1
-    graph = neighbour_graph(*nearest_rows(rows, spec.neighbours))
-    scores = spread(graph, given, spec.spread)
-    return scores.argmax(axis=1), scores.sum(axis=1) > 0
 
 
 def kernel(left: np.ndarray, right: np.ndarray, gamma: float) -> np.ndarray:

@@ -374,12 +374,6 @@ class GraphStudent(TrainerKind):
         " out: 1 over the median squared distance of public rows",
     )
     alpha: float = Field(default=0.1, gt=0, description="penalty")
-    even: bool = Field(
-        default=False,
-        description="of histograms: every class's share is brought to one spread over the public rows, and all classes"
-        " are found on as many of them, before the largest is looked for; for many classes that are about as frequent"
-        " as each other",
-    )
     neighbours: int = Field(default=10, ge=1, le=1000, description="of a row in the graph")
     spread: float = Field(default=0.99, gt=0, lt=1, description="share that a row takes from its neighbours")
 

@@ -23,13 +23,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import singledispatch
 from typing import Protocol
 
 import numpy as np
 from scipy.special import ndtr
 
-from consilium.models.base import Outcomes, Shares
+from consilium.models.base import Outcomes, Shares, Told
 from consilium.protocol.label_source import Outcome
 
 SCATTER = 0.1
@@ -67,20 +66,9 @@ class Likelihood(Protocol):
         ...
 
 
-@singledispatch
-def likelihood_of(told: object) -> Likelihood:
+def likelihood_of(told: Told) -> Likelihood:
     """The likelihood of what was released."""
-    raise TypeError(f"{type(told).__name__} was not released; give Shares or Outcomes")
-
-
-@likelihood_of.register
-def _(told: Shares) -> Likelihood:
-    return SharesLikelihood(told)
-
-
-@likelihood_of.register
-def _(told: Outcomes) -> Likelihood:
-    return OutcomesLikelihood.of(told)
+    return SharesLikelihood(told) if isinstance(told, Shares) else OutcomesLikelihood.of(told)
 
 
 @dataclass(frozen=True)

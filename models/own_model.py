@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from consilium.models.base import Model
+from consilium.models.base import Model, Told
 from consilium.models.guard import GuardedClassifier, quoted, unless_signalled, weight_key
 from consilium.models.naming import UnusableModel
 from consilium.models.tabular import among, weighted_labels
@@ -95,10 +95,14 @@ class OwnModel:
 
 @dataclass(frozen=True)
 class OwnTrainer:
-    """Trains what `make` gives for a seed: an untrained estimator with scikit-learn's methods."""
+    """Trains what `make` gives for a seed: an untrained estimator with scikit-learn's methods.
+
+    unlabelled: float (m, inputs), rows whose shares it learns beside those that were asked.
+    """
 
     title: str
     make: Callable[[int], Any]
+    unlabelled: np.ndarray | None = field(default=None, repr=False)
 
     def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
         """See `Trainer.fit`. Raises UnusableModel."""
@@ -108,6 +112,13 @@ class OwnTrainer:
             unless_signalled(error)
             raise self._failed(error, len(x)) from None
         return OwnModel(trained, classes, self.title)
+
+    def fit_told(self, x: np.ndarray, told: Told, seed: int) -> Model:
+        """See `EvidenceTrainer.fit_told`: it is given denoised shares."""
+        from consilium.models.shares import denoise
+
+        rows = x if self.unlabelled is None else np.concatenate([x, self.unlabelled])
+        return self.fit_soft(rows, denoise(x, told, rows, seed), seed)
 
     def fit_soft(self, x: np.ndarray, shares: np.ndarray, seed: int) -> Model:
         """Train on `x` float64 (n, inputs) and `shares` float64 (n, classes), probabilities without noise: each row

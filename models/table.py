@@ -165,18 +165,15 @@ _SOUND: set[tuple[str, str]] = set()
 
 
 def _linear(spec: LogisticRegressionStudent, aids: Aids) -> Trainer:
-    from consilium.models.evidence import SoftmaxTold
-    from consilium.models.shares import WithTold
     from consilium.models.tabular import LinearTrainer
 
-    return WithTold(LinearTrainer(spec.C), SoftmaxTold())
+    return LinearTrainer(spec.C)
 
 
 def _graph(spec: GraphStudent, aids: Aids) -> Trainer:
-    from consilium.models.kernel import GraphTrainer
-    from consilium.models.shares import GraphTold, WithTold
+    from consilium.models.shares import GraphTrainer
 
-    return WithTold(GraphTrainer(spec, aids.unlabelled), GraphTold(spec, aids.unlabelled))
+    return GraphTrainer(spec, aids.unlabelled)
 
 
 def _graph_cnn(spec: GraphCnnStudent, aids: Aids) -> Trainer:
@@ -187,10 +184,7 @@ def _graph_cnn(spec: GraphCnnStudent, aids: Aids) -> Trainer:
 
 
 def _own_student(spec: EstimatorStudent | TorchStudent | PickledStudent, aids: Aids) -> Trainer:
-    from consilium.models.shares import OnDenoised, WithTold
-
-    trainer = OwnTrainer(spec.title, spec.build)
-    return WithTold(trainer, OnDenoised(trainer, aids.unlabelled))
+    return OwnTrainer(spec.title, spec.build, aids.unlabelled)
 
 
 STUDENTS: dict[type[TrainerKind], Callable[[Any, Aids], Trainer]] = {

@@ -159,24 +159,11 @@ def test_faults(tmp_path: Path, content: str, tables: dict, told: str) -> None:
     assert any(str(problem).startswith(told) for problem in report.problems), report.problems
 
 
-def features_file(path: Path) -> Path:
-    """The same rows as encoded features, as a simulation and older exports have them."""
-    x = encode(PUBLIC, COLUMNS)[0]
-    if path.suffix == ".npz":
-        np.savez(path, x=x, y=[0, 1, 1, 0], features=np.array(SCHEMA.features), classes=np.array(SCHEMA.classes))
-    else:
-        frame = pl.DataFrame({name: x[:, index] for index, name in enumerate(SCHEMA.features)})
-        frame.with_columns(label=pl.Series(["well", "ill", "ill", "well"])).write_parquet(path)
-    return path
-
-
-@pytest.mark.parametrize(
-    ("name", "columns"),
-    [("data.npz", {}), ("data.parquet", {}), ("data.parquet", {name: name for name in SCHEMA.features})],
-)
-def test_files_of_features_stay_what_they_were(tmp_path: Path, name: str, columns: dict) -> None:
-    tables = {"columns": columns, "missing": {"rule": "mean"}}
-    rows, report = FileRows(features_file(tmp_path / name), DataRules.model_validate(tables)).report(SCHEMA)
+def test_arrays_hold_features_as_a_simulation_has_them(tmp_path: Path) -> None:
+    x, names = encode(PUBLIC, COLUMNS)[0], np.array(SCHEMA.features)
+    np.savez(tmp_path / "data.npz", x=x, y=[0, 1, 1, 0], features=names, classes=np.array(SCHEMA.classes))
+    rules = DataRules.model_validate({"missing": {"rule": "mean"}})
+    rows, report = FileRows(tmp_path / "data.npz", rules).report(SCHEMA)
     assert rows is not None, report.problems
     np.testing.assert_allclose(rows.x, expected(PUBLIC), rtol=0, atol=1e-7)
 

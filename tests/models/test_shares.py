@@ -17,7 +17,6 @@ from consilium.models.images.graph_cnn import smooth_shares
 from consilium.models.kernel import nearest_rows, neighbour_graph, smoothest
 from consilium.models.keys import Smoothing
 from consilium.models.published.model import publish
-from consilium.models.shares import even
 from consilium.protocol.schema import Schema
 from consilium.student.config import StudentSpec
 from consilium.student.learn import train
@@ -169,42 +168,6 @@ class TestFeatures:
         alike = functions @ functions.T
         np.testing.assert_allclose(alike[:20, 20:], 0, atol=1e-6)
         assert alike.diagonal().min() >= 1 - 1e-6
-
-
-CLASSES, EACH = 12, 60
-
-
-def test_every_class_has_one_spread_and_is_found_as_often() -> None:
-    shares = np.random.default_rng(0).gamma([[1.0, 4.0, 2.0]], [[0.01, 0.3, 0.1]], (3000, 3))
-    found = even(shares)
-    np.testing.assert_allclose(found.std(axis=0), shares.std(axis=0).mean())
-    assert np.bincount(shares.argmax(axis=1), minlength=3).min() == 0
-    np.testing.assert_allclose(np.bincount(found.argmax(axis=1)) / 3000, 1 / 3, atol=0.05)
-
-
-def named_too_often() -> tuple[np.ndarray, np.ndarray, Shares]:
-    """Clouds of 60 rows, one for each of twelve classes; a class has at most a seventh of the votes on its own rows,
-    and one of them about as much on all rows. The noise of a share is three times that."""
-    generator = np.random.default_rng(2)
-    y = np.repeat(np.arange(CLASSES), EACH)
-    x = 6 * np.eye(CLASSES)[y] + generator.normal(size=(len(y), CLASSES))
-    share = np.linspace(0.06, 0.15, CLASSES)
-    votes = np.tile((1 - share.mean()) * share / share.sum(), (len(y), 1))
-    votes[np.arange(len(y)), y] += share[y]
-    votes[:, 0] += 0.15
-    return x, y, Shares(votes + 0.45 * generator.normal(size=votes.shape), np.full(len(y), 0.45))
-
-
-def test_even_classes_are_told_apart_where_one_is_named_on_all_rows() -> None:
-    x, y, told = named_too_often()
-    right = {}
-    for made_even in (False, True):
-        spec = student_of(trainer="graph", gamma=0.02, even=made_even)
-        model = train(x, told.shares.argmax(axis=1), x[:0], CLASSES, spec, 0, told=told)
-        probabilities = model.predict_proba(x)
-        np.testing.assert_allclose(probabilities.sum(axis=1), 1)
-        right[made_even] = (probabilities.argmax(axis=1) == y).mean()
-    assert right[True] > right[False] + 0.2
 
 
 CLOUDS, OF_EACH = 6, 120
