@@ -12,7 +12,7 @@ import numpy as np
 from consilium.data.encoding import far_from_0
 from consilium.data.files import Lines, files_of
 from consilium.data.remedy import Faults
-from consilium.data.table import ReadingRule, TableRule, read_raw
+from consilium.data.table import TableRule, read_raw
 from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.simulations.datasets.folder import read_arrays
 from consilium.simulations.datasets.images import GREY, RGB, pixel_names
@@ -43,20 +43,6 @@ def open_tables(spec: SourceSpec, faults: Faults | None = None) -> TableSource:
     if noted and faults is None:
         raise noted.error(source.places.whole, cure=True, more=how_to_check(spec))
     return source
-
-
-def public_reading(spec: SourceSpec, rows: np.ndarray, columns: Sequence[str]) -> ReadingRule:
-    """How texts of these columns are read, as far as the public rows at these indices of the table have them."""
-    names = [name for name in columns if name in spec.cells] if not spec.missing else list(columns)
-    if not names:
-        return ReadingRule()
-    import polars as pl
-
-    rule = TableRule(csv=spec.csv.model_copy(update={"decimal_comma": False}), only=tuple(names))
-    written = [read_raw(files_of(name, Path()), rule).frame for name, _ in parts_of(spec.path, spec)]
-    places = open_tables(spec).places.rows
-    public = pl.concat(written, how="vertical_relaxed")[rows if places is None else places[rows]]
-    return ReadingRule.seen(spec.missing, {name: spec.cells[name] for name in names if name in spec.cells}, public)
 
 
 OPTIONAL = ("owner", "patient", "time")
