@@ -22,9 +22,6 @@ from consilium.protocol.models import Frozen
 
 ClassWeight = Literal["balanced", "none"]
 
-DENSE = ("hidden", "hidden-2", "hidden-3")
-"""Dense layers of a network before the last, as its weights are called."""
-
 Width = Annotated[int, Field(ge=1, le=4096)]
 
 
@@ -112,9 +109,9 @@ class NetworkSpec(WeightedTeacher):
         return ()
 
     @property
-    def dense(self) -> tuple[str, ...]:
-        """The dense layers before the last, all `hidden` wide."""
-        return DENSE[:1]
+    def dense(self) -> int:
+        """Number of dense layers before the last, all `hidden` wide."""
+        return 1
 
 
 class MlpSpec(NetworkSpec):
@@ -133,7 +130,7 @@ class CnnSpec(NetworkSpec):
     channels: int = Field(
         default=16, ge=1, le=256, description="of the first convolution; the second has twice as many"
     )
-    dense_layers: int = Field(default=1, ge=1, le=len(DENSE), description="before the last, each `hidden` wide")
+    dense_layers: int = Field(default=1, ge=1, le=3, description="before the last, each `hidden` wide")
 
     @property
     def convolutions(self) -> tuple[int, ...]:
@@ -141,9 +138,9 @@ class CnnSpec(NetworkSpec):
         return self.channels, 2 * self.channels
 
     @property
-    def dense(self) -> tuple[str, ...]:
+    def dense(self) -> int:
         """See `NetworkSpec.dense`."""
-        return DENSE[: self.dense_layers]
+        return self.dense_layers
 
 
 AnyTeacher = LogisticRegressionSpec | RandomForestSpec | GradientBoostingSpec | RidgeSpec | MlpSpec | CnnSpec

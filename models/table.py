@@ -42,7 +42,7 @@ from consilium.models.keys import (
 )
 from consilium.models.linear import LogisticTeacher
 from consilium.models.own_model import OwnCodeTeacher, OwnModel, OwnTrainer
-from consilium.models.teachers import ConstantTeacher, NetworkTeacher, RidgeTeacher, Teacher
+from consilium.models.teachers import ConstantTeacher, RidgeTeacher, Teacher
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.schema import Schema, why_no_images
@@ -85,6 +85,8 @@ def _boosting(spec: GradientBoostingSpec, rows: Rows, seed: int) -> Teacher:
 
 
 def _network(spec: NetworkSpec, rows: Rows, seed: int) -> Teacher:
+    from consilium.models.torch_classifier import NetworkTeacher  # torch takes two seconds to import
+
     return NetworkTeacher(spec, seed).fit(rows.x, rows.y)
 
 
