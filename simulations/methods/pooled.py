@@ -13,7 +13,6 @@ from consilium.data.private_rows import Rows
 from consilium.models.keys import GradientBoostingSpec, NetworkSpec, OwnCode, RandomForestSpec, RidgeSpec, TeacherKind
 from consilium.models.linear import LogisticTeacher
 from consilium.models.table import TEACHERS, sklearn_weight
-from consilium.models.teachers import NetworkTeacher
 from consilium.protocol.schema import Schema
 from consilium.report.words import POOLED
 from consilium.simulations.divide import Case
@@ -67,6 +66,8 @@ def _(teacher: GradientBoostingSpec, rows: int) -> Any:
 
 @_model.register
 def _(teacher: NetworkSpec, rows: int) -> Any:
+    from consilium.models.torch_classifier import NetworkTeacher  # torch takes two seconds to import
+
     epochs = max(1, min(teacher.epochs, _ROWS_SEEN // rows))
     return NetworkTeacher(teacher.model_copy(update={"epochs": epochs}), seed=0)
 
