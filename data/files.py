@@ -7,6 +7,7 @@ import glob
 import json
 import zipfile
 import zlib
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -49,11 +50,6 @@ class CsvRule(Frozen):
     separator: Separator = ","
     decimal_comma: bool = False
     encoding: Encoding = "utf-8"
-
-    @property
-    def codec(self) -> str:
-        """Python's name of the encoding: UTF-8 with or without a byte order mark."""
-        return "utf-8-sig" if self.encoding == "utf-8" else self.encoding
 
 
 class BadTable(TableFault):
@@ -138,7 +134,7 @@ class Read(NamedTuple):
         return "Read(<private>)"
 
 
-class TableFile(Protocol):
+class TableFile(ABC):
     """An open file. `names` of its columns, in order; one may be there twice. path: what messages call it.
 
     decimal_comma: whether numbers in its text have one. form: what to do about a column that is unreadable.
@@ -146,20 +142,27 @@ class TableFile(Protocol):
 
     path: Path
     names: tuple[str, ...]
-    decimal_comma: bool
-    form: str
+    decimal_comma = False
+    form = "Write it as numbers: one value in each row"
 
     def places(self, name: str, role: Role = "[columns]") -> Sequence[int]:
         """Where columns of this name stand."""
-        ...
+        return self._by_name.get(name, ())
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Sequence[int]]:
+        places: defaultdict[str, list[int]] = defaultdict(list)
+        for place, name in enumerate(self.names):
+            places[name].append(place)
+        return places
 
     def why_unreadable(self, place: int, dates: bool = False) -> str:
         """What is wrong with the column at `place`, or nothing. dates: whether they are taken, as text."""
-        ...
+        return ""
 
+    @abstractmethod
     def read(self, places: Sequence[int]) -> Read:
-        """The columns at `places`. Raises BadTable."""
-        ...
+        """The columns at `places`. Raises BadTable, OSError."""
 
 
 def open_table(path: Path, rule: CsvRule) -> TableFile:
@@ -172,25 +175,7 @@ def open_table(path: Path, rule: CsvRule) -> TableFile:
     return ParquetTable(path) if path.suffix.lower() == ".parquet" else CsvTable(path, rule)
 
 
-class _Named:
-    """Columns by their names."""
-
-    names: tuple[str, ...]
-    form = "Write it as numbers: one value in each row"
-
-    def places(self, name: str, role: Role = "[columns]") -> Sequence[int]:
-        """See `TableFile`."""
-        return self._by_name.get(name, ())
-
-    @cached_property
-    def _by_name(self) -> Mapping[str, Sequence[int]]:
-        places: defaultdict[str, list[int]] = defaultdict(list)
-        for place, name in enumerate(self.names):
-            places[name].append(place)
-        return places
-
-
-class CsvTable(_Named):
+class CsvTable(TableFile):
     """A block of rows at a time; a field that nobody asks for is dropped as soon as it is parsed.
 
     The standard library's parser finds the fields, for it counts them: a line with one too many (a decimal comma) would
@@ -222,10 +207,6 @@ class CsvTable(_Named):
         if all(is_number(name) for name in self.names):
             raise BadTable(path, "has nothing but numbers in its first line", header)
 
-    def why_unreadable(self, place: int, dates: bool = False) -> str:
-        """Nothing: every column is text."""
-        return ""
-
     def read(self, places: Sequence[int]) -> Read:
         """See `TableFile`. Raises BadTable where it has no rows, or is no CSV. OSError"""
         import polars as pl
@@ -254,7 +235,10 @@ class CsvTable(_Named):
     @contextmanager
     def _lines(self) -> Iterator[Iterator[Record]]:
         try:
-            with open(self.path, encoding=self._rule.codec, newline="") as file:
+            codec = (
+                "utf-8-sig" if self._rule.encoding == "utf-8" else self._rule.encoding
+            )  # whether or not it is marked
+            with open(self.path, encoding=codec, newline="") as file:
                 yield records(file, self._rule.separator)
         except UnicodeDecodeError:
             keys = {"csv": {"encoding": "cp1252" if self._rule.encoding == "utf-8" else "latin-1"}}
@@ -317,7 +301,7 @@ def why_torn(names: Sequence[str], torn: Sequence[Record], total: int) -> tuple[
     )
 
 
-class ParquetTable(_Named):
+class ParquetTable(TableFile):
     """The columns that are asked for and nothing else, one at a time. pandas notes which are categories: of numbers it
     writes plain numbers.
 
@@ -374,7 +358,7 @@ class ParquetTable(_Named):
             raise BadTable(self.path, "is not a readable Parquet file", action) from None
 
 
-class ArrayTable(_Named):
+class ArrayTable(TableFile):
     """x (n, features), y int (n,), features and classes as text; other arrays (n,) may say whose the rows are.
 
     `names`: of the features. The label is `y`, as texts of classes. path: what messages call it.
@@ -384,7 +368,6 @@ class ArrayTable(_Named):
     BadTable : its parts are not what they must be, or cannot be read. OSError
     """
 
-    decimal_comma = False
     form = NPZ_FORM
 
     def __init__(self, path: Path, arrays: Mapping[str, np.ndarray]) -> None:
@@ -490,15 +473,6 @@ def is_number(text: str) -> bool:
     return True
 
 
-def is_pattern(name: str) -> bool:
-    """Whether it may stand for several files.
-
-    >>> is_pattern("2024-*.csv"), is_pattern("a.csv")
-    (True, False)
-    """
-    return glob.has_magic(name)
-
-
 def files_of(name: str, folder: Path) -> tuple[Path, ...]:
     """A path, or all files that a pattern (`*`, `?`, `**`) has below `folder`, sorted by name.
 
@@ -507,7 +481,7 @@ def files_of(name: str, folder: Path) -> tuple[Path, ...]:
     PathError : there is none.
     """
     plain = folder / name
-    if plain.exists() or not is_pattern(name):
+    if plain.exists() or not glob.has_magic(name):
         if not plain.exists():
             raise PathError(f"{plain} is not there", "Correct the path; in a file it is relative to that file")
         return (plain,)

@@ -146,11 +146,7 @@ def area_interval(scores: np.ndarray, least: int, extra: float = 0.0) -> Interva
 
     An AUC of 0 or 1 has no deviation to estimate: then as a share of `least` rows, which is wider than it need be.
     """
-    return logit_interval(float(scores.mean()), math.hypot(float(scores.std()) / math.sqrt(len(scores)), extra), least)
-
-
-def logit_interval(area: float, deviation: float, least: int) -> Interval:
-    """The same of an AUC with this standard deviation."""
+    area, deviation = float(scores.mean()), math.hypot(float(scores.std()) / math.sqrt(len(scores)), extra)
     area = min(1.0, max(0.0, area))
     if area < 1e-9 or area > 1 - 1e-9:
         return wilson(area * least, least)

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sparse
 from scipy.linalg import solve
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+from scipy.spatial.distance import pdist
 
 _BLOCK = 1000
 _WIDTH_NEIGHBOUR = 7
@@ -21,7 +22,6 @@ _DENSE = 500
 """Rows up to which all eigenvectors are found, since the sparse solver needs many more rows than vectors."""
 
 _SAMPLE = 300
-_WIDE = 200
 
 
 def squared_distances(left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -143,11 +143,7 @@ def usual_gamma(rows: np.ndarray) -> float:
     Of the scenario digits, seeds 100 and 101, which do not judge, it is .0086: from .006 to .02 nothing changes.
     """
     some = rows[np.linspace(0, len(rows) - 1, min(len(rows), _SAMPLE)).astype(int)].astype(np.float64)
-    if some.shape[1] <= _WIDE:
-        apart = ((some[:, None, :] - some[None, :, :]) ** 2).sum(axis=2)
-    else:
-        squares = (some**2).sum(axis=1)
-        apart = np.maximum(squares[:, None] + squares - 2 * some @ some.T, 0)
+    apart = pdist(some, "sqeuclidean")
     apart = apart[apart > 1e-9]
     return float(1 / np.median(apart)) if len(apart) else 1.0
 
