@@ -7,7 +7,6 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from consilium.data.cells import CellRule, ValueState, Wanted, read_cells
 from consilium.data.encoding import DeclaredColumn, encode, infer
@@ -169,21 +168,6 @@ def test_the_schema_of_a_table() -> None:
     assert filled.dtype == np.float32
     assert schema.standardise(filled)[1, 7] == 0.0
     assert Schema.model_validate_json(schema.model_dump_json()) == schema
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"columns": [{"column": "b", "kind": "number"}]},
-        {"columns": [{"column": "a", "kind": "number", "values": ["1"]}]},
-        {"columns": [{"column": "a", "kind": "category", "values": ["x", "x"]}]},
-        {"columns": [{"column": "a", "kind": "number", "missing": True}]},
-    ],
-)
-def test_columns_that_do_not_give_the_features_are_refused(change: dict) -> None:
-    base = {"features": ("a",), "classes": ("x", "y"), "center": (0.0,), "scale": (1.0,)}
-    with pytest.raises(ValidationError):
-        Schema.model_validate({**base, **change})
 
 
 GOOD, MISSING, INFINITE = ValueState.GOOD, ValueState.MISSING, ValueState.INFINITE

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from consilium.models.images.pixels import DIGITS, NONE, OBJECTS, Distortion, Pixels, _bicubic
+from consilium.models.images.pixels import DIGITS, NONE, OBJECTS, Distortion, Pixels
 from consilium.models.keys import TorchKeys
 from consilium.models.torch_classifier import TorchClassifier
 from consilium.student.learn import train
@@ -46,13 +46,6 @@ def test_distortions_by_hand() -> None:
     assert 0.58 < float(light.max()) <= 0.6
     holes = (Distortion(cutout=0.5)(torch.ones(200, 1, 9, 9), generator) == 0).sum(dim=(1, 2, 3))
     assert 4 <= int(holes.min()) <= int(holes.max()) <= 25
-
-
-@pytest.mark.parametrize("side", [28])
-def test_coarse_fields_are_interpolated_as_torch_does(side: int) -> None:
-    coarse = torch.randn(5, 2, 7, 7, generator=torch.Generator().manual_seed(0))
-    expected = nn.functional.interpolate(coarse, size=(side, side), mode="bicubic", align_corners=False)
-    assert torch.allclose(_bicubic(side) @ coarse @ _bicubic(side).T, expected, atol=1e-5)
 
 
 def test_rows_as_images() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,6 @@ from consilium.models.evidence import column_scales, contrasts, fit_softmax, gra
 from consilium.models.images.graph_cnn import smooth_shares
 from consilium.models.kernel import nearest_rows, neighbour_graph, smoothest
 from consilium.models.keys import Smoothing
-from consilium.models.published.model import publish
-from consilium.protocol.schema import Schema
 from consilium.student.config import StudentSpec
 from consilium.student.learn import train
 from tests.marks import third
@@ -149,14 +146,6 @@ class TestEveryKind:
         told = told_of(shares, 0.3, 2)
         first, second = (by_train(spec, x, told, x[:20]).predict_proba(x) for _ in range(2))
         assert (first == second).all()
-
-    def test_can_be_published(self, spec: StudentSpec, tmp_path: Path) -> None:
-        x, shares = linear_truth(60, 3, 2, 8)
-        rows = x.astype(np.float32)
-        schema = Schema.of_images(("a", "b", "c"), ("well", "ill"), "none")
-        model = by_train(spec, rows.astype(np.float64), told_of(shares, 0.3, 2), rows[:20].astype(np.float64))
-        published = publish(tmp_path / "model.safetensors", model, schema, "representation", rows)
-        np.testing.assert_allclose(published.predict_proba(rows), model.predict_proba(rows.astype(np.float64)))
 
 
 class TestFeatures:
