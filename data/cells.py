@@ -257,7 +257,8 @@ FAULTS = {
     ),
     ValueState.DECIMAL_COMMA: (
         "have a decimal comma",
-        "Export with a decimal point and no mark of thousands, or set decimal_comma of the file or of this column",
+        "Export with a decimal point and no mark of thousands, or set decimal_comma of the file"
+        " (--decimal-comma) or of this column",
     ),
     ValueState.DECIMAL_POINT: (
         "have a point although decimal_comma is set: it may separate thousands",

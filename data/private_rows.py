@@ -24,7 +24,7 @@ from consilium.data.cells import (
     outside,
     read_cells,
 )
-from consilium.data.files import ArrayTable, BadTable, Lines, Role, TableFile, open_arrays, open_table
+from consilium.data.files import ArrayTable, BadTable, Role, TableFile, open_arrays, open_table
 from consilium.data.mapping import (
     COLUMNS,
     LABEL,
@@ -321,7 +321,10 @@ class _Fit:
         x, raw = self._matrices()
         answers = None if labels is None else classes_of(labels, self.classes, self.rules.label.missing_codes)
         if answers is not None:
-            self.problems += label_faults(self.label, answers, self.lines)
+            if len(wrong := answers.rows(ValueState.UNKNOWN_CODE)):  # not quoted: a label is private
+                fault = counted(self.lines, wrong, "have a label that is no class")
+                action = "Map the file's values under [label] classes, or name those to leave out in missing_codes"
+                self.problems.append(Problem(self.label.where, fault, action, Rule.SCHEMA))
             self._missing(self.label, answers, self.rules.label.missing, 'missing = "drop-row" in [label]')
         patients = _texts(self.cells.pop(("patient", PATIENT), None))
         nobody = np.isin(patients or [], ["", *self.rules.missing.codes])
@@ -382,7 +385,12 @@ class _Fit:
         if not self.remarked:
             return
         if wanted.known:
-            self.remarks += unknown_names(wanted) + unknown_category(wanted, column, self.lines)
+            self.remarks += unknown_names(wanted)
+            if len(rows := column.rows(ValueState.UNKNOWN_CATEGORY)):  # what a party has never keeps it out
+                fault = counted(self.lines, rows, "hold a value that no public row has")
+                known = quoted(wanted.known, MOST_NAMES)
+                action = f"If they mean one of {known}, say so under values; if they are missing, in missing_codes"
+                self.remarks.append(Problem(wanted.where, f"{fault}: it counts as none of the known ones", action))
         elif not schema.columns or wanted.name in self.numbers:  # a value that is encoded already has no unit
             place = schema.features.index(wanted.name)
             action = "Another unit? Set factor (and offset) for it in [columns]. Or a number that means missing"
@@ -448,26 +456,6 @@ def _standardise(x: np.ndarray, schema: Schema, keep_missing: bool) -> None:
     np.clip(x, -FURTHEST, FURTHEST, out=x)
     if not keep_missing:
         np.nan_to_num(x, copy=False)
-
-
-def unknown_category(wanted: Wanted, column: Column, lines: Lines) -> list[Problem]:
-    """Values that no public row has. They are taken: what a party has decides nothing about whether it takes part."""
-    rows = column.rows(ValueState.UNKNOWN_CATEGORY)
-    if not len(rows):
-        return []
-    fault = counted(lines, rows, "hold a value that no public row has") + ": it counts as none of the known ones"
-    known = quoted(wanted.known, MOST_NAMES)
-    action = f"If they mean one of {known}, say so under values; if they are missing, in missing_codes"
-    return [Problem(wanted.where, fault, action)]
-
-
-def label_faults(label: Wanted, column: Column, lines: Lines) -> list[Problem]:
-    """Labels that are no class. They are not quoted: a label is private."""
-    rows = column.rows(ValueState.UNKNOWN_CODE)
-    if not len(rows):
-        return []
-    action = "Map the file's values under [label] classes, or name those to leave out in missing_codes"
-    return [Problem(label.where, counted(lines, rows, "have a label that is no class"), action, Rule.SCHEMA)]
 
 
 def _texts(cells: pl.Series | np.ndarray | None) -> list[str] | None:

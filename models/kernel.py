@@ -24,15 +24,6 @@ _DENSE = 500
 _SAMPLE = 300
 
 
-def squared_distances(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Between all rows of float32 (n, inputs) and (m, inputs) -> float32 (n, m)."""
-    squares = left @ right.T
-    squares *= -2
-    squares += (left**2).sum(axis=1)[:, None]
-    squares += (right**2).sum(axis=1)
-    return np.maximum(squares, 0, out=squares)
-
-
 def nearest_rows(rows: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """The `count` nearest other rows of each of float32 rows (m, inputs), or all where there are fewer, nearest first.
 
@@ -132,9 +123,8 @@ class KernelModel:
 
 def kernel(left: np.ndarray, right: np.ndarray, gamma: float) -> np.ndarray:
     """exp(-gamma |a - b|^2) of float32 (n, inputs) and (m, inputs) -> float32 (n, m)."""
-    squares = squared_distances(left, right)
-    squares *= -gamma
-    return np.exp(squares, out=squares)
+    squares = (left**2).sum(axis=1)[:, None] + (right**2).sum(axis=1) - 2 * (left @ right.T)
+    return np.exp(-gamma * np.maximum(squares, 0))
 
 
 def usual_gamma(rows: np.ndarray) -> float:

@@ -17,8 +17,9 @@ import numpy as np
 from consilium.models.base import Model, Told
 from consilium.models.guard import GuardedClassifier, quoted, unless_signalled, weight_key
 from consilium.models.naming import UnusableModel
-from consilium.models.tabular import among, weighted_labels
+from consilium.models.tabular import among
 
+_LEAST_SHARE = 0.005
 COPIES = 10
 """Of a row, divided among its classes, for an estimator that takes no weights."""
 
@@ -127,7 +128,10 @@ class OwnTrainer:
         An estimator that takes no weights, or fails with them, gets about `COPIES` of each row. Raises UnusableModel.
         """
         estimator, classes = self.make(seed), shares.shape[1]
-        rows, labels, weights = weighted_labels(x, shares)
+        kept = shares >= _LEAST_SHARE
+        kept[:1] = True  # two classes at least: a classifier of one is none
+        places, labels = np.nonzero(kept)
+        rows, weights = x[places], shares[places, labels]
         if weight_key(estimator) is not None:
             try:
                 trained = GuardedClassifier.trained(estimator, rows, labels, weights)

@@ -34,9 +34,6 @@ def among(probabilities: np.ndarray, seen: np.ndarray, classes: int) -> np.ndarr
     return every
 
 
-_LEAST_SHARE = 0.005
-
-
 @dataclass(frozen=True)
 class LinearTrainer:
     """Logistic regression. C: inverse regularisation of labels whose law nobody knows, as manual ones."""
@@ -52,17 +49,6 @@ class LinearTrainer:
         from consilium.models.evidence import fit_softmax  # which gives a `Linear`
 
         return fit_softmax(x, told)[0]
-
-
-def weighted_labels(x: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Each row once for each class, with its share (n, classes) as its weight: rows, labels int64, weights.
-
-    Smaller shares than `_LEAST_SHARE` are left out; two classes at least stay, as trees insist on.
-    """
-    kept = shares >= _LEAST_SHARE
-    kept[:1] = True
-    rows, labels = np.nonzero(kept)
-    return x[rows], labels.astype(np.int64), shares[rows, labels]
 
 
 def linear_arrays(fitted: LogisticTeacher, classes: int) -> Linear:

@@ -191,11 +191,7 @@ def smooth_shares(rows: np.ndarray, told: Shares, neighbours: int, smoothing: Sm
     """
     if len(rows) < 2:
         return told.shares
-    return smoothed(*smoothest(neighbour_graph(*nearest_rows(rows, neighbours)), FUNCTIONS), told, smoothing)
-
-
-def smoothed(values: np.ndarray, vectors: np.ndarray, told: Shares, smoothing: Smoothing) -> np.ndarray:
-    """As `smooth_shares`, of a graph's `smoothest` functions: eigenvalues (k,) and vectors (m, k)."""
+    values, vectors = smoothest(neighbour_graph(*nearest_rows(rows, neighbours)), FUNCTIONS)
     basis = vectors * np.sqrt(len(vectors))
     rough = (values[0] - values) / max(values[0] - values[-1], 1e-12)
     if smoothing == "softmax":
