@@ -115,15 +115,6 @@ def test_another_unit_is_told(tmp_path: Path, factor: float, told: list[str]) ->
     assert all("factor" in doubt.action for doubt in report.remarks)
 
 
-def test_a_shift_of_the_mean_is_told(tmp_path: Path) -> None:
-    lines = ["90,female,I,1,well", "100,male,I,1,ill"] * 12
-    _, report = read(tmp_path, "age,sex,stage,creatinine,label\n" + "\n".join(lines))
-    assert [str(doubt) for doubt in report.remarks] == [
-        "age: 24 of 24 rows have a mean that is 3.3 deviations from the public one (first: line 2). Another unit? Set"
-        " factor (and offset) for it in [columns]. Or a number that means missing"
-    ]
-
-
 FAULTS: dict[str, tuple[str, dict, str]] = {
     "text in a number": (
         OWN + "4711 mg,male,I,1,ill\n",

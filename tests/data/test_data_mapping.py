@@ -112,17 +112,6 @@ def test_missing_codes_are_numbers_too(tmp_path: Path, other: str) -> None:
     assert rows.x[:2, 2].tolist() == [0.0, -1.0]
 
 
-def test_rules_for_one_column_go_before_those_for_all(tmp_path: Path) -> None:
-    path = tmp_path / "data.csv"
-    path.write_text("age,female,pressure,label\n61,1,,well\n,0,120,ill\n50,0,130,ill\n51,0,140,well\n")
-    columns = {"age": {"missing": "drop-row"}, "female": {}, "pressure": {}}
-    rows, report = FileRows(path, DataRules.model_validate({"columns": columns, "missing": {"rule": "mean"}})).report(
-        SCHEMA
-    )
-    assert rows is not None
-    assert (report.rows, report.used, report.filled) == (4, 3, {"pressure": 1})
-
-
 def test_columns_that_are_not_named_are_not_read_whatever_the_coordinator_asks_for(tmp_path: Path) -> None:
     path = tmp_path / "data.csv"
     path.write_text("age,hiv,label\n61,x,well\n62,y,ill\n")

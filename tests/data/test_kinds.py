@@ -13,12 +13,9 @@ import polars as pl
 import pytest
 
 from consilium.data.encoding import DeclaredColumn, encode, infer
-from consilium.data.mapping import DataRules
-from consilium.data.private_rows import FileRows
 from consilium.data.texts import texts_of
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConsiliumError, DataError
-from consilium.protocol.schema import Schema
 from consilium.simulations.council.frames import frame_of, values_of
 from consilium.simulations.datasets.own import open_tables
 from consilium.simulations.population.specs import DataSpec
@@ -145,15 +142,6 @@ def test_3_what_nobody_allows_to_leave_out_is_refused(tmp_path: Path, case: str)
     text, told = NOT_LEFT_OUT[case]
     with pytest.raises(DataError, match=told):
         table(tmp_path, text)
-
-
-def test_3_a_party_counts_its_rows(tmp_path: Path) -> None:
-    public = pl.DataFrame({"age": [30, 40]})
-    schema = Schema.of_table(infer(public), ("n", "y"), encode(public, infer(public))[0])
-    (tmp_path / "a.csv").write_text(HEAD + ROWS + "?,a,y\n5,a,\n", encoding="utf-8")
-    rules = {"label": {"column": "y", "missing": "drop-row"}, "missing": {"rule": "drop-row", "codes": ["?"]}}
-    rows, report = FileRows(tmp_path / "a.csv", DataRules.model_validate(rules)).report(schema)
-    assert rows is not None and (report.rows, report.used, len(rows.y)) == (10, 8, 8)
 
 
 OF_LIBRARIES: dict[str, Callable[[], Any]] = {

@@ -11,7 +11,7 @@ import pytest
 
 from consilium.data.cells import CellRule
 from consilium.data.encoding import encode, infer, times_of
-from consilium.data.files import BLOCK, files_of
+from consilium.data.files import files_of
 from consilium.data.table import TableRule, read_raw
 from consilium.protocol.errors import ConfigError, DataError
 
@@ -201,15 +201,6 @@ def test_a_column_that_one_file_lacks(tmp_path: Path, other: str, told: str) -> 
 def test_paths_that_hold_no_table(tmp_path: Path, given: str, told: str) -> None:
     with pytest.raises((ConfigError, DataError), match=told):
         read_raw(files_of(given, tmp_path), rule())
-
-
-@pytest.mark.parametrize("row", [BLOCK - 1, BLOCK])
-def test_a_row_is_named_in_every_block(tmp_path: Path, row: int) -> None:
-    lines = ["1"] * (BLOCK + 2)
-    lines[row] = "x"
-    path = write(tmp_path / "a.csv", "a\n" + "\n".join(lines))
-    with pytest.raises(DataError, match=rf"column 'a': 1 of .*\(first: line {row + 2}\)"):
-        read_raw([path], rule(columns={"a": {"factor": 2}}))
 
 
 def test_all_faults_of_a_file_come_at_once(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from consilium.models.evaluation import (
     area_under_curve,
     calibration,
     calibration_error,
+    evaluate,
     operating_point,
     outranked,
     threshold_for,
@@ -87,3 +88,12 @@ def test_lower_rows_of_the_other_kind_as_counted_one_by_one(decimals: int) -> No
     expected = (other & lower).sum(axis=1) + (other & equal).sum(axis=1) / 2
     assert (outranked(scores, positive) == expected).all()
     assert area_under_curve(scores, positive) == pytest.approx(roc_auc_score(positive, scores), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("y", "auc", "ill"), [([0, 0, 1, 1], 0.75, 0.5), ([0, 1, 0, 1], 0.5, 0.5), ([0] * 4, None, None)]
+)
+def test_evaluation_by_hand(y: list[int], auc: float | None, ill: float | None) -> None:
+    probabilities = np.array([[0.9, 0.1], [0.4, 0.6], [0.3, 0.7], [0.8, 0.2]])
+    result = evaluate(probabilities, np.array(y), ("well", "ill"))
+    assert (result["auc"], result["recall_per_class"]["ill"]) == (auc, ill)

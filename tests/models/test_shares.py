@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -10,22 +10,31 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 from scipy.stats import multivariate_normal
 
+from consilium.models import table
 from consilium.models.base import Shares
 from consilium.models.evidence import column_scales, contrasts, fit_softmax, graph_functions, most_probable, regress
 from consilium.models.images.graph_cnn import smooth_shares
 from consilium.models.kernel import nearest_rows, neighbour_graph, smoothest
-from consilium.models.keys import Smoothing
+from consilium.models.keys import TRAINERS, OwnTeacher, Smoothing
 from consilium.student.config import StudentSpec
 from consilium.student.learn import train
 from tests.marks import third
 from tests.specs import student_of
 
 SPECS = {
-    "logistic regression": student_of(),
+    "logistic regression": student_of(C=1.0),
     "graph": student_of(trainer="graph"),
     "estimator": student_of(trainer="estimator", factory="sklearn.linear_model.LogisticRegression"),
-    "torch": student_of(trainer="torch", factory="tests.strangers:Net", epochs=5, parameters={"hidden": 8}),
+    "estimator without weights": student_of(trainer="estimator", factory="tests.strangers:Nearest"),
+    "torch": student_of(trainer="torch", factory="tests.strangers:Net", epochs=30, parameters={"hidden": 8}),
 }
+
+
+def test_every_kind_of_keys_has_what_fits_it() -> None:
+    """A configuration may name it: then it must be in the table."""
+    (own, _) = get_args(OwnTeacher)
+    assert set(table.TEACHERS) == set(get_args(own))
+    assert set(table.STUDENTS) == set(TRAINERS)
 
 
 def told_of(shares: np.ndarray, deviation: float | np.ndarray, seed: int) -> Shares:
@@ -141,11 +150,27 @@ class TestEveryKind:
         assert (told.shares.argmax(axis=1) == truth[:200]).mean() < 0.7
         assert (model.predict_proba(x[300:]).argmax(axis=1) == truth[300:]).mean() > 0.7
 
-    def test_same_seed_same_model(self, spec: StudentSpec) -> None:
+    @pytest.mark.parametrize("manual", [False, True])
+    def test_same_seed_same_model(self, spec: StudentSpec, manual: bool) -> None:
         x, shares = linear_truth(60, 3, 3, 8)
-        told = told_of(shares, 0.3, 2)
-        first, second = (by_train(spec, x, told, x[:20]).predict_proba(x) for _ in range(2))
+        told = None if manual else told_of(shares, 0.3, 2)
+        y = shares.argmax(axis=1)
+        first, second = (train(x, y, x[:20], 3, spec, 4, told=told).predict_proba(x) for _ in range(2))
         assert (first == second).all()
+
+    def test_manual_labels_teach(self, spec: StudentSpec) -> None:
+        x, shares = linear_truth(700, 3, 3, 8)
+        y = shares.argmax(axis=1)
+        model = train(x[:200], y[:200], x[200:250], 4, spec, 0)  # the fourth class never occurs
+        probabilities = model.predict_proba(x[250:])
+        np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-5)
+        assert (probabilities.argmax(axis=1) == y[250:]).mean() > 0.6
+
+    @pytest.mark.parametrize("count", [0, 1, 5])
+    def test_labels_of_one_class_or_none(self, spec: StudentSpec, count: int) -> None:
+        x = linear_truth(10, 3, 2, 1)[0]
+        model = train(x[:count], np.ones(count, dtype=np.int64), x, 2, spec, seed=0)
+        assert model.predict_proba(x).tolist() == [[0.5, 0.5] if count == 0 else [0.0, 1.0]] * 10
 
 
 class TestFeatures:
