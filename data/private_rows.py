@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -300,7 +300,9 @@ class _Fit:
         """The cells of all columns that are asked for and can be read, and where their rows stand."""
         patient = self.rules.patient.column
         wanted: list[tuple[Wanted, Role]] = [(item.wanted, COLUMNS) for item in self.fields if not item.nothing]
-        wanted += [(self.label, LABEL), *([] if patient is None else [(Wanted("patient", patient.strip()), PATIENT)])]
+        wanted.append((self.label, LABEL))
+        if patient is not None:
+            wanted.append((Wanted("patient", patient.strip()), PATIENT))
         places: dict[tuple[str, Role], int] = {}
         for column, role in wanted:
             where = file.places(column.column, role)
@@ -319,7 +321,11 @@ class _Fit:
         """All that can be used, or None; and the report."""
         total, labels = len(self.lines), self.cells.pop(("label", LABEL), None)
         x, raw = self._matrices()
-        answers = None if labels is None else classes_of(labels, self.classes, self.rules.label.missing_codes)
+        answers = (
+            None
+            if labels is None
+            else classes_of(cast("pl.Series", labels), self.classes, self.rules.label.missing_codes)
+        )
         if answers is not None:
             if len(wrong := answers.rows(ValueState.UNKNOWN_CODE)):  # not quoted: a label is private
                 fault = counted(self.lines, wrong, "have a label that is no class")

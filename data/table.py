@@ -194,17 +194,14 @@ def _without_missing(series: pl.Series, wanted: Wanted) -> pl.Series:
 
     if series.dtype == pl.Boolean or (series.dtype.is_numeric() and wanted.rule.values):
         return series  # `renamed` looks for what is missing among texts
+    names = pl.Series(wanted.absent, dtype=pl.String).str.strip_chars()
     if series.dtype.is_numeric():
         values = series.fill_nan(None) if series.dtype.is_float() else series
-        if not wanted.absent:
-            return values
-        absent = texts_of(values).is_in(texts_of(pl.Series(wanted.absent)).to_list())
-    elif isinstance(series.dtype, pl.Categorical | pl.Enum):
-        texts = series.cast(pl.String).str.strip_chars()
-        values, absent = series, texts.is_in(["", *(text.strip() for text in wanted.absent)])
+        texts, names = texts_of(values), texts_of(names)
     else:
-        values = (written(series) if series.dtype.is_temporal() else series.cast(pl.String)).str.strip_chars()
-        absent = values.is_in(["", *(text.strip() for text in wanted.absent)])
+        texts = (written(series) if series.dtype.is_temporal() else series.cast(pl.String)).str.strip_chars()
+        values = series if isinstance(series.dtype, pl.Categorical | pl.Enum) else texts
+    absent = texts.is_in(["", *names])
     return pl.select(pl.when(absent).then(None).otherwise(values)).to_series().rename(series.name)
 
 

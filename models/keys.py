@@ -283,11 +283,6 @@ class OwnCode(OwnCodeKeys, TeacherKind):
         """See `TeacherKind.keeps_missing`."""
         return self.missing == "keep"
 
-    @property
-    def known_by(self) -> str:
-        """Equal for two tables that train the same. Raises ConfigError."""
-        return self.model_dump_json()
-
 
 class EstimatorSpec(EstimatorKeys, OwnCode):
     """Any classifier or Pipeline with scikit-learn's methods: LightGBM, XGBoost, or what your own function makes."""
@@ -310,12 +305,6 @@ class PickledSpec(PickleKeys, OwnCode):
 
     model: Literal["pickled"] = "pickled"
     file: str = Field(default="teacher.pkl", min_length=1, max_length=1000, description="in the party's own home")
-
-    @property
-    def known_by(self) -> str:
-        """See `OwnCode.known_by`: by what is in the file, wherever it is."""
-        digest = self.sha256 or digest_of(Path(self.file))
-        return self.model_copy(update={"file": "", "sha256": digest}).model_dump_json()
 
     def at(self, home: Path) -> PickledSpec:
         """See `TeacherKind.at`. Raises ConfigError for a name that leads out of the home, or a file of others."""

@@ -11,7 +11,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from consilium.models.base import Model, Shares, Told, constant
-from consilium.models.evidence import Landmarks, fit_scores, fit_softmax, gammas, graph_functions, regress
+from consilium.models.evidence import (
+    Landmarks,
+    Regression,
+    SoftmaxFit,
+    fit_scores,
+    fit_softmax,
+    gammas,
+    graph_functions,
+    regress,
+)
 from consilium.models.kernel import KernelModel, kernel_ridge, nearest_rows, neighbour_graph, spread, usual_gamma
 from consilium.models.keys import GraphStudent
 from consilium.protocol.label_source import NO_LABEL
@@ -93,8 +102,12 @@ def denoise(x: np.ndarray, told: Told, rows: np.ndarray, seed: int) -> np.ndarra
     linear, evidence = fit_softmax(x, told)
     near = x.astype(np.float32)
     around = [Landmarks.among(near, gamma, seed) for gamma in gammas(near)]
-    fit = regress if isinstance(told, Shares) else fit_scores  # of noisy counts a sum has a closed form
-    fits = [(marks, fit(marks.features(near), told)) for marks in around]
+
+    def fit(features: np.ndarray) -> Regression | SoftmaxFit:
+        """Of noisy counts a sum has a closed form."""
+        return regress(features, told) if isinstance(told, Shares) else fit_scores(features, told)
+
+    fits = [(marks, fit(marks.features(near))) for marks in around]
     marks, found = max(fits, key=lambda fit: fit[1].evidence)
     if evidence >= found.evidence:
         return linear.predict_proba(rows)

@@ -152,7 +152,7 @@ def check_teacher(spec: TeacherKind, schema: Schema) -> None:
             raise ConfigError(
                 f'missing = "keep" and a representation, {schema.representation}, exclude each other', "Leave it out"
             )
-        key = spec.known_by, schema.digest()
+        key = spec.model_dump_json(), schema.digest()
         if key not in _SOUND:
             rehearse(spec.title, lambda: spec.build(0), schema, spec.keeps_missing)
             _SOUND.add(key)
