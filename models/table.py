@@ -85,7 +85,7 @@ def _boosting(spec: GradientBoostingSpec, rows: Rows, seed: int) -> Teacher:
 
 
 def _network(spec: NetworkSpec, rows: Rows, seed: int) -> Teacher:
-    from consilium.models.torch_classifier import NetworkTeacher  # torch takes two seconds to import
+    from consilium.models.network_teacher import NetworkTeacher  # torch takes two seconds to import
 
     return NetworkTeacher(spec, seed).fit(rows.x, rows.y)
 
@@ -167,7 +167,7 @@ _SOUND: set[tuple[str, str]] = set()
 
 
 def _linear(spec: LogisticRegressionStudent, aids: Aids) -> Trainer:
-    from consilium.models.tabular import LinearTrainer
+    from consilium.models.shares import LinearTrainer
 
     return LinearTrainer(spec.C)
 

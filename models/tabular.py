@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from consilium.models.base import Model, Told, softmax
+from consilium.models.base import softmax
 from consilium.models.linear import LogisticTeacher
 
 
@@ -32,23 +32,6 @@ def among(probabilities: np.ndarray, seen: np.ndarray, classes: int) -> np.ndarr
     every = np.zeros((len(probabilities), classes))
     every[:, seen] = probabilities
     return every
-
-
-@dataclass(frozen=True)
-class LinearTrainer:
-    """Logistic regression. C: inverse regularisation of labels whose law nobody knows, as manual ones."""
-
-    C: float
-
-    def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
-        """See `Trainer.fit`; no random part, so the seed is not used."""
-        return linear_arrays(LogisticTeacher(self.C, iterations=1000).fit(x, y), classes)
-
-    def fit_told(self, x: np.ndarray, told: Told, seed: int) -> Model:
-        """See `EvidenceTrainer.fit_told`: without a setting, the evidence decides."""
-        from consilium.models.evidence import fit_softmax  # which gives a `Linear`
-
-        return fit_softmax(x, told)[0]
 
 
 def linear_arrays(fitted: LogisticTeacher, classes: int) -> Linear:

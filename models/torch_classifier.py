@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from torch import nn
 from torch.nn import functional
 
 from consilium.models.devices import resolve_device, torch_on_one_thread
-from consilium.models.keys import NetworkSpec, TorchKeys
 from consilium.models.naming import UnusableModel
 from consilium.protocol.images import ImageShape, image_shape
 
@@ -132,39 +130,3 @@ class TorchClassifier:
         if self.loss is not None:
             return self.loss(logits, labels)
         return (functional.cross_entropy(logits, labels, reduction="none") * counts).mean()
-
-
-class NetworkTeacher(TorchClassifier):
-    """One network, of the kind that `spec` says."""
-
-    def __init__(self, spec: NetworkSpec, seed: int) -> None:
-        said = {key: getattr(spec, key) for key in ("epochs", "batch", "learning_rate", "weight_decay")}
-        keys = TorchKeys(factory=f"{__name__}:network_of", images=spec.of_images, **said)
-        super().__init__(keys, partial(network_of, spec), seed=seed)
-        self.balanced = spec.class_weight == "balanced"
-
-    def fit(self, x: np.ndarray, y: np.ndarray, sample_weight: np.ndarray | None = None) -> NetworkTeacher:
-        """`x` float (n, inputs), `y` int64 (n,). On the CPU the same seed gives the same weights."""
-        if self.balanced:
-            _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
-            sample_weight = 1 / counts[codes]
-        super().fit(x, y, sample_weight)
-        return self
-
-
-def network_of(spec: NetworkSpec, inputs: Any, classes: int) -> nn.Module:
-    """Dense layers, behind two convolutions with max-pool where the rows are images."""
-    layers: list[nn.Module] = []
-    if spec.of_images:
-        channels, side, _ = inputs
-        for more in spec.convolutions:
-            # in this order a quarter of the work, the same numbers
-            layers += [nn.Conv2d(channels, more, 5), nn.MaxPool2d(2), nn.ReLU()]
-            channels, side = more, (side - 4) // 2
-        layers.append(nn.Flatten())
-        inputs = channels * side**2
-    for _ in range(spec.dense):
-        layers += [nn.Linear(inputs, spec.hidden), nn.ReLU()]
-        inputs = spec.hidden
-    net = nn.Sequential(*layers, nn.Linear(inputs, classes))
-    return net.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]  # half the time on a CPU

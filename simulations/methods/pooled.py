@@ -66,7 +66,7 @@ def _(teacher: GradientBoostingSpec, rows: int) -> Any:
 
 @_model.register
 def _(teacher: NetworkSpec, rows: int) -> Any:
-    from consilium.models.torch_classifier import NetworkTeacher  # torch takes two seconds to import
+    from consilium.models.network_teacher import NetworkTeacher  # torch takes two seconds to import
 
     epochs = max(1, min(teacher.epochs, _ROWS_SEEN // rows))
     return NetworkTeacher(teacher.model_copy(update={"epochs": epochs}), seed=0)

@@ -7,8 +7,8 @@ import pytest
 
 from consilium.data.private_rows import Rows
 from consilium.models.keys import CnnSpec
+from consilium.models.network_teacher import NetworkTeacher
 from consilium.models.table import check_teacher, fit_teachers
-from consilium.models.torch_classifier import NetworkTeacher
 from consilium.protocol.images import ImageShape, image_shape
 from consilium.protocol.schema import Schema, why_no_images
 
