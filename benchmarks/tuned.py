@@ -30,7 +30,7 @@ from consilium.models import evidence
 from consilium.models.base import Outcomes, Shares
 from consilium.models.evaluation import area_under_curve
 from consilium.models.evidence import fit_softmax
-from consilium.models.tabular import LinearTrainer
+from consilium.models.shares import LinearTrainer
 from consilium.protocol.label_law import LabelLaw
 from consilium.protocol.label_source import Outcome
 from consilium.protocol.noise import SeededNoise

@@ -80,7 +80,7 @@ EPSILONS = {"0.4": (), "0.8": ('federation.mechanism={name="gnmax"}', "federatio
 """Name -> what is changed in `stroke`, and in `digits`."""
 CLASSES = {"35 classes": 35, "150 classes": 150}
 TOLD = {"labels": "gnmax", "counts": "histogram"}
-STUDENTS = {"graph": "{name='graph', gamma=0.7, even=true}", "linear": "{name='logistic_regression'}"}
+STUDENTS = {"graph": "{name='graph', gamma=0.7}", "linear": "{name='logistic_regression'}"}
 IMAGES, QUERIES = 30_000, (80, 500)
 OF_OWNERS = "test rows are half of the rows of public owners; nothing was chosen on these sets"
 OF_STROKE = (

@@ -16,13 +16,13 @@ from unicodedata import category
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
-from consilium.data.cells import Column, ValueState, Wanted, places_of, read_cells, within_float32
+from consilium.data.cells import Column, ValueState, Wanted, places_of, read_cells
 from consilium.data.files import Lines
 from consilium.data.remedy import Faults, TableFault, quoted
 from consilium.data.texts import TRUTH, codes_among, in_order, texts_of, written
 from consilium.protocol.errors import DataError
 from consilium.protocol.models import Frozen
-from consilium.protocol.schema import MOST_LETTERS, MOST_VALUES, ColumnEncoding, Kind, Name, Schema, features_of
+from consilium.protocol.schema import MOST_LETTERS, MOST_VALUES, ColumnEncoding, Kind, Name, features_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -35,8 +35,6 @@ MISSING = frozenset(("na", "n/a", "n.a.", "nan", "null", "?", "-", "--", ".", "<
 """Texts that mostly mean "missing"."""
 _EXACT, _LOST = 2.0**24, 1e-3
 """Whole numbers that float32 holds, and the share of a column's spread by which it may round."""
-_HALF = 0.5
-"""A feature of a category is 1 or 0, but for noise on it."""
 _DAY = r"[0-9]{1,2}([./-])[0-9]{1,2}\2([0-9]{4}|[0-9]{2})( .*)?"
 _DATE = re.compile(r"[0-9]{4}[-/][0-9]{1,2}[-/][0-9]{1,2}([T ].*)?|" + _DAY)
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}([,.' ’\u00a0\u202f])[0-9]{3}(\1[0-9]{3})*([.,][0-9]+)?")
@@ -310,15 +308,10 @@ def _values(texts: pl.Series, read: Column, places: Lines | None) -> tuple[str, 
 
 def _numbers(series: pl.Series, offset: float = 0.0) -> Column:
     """As numbers less `offset`, truth values as 1 and 0, with those that are beyond float32 among the infinite ones."""
-    import polars as pl
-
-    if not series.dtype.is_numeric():
-        plain = series.cast(pl.Float64, strict=False) if series.dtype == pl.String and not offset else None
-        if plain is not None and plain.null_count() == series.null_count():
-            series = plain  # most columns of text are numbers, and nothing but numbers
-        else:
-            series = texts_of(series).replace(TRUTH)
-    return within_float32(read_cells(series, Wanted(series.name, series.name, center=offset)))
+    column = read_cells(series, Wanted(series.name, series.name, center=offset))
+    beyond = np.abs(column.values) > np.finfo(np.float32).max
+    column.states[beyond], column.values[beyond] = ValueState.INFINITE, np.nan
+    return column
 
 
 def features_from(read: Column, column: ColumnEncoding) -> np.ndarray:
@@ -332,49 +325,6 @@ def features_from(read: Column, column: ColumnEncoding) -> np.ndarray:
         features = (read.values[:, None] == np.array(places)[None, :]).astype(np.float32)
         features[absent & (not column.missing)] = np.nan
     return np.concatenate([features, absent.astype(np.float32)[:, None]], axis=1) if column.missing else features
-
-
-def named(inputs: np.ndarray, schema: Schema) -> pl.DataFrame:
-    """The inverse of `encode` and of `Schema.inputs`: inputs float (n, features) -> a frame with the schema's columns.
-
-    Numbers in the schema's unit, to float32, as queries travel: NaN where missing, or the public mean where that was
-    filled in. Of a category its value as text, null where it is missing or none of the values; of two values the first
-    where it is neither. "COLUMN missing" is 1 where the value is missing, else 0.
-
-    >>> sex = ColumnEncoding(column="sex", kind="category", values=("f", "m"))
-    >>> public = np.array([[30, 0], [50, 1]], dtype=np.float32)
-    >>> schema = Schema.of_table((ColumnEncoding(column="age", kind="number"), sex), ("ill", "well"), public)
-    >>> named(schema.inputs(np.array([[41.0, 1.0]])), schema).rows()
-    [(41.0, 'm')]
-    """
-    import polars as pl
-
-    raw = (inputs * np.asarray(schema.scale) + np.asarray(schema.center)).astype(np.float32).astype(np.float64)
-    columns: dict[str, np.ndarray | pl.Series] = {}
-    end = 0
-    for column in schema.table:
-        start, end = end, end + len(column.features)
-        values = raw[:, start] + column.offset if column.kind == "number" else _texts_from(raw[:, start:end], column)
-        columns[column.column] = values
-        if column.missing:
-            columns[column.features[-1]] = np.rint(raw[:, end - 1])
-    return pl.DataFrame(columns)
-
-
-def _texts_from(features: np.ndarray, column: ColumnEncoding) -> pl.Series:
-    """Values of a category, of its features float (n, features)."""
-    import polars as pl
-
-    of_values = features[:, : len(column.shown)]
-    largest = of_values.argmax(axis=1)
-    places = np.where(of_values.max(axis=1) > _HALF, largest + len(column.values) - len(column.shown), -1)
-    if len(column.values) == 2:
-        places[places < 0] = 0
-    places[np.isnan(of_values).any(axis=1)] = -1
-    if column.missing:
-        places[features[:, -1] > _HALF] = -1
-    texts = np.array([*column.values, None], dtype=object)[places]
-    return pl.Series(column.column, texts.tolist(), dtype=pl.String)
 
 
 def times_of(series: pl.Series) -> np.ndarray:

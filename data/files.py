@@ -7,6 +7,7 @@ import glob
 import json
 import zipfile
 import zlib
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -50,11 +51,6 @@ class CsvRule(Frozen):
     decimal_comma: bool = False
     encoding: Encoding = "utf-8"
 
-    @property
-    def codec(self) -> str:
-        """Python's name of the encoding: UTF-8 with or without a byte order mark."""
-        return "utf-8-sig" if self.encoding == "utf-8" else self.encoding
-
 
 class BadTable(TableFault):
     """A file that cannot be read as a table. `fault` is what is wrong with `path`, and quotes nothing of a private
@@ -66,45 +62,6 @@ class BadTable(TableFault):
         self.path, self.fault = path, fault
         between = " " if fault.split()[0] in ("is", "are", "has", "lacks") else ": "
         super().__init__(f"{path}{between}{fault}", action, column, keys)
-
-
-@dataclass(frozen=True)
-class Hints:
-    """What to do about a file that is written in another way. `separator` holds {mark!r} or {mark}."""
-
-    separator: str
-    encoding: str
-    decimal_comma: str
-    no_decimal_comma: str
-    mixed_marks: str
-
-    def other_separator(self, mark: str) -> str:
-        """The advice for a file that is split at `mark`."""
-        return self.separator.format(mark=mark, option="tab" if mark == "\t" else f'"{mark}"')
-
-
-def in_file(table: str) -> Hints:
-    """Options that stand in a table of a TOML file.
-
-    >>> in_file("csv").other_separator(";")
-    "Set separator = ';' under [csv]"
-    """
-    return Hints(
-        separator=f"Set separator = {{mark!r}} under [{table}]",
-        encoding=f'Save it as UTF-8, or set encoding under [{table}] to "cp1252" or "latin-1"',
-        decimal_comma=f"Export with a decimal point and no mark of thousands, or set decimal_comma = true in [{table}]",
-        no_decimal_comma="Export without thousands separators",
-        mixed_marks="Some of its numbers have a comma: leave decimal_comma of the file away, and set that of its cells",
-    )
-
-
-ON_COMMAND_LINE = Hints(
-    separator="Use --separator {option}",
-    encoding="Save it as UTF-8, or use --encoding cp1252",
-    decimal_comma="use --decimal-comma",
-    no_decimal_comma="leave --decimal-comma away",
-    mixed_marks="some of its numbers have a comma and some a point: write points, without --decimal-comma",
-)
 
 
 @dataclass(frozen=True)
@@ -165,21 +122,11 @@ class Lines:
         raise IndexError(row)
 
 
-class Coded(NamedTuple):
-    """A column of texts: `codes` int (rows,) are indices into `texts`."""
-
-    codes: np.ndarray
-    texts: tuple[str, ...]
-
-    def __repr__(self) -> str:
-        return "Coded(<private>)"
-
-
 class Read(NamedTuple):
     """Columns that were asked for, in that order, and where their rows stand. torn: rows that are none of them: of
     another length than the heading, or that are it again."""
 
-    columns: list[pl.Series | np.ndarray | Coded]
+    columns: list[pl.Series | np.ndarray]
     lines: Lines
     torn: BadTable | None = None
 
@@ -187,7 +134,7 @@ class Read(NamedTuple):
         return "Read(<private>)"
 
 
-class TableFile(Protocol):
+class TableFile(ABC):
     """An open file. `names` of its columns, in order; one may be there twice. path: what messages call it.
 
     decimal_comma: whether numbers in its text have one. form: what to do about a column that is unreadable.
@@ -195,40 +142,11 @@ class TableFile(Protocol):
 
     path: Path
     names: tuple[str, ...]
-    decimal_comma: bool
-    form: str
-
-    def places(self, name: str, role: Role = "[columns]") -> Sequence[int]:
-        """Where columns of this name stand."""
-        ...
-
-    def why_unreadable(self, place: int, dates: bool = False) -> str:
-        """What is wrong with the column at `place`, or nothing. dates: whether they are taken, as text."""
-        ...
-
-    def read(self, places: Sequence[int]) -> Read:
-        """The columns at `places`. Raises BadTable."""
-        ...
-
-
-def open_table(path: Path, rule: CsvRule, hints: Hints) -> TableFile:
-    """Open one: Parquet by its name's end, every other one as CSV.
-
-    Raises
-    ------
-    BadTable : it is of another kind, or has no columns. OSError
-    """
-    return ParquetTable(path) if path.suffix.lower() == ".parquet" else CsvTable(path, rule, hints)
-
-
-class _Named:
-    """Columns by their names."""
-
-    names: tuple[str, ...]
+    decimal_comma = False
     form = "Write it as numbers: one value in each row"
 
     def places(self, name: str, role: Role = "[columns]") -> Sequence[int]:
-        """See `TableFile`."""
+        """Where columns of this name stand."""
         return self._by_name.get(name, ())
 
     @cached_property
@@ -238,8 +156,26 @@ class _Named:
             places[name].append(place)
         return places
 
+    def why_unreadable(self, place: int, dates: bool = False) -> str:
+        """What is wrong with the column at `place`, or nothing. dates: whether they are taken, as text."""
+        return ""
 
-class CsvTable(_Named):
+    @abstractmethod
+    def read(self, places: Sequence[int]) -> Read:
+        """The columns at `places`. Raises BadTable, OSError."""
+
+
+def open_table(path: Path, rule: CsvRule) -> TableFile:
+    """Open one: Parquet by its name's end, every other one as CSV.
+
+    Raises
+    ------
+    BadTable : it is of another kind, or has no columns. OSError
+    """
+    return ParquetTable(path) if path.suffix.lower() == ".parquet" else CsvTable(path, rule)
+
+
+class CsvTable(TableFile):
     """A block of rows at a time; a field that nobody asks for is dropped as soon as it is parsed.
 
     The standard library's parser finds the fields, for it counts them: a line with one too many (a decimal comma) would
@@ -250,8 +186,8 @@ class CsvTable(_Named):
     BadTable : not text in the encoding of the rule, no header, or no CSV. OSError
     """
 
-    def __init__(self, path: Path, rule: CsvRule, hints: Hints) -> None:
-        self.path, self._rule, self._hints = path, rule, hints
+    def __init__(self, path: Path, rule: CsvRule) -> None:
+        self.path, self._rule = path, rule
         self.decimal_comma = rule.decimal_comma
         kind = foreign_kind(path)
         if kind is not None:
@@ -266,13 +202,10 @@ class CsvTable(_Named):
             raise BadTable(path, "has control characters in its first line, as what is no text has", header)
         if other := other_separator(self.names, rule):
             fault = f"has one column only when split at {rule.separator!r}"
-            raise BadTable(path, fault, hints.other_separator(other), keys={"csv": {"separator": other}})
+            action = f"Set separator = {other!r} in its csv table, or use --separator"
+            raise BadTable(path, fault, action, keys={"csv": {"separator": other}})
         if all(is_number(name) for name in self.names):
             raise BadTable(path, "has nothing but numbers in its first line", header)
-
-    def why_unreadable(self, place: int, dates: bool = False) -> str:
-        """Nothing: every column is text."""
-        return ""
 
     def read(self, places: Sequence[int]) -> Read:
         """See `TableFile`. Raises BadTable where it has no rows, or is no CSV. OSError"""
@@ -302,11 +235,15 @@ class CsvTable(_Named):
     @contextmanager
     def _lines(self) -> Iterator[Iterator[Record]]:
         try:
-            with open(self.path, encoding=self._rule.codec, newline="") as file:
+            codec = (
+                "utf-8-sig" if self._rule.encoding == "utf-8" else self._rule.encoding
+            )  # whether or not it is marked
+            with open(self.path, encoding=codec, newline="") as file:
                 yield records(file, self._rule.separator)
         except UnicodeDecodeError:
             keys = {"csv": {"encoding": "cp1252" if self._rule.encoding == "utf-8" else "latin-1"}}
-            raise BadTable(self.path, f"is not {self._rule.encoding} text", self._hints.encoding, keys=keys) from None
+            action = 'Save it as UTF-8, or set encoding = "cp1252" or "latin-1" in its csv table, or use --encoding'
+            raise BadTable(self.path, f"is not {self._rule.encoding} text", action, keys=keys) from None
         except OpenQuote as error:
             raise BadTable(self.path, error.what, error.action) from None
 
@@ -364,7 +301,7 @@ def why_torn(names: Sequence[str], torn: Sequence[Record], total: int) -> tuple[
     )
 
 
-class ParquetTable(_Named):
+class ParquetTable(TableFile):
     """The columns that are asked for and nothing else, one at a time. pandas notes which are categories: of numbers it
     writes plain numbers.
 
@@ -401,7 +338,7 @@ class ParquetTable(_Named):
         """See `TableFile`. Raises BadTable for a damaged file."""
         import polars as pl
 
-        columns: list[pl.Series | np.ndarray | Coded] = []
+        columns: list[pl.Series | np.ndarray] = []
         with self._whole():
             for name in [self.names[place] for place in places]:
                 series = pl.read_parquet(self.path, columns=[name]).to_series()
@@ -421,7 +358,7 @@ class ParquetTable(_Named):
             raise BadTable(self.path, "is not a readable Parquet file", action) from None
 
 
-class ArrayTable(_Named):
+class ArrayTable(TableFile):
     """x (n, features), y int (n,), features and classes as text; other arrays (n,) may say whose the rows are.
 
     `names`: of the features. The label is `y`, as texts of classes. path: what messages call it.
@@ -431,7 +368,6 @@ class ArrayTable(_Named):
     BadTable : its parts are not what they must be, or cannot be read. OSError
     """
 
-    decimal_comma = False
     form = NPZ_FORM
 
     def __init__(self, path: Path, arrays: Mapping[str, np.ndarray]) -> None:
@@ -470,13 +406,18 @@ class ArrayTable(_Named):
 
     def read(self, places: Sequence[int]) -> Read:
         """See `TableFile`."""
-        columns: list[pl.Series | np.ndarray | Coded] = []
+        columns: list[pl.Series | np.ndarray] = []
         for place in places:
             if place < len(self.names):
                 columns.append(self._x[:, place])
             else:
-                columns.append(Coded(self._y, self._classes) if place == len(self.names) else self._other(place))
+                columns.append(self._labels() if place == len(self.names) else self._other(place))
         return Read(columns, Lines.of_rows(self.path.name, len(self._y)))
+
+    def _labels(self) -> pl.Series:
+        import polars as pl
+
+        return pl.Series(np.array(self._classes)[self._y], dtype=pl.String)
 
     def _other(self, place: int) -> np.ndarray:
         return self._array(self._others[place - len(self.names) - 1])
@@ -532,15 +473,6 @@ def is_number(text: str) -> bool:
     return True
 
 
-def is_pattern(name: str) -> bool:
-    """Whether it may stand for several files.
-
-    >>> is_pattern("2024-*.csv"), is_pattern("a.csv")
-    (True, False)
-    """
-    return glob.has_magic(name)
-
-
 def files_of(name: str, folder: Path) -> tuple[Path, ...]:
     """A path, or all files that a pattern (`*`, `?`, `**`) has below `folder`, sorted by name.
 
@@ -549,7 +481,7 @@ def files_of(name: str, folder: Path) -> tuple[Path, ...]:
     PathError : there is none.
     """
     plain = folder / name
-    if plain.exists() or not is_pattern(name):
+    if plain.exists() or not glob.has_magic(name):
         if not plain.exists():
             raise PathError(f"{plain} is not there", "Correct the path; in a file it is relative to that file")
         return (plain,)

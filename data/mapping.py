@@ -116,21 +116,15 @@ class DataRules(Frozen):
         columns = [column for column in schema.table if column.column in self.lacks]
         return {name for column in columns for name in (column.column, *column.features)}
 
-    def wanted(self, name: str, encoding: ColumnEncoding | None) -> Wanted:
-        """What to read for a column of the schema, or without `encoding` for a feature."""
+    def field(self, name: str, encoding: ColumnEncoding | None, nothing: bool) -> RawField:
+        """How a column of the schema, or without `encoding` a feature, is read; nothing: it is mapped to nothing."""
         rule = self.columns.get(name, _NO_RULE)
         known, center = ((), 0.0) if encoding is None else (encoding.values, encoding.offset)
-        return rule.wanted(name, rule.column or name, self.missing.codes, known, center)
-
-    def missing_of(self, name: str) -> Missing:
-        """What happens to a missing value of a column or feature."""
-        rule = self.columns.get(name)
-        return rule.missing if rule and rule.missing else self.missing.rule
-
-    def says_of_missing(self, name: str) -> bool:
-        """Whether the column has a rule of its own for missing values."""
-        rule = self.columns.get(name)
-        return rule is not None and rule.missing is not None
+        wanted = Wanted(name, (rule.column or name).strip(), rule, self.missing.codes, center, known)
+        # a missing value that the schema has a feature for is a value like others, unless the column's rule objects
+        taken = encoding is not None and encoding.missing and rule.missing is None
+        missing = "mean" if taken or nothing else rule.missing or self.missing.rule
+        return RawField(wanted, encoding, missing, nothing)
 
 
 @dataclass(frozen=True)
@@ -146,42 +140,26 @@ class RawField:
     nothing: bool
 
     @property
+    def name(self) -> str:
+        """Of the column or feature."""
+        return self.wanted.name
+
+    @property
     def features(self) -> tuple[str, ...]:
         """Names of what it becomes, in the schema's order."""
-        return (self.wanted.name,) if self.encoding is None else self.encoding.features
+        return (self.name,) if self.encoding is None else self.encoding.features
 
     def matrix(self, column: Column) -> np.ndarray:
         """Float (rows, features), raw, NaN where missing."""
         return column.values[:, None] if self.encoding is None else features_from(column, self.encoding)
 
 
-def takes_columns(schema: Schema, rules: DataRules, names: Sequence[str]) -> bool:
-    """Whether a file has the schema's raw columns, rather than its features. `names`: of the file's columns.
-
-    The party's mapping decides; without one, what the file has: features only if it has them all.
-    """
-    raw = {column.column for column in schema.columns}
-    if not raw:
-        return False
-    if rules.columns:
-        return not any(name in schema.features for name in set(rules.columns) - raw)
-    there = {*names, *rules.nothing(schema)}
-    return raw <= there or not set(schema.features) <= there
-
-
-def fields_of(schema: Schema, rules: DataRules, raw: bool) -> list[RawField]:
-    """All of them, in the schema's order; `raw`: see `takes_columns`."""
+def fields_of(schema: Schema, rules: DataRules, arrays: bool) -> list[RawField]:
+    """All of them, in the schema's order: its raw columns, or its features, which arrays have."""
     nothing = rules.nothing(schema)
-
-    def field_of(name: str, encoding: ColumnEncoding | None) -> RawField:
-        # a missing value that the schema has a feature for is a value like others, unless the column's rule objects
-        taken = encoding is not None and encoding.missing and not rules.says_of_missing(name)
-        missing = "mean" if taken or name in nothing else rules.missing_of(name)
-        return RawField(rules.wanted(name, encoding), encoding, missing, name in nothing)
-
-    if not raw:
-        return [field_of(name, None) for name in schema.features]
-    return [field_of(column.column, column) for column in schema.columns]
+    if arrays or not schema.columns:
+        return [rules.field(name, None, name in nothing) for name in schema.features]
+    return [rules.field(column.column, column, column.column in nothing) for column in schema.columns]
 
 
 @dataclass(frozen=True)
@@ -263,11 +241,11 @@ def mapping_faults(fields: Sequence[RawField], label: Wanted, foreign: set[str],
             problems.append(
                 Problem(wanted.name, "the federation asks for it, [columns] does not name it", action, Rule.SCHEMA)
             )
-        if wanted.known and (wanted.codes is not None or wanted.changes_unit):
+        if wanted.known and wanted.rule.of_numbers:
             fault = "is a category, and codes, factor and offset are of numbers"
             action = f"Give values: the federation's are {quoted(wanted.known, MOST_NAMES)}"
             problems.append(Problem(wanted.where, fault, action, Rule.SCHEMA))
-        if wanted.renamed and not wanted.known:
+        if wanted.rule.values and not wanted.known:
             fault = "is a number, and values are of a category"
             problems.append(Problem(wanted.where, fault, "Give codes: a number for each text", Rule.SCHEMA))
     for column, names in by_column.items():
@@ -291,7 +269,7 @@ def mapping_faults(fields: Sequence[RawField], label: Wanted, foreign: set[str],
 
 def unknown_names(wanted: Wanted) -> list[Problem]:
     """Names on the right-hand side of `values` that no public row has."""
-    strange = sorted(set(wanted.renamed.values()) - set(wanted.known))
+    strange = sorted(set((wanted.rule.values or {}).values()) - set(wanted.known))
     if not wanted.known or not strange:
         return []
     fault = f"values names {quoted(strange, MOST_NAMES)}, which no public row has: it counts as none of the known ones"

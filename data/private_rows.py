@@ -9,23 +9,22 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from consilium.data.cells import Column, ValueState, Wanted, cell_faults, counted, far_from_public, outside, read_cells
-from consilium.data.files import (
-    ArrayTable,
-    BadTable,
-    Coded,
-    Lines,
-    Role,
-    TableFile,
-    in_file,
-    is_pattern,
-    open_arrays,
-    open_table,
+from consilium.data.cells import (
+    Column,
+    ValueState,
+    Wanted,
+    cell_faults,
+    classes_of,
+    counted,
+    far_from_public,
+    outside,
+    read_cells,
 )
+from consilium.data.files import ArrayTable, BadTable, Role, TableFile, open_arrays, open_table
 from consilium.data.mapping import (
     COLUMNS,
     LABEL,
@@ -38,7 +37,6 @@ from consilium.data.mapping import (
     fields_of,
     lacks,
     mapping_faults,
-    takes_columns,
     unknown_names,
 )
 from consilium.data.remedy import quoted
@@ -54,7 +52,6 @@ remarks = logging.getLogger("consilium.party.remarks")
 """What is odd about a party's rows, for whoever looks after them: nobody in a simulation, which switches it off."""
 
 SUFFIXES = (".csv", ".tsv", ".parquet", ".npz")
-HINTS = in_file("csv")
 FURTHEST = 1e9
 """Standardised values beyond it are moved there: their squares are still numbers, and an estimator that fails on larger
 ones would tell whoever chose the scale how large they are."""
@@ -62,43 +59,16 @@ ROWS_AT_ONCE = 1024
 """Rows that are copied at once: all of a large file would be in memory twice."""
 
 
-def data_files(path: Path) -> list[Path]:
-    """The file itself, or those of its folder whose name is like a pattern (`*.csv`), sorted.
-
-    Raises
-    ------
-    BadTable : none is there, they are of several kinds, or of no known one.
-    """
-    paths = [path]
-    if not path.exists() and is_pattern(path.name):
-        paths = sorted(match for match in path.parent.glob(path.name) if match.is_file())
-    if not paths:
-        raise BadTable(path, "there is no file of such a name", "Check `data` in party.toml")
-    kinds = {part.suffix.lower() for part in paths}
-    if not kinds <= set(SUFFIXES):
-        raise BadTable(path, "is of no format that is known by its name", f"Use {', '.join(SUFFIXES)}")
-    if ".npz" in kinds and len(paths) > 1:
-        raise BadTable(path, f"are {len(paths)} files, and an .npz stands alone", "Use .csv or .parquet")
-    return paths
-
-
-def there(path: Path) -> bool:
-    """Whether there is a file of this name, or one that is like the pattern."""
-    return path.exists() or (is_pattern(path.name) and any(path.parent.glob(path.name)))
-
-
 @dataclass(frozen=True)
 class Rows:
     """Private rows: `x` float64 (n, features) standardised, `y` int64 (n,) indices into the federation's classes.
 
-    identities: uint8 (n, 32), whose each row is, see `of_rows` and `of_patients`. schema: of `x`, for models that look
-    columns up by name.
+    identities: uint8 (n, 32), whose each row is, see `of_rows` and `of_patients`.
     """
 
     x: np.ndarray = field(repr=False)
     y: np.ndarray = field(repr=False)
     identities: np.ndarray = field(default_factory=lambda: np.zeros((0, 32), dtype=np.uint8), repr=False)
-    schema: Schema | None = field(default=None, repr=False)
 
     def represented(self, schema: Schema, parts: Sequence[np.ndarray]) -> Rows:
         """The same rows as teachers see them: `x` float (n, inputs).
@@ -178,86 +148,6 @@ class DataReport:
         return Refused(rule, detail="; ".join(str(problem) for problem in self.problems))
 
 
-class FileColumns(NamedTuple):
-    """The wanted columns, None where one cannot be read, the label last; what is wrong with the
-    file's form; whose the rows are, "" where that is missing, if a column for it was asked for and is there; where they
-    stand."""
-
-    columns: list[Column | None]
-    problems: list[Problem]
-    patients: list[str] | None
-    lines: Lines
-
-    def __repr__(self) -> str:
-        return "FileColumns(<private>)"
-
-
-def read_columns(
-    tables: Sequence[TableFile], features: Sequence[Wanted], label: Wanted, patient: str | None
-) -> FileColumns:
-    """The wanted columns of one table, or of several one below the other, and nothing else; the texts of column
-    `patient`.
-
-    Raises
-    ------
-    BadTable : a file is no table. OSError
-    """
-    parts = [_read(table, features, label, patient) for table in tables]
-    if len(parts) == 1:
-        return parts[0]
-    columns: list[Column | None] = []
-    for of_column in zip(*(part.columns for part in parts), strict=True):
-        readable = [column for column in of_column if column is not None]
-        columns.append(Column.joined(readable) if len(readable) == len(parts) else None)
-    whose = [part.patients for part in parts if part.patients is not None]
-    return FileColumns(
-        columns,
-        [
-            replace(problem, where=f"{table.path.name}, {problem.where}")
-            for table, part in zip(tables, parts, strict=True)
-            for problem in part.problems
-        ],
-        [name for names in whose for name in names] if len(whose) == len(parts) else None,
-        Lines.joined([part.lines for part in parts]),
-    )
-
-
-def _read(file: TableFile, features: Sequence[Wanted], label: Wanted, patient: str | None) -> FileColumns:
-    whose = None if patient is None else Wanted("patient", patient.strip())
-    columns: list[tuple[Wanted, Role]] = [*((wanted, COLUMNS) for wanted in features), (label, LABEL)]
-    if whose:
-        columns.append((whose, PATIENT))
-    problems, places = [], {}
-    for index, (wanted, role) in enumerate(columns):
-        where = file.places(wanted.column, role)
-        if len(where) != 1:
-            problems.append(absent_or_double(wanted, file.names, role))
-        elif fault := file.why_unreadable(where[0]):
-            problems.append(Problem(wanted.where, fault, file.form))
-        else:
-            places[index] = where[0]
-    read = file.read(list(places.values()))
-    if read.torn is not None:
-        problems.append(Problem(str(file.path), read.torn.fault, read.torn.action))
-    cells = dict(zip(places, read.columns, strict=True))
-    found: list[Column | None] = [
-        read_cells(cells.pop(index), wanted, file.decimal_comma) if index in cells else None
-        for index, (wanted, _) in enumerate(columns)
-        if wanted is not whose
-    ]
-    patients = _texts(cells.popitem()[1]) if cells else None
-    return FileColumns(found, problems, patients, read.lines)
-
-
-def _texts(cells: pl.Series | np.ndarray | Coded) -> list[str]:
-    """Of a column of patients, "" where one is missing."""
-    if isinstance(cells, Coded):
-        return [cells.texts[code] for code in cells.codes]
-    if isinstance(cells, np.ndarray):
-        return [str(value).strip() for value in cells.tolist()]
-    return texts_of(cells).fill_null("").to_list()
-
-
 class PrivateRows(ABC):
     """Where a party's rows come from, and how they are read. path: what messages call it. arrays: it has numbers, and
     so features; its label is y."""
@@ -271,8 +161,8 @@ class PrivateRows(ABC):
         """SHA-256, hex, of all that is there; empty where it cannot be read."""
 
     @abstractmethod
-    def _open(self) -> list[TableFile]:
-        """Its parts. Raises BadTable, OSError."""
+    def _open(self) -> TableFile:
+        """Raises BadTable, OSError."""
 
     def read(self, schema: Schema) -> Rows:
         """All of them, standardised with the schema's public statistics.
@@ -300,29 +190,8 @@ class PrivateRows(ABC):
 
         remarked: what is only odd is looked for too, which costs as much as reading the rows.
         """
-        rules = self.rules
-        index = {name: float(position) for position, name in enumerate(schema.classes)}
-        named = rules.label.classes or {name: name for name in schema.classes}
-        label = Wanted(
-            "label",
-            "y" if self.arrays else rules.label.column.strip(),
-            {text: index[name] for text, name in named.items() if name in index},
-            rules.label.missing_codes,
-        )
-        problems = lacks(schema, rules)
         try:
-            tables = self._open()
-            raw = not self.arrays and takes_columns(schema, rules, tables[0].names)
-            fields = fields_of(schema, rules, raw)
-            problems += mapping_faults(fields, label, set(named.values()) - set(index), rules)
-            # what the party's mapping leaves out is not even looked for
-            fields = [item for item in fields if item.nothing or not rules.columns or item.wanted.name in rules.columns]
-            there = [item.wanted for item in fields if not item.nothing]
-            table = read_columns(tables, there, label, rules.patient.column)
-            for place, item in enumerate(fields):
-                if item.nothing:
-                    table.columns.insert(place, Column.without_values(len(table.lines)))
-            return _Fit(schema, rules, label, table, remarked, [*problems, *table.problems]).rows(fields)
+            return _Fit(schema, self.rules, self._open(), self.arrays, remarked).rows()
         except BadTable as error:
             problem = Problem(str(error.path), error.fault, error.action)
         except MemoryError:
@@ -331,13 +200,12 @@ class PrivateRows(ABC):
         except OSError as error:
             action = "Check `data` in party.toml, and its rights"
             problem = Problem(str(self.path), f"cannot be read: {error.strerror}", action)
-        return None, DataReport((*problems, problem))
+        return None, DataReport((*lacks(schema, self.rules), problem))
 
 
 @dataclass(frozen=True)
 class FileRows(PrivateRows):
-    """Rows in a file, or in several that `path` is a pattern of. Without `rules` it has the federation's names and no
-    missing value."""
+    """Rows in a file. Without `rules` it has the federation's names and no missing value."""
 
     path: Path
     rules: DataRules = field(default_factory=DataRules)
@@ -348,20 +216,17 @@ class FileRows(PrivateRows):
         return self.path.suffix.lower() == ".npz"
 
     def digest(self) -> str:
-        """See `PrivateRows`: of the file, or of the digests of several."""
+        """See `PrivateRows`."""
         try:
-            digests = []
-            for part in data_files(self.path):
-                with open(part, "rb") as file:
-                    digests.append(hashlib.file_digest(file, "sha256").hexdigest())
-        except (OSError, BadTable):
+            with open(self.path, "rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError:
             return ""  # reading it says what is wrong
-        return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
 
-    def _open(self) -> list[TableFile]:
-        if self.arrays:
-            return [open_arrays(path) for path in data_files(self.path)]
-        return [open_table(path, self.rules.csv, HINTS) for path in data_files(self.path)]
+    def _open(self) -> TableFile:
+        if self.path.suffix.lower() not in SUFFIXES:
+            raise BadTable(self.path, "is of no format that is known by its name", f"Use {', '.join(SUFFIXES)}")
+        return open_arrays(self.path) if self.arrays else open_table(self.path, self.rules.csv)
 
 
 @dataclass(frozen=True)
@@ -395,7 +260,7 @@ class MemoryRows(PrivateRows):
         x = x.astype(np.float64)
         whose = of_rows(x, y)
         _standardise(x, schema, rules.keep_missing)
-        return Rows(x, y, whose, schema)
+        return Rows(x, y, whose)
 
     def digest(self) -> str:
         """See `PrivateRows`."""
@@ -404,38 +269,71 @@ class MemoryRows(PrivateRows):
             digest.update(f"{name} {array.dtype} {array.shape} ".encode() + array.tobytes())
         return digest.hexdigest()
 
-    def _open(self) -> list[TableFile]:
-        return [ArrayTable(self.path, self.table)]
+    def _open(self) -> TableFile:
+        return ArrayTable(self.path, self.table)
 
 
 class _Fit:
-    """A file's columns on their way to rows of the schema, with what is wrong and what is odd about them."""
+    """A file on its way to rows of the schema, with what is wrong and what is odd about it."""
 
-    def __init__(
-        self,
-        schema: Schema,
-        rules: DataRules,
-        label: Wanted,
-        table: FileColumns,
-        remarked: bool,
-        problems: list[Problem],
-    ) -> None:
-        self.schema, self.rules, self.label, self.remarked = schema, rules, label, remarked
-        self.columns, self.lines, self.patients = table.columns, table.lines, table.patients
+    def __init__(self, schema: Schema, rules: DataRules, file: TableFile, arrays: bool, remarked: bool) -> None:
+        self.schema, self.rules, self.remarked = schema, rules, remarked
         self.ranges = {allowed.feature: allowed for allowed in schema.ranges}
         self.numbers = {column.column for column in schema.columns if column.kind == "number"}
-        self.problems, self.doubts, self.remarks = problems, [], []
-        self.mask = np.ones(len(self.lines), dtype=bool)
+        self.label = Wanted("label", "y" if arrays else rules.label.column.strip())
+        index = {name: place for place, name in enumerate(schema.classes)}
+        named = rules.label.classes or {name: name for name in schema.classes}
+        self.classes = {text: index[name] for text, name in named.items() if name in index}
+        fields = fields_of(schema, rules, arrays)
+        self.problems = lacks(schema, rules)
+        self.problems += mapping_faults(fields, self.label, set(named.values()) - set(index), rules)
+        # what the party's mapping leaves out is not even looked for
+        self.fields = [item for item in fields if item.nothing or not rules.columns or item.name in rules.columns]
+        self.doubts: list[Problem] = []
+        self.remarks: list[Problem] = []
         self.filled: dict[str, int] = {}
+        self.decimal_comma = file.decimal_comma
+        self._read(file)
+        self.mask = np.ones(len(self.lines), dtype=bool)
 
-    def rows(self, fields: Sequence[RawField]) -> tuple[Rows | None, DataReport]:
+    def _read(self, file: TableFile) -> None:
+        """The cells of all columns that are asked for and can be read, and where their rows stand."""
+        patient = self.rules.patient.column
+        wanted: list[tuple[Wanted, Role]] = [(item.wanted, COLUMNS) for item in self.fields if not item.nothing]
+        wanted.append((self.label, LABEL))
+        if patient is not None:
+            wanted.append((Wanted("patient", patient.strip()), PATIENT))
+        places: dict[tuple[str, Role], int] = {}
+        for column, role in wanted:
+            where = file.places(column.column, role)
+            if len(where) != 1:
+                self.problems.append(absent_or_double(column, file.names, role))
+            elif fault := file.why_unreadable(where[0]):
+                self.problems.append(Problem(column.where, fault, file.form))
+            else:
+                places[column.name, role] = where[0]
+        read = file.read(list(places.values()))
+        if read.torn is not None:
+            self.problems.append(Problem(str(file.path), read.torn.fault, read.torn.action))
+        self.lines, self.cells = read.lines, dict(zip(places, read.columns, strict=True))
+
+    def rows(self) -> tuple[Rows | None, DataReport]:
         """All that can be used, or None; and the report."""
-        total, answers = len(self.lines), self.columns.pop()
-        x, raw = self._matrices(fields)
+        total, labels = len(self.lines), self.cells.pop(("label", LABEL), None)
+        x, raw = self._matrices()
+        answers = (
+            None
+            if labels is None
+            else classes_of(cast("pl.Series", labels), self.classes, self.rules.label.missing_codes)
+        )
         if answers is not None:
-            self.problems += label_faults(self.label, answers, self.lines)
+            if len(wrong := answers.rows(ValueState.UNKNOWN_CODE)):  # not quoted: a label is private
+                fault = counted(self.lines, wrong, "have a label that is no class")
+                action = "Map the file's values under [label] classes, or name those to leave out in missing_codes"
+                self.problems.append(Problem(self.label.where, fault, action, Rule.SCHEMA))
             self._missing(self.label, answers, self.rules.label.missing, 'missing = "drop-row" in [label]')
-        nobody = np.isin(self.patients or [], ["", *self.rules.missing.codes])
+        patients = _texts(self.cells.pop(("patient", PATIENT), None))
+        nobody = np.isin(patients or [], ["", *self.rules.missing.codes])
         if nobody.any():
             where = f"patient (column {self.rules.patient.column!r})"
             action = "Complete them, or leave these rows out: they can be in no patient's shard"
@@ -443,35 +341,36 @@ class _Fit:
             self.problems.append(Problem(where, fault, action))
         if self.problems or answers is None:
             return None, DataReport((*self.problems, *self.doubts), remarks=tuple(self.remarks), rows=total)
-        if not self.mask.all():
-            x, raw = x[self.mask], None if raw is x else raw[self.mask]
-        elif raw is x:
-            raw = None
+        x, raw = (x, raw) if self.mask.all() else (x[self.mask], None if raw is None else raw[self.mask])
         y = answers.values[self.mask].astype(np.int64)
         report = self._report(y, total)
         if self.problems:
             return None, report
-        if self.patients is None:
+        if patients is None:
             whose = of_rows(x if raw is None else raw, y)
         else:
-            whose = of_patients([self.patients[row] for row in np.flatnonzero(self.mask)])
+            whose = of_patients([patients[row] for row in np.flatnonzero(self.mask)])
         _standardise(x, self.schema, self.rules.keep_missing)
-        return Rows(x, y, whose, self.schema), report
+        return Rows(x, y, whose), report
 
-    def _matrices(self, fields: Sequence[RawField]) -> tuple[np.ndarray, np.ndarray]:
-        """Features float64 (rows, features), and what identifies rows, (rows, fields): the same where nothing is
-        encoded. Columns are let go of one by one."""
-        x = np.zeros((len(self.lines), sum(len(item.features) for item in fields)))
-        raw = np.zeros((len(self.lines), len(fields))) if any(item.encoding for item in fields) else x
-        end = 0
-        for index, item in enumerate(fields):
-            column, self.columns[index] = self.columns[index], None
+    def _matrices(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """Features float64 (rows, features), and what identifies rows, (rows, fields): None where nothing is encoded,
+        and the features do. Columns are let go of one by one."""
+        rows, end = len(self.lines), 0
+        x = np.zeros((rows, sum(len(item.features) for item in self.fields)))
+        raw = np.zeros((rows, len(self.fields))) if any(item.encoding for item in self.fields) else None
+        for index, item in enumerate(self.fields):
             start, end = end, end + len(item.features)
-            if column is None:
+            cells = self.cells.pop((item.name, COLUMNS), None)
+            if item.nothing:
+                column = Column(np.full(rows, np.nan), np.full(rows, ValueState.MISSING, dtype=np.uint8))
+            elif cells is None:
                 continue
+            else:
+                column = read_cells(cells, item.wanted, self.decimal_comma)
             self._look(item, column)
             x[:, start:end] = item.matrix(column)
-            if raw is not x:
+            if raw is not None:
                 raw[:, index] = column.values if column.keys is None else column.keys
             if column.states.any():
                 self._missing(item.wanted, column, item.missing, 'missing = "drop-row" or "mean"')
@@ -481,7 +380,7 @@ class _Fit:
         """Faults, doubts and remarks of one column."""
         wanted, schema = item.wanted, self.schema
         if column.states.any():  # of 5,000 parties with 784 columns each, this is what takes the time
-            wrong = cell_faults(column.rows, self.lines, HINTS)
+            wrong = cell_faults(column.rows, self.lines)
             self.problems += [Problem(wanted.where, fault, action) for fault, action in wrong]
         if (allowed := self.ranges.get(wanted.name)) is not None:
             action = "Look for another unit (factor) or coding, or for a number that means missing (missing_codes)"
@@ -492,7 +391,12 @@ class _Fit:
         if not self.remarked:
             return
         if wanted.known:
-            self.remarks += unknown_names(wanted) + unknown_category(wanted, column, self.lines)
+            self.remarks += unknown_names(wanted)
+            if len(rows := column.rows(ValueState.UNKNOWN_CATEGORY)):  # what a party has never keeps it out
+                fault = counted(self.lines, rows, "hold a value that no public row has")
+                known = quoted(wanted.known, MOST_NAMES)
+                action = f"If they mean one of {known}, say so under values; if they are missing, in missing_codes"
+                self.remarks.append(Problem(wanted.where, f"{fault}: it counts as none of the known ones", action))
         elif not schema.columns or wanted.name in self.numbers:  # a value that is encoded already has no unit
             place = schema.features.index(wanted.name)
             action = "Another unit? Set factor (and offset) for it in [columns]. Or a number that means missing"
@@ -560,22 +464,10 @@ def _standardise(x: np.ndarray, schema: Schema, keep_missing: bool) -> None:
         np.nan_to_num(x, copy=False)
 
 
-def unknown_category(wanted: Wanted, column: Column, lines: Lines) -> list[Problem]:
-    """Values that no public row has. They are taken: what a party has decides nothing about whether it takes part."""
-    rows = column.rows(ValueState.UNKNOWN_CATEGORY)
-    if not len(rows):
-        return []
-    fault = counted(lines, rows, "hold a value that no public row has") + ": it counts as none of the known ones"
-    known = quoted(wanted.known, MOST_NAMES)
-    action = f"If they mean one of {known}, say so under values; if they are missing, in missing_codes"
-    return [Problem(wanted.where, fault, action)]
-
-
-def label_faults(label: Wanted, column: Column, lines: Lines) -> list[Problem]:
-    """Labels that are no class. They are not quoted: a label is private."""
-    states = (ValueState.UNKNOWN_CODE, ValueState.NUMBER_BESIDE_CODES)
-    rows = np.flatnonzero(np.isin(column.states, states))
-    if not len(rows):
-        return []
-    action = "Map the file's values under [label] classes, or name those to leave out in missing_codes"
-    return [Problem(label.where, counted(lines, rows, "have a label that is no class"), action, Rule.SCHEMA)]
+def _texts(cells: pl.Series | np.ndarray | None) -> list[str] | None:
+    """Of a column of patients, "" where one is missing."""
+    if cells is None:
+        return None
+    if isinstance(cells, np.ndarray):
+        return [str(value).strip() for value in cells.tolist()]
+    return texts_of(cells).fill_null("").to_list()

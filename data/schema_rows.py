@@ -1,21 +1,21 @@
 """Rows of a file as the features of a schema: the pool of a student, an operator's public rows, rows to be judged.
 
-A file has the schema's raw columns where it was made from some, or its features. Everything that is wrong is said at
+A file has the schema's raw columns where it was made from some, else its features. Everything that is wrong is said at
 once, by column, count and place; the value itself only of public rows.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from consilium.data.cells import FAULTS, CellRule, ValueState, counted, far_from_public, outside
+from consilium.data.cells import FAULTS, ValueState, counted, far_from_public, outside
 from consilium.data.encoding import Doubt, encode
-from consilium.data.files import BadTable, CsvRule, Hints, open_table
+from consilium.data.files import BadTable, CsvRule, open_table
 from consilium.data.remedy import quoted
 from consilium.data.table import TableRule, read_raw
 from consilium.data.texts import texts_of
@@ -31,17 +31,14 @@ _LONGEST_SHOWN = 40
 class Reading:
     """How a file is read. `whose`: columns are asked for, in messages. public: whether its values may be quoted.
 
-    missing: texts that mean "missing", besides empty ones; cells: rules of some columns. label: name of the column with
-    the classes, if there is one.
+    missing: texts that mean "missing", besides empty ones. label: name of the column with the classes, if any.
     """
 
     csv: CsvRule
-    hints: Hints
     whose: str
     public: bool = False
     missing: tuple[str, ...] = ()
     label: str | None = None
-    cells: Mapping[str, CellRule] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -68,7 +65,7 @@ def read_schema_rows(path: Path, schema: Schema, how: Reading) -> SchemaRows:
     BadTable : it cannot be read, lacks a column, or has values that are none: all of them, in one text. PathError
     """
     try:
-        names = open_table(path, how.csv, how.hints).names
+        names = open_table(path, how.csv).names
     except OSError as error:
         raise unreadable(path, error, "Check the path and its rights") from None
     return _SchemaFile(path, schema, how, names).rows()
@@ -79,17 +76,14 @@ class _SchemaFile:
 
     def __init__(self, path: Path, schema: Schema, how: Reading, names: Sequence[str]) -> None:
         self.path, self.schema, self.how = path, schema, how
-        raw = {column.column for column in schema.columns}
-        self.columns = tuple(ColumnEncoding(column=name, kind="number") for name in schema.features)
-        if raw and (raw <= set(names) or not set(schema.features) <= set(names)):
-            self.columns = schema.columns
+        numbers = (ColumnEncoding(column=name, kind="number") for name in schema.features)
+        self.columns = schema.columns or tuple(numbers)
         label = [how.label] if how.label else []
         wanted = tuple(dict.fromkeys([*(column.column for column in self.columns), *label]))
         self._check_names(names, wanted)
         self.ignored = tuple(name for name in names if name and name not in wanted)
-        cells = {name: rule for name, rule in how.cells.items() if name in wanted}
-        rule = TableRule(csv=how.csv, missing=how.missing, only=wanted, columns=cells)
-        self.table = read_raw([path], rule, how.hints)
+        rule = TableRule(csv=how.csv, missing=how.missing, only=wanted)
+        self.table = read_raw([path], rule)
 
     def rows(self) -> SchemaRows:
         """See `read_schema_rows`."""
@@ -118,17 +112,12 @@ class _SchemaFile:
             raise BadTable(self.path, f"has more than one column named {_shown(double, ', ')}", "Rename all but one")
 
     def _no_numbers(self, doubts: Sequence[Doubt]) -> Iterator[str]:
-        hints = self.how.hints
         for doubt in doubts:
             if doubt.state in FAULTS:
-                action = "numbers are asked for"
-                if doubt.state == ValueState.DECIMAL_COMMA:
-                    action = hints.mixed_marks if self._has_points(doubt.column) else hints.decimal_comma
-                fault = self._counted(doubt.column, doubt.rows, FAULTS[doubt.state][0], self.how.public)
-                yield f"{fault}; {action}"
-
-    def _has_points(self, column: str) -> bool:
-        return bool(self.table.frame[column].cast(str).str.contains(r"^[+-]?\d*\.\d+$").any())
+                fault, action = FAULTS[doubt.state]
+                if doubt.state != ValueState.DECIMAL_COMMA:
+                    action = "numbers are asked for"
+                yield f"{self._counted(doubt.column, doubt.rows, fault, self.how.public)}; {action}"
 
     def _missing(self) -> Iterator[str]:
         """Values that are missing where the public rows that made the schema had all of them."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from pydantic import Field
 
-from consilium.data.cells import FAULTS, CellRule, ValueState, Wanted, cell_faults, counted, read_cells, renamed
-from consilium.data.files import BadTable, CsvRule, Hints, Lines, TableFile, in_file, open_table
+from consilium.data.cells import COMMA, FAULTS, CellRule, ValueState, Wanted, cell_faults, counted, read_cells, renamed
+from consilium.data.files import BadTable, CsvRule, Lines, TableFile, open_table
 from consilium.data.remedy import Faults
 from consilium.data.texts import texts_of, written
 from consilium.protocol.files import unreadable
@@ -21,7 +20,6 @@ from consilium.protocol.models import Frozen
 if TYPE_CHECKING:
     import polars as pl
 
-_COMMA = r"^[+-]?\d*,\d+([eE][+-]?\d+)?$"
 _POINT = r"^[+-]?\d*\.\d[\d.]*([eE][+-]?\d+)?$"
 _DAY = r"^\d{1,2}\.\d{1,2}\.(\d{4}|\d{2})$"
 """31.12.2024: no number, and so none with a point."""
@@ -41,39 +39,6 @@ class TableRule(Frozen):
     missing: tuple[str, ...] = ()
 
 
-class ReadingRule(Frozen):
-    """Texts of a published student's rows, as far as public rows have them. missing: such as mean "missing" in every
-    column; columns: rules of some."""
-
-    missing: tuple[str, ...] = ()
-    columns: dict[str, CellRule] = Field(default_factory=dict)
-
-    @classmethod
-    def seen(cls, missing: Sequence[str], columns: Mapping[str, CellRule], public: pl.DataFrame) -> ReadingRule:
-        """Of rules that somebody made from all rows what public rows, as they are written, bear out: texts of private
-        rows are nobody's to publish."""
-        texts = {name: {*texts_of(public[name]).drop_nulls().unique()} for name in public.columns}
-        common = tuple(text for text in missing if any(text in of for of in texts.values()))
-        rules = {name: _seen(rule, texts[name], common) for name, rule in columns.items() if name in texts}
-        return cls(missing=common, columns={name: rule for name, rule in rules.items() if rule != CellRule()})
-
-
-def _seen(rule: CellRule, texts: Collection[str], common: Collection[str]) -> CellRule:
-    def only(table: Mapping[str, Any] | None) -> dict[str, Any] | None:
-        return {text: value for text, value in (table or {}).items() if text.strip() in texts} or None
-
-    absent = rule.missing_codes
-    codes = only(rule.codes)
-    changed = {
-        "codes": codes,
-        "other": rule.other if codes else None,
-        "values": only(rule.values),
-        "missing_codes": None if absent is None else tuple(text for text in absent if text in (*common, *texts)),
-        "decimal_comma": rule.decimal_comma and any(re.match(_COMMA, text) for text in texts),
-    }
-    return rule.model_copy(update=changed)
-
-
 @dataclass(frozen=True)
 class RawTable:
     """`frame`: text, numbers and truth values, null where one is missing. `lines`: where each row stands. unread:
@@ -84,9 +49,7 @@ class RawTable:
     unread: tuple[str, ...] = ()
 
 
-def read_raw(
-    paths: Sequence[Path], rule: TableRule, hints: Hints | None = None, faults: Faults | None = None
-) -> RawTable:
+def read_raw(paths: Sequence[Path], rule: TableRule, faults: Faults | None = None) -> RawTable:
     """Files as one table of raw values, for `encoding.infer` and `encoding.encode`.
 
     CSV gives text, even of numbers, so that no row decides what the others are; of `decimal_comma` with points instead.
@@ -103,7 +66,7 @@ def read_raw(
     parts: list[RawTable] = []
     for path in paths:
         try:
-            part = _read(path, rule, hints or in_file("csv"), noted)
+            part = _read(path, rule, noted)
         except OSError as error:
             raise unreadable(path, error, "Check the path and its rights") from None
         if parts:
@@ -159,10 +122,10 @@ def _places(path: Path, file: TableFile, rule: TableRule) -> list[int]:
     return sorted(places, key=places.index if rule.only else int)
 
 
-def _read(path: Path, rule: TableRule, hints: Hints, faults: Faults) -> RawTable:
+def _read(path: Path, rule: TableRule, faults: Faults) -> RawTable:
     import polars as pl
 
-    file = open_table(path, rule.csv, hints)
+    file = open_table(path, rule.csv)
     places = _places(path, file, rule)
     named = len(places)
     if not rule.only and "" not in rule.drop:
@@ -176,13 +139,13 @@ def _read(path: Path, rule: TableRule, hints: Hints, faults: Faults) -> RawTable
     if any((column.cast(pl.String).str.strip_chars().fill_null("") != "").any() for column in series[named:]):
         action = 'Name it in the heading, or leave it out: drop = [""]'
         faults.append(BadTable(path, "has values in a column without a name", action, keys={"drop": [""]}))
-    columns = [_ruled(each, rule, file.decimal_comma, path, read.lines, hints, faults) for each in series[:named]]
+    columns = [_ruled(each, rule, file.decimal_comma, path, read.lines, faults) for each in series[:named]]
     names = [column.name for column in columns]
     unread = tuple(name for name in rule.drop if name in (*file.names, "") and name not in names)
     return RawTable(pl.DataFrame(columns), read.lines, unread)
 
 
-def ruled(frame: pl.DataFrame, rule: TableRule, lines: Lines, hints: Hints) -> pl.DataFrame:
+def ruled(frame: pl.DataFrame, rule: TableRule, lines: Lines) -> pl.DataFrame:
     """A table that is in memory as `read_raw` gives that of a file.
 
     Raises
@@ -196,30 +159,30 @@ def ruled(frame: pl.DataFrame, rule: TableRule, lines: Lines, hints: Hints) -> p
         if name not in frame.columns:
             action = f"It has {', '.join(map(repr, frame.columns[:10]))}"
             faults.append(BadTable(path, f"has no column {name!r}", action))
-    columns = [_ruled(column, rule, rule.csv.decimal_comma, path, lines, hints, faults) for column in frame]
+    columns = [_ruled(column, rule, rule.csv.decimal_comma, path, lines, faults) for column in frame]
     faults.check(lines.whole)
     return pl.DataFrame(columns)
 
 
 def _ruled(
-    series: pl.Series, rule: TableRule, decimal_comma: bool, path: Path, lines: Lines, hints: Hints, faults: Faults
+    series: pl.Series, rule: TableRule, decimal_comma: bool, path: Path, lines: Lines, faults: Faults
 ) -> pl.Series:
     """One column by its rule; what is wrong with it is noted."""
     import polars as pl
 
     name = series.name
     cells = rule.columns.get(name, CellRule())
-    wanted = cells.wanted(name, name, rule.missing)
-    if cells.codes is not None or cells.changes_unit or cells.decimal_comma:
+    wanted = Wanted(name, name, cells, rule.missing)
+    if cells.of_numbers:
         column = read_cells(series, wanted, decimal_comma)
-        for fault, action in cell_faults(column.rows, lines, hints):
+        for fault, action in cell_faults(column.rows, lines):
             faults.append(BadTable(path, f"column {name!r}: {fault}", action, name))
         return pl.Series(name, column.values).fill_nan(None)
     declared = isinstance(series.dtype, pl.Categorical | pl.Enum)
     series = _without_missing(series, wanted)
     if decimal_comma and series.dtype == pl.String:
-        series = _with_points(series, path, lines, hints, faults)
-    if wanted.renamed:
+        series = _with_points(series, path, lines, faults)
+    if cells.values:
         series = renamed(series, wanted)
         return series.cast(pl.Categorical) if declared else series
     return series
@@ -229,32 +192,28 @@ def _without_missing(series: pl.Series, wanted: Wanted) -> pl.Series:
     """The column with null where a value is missing; text without spaces around."""
     import polars as pl
 
-    if series.dtype == pl.Boolean or (series.dtype.is_numeric() and wanted.renamed):
+    if series.dtype == pl.Boolean or (series.dtype.is_numeric() and wanted.rule.values):
         return series  # `renamed` looks for what is missing among texts
+    names = pl.Series(wanted.absent, dtype=pl.String).str.strip_chars()
     if series.dtype.is_numeric():
         values = series.fill_nan(None) if series.dtype.is_float() else series
-        if not wanted.missing:
-            return values
-        absent = texts_of(values).is_in(texts_of(pl.Series(wanted.missing)).to_list())
-    elif isinstance(series.dtype, pl.Categorical | pl.Enum):
-        texts = series.cast(pl.String).str.strip_chars()
-        values, absent = series, texts.is_in(["", *(text.strip() for text in wanted.missing)])
+        texts, names = texts_of(values), texts_of(names)
     else:
-        values = (written(series) if series.dtype.is_temporal() else series.cast(pl.String)).str.strip_chars()
-        absent = values.is_in(["", *(text.strip() for text in wanted.missing)])
+        texts = (written(series) if series.dtype.is_temporal() else series.cast(pl.String)).str.strip_chars()
+        values = series if isinstance(series.dtype, pl.Categorical | pl.Enum) else texts
+    absent = texts.is_in(["", *names])
     return pl.select(pl.when(absent).then(None).otherwise(values)).to_series().rename(series.name)
 
 
-def _with_points(texts: pl.Series, path: Path, lines: Lines, hints: Hints, faults: Faults) -> pl.Series:
+def _with_points(texts: pl.Series, path: Path, lines: Lines, faults: Faults) -> pl.Series:
     """Numbers with a decimal comma as numbers with a point. A column of numbers with points is a fault."""
-    commas, points = texts.str.contains(_COMMA).fill_null(False), texts.str.contains(_POINT).fill_null(False)
+    commas, points = texts.str.contains(COMMA).fill_null(False), texts.str.contains(_POINT).fill_null(False)
     points &= ~texts.str.contains(_DAY).fill_null(False)
     whole = texts.str.contains(r"^[+-]?\d+$").fill_null(True)
     if points.any() and (commas.any() or (points | whole).all()):
-        action = hints.mixed_marks if commas.any() else hints.no_decimal_comma
-        fault = counted(lines, np.flatnonzero(points.to_numpy()), FAULTS[ValueState.DECIMAL_POINT][0])
-        fault = f"column {texts.name!r}: {fault}"
-        faults.append(BadTable(path, fault, action, texts.name))
+        fault, action = FAULTS[ValueState.DECIMAL_POINT]
+        fault = counted(lines, np.flatnonzero(points.to_numpy()), fault)
+        faults.append(BadTable(path, f"column {texts.name!r}: {fault}", action, texts.name))
     import polars as pl
 
     return pl.select(pl.when(commas).then(texts.str.replace(",", ".", literal=True)).otherwise(texts)).to_series()

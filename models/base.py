@@ -128,7 +128,7 @@ class Aids:
     """What a trainer may use beside the labelled rows.
 
     unlabelled: float (m, inputs), as the labelled rows are given. progress: whom it tells. schema: of the rows, for a
-        student that takes bare features and what the schema makes of them, and for one that looks columns up by name.
+        student that takes bare features and what the schema makes of them.
     """
 
     unlabelled: np.ndarray = field(repr=False)

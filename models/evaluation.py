@@ -76,16 +76,10 @@ def outranked(scores: np.ndarray, positive: np.ndarray) -> np.ndarray:
     """
     if np.isnan(scores).any():
         return np.full(len(scores), np.nan)
-    order = np.argsort(scores)
-    ordered, kind = scores[order], positive[order]
-    first = np.concatenate([[True], ordered[1:] != ordered[:-1]])  # of rows with equal scores
-    edges = np.append(np.flatnonzero(first), len(scores))
-    before = np.concatenate([[0], np.cumsum(kind)])[edges]  # positive rows before each edge
-    positives = before[1:] + before[:-1]
-    others = edges[1:] + edges[:-1] - positives
-    group = np.cumsum(first) - 1
     counts = np.empty(len(scores))
-    counts[order] = np.where(kind, others[group], positives[group]) / 2
+    for own in (positive, ~positive):
+        others = np.sort(scores[~own])
+        counts[own] = sum(np.searchsorted(others, scores[own], side) for side in ("left", "right")) / 2
     return counts
 
 
@@ -152,11 +146,7 @@ def area_interval(scores: np.ndarray, least: int, extra: float = 0.0) -> Interva
 
     An AUC of 0 or 1 has no deviation to estimate: then as a share of `least` rows, which is wider than it need be.
     """
-    return logit_interval(float(scores.mean()), math.hypot(float(scores.std()) / math.sqrt(len(scores)), extra), least)
-
-
-def logit_interval(area: float, deviation: float, least: int) -> Interval:
-    """The same of an AUC with this standard deviation."""
+    area, deviation = float(scores.mean()), math.hypot(float(scores.std()) / math.sqrt(len(scores)), extra)
     area = min(1.0, max(0.0, area))
     if area < 1e-9 or area > 1 - 1e-9:
         return wilson(area * least, least)

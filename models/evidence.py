@@ -16,12 +16,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import singledispatch
 
 import numpy as np
 from scipy.linalg import cholesky, helmert, solve_triangular
 
-from consilium.models.base import Outcomes, Shares, Told, principal, softmax
+from consilium.models.base import Shares, Told, principal, softmax
 from consilium.models.kernel import kernel, nearest_rows, neighbour_graph, smoothest, usual_gamma
 from consilium.models.likelihood import Likelihood, OutcomesLikelihood, SharesLikelihood, likelihood_of
 from consilium.models.tabular import Linear
@@ -239,22 +238,17 @@ class SoftmaxFit:
         return softmax(self.weights[0] + features @ self.weights[1:])
 
 
-@singledispatch
-def fit_scores(told: Told, features: np.ndarray) -> SoftmaxFit:
+def fit_scores(features: np.ndarray, told: Told) -> SoftmaxFit:
     """Fit what was `told` of n >= 1 rows on `features` float64 (n, features)."""
-    raise TypeError(f"{type(told).__name__} was not released; give Shares or Outcomes")
-
-
-@fit_scores.register
-def _(told: Outcomes, features: np.ndarray) -> SoftmaxFit:
+    if isinstance(told, Shares):
+        return _fit_shares(features, told)
     likelihood, begin = OutcomesLikelihood.of(told), np.zeros((1 + features.shape[1], told.classes))
     # labels lead to one place; a check alone says that a class has many votes, and not which: it has several
     start = _over_scales(features, likelihood.labels_alone(), begin, _DEVIATIONS[2:3])
     return _over_scales(features, likelihood, start.weights)
 
 
-@fit_scores.register
-def _(told: Shares, features: np.ndarray) -> SoftmaxFit:
+def _fit_shares(features: np.ndarray, told: Shares) -> SoftmaxFit:
     offset = _offset(np.clip(told.deviation**-2.0 @ told.shares / (told.deviation**-2.0).sum(), _LEAST_MEAN, None))
     start = regress(features, told)
     # where the noise is far larger than the mean share, steps run off to a corner: then what is linear is kept
@@ -392,7 +386,7 @@ def fit_softmax(x: np.ndarray, told: Told) -> tuple[Linear, float]:
     """Fit `told` of n >= 1 rows on `x` float64 (n, inputs). Returned with its log evidence, see `SoftmaxFit`."""
     centre, columns = x.mean(axis=0), column_scales(x)
     turn = columns[:, None] * _leading((x - centre) * columns, _MOST_DIRECTIONS)
-    found = fit_scores(told, (x - centre) @ turn)
+    found = fit_scores((x - centre) @ turn, told)
     slopes = turn @ found.weights[1:]  # (inputs, classes)
     intercept = found.weights[0] - centre @ slopes
     return Linear(slopes.T.copy(), intercept, np.arange(told.classes), told.classes), found.evidence
@@ -405,12 +399,3 @@ def most_probable(features: np.ndarray, told: Told) -> np.ndarray:
     """
     start = np.zeros((1 + features.shape[1], told.classes))
     return _Problem(features[: len(told)], likelihood_of(told), 1.0).fit(start).shares(features)
-
-
-@dataclass(frozen=True)
-class SoftmaxTold:
-    """The student `logistic_regression` of what was told; it has no settings, the evidence decides."""
-
-    def fit_told(self, x: np.ndarray, told: Told, seed: int) -> Linear:
-        """See `EvidenceTrainer.fit_told`; no random part, so the seed is not used."""
-        return fit_softmax(x, told)[0]

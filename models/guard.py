@@ -39,28 +39,19 @@ _NO_PROBABILITIES = "its answers are no probabilities: not numbers, below 0, or 
 class GuardedClassifier:
     """A trained estimator. `seen` int64 (seen,), ascending: the classes of its rows. `content`: its pickle.
 
-    usual : the class that most of its rows have. schema : of an estimator that looks columns up by name, which gets its
-    rows as a frame; None: it gets arrays.
+    usual : the class that most of its rows have.
     """
 
     seen: np.ndarray
     content: bytes = field(repr=False)
     usual: int
     _live: Any = field(default=None, repr=False, compare=False)
-    schema: Schema | None = field(default=None, repr=False)
 
     @classmethod
     def trained(
-        cls,
-        estimator: Any,
-        x: np.ndarray,
-        y: np.ndarray,
-        weights: np.ndarray | None = None,
-        schema: Schema | None = None,
+        cls, estimator: Any, x: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None
     ) -> GuardedClassifier:
         """Fit on rows `x` float64 (n, inputs) and `y` int64 (n,), of two classes or more; `weights` float64 (n,).
-
-        schema : of the rows, where it is known; for an estimator that looks columns up by name.
 
         Raises
         ------
@@ -69,9 +60,6 @@ class GuardedClassifier:
         """
         import cloudpickle
 
-        names = schema if by_name(estimator) else None
-        if names is not None:
-            _zeros_for_unknown(estimator)
         seen, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
         given: dict[str, np.ndarray] = {}
         if weights is not None:
@@ -80,10 +68,10 @@ class GuardedClassifier:
                 raise UnusableModel("its fit takes no sample_weight", "Give each row as often as it counts")
             given[key] = weights
         with _held():
-            returned = estimator.fit(_rows(x, names), codes.astype(np.int64), **given)
+            returned = estimator.fit(np.array(x), codes.astype(np.int64), **given)
             kept = returned if callable(getattr(returned, "predict", None)) else estimator
             content = cloudpickle.dumps(kept)
-        guarded = cls(seen, content, int(seen[counts.argmax()]), schema=names)
+        guarded = cls(seen, content, int(seen[counts.argmax()]))
         if not np.isfinite(guarded.probabilities(x[:_PROBED])).all():
             raise UnusableModel(_NO_PROBABILITIES, "Look at its predict_proba")
         return guarded
@@ -107,8 +95,8 @@ class GuardedClassifier:
         with _held():
             estimator = self.estimator
             if hasattr(estimator, "predict_proba"):
-                return self._scaled(_numbers(estimator.predict_proba(_rows(x, self.schema))), len(x))
-            named = _numbers(estimator.predict(_rows(x, self.schema))).reshape(-1)
+                return self._scaled(_numbers(estimator.predict_proba(np.array(x))), len(x))
+            named = _numbers(estimator.predict(np.array(x))).reshape(-1)
         if named.shape != (len(x),):
             raise UnusableModel(f"predict gives {len(named)} answers for {len(x)} rows", "Look at its predict")
         found = (named[:, None] == np.arange(len(self.seen))).astype(np.float64)
@@ -134,58 +122,6 @@ class GuardedClassifier:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_live": None}
-
-
-def _rows(x: np.ndarray, schema: Schema | None) -> Any:
-    """A copy that the estimator may change, or a frame where it looks columns up by name."""
-    if schema is None:
-        return np.array(x)
-    from consilium.data.encoding import named  # polars: only where it is used
-
-    return named(x, schema)
-
-
-def by_name(estimator: Any) -> bool:
-    """Whether it looks columns up by name: it is a ColumnTransformer that does, or has one among its parts.
-
-    >>> from sklearn.compose import ColumnTransformer
-    >>> from sklearn.pipeline import make_pipeline
-    >>> by_name(make_pipeline(ColumnTransformer([("age", "passthrough", ["age"])]), "passthrough"))
-    True
-    >>> by_name(make_pipeline(ColumnTransformer([("first", "passthrough", [0])]), "passthrough"))
-    False
-    """
-    return any(_named(columns) for part in _parts(estimator) for columns in _columns_of(part))
-
-
-def _zeros_for_unknown(estimator: Any) -> None:
-    """A OneHotEncoder that fails on a value that its rows do not have is told to give zeros, as `encode` does: a shard
-    that has no row of a rare value must answer for it all the same."""
-    for part in _parts(estimator):
-        if type(part).__name__ == "OneHotEncoder" and getattr(part, "handle_unknown", "") == "error":
-            part.set_params(handle_unknown="ignore")
-
-
-def _parts(estimator: Any) -> list[Any]:
-    """The estimator and all that is within it."""
-    try:
-        return [estimator, *estimator.get_params(deep=True).values()]
-    except Exception:  # it has no such method, or is out of a file that is not what it claims
-        return [estimator]
-
-
-def _columns_of(part: Any) -> list[Any]:
-    """Which columns each transformer of a ColumnTransformer takes. Nothing of scikit-learn is imported for it."""
-    transformers = getattr(part, "transformers", None)
-    if not isinstance(transformers, list):
-        return []
-    return [item[2] for item in transformers if isinstance(item, tuple | list) and len(item) == 3]
-
-
-def _named(columns: Any) -> bool:
-    if isinstance(columns, str) or callable(columns):
-        return True
-    return isinstance(columns, list | tuple) and any(isinstance(name, str) for name in columns)
 
 
 def weight_key(estimator: Any) -> str | None:
@@ -256,7 +192,7 @@ def rehearse(title: str, make: Callable[[], Any], schema: Schema, keep_missing: 
     """
     x, y = made_up(schema, max(_ROWS, _OF_A_CLASS * len(schema.classes)), keep_missing)
     try:
-        trained = GuardedClassifier.trained(make(), x, y, schema=schema)
+        trained = GuardedClassifier.trained(make(), x, y)
         _check_answers(trained, x)
         return trained
     except UnusableModel as error:
@@ -269,7 +205,7 @@ def rehearse(title: str, make: Callable[[], Any], schema: Schema, keep_missing: 
 
 def _check_answers(trained: GuardedClassifier, x: np.ndarray) -> None:
     """As it is kept, it must judge each row by itself and always alike: a question that comes again is counted once."""
-    kept = GuardedClassifier(trained.seen, trained.content, trained.usual, schema=trained.schema)
+    kept = GuardedClassifier(trained.seen, trained.content, trained.usual)
     alone = np.concatenate([kept.probabilities(x[row : row + 1]) for row in range(_ALONE)])
     if not (np.abs(alone - trained.probabilities(x)[:_ALONE]) <= _FURTHEST_ALONE).all():
         raise UnusableModel(

@@ -7,37 +7,21 @@ Learning with local and global consistency, NIPS 2003 (spreading); Zhu, Ghahrama
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.sparse as sparse
 from scipy.linalg import solve
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
-
-from consilium.models.base import Model
-from consilium.models.keys import GraphStudent
+from scipy.spatial.distance import pdist
 
 _BLOCK = 1000
-_THREADS = 2
-"""They share a block's memory: 12 bytes for each of its rows and each of all."""
 _WIDTH_NEIGHBOUR = 7
 _STEPS = 300
 _DENSE = 500
 """Rows up to which all eigenvectors are found, since the sparse solver needs many more rows than vectors."""
 
-_PASSES = 3
 _SAMPLE = 300
-_WIDE = 200
-
-
-def squared_distances(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Between all rows of float32 (n, inputs) and (m, inputs) -> float32 (n, m)."""
-    squares = left @ right.T
-    squares *= -2
-    squares += (left**2).sum(axis=1)[:, None]
-    squares += (right**2).sum(axis=1)
-    return np.maximum(squares, 0, out=squares)
 
 
 def nearest_rows(rows: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -45,20 +29,11 @@ def nearest_rows(rows: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
 
     Returns their indices int64 (m, count) and squared distances float32 (m, count).
     """
-    total = len(rows)
-    count, size = min(count, total - 1), _BLOCK // _THREADS
+    from sklearn.neighbors import NearestNeighbors
 
-    def nearest_of(start: int) -> tuple[np.ndarray, np.ndarray]:
-        block = squared_distances(rows[start : start + size], rows)
-        block[np.arange(len(block)), start + np.arange(len(block))] = np.inf
-        places = np.argpartition(block, count - 1, axis=1)[:, :count]
-        order = np.argsort(np.take_along_axis(block, places, axis=1), axis=1, kind="stable")
-        nearest = np.take_along_axis(places, order, axis=1)
-        return nearest, np.take_along_axis(block, nearest, axis=1)
-
-    with ThreadPoolExecutor(_THREADS) as pool:  # numpy computes without Python's lock, and no block waits for another
-        nearest, squares = zip(*pool.map(nearest_of, range(0, total, size)), strict=True)
-    return np.concatenate(nearest), np.concatenate(squares)
+    found = NearestNeighbors(n_neighbors=min(count, len(rows) - 1), algorithm="brute").fit(rows)
+    distances, nearest = found.kneighbors()
+    return nearest, (distances**2).astype(np.float32)
 
 
 def neighbour_graph(nearest: np.ndarray, squares: np.ndarray) -> sparse.csr_array:
@@ -100,16 +75,13 @@ def smoothest(graph: sparse.csr_array, count: int) -> tuple[np.ndarray, np.ndarr
 def principal_places(rows: np.ndarray, count: int) -> np.ndarray:
     """Float32 rows (m, inputs) in the `count` directions in which they vary most, or as they are where that is no less.
 
-    Distances hardly change, and take a fraction of the time. Halko, Martinsson, Tropp, Finding structure with
-    randomness, SIAM Review 2011, algorithm 4.4; the start is fixed, so the same rows have the same places.
+    Distances hardly change, and take a fraction of the time. The start is fixed, so the same rows have the same places.
     """
-    centred = rows - rows.mean(axis=0)
+    from sklearn.decomposition import PCA
+
     if count >= min(rows.shape):
-        return centred
-    found = np.random.default_rng(0).standard_normal((rows.shape[1], count)).astype(np.float32)
-    for _ in range(_PASSES):
-        found, _ = np.linalg.qr(centred.T @ (centred @ found))
-    return centred @ found
+        return rows - rows.mean(axis=0)
+    return PCA(count, svd_solver="randomized", random_state=0).fit_transform(rows)
 
 
 def spread(graph: sparse.csr_array, given: np.ndarray, share: float) -> np.ndarray:
@@ -149,42 +121,10 @@ class KernelModel:
         return scores.astype(np.float64) + offset
 
 
-@dataclass(frozen=True)
-class GraphTrainer:
-    """Labels spread over a graph of like rows first; kernel ridge on all rows then, so that new rows can be judged.
-
-    `unlabelled` float (n, inputs). Post-processing of released labels: costs no privacy.
-    """
-
-    spec: GraphStudent
-    unlabelled: np.ndarray = field(repr=False)
-
-    def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
-        """See `Trainer.fit`; no random part, so the seed is not used."""
-        rows = np.concatenate([x, self.unlabelled]).astype(np.float32)
-        told, reached = spread_labels(rows, y, classes, self.spec)
-        known = np.eye(classes, dtype=np.float32)[told[reached]]
-        gamma = usual_gamma(rows) if self.spec.gamma is None else self.spec.gamma
-        return kernel_ridge(rows[reached], known, gamma, self.spec.alpha)
-
-
-def spread_labels(rows: np.ndarray, y: np.ndarray, classes: int, spec: GraphStudent) -> tuple[np.ndarray, np.ndarray]:
-    """Labels `y` of the first of float32 rows (m, inputs), spread over their graph.
-
-    Returns each row's class int64 (m,), and bool (m,): whether a label reached it; the class means nothing if not.
-    """
-    given = np.zeros((len(rows), classes), dtype=np.float32)
-    given[np.arange(len(y)), y] = 1
-    graph = neighbour_graph(*nearest_rows(rows, spec.neighbours))
-    scores = spread(graph, given, spec.spread)
-    return scores.argmax(axis=1), scores.sum(axis=1) > 0
-
-
 def kernel(left: np.ndarray, right: np.ndarray, gamma: float) -> np.ndarray:
     """exp(-gamma |a - b|^2) of float32 (n, inputs) and (m, inputs) -> float32 (n, m)."""
-    squares = squared_distances(left, right)
-    squares *= -gamma
-    return np.exp(squares, out=squares)
+    squares = (left**2).sum(axis=1)[:, None] + (right**2).sum(axis=1) - 2 * (left @ right.T)
+    return np.exp(-gamma * np.maximum(squares, 0))
 
 
 def usual_gamma(rows: np.ndarray) -> float:
@@ -193,11 +133,7 @@ def usual_gamma(rows: np.ndarray) -> float:
     Of the scenario digits, seeds 100 and 101, which do not judge, it is .0086: from .006 to .02 nothing changes.
     """
     some = rows[np.linspace(0, len(rows) - 1, min(len(rows), _SAMPLE)).astype(int)].astype(np.float64)
-    if some.shape[1] <= _WIDE:
-        apart = ((some[:, None, :] - some[None, :, :]) ** 2).sum(axis=2)
-    else:
-        squares = (some**2).sum(axis=1)
-        apart = np.maximum(squares[:, None] + squares - 2 * some @ some.T, 0)
+    apart = pdist(some, "sqeuclidean")
     apart = apart[apart > 1e-9]
     return float(1 / np.median(apart)) if len(apart) else 1.0
 

@@ -22,9 +22,6 @@ from consilium.protocol.models import Frozen
 
 ClassWeight = Literal["balanced", "none"]
 
-DENSE = ("hidden", "hidden-2", "hidden-3")
-"""Dense layers of a network before the last, as its weights are called."""
-
 Width = Annotated[int, Field(ge=1, le=4096)]
 
 
@@ -112,9 +109,9 @@ class NetworkSpec(WeightedTeacher):
         return ()
 
     @property
-    def dense(self) -> tuple[str, ...]:
-        """The dense layers before the last, all `hidden` wide."""
-        return DENSE[:1]
+    def dense(self) -> int:
+        """Number of dense layers before the last, all `hidden` wide."""
+        return 1
 
 
 class MlpSpec(NetworkSpec):
@@ -133,7 +130,7 @@ class CnnSpec(NetworkSpec):
     channels: int = Field(
         default=16, ge=1, le=256, description="of the first convolution; the second has twice as many"
     )
-    dense_layers: int = Field(default=1, ge=1, le=len(DENSE), description="before the last, each `hidden` wide")
+    dense_layers: int = Field(default=1, ge=1, le=3, description="before the last, each `hidden` wide")
 
     @property
     def convolutions(self) -> tuple[int, ...]:
@@ -141,9 +138,9 @@ class CnnSpec(NetworkSpec):
         return self.channels, 2 * self.channels
 
     @property
-    def dense(self) -> tuple[str, ...]:
+    def dense(self) -> int:
         """See `NetworkSpec.dense`."""
-        return DENSE[: self.dense_layers]
+        return self.dense_layers
 
 
 AnyTeacher = LogisticRegressionSpec | RandomForestSpec | GradientBoostingSpec | RidgeSpec | MlpSpec | CnnSpec
@@ -164,7 +161,7 @@ def teacher_from_json(text: str) -> AnyTeacher:
 Inputs = Literal["features", "representation"]
 """What a model takes: features as they travel, or what the schema makes of them (`Schema.inputs`)."""
 
-Augment = Literal["digits", "objects", "signs", "photos", "none"]
+Augment = Literal["digits", "objects", "none"]
 """What images show, and so what may change in them: a key of `images.pixels.INVARIANCES`."""
 
 CROSS_ENTROPY = "torch.nn.functional.cross_entropy"
@@ -286,11 +283,6 @@ class OwnCode(OwnCodeKeys, TeacherKind):
         """See `TeacherKind.keeps_missing`."""
         return self.missing == "keep"
 
-    @property
-    def known_by(self) -> str:
-        """Equal for two tables that train the same. Raises ConfigError."""
-        return self.model_dump_json()
-
 
 class EstimatorSpec(EstimatorKeys, OwnCode):
     """Any classifier or Pipeline with scikit-learn's methods: LightGBM, XGBoost, or what your own function makes."""
@@ -313,12 +305,6 @@ class PickledSpec(PickleKeys, OwnCode):
 
     model: Literal["pickled"] = "pickled"
     file: str = Field(default="teacher.pkl", min_length=1, max_length=1000, description="in the party's own home")
-
-    @property
-    def known_by(self) -> str:
-        """See `OwnCode.known_by`: by what is in the file, wherever it is."""
-        digest = self.sha256 or digest_of(Path(self.file))
-        return self.model_copy(update={"file": "", "sha256": digest}).model_dump_json()
 
     def at(self, home: Path) -> PickledSpec:
         """See `TeacherKind.at`. Raises ConfigError for a name that leads out of the home, or a file of others."""
@@ -374,12 +360,6 @@ class GraphStudent(TrainerKind):
         " out: 1 over the median squared distance of public rows",
     )
     alpha: float = Field(default=0.1, gt=0, description="penalty")
-    even: bool = Field(
-        default=False,
-        description="of histograms: every class's share is brought to one spread over the public rows, and all classes"
-        " are found on as many of them, before the largest is looked for; for many classes that are about as frequent"
-        " as each other",
-    )
     neighbours: int = Field(default=10, ge=1, le=1000, description="of a row in the graph")
     spread: float = Field(default=0.99, gt=0, lt=1, description="share that a row takes from its neighbours")
 
@@ -401,9 +381,7 @@ class ImageStudent(TrainerKind):
     augment: Augment = Field(
         default="digits",
         description="what may change in an image that still shows the same: of `digits` place, size, slant and strokes;"
-        " of `objects`, such as clothes, place, size, light, and left and right; of `signs`, digits or letters in"
-        " photographs, place, size, slant, light and colours; of `photos` of anything else these, and left and right;"
-        " `none`: no changed copies are made",
+        " of `objects`, such as clothes, place, size, light, and left and right; `none`: no changed copies are made",
     )
 
 

@@ -23,13 +23,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import singledispatch
 from typing import Protocol
 
 import numpy as np
 from scipy.special import ndtr
 
-from consilium.models.base import Outcomes, Shares
+from consilium.models.base import Outcomes, Shares, Told
 from consilium.protocol.label_source import Outcome
 
 SCATTER = 0.1
@@ -67,20 +66,9 @@ class Likelihood(Protocol):
         ...
 
 
-@singledispatch
-def likelihood_of(told: object) -> Likelihood:
+def likelihood_of(told: Told) -> Likelihood:
     """The likelihood of what was released."""
-    raise TypeError(f"{type(told).__name__} was not released; give Shares or Outcomes")
-
-
-@likelihood_of.register
-def _(told: Shares) -> Likelihood:
-    return SharesLikelihood(told)
-
-
-@likelihood_of.register
-def _(told: Outcomes) -> Likelihood:
-    return OutcomesLikelihood.of(told)
+    return SharesLikelihood(told) if isinstance(told, Shares) else OutcomesLikelihood.of(told)
 
 
 @dataclass(frozen=True)
@@ -151,14 +139,6 @@ def _winners(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return own.sum(axis=2), slopes
 
 
-class _AlwaysAnswered:
-    """No check: every query has a label."""
-
-    def answers(self, shares: np.ndarray, rows: slice) -> tuple[np.ndarray, np.ndarray]:
-        """Probability (n,) of an answer, and its slope (n, classes) by the shares."""
-        return np.ones(len(shares)), np.zeros(shares.shape)
-
-
 @dataclass(frozen=True)
 class _Checked:
     """All in shares of the votes: what is predicted (n, classes), the threshold, and deviations of the scatter with the
@@ -170,7 +150,7 @@ class _Checked:
     own: float
 
     def answers(self, shares: np.ndarray, rows: slice) -> tuple[np.ndarray, np.ndarray]:
-        """See `_AlwaysAnswered.answers`."""
+        """Probability (n,) of an answer, and its slope (n, classes) by the shares."""
         largest = _Largest.of((shares - self.predicted[rows]) / self.cell)
         over = (largest.places - self.threshold / self.cell) * (self.cell / self.own)
         passed = (largest.below * ndtr(over) * largest.hazards.sum(axis=1)).sum(axis=1)
@@ -187,12 +167,12 @@ class OutcomesLikelihood:
     labels: np.ndarray = field(repr=False)
     answered: np.ndarray = field(repr=False)
     deviation: float
-    check: _AlwaysAnswered | _Checked
+    check: _Checked | None
 
     @classmethod
     def of(cls, told: Outcomes) -> OutcomesLikelihood:
         """By the law that comes with them."""
-        law, check = told.law, _AlwaysAnswered()
+        law, check = told.law, None
         if law.threshold is not None:
             cell = math.hypot(law.cell_deviation / law.votes, SCATTER)
             own = max(law.check_deviation / law.votes, _LEAST_CHECK * cell)
@@ -204,11 +184,15 @@ class OutcomesLikelihood:
 
     def labels_alone(self) -> OutcomesLikelihood:
         """As if nothing were known of a check."""
-        return replace(self, check=_AlwaysAnswered())
+        return replace(self, check=None)
+
+    def _answers(self, shares: np.ndarray, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+        """See `_Checked.answers`; without a check every query has one."""
+        return self.check.answers(shares, rows) if self.check else (np.ones(len(shares)), np.zeros(shares.shape))
 
     def loss(self, shares: np.ndarray) -> tuple[float, np.ndarray]:
         """See `Likelihood.loss`."""
-        passed, rise = self.check.answers(shares, slice(None))
+        passed, rise = self._answers(shares, slice(None))
         happened = np.maximum(np.where(self.answered, passed, 1 - passed), _LEAST)
         slope = np.where(self.answered, -1.0, 1.0)[:, None] * rise / happened[:, None]
         won, change = _winning(shares[self.answered] / self.deviation, self.labels[self.answered])
@@ -218,7 +202,7 @@ class OutcomesLikelihood:
 
     def information(self, shares: np.ndarray, rows: slice) -> np.ndarray:
         """See `Likelihood.information`: over all outcomes of a query, and not the one that happened."""
-        passed, rise = self.check.answers(shares, rows)
+        passed, rise = self._answers(shares, rows)
         won, change = _winners(shares / self.deviation)
         change *= (np.sqrt(passed[:, None] / np.maximum(won, _LEAST)) / self.deviation)[:, :, None]
         rise = rise / np.sqrt(np.maximum(passed * (1 - passed), _LEAST))[:, None]

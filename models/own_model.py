@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from consilium.models.base import Model
+from consilium.models.base import Model, Told
 from consilium.models.guard import GuardedClassifier, quoted, unless_signalled, weight_key
 from consilium.models.naming import UnusableModel
-from consilium.models.tabular import among, weighted_labels
-from consilium.protocol.schema import Schema
+from consilium.models.tabular import among
 
+_LEAST_SHARE = 0.005
 COPIES = 10
 """Of a row, divided among its classes, for an estimator that takes no weights."""
 
@@ -98,21 +98,28 @@ class OwnModel:
 class OwnTrainer:
     """Trains what `make` gives for a seed: an untrained estimator with scikit-learn's methods.
 
-    schema: of the rows, for one that looks columns up by name.
+    unlabelled: float (m, inputs), rows whose shares it learns beside those that were asked.
     """
 
     title: str
     make: Callable[[int], Any]
-    schema: Schema | None = None
+    unlabelled: np.ndarray | None = field(default=None, repr=False)
 
     def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
         """See `Trainer.fit`. Raises UnusableModel."""
         try:
-            trained = GuardedClassifier.trained(self.make(seed), x, y, schema=self.schema)
+            trained = GuardedClassifier.trained(self.make(seed), x, y)
         except (Exception, SystemExit) as error:
             unless_signalled(error)
             raise self._failed(error, len(x)) from None
         return OwnModel(trained, classes, self.title)
+
+    def fit_told(self, x: np.ndarray, told: Told, seed: int) -> Model:
+        """See `EvidenceTrainer.fit_told`: it is given denoised shares."""
+        from consilium.models.shares import denoise
+
+        rows = x if self.unlabelled is None else np.concatenate([x, self.unlabelled])
+        return self.fit_soft(rows, denoise(x, told, rows, seed), seed)
 
     def fit_soft(self, x: np.ndarray, shares: np.ndarray, seed: int) -> Model:
         """Train on `x` float64 (n, inputs) and `shares` float64 (n, classes), probabilities without noise: each row
@@ -121,10 +128,13 @@ class OwnTrainer:
         An estimator that takes no weights, or fails with them, gets about `COPIES` of each row. Raises UnusableModel.
         """
         estimator, classes = self.make(seed), shares.shape[1]
-        rows, labels, weights = weighted_labels(x, shares)
+        kept = shares >= _LEAST_SHARE
+        kept[:1] = True  # two classes at least: a classifier of one is none
+        places, labels = np.nonzero(kept)
+        rows, weights = x[places], shares[places, labels]
         if weight_key(estimator) is not None:
             try:
-                trained = GuardedClassifier.trained(estimator, rows, labels, weights, self.schema)
+                trained = GuardedClassifier.trained(estimator, rows, labels, weights)
             except (Exception, SystemExit) as error:
                 unless_signalled(error)  # else a Pipeline whose steps pass weights on to what takes none, say
             else:

@@ -42,7 +42,7 @@ from consilium.models.keys import (
 )
 from consilium.models.linear import LogisticTeacher
 from consilium.models.own_model import OwnCodeTeacher, OwnModel, OwnTrainer
-from consilium.models.teachers import ConstantTeacher, NetworkTeacher, RidgeTeacher, Teacher
+from consilium.models.teachers import ConstantTeacher, RidgeTeacher, Teacher
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.schema import Schema, why_no_images
@@ -85,6 +85,8 @@ def _boosting(spec: GradientBoostingSpec, rows: Rows, seed: int) -> Teacher:
 
 
 def _network(spec: NetworkSpec, rows: Rows, seed: int) -> Teacher:
+    from consilium.models.network_teacher import NetworkTeacher  # torch takes two seconds to import
+
     return NetworkTeacher(spec, seed).fit(rows.x, rows.y)
 
 
@@ -95,7 +97,7 @@ def _own(spec: OwnCode, rows: Rows, seed: int) -> Teacher:
     except ConfigError as error:
         raise Refused(Rule.POLICY, detail=f"[teacher] {error}") from None
     try:
-        return OwnCodeTeacher(GuardedClassifier.trained(estimator, rows.x, rows.y, schema=rows.schema), spec.title)
+        return OwnCodeTeacher(GuardedClassifier.trained(estimator, rows.x, rows.y), spec.title)
     except (Exception, SystemExit) as error:
         unless_signalled(error)
         return ConstantTeacher.most_frequent(rows.y, quoted(error))
@@ -131,7 +133,7 @@ def fit_teachers(
     """
     fit = TEACHERS[type(spec)]
     return [
-        fit(spec, Rows(rows.x[part], rows.y[part], schema=rows.schema), seed)
+        fit(spec, Rows(rows.x[part], rows.y[part]), seed)
         if len(np.unique(rows.y[part])) > 1
         else ConstantTeacher.most_frequent(rows.y[part] if len(part) else np.array([seed % classes]))
         for part, seed in zip(parts, seeds, strict=True)
@@ -150,7 +152,7 @@ def check_teacher(spec: TeacherKind, schema: Schema) -> None:
             raise ConfigError(
                 f'missing = "keep" and a representation, {schema.representation}, exclude each other', "Leave it out"
             )
-        key = spec.known_by, schema.digest()
+        key = spec.model_dump_json(), schema.digest()
         if key not in _SOUND:
             rehearse(spec.title, lambda: spec.build(0), schema, spec.keeps_missing)
             _SOUND.add(key)
@@ -165,18 +167,15 @@ _SOUND: set[tuple[str, str]] = set()
 
 
 def _linear(spec: LogisticRegressionStudent, aids: Aids) -> Trainer:
-    from consilium.models.evidence import SoftmaxTold
-    from consilium.models.shares import WithTold
-    from consilium.models.tabular import LinearTrainer
+    from consilium.models.shares import LinearTrainer
 
-    return WithTold(LinearTrainer(spec.C), SoftmaxTold())
+    return LinearTrainer(spec.C)
 
 
 def _graph(spec: GraphStudent, aids: Aids) -> Trainer:
-    from consilium.models.kernel import GraphTrainer
-    from consilium.models.shares import GraphTold, WithTold
+    from consilium.models.shares import GraphTrainer
 
-    return WithTold(GraphTrainer(spec, aids.unlabelled), GraphTold(spec, aids.unlabelled))
+    return GraphTrainer(spec, aids.unlabelled)
 
 
 def _graph_cnn(spec: GraphCnnStudent, aids: Aids) -> Trainer:
@@ -187,10 +186,7 @@ def _graph_cnn(spec: GraphCnnStudent, aids: Aids) -> Trainer:
 
 
 def _own_student(spec: EstimatorStudent | TorchStudent | PickledStudent, aids: Aids) -> Trainer:
-    from consilium.models.shares import OnDenoised, WithTold
-
-    trainer = OwnTrainer(spec.title, spec.build, aids.schema)
-    return WithTold(trainer, OnDenoised(trainer, aids.unlabelled))
+    return OwnTrainer(spec.title, spec.build, aids.unlabelled)
 
 
 STUDENTS: dict[type[TrainerKind], Callable[[Any, Aids], Trainer]] = {

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from consilium.models.base import Model, softmax
+from consilium.models.base import softmax
 from consilium.models.linear import LogisticTeacher
 
 
@@ -32,31 +32,6 @@ def among(probabilities: np.ndarray, seen: np.ndarray, classes: int) -> np.ndarr
     every = np.zeros((len(probabilities), classes))
     every[:, seen] = probabilities
     return every
-
-
-_LEAST_SHARE = 0.005
-
-
-@dataclass(frozen=True)
-class LinearTrainer:
-    """Logistic regression. C: inverse regularisation."""
-
-    C: float
-
-    def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
-        """See `Trainer.fit`; no random part, so the seed is not used."""
-        return linear_arrays(LogisticTeacher(self.C, iterations=1000).fit(x, y), classes)
-
-
-def weighted_labels(x: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Each row once for each class, with its share (n, classes) as its weight: rows, labels int64, weights.
-
-    Smaller shares than `_LEAST_SHARE` are left out; two classes at least stay, as trees insist on.
-    """
-    kept = shares >= _LEAST_SHARE
-    kept[:1] = True
-    rows, labels = np.nonzero(kept)
-    return x[rows], labels.astype(np.int64), shares[rows, labels]
 
 
 def linear_arrays(fitted: LogisticTeacher, classes: int) -> Linear:

@@ -1,9 +1,6 @@
-"""Teachers of Consilium's own: ridge regression, small networks for rows and for images, and one class for all rows.
+"""Teachers of Consilium's own: ridge regression, and one class for all rows.
 
-Logistic regression is in `models.linear`.
-
-What is kept of a network is its weights as numpy arrays, so a teacher that was trained on a GPU loads where there is
-none, and a perceptron votes without torch.
+Logistic regression is in `models.linear`, networks in `models.network_teacher`.
 """
 
 from __future__ import annotations
@@ -12,9 +9,6 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
-
-from consilium.models.base import softmax
-from consilium.models.keys import NetworkSpec
 
 
 class Teacher(Protocol):
@@ -117,48 +111,3 @@ class ConstantTeacher:
         probabilities = np.zeros((len(x), len(self.classes_)))
         probabilities[:, self.place] = 1.0
         return probabilities
-
-
-@dataclass
-class NetworkTeacher:
-    """One network, of the kind that `spec` says.
-
-    `classes_` int64 (seen,). `weights` float32: of "mlp" `hidden.weight` (hidden, inputs), `hidden.bias`, `out.weight`
-    (seen, hidden), `out.bias`; of "cnn" `first.*` and `second.*` of the convolutions besides, and
-    `hidden-2.*`, `hidden-3.*` where it has such layers.
-    """
-
-    spec: NetworkSpec
-    seed: int
-    classes_: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64), repr=False)
-    weights: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
-
-    def fit(self, x: np.ndarray, y: np.ndarray) -> NetworkTeacher:
-        """`x` float (n, inputs), `y` int64 (n,). On the CPU the same seed gives the same weights."""
-        from consilium.models.network_training import train_network  # torch takes two seconds to import
-
-        self.classes_, self.weights = train_network(self.spec, x, y, self.seed)
-        return self
-
-    def predict(self, x: np.ndarray) -> np.ndarray:
-        """The most probable class of each row, int64 (n,)."""
-        return self.classes_[self._logits(x).argmax(axis=1)]
-
-    def predict_proba(self, x: np.ndarray) -> np.ndarray:
-        """Probabilities float64 (n, seen)."""
-        return softmax(self._logits(x).astype(np.float64))
-
-    def log_probabilities(self, x: np.ndarray) -> np.ndarray:
-        """Logarithms of the probabilities, float64 (n, seen): numbers however sure the network is."""
-        logits = self._logits(x).astype(np.float64)
-        logits -= logits.max(axis=1, keepdims=True)
-        return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
-
-    def _logits(self, x: np.ndarray) -> np.ndarray:
-        if self.spec.convolutions:
-            from consilium.models.network_training import convolutional_logits
-
-            return convolutional_logits(self.weights, x)
-        w = self.weights
-        hidden = np.maximum(x.astype(np.float32) @ w["hidden.weight"].T + w["hidden.bias"], 0)
-        return hidden @ w["out.weight"].T + w["out.bias"]

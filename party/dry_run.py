@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from consilium.data.mapping import Problem
-from consilium.data.private_rows import DataReport, Rows, there
+from consilium.data.private_rows import DataReport, Rows
 from consilium.models.table import check_teacher
 from consilium.party.home import PartyFile, PartyHome
 from consilium.party.policy import check_shards, check_terms
@@ -136,7 +136,7 @@ def check(home: PartyHome) -> PartyCheck:
             checked()
         except Refused as error:
             refusals.append(f"{what}: {error}")
-    if not there(home.data_file):
+    if not home.data_file.exists():
         raise PathError(f"{home.data_file} is not there", "Correct `data` in party.toml, or bring the file")
     with contained("reading"):
         rows, report = home.rows().report(config.rows)

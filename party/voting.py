@@ -20,7 +20,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from consilium.models.teachers import NetworkTeacher, RidgeTeacher, Teacher
+from consilium.models.teachers import RidgeTeacher, Teacher
 from consilium.protocol.errors import DataError
 from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash, why_no_reference
 from consilium.protocol.refusals import Refused, Rule
@@ -228,17 +228,14 @@ def class_scores(teacher: Teacher, x: np.ndarray) -> np.ndarray:
 
 @singledispatch
 def _scores(teacher: Any, x: np.ndarray) -> np.ndarray:
+    if exact := getattr(teacher, "log_probabilities", None):  # of a network, however sure it is
+        return exact(x)
     return np.log(np.maximum(teacher.predict_proba(x), LEAST_PROBABILITY))
 
 
 @_scores.register
 def _(teacher: RidgeTeacher, x: np.ndarray) -> np.ndarray:
     return teacher.scores(x)  # its probabilities are cut off at 0, where a rare class mostly is
-
-
-@_scores.register
-def _(teacher: NetworkTeacher, x: np.ndarray) -> np.ndarray:
-    return teacher.log_probabilities(x)
 
 
 def _relative(

@@ -139,7 +139,7 @@ def chosen(sizes: Mapping[str, int], most: int) -> list[str]:
 
 def _judge(party: OwnRows, schema: Schema, student: Predict, metric: str, seed: int) -> _Judged:
     inputs, classes = schema.inputs(party.x), len(schema.classes)
-    rows, alone = Rows(inputs, party.y, schema=schema), np.zeros((len(party.y), classes))
+    rows, alone = Rows(inputs, party.y), np.zeros((len(party.y), classes))
     folds = _folds(party.owner, seed)
     for fold in folds:
         rest = np.setdiff1d(np.arange(len(party.y)), fold)

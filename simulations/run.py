@@ -12,16 +12,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
 from consilium.coordinator.collection.exchange import FlowerTransport
 from consilium.coordinator.config import check_threshold
 from consilium.coordinator.privacy import promised
 from consilium.models.devices import VARIABLE, Device, one_thread, resolve_device, using_device
-from consilium.models.published.model import CARD_FILE, READING, check_names
+from consilium.models.published.model import check_names
 from consilium.protocol.errors import ConfigError, OutputExists
-from consilium.protocol.files import replace_private, replace_text, writing
-from consilium.protocol.strict_json import dumps
+from consilium.protocol.files import replace_private, writing
 from consilium.protocol.versions import versions
 from consilium.report.progress import PREPARE, REPORT, stage
 from consilium.simulations.beside import Idle
@@ -161,7 +158,6 @@ def run_scenario(
             federation, population = SimulatedFederation.of(case), Population.of(case, run_dir / WORK)
         prepared = time.monotonic()
         heard = _run_engine(order, federation, population, run_dir, workers)
-        _say_how_texts_are_read(run_dir, case)
         finished = time.monotonic()
         record.saved(student_facts(run_dir))
         from consilium.simulations.analysis import analyse  # what it needs loads when nobody waits for a student
@@ -244,21 +240,6 @@ def make_run_dir(path: Path) -> Path:
     except OSError as error:
         raise ConfigError(f"cannot make output folder {path}: {error.strerror}", "Choose another with --out") from None
     return path.resolve()
-
-
-def _say_how_texts_are_read(run_dir: Path, case: Case) -> None:
-    """In the student's card: it is then fit for files as its parties write them, as far as public rows show that."""
-    data, partition = case.scenario.data, case.partition
-    if data.set != "table" or not (data.cells or data.missing):
-        return
-    from consilium.simulations.datasets.own import public_reading
-
-    public = np.concatenate([partition.queries, partition.too_near, partition.test])
-    reading = public_reading(data, public, [column.column for column in case.dataset.columns])
-    path = run_dir / "student" / CARD_FILE
-    if told := reading.model_dump(mode="json", exclude_defaults=True):
-        card = json.loads(path.read_text(encoding="utf-8"))
-        replace_text(path, dumps({**card, READING: told}, indent=2) + "\n")
 
 
 def _manifest(order: Order, device: str, case: Case) -> dict[str, Any]:

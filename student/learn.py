@@ -256,7 +256,7 @@ def check_trainer(spec: TrainerKind, schema: Schema) -> None:
     """
     model = rehearsed(spec, schema)
     if model is not None:
-        parts = take_apart(model, schema, np.zeros((0, len(schema.features)), dtype=np.float32))
+        parts = take_apart(model)
         put_together(parts, schema, spec.inputs, trust_of_maker(model, parts))
 
 

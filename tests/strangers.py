@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 
@@ -177,13 +176,6 @@ class NotKept(Nearest):
     def __init__(self) -> None:
         super().__init__()
         self.lock = threading.Lock()
-
-
-def by_name(column: str = "age", category: str = "", passing: str = "drop") -> Pipeline:
-    """A Pipeline that looks columns up by name."""
-    categories = [("category", OneHotEncoder(), [category])] if category else []
-    columns = ColumnTransformer([("number", StandardScaler(), [column]), *categories], remainder=passing)
-    return make_pipeline(columns, LogisticRegression(max_iter=500))
 
 
 def imputing(strategy: str = "median") -> Pipeline:

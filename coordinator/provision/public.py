@@ -8,14 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from consilium.data.encoding import DeclaredColumns, encode, infer
-from consilium.data.files import CsvRule, in_file, open_table
+from consilium.data.files import CsvRule, open_table
 from consilium.data.schema_rows import Reading, SchemaRows, read_schema_rows
 from consilium.data.table import TableRule, read_raw
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.files import unreadable
 from consilium.protocol.schema import ColumnEncoding, Schema
 
-HINTS = in_file("rows.csv")
 LEAST_ROWS = 2
 
 
@@ -37,13 +36,13 @@ def table_schema(
         not there. PathError
     """
     try:
-        names = open_table(path, csv, HINTS).names
+        names = open_table(path, csv).names
     except OSError as error:
         raise unreadable(path, error, "Correct rows.public in federation.toml") from None
     absent = sorted(set(chosen) - set(names))
     if absent:
         raise ConfigError(f"rows.features: {path.name} has no column {absent[0]!r}", f"It has {list(names)}")
-    table = read_raw([path], TableRule(csv=csv, only=chosen, missing=missing), HINTS)
+    table = read_raw([path], TableRule(csv=csv, only=chosen, missing=missing))
     if table.frame.height < LEAST_ROWS:
         raise DataError(f"rows.public: {path} has {table.frame.height} rows", f"Give at least {LEAST_ROWS}")
     try:
@@ -65,7 +64,7 @@ def table_schema(
 
 def table_rows(path: Path, schema: Schema, csv: CsvRule, missing: tuple[str, ...]) -> SchemaRows:
     """Rows of a CSV or Parquet file as the schema's features. Raises DataError, PathError."""
-    return read_schema_rows(path, schema, Reading(csv, HINTS, "the schema's", public=True, missing=missing))
+    return read_schema_rows(path, schema, Reading(csv, "the schema's", public=True, missing=missing))
 
 
 def array_rows(path: Path, key: str, chosen: tuple[str, ...]) -> tuple[tuple[str, ...], np.ndarray]:

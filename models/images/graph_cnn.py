@@ -19,12 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import singledispatch
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from consilium.models.base import NOTHING, Model, Outcomes, Represent, Shares, Told
+from consilium.models.base import NOTHING, Model, Represent, Shares, Told
 from consilium.models.evidence import most_probable
 from consilium.models.images.loop import Contrast, ImageTrainer, Material, Supervised
 from consilium.models.images.network import ImageModel, normalised_network
@@ -90,19 +89,10 @@ class GraphCnnModel:
         return self.kernel.predict_proba(self.sight(x))
 
 
-@singledispatch
 def as_shares(told: Told) -> Shares:
     """Noisy counts as they are; labels as shares of 0 and 1 that are now and then wrong, and none as nothing told."""
-    raise TypeError(f"{type(told).__name__} was not released; give Shares or Outcomes")
-
-
-@as_shares.register
-def _(told: Shares) -> Shares:
-    return told
-
-
-@as_shares.register
-def _(told: Outcomes) -> Shares:
+    if isinstance(told, Shares):
+        return told
     deviation = np.where(told.labels == NO_LABEL, NOTHING, _LABEL_NOISE)
     return Shares(np.eye(told.classes)[told.labels], deviation)
 
@@ -201,11 +191,7 @@ def smooth_shares(rows: np.ndarray, told: Shares, neighbours: int, smoothing: Sm
     """
     if len(rows) < 2:
         return told.shares
-    return smoothed(*smoothest(neighbour_graph(*nearest_rows(rows, neighbours)), FUNCTIONS), told, smoothing)
-
-
-def smoothed(values: np.ndarray, vectors: np.ndarray, told: Shares, smoothing: Smoothing) -> np.ndarray:
-    """As `smooth_shares`, of a graph's `smoothest` functions: eigenvalues (k,) and vectors (m, k)."""
+    values, vectors = smoothest(neighbour_graph(*nearest_rows(rows, neighbours)), FUNCTIONS)
     basis = vectors * np.sqrt(len(vectors))
     rough = (values[0] - values) / max(values[0] - values[-1], 1e-12)
     if smoothing == "softmax":

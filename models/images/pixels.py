@@ -2,8 +2,7 @@
 
 Simard, Steinkraus, Platt, Best practices for convolutional neural networks, ICDAR 2003 (small affine and elastic
 distortions); DeVries, Taylor, arXiv:1708.04552 (cutout). What may change depends on what the images show: a mirrored
-digit is another sign, a mirrored shirt is a shirt, and a slanted digit is the same one (`INVARIANCES`). A drawing has a
-background; a photograph goes on beyond its edge, about as it is within.
+digit is another sign, a mirrored shirt is a shirt, and a slanted digit is the same one (`INVARIANCES`).
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from math import pi
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -71,8 +70,7 @@ class Distortion:
     """How far an image may be changed at most; each number is drawn evenly for each image.
 
     degrees: of rotation. shift, cutout: share of the side. scale, shear, light: relative. elastic: share of the side,
-    standard deviation of a smooth field. tint: relative, of each channel by itself. mirror: left and right change
-    places in half of the images. beyond: what is outside of the image, background or its own mirror image.
+    standard deviation of a smooth field. mirror: left and right change places in half of the images.
     """
 
     degrees: float = 0.0
@@ -82,9 +80,7 @@ class Distortion:
     elastic: float = 0.0
     cutout: float = 0.0
     light: float = 0.0
-    tint: float = 0.0
     mirror: bool = False
-    beyond: Literal["zeros", "reflection"] = "zeros"
 
     def __call__(self, images: Tensor, generator: Generator) -> Tensor:
         """Float (n, channels, side, side) from 0, the background, to 1 -> the same shape and range.
@@ -114,7 +110,7 @@ class Distortion:
             coarse = torch.randn(count, 2, _ELASTIC_GRID, _ELASTIC_GRID, generator=generator) * (2 * self.elastic)
             along = _bicubic(side)
             grid = grid + (along @ coarse @ along.T).permute(0, 2, 3, 1)
-        changed = functional.grid_sample(images, grid.to(images.device), padding_mode=self.beyond, align_corners=False)
+        changed = functional.grid_sample(images, grid.to(images.device), align_corners=False)
         if self.cutout:
             axis = torch.arange(side) + 0.5
             near = [
@@ -124,9 +120,6 @@ class Distortion:
             changed = changed.masked_fill(hole.to(images.device), 0.0)
         if self.light:
             changed = (changed * (1 + even(self.light)).to(images.device)[:, None, None, None]).clamp(0, 1)
-        if self.tint:
-            each = (2 * torch.rand(count, channels, generator=generator) - 1) * self.tint
-            changed = (changed * (1 + each).to(images.device)[:, :, None, None]).clamp(0, 1)
         return changed
 
 
@@ -159,25 +152,7 @@ OBJECTS = Invariances(
     Distortion(shift=0.04, mirror=True),
     Distortion(degrees=4, shift=0.07, scale=0.1, shear=0.04, cutout=0.3, light=0.2, mirror=True),
 )
-SIGNS = Invariances(
-    Distortion(degrees=3, shift=0.04, scale=0.05, shear=0.05, beyond="reflection"),
-    Distortion(degrees=10, shift=0.08, scale=0.12, shear=0.15, cutout=0.25, light=0.2, tint=0.1, beyond="reflection"),
-)
-PHOTOS = Invariances(
-    Distortion(shift=0.06, mirror=True, beyond="reflection"),
-    Distortion(
-        degrees=5,
-        shift=0.12,
-        scale=0.15,
-        shear=0.05,
-        cutout=0.3,
-        light=0.3,
-        tint=0.15,
-        mirror=True,
-        beyond="reflection",
-    ),
-)
 NONE = Invariances(Distortion(), Distortion())
 
-INVARIANCES = {"digits": DIGITS, "objects": OBJECTS, "signs": SIGNS, "photos": PHOTOS, "none": NONE}
+INVARIANCES = {"digits": DIGITS, "objects": OBJECTS, "none": NONE}
 """By the value of a student's key `augment`."""

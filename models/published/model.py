@@ -12,7 +12,6 @@ from unicodedata import category
 import numpy as np
 from pydantic import Field, FiniteFloat
 
-from consilium.data.table import ReadingRule
 from consilium.models.adapted import Adapted, adapt
 from consilium.models.base import Model
 from consilium.models.keys import Inputs
@@ -122,7 +121,7 @@ def publish(
     prevalence: tuple[float, ...] = (),
     known: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Published:
-    """The student as its file says it, written to `path`, or nowhere; `pool`: see `structures.take_apart`.
+    """The student as its file says it, written to `path`, or nowhere; `pool`: public rows (n, features).
 
     prevalence: shares of the classes, to which the mean of its probabilities over the pool is brought; empty: they stay
         what the model says.
@@ -134,7 +133,7 @@ def publish(
     BadModel : it is too large, or has a number that is not finite. UnusableModel : others wrote it, and it cannot be
         written without a pickle.
     """
-    parts = take_apart(model, schema, pool)
+    parts = take_apart(model)
     trusted, arrays = trust_of_maker(model, parts), dict(parts.arrays)
     header: dict[str, Any] = {
         "format": FORMAT,
@@ -239,12 +238,8 @@ def find_model(given: Path) -> Path:
     raise BadModel(f"{given} has no {MODEL_FILE}", action)
 
 
-READING = "reading"
-"""Key of a card: a `ReadingRule`, left out where it says nothing."""
-
-
-def check_card(folder: Path, published: Published) -> ReadingRule:
-    """Whether the card beside a model, if there is one, is of this model; how texts of its rows are read.
+def check_card(folder: Path, published: Published) -> None:
+    """Whether the card beside a model, if there is one, is of this model.
 
     That tells a mixed-up or half-copied folder, not a forged one: whoever can change the file can change the card.
 
@@ -254,13 +249,11 @@ def check_card(folder: Path, published: Published) -> ReadingRule:
     """
     path = folder / CARD_FILE
     if not path.exists():
-        return ReadingRule()
+        return
     action = "Get the student's folder anew from whoever trained it"
     try:
-        card = read_table(path)
-        claimed, reading = card["model"]["sha256"], validate(card.get(READING, {}), ReadingRule, str(path))
+        claimed = read_table(path)["model"]["sha256"]
     except (ConfigError, KeyError, TypeError, RecursionError):
         raise BadModel(f"{path} cannot be read, or has no model.sha256", action) from None
     if claimed != published.sha256:
         raise BadModel(f"{path} is the card of another model: the SHA-256 of {MODEL_FILE} differs", action)
-    return reading

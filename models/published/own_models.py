@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from consilium.models.base import Model
-from consilium.models.guard import GuardedClassifier, by_name
+from consilium.models.guard import GuardedClassifier
 from consilium.models.keys import FactoryKeys, TorchKeys
 from consilium.models.naming import UnusableModel, told
 from consilium.models.own_model import OwnModel
@@ -98,8 +98,7 @@ def _estimator(trusted: OwnCodeTrust, arrays: Arrays, settings: _Estimator, sche
     seen = check_seen(arrays["seen"], schema)
     features = width(schema.representation, len(schema.features))
     estimator = skops_file.read(arrays["skops"].tobytes(), trusted.classes, features)
-    names = schema if by_name(estimator) else None
-    return OwnModel(_guarded(seen, estimator, names), len(schema.classes), settings.title)
+    return OwnModel(_guarded(seen, estimator), len(schema.classes), settings.title)
 
 
 def _torch(trusted: OwnCodeTrust, arrays: Arrays, settings: _Torch, schema: Schema) -> Model:
@@ -155,5 +154,5 @@ def _torch_parts(estimator: Any, seen: np.ndarray) -> Parts:
     return Parts(TORCH, settings, {**arrays, "seen": seen})
 
 
-def _guarded(seen: np.ndarray, estimator: Any, schema: Schema | None = None) -> GuardedClassifier:
-    return GuardedClassifier(seen, b"", int(seen[0]), estimator, schema)
+def _guarded(seen: np.ndarray, estimator: Any) -> GuardedClassifier:
+    return GuardedClassifier(seen, b"", int(seen[0]), estimator)

@@ -11,8 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from consilium.data.cells import CellRule
-from consilium.data.files import ON_COMMAND_LINE, CsvRule
+from consilium.data.files import CsvRule
 from consilium.data.schema_rows import Reading, SchemaRows, read_schema_rows
 from consilium.models.published.model import Published, check_card, find_model, load_model
 from consilium.protocol.errors import OutputExists
@@ -34,7 +33,7 @@ def predict_file(
     """Predictions for a file of rows as CSV or JSON; written to `out`, for its owner's eyes, if that is given.
 
     `given`: a student's folder, a run's, or the model file. `rows`: CSV or Parquet, in which `missing` are texts that
-    mean "missing", besides empty ones and those of the student's card, which says how other texts are read, too. `tell`
+    mean "missing", besides empty ones. `tell`
     gets remarks: ignored columns, odd values. judge_unknown: whether rows with a category that the student does not
     know are judged, as if it were none; otherwise they have no prediction.
 
@@ -46,10 +45,8 @@ def predict_file(
         raise OutputExists(f"{out} is already there", "Choose another with --out, or remove it")
     path = find_model(given)
     published = load_model(path)
-    known = check_card(path.parent, published)
-    texts = (*known.missing, *missing)
-    cells = {name: _with_missing(cell, missing) for name, cell in known.columns.items()}
-    how = Reading(rule, ON_COMMAND_LINE, "the student's", missing=texts, cells=cells)
+    check_card(path.parent, published)
+    how = Reading(rule, "the student's", missing=missing)
     table = read_schema_rows(rows, published.schema, how)
     if table.ignored:
         names = ", ".join(repr(name) for name in table.ignored[:_MOST_TOLD])
@@ -72,12 +69,6 @@ def predict_file(
         with writing(out, "Make room, or choose another with --out"):
             write_private(out, text.encode())
     return text
-
-
-def _with_missing(cell: CellRule, missing: tuple[str, ...]) -> CellRule:
-    """Texts of a column stand in place of those of all."""
-    own = cell.missing_codes
-    return cell if own is None else cell.model_copy(update={"missing_codes": (*own, *missing)})
 
 
 def _rows(published: Published, probabilities: np.ndarray, left_out: np.ndarray) -> Iterator[dict[str, Any]]:

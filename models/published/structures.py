@@ -26,7 +26,6 @@ from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.images import width
 from consilium.protocol.models import Frozen
-from consilium.protocol.queries import query_ids
 from consilium.protocol.schema import Schema
 
 MOST_ROWS = 100_000
@@ -40,10 +39,7 @@ class _None(Frozen):
 
 
 class _Kernel(Frozen):
-    """rows: as they travel, or as the schema represents them."""
-
     gamma: FiniteFloat = Field(gt=0)
-    rows: Inputs
 
 
 class _Network(Frozen):
@@ -58,8 +54,8 @@ class _GraphCnn(Frozen):
     networks: tuple[_Network, ...] = Field(min_length=1, max_length=MOST_NETWORKS)
 
 
-def take_apart(model: Model, schema: Schema, pool: np.ndarray) -> Parts:
-    """A trained model as settings and arrays; `pool` float32 (n, features), the public rows that it may have kept.
+def take_apart(model: Model) -> Parts:
+    """A trained model as settings and arrays.
 
     Raises
     ------
@@ -73,10 +69,9 @@ def take_apart(model: Model, schema: Schema, pool: np.ndarray) -> Parts:
             arrays = {"coefficients": model.coefficients, "intercept": model.intercept, "seen": model.seen}
             return Parts("linear", {}, arrays)
         case KernelModel():
-            form, rows = _shorter(model.rows, schema, pool)
-            settings = {"gamma": model.gamma, "rows": form}
             offset = {} if model.offset is None else {"offset": model.offset}
-            return Parts("kernel", settings, {"rows": rows, "weights": model.weights, **offset})
+            arrays = {"rows": model.rows, "weights": model.weights, **offset}
+            return Parts("kernel", {"gamma": model.gamma}, arrays)
         case GraphCnnModel():
             networks = model.sight.networks
             settings = {
@@ -154,9 +149,7 @@ def _kernel(arrays: Arrays, settings: _Kernel, schema: Schema) -> Model:
     offset = arrays.pop("offset", None)
     if offset is not None:
         check_shapes({"offset": offset}, {"classes": len(schema.classes)}, {"offset": ("f8", "classes")})
-    rows = _kernel_rows(arrays, settings.rows, schema)
-    if settings.rows == "features":
-        rows = schema.inputs(rows).astype(np.float32)
+    rows = _kernel_rows(arrays, _width(schema), schema)
     return KernelModel(rows, arrays["weights"], settings.gamma, offset)
 
 
@@ -168,7 +161,7 @@ def _graph_cnn(arrays: Arrays, settings: _GraphCnn, schema: Schema) -> Model:
         start = f"network-{number}."
         own = {name.removeprefix(start): arrays.pop(name) for name in list(arrays) if name.startswith(start)}
         networks.append(_network(own, network, schema))
-    rows = _kernel_rows(arrays, "features", schema)
+    rows = _kernel_rows(arrays, len(schema.features), schema)
     sight = Sight(schema.inputs, tuple(networks), settings.scales)
     return GraphCnnModel.around(sight, rows, arrays["weights"], settings.gamma)
 
@@ -189,21 +182,9 @@ def _network_settings(model: ImageModel) -> dict[str, Any]:
     return {"low": model.pixels.low, "high": model.pixels.high, "channels": model.channels}
 
 
-def _kernel_rows(arrays: Arrays, form: Inputs, schema: Schema) -> np.ndarray:
-    width = _width(schema) if form == "representation" else len(schema.features)
+def _kernel_rows(arrays: Arrays, width: int, schema: Schema) -> np.ndarray:
     wanted = {"rows": ("f4", "rows width"), "weights": ("f4", "rows classes")}
     bound = check_shapes(arrays, {"width": width, "classes": len(schema.classes)}, wanted)
     if bound["rows"] > MOST_ROWS:
         raise unfit(f"{bound['rows']} rows, the most is {MOST_ROWS}")
     return arrays["rows"]
-
-
-def _shorter(rows: np.ndarray, schema: Schema, pool: np.ndarray) -> tuple[Inputs, np.ndarray]:
-    """Represented rows float32 (m, inputs), or where that is shorter those of `pool` float32 (n, features) that they
-    are of, and which it is."""
-    if schema.representation != "none":
-        place = {name: index for index, name in enumerate(query_ids(schema.inputs(pool).astype(np.float32)))}
-        found = [place.get(name) for name in query_ids(rows)]
-        if None not in found:
-            return "features", pool[np.array(found, dtype=np.int64)].astype(np.float32)
-    return "representation", rows

@@ -38,7 +38,6 @@ from consilium.simulations.council.frames import (
 from consilium.simulations.council.runs import ProgressCallback, Report, run_folder, run_of, watching
 from consilium.simulations.council.settings import Described, completed, in_python, scenario_of
 from consilium.simulations.council.statement import Charge, PrivacyStatement
-from consilium.simulations.datasets.own import HINTS
 from consilium.simulations.datasets.table import TableSource
 from consilium.simulations.manifest import LEDGER
 from consilium.simulations.plan import check_gain
@@ -275,7 +274,7 @@ class Council(ClassifierMixin, BaseEstimator):
             rule = rule.model_copy(
                 update={"columns": {name: cells for name, cells in rule.columns.items() if name in frame.columns}}
             )
-        return ruled(frame, rule, Lines.of_rows("the table", frame.height), HINTS)
+        return ruled(frame, rule, Lines.of_rows("the table", frame.height))
 
     def _seed(self) -> int:
         if isinstance(self.random_state, int | np.integer):

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from consilium.data.encoding import far_from_0
-from consilium.data.files import Lines, files_of, in_file
+from consilium.data.files import Lines, files_of
 from consilium.data.remedy import Faults
-from consilium.data.table import ReadingRule, TableRule, read_raw
+from consilium.data.table import TableRule, read_raw
 from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.simulations.datasets.folder import read_arrays
 from consilium.simulations.datasets.images import GREY, RGB, pixel_names
@@ -22,8 +22,6 @@ from consilium.simulations.datasets.table import ArraySource, TableSource, how_t
 
 if TYPE_CHECKING:
     import polars as pl
-
-HINTS = in_file("data.csv")
 
 
 def open_tables(spec: SourceSpec, faults: Faults | None = None) -> TableSource:
@@ -38,27 +36,13 @@ def open_tables(spec: SourceSpec, faults: Faults | None = None) -> TableSource:
         raise ConfigError('data.set = "table" needs data.path, a file or files', 'For example path = "patients.csv"')
     rule = TableRule(csv=spec.csv, columns=spec.cells, missing=spec.missing, drop=spec.drop)
     noted = Faults() if faults is None else faults
-    tables = [(read_raw(files_of(name, Path()), rule, HINTS, noted), part) for name, part in parts_of(spec.path, spec)]
+    tables = [(read_raw(files_of(name, Path()), rule, noted), part) for name, part in parts_of(spec.path, spec)]
     dropped = tuple(name for name in spec.drop if name not in tables[0][0].unread)
     described = spec.model_copy(update={"drop": dropped})
     source = TableSource.of_pieces([Piece(table.frame, table.lines, part) for table, part in tables], described, noted)
     if noted and faults is None:
         raise noted.error(source.places.whole, cure=True, more=how_to_check(spec))
     return source
-
-
-def public_reading(spec: SourceSpec, rows: np.ndarray, columns: Sequence[str]) -> ReadingRule:
-    """How texts of these columns are read, as far as the public rows at these indices of the table have them."""
-    names = [name for name in columns if name in spec.cells] if not spec.missing else list(columns)
-    if not names:
-        return ReadingRule()
-    import polars as pl
-
-    rule = TableRule(csv=spec.csv.model_copy(update={"decimal_comma": False}), only=tuple(names))
-    written = [read_raw(files_of(name, Path()), rule, HINTS).frame for name, _ in parts_of(spec.path, spec)]
-    places = open_tables(spec).places.rows
-    public = pl.concat(written, how="vertical_relaxed")[rows if places is None else places[rows]]
-    return ReadingRule.seen(spec.missing, {name: spec.cells[name] for name in names if name in spec.cells}, public)
 
 
 OPTIONAL = ("owner", "patient", "time")
@@ -246,7 +230,7 @@ def _listed(path: Path, spec: SourceSpec) -> pl.DataFrame:
         if not column and key == "label":
             raise ConfigError("data.label is missing: nobody says which column is voted on", 'Set label = "COLUMN"')
     wanted = [IMAGE, spec.label, *filter(None, (spec.owner, spec.patient))]
-    frame = read_raw([path], TableRule(csv=spec.csv, only=tuple(wanted)), HINTS).frame
+    frame = read_raw([path], TableRule(csv=spec.csv, only=tuple(wanted))).frame
     return frame.with_columns(pl.Series(IMAGE, [str(path.parent / name) for name in frame[IMAGE]]))
 
 

@@ -13,7 +13,6 @@ from consilium.data.private_rows import Rows
 from consilium.models.keys import GradientBoostingSpec, NetworkSpec, OwnCode, RandomForestSpec, RidgeSpec, TeacherKind
 from consilium.models.linear import LogisticTeacher
 from consilium.models.table import TEACHERS, sklearn_weight
-from consilium.models.teachers import NetworkTeacher
 from consilium.protocol.schema import Schema
 from consilium.report.words import POOLED
 from consilium.simulations.divide import Case
@@ -67,6 +66,8 @@ def _(teacher: GradientBoostingSpec, rows: int) -> Any:
 
 @_model.register
 def _(teacher: NetworkSpec, rows: int) -> Any:
+    from consilium.models.network_teacher import NetworkTeacher  # torch takes two seconds to import
+
     epochs = max(1, min(teacher.epochs, _ROWS_SEEN // rows))
     return NetworkTeacher(teacher.model_copy(update={"epochs": epochs}), seed=0)
 
@@ -75,7 +76,7 @@ def _(teacher: NetworkSpec, rows: int) -> Any:
 @_trained.register(RandomForestSpec)
 def _(teacher: TeacherKind, schema: Schema, x: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
     """As a teacher is; where one's own cannot be trained on so many rows, their most frequent class."""
-    model = TEACHERS[type(teacher)](teacher, Rows(schema.inputs(x), y, schema=schema), 0)
+    model = TEACHERS[type(teacher)](teacher, Rows(schema.inputs(x), y), 0)
     return class_probabilities(model, test, len(schema.classes))
 
 

@@ -39,7 +39,7 @@ def report_on(tmp_path: Path, content: str | bytes, suffix: str = ".csv", **tabl
     return report
 
 
-CSV_FAULTS: list[tuple[str, str | bytes, dict, str, str]] = [
+CSV_FAULTS: list[tuple[str, str, dict, str, str]] = [
     # what, content, rules, column or file, message
     ("empty", "", {}, "data.csv", "is empty"),
     ("no header", "61,4711,1\n61,120,0\n", {}, "data.csv", "has nothing but numbers in its first line"),
@@ -66,17 +66,6 @@ CSV_FAULTS: list[tuple[str, str | bytes, dict, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("content", "tables", "where", "what"), [case[1:] for case in CSV_FAULTS], ids=[case[0] for case in CSV_FAULTS]
-)
-def test_faults_of_csv(tmp_path: Path, content: str | bytes, tables: dict, where: str, what: str) -> None:
-    report = report_on(tmp_path, content, **tables)
-    told = (*report.problems, *report.doubts)
-    found = [str(problem) for problem in told if problem.where.removeprefix(f"{tmp_path}/") == where]
-    assert any(what in line for line in found), (found, told)
-    assert SECRET not in " ".join(map(str, told)) + repr(report).replace(str(tmp_path), "")
-
-
 def parquet(**columns: Any) -> Callable[[Path], None]:
     values: dict[str, Any] = {"age": [61, 72], "pressure": [120.5, 150], "label": ["well", "ill"], **columns}
     frame = pl.DataFrame({name: value for name, value in values.items() if value is not None}, strict=False)
@@ -91,20 +80,6 @@ PARQUET_FAULTS: list[tuple[str, Callable[[Path], Any], str, str]] = [
     ("numbers for classes", parquet(label=[0, 4711]), "label", "2 of 2 rows have a label that is no class"),
     ("no rows", parquet(age=[], pressure=[], label=[]), "rows", "there are none"),
 ]
-
-
-@pytest.mark.parametrize(
-    ("write", "where", "what"), [case[1:] for case in PARQUET_FAULTS], ids=[case[0] for case in PARQUET_FAULTS]
-)
-def test_faults_of_parquet(tmp_path: Path, capfd, write: Callable[[Path], Any], where: str, what: str) -> None:
-    path = tmp_path / "data.parquet"
-    write(path)
-    rows, report = FileRows(path).report(SCHEMA)
-    assert rows is None
-    found = [str(problem) for problem in report.problems if problem.where.removeprefix(f"{tmp_path}/") == where]
-    assert any(what in line for line in found), (found, report.problems)
-    output = capfd.readouterr()
-    assert SECRET not in f"{report.problems}{report!r}{output.out}{output.err}".replace(str(tmp_path), "")
 
 
 def npz(**changes: Any) -> Callable[[Path], None]:
@@ -131,17 +106,26 @@ NPZ_FAULTS: list[tuple[str, Callable[[Path], Any], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("write", "where", "what"), [case[1:] for case in NPZ_FAULTS], ids=[case[0] for case in NPZ_FAULTS]
-)
-def test_faults_of_npz(tmp_path: Path, write: Callable[[Path], Any], where: str, what: str) -> None:
-    path = tmp_path / "data.npz"
-    write(path)
-    rows, report = FileRows(path).report(SCHEMA)
-    assert rows is None
-    found = [str(problem) for problem in report.problems if problem.where.removeprefix(f"{tmp_path}/") == where]
-    assert any(what in line for line in found), (found, report.problems)
-    assert SECRET not in f"{report.problems}".replace(str(tmp_path), "")
+CASES = {
+    **{f"csv, {name}": (lambda path, of=text: path.write_text(of), *rest) for name, text, *rest in CSV_FAULTS},
+    **{f"parquet, {name}": (make, {}, *rest) for name, make, *rest in PARQUET_FAULTS},
+    **{f"npz, {name}": (make, {}, *rest) for name, make, *rest in NPZ_FAULTS},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_fault_is_told_with_its_place_and_quotes_no_row(tmp_path: Path, capfd, case: str) -> None:
+    make, tables, where, what = CASES[case]
+    path = tmp_path / f"data.{case.partition(',')[0]}"
+    make(path)
+    rows, report = FileRows(path, rules(**tables)).report(SCHEMA)
+    assert (rows is None) == bool(report.problems)
+    told = (*report.problems, *report.doubts)
+    found = [str(problem) for problem in told if problem.where.removeprefix(f"{tmp_path}/") == where]
+    assert any(what in line for line in found), (found, told)
+    output = capfd.readouterr()
+    said = " ".join(map(str, told)) + f"{report!r}{output.out}{output.err}"
+    assert SECRET not in said.replace(str(tmp_path), "")
 
 
 @pytest.mark.parametrize("name", ["absent.csv", "data.xlsx", "folder.csv"])

@@ -112,17 +112,6 @@ def test_missing_codes_are_numbers_too(tmp_path: Path, other: str) -> None:
     assert rows.x[:2, 2].tolist() == [0.0, -1.0]
 
 
-def test_rules_for_one_column_go_before_those_for_all(tmp_path: Path) -> None:
-    path = tmp_path / "data.csv"
-    path.write_text("age,female,pressure,label\n61,1,,well\n,0,120,ill\n50,0,130,ill\n51,0,140,well\n")
-    columns = {"age": {"missing": "drop-row"}, "female": {}, "pressure": {}}
-    rows, report = FileRows(path, DataRules.model_validate({"columns": columns, "missing": {"rule": "mean"}})).report(
-        SCHEMA
-    )
-    assert rows is not None
-    assert (report.rows, report.used, report.filled) == (4, 3, {"pressure": 1})
-
-
 def test_columns_that_are_not_named_are_not_read_whatever_the_coordinator_asks_for(tmp_path: Path) -> None:
     path = tmp_path / "data.csv"
     path.write_text("age,hiv,label\n61,x,well\n62,y,ill\n")
@@ -166,11 +155,6 @@ def party_file(tmp_path: Path, **changes: Any) -> PartyFile:
     return load(tmp_path / "party.toml", PartyFile)
 
 
-@pytest.mark.parametrize(("label", "allowed"), [({}, False), ({"allow_one_class": True}, True)])
-def test_one_class_is_for_those_who_ask(tmp_path: Path, label: dict, allowed: bool) -> None:
-    assert party_file(tmp_path, label=label).rules.allow_one_class is allowed
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -207,38 +191,33 @@ def test_training_moves_values_to_the_range_and_says_so_here_only(tmp_path: Path
 
 @pytest.mark.parametrize("limit", [5, 4711, 1e6])
 @pytest.mark.parametrize("scale", [1.0, 1e-300, 1e300])
-@pytest.mark.parametrize("model", ["random_forest"])
-def test_nothing_that_a_coordinator_chooses_makes_large_values_fail(
-    tmp_path: Path, limit: float, scale: float, model
-) -> None:
+def test_nothing_that_a_coordinator_chooses_makes_large_values_fail(tmp_path: Path, limit: float, scale: float) -> None:
     path = write(tmp_path / "data.csv", 0.5, 4711, 3, 1e306)
     asked = schema(Range(feature="a", low=0, high=limit), scale=scale)
     rows = FileRows(path).read(asked)
     assert np.isfinite(rows.x).all()
     if scale == 1.0 and limit == 1e6:
         assert rows.x[:, 0].tolist() == [0.5, 4711, 3, 1e6]
-    fit_teachers(teacher_of(model, trees=3), rows, [np.arange(4)], [1], 2)[0]
+    fit_teachers(teacher_of("random_forest", trees=3), rows, [np.arange(4)], [1], 2)[0]
 
 
-def test_ranges_are_part_of_the_digest_and_survive_json() -> None:
-    ranged = schema(Range(feature="a", low=0, high=1))
-    assert Schema.model_validate_json(ranged.model_dump_json()) == ranged
-    others = [
-        schema(),
-        schema(Range(feature="a", low=0, high=2)),
-        schema(Range(feature="a", low=0, high=1, whole=True)),
-    ]
-    assert len({item.digest() for item in [ranged, *others]}) == 4
+def test_ranges_are_part_of_the_digest() -> None:
+    ranges = [(), (Range(feature="a", low=0, high=1),), (Range(feature="a", low=0, high=1, whole=True),)]
+    assert len({schema(*each).digest() for each in ranges}) == 3
 
 
 @pytest.mark.parametrize(
-    "ranges",
+    "change",
     [
-        [{"feature": "c", "low": 0, "high": 1}],
-        [{"feature": "a", "low": 2, "high": 1}],
-        [{"feature": "a", "low": 0, "high": 1}, {"feature": "a", "low": 0, "high": 2}],
+        {"ranges": [{"feature": "c", "low": 0, "high": 1}]},
+        {"ranges": [{"feature": "a", "low": 2, "high": 1}]},
+        {"ranges": [{"feature": "a", "low": 0, "high": 1}, {"feature": "a", "low": 0, "high": 2}]},
+        {"columns": [{"column": "b", "kind": "number"}]},
+        {"columns": [{"column": "a", "kind": "number", "values": ["1"]}, {"column": "b", "kind": "number"}]},
+        {"columns": [{"column": "a", "kind": "category", "values": ["x", "x"]}, {"column": "b", "kind": "number"}]},
+        {"columns": [{"column": "a", "kind": "number", "missing": True}, {"column": "b", "kind": "number"}]},
     ],
 )
-def test_ranges_that_make_no_sense_are_refused(ranges: list[dict]) -> None:
+def test_schemas_that_make_no_sense_are_refused(change: dict) -> None:
     with pytest.raises(ValidationError):
-        Schema.model_validate({**schema().model_dump(), "ranges": ranges})
+        Schema.model_validate({**schema().model_dump(), **change})

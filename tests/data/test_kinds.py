@@ -12,14 +12,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from consilium.data.cells import Wanted, read_cells
 from consilium.data.encoding import DeclaredColumn, encode, infer
-from consilium.data.mapping import DataRules
-from consilium.data.private_rows import FileRows
 from consilium.data.texts import texts_of
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConsiliumError, DataError
-from consilium.protocol.schema import Schema
 from consilium.simulations.council.frames import frame_of, values_of
 from consilium.simulations.datasets.own import open_tables
 from consilium.simulations.population.specs import DataSpec
@@ -27,51 +23,10 @@ from consilium.simulations.population.specs import DataSpec
 pandas, arrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
 BIG = 2**60
 """float64 does not tell it from its neighbours."""
-NEAR = [BIG, BIG + 1, BIG + 2, BIG + 3]
-CENTS = [Decimal(f"{number}.25") for number in NEAR]
 
 
 def series(values: Any, **keys: Any) -> Any:
     return pandas.DataFrame({"a": pandas.Series(values, **keys)})
-
-
-WHOLE: dict[str, Callable[[], Any]] = {
-    "Int64": lambda: series(NEAR, dtype="Int64"),
-    "of Arrow": lambda: series(NEAR, dtype="int64[pyarrow]"),
-    "objects": lambda: series(NEAR, dtype=object),
-    "decimals": lambda: series([Decimal(number) for number in NEAR], dtype=object),
-    "fractions of decimals": lambda: arrow.table({"a": arrow.array(CENTS, type=arrow.decimal128(38, 2))}),
-    "an array of objects": lambda: np.array([[number] for number in NEAR], dtype=object),
-    "a masked array": lambda: np.ma.masked_array([[number] for number in NEAR], mask=False),
-    "unsigned": lambda: pl.DataFrame({"a": pl.Series([number + 2**63 for number in NEAR], dtype=pl.UInt64)}),
-    "128 bits": lambda: pl.DataFrame({"a": pl.Series([number + 2**100 for number in NEAR], dtype=pl.Int128)}),
-    "text": lambda: pl.DataFrame({"a": [str(number) for number in NEAR]}),
-    "text beyond 64 bits": lambda: pl.DataFrame({"a": [f"{number + 2**64}.0" for number in NEAR]}),
-}
-
-
-@pytest.mark.parametrize("form", WHOLE)
-def test_1_numbers_keep_all_digits(form: str) -> None:
-    frame = frame_of(WHOLE[form]())
-    assert np.diff(encode(frame, infer(frame))[0][:, 0]).tolist() == [1.0, 1.0, 1.0]
-
-
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
-@pytest.mark.parametrize("values", [NEAR, [number + 2**63 for number in NEAR], CENTS], ids=["int", "uint", "decimal"])
-def test_1_numbers_keep_all_digits_at_a_party(tmp_path: Path, values: list[Any], suffix: str) -> None:
-    """Also where a code, or a missing value, is their neighbour."""
-    public = pl.DataFrame({"a": values}, schema={"a": pl.Decimal(38, 2)} if values is CENTS else None)
-    columns = infer(public)
-    schema = Schema.of_table(columns, ("n", "y"), encode(public, columns)[0])
-    frame, path = public.with_columns(label=pl.Series(["n", "y", "n", "y"])), tmp_path / f"a.{suffix}"
-    (frame.write_csv if suffix == "csv" else frame.write_parquet)(path)
-    codes = {"missing": {"codes": [str(BIG + 9), str(BIG + 2**63 + 9)]}}
-    rows, report = FileRows(path, DataRules.model_validate(codes)).report(schema)
-    assert rows is not None and report.problems == ()
-    np.testing.assert_allclose(np.diff(rows.x[:, 0] * schema.scale[0]), [1.0, 1.0, 1.0], atol=1e-5)
-    assert len(np.unique(rows.identities, axis=0)) == 4
-    read = read_cells(pl.Series(values), Wanted("a", "a", offset=-float(values[0])))
-    assert np.diff(read.values).tolist() == [1.0, 1.0, 1.0]
 
 
 HELD: dict[str, tuple[Callable[[], Any], list[str | None]]] = {
@@ -187,15 +142,6 @@ def test_3_what_nobody_allows_to_leave_out_is_refused(tmp_path: Path, case: str)
     text, told = NOT_LEFT_OUT[case]
     with pytest.raises(DataError, match=told):
         table(tmp_path, text)
-
-
-def test_3_a_party_counts_its_rows(tmp_path: Path) -> None:
-    public = pl.DataFrame({"age": [30, 40]})
-    schema = Schema.of_table(infer(public), ("n", "y"), encode(public, infer(public))[0])
-    (tmp_path / "a.csv").write_text(HEAD + ROWS + "?,a,y\n5,a,\n", encoding="utf-8")
-    rules = {"label": {"column": "y", "missing": "drop-row"}, "missing": {"rule": "drop-row", "codes": ["?"]}}
-    rows, report = FileRows(tmp_path / "a.csv", DataRules.model_validate(rules)).report(schema)
-    assert rows is not None and (report.rows, report.used, len(rows.y)) == (10, 8, 8)
 
 
 OF_LIBRARIES: dict[str, Callable[[], Any]] = {

@@ -62,16 +62,6 @@ def test_a_useless_student_costs_no_more_than_chance() -> None:
     assert brought(*few).weight < 0.35
 
 
-def test_an_order_without_a_scale_is_recalibrated() -> None:
-    """A student that is far too sure, as votes that agree make it, ends with a small weight and better scores."""
-    ((x, y, said),) = owners(1, 400, shift=0.0)
-    odds = 4 * np.log(said[:, 1] / said[:, 0])
-    sure = np.stack([expit(-odds), expit(odds)], axis=1)
-    found = brought(x[:100], y[:100], sure[:100])
-    assert found.weight < 0.6
-    assert brier(found.probabilities(x[100:], sure[100:]), y[100:]) < brier(sure[100:], y[100:])
-
-
 def test_an_average_of_scores_is_one_formula() -> None:
     ((x, y, said),) = owners(1, 30, 3)
     fits, prior = Fits.of(x, y, said, SETTINGS), np.linspace(0.1, 0.2, len(SETTINGS))
@@ -113,12 +103,6 @@ def test_few_rows_one_class_and_constant_columns(classes: int, rows: int) -> Non
                 np.testing.assert_allclose(probabilities.sum(axis=1), 1)
 
 
-def test_certain_students_stay_numbers() -> None:
-    y = np.array([0, 1, 0, 1])
-    found = brought(np.zeros((4, 1)), y, np.eye(2)[y])
-    assert brier(found.probabilities(np.zeros((4, 1)), np.eye(2)[y]), y) < 0.05
-
-
 @pytest.mark.parametrize(
     ("x", "y", "said"),
     [
@@ -131,11 +115,6 @@ def test_certain_students_stay_numbers() -> None:
 def test_rows_that_do_not_fit(x: np.ndarray, y: np.ndarray, said: np.ndarray) -> None:
     with pytest.raises(DataError):
         adapt(x, y, said)
-
-
-def test_weights_of_adapted() -> None:
-    adapted = Adapted(1.0, np.zeros(2), np.zeros((2, 1)))
-    np.testing.assert_allclose(adapted.probabilities(np.zeros((1, 1)), np.array([[0.25, 0.75]])), [[0.25, 0.75]])
 
 
 def test_a_mean_of_weights_of_one_is_no_more_than_one() -> None:

@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from consilium.models.base import Aids, Shares
-from consilium.models.images.graph_cnn import GraphCnnTrainer
-from consilium.models.kernel import nearest_rows
-from consilium.models.table import STUDENTS
+from consilium.models.base import Shares
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import no_progress
 from consilium.simulations.papers.students import CnnStudent
@@ -65,25 +62,6 @@ class TestContract:
 
 
 @pytest.mark.proofs
-def test_networks_help_the_graph() -> None:
-    """Digits moved by a pixel by lot, so that pixels alone do not tell well which are alike."""
-    x, y = digits()
-    moves = np.random.default_rng(0).integers(0, 2, (len(x), 2))
-    moved = np.zeros((len(x), 9, 9))
-    for image, digit, (down, right) in zip(moved, x.reshape(-1, 8, 8), moves, strict=True):
-        image[down : down + 8, right : right + 8] = digit
-    rows = moved.reshape(len(x), -1)
-    drawn = np.random.default_rng(0).permutation(1200)
-    labelled = np.concatenate([drawn[y[drawn] == digit][:5] for digit in range(10)])
-    rest = np.setdiff1d(drawn, labelled)
-    right = {}
-    for trainer in ("graph", "graph_cnn"):
-        model = train(rows[labelled], y[labelled], rows[rest], 10, spec(trainer, steps=150, networks=3), 0)
-        right[trainer] = (model.predict_proba(rows[1200:]).argmax(axis=1) == y[1200:]).mean()
-    assert right["graph_cnn"] > right["graph"] + 0.04
-
-
-@pytest.mark.proofs
 def test_noisy_shares_teach_more_than_their_largest() -> None:
     """A histogram for each of 1,200 digits, its noise as large as four fifths of all votes.
 
@@ -105,24 +83,6 @@ def test_noisy_shares_teach_more_than_their_largest() -> None:
     assert (labels == y[:1200]).mean() < 0.5
     assert right["shares"] > right["labels"] + 0.05
     assert right["shares"] > 0.85
-
-
-@pytest.mark.proofs
-def test_a_first_look_brings_like_images_together() -> None:
-    """Without a label: of the nearest rows in what the network sees, more are of the same digit than of pixels."""
-    x, y = digits()
-    pixels = np.zeros((len(x), 12, 12))
-    moves = np.random.default_rng(0).integers(0, 5, (len(x), 2))
-    for image, digit, (down, right) in zip(pixels, x.reshape(-1, 8, 8), moves, strict=True):
-        image[down : down + 8, right : right + 8] = digit
-    rows = pixels.reshape(len(x), -1)[:1000].astype(np.float32)
-    keys = spec("graph_cnn", looks=250, steps=1).trainer
-    trainer = STUDENTS[type(keys)](keys, Aids(rows))
-    assert isinstance(trainer, GraphCnnTrainer)
-    (network,) = trainer.first_look(rows, rows, 10, 0)
-    seen, before = (nearest_rows(places, 5)[0] for places in (network.features(rows), rows))
-    same = [float((y[:1000][near] == y[:1000, None]).mean()) for near in (seen, before)]
-    assert same[0] > same[1] + 0.05
 
 
 def test_rows_that_are_no_images() -> None:

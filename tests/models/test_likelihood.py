@@ -142,48 +142,6 @@ def test_an_abstention_draws_towards_even_shares() -> None:
     assert confirmed.loss(np.array([[0.8, 0.1, 0.1]]))[0] == losses[2]  # the same check failed, and no more
 
 
-def few_labels(classes: int, rows: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Clouds, one for each class, and what teachers vote on their rows: x, classes, and votes of `VOTES`."""
-    generator = np.random.default_rng(seed)
-    y = np.arange(rows) % classes
-    x = 4 * np.eye(classes)[y] + generator.normal(size=(rows, classes))
-    return x, y, generator.multinomial(VOTES, 0.7 * np.eye(classes)[y] + 0.3 / classes)
-
-
-def test_few_labels_of_many_classes_are_learned() -> None:
-    """80 of 35 classes, a few of each: the evidence finds more than class frequencies."""
-    x, y, votes = few_labels(35, 400, 1)
-    noisy = votes[:80] + 20 * np.random.default_rng(2).normal(size=(80, 35))
-    law = LabelLaw(votes=VOTES, deviation=20.0)
-    model, _ = fit_softmax(x[:80], Outcomes(noisy.argmax(axis=1), np.full(80, Outcome.ANSWERED), 35, law))
-    assert (model.predict_proba(x[80:]).argmax(axis=1) == y[80:]).mean() > 0.5
-
-
-@pytest.mark.slow
-def test_abstentions_teach() -> None:
-    """Rows that were asked for nothing: with them the student of noisy answers is nearer to the shares, in all
-    6 draws; were they of no use, all 6 would come out so for 1 of 64 choices of seeds, and these are fixed."""
-    for seed in range(6):
-        generator = np.random.default_rng(seed)
-        x = generator.normal(size=(600, 4))
-        shares = softmax(np.outer(x[:, 0] * 2, [-1, 1]))
-        law = LabelLaw(votes=VOTES, deviation=100.0, threshold=170.0, check_deviation=15.0)
-        votes = generator.binomial(VOTES, shares[:, 1])
-        votes = np.stack([VOTES - votes, votes], axis=1)
-        passed = votes.max(axis=1) + law.check_deviation * generator.normal(size=600) >= law.threshold
-        labels = (votes + law.deviation * generator.normal(size=votes.shape)).argmax(axis=1)
-        told = Outcomes(
-            np.where(passed, labels, NO_LABEL), np.where(passed, Outcome.ANSWERED, Outcome.ABSTAINED), 2, law
-        )
-        answered = told.of(passed)
-        alone = replace(answered, law=replace(law, threshold=None))
-        errors = [
-            float(np.abs(fit_softmax(rows, each)[0].predict_proba(x) - shares).mean())
-            for rows, each in ((x, told), (x[passed], alone))
-        ]
-        assert errors[0] < errors[1]
-
-
 LOGISTIC = "sklearn.linear_model.LogisticRegression"
 ABSTAINED = np.full(12, Outcome.ABSTAINED)
 ODD = {

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.optimize import check_grad
-from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
 from consilium.data.private_rows import Rows
@@ -17,7 +15,6 @@ from consilium.models import linear
 from consilium.models.keys import LogisticRegressionSpec
 from consilium.models.linear import LogisticTeacher, NotConverged
 from consilium.models.table import fit_teachers
-from consilium.models.teachers import ConstantTeacher
 
 INPUTS = 6
 
@@ -53,17 +50,6 @@ def test_the_numbers_of_scikit_learn(
     other, _ = rows(300, classes, seed=99)
     assert (found.predict(other) == expected.predict(other)).all()
     np.testing.assert_allclose(found.predict_proba(other), expected.predict_proba(other), atol=1e-7)
-
-
-@pytest.mark.parametrize("objective", [linear._of_two, linear._of_many])
-def test_the_gradient_is_that_of_the_loss(objective: linear.Objective) -> None:
-    x, y = rows(40, 2)
-    positions = (y - 1) // 3
-    weights = np.random.default_rng(1).dirichlet(np.ones(40))
-    made = objective(np.column_stack((x, np.ones(40))), positions, weights, np.array([0.3] * INPUTS + [0.0]))  # pyright: ignore
-    size = (INPUTS + 1) * (1 if objective is linear._of_two else 2)
-    point = np.random.default_rng(2).normal(size=size)
-    assert check_grad(lambda at: made(at)[0], lambda at: made(at)[1], point) < 1e-6
 
 
 def test_rows_that_are_far_away_stay_numbers() -> None:
@@ -102,13 +88,3 @@ def test_a_teacher_is_the_same_whatever_is_trained_beside_it() -> None:
     for index, part in enumerate(parts):
         (alone,) = fit_teachers(spec, Rows(x[part], y[part]), [np.arange(len(part))], [index], 9)
         assert pickle.dumps(alone) == pickle.dumps(together[index])
-
-
-@pytest.mark.parametrize("labels", [[1, 1, 1], [2, 0, 2, 0], [0, 1, 1]])
-def test_a_constant_teacher_says_what_that_of_scikit_learn_says(labels: list[int]) -> None:
-    y, x = np.array(labels), np.zeros((5, INPUTS))
-    found = ConstantTeacher.most_frequent(y)
-    expected = DummyClassifier(strategy="most_frequent").fit(np.zeros((len(y), INPUTS)), y)
-    assert found.classes_.tolist() == np.atleast_1d(expected.classes_).tolist()
-    np.testing.assert_array_equal(found.predict(x), expected.predict(x))
-    np.testing.assert_array_equal(found.predict_proba(x), expected.predict_proba(x))

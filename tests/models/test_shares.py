@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -11,25 +10,31 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 from scipy.stats import multivariate_normal
 
+from consilium.models import table
 from consilium.models.base import Shares
 from consilium.models.evidence import column_scales, contrasts, fit_softmax, graph_functions, most_probable, regress
 from consilium.models.images.graph_cnn import smooth_shares
 from consilium.models.kernel import nearest_rows, neighbour_graph, smoothest
-from consilium.models.keys import Smoothing
-from consilium.models.published.model import publish
-from consilium.models.shares import even
-from consilium.protocol.schema import Schema
+from consilium.models.keys import TRAINERS, OwnTeacher, Smoothing
 from consilium.student.config import StudentSpec
 from consilium.student.learn import train
 from tests.marks import third
 from tests.specs import student_of
 
 SPECS = {
-    "logistic regression": student_of(),
+    "logistic regression": student_of(C=1.0),
     "graph": student_of(trainer="graph"),
     "estimator": student_of(trainer="estimator", factory="sklearn.linear_model.LogisticRegression"),
-    "torch": student_of(trainer="torch", factory="tests.strangers:Net", epochs=5, parameters={"hidden": 8}),
+    "estimator without weights": student_of(trainer="estimator", factory="tests.strangers:Nearest"),
+    "torch": student_of(trainer="torch", factory="tests.strangers:Net", epochs=30, parameters={"hidden": 8}),
 }
+
+
+def test_every_kind_of_keys_has_what_fits_it() -> None:
+    """A configuration may name it: then it must be in the table."""
+    (own, _) = get_args(OwnTeacher)
+    assert set(table.TEACHERS) == set(get_args(own))
+    assert set(table.STUDENTS) == set(TRAINERS)
 
 
 def told_of(shares: np.ndarray, deviation: float | np.ndarray, seed: int) -> Shares:
@@ -145,19 +150,27 @@ class TestEveryKind:
         assert (told.shares.argmax(axis=1) == truth[:200]).mean() < 0.7
         assert (model.predict_proba(x[300:]).argmax(axis=1) == truth[300:]).mean() > 0.7
 
-    def test_same_seed_same_model(self, spec: StudentSpec) -> None:
+    @pytest.mark.parametrize("manual", [False, True])
+    def test_same_seed_same_model(self, spec: StudentSpec, manual: bool) -> None:
         x, shares = linear_truth(60, 3, 3, 8)
-        told = told_of(shares, 0.3, 2)
-        first, second = (by_train(spec, x, told, x[:20]).predict_proba(x) for _ in range(2))
+        told = None if manual else told_of(shares, 0.3, 2)
+        y = shares.argmax(axis=1)
+        first, second = (train(x, y, x[:20], 3, spec, 4, told=told).predict_proba(x) for _ in range(2))
         assert (first == second).all()
 
-    def test_can_be_published(self, spec: StudentSpec, tmp_path: Path) -> None:
-        x, shares = linear_truth(60, 3, 2, 8)
-        rows = x.astype(np.float32)
-        schema = Schema.of_images(("a", "b", "c"), ("well", "ill"), "none")
-        model = by_train(spec, rows.astype(np.float64), told_of(shares, 0.3, 2), rows[:20].astype(np.float64))
-        published = publish(tmp_path / "model.safetensors", model, schema, "representation", rows)
-        np.testing.assert_allclose(published.predict_proba(rows), model.predict_proba(rows.astype(np.float64)))
+    def test_manual_labels_teach(self, spec: StudentSpec) -> None:
+        x, shares = linear_truth(700, 3, 3, 8)
+        y = shares.argmax(axis=1)
+        model = train(x[:200], y[:200], x[200:250], 4, spec, 0)  # the fourth class never occurs
+        probabilities = model.predict_proba(x[250:])
+        np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-5)
+        assert (probabilities.argmax(axis=1) == y[250:]).mean() > 0.6
+
+    @pytest.mark.parametrize("count", [0, 1, 5])
+    def test_labels_of_one_class_or_none(self, spec: StudentSpec, count: int) -> None:
+        x = linear_truth(10, 3, 2, 1)[0]
+        model = train(x[:count], np.ones(count, dtype=np.int64), x, 2, spec, seed=0)
+        assert model.predict_proba(x).tolist() == [[0.5, 0.5] if count == 0 else [0.0, 1.0]] * 10
 
 
 class TestFeatures:
@@ -169,42 +182,6 @@ class TestFeatures:
         alike = functions @ functions.T
         np.testing.assert_allclose(alike[:20, 20:], 0, atol=1e-6)
         assert alike.diagonal().min() >= 1 - 1e-6
-
-
-CLASSES, EACH = 12, 60
-
-
-def test_every_class_has_one_spread_and_is_found_as_often() -> None:
-    shares = np.random.default_rng(0).gamma([[1.0, 4.0, 2.0]], [[0.01, 0.3, 0.1]], (3000, 3))
-    found = even(shares)
-    np.testing.assert_allclose(found.std(axis=0), shares.std(axis=0).mean())
-    assert np.bincount(shares.argmax(axis=1), minlength=3).min() == 0
-    np.testing.assert_allclose(np.bincount(found.argmax(axis=1)) / 3000, 1 / 3, atol=0.05)
-
-
-def named_too_often() -> tuple[np.ndarray, np.ndarray, Shares]:
-    """Clouds of 60 rows, one for each of twelve classes; a class has at most a seventh of the votes on its own rows,
-    and one of them about as much on all rows. The noise of a share is three times that."""
-    generator = np.random.default_rng(2)
-    y = np.repeat(np.arange(CLASSES), EACH)
-    x = 6 * np.eye(CLASSES)[y] + generator.normal(size=(len(y), CLASSES))
-    share = np.linspace(0.06, 0.15, CLASSES)
-    votes = np.tile((1 - share.mean()) * share / share.sum(), (len(y), 1))
-    votes[np.arange(len(y)), y] += share[y]
-    votes[:, 0] += 0.15
-    return x, y, Shares(votes + 0.45 * generator.normal(size=votes.shape), np.full(len(y), 0.45))
-
-
-def test_even_classes_are_told_apart_where_one_is_named_on_all_rows() -> None:
-    x, y, told = named_too_often()
-    right = {}
-    for made_even in (False, True):
-        spec = student_of(trainer="graph", gamma=0.02, even=made_even)
-        model = train(x, told.shares.argmax(axis=1), x[:0], CLASSES, spec, 0, told=told)
-        probabilities = model.predict_proba(x)
-        np.testing.assert_allclose(probabilities.sum(axis=1), 1)
-        right[made_even] = (probabilities.argmax(axis=1) == y).mean()
-    assert right[True] > right[False] + 0.2
 
 
 CLOUDS, OF_EACH = 6, 120

@@ -21,12 +21,12 @@ from tests.simulations.engines.test_engines_agree import quiet
 NETWORKS = {
     "data": {"standardise": False},
     "teacher": {"model": "cnn", "channels": 4, "hidden": 16, "dense_layers": 3, "epochs": 40, "batch": 8},
-    "trainer": {"name": "graph_cnn", "augment": "signs", "channels": 4, "steps": 10, "looks": 5, "networks": 1},
+    "trainer": {"name": "graph_cnn", "augment": "digits", "channels": 4, "steps": 10, "looks": 5, "networks": 1},
 }
 SCATTERING = {
     "data": {"representation": "scattering"},
     "teacher": {"model": "ridge", "alpha": 0.0015},
-    "trainer": {"name": "graph_cnn", "augment": "photos", "channels": 4, "steps": 10, "looks": 5, "networks": 1},
+    "trainer": {"name": "graph_cnn", "augment": "objects", "channels": 4, "steps": 10, "looks": 5, "networks": 1},
 }
 
 

@@ -6,17 +6,14 @@ import csv
 import io
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
-from consilium.data.cells import CellRule
 from consilium.data.encoding import encode, infer
 from consilium.data.files import CsvRule
-from consilium.data.table import ReadingRule
-from consilium.models.published.model import BadModel, load_model
+from consilium.models.published.model import load_model
 from consilium.models.published.predict import predict_file
 from consilium.protocol.errors import DataError
 from consilium.protocol.label_source import Answers, LabelTerms, Outcome
@@ -92,47 +89,6 @@ def test_a_category_that_nobody_knows_has_no_prediction(student: Path, tmp_path:
     )
     answers = json.loads(predict_file(student, rows, CsvRule(), "json", None, told.append))["rows"]
     assert [answer["class"] for answer in answers] == ["well", None] and answers[1]["probabilities"] is None
-
-
-def with_reading(student: Path, **reading: Any) -> Path:
-    """The student, whose card says how texts are read."""
-    card = json.loads((student / "student.json").read_text())
-    (student / "student.json").write_text(json.dumps({**card, "reading": reading}))
-    return student
-
-
-def test_texts_are_read_as_the_card_says(student: Path, tmp_path: Path) -> None:
-    rows, plain, told = tmp_path / "rows.csv", tmp_path / "plain.csv", []
-    rows.write_text('stage,age,creatinine\nfirst,61,"1,25"\nIII,> 89,n/k\nII,50,1.5\n')
-    plain.write_text("stage,age,creatinine\nI,61,1.25\nIII,89,\nII,50,1.5\n")
-    expected = predict_file(student, plain, CsvRule(), "text", None, told.append)
-    with pytest.raises(DataError, match="some of its numbers have a comma and some a point"):
-        predict_file(student, rows, CsvRule(), "text", None, told.append)
-    cells = {
-        "stage": {"values": {"first": "I"}}, "age": {"codes": {"> 89": 89.0}}, "creatinine": {"decimal_comma": True},
-    }  # fmt: skip
-    known = with_reading(student, missing=["n/k"], columns=cells)
-    assert predict_file(known, rows, CsvRule(), "text", None, told.append) == expected
-    with pytest.raises(BadModel, match="cannot be read"):
-        predict_file(with_reading(student, columns={"age": 3}), rows, CsvRule(), "text", None, print)
-
-
-def test_a_reading_has_no_text_that_private_rows_alone_have() -> None:
-    public = pl.DataFrame({"sex": ["M", "male", "n/a"], "crp": ["<4", "7", "12.5"], "left": ["1", "2", "3"]})
-    rules = {
-        "sex": CellRule(values={"M": "male", "Mann": "male"}),
-        "crp": CellRule(codes={"<4": 4.0, ">250": 250.0}, other="number", decimal_comma=True),
-        "left": CellRule(codes={"x": 1.0}, missing_codes=("n/a", "9", "gone")),
-    }
-    seen = ReadingRule.seen(("n/a", "k.A."), rules, public)
-    assert seen.missing == ("n/a",)
-    assert seen.columns == {
-        "sex": CellRule(values={"M": "male"}),
-        "crp": CellRule(codes={"<4": 4.0}, other="number"),
-        "left": CellRule(missing_codes=("n/a",)),
-    }
-    for text in ("Mann", ">250", "k.A.", "gone", 'decimal_comma": true'):
-        assert text not in seen.model_dump_json()
 
 
 def test_raw_rows_that_cannot_be_judged_are_named_and_not_quoted(student: Path, tmp_path: Path) -> None:

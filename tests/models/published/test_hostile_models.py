@@ -21,7 +21,8 @@ from consilium.models.published import file, structures
 from consilium.models.published.file import MOST_HEADER_BYTES, BadModel, read, write
 from consilium.models.published.model import find_model, load_model, publish
 from consilium.models.published.predict import predict_file
-from tests.models.published.models import CASES, case
+from tests.marks import some
+from tests.models.published.models import case
 
 
 class Payload:
@@ -41,32 +42,29 @@ def save(folder: Path, name: str = "table logistic_regression") -> Path:
     return path
 
 
-@pytest.mark.parametrize("how", ["joblib", "joblib compressed", "pickle", "torch", "zipped pickle"])
+def zipped(payload: Payload, path: Path) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a", pickle.dumps(payload))
+
+
+PICKLES: dict[str, tuple[Callable[[Payload, Path], object], Callable[[Path], object]]] = {
+    "joblib": (joblib.dump, joblib.load),
+    "joblib compressed": (lambda payload, path: joblib.dump(payload, path, compress=3), joblib.load),
+    "pickle": (lambda payload, at: at.write_bytes(pickle.dumps(payload, 0)), lambda at: pickle.loads(at.read_bytes())),
+    "torch": (torch.save, lambda path: torch.load(path, weights_only=False)),
+    "zipped pickle": (zipped, lambda path: pickle.loads(zipfile.ZipFile(path).read("a"))),
+}
+
+
+@pytest.mark.parametrize("how", PICKLES)
 def test_code_in_the_file_is_not_run(how: str, tmp_path: Path) -> None:
     mark, path = tmp_path / "executed", tmp_path / "model.safetensors"
-    loads: dict[str, Callable[[Path], object]] = {
-        "joblib": joblib.load,
-        "joblib compressed": joblib.load,
-        "pickle": lambda path: pickle.loads(path.read_bytes()),
-        "torch": lambda path: torch.load(path, weights_only=False),
-        "zipped pickle": lambda path: pickle.loads(zipfile.ZipFile(path).read("a")),
-    }
-    match how:
-        case "joblib":
-            joblib.dump(Payload(mark), path)
-        case "joblib compressed":
-            joblib.dump(Payload(mark), path, compress=3)
-        case "pickle":
-            path.write_bytes(pickle.dumps(Payload(mark), 0))
-        case "torch":
-            torch.save(Payload(mark), path)
-        case _:
-            with zipfile.ZipFile(path, "w") as archive:
-                archive.writestr("a", pickle.dumps(Payload(mark)))
+    dump, load = PICKLES[how]
+    dump(Payload(mark), path)
     with pytest.raises(BadModel, match="no safetensors file, or is cut off; nothing of it was executed"):
         load_model(path)
     assert not mark.exists()
-    loads[how](path.rename(tmp_path / "model"))
+    load(path.rename(tmp_path / "model"))
     assert mark.exists()
 
 
@@ -138,7 +136,7 @@ def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["images scattering graph", "images graph_cnn"])
+@pytest.mark.parametrize("name", ["images graph_cnn"])
 def test_too_many_rows_to_represent(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = save(tmp_path, name)
     rows = len(read(path).arrays["rows"])
@@ -201,13 +199,14 @@ CHANGES: list[tuple[str, Change]] = [
     (LINEAR, put("seen", -1, 3)),
     (LINEAR, array("seen", None)),
     (LINEAR, array("more", np.zeros(3))),
+    (LINEAR, array("seen", np.zeros(2, dtype=np.float16))),
     (LINEAR, array("coefficients", np.zeros((2, 4)))),
     (LINEAR, said(adapted={"weight": 0.5})),
     (LINEAR, adapted(0.5, np.zeros((3, 7)))),
     (LINEAR, adapted(1.5, np.zeros((3, 3)))),
     ("table constant", array("probabilities", np.zeros(2))),
     (KERNEL, setting(gamma=0)),
-    (KERNEL, setting(rows="inputs")),
+    (KERNEL, setting(rows="features")),
     (KERNEL, array("weights", np.zeros((40, 2), dtype=np.float32))),
     (BOTH, network(channels=10**9)),
     (BOTH, network(channels=5)),
@@ -253,13 +252,6 @@ def test_numbers_that_are_none(name: str, value: float, tmp_path: Path) -> None:
             write(tmp_path / "changed", content.header, arrays)
 
 
-def test_a_type_that_no_student_has(tmp_path: Path) -> None:
-    content = read(save(tmp_path))
-    _write_anyway(tmp_path / "changed", content.header, {**content.arrays, "seen": np.zeros(2, dtype=np.float16)})
-    with pytest.raises(BadModel, match="F16"):
-        load_model(tmp_path / "changed")
-
-
 @pytest.mark.parametrize("name", [LINEAR, "table graph"])
 def test_bytes_changed_at_random(name: str, tmp_path: Path) -> None:
     """Each file is refused by `BadModel`, or is a student that gives probabilities; nothing else ever comes out."""
@@ -267,8 +259,8 @@ def test_bytes_changed_at_random(name: str, tmp_path: Path) -> None:
     raw, rows = path.read_bytes(), case(name).rows[:3]
     generator = np.random.default_rng(20_261_122)
     length = int.from_bytes(raw[:8], "little")
-    refused = 0
-    for round_ in range(300):
+    refused, rounds = 0, some(300)
+    for round_ in range(rounds):
         changed = bytearray(raw)
         end = len(raw) if round_ % 2 else 8 + length  # every second time within the header
         for place in generator.integers(0, end, size=generator.integers(1, 4)):
@@ -282,7 +274,7 @@ def test_bytes_changed_at_random(name: str, tmp_path: Path) -> None:
             refused += 1
         else:
             np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-3)
-    assert 100 < refused < 300
+    assert rounds / 3 < refused < rounds
 
 
 @pytest.mark.parametrize("card", [b"{}", b"\xff", b'{"model":{"sha256":"0"}}',
@@ -318,7 +310,3 @@ def test_no_part_of_the_student_can_load_a_pickle() -> None:
             assert word not in text, f"{path.name}: {word}"
         assert text.count("torch.load(") == text.count("weights_only=True")
         assert text.count("np.load(") == text.count("allow_pickle=False")
-
-
-def test_cases_cover_what_is_published() -> None:
-    assert {LINEAR, KERNEL, BOTH} <= set(CASES)

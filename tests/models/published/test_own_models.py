@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 from lightgbm import LGBMClassifier
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
@@ -17,7 +16,6 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from consilium.data.encoding import encode, infer
 from consilium.data.files import CsvRule
 from consilium.models.keys import EstimatorStudent, PickledStudent, TorchStudent
 from consilium.models.naming import UnusableModel
@@ -25,14 +23,9 @@ from consilium.models.own_model import OwnTrainer
 from consilium.models.published.file import BadModel, read, write
 from consilium.models.published.model import load_model, publish
 from consilium.models.published.predict import predict_file
-from consilium.protocol.schema import Schema
 from consilium.student.learn import check_trainer
 from tests import strangers
 from tests.models.published.own_models import SCHEMA, X, Y, published, torch_file
-
-PEOPLE = pl.DataFrame({"age": [33.5, 40, 61, 72] * 10, "stage": ["I", "II", "III", "II"] * 10, "sex": ["f", "m"] * 20})
-COLUMNS = infer(PEOPLE)
-ROWS = encode(PEOPLE, COLUMNS)[0]
 
 TRUSTED: dict[str, tuple[Callable[[], Any], str]] = {
     "lightgbm": (lambda: LGBMClassifier(n_estimators=5, verbose=-1, n_jobs=1), "estimator"),
@@ -161,15 +154,3 @@ def test_predicting_with_what_others_wrote(tmp_path: Path) -> None:
     assert predict_file(tmp_path / "lgbm", rows, CsvRule(), "text", None, print).startswith("row,class,p_well")
     with pytest.raises(BadModel, match=r"In Python: load_model\(path, factory=...\)"):
         predict_file(torch_file(tmp_path), rows, CsvRule(), "text", None, print)
-
-
-def test_a_pipeline_by_names_is_published_and_sees_the_same_columns(tmp_path: Path) -> None:
-    schema = Schema.of_table(COLUMNS, ("well", "ill"), ROWS)
-    make = lambda: strangers.by_name("age", "stage")  # noqa: E731
-    y = (ROWS[:, 0] > 50).astype(np.int64)
-    model = OwnTrainer("theirs", lambda _: make(), schema).fit(schema.inputs(ROWS), y, 2, 0)
-    publish(tmp_path / "m.safetensors", model, schema, "representation", ROWS)
-    loaded = load_model(tmp_path / "m.safetensors")
-    np.testing.assert_allclose(loaded.predict_proba(ROWS), model.predict_proba(schema.inputs(ROWS)), atol=1e-12)
-    assert (loaded.predict_proba(ROWS).argmax(axis=1) == y).all()
-    check_trainer(EstimatorStudent(factory="tests.strangers:by_name", parameters={"category": "stage"}), schema)

@@ -39,15 +39,6 @@ def test_the_mean_over_the_pool_is_what_was_declared(shares: tuple[float, ...], 
     assert PrevalenceShift.onto(shares, p) == shift
 
 
-@pytest.mark.parametrize(
-    ("p", "share"), [(np.eye(2)[[0, 0, 1]], 0.5), (np.eye(2)[[0, 0]], 0.2), (np.eye(4)[[0, 1, 1, 2]], 0.4)]
-)
-def test_students_that_are_always_sure(p: np.ndarray, share: float) -> None:
-    shares = (share, *np.full(p.shape[1] - 1, (1 - share) / (p.shape[1] - 1)))
-    found = PrevalenceShift.onto(shares, p).applied(p)
-    assert np.abs(found.mean(axis=0) - shares).max() <= FURTHEST_MEAN
-
-
 def test_the_shift_is_one_of_log_odds() -> None:
     """Golden: one row has a closed form."""
     shift = PrevalenceShift.onto((0.8, 0.2), np.array([[0.5, 0.5]]))

@@ -9,12 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
 
 from consilium.models.keys import TRAINERS
-from consilium.models.published.file import BadModel, read
+from consilium.models.published.file import BadModel
 from consilium.models.published.model import check_names, load_model, publish
-from consilium.models.tabular import linear_arrays
 from consilium.protocol.errors import DataError
 from tests.models.published.models import CASES, case
 
@@ -45,26 +43,6 @@ def test_every_trainer_and_every_kind_is_among_the_cases(tmp_path: Path) -> None
         path = tmp_path / "model.safetensors"
         kinds.add(publish(path, one.model, one.schema, one.spec.inputs, one.pool).kind)
     assert kinds == KINDS
-
-
-@pytest.mark.parametrize("name", ["graph", "graph_cnn"])
-def test_images_within_a_model_are_kept_as_they_travel(name: str, tmp_path: Path) -> None:
-    trained = case(f"images scattering {name}")
-    path = tmp_path / "model.safetensors"
-    publish(path, trained.model, trained.schema, trained.spec.inputs, trained.pool)
-    rows = read(path).arrays["rows"]
-    assert (rows.dtype, rows.shape[1]) == (np.float32, 784)
-
-
-@pytest.mark.parametrize("classes", [2, 3])
-def test_arrays_say_what_the_library_says(classes: int) -> None:
-    generator = np.random.default_rng(classes)
-    x = generator.normal(size=(200, 5))
-    y = np.array([0, 2, 3])[(x[:, 0] + generator.normal(size=200)).argsort().argsort() * classes // 200]
-    fitted = LogisticRegression().fit(x, y)
-    expected = np.zeros((200, 5))
-    expected[:, fitted.classes_] = fitted.predict_proba(x)
-    np.testing.assert_allclose(linear_arrays(fitted, 5).predict_proba(x), expected, atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pytest
 
 from consilium.data.private_rows import Rows
 from consilium.models.keys import CnnSpec
+from consilium.models.network_teacher import NetworkTeacher
 from consilium.models.table import check_teacher, fit_teachers
-from consilium.models.teachers import NetworkTeacher
 from consilium.protocol.images import ImageShape, image_shape
 from consilium.protocol.schema import Schema, why_no_images
 
@@ -40,15 +40,10 @@ def test_a_teacher_tells_hues_and_one_of_grey_images_does_not(layers: int) -> No
 
 def test_the_network_of_the_papers_for_svhn() -> None:
     x, y = hues(20)
-    shapes = {
-        name: value.shape
-        for name, value in NetworkTeacher(CnnSpec(dense_layers=3, epochs=1), 0).fit(x, y).weights.items()
-    }
-    widths = {name: shape for name, shape in shapes.items() if name.endswith("weight")}
-    assert widths == {
-        "first.weight": (16, 3, 5, 5), "second.weight": (32, 16, 5, 5), "hidden.weight": (128, 32),
-        "hidden-2.weight": (128, 128), "hidden-3.weight": (128, 128), "out.weight": (3, 128),
-    }  # fmt: skip
+    module = NetworkTeacher(CnnSpec(dense_layers=3, epochs=1), 0).fit(x, y).module_
+    assert [tuple(weight.shape) for name, weight in module.named_parameters() if name.endswith("weight")] == [
+        (16, 3, 5, 5), (32, 16, 5, 5), (128, 32), (128, 128), (128, 128), (3, 128),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,8 +10,9 @@ from pydantic import ValidationError
 
 from consilium.data.private_rows import Rows
 from consilium.models.keys import CnnSpec, MlpSpec, NetworkSpec
+from consilium.models.network_teacher import NetworkTeacher
 from consilium.models.table import fit_teachers
-from consilium.models.teachers import NetworkTeacher, Teacher
+from consilium.models.teachers import Teacher
 from tests.specs import teacher_of
 
 SIDE = 16
@@ -23,7 +20,6 @@ SPECS = {
     "mlp": MlpSpec(hidden=16, epochs=15, batch=16, learning_rate=0.01),
     "cnn": CnnSpec(hidden=16, channels=4, epochs=8, batch=16, learning_rate=0.01),
 }
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def images(count: int, seed: int = 0, classes: int = 3) -> tuple[np.ndarray, np.ndarray]:
@@ -61,21 +57,6 @@ def test_the_contract_of_every_teacher(model: str) -> None:
     assert (again.predict_proba(other) == probabilities).all()
 
 
-def test_weights_are_arrays_and_the_kept_file_needs_no_torch_for_a_perceptron() -> None:
-    x, y = images(40)
-    teacher = NetworkTeacher(SPECS["mlp"], 0).fit(x, y)
-    assert {type(value) for value in teacher.weights.values()} == {np.ndarray}
-    assert {value.dtype for value in teacher.weights.values()} == {np.dtype(np.float32)}
-    code = (
-        "import pickle, sys; import numpy as np\n"
-        "teacher = pickle.load(sys.stdin.buffer); teacher.predict(np.zeros((2, 256)))\n"
-        "sys.exit('torch' in sys.modules)"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(teacher), env=environment, check=False)
-    assert done.returncode == 0
-
-
 def uneven() -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
     """Parts of other sizes, one with a batch more than the rest, one smaller than a batch, one without a class."""
     x, y = images(110)
@@ -92,10 +73,10 @@ def test_a_teacher_is_the_same_whatever_others_are_trained_with_it(spec: Network
     for teacher, part, seed in zip(together, parts, [5, 6, 7, 8], strict=True):
         alone = NetworkTeacher(spec, seed).fit(x[part], y[part])
         assert isinstance(teacher, NetworkTeacher) and teacher.classes_.tolist() == np.unique(y[part]).tolist()
-        assert all((teacher.weights[name] == found).all() for name, found in alone.weights.items())
+        assert (teacher.predict_proba(x) == alone.predict_proba(x)).all()
         for changed in ({"learning_rate": 1e-9}, {"class_weight": "balanced" if weight == "none" else "none"}):
             other = NetworkTeacher(spec.model_copy(update=changed), seed).fit(x[part], y[part])
-            assert (other.weights["out.weight"] != alone.weights["out.weight"]).any()
+            assert (other.predict_proba(x) != alone.predict_proba(x)).any()
 
 
 def test_a_shard_of_one_class_gives_a_constant_teacher_among_networks(spec: NetworkSpec) -> None:
