@@ -7,8 +7,9 @@ that was promised before anything was asked, never one that depends on the votes
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 from consilium.models.evaluation import BINS, BY_PREVALENCE, wilson
 from consilium.models.published.model import CARD_FILE, FORMAT, MODEL_FILE, PEOPLES_CARD_FILE, Published
 from consilium.protocol.files import replace_text
-from consilium.protocol.label_source import LabelTerms
+from consilium.protocol.label_source import LabelTerms, Outcome
 from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.schema import ColumnEncoding
 from consilium.protocol.strict_json import dumps
@@ -25,47 +26,11 @@ from consilium.protocol.versions import versions
 from consilium.report.disclosure import SEEDED, epsilon_text, people
 from consilium.report.exhibits import Cell, Exhibit, PagePart, Table, TableLine, as_markdown, pairs
 from consilium.report.warnings import Expected, LabelFacts, StudentFacts, warnings_of
-from consilium.report.words import LABELS_ALONE, many, upper_first
+from consilium.report.words import LABELS_ALONE, METRICS, many, upper_first
 from consilium.student.config import StudentSpec
-
-
-@dataclass(frozen=True)
-class StudentResult:
-    """The result of a student's run. `queries`: that were asked. `answered`: by the teachers; `reinforced`: own
-    predictions confirmed. `noise_spread`: see `learn.spread_over_noise`. `warnings`: of public numbers alone.
-    `public_labels`: see `public_labels.beside_labels`; nothing where none are known."""
-
-    queries: int
-    answered: int
-    reinforced: int
-    metrics: dict[str, Any] | None
-    noise_spread: dict[str, Any]
-    warnings: list[dict[str, str]]
-    seconds: float
-    public_labels: dict[str, Any] = field(default_factory=dict)
-
 
 CONSTANT = "constant"
 """The kind of a published model that says the same of every row."""
-
-
-def student_warnings(
-    terms: LabelTerms,
-    kind: str,
-    metrics: dict[str, Any] | None,
-    tested: dict[str, Any] | None,
-    spread: dict[str, Any],
-    labels: dict[str, Any],
-) -> list[dict[str, str]]:
-    """Warnings of a finished student. kind: of its published model. metrics, tested, spread, labels: as its card has
-    them."""
-    # how many teachers a party has, and so the noise beside them, the terms do not say
-    expected = Expected(epsilon=terms.epsilon, delta=terms.delta, unit=terms.unit, votes=0)
-    rows = {} if tested is None else tested["rows_per_class"]
-    beside = LabelFacts(labels, brought=True)
-    return warnings_of(StudentFacts(kind == CONSTANT, metrics or {}, rows, spread), expected, beside)
-
-
 _MOST_COLUMNS_SHOWN = 60
 _MOST_VALUES_SHOWN = 20
 _SHARES_OF_VOTES = (
@@ -109,10 +74,21 @@ _OF_SCHEMA = {"classes", "features", "center", "scale", "ranges", "representatio
 
 
 def make_card(
-    terms: LabelTerms, spec: StudentSpec, published: Published, result: StudentResult, tested: dict[str, Any] | None
+    terms: LabelTerms,
+    spec: StudentSpec,
+    published: Published,
+    outcomes: Sequence[int],
+    metrics: dict[str, Any] | None,
+    tested: dict[str, Any] | None,
+    labels: dict[str, Any],
 ) -> dict[str, Any]:
-    """The content of student.json."""
-    schema, calibration = terms.schema, published.calibration
+    """The content of student.json. outcomes: of all that was asked. metrics, tested: see `run.judged`. labels: see
+    `public_labels.beside_labels`; nothing where none are known."""
+    schema, calibration, became = terms.schema, published.calibration, Counter(outcomes)
+    # how many teachers a party has, and so the noise beside them, the terms do not say
+    expected = Expected(epsilon=terms.epsilon, delta=terms.delta, unit=terms.unit, votes=0)
+    rows = {} if tested is None else tested["rows_per_class"]
+    learnt = StudentFacts(published.kind == CONSTANT, metrics or {}, rows)
     return {
         "federation": terms.federation,
         **schema.model_dump(mode="json", include=_OF_SCHEMA),
@@ -127,14 +103,13 @@ def make_card(
             **({"epsilon_nodes": terms.epsilon_nodes} if terms.epsilon_nodes else {}),
             **({"noise": "system"} if terms.real_noise else {}),
         },
-        "asked": result.queries,
-        "answered": result.answered,
-        "reinforced": result.reinforced,
-        "metrics": result.metrics,
+        "asked": len(outcomes) - became[Outcome.NOT_ASKED],
+        "answered": became[Outcome.ANSWERED],
+        "reinforced": became[Outcome.REINFORCED],
+        "metrics": metrics,
         "test": tested,
-        "noise_spread": result.noise_spread,
-        **({"public_labels": result.public_labels} if result.public_labels else {}),
-        "warnings": result.warnings,
+        **({"public_labels": labels} if labels else {}),
+        "warnings": warnings_of(learnt, expected, LabelFacts(labels, brought=True)),
         "calibration": calibration.model_dump(mode="json") if calibration else None,
         "limits": [*_LIMITS, _of_probabilities(published)],
         "model": {
@@ -161,7 +136,7 @@ def labels_sentence(labels: Mapping[str, Any] | None) -> str:
     if above := labels.get("student_above"):
         low, high = above["interval"]
         beside = (
-            f" {upper_first(LABELS_ALONE)} reach {_METRICS[above['metric']]} {labels[above['metric']]:.3f}; the student"
+            f" {upper_first(LABELS_ALONE)} reach {METRICS[above['metric']]} {labels[above['metric']]:.3f}; the student"
             f" has {above['difference']:+.3f} ({low:+.3f} to {high:+.3f}, 95 %)."
         )
     return (
@@ -219,15 +194,15 @@ def sections(card: Mapping[str, Any]) -> list[PagePart]:
             ),
             table=_columns(card),
         ),
-        "Quantitative analyses": Exhibit(
-            "quality",
-            words=(spread_sentence(card["noise_spread"]) or "How far the noise moves it is not known.",),
-            table=_quality(card),
-        ),
+        "Quantitative analyses": Exhibit("quality", table=_quality(card)),
         "Ethical considerations": Exhibit("privacy", items=tuple(_privacy(card))),
         "Caveats and recommendations": Exhibit("limits", items=tuple(card["limits"])),
     }
-    return [PagePart(item.name, title, (item,)) for title, item in exhibits.items() if item.words or item.items]
+    return [
+        PagePart(item.name, title, (item,))
+        for title, item in exhibits.items()
+        if item.words or item.items or item.table
+    ]
 
 
 def operating_words(point: Mapping[str, Any]) -> str:
@@ -343,37 +318,6 @@ def _quality(card: Mapping[str, Any]) -> Table | None:
     for name, mean in metrics["mean_predicted"].items():
         rows.append((f"mean probability of {name}, and its rate", f"{mean:.4f}, {metrics['rate'][name]:.4f}"))
     return replace(pairs(rows), columns=("measure", "value"))
-
-
-def spread_sentence(spread: Mapping[str, Any] | None) -> str:
-    """What other noise would do, for people; empty where nothing is said.
-
-    >>> spread_sentence({"absent": "3 answers are too few to be halved"})
-    'How far the noise moves it is not known: 3 answers are too few to be halved.'
-    """
-    if not spread:
-        return ""
-    if "absent" in spread:
-        return f"How far the noise moves it is not known: {spread['absent']}."
-    begin, found = "", {_METRICS[name]: of for name, of in spread["metrics"].items()}
-    if found:
-        moves = " and ".join(f"{of['sd']:.3f} in {name}" for name, of in found.items())
-        intervals = ", ".join(
-            f"{name} {of['interval'][0]:.3f} to {of['interval'][1]:.3f}" for name, of in found.items()
-        )
-        begin = (
-            f"Other noise of the same scale would move it by a standard deviation of {moves}. 95 % intervals over the"
-            f" noise: {intervals}. "
-        )
-    return (
-        f"{begin}Two students with other noise each would order the public rows with a rank correlation of about"
-        f" {spread['rank_correlation']:.2f}. That is found by {spread['refits']} students, each of half of what was"
-        f" released, so with twice the variance of the noise; two of these call {spread['agreement']:.0%} of the public"
-        " rows alike. It costs no privacy."
-    )
-
-
-_METRICS = {"accuracy": "accuracy", "auc": "AUC"}
 
 
 def _of_probabilities(published: Published) -> str:

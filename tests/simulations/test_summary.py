@@ -35,7 +35,6 @@ SUMMARY: dict[str, Any] = {
 CARD: dict[str, Any] = {
     "model": {"kind": "linear"},
     "test": {"rows_per_class": {"well": 300, "ill": 300}},
-    "noise_spread": {},
 }
 CONFIG = make_config(mechanism=GNMax(sigma=100.0), query_budget=QueryBudget(queries=100, answers=100))
 AS_GOOD = {"rows": 9, "auc": 0.8, "student_above": {"metric": "auc", "difference": 0.0, "interval": [-0.1, 0.1]}}

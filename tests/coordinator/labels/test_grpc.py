@@ -233,7 +233,7 @@ def test_a_whole_federation_with_a_student_on_a_socket(site, homes, tmp_path: Pa
         result = run_student(channel, pool, student_of(C=1.0), out, seed=0)
     door.close_file.touch()
     run.join()
-    assert result.queries == 40
+    assert result["asked"] == 40
     assert (tmp_path / "coordinator.json").exists()
     assert (out / "labels.parquet").exists()
 
