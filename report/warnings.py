@@ -34,7 +34,6 @@ MOST_EPSILON = 5.0  # above it, an outcome may be e^5 = 148 times as likely with
 LEAST_SIGNAL = 3.0  # of `Expected.signal`: on partitions that decided nothing a student was useless at 2.1, fair at 4.4
 LEAST_PUBLIC = 50  # rows: of 50, an accuracy of 0.8 is known to 0.11 (95 %, normal approximation)
 MOST_TWICE = 0.01  # of the private rows. A few equal rows are chance where columns are few
-LEAST_BRIGHT = 0.25  # of white. Without a brighter pixel, public images hold 14 bits at most in files of 16
 LEAST_RECALL, LEAST_ROWS = 0.05, 20  # a recall of 0.2 finds none of 20 test rows in 1 % of cases
 _MOST_NAMED = 5
 _MORE = "Find more parties, take a larger epsilon, or do without"
@@ -116,10 +115,10 @@ class RowFacts:
     """What is seen of the rows of a simulation.
 
     public: public rows by class; askable, test: those to ask, and those held out. queries: the query budget. different:
-    rows that can be asked, equal ones once. leaks: columns that say the label of each of them. brightest: of public
-    images, 0 for black to 1 for white. twice: share of the private rows that is at two parties, or public too. spelled:
-    names -> others that they nearly equal. left_out: rows by why they are in no party. anew: what to do where owners
-    number patients anew. parties: that the partition made; too_small: of them, with fewer than `least_rows` rows.
+    rows that can be asked, equal ones once. leaks: columns that say the label of each of them. twice: share of the
+    private rows that is at two parties, or public too. left_out: rows by why they are in no party. anew: what to do
+    where owners number patients anew. parties: that the partition made; too_small: of them, with fewer than
+    `least_rows` rows.
     """
 
     public: Mapping[str, int]
@@ -128,9 +127,7 @@ class RowFacts:
     queries: int
     different: int
     leaks: tuple[str, ...] = ()
-    brightest: float = 1.0
     twice: float = 0.0
-    spelled: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, int] = field(default_factory=dict)
     anew: str = ""
     parties: int = 0
@@ -161,12 +158,6 @@ class RowFacts:
                 f" asked: the noise is for {self.queries}, and a part of the promised epsilon stays unused. Set"
                 f" query_budget.queries to {self.different} or fewer (and the noise anew), or make more rows public"
             )
-        if 0 < self.brightest < LEAST_BRIGHT:  # of public images alone: no private one may say by what all are scaled
-            found["public-rows"].append(
-                f"no pixel of the {count} public images is above {self.brightest:.3f} of white, below {LEAST_BRIGHT:g}."
-                " Files of 16 bits are taken to use all of them: where they hold 12, up to 4,095, export them anew with"
-                " each pixel times 16, of all owners alike"
-            )
 
     def _of_private_rows(self, found: Texts) -> None:
         if counts := {why: count for why, count in self.left_out.items() if count}:
@@ -179,12 +170,6 @@ class RowFacts:
             found["rows-left-out"].append(
                 f"{self.twice:.1%} of the private rows stand at a second party, or among public rows, above"
                 f" {MOST_TWICE:.0%}: the guarantee covers one copy. Remove copies, or name patients (data.patient)"
-            )
-        if self.spelled:
-            pairs = _named([f"{name!r} and {first!r}" for name, first in self.spelled.items()])
-            found["rows-left-out"].append(
-                f"{pairs} differ in case, blanks, invisible signs or zeros alone, and are taken for two: an owner then"
-                " votes twice. If they are one, write them in one way, or say so under values of data.cells"
             )
         if self.too_small:
             found["parties-left-out"].append(parties_too_small(self.parties, self.too_small, self.least_rows))

@@ -32,10 +32,7 @@ SUMMARY: dict[str, Any] = {
     "labels_alone": {},
     "worth": {"metric": "auc", "label_cost": "", "released": {"labels": 100, "auc": 0.84, "accuracy": 0.9}},
 }
-CARD: dict[str, Any] = {
-    "model": {"kind": "linear"},
-    "test": {"rows_per_class": {"well": 300, "ill": 300}},
-}
+CARD: dict[str, Any] = {"model": {"kind": "linear"}, "test": {"rows_per_class": {"well": 300, "ill": 300}}}
 CONFIG = make_config(mechanism=GNMax(sigma=100.0), query_budget=QueryBudget(queries=100, answers=100))
 AS_GOOD = {"rows": 9, "auc": 0.8, "student_above": {"metric": "auc", "difference": 0.0, "interval": [-0.1, 0.1]}}
 LOOKED = RowFacts(public={"well": 300, "ill": 300}, askable=300, test=300, queries=100, different=300)
