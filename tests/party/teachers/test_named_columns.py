@@ -12,7 +12,7 @@ from sklearn.preprocessing import OrdinalEncoder, StandardScaler
 
 from consilium.data.encoding import encode, infer, named
 from consilium.data.private_rows import Rows
-from consilium.models.guard import GuardedClassifier, by_name, rehearse
+from consilium.models.guard import GuardedClassifier, rehearse
 from consilium.models.keys import EstimatorSpec
 from consilium.models.naming import UnusableModel
 from consilium.models.own_model import OwnCodeTeacher
@@ -49,14 +49,6 @@ def test_a_frame_has_the_columns_as_they_were_before_they_were_numbers() -> None
     assert set(named(inputs(unknown), SCHEMA)["sex"]) == {"female"}  # of two values it is the first, as in the features
     bare = Schema(features=("a", "b"), classes=("well", "ill"), center=(1e3, 0), scale=(7, 1))
     assert named(bare.inputs(np.array([[3.0, np.nan]])), bare).rows()[0][0] == 3.0
-
-
-@pytest.mark.parametrize(("columns", "expected"), [("age", True), (lambda frame: ["age"], True), ([0, 1], False)])
-def test_only_what_looks_up_names_gets_a_frame(columns: object, expected: bool) -> None:
-    estimator = make_pipeline(ColumnTransformer([("some", StandardScaler(), columns)]), LogisticRegression())
-    assert by_name(estimator) is expected
-    assert not by_name(LogisticRegression())
-    assert not by_name(strangers.Nearest)
 
 
 def test_a_pipeline_of_a_party_sees_units_and_words() -> None:
