@@ -12,7 +12,7 @@ from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
 from consilium.protocol.errors import DataError, MalformedMessage
 from consilium.protocol.label_source import RowStanding
-from consilium.protocol.label_wire import id_blocks, ids_of, standings_of
+from consilium.protocol.label_wire import ids_of, standings_of
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.pool import PoolTree
 from consilium.protocol.queries import canonical_queries, query_ids
@@ -91,20 +91,9 @@ def test_the_socket_tells_the_same(serve, tmp_path: Path) -> None:
         assert len(channel.known([])) == 0
 
 
-def test_ids_travel_in_blocks() -> None:
-    ids = [f"{at:064x}" for at in range(70_000)]
-    parts = id_blocks(ids)
-    assert len(parts) == 3
-    assert [name for part in parts for name in ids_of(part)] == ids
-
-
-@pytest.mark.parametrize("block", [b"x" * 31])
-def test_malformed_ids_are_refused(block: bytes) -> None:
-    with pytest.raises(MalformedMessage, match="no query ids"):
-        ids_of(block)
-
-
 @pytest.mark.parametrize(("reply", "count"), [(b"\0\0", 1), (b"\3", 1)])
-def test_malformed_standings_are_refused(reply: bytes, count: int) -> None:
+def test_malformed_ids_and_standings_are_refused(reply: bytes, count: int) -> None:
+    with pytest.raises(MalformedMessage, match="no query ids"):
+        ids_of(b"x" * 31)
     with pytest.raises(MalformedMessage, match="standings"):
         standings_of(reply, count)

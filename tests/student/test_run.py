@@ -103,6 +103,11 @@ def test_asks_trains_evaluates_and_saves(tmp_path: Path) -> None:
     x, y = make_rows(400, 5)
     assert (model.predict_proba(x[100:]).argmax(axis=1) == y[100:]).mean() == result["metrics"]["accuracy"]
     assert card["model"]["sha256"] == model.sha256
+    frame = pl.read_parquet(tmp_path / "labels.parquet")
+    assert frame.columns == ["row", "query_id", "outcome", "label", "counts", "predictions"]
+    assert frame["outcome"].to_list() == ["answered", "abstained"] * 50
+    assert [label is None for label in frame["label"].to_list()] == [False, True] * 50
+    assert set(frame["label"].drop_nulls().to_list()) <= {"well", "ill"}
 
 
 def test_the_cards_say_how_it_was_made_and_measured(tmp_path: Path) -> None:
@@ -275,16 +280,6 @@ def test_names_that_cannot_be_published_are_refused_before_anything_is_asked(tmp
     assert source.asked == []
 
 
-def test_labels_file_says_what_became_of_every_query(tmp_path: Path) -> None:
-    run_student(Source(), pool(), StudentSpec(queries=10), tmp_path, seed=0)
-    frame = pl.read_parquet(tmp_path / "labels.parquet")
-    assert frame.columns == ["row", "query_id", "outcome", "label", "counts", "predictions"]
-    assert frame["outcome"].to_list() == ["answered", "abstained"] * 5
-    assert [label is None for label in frame["label"].to_list()] == [False, True] * 5
-    assert set(frame["label"].drop_nulls().to_list()) <= {"well", "ill"}
-    assert frame["row"].n_unique() == 10
-
-
 @pytest.mark.parametrize(("queries", "left", "asked"), [(30, 1000, 30), (500, 1000, 100), (30, 7, 7)])
 def test_asks_no_more_than_pool_cap_and_specification_allow(tmp_path: Path, queries, left, asked) -> None:
     source = Source(left)
@@ -298,18 +293,6 @@ def test_nothing_left(tmp_path: Path) -> None:
         run_student(source, pool(), StudentSpec(), tmp_path, seed=0)
     assert source.asked == []
     assert list(tmp_path.iterdir()) == []
-
-
-def test_same_seed_asks_the_same(tmp_path: Path) -> None:
-    asked = []
-    for index, seed in enumerate((1, 1, 2)):
-        source = Source()
-        folder = tmp_path / str(index)
-        folder.mkdir()
-        run_student(source, pool(), StudentSpec(queries=20), folder, seed)
-        asked.append(source.asked[0])
-    assert (asked[0] == asked[1]).all()
-    assert (asked[0] != asked[2]).any()
 
 
 @pytest.mark.parametrize(
