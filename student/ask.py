@@ -132,7 +132,7 @@ class AskableRows:
         return np.flatnonzero(~np.isin(self.equal, self.equal[np.concatenate([taken, self.spent])]))
 
 
-class Plan:
+class AskingPlan:
     """Rows that a student has decided to ask, in order, on its own disk before it asks: after a crash it begins with
     them, and what was charged is free. No path: in memory alone."""
 

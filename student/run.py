@@ -19,7 +19,7 @@ from consilium.protocol.label_source import NO_LABEL, LabelSource, LabelTerms, O
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.report.progress import ASK, ROUND, TRAIN_STUDENT, stage
 from consilium.report.warnings import LabelFacts, warnings_of
-from consilium.student.ask import UNKNOWN, AskableRows, Asked, Plan
+from consilium.student.ask import UNKNOWN, AskableRows, Asked, AskingPlan
 from consilium.student.card import make_card, tested_on, write_cards
 from consilium.student.config import StudentSpec
 from consilium.student.learn import AnsweredRows, check_student, inputs
@@ -105,7 +105,7 @@ def learn(
     schema, spec = terms.schema, spec.for_rows(terms.schema)
     _check(pool, spec, terms)
     rows = AskableRows.of(pool.queries, schema, source)
-    plan = Plan(folder and folder / "plan.json", terms.federation)
+    plan = AskingPlan(folder and folder / "plan.json", terms.federation)
     wanted = min(rows.different, spec.queries or rows.different)
     if not plan.rows and len(rows.recorded):
         plan.take(rows.recorded[:wanted])

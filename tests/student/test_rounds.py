@@ -12,7 +12,7 @@ import pytest
 from consilium.protocol.errors import BudgetExceeded, DataError
 from consilium.protocol.label_law import LabelLaw
 from consilium.protocol.label_source import NO_LABEL, Answers, LabelTerms, Outcome
-from consilium.student.ask import UNKNOWN, Plan
+from consilium.student.ask import UNKNOWN, AskingPlan
 from consilium.student.run import run_student
 from consilium.student.selection import choose
 from tests.specs import student_of
@@ -105,7 +105,7 @@ def test_caps_that_run_out_end_the_asking(tmp_path: Path) -> None:
 def test_damaged_plans_are_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "plan.json").write_text(content)
     with pytest.raises(DataError, match=r"damaged|another federation"):
-        Plan(tmp_path / "plan.json", "f")
+        AskingPlan(tmp_path / "plan.json", "f")
 
 
 PROBABILITIES = np.array([[0.5, 0.5, 0.0], [0.9, 0.05, 0.05], [0.4, 0.3, 0.3], [0.49, 0.02, 0.49], [0.6, 0.2, 0.2]])
