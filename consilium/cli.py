@@ -5,13 +5,10 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Annotated, ClassVar
 
 import click
 import typer
-from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 from typer.core import TyperGroup
 
@@ -25,8 +22,6 @@ import consilium.simulations.study.command
 import consilium.student.cli
 from consilium.edge import run
 from consilium.exit_codes import in_a_sentence
-from consilium.protocol.output import Format, show
-from consilium.protocol.versions import DISTRIBUTION
 from consilium.report.disclosure import IN_A_SENTENCE
 from consilium.simulations.cli import SIMULATE
 
@@ -41,30 +36,15 @@ class DefaultGroup(TyperGroup):
 
     def parse_args(self, ctx, args: list[str]) -> list[str]:
         """Put the command's name in where it was left out."""
-        if args and args[0] != "--help" and (args[0] not in self.commands or self.means_path(args)):
+        if args and args[0] != "--help" and args[0] not in self.commands:
             args = [self.default, *args]
         return super().parse_args(ctx, args)
 
-    def means_path(self, args: list[str]) -> bool:
-        """Whether the first word is a command's name, but meant as an argument."""
-        return False
-
 
 class AuditGroup(DefaultGroup):
-    """`consilium audit PATH` is `consilium audit run PATH`, also where the folder is called like a command."""
+    """`consilium audit PATH` is `consilium audit run PATH`; a folder called like a command is `./mechanism`."""
 
     default = "run"
-
-    def means_path(self, args: list[str]) -> bool:
-        """A folder of that name wins where no other word follows: without one the command could do nothing."""
-        alone = (
-            len(args) == 1 or args[1] in ("--student", "--format") or args[1].startswith(("--student=", "--format="))
-        )
-        if not alone or not Path(args[0]).is_dir():
-            return False
-        hint = f"consilium: auditing the folder {args[0]!r}; ./{args[0]} says so without doubt"
-        print(hint, file=sys.stderr)
-        return True
 
 
 class ProvisionGroup(DefaultGroup):
@@ -101,26 +81,12 @@ app = typer.Typer(
 def root(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False,
-    output: Annotated[
-        Format, typer.Option("--format", help="Of --version; every command has a --format of its own.")
-    ] = Format.text,
 ) -> None:
     if version:
-        number = installed_version()
-        show(output, {"name": DISTRIBUTION, "version": number}, [f"consilium {number}"])
+        print(f"consilium {consilium.__version__}")
         raise typer.Exit
     if context.invoked_subcommand is None:
         raise typer.BadParameter("give a command", context)
-    if context.get_parameter_source("output") is ParameterSource.COMMANDLINE:
-        raise typer.BadParameter("--format stands after the command", context)
-
-
-def installed_version() -> str:
-    """Of the installed distribution; of a checkout that was never installed, "unknown"."""
-    try:
-        return version(DISTRIBUTION)
-    except PackageNotFoundError:
-        return "unknown"
 
 
 consilium.simulations.cli.register(app)

@@ -156,30 +156,6 @@ def area_interval(scores: np.ndarray, least: int, extra: float = 0.0) -> Interva
     return [float(expit(logit(area) - half)), float(expit(logit(area) + half))]
 
 
-def rank_correlation(left: np.ndarray, right: np.ndarray) -> float:
-    """Spearman's, of two models' probabilities float64 (n, classes) of the same rows, in the mean over the classes.
-
-    0 for a class of which one of them says the same on every row.
-
-    >>> risks = np.array([[0.9, 0.1], [0.6, 0.4], [0.3, 0.7]])
-    >>> rank_correlation(risks, risks**2), rank_correlation(risks, 1 - risks)
-    (1.0, -1.0)
-    """
-    found = []
-    for one, other in zip(left.T, right.T, strict=True):
-        first, second = _ranks(one), _ranks(other)
-        length = float(np.sqrt((first @ first) * (second @ second)))
-        found.append(float(first @ second) / length if length > 0 else 0.0)
-    return float(np.mean(found))
-
-
-def _ranks(scores: np.ndarray) -> np.ndarray:
-    """Less their mean; equal scores have the mean of theirs."""
-    _, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    ranks = np.cumsum(counts) - (counts - 1) / 2
-    return ranks[place] - (len(scores) + 1) / 2
-
-
 BINS = 15
 """Of the calibration error, with equally many rows each; as in Guo et al. 2017, who take equally wide ones."""
 

@@ -1,14 +1,12 @@
 """What a page shows: exhibits, in parts. Whether one may be shown to anybody is its own property.
 
-A page, a card and a terminal are lists of the same exhibits: `page` draws them as HTML, `as_text` as lines,
-`as_markdown` as Markdown.
+A page and a terminal are lists of the same exhibits: `page` draws them as HTML, `as_text` as lines.
 """
 
 from __future__ import annotations
 
-import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
@@ -153,7 +151,7 @@ def as_text(parts: Sequence[PagePart], width: int = 0) -> str:
         write(0, part.title)
         write(2, *part.words)
         for item in part.exhibits:
-            write(2, _titled(item, "[]"))
+            write(2, f"{_plain(item.title)} [{NOT_COVERED}]" if item.secret and item.title else item.title)
             write(4, *item.words, *item.items)
             if item.table:
                 rows = _rows(item.table)
@@ -161,33 +159,6 @@ def as_text(parts: Sequence[PagePart], width: int = 0) -> str:
                 lines += ["    " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
             lines += [f"    {item.chart.words}"] if item.chart else []
     return "\n".join(lines)
-
-
-def as_markdown(parts: Sequence[PagePart]) -> str:
-    """The same as Markdown, in which no text is markup, whoever wrote it.
-
-    >>> print(as_markdown([PagePart("a", "Data", (Exhibit("b", words=("*Rows*",), table=pairs([("a|b", 3)])),))]))
-    ## Data
-    <BLANKLINE>
-    \\*Rows\\*
-    <BLANKLINE>
-    |  |  |
-    | --- | --- |
-    | a\\|b | 3 |
-    <BLANKLINE>
-    """
-    blocks = list[str]()
-    for part in parts:
-        blocks += [f"## {_escaped(part.title)}", *map(_escaped, part.words)]
-        for item in part.exhibits:
-            blocks += [f"### {_titled(item, '()', _escaped)}"] * bool(item.title) + [*map(_escaped, item.words)]
-            blocks.append("\n".join(f"- {_escaped(words)}" for words in item.items))
-            if item.table:
-                head, *rows = _rows(item.table) if item.table.columns else [[""] * 2, *_rows(item.table)]
-                rows = [head, ["---"] * len(head), *rows]
-                blocks.append("\n".join(f"| {' | '.join(map(_escaped, row))} |" for row in rows))
-            blocks.append(_escaped(item.chart.words) if item.chart else "")
-    return "\n\n".join(filter(None, blocks)) + "\n"
 
 
 def _rows(table: Table) -> list[list[str]]:
@@ -198,16 +169,5 @@ def _rows(table: Table) -> list[list[str]]:
     return rows
 
 
-def _titled(item: Exhibit, brackets: str, written: Callable[[Words], str] = str) -> str:
-    title = written(_plain(item.title))
-    return f"{title} {brackets[0]}{NOT_COVERED}{brackets[1]}" if item.secret and title else title
-
-
 def _plain(words: Words) -> str:
     return words.striptags() if isinstance(words, Markup) else words
-
-
-def _escaped(words: Words) -> str:
-    """Text that Markdown takes for nothing but text, in one line."""
-    text = re.sub(r"([\\`*_\[\]<>|~&$])", r"\\\1", " ".join(_plain(words).split()))
-    return re.sub(r"^(\d*)([#+.)-])(?=[\s#]|$)", r"\1\\\2", text)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 LOAD, PREPARE, TRAIN_TEACHERS = "libraries and data load", "parties get their rows", "train"
 ASK, ROUND = "queries are asked", "rounds of the student"
-TRAIN_STUDENT, TRAIN_AGAIN = "student trains", "student trains again on halves"
+TRAIN_STUDENT = "student trains"
 BASELINES, POOLED, RIVALS = "teachers are judged", "pooled model trains", "private rivals are computed"
 MANUAL_LABELS, CURVES = "manual labels are tried", "the learning curve is drawn"
 AT_HOME, REPORT = "parties' own rows are held out", "report is drawn"

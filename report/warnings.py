@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from consilium.report.disclosure import epsilon_text, times_as_likely
-from consilium.report.words import many, upper_first
+from consilium.report.words import METRICS, many, upper_first
 
 _OPEN = (
     "large-epsilon",
@@ -34,9 +34,7 @@ MOST_EPSILON = 5.0  # above it, an outcome may be e^5 = 148 times as likely with
 LEAST_SIGNAL = 3.0  # of `Expected.signal`: on partitions that decided nothing a student was useless at 2.1, fair at 4.4
 LEAST_PUBLIC = 50  # rows: of 50, an accuracy of 0.8 is known to 0.11 (95 %, normal approximation)
 MOST_TWICE = 0.01  # of the private rows. A few equal rows are chance where columns are few
-LEAST_BRIGHT = 0.25  # of white. Without a brighter pixel, public images hold 14 bits at most in files of 16
 LEAST_RECALL, LEAST_ROWS = 0.05, 20  # a recall of 0.2 finds none of 20 test rows in 1 % of cases
-LEAST_RANK_CORRELATION = 0.5  # below it, the order is noise to a half and more
 _MOST_NAMED = 5
 _MORE = "Find more parties, take a larger epsilon, or do without"
 _RELATIVE = "have teachers vote relative to their own scores (federation.voting_rule)"
@@ -117,10 +115,10 @@ class RowFacts:
     """What is seen of the rows of a simulation.
 
     public: public rows by class; askable, test: those to ask, and those held out. queries: the query budget. different:
-    rows that can be asked, equal ones once. leaks: columns that say the label of each of them. brightest: of public
-    images, 0 for black to 1 for white. twice: share of the private rows that is at two parties, or public too. spelled:
-    names -> others that they nearly equal. left_out: rows by why they are in no party. anew: what to do where owners
-    number patients anew. parties: that the partition made; too_small: of them, with fewer than `least_rows` rows.
+    rows that can be asked, equal ones once. leaks: columns that say the label of each of them. twice: share of the
+    private rows that is at two parties, or public too. left_out: rows by why they are in no party. anew: what to do
+    where owners number patients anew. parties: that the partition made; too_small: of them, with fewer than
+    `least_rows` rows.
     """
 
     public: Mapping[str, int]
@@ -129,9 +127,7 @@ class RowFacts:
     queries: int
     different: int
     leaks: tuple[str, ...] = ()
-    brightest: float = 1.0
     twice: float = 0.0
-    spelled: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, int] = field(default_factory=dict)
     anew: str = ""
     parties: int = 0
@@ -162,12 +158,6 @@ class RowFacts:
                 f" asked: the noise is for {self.queries}, and a part of the promised epsilon stays unused. Set"
                 f" query_budget.queries to {self.different} or fewer (and the noise anew), or make more rows public"
             )
-        if 0 < self.brightest < LEAST_BRIGHT:  # of public images alone: no private one may say by what all are scaled
-            found["public-rows"].append(
-                f"no pixel of the {count} public images is above {self.brightest:.3f} of white, below {LEAST_BRIGHT:g}."
-                " Files of 16 bits are taken to use all of them: where they hold 12, up to 4,095, export them anew with"
-                " each pixel times 16, of all owners alike"
-            )
 
     def _of_private_rows(self, found: Texts) -> None:
         if counts := {why: count for why, count in self.left_out.items() if count}:
@@ -180,12 +170,6 @@ class RowFacts:
             found["rows-left-out"].append(
                 f"{self.twice:.1%} of the private rows stand at a second party, or among public rows, above"
                 f" {MOST_TWICE:.0%}: the guarantee covers one copy. Remove copies, or name patients (data.patient)"
-            )
-        if self.spelled:
-            pairs = _named([f"{name!r} and {first!r}" for name, first in self.spelled.items()])
-            found["rows-left-out"].append(
-                f"{pairs} differ in case, blanks, invisible signs or zeros alone, and are taken for two: an owner then"
-                " votes twice. If they are one, write them in one way, or say so under values of data.cells"
             )
         if self.too_small:
             found["parties-left-out"].append(parties_too_small(self.parties, self.too_small, self.least_rows))
@@ -206,16 +190,14 @@ class StudentFacts:
     """A finished student. What it is compared with is no warning: the finding that a page begins with says it.
 
     constant: whether it says the same of every row. metrics: `accuracy`, `auc` and `recall_per_class` on test rows;
-    empty where there are none. rows: test rows of each class. noise_spread: see `student.learn.spread_over_noise`.
-    teachers: how many; failures: of those that say the same of every row, or had no answer for some, how many by why.
-    left_out: parties that took no part because of what their data hold; absent: others that were left out of a stage,
-    and why.
+    empty where there are none. rows: test rows of each class. teachers: how many; failures: of those that say the same
+    of every row, or had no answer for some, how many by why. left_out: parties that took no part because of what their
+    data hold; absent: others that were left out of a stage, and why.
     """
 
     constant: bool
     metrics: Mapping[str, Any]
     rows: Mapping[str, int] = field(default_factory=dict)
-    noise_spread: Mapping[str, Any] = field(default_factory=dict)
     teachers: int = 0
     failures: Mapping[str, int] = field(default_factory=dict)
     left_out: int = 0
@@ -244,7 +226,7 @@ class StudentFacts:
             )
 
     def _nothing_learnt(self) -> str:
-        auc, counts, noise = self.metrics.get("auc"), list(self.rows.values()), self.noise_spread
+        auc, counts = self.metrics.get("auc"), list(self.rows.values())
         if self.constant:
             return (
                 "the student says the same of every row: what it learnt from has fewer than two classes. Ask more"
@@ -255,15 +237,7 @@ class StudentFacts:
                 f"the student's AUC {auc:.3f} is not above 0.5 by more than one standard deviation of chance,"
                 f" {chance:.3f}: it orders cases at random. {_MORE}"
             )
-        alike, moved = noise.get("rank_correlation", 1.0), noise.get("metrics", {}).get("auc")
-        low, high = moved["interval"] if moved and auc is not None else (1.0, 1.0)
-        if alike >= LEAST_RANK_CORRELATION and low > 0.5:
-            return ""
-        ends = f", and the AUC anything from {low:.3f} to {high:.3f} (95 %; 0.5 is chance)" if low < 1 else ""
-        return (
-            "the student's order is mostly noise: of two students of the same votes with other noise the rank"
-            f" correlation would be {alike:.2f} (limit {LEAST_RANK_CORRELATION:g}){ends}. {_MORE}"
-        )
+        return ""
 
     def _by_class(self, found: Texts) -> None:
         accuracy, total = self.metrics.get("accuracy"), sum(self.rows.values())
@@ -307,7 +281,7 @@ class LabelFacts:
             way = way if self.brought else f'use both (student.public_labels = "all"), or {way}'
             cost = f". The labels are assumed to be had, and one takes {self.cost}" if self.cost else ""
             found["public-labels"].append(
-                f"the student's {_METRICS[above['metric']]} {alone + above['difference']:.3f} is not above {alone:.3f}"
+                f"the student's {METRICS[above['metric']]} {alone + above['difference']:.3f} is not above {alone:.3f}"
                 f" by more than chance, what the labels of {rows} reach without a vote (difference {low:+.3f} to"
                 f" {high:+.3f}, 95 %, limit 0): nothing shows that votes add to them. {upper_first(way)}{cost}"
             )
@@ -315,12 +289,9 @@ class LabelFacts:
             low, high = validated["interval"]
             found["public-labels"].append(
                 f"the labels of {rows} do not tell each other by more than chance: cross-validated"
-                f" {_METRICS[validated['metric']]} {low:.3f} to {high:.3f} (95 %, chance {validated['chance']:.3f})."
+                f" {METRICS[validated['metric']]} {low:.3f} to {high:.3f} (95 %, chance {validated['chance']:.3f})."
                 " Expect little of such columns, whoever votes, or find more labels"
             )
-
-
-_METRICS = {"accuracy": "accuracy", "auc": "AUC"}
 
 
 def chance_deviation(positive: int, negative: int) -> float:

@@ -10,6 +10,8 @@ MAJORITY, MANUAL = "majority class", "manual labels"
 LABELS_ALONE = "labels of the public rows alone"
 NOISY_AVERAGE, PRIVATE_GRADIENT = "noisy average", "private gradient descent"
 """What models are called, in the terminal, in reports and in studies alike."""
+METRICS = {"accuracy": "accuracy", "auc": "AUC"}
+"""By which models are judged, with their words."""
 
 
 def many(count: int, word: str) -> str:

@@ -87,7 +87,6 @@ def _data(run: VerifiedRun, recorded: Recorded, student: Path | None) -> ReportD
         guarantees=shown_guarantees(run.guarantees, config.collection),
         reinforced=recorded.reinforced,
         student=card.get("metrics"),
-        noise_spread=card.get("noise_spread", {}),
         public_labels=card.get("public_labels", {}),
         classes=config.rows.classes,
         answered=np.concatenate(answered).tolist() if answered else [],

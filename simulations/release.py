@@ -26,7 +26,7 @@ from consilium.coordinator.ledger import Batch, Ledger
 from consilium.coordinator.privacy import close, promised, spent
 from consilium.models.naming import resolve
 from consilium.models.published.file import read
-from consilium.models.published.model import Published, find_model, load_model, publish
+from consilium.models.published.model import Published, find_model, load_model
 from consilium.models.published.own_models import ESTIMATOR, TORCH
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.simulations.divide import Case
@@ -91,10 +91,7 @@ def replay(case: Case, votes: VoteTotals, noise: NoiseFor | None = None) -> Repl
         service = LabelService(config, ledger, collector, noise or noise_for(config), len(case.parties))
         learned = learn(service, pool, spec, case.seed)
         sanitised, batches = close(config, ledger, normal_for(config), NoLog()), ledger.batches()
-    last = learned.spec
-    known = None if pool.labels is None else (pool.queries[pool.labelled], pool.labels[pool.labelled])
-    model, schema = learned.model, config.rows
-    student = publish(None, model, schema, last.inputs, learned.queries, last.prevalence, known)
+    student = learned.publish(None, pool)
     return Replayed(
         promised=promised(config),
         spent=spent(config, batches, closed=sanitised is not None),

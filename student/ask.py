@@ -1,29 +1,21 @@
-"""What a student asks: the public rows and what is known of them, the plan, and the answers so far.
-
-What a student has decided to ask is on its own disk before it asks. After a crash it asks the same again, for free.
-"""
+"""What a student asks: the public rows and what is known of them, the rows that it decided on, the answers so far."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from consilium.models.base import NOTHING, Model, Outcomes, Shares, Told
-from consilium.protocol.errors import BudgetExceeded, DataError
+from consilium.models.base import NOTHING, Outcomes, Shares, Told
+from consilium.protocol.errors import DataError
 from consilium.protocol.files import replace_text
 from consilium.protocol.label_law import LabelLaw
-from consilium.protocol.label_source import NO_LABEL, Answers, Histograms, LabelSource, Outcome, Progress, RowStanding
+from consilium.protocol.label_source import NO_LABEL, Answers, Histograms, LabelSource, Outcome, RowStanding
 from consilium.protocol.queries import canonical_queries, first_equal, query_ids
 from consilium.protocol.schema import Schema
-from consilium.report.progress import ASK
-from consilium.student.config import StudentSpec
 
-GIVEN = "given"
 DEVIATIONS = 1e-9, NOTHING
 """Of a share, that trainers can square and add up: what is smaller is none, and what is larger says nothing."""
 UNKNOWN = -1e6
@@ -38,13 +30,11 @@ class Asked:
     """What was asked so far, in order: row of the pool, outcome, label (NO_LABEL where there is none), and what the
     student predicted then, `classes` numbers: 0 where it could not yet, `UNKNOWN` where others had asked before.
 
-    law: of a label, None where it is not known. planned: rows that are to be asked, all in all. histograms: of all of
-    them, where noisy histograms were given.
+    law: of a label, None where it is not known. histograms: of all of them, where noisy histograms were given.
     """
 
     classes: int
     law: LabelLaw | None = None
-    planned: int = 0
     rows: list[int] = field(default_factory=list)
     outcomes: list[int] = field(default_factory=list)
     labels: list[int] = field(default_factory=list)
@@ -137,131 +127,37 @@ class AskableRows:
         """How many different rows may be asked."""
         return len(np.unique(self.equal[self.standings != RowStanding.SPENT]))
 
-    def free(self, taken: Sequence[np.ndarray]) -> np.ndarray:
+    def free(self, taken: np.ndarray) -> np.ndarray:
         """Rows, int64, that are equal to none of those `taken`, and to no spent one."""
-        return np.flatnonzero(~np.isin(self.equal, self.equal[np.concatenate([*taken, self.spent])]))
-
-
-@dataclass(frozen=True)
-class Asking:
-    """Whom to ask, how, and what was decided."""
-
-    source: LabelSource
-    spec: StudentSpec
-    plan: AskingPlan
-
-    @property
-    def rounds(self) -> list[int]:
-        """Queries in each round: numbers that differ by at most 1; empty rounds are left out."""
-        total, parts = self.plan.total, self.spec.rounds
-        return [size for size in ((total + index) // parts for index in reversed(range(parts))) if size]
-
-    def ask(self, rows: AskableRows, chosen: np.ndarray, inputs: np.ndarray, model: Model | None, record: Asked,
-            progress: Progress) -> bool:  # fmt: skip
-        """Ask the `chosen` rows, a batch at a time, into `record`; False once the query budget is used up.
-
-        inputs : float (n, inputs), all rows as `model` takes them, whose probabilities go with the queries.
-        """
-        batch = self.spec.batch or len(chosen)
-        for start in range(0, len(chosen), batch):
-            part = chosen[start : start + batch]
-            try:
-                probabilities = None if model is None else np.clip(model.predict_proba(inputs[part]), 0.0, 1.0)
-                answers = self.source.ask(rows.queries[part], progress, probabilities)
-            except BudgetExceeded:
-                if not record.rows:
-                    raise
-                return False  # used up by what was asked before, or by another student meanwhile
-            own = np.zeros((len(part), record.classes)) if probabilities is None else probabilities
-            by_others = np.isin(part, self.plan.recorded)[:, None]
-            record.add(part, answers, np.where(by_others, UNKNOWN, own))
-            progress(ASK, len(record.rows), record.planned)
-            if (answers.outcomes == Outcome.NOT_ASKED).any():
-                return False
-        return True
-
-
-def planned(folder: Path | None, source: LabelSource, spec: StudentSpec, federation: str, rows: AskableRows) -> Asking:
-    """What is to be asked, as it was begun or as the query budget allows now. No folder: see `AskingPlan`.
-
-    It begins with the rows whose outcome is recorded already.
-    """
-    wanted = min(rows.different, spec.queries or rows.different)
-    recorded = rows.recorded[:wanted]
-    path = None if folder is None else folder / "plan.json"
-    plan = AskingPlan(path, federation, min(wanted - len(recorded), source.describe().queries_left))
-    if len(recorded) and not plan.begun:
-        plan.take(recorded)
-    return Asking(source, spec, plan)
-
-
-def asked_before(rows: AskableRows, recorded: np.ndarray, left: int) -> str:
-    """What a student is told of rows that were asked before it came, or nothing."""
-    spent, remarks = len(rows.spent), []
-    if len(recorded):
-        remarks.append(
-            f"{len(recorded)} public rows were asked before: their outcomes are free; {left} queries are left"
-        )
-    if spent:
-        remarks.append(f"{spent} rows were answered in an earlier federation of these parties and are left out")
-    return "; ".join(remarks)
+        return np.flatnonzero(~np.isin(self.equal, self.equal[np.concatenate([taken, self.spent])]))
 
 
 class AskingPlan:
-    """Rows of the pool by round. `federation` is the hash of the federation that they were chosen for."""
+    """Rows that a student has decided to ask, in order, on its own disk before it asks: after a crash it begins with
+    them, and what was charged is free. No path: in memory alone."""
 
-    def __init__(self, path: Path | None, federation: str, total: int) -> None:
-        """Read the plan at `path`, or begin one of `total` queries. No path: it is kept in memory alone, for a student
-        that is not gone on with after a crash.
+    def __init__(self, path: Path | None, federation: str) -> None:
+        """federation: hash of the one that the rows are for.
 
         Raises
         ------
         DataError : the file is damaged or belongs to another federation.
         """
-        self._path = path
-        self._content: dict[str, Any] = {"federation": federation, "total": total, "rounds": []}
-        if path is not None and path.exists():
-            try:
-                content = json.loads(path.read_text(encoding="utf-8"))
-                if content["federation"] != federation:
-                    raise DataError(f"{path} was made for another federation", "Use another output folder")
-                self._content = {key: content[key] for key in self._content}
-                self._content |= {GIVEN: content[GIVEN]} if GIVEN in content else {}
-            except (ValueError, KeyError, TypeError):
-                raise DataError(f"{path} is damaged", "Use another output folder") from None
-
-    @property
-    def total(self) -> int:
-        """Number of queries in all rounds together."""
-        return self._content["total"]
-
-    @property
-    def recorded(self) -> np.ndarray:
-        """Rows, int64, that others had asked before the first round: their labels cost nothing."""
-        return np.array(self._content.get(GIVEN, []), dtype=np.int64)
-
-    @property
-    def begun(self) -> bool:
-        """Whether anything is on disk."""
-        return self._path is not None and self._path.exists()
+        self._path, self._federation = path, federation
+        self.rows: list[int] = []
+        if path is None or not path.exists():
+            return
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            of, self.rows = content["federation"], [int(row) for row in content["rows"]]
+        except (ValueError, KeyError, TypeError):
+            raise DataError(f"{path} is damaged", "Use another output folder") from None
+        if of != federation:
+            raise DataError(f"{path} was made for another federation", "Use another output folder")
 
     def take(self, rows: np.ndarray) -> None:
-        """Decide to begin with rows that others asked; on disk when this returns."""
-        self._content[GIVEN] = [int(row) for row in rows]
-        self._save()
-
-    def rows(self, number: int) -> np.ndarray | None:
-        """Rows of round `number`, None if it was not decided yet."""
-        rounds = self._content["rounds"]
-        return np.array(rounds[number], dtype=np.int64) if number < len(rounds) else None
-
-    def add(self, rows: np.ndarray) -> None:
-        """Decide the next round; on disk when this returns."""
-        self._content["rounds"].append([int(row) for row in rows])
-        self._save()
-
-    def _save(self) -> None:
-        if self._path is None:
-            return
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        replace_text(self._path, json.dumps(self._content))
+        """Decide on these too; on disk when this returns."""
+        self.rows += rows.tolist()
+        if self._path is not None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            replace_text(self._path, json.dumps({"federation": self._federation, "rows": self.rows}))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,8 +12,6 @@ from consilium.report.disclosure import epsilon_text
 
 if TYPE_CHECKING:
     from consilium.data.files import CsvRule
-    from consilium.student.channel import LabelChannel
-    from consilium.student.pool import PoolFile
 
 LabelOption = Annotated[
     str | None,
@@ -77,20 +74,53 @@ def run(
     quiet: QuietOption = False,
 ) -> None:
     """Ask the federation's coordinator for labels, over mutual TLS, train a student on them, and save it."""
-    from functools import partial
-
     from consilium.node.folder import PUBLIC_FILE, open_folder
+    from consilium.protocol.config_files import load
     from consilium.protocol.errors import ConfigError
+    from consilium.protocol.files import writing
+    from consilium.protocol.output import tell_warnings
+    from consilium.report.disclosure import in_plain_words
+    from consilium.report.progress import showing
+    from consilium.report.warnings import MOST_EPSILON
+    from consilium.student.card import labels_sentence
+    from consilium.student.config import StudentSpec
     from consilium.student.deployed import open_channel
     from consilium.student.pool import PoolFile
+    from consilium.student.run import run_student
 
     node = open_folder(folder, "student")
     fixed = node.federation / PUBLIC_FILE
     if pool is None and not fixed.exists():
         raise ConfigError("there are no rows to ask about: the federation is fixed to none", "Give --public")
     csv = _csv_rule("student", separator, decimal_comma, encoding)
-    rows = PoolFile(pool or fixed, csv, label, test, tuple(missing or ()), public_label)
-    _ask(partial(open_channel, node, wait, patience), rows, out, config, seed, resume, output, quiet)
+    file = PoolFile(pool or fixed, csv, label, test, tuple(missing or ()), public_label)
+    spec = StudentSpec() if config is None else load(config, StudentSpec)
+    file.check()
+    _check_out(out, resume)
+    again = "Make room and run it again with --resume: what was answered is in the ledger and costs nothing"
+    with writing(out, again), showing(quiet) as display, open_channel(node, wait, patience) as connection:
+        connection.tell = display.say
+        terms = connection.describe()
+        words = in_plain_words(terms.epsilon, terms.delta, terms.unit, terms.neighbouring)
+        rows = file.load(terms.schema, _note)
+        display.say(
+            f"{terms.parties} parties, {terms.mechanism}; epsilon at most {epsilon_text(terms.epsilon)} at delta"
+            f" {terms.delta:g}, unit: a {terms.unit}; {terms.queries_left} queries left"
+        )
+        display.say(f"{terms.release.sentence} {words}")
+        if terms.epsilon > MOST_EPSILON:
+            display.say(f"warning: that is above {MOST_EPSILON:g}, and protects little")
+        card = run_student(connection, rows, spec, out, seed, display.update, display.say)
+    summary = {"asked": card["asked"], "answered": card["answered"], "student": card["metrics"], "out": str(out)}
+    summary |= {name: card[name] for name in ("public_labels", "warnings") if name in card}
+    if quiet:
+        show(output, summary, ())
+        return
+    tell_warnings(card["warnings"], output)
+    metrics = card["metrics"] or {}
+    quality = "".join(f"{name} {metrics[name]:.3f}; " for name in ("accuracy", "auc") if metrics.get(name) is not None)
+    line = f"asked {card['asked']}, answered {card['answered']}; {quality}student: {out}"
+    show(output, summary, filter(None, (line, labels_sentence(card.get("public_labels")))))
 
 
 def predict(
@@ -147,57 +177,3 @@ def _check_out(out: Path, resume: bool) -> None:
         raise ConfigError(f"the student of {out} is finished: nothing is left to resume", "Choose another --out")
     if resume and not out.is_dir():
         raise ConfigError(f"there is no folder {out}: nothing to resume", "Leave --resume out, or correct --out")
-
-
-def _ask(
-    channel: Callable[[], LabelChannel],
-    pool: PoolFile,
-    out: Path,
-    config: Path | None,
-    seed: int,
-    resume: bool,
-    output: Format,
-    quiet: bool,
-) -> None:
-    from consilium.protocol.config_files import load
-    from consilium.protocol.files import writing
-    from consilium.protocol.output import tell_warnings
-    from consilium.report.disclosure import in_plain_words
-    from consilium.report.progress import showing
-    from consilium.report.warnings import MOST_EPSILON
-    from consilium.student.card import labels_sentence, spread_sentence
-    from consilium.student.config import StudentSpec
-    from consilium.student.run import run_student
-
-    spec = StudentSpec() if config is None else load(config, StudentSpec)
-    pool.check()
-    _check_out(out, resume)
-    again = "Make room and run it again with --resume: what was answered is in the ledger and costs nothing"
-    with writing(out, again), showing(quiet) as display, channel() as connection:
-        connection.tell = display.say
-        terms = connection.describe()
-        words = in_plain_words(terms.epsilon, terms.delta, terms.unit, terms.neighbouring)
-        rows = pool.load(terms.schema, _note)
-        display.say(
-            f"{terms.parties} parties, {terms.mechanism}; epsilon at most {epsilon_text(terms.epsilon)} at delta"
-            f" {terms.delta:g}, unit: a {terms.unit}; {terms.queries_left} queries left"
-        )
-        display.say(f"{terms.release.sentence} {words}")
-        if terms.epsilon > MOST_EPSILON:
-            display.say(f"warning: that is above {MOST_EPSILON:g}, and protects little")
-        result = run_student(connection, rows, spec, out, seed, display.update, display.say)
-    summary = {"asked": result.queries, "answered": result.answered, "student": result.metrics, "out": str(out)}
-    summary["noise_spread"] = result.noise_spread
-    if result.public_labels:
-        summary["public_labels"] = result.public_labels
-    summary["warnings"] = result.warnings
-    if not quiet:
-        tell_warnings(summary["warnings"], output)
-    metrics = result.metrics or {}
-    quality = "".join(f"{name} {metrics[name]:.3f}; " for name in ("accuracy", "auc") if metrics.get(name) is not None)
-    lines = [
-        f"asked {result.queries}, answered {result.answered}; {quality}student: {out}",
-        *([labels] if (labels := labels_sentence(result.public_labels)) else []),
-        spread_sentence(result.noise_spread),
-    ]
-    show(output, summary, () if quiet else lines)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import io
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,16 +17,17 @@ from consilium.models.published.model import MODEL_FILE, Published, check_names,
 from consilium.protocol.errors import BudgetExceeded, ConfigError
 from consilium.protocol.label_source import NO_LABEL, LabelSource, LabelTerms, Outcome, Progress, no_progress
 from consilium.protocol.queries import canonical_queries, query_ids
-from consilium.protocol.releases import ReleaseKind
 from consilium.report.progress import ASK, ROUND, TRAIN_STUDENT, stage
 from consilium.report.warnings import LabelFacts, warnings_of
-from consilium.student.ask import AskableRows, Asked, Asking, asked_before, planned
-from consilium.student.card import StudentResult, make_card, student_warnings, tested_on, write_cards
+from consilium.student.ask import UNKNOWN, AskableRows, Asked, AskingPlan
+from consilium.student.card import make_card, tested_on, write_cards
 from consilium.student.config import StudentSpec
-from consilium.student.learn import AnsweredRows, check_prevalence, check_student, inputs, spread_over_noise
+from consilium.student.learn import AnsweredRows, check_student, inputs
 from consilium.student.pool import Pool, check_fits
 from consilium.student.public_labels import beside_labels, labels_before
 from consilium.student.selection import BY_ROWS, choose
+
+Tell = Callable[[str], None]
 
 
 def run_student(
@@ -37,17 +37,17 @@ def run_student(
     out: Path,
     seed: int,
     progress: Progress = no_progress,
-    tell: Callable[[str], None] = lambda remark: None,
-) -> StudentResult:
-    """Ask for labels, train on them, evaluate on the pool's test rows if there are any, and save.
+    tell: Tell = lambda remark: None,
+) -> dict[str, Any]:
+    """Ask for labels, train on them, evaluate on the pool's test rows if there are any, and save; returns the card.
 
     In the first round queries are drawn by lot, unless `spec.selection` needs no model; in later ones by it, and the
-    present model's probabilities go with them. Run again on the same `out` after a crash, it asks the same queries:
-    those that were charged are answered from the ledger.
+    present model's probabilities go with them. Run again on the same `out` after a crash, it begins with the rows that
+    it had decided to ask: what was charged is answered from the ledger.
 
     Rows of a fixed pool that others asked before cost nothing: a student begins with their labels, and what is left
-    of the query budget is for others. Rows that were spent in an earlier federation are
-    left out. `tell` hears of both before anything is asked.
+    of the query budget is for others. Rows that were spent in an earlier federation are left out. `tell` hears of both
+    before anything is asked.
 
     Writes into `out`: labels.parquet (every query that was asked), and in student/ plan.json,
     model.safetensors, student.json and MODEL_CARD.md (`student.published`).
@@ -57,32 +57,15 @@ def run_student(
     ConsiliumError : what the label service raises, DataError if pool and federation do not fit, or ConfigError if the
         specification does not fit the rows or the machine. Nothing is asked then.
     """
-    start = time.monotonic()
     write = partial(_write_labels, out)  # before anything is learnt from them: a trainer may fail
     learned = learn(source, pool, spec, seed, out / "student", progress, tell, write)
-    terms, spec, record = learned.terms, learned.spec, learned.record
-    write(terms, learned.queries, record)
     # it is judged as it was written: what its file says is what anybody gets
-    path, labelled = out / "student" / MODEL_FILE, pool.labelled
-    known = (pool.queries[labelled], pool.labels[labelled]) if pool.labels is not None and len(labelled) else None
-    published = publish(path, learned.model, terms.schema, spec.inputs, learned.queries, spec.prevalence, known)
+    published = learned.publish(out / "student" / MODEL_FILE, pool)
     metrics, tested = judged(published, pool, learned.queries)
     labels = _beside_labels(published, pool, learned, seed)
-    spread = noise_spread(learned, pool, seed, metrics, progress)
-    outcomes = np.array(record.outcomes)
-    answered = int((outcomes == Outcome.ANSWERED).sum())
-    result = StudentResult(
-        queries=int((outcomes != Outcome.NOT_ASKED).sum()),
-        answered=answered,
-        reinforced=int((outcomes == Outcome.REINFORCED).sum()),
-        metrics=metrics,
-        noise_spread=spread,
-        warnings=student_warnings(terms, published.kind, metrics, tested, spread, labels),
-        seconds=time.monotonic() - start,
-        public_labels=labels,
-    )
-    write_cards(out / "student", make_card(terms, spec, published, result, tested))
-    return result
+    card = make_card(learned.terms, learned.spec, published, learned.record.outcomes, metrics, tested, labels)
+    write_cards(out / "student", card)
+    return card
 
 
 @dataclass(frozen=True)
@@ -96,6 +79,14 @@ class Learned:
     record: Asked = field(repr=False)
     model: Model = field(repr=False)
 
+    def publish(self, path: Path | None, pool: Pool) -> Published:
+        """See `models.published.model.publish`; brought to the labels that the pool has."""
+        known = None
+        if pool.labels is not None and len(pool.labelled):
+            known = pool.queries[pool.labelled], pool.labels[pool.labelled]
+        schema, spec = self.terms.schema, self.spec
+        return publish(path, self.model, schema, spec.inputs, self.queries, spec.prevalence, known)
+
 
 def learn(
     source: LabelSource,
@@ -104,25 +95,51 @@ def learn(
     seed: int,
     folder: Path | None = None,
     progress: Progress = no_progress,
-    tell: Callable[[str], None] = lambda remark: None,
+    tell: Tell = lambda remark: None,
     write: Callable[[LabelTerms, np.ndarray, Asked], None] = lambda terms, queries, record: None,
 ) -> Learned:
-    """Ask and learn as `run_student` does, and raise what it raises. folder: where plans are; None where nobody
+    """Ask and learn as `run_student` does, and raise what it raises. folder: of plan.json; None where nobody
     goes on with this student after a crash. tell: also hears where labels of public rows do
     not tell each other. write: keeps all answers so far, of these public rows, as they come."""
     terms = source.describe()
-    spec = spec.for_rows(terms.schema)
+    schema, spec = terms.schema, spec.for_rows(terms.schema)
     _check(pool, spec, terms)
-    rows = AskableRows.of(pool.queries, terms.schema, source)
-    asking = planned(folder, source, spec, terms.federation, rows)
+    rows = AskableRows.of(pool.queries, schema, source)
+    plan = AskingPlan(folder and folder / "plan.json", terms.federation)
+    wanted = min(rows.different, spec.queries or rows.different)
+    if not plan.rows and len(rows.recorded):
+        plan.take(rows.recorded[:wanted])
+    begun, seen = np.array(plan.rows, dtype=np.int64), inputs(spec, schema, rows.queries)
+    left = terms.queries_left
+    sizes = _sizes(max(min(wanted - len(begun), left), 0), spec.rounds)
     if pool.labels is not None:
-        for warning in warnings_of(LabelFacts(labels_before(terms.schema, rows.queries, pool.labels))):
+        for warning in warnings_of(LabelFacts(labels_before(schema, rows.queries, pool.labels))):
             tell(f"warning: {warning['text']}")
-    if remark := asked_before(rows, asking.plan.recorded, terms.queries_left):
-        tell(remark)
-    rounds = _Rounds(rows, asking, seed, progress, partial(write, terms, rows.queries), terms)
-    model = rounds.model_of_all()
-    return Learned(terms, spec, rows.queries, rounds.asked, model)
+    if len(begun):
+        tell(f"{len(begun)} public rows were asked before: their outcomes are free; {left} queries are left")
+    if spent := len(rows.spent):
+        tell(f"{spent} rows were answered in an earlier federation of these parties and are left out")
+    rounds = _Rounds(source, rows, spec, seed, progress, seen, Asked(len(schema.classes), terms.law))
+    rounds.planned = len(begun) + sum(sizes)
+    progress(ASK, 0, rounds.planned)
+    keep = partial(write, terms, rows.queries, rounds.record)
+    if len(begun):
+        rounds.ask(begun, keep, known=True)
+    for number, size in enumerate(sizes):
+        rounds.tell(number, len(sizes))
+        chosen = rounds.choose(number, size)
+        plan.take(chosen)
+        if not rounds.ask(chosen, keep):
+            break
+    rounds.tell(len(sizes), len(sizes))
+    if rounds.model is None:
+        raise BudgetExceeded("no queries are left in this federation", "Nothing was asked")
+    return Learned(terms, spec, rows.queries, rounds.record, rounds.model)
+
+
+def _sizes(total: int, rounds: int) -> list[int]:
+    """Queries in each round: numbers that differ by at most 1; empty rounds are left out."""
+    return [size for size in ((total + index) // rounds for index in reversed(range(rounds))) if size]
 
 
 def _check(pool: Pool, spec: StudentSpec, terms: LabelTerms) -> None:
@@ -134,78 +151,63 @@ def _check(pool: Pool, spec: StudentSpec, terms: LabelTerms) -> None:
             "Give them as `y`, or --public-label COLUMN of a table; or leave the key out",
         )
     check_names(terms.schema)
-    check_prevalence(spec, terms)
-    check_student(spec, terms)
+    check_student(spec, terms.schema)
 
 
 @dataclass
 class _Rounds:
-    """Asking and learning in turns. model: of the answers so far."""
+    """Asking and learning in turns. seen: the rows as the model takes them. model: of the answers so far. planned: rows
+    that are to be asked, all in all."""
 
+    source: LabelSource
     rows: AskableRows
-    asking: Asking
+    spec: StudentSpec
     seed: int
     progress: Progress
-    write: Callable[[Asked], None]
-    terms: LabelTerms
+    seen: np.ndarray
+    record: Asked
+    model: Model | None = None
+    planned: int = 0
 
-    def __post_init__(self) -> None:
-        plan, terms = self.asking.plan, self.terms
-        self.asked = Asked(len(terms.schema.classes), terms.law, len(plan.recorded) + plan.total)
-        self.model: Model | None = None
-        self.number, self.total = 0, len(self.asking.rounds)
-
-    def model_of_all(self) -> Model:
-        """Ask all that is planned, as far as the query budget allows, and return the model.
-
-        Raises
-        ------
-        BudgetExceeded : the plan is empty.
-        """
-        self.progress(ASK, 0, self.asked.planned)
-        asking = self.asking
-        seen = inputs(asking.spec, self.rows.schema, self.rows.queries)
-        if len(asking.plan.recorded):
-            asking.ask(self.rows, asking.plan.recorded, seen, None, self.asked, self.progress)
-            self.write(self.asked)
-            self._learn(seen)
-        for count in asking.rounds:
-            if self.number == 0:
-                self._count_rounds()
-            chosen = asking.plan.rows(self.number)
-            if chosen is None:
-                chosen = self._choose(count, seen)
-                asking.plan.add(chosen)
-            more = asking.ask(self.rows, chosen, seen, self.model, self.asked, self.progress)
-            self.write(self.asked)
-            self._learn(seen)
-            self.number += 1
-            self._count_rounds()
+    def ask(self, chosen: np.ndarray, keep: Callable[[], None], known: bool = False) -> bool:
+        """Ask the `chosen` rows, a batch at a time, and learn from all answers so far; False once the query budget is
+        used up. keep: called before anything is learnt. known: they were asked before."""
+        batch, more = self.spec.batch or len(chosen), True
+        for start in range(0, len(chosen), batch):
+            part = chosen[start : start + batch]
+            own = None if self.model is None else np.clip(self.model.predict_proba(self.seen[part]), 0.0, 1.0)
+            try:
+                answers = self.source.ask(self.rows.queries[part], self.progress, own)
+            except BudgetExceeded:
+                if not self.record.rows:
+                    raise
+                more = False  # used up by what was asked before, or by another student meanwhile
+                break
+            none = np.full((len(part), self.record.classes), UNKNOWN if known else 0.0)
+            self.record.add(part, answers, none if own is None else own)
+            self.progress(ASK, len(self.record.rows), self.planned)
+            more = not (answers.outcomes == Outcome.NOT_ASKED).any()
             if not more:
                 break
-        if self.model is None:
-            raise BudgetExceeded("no queries are left in this federation", "Nothing was asked")
-        return self.model
+        keep()
+        answered = AnsweredRows(self.seen, *self.record.told())
+        with stage(self.progress, TRAIN_STUDENT):
+            self.model = answered.train(self.spec, self.rows.schema, self.seed, self.progress)
+        return more
 
-    def _choose(self, count: int, seen: np.ndarray) -> np.ndarray:
-        """`count` rows, int64, none of which was asked or spent."""
-        spec = self.asking.spec
-        earlier = np.array(self.asked.rows, dtype=np.int64)
-        candidates = self.rows.free([earlier])
-        strategy = "random" if self.model is None and spec.selection != BY_ROWS else spec.selection
-        places = self.rows.schema.inputs(self.rows.queries) if strategy == BY_ROWS else seen
-        probabilities = None if self.model is None else self.model.predict_proba(seen)
-        generator = np.random.default_rng([self.seed, 0x617368, self.number])
+    def choose(self, number: int, count: int) -> np.ndarray:
+        """`count` rows, int64, for this round, none of which was asked or spent."""
+        earlier, strategy = np.array(self.record.rows, dtype=np.int64), self.spec.selection
+        places = self.rows.schema.inputs(self.rows.queries) if strategy == BY_ROWS else self.seen
+        probabilities = None if self.model is None else self.model.predict_proba(self.seen)
+        generator = np.random.default_rng([self.seed, 0x617368, number])
+        candidates = self.rows.free(earlier)
         return choose(strategy, candidates, count, places, earlier, probabilities, generator, self.rows.equal)
 
-    def _learn(self, seen: np.ndarray) -> None:
-        answered = AnsweredRows(seen, *self.asked.told())
-        with stage(self.progress, TRAIN_STUDENT):
-            self.model = answered.train(self.asking.spec, self.rows.schema, self.seed, self.progress)
-
-    def _count_rounds(self) -> None:
-        if self.total > 1:
-            self.progress(ROUND, self.number, self.total)
+    def tell(self, number: int, total: int) -> None:
+        """Which round it is."""
+        if total > 1:
+            self.progress(ROUND, number, total)
 
 
 def judged(
@@ -235,23 +237,6 @@ def _beside_labels(published: Published, pool: Pool, learned: Learned, seed: int
         return {"rows": known} if known else {}
     student, test = published.predict_proba(pool.test_x), (pool.test_x, pool.test_y)
     return beside_labels(learned.spec, learned.terms.schema, learned.queries, pool.labels, test, student, seed)
-
-
-def noise_spread(
-    learned: Learned, pool: Pool, seed: int, metrics: Mapping[str, Any] | None, progress: Progress = no_progress
-) -> dict[str, Any]:
-    """How far noise of the same scale moves this student, see `spread_over_noise`. `metrics`: of `judged`."""
-    spec, schema, record = learned.spec, learned.terms.schema, learned.record
-    if learned.terms.release is ReleaseKind.EXACT:
-        return {"absent": "the released winners have no noise to speak of"}
-    known = None
-    if pool.labels is not None:
-        known = inputs(spec, schema, pool.queries[pool.labelled]), pool.labels[pool.labelled]
-    answered = AnsweredRows(inputs(spec, schema, learned.queries), *record.told(), known)
-    test = None
-    if pool.test_x is not None and pool.test_y is not None:
-        test = (inputs(spec, schema, pool.test_x), pool.test_y)
-    return spread_over_noise(answered, spec, schema, seed, metrics, test, progress)
 
 
 def _write_labels(out: Path, terms: LabelTerms, queries: np.ndarray, record: Asked) -> None:

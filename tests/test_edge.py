@@ -30,12 +30,6 @@ def test_a_suggestion_stands_once() -> None:
     assert consilium("rnu").stderr == "consilium: no such command 'rnu'; did you mean 'run'? See `consilium --help`\n"
 
 
-def test_format_before_a_command_is_refused() -> None:
-    done = consilium("--format", "json", "scenarios")
-    assert done.exit_code == 2
-    assert "--format stands after the command" in done.json()["error"]["what"]
-
-
 def test_no_command_is_the_help() -> None:
     for words in ((), ("party",)):
         done = consilium(*words)
@@ -45,8 +39,6 @@ def test_no_command_is_the_help() -> None:
 
 def test_version() -> None:
     assert consilium("--version").stdout == f"consilium {version('consilium-pate')}\n"
-    found = consilium("--version", "--format", "json").json()
-    assert found == {"name": "consilium-pate", "version": version("consilium-pate")}
 
 
 def failing(error: BaseException) -> Done:

@@ -6,7 +6,6 @@ from hashlib import blake2b
 
 import numpy as np
 
-from consilium.data.texts import spelled_twice
 from consilium.protocol.queries import query_ids
 from consilium.report.warnings import RowFacts
 from consilium.simulations.datasets.base import Dataset
@@ -41,8 +40,6 @@ def look(data: DataSpec, most_queries: int, dataset: Dataset, partition: Partiti
         too_small=partition.left_out,
         least_rows=data.rows_needed,
         left_out={**dataset.left_out, OF_PUBLIC.format(dataset.owner_label): of_public_patients(dataset, public)},
-        spelled=spelled_twice(dataset.owner_names or ()) | spelled_twice(dataset.classes) if described else {},
-        brightest=float(x.max()) if data.set == "images" else 1.0,
         anew=ANEW.format(dataset.owner_label) if numbered_anew(dataset) else "",
     )
 

@@ -48,9 +48,9 @@ class ReportData:
         that were confirmed.
     student, baselines: metrics as `models.evaluation.evaluate` gives them; baselines by name, see `analysis.baselines`.
     consensus: of each query the share of the votes that the top class got, secret; answered: whether it was.
-    worth: in manual labels, see `manual_labels.worth`; None where nobody looked for it. labels_alone, noise_spread,
-        public_labels: see `student.public_labels.beside_labels`, `student.learn.spread_over_noise` and
-        `StudentResult`. The guarantee covers these.
+    worth: in manual labels, see `manual_labels.worth`; None where nobody looked for it. labels_alone,
+        public_labels: see `student.public_labels.beside_labels`; the latter of a student that was brought to labels.
+        The guarantee covers these.
     open_figures: functions of what was released and of public rows with their truth, which the guarantee covers.
         secret_figures: of private rows or votes. See `analysis.analyse`; empty where nobody computed them.
     missing: sentences on what nobody can show of this run. unfinished: why it is not finished, or empty.
@@ -88,7 +88,6 @@ class ReportData:
     quality: list[PartyQuality] = field(default_factory=list, repr=False)
     worth: dict[str, Any] | None = None
     labels_alone: dict[str, Any] = field(default_factory=dict)
-    noise_spread: dict[str, Any] = field(default_factory=dict)
     public_labels: dict[str, Any] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
     unfinished: str = ""

@@ -10,6 +10,7 @@ from consilium.report.words import (
     ALONE,
     LABELS_ALONE,
     MANUAL,
+    METRICS,
     POOLED,
     STUDENT,
     many,
@@ -26,8 +27,6 @@ RIVALS |= {ON_PUBLIC_ROWS + name: f"{label} on the public graph" for name, label
 LABELS = {"majority": words.MAJORITY, "mean_teacher": ALONE, "student": STUDENT, **RIVALS}
 LABELS |= {"plurality": f"{words.PLURALITY} (not private)", "pooled": f"{POOLED} (not private)"}
 """Models in the order of tables: names as in summary.json, and what they are called."""
-METRICS = {"accuracy": "accuracy", "auc": "AUC"}
-"""By which models are judged, with their words."""
 Metrics = Mapping[str, Any]
 """Of one model on the public test cases, as `models.evaluation.evaluate` gives them, with "intervals" of some."""
 

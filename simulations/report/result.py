@@ -11,19 +11,20 @@ import polars as pl
 
 from consilium.report.charts import Dot, Line, cloud, dots, limits, lines
 from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, TableLine, without_blanks
-from consilium.report.words import ALONE, LABELS_ALONE, STUDENT, many, plural, signed_text, upper_first, value_text
-from consilium.simulations.report.data import ReportData
-from consilium.simulations.report.models import (
-    ABOVE,
-    ABSENT,
+from consilium.report.words import (
+    ALONE,
+    LABELS_ALONE,
     METRICS,
-    RIVALS,
-    STUDENT_ABOVE,
-    leading,
-    metric_text,
-    models_of,
+    STUDENT,
+    many,
+    plural,
+    signed_text,
+    upper_first,
+    value_text,
 )
-from consilium.student.card import labels_sentence, spread_sentence
+from consilium.simulations.report.data import ReportData
+from consilium.simulations.report.models import ABOVE, ABSENT, RIVALS, STUDENT_ABOVE, leading, metric_text, models_of
+from consilium.student.card import labels_sentence
 
 MOST_POINTS = 2_000
 """Parties of a chart: a page with more opens slowly."""
@@ -141,7 +142,8 @@ def _measured(data: ReportData) -> Exhibit:
             f" between the numbers tried by their logarithm. In parentheses: the {worth['level']:.0%} interval. The"
             " guarantee covers it."
         )
-    items += filter(None, (labels_sentence(data.public_labels), spread_sentence(data.noise_spread)))
+    if sentence := labels_sentence(data.public_labels):
+        items.append(sentence)
     return Exhibit("measured", "How it was measured", tuple(items), look="folded")
 
 

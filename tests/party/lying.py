@@ -75,31 +75,6 @@ def gaussian_epsilon(squared: float, delta: float) -> float:
     return 0.0 if excess(0.0) <= 0 else float(brentq(excess, 0.0, mu * mu + 40 * mu + 10))
 
 
-def lattice_epsilon(coordinates: int, sigma: float, shift: int, delta: float) -> float:
-    """The same for integer noise: that many discrete Gaussians, each shifted; by brute force over their sum.
-
-    Of all coordinates only the sum matters, since the log likelihood ratio of each is linear in its value. The
-    transform leaves 1e-15 of delta, so it is good to 1e-9 for a delta of 1e-6 or more.
-    """
-    distance = coordinates * shift
-    reach = math.ceil(12 * sigma * math.sqrt(coordinates)) + distance + 2
-    x = np.arange(-reach, reach + 1)
-    one = np.exp(-(x.astype(float) ** 2) / (2 * sigma**2))
-    size = 1 << math.ceil(math.log2(2 * len(x)))
-    spectrum = np.abs(
-        np.fft.rfft(np.fft.ifftshift(np.pad(one / one.sum(), (size // 2 - reach, size // 2 - reach - 1))))
-    )
-    pmf = np.maximum(
-        np.fft.fftshift(np.fft.irfft(spectrum**coordinates, size))[size // 2 - reach : size // 2 + reach + 1], 0
-    )
-    loss = shift * (distance - 2 * x) / (2 * sigma**2)  # log P / Q, P around 0 and Q around the distance
-
-    def excess(value: float) -> float:
-        return float((pmf * np.maximum(-np.expm1(np.minimum(value - loss, 0)), 0)).sum()) - delta
-
-    return 0.0 if excess(0.0) <= 0 else float(brentq(excess, 0.0, float(loss.max()), xtol=1e-13))
-
-
 @dataclass
 class Outcome:
     """What one game showed.
@@ -127,7 +102,8 @@ class Game:
         self.roster.save(folder / "roster.json")
         identities["p0"].save(folder / "identity.pem")
         self.teachers = int(generator.integers(1, 4))
-        policy = {"allowed_classes": list(CLASSES), "most_teachers": 3, **self.policy()}
+        self.limits = self.policy()
+        policy = {"allowed_classes": list(CLASSES), "most_teachers": 3, **self.limits}
         (folder / "party.toml").write_text(tomli_w.dumps({"name": "p0", "policy": policy}))
         self.node = node_at(folder)
         self.drawn: list[tuple[float, int]] = []
@@ -140,7 +116,7 @@ class Game:
             "most_epsilon": float(self.pick([0.5, 20.0, 1e3, 1e9])),
             "delta": float(self.pick([1e-4, 1e-6])),
             "unit": self.pick(["party", "record"]) if self.teachers == 1 else "party",
-            "collection": self.pick(["plaintext"] * 4 + ["secure"]),
+            "collection": self.pick(["plaintext", "secure"]),
         }
 
     def pick(self, items):
@@ -192,8 +168,8 @@ class Game:
 
     def hello(self) -> HelloRequest:
         """Terms, mostly such that a promise and a mode go together."""
-        votes = self.pick(["plaintext", "secure"])
-        fitting = KINDS[3:5] if votes == "secure" else KINDS[:3]
+        votes = self.pick([self.limits["collection"]] * 9 + ["plaintext"])
+        fitting = KINDS[4:6] if votes == "secure" else KINDS[:4]
         events = [self.event(self.pick(fitting) if self.generator.random() < 0.9 else self.pick(KINDS))]
         while self.generator.random() < 0.1:
             kinds = fitting if self.generator.random() < 0.7 else KINDS
@@ -338,14 +314,8 @@ class Game:
         moved = votes_moved(policy.unit, self.teachers, policy.neighbouring)
         if self.terms.collection == "secure":
             sure = self.roster.least - self.roster.c
-            scales = {scale for scale, _ in self.drawn}
             squared = sum(2 * moved**2 / (sure * scale**2) if scale else math.inf for scale, _ in self.drawn)
-            if 0.0 in scales:
-                true = math.inf
-            elif len(scales) == 1 and moved == 1:
-                true = lattice_epsilon(2 * len(self.drawn), scales.pop() * math.sqrt(sure), 1, policy.delta)
-            else:
-                true = gaussian_epsilon(squared, policy.delta)
+            true = gaussian_epsilon(squared, policy.delta) if math.isfinite(squared) else math.inf
         else:
             true = self.cost_elsewhere(release, given)
         allowed = min(charged, policy.most_epsilon)

@@ -20,8 +20,8 @@ from consilium.party.client_app import app
 from consilium.party.home import open_home
 from consilium.party.store import Store
 from consilium.protocol.databases import unusable
-from consilium.protocol.messages import HelloReply, HelloRequest
-from consilium.protocol.records import from_record, refusal_from_record, to_record
+from consilium.protocol.messages import HelloRequest
+from consilium.protocol.records import refusal_from_record, to_record
 from consilium.protocol.refusals import Refusal, Rule
 from consilium.simulations.engines.flower import assign_message_id, assume_identity
 from consilium.simulations.said import SaidRequest
@@ -47,18 +47,13 @@ def greeting(folder: NodeFolder) -> RecordDict:
     return to_record(HelloRequest(**{**hello().model_dump(), **terms.model_dump()}))
 
 
-def call(content: RecordDict, where: Context, kind: str = "query.hello") -> Message:
+def call(content: RecordDict, folder: NodeFolder, kind: str = "query.hello") -> Message:
+    where = context({"folder": str(folder.path)})
     assume_identity(1, 1)
     message = Message(content, dst_node_id=2, message_type=kind)
     assign_message_id(message)
     assume_identity(1, 2)
     return app(message, where)
-
-
-def test_answers_hello(tmp_path: Path) -> None:
-    folder = party_at(tmp_path)
-    reply = call(greeting(folder), context({"folder": str(folder.path)}))
-    assert from_record(reply.content, HelloReply).party == "p00"
 
 
 def test_exception_text_does_not_travel(tmp_path: Path, monkeypatch, caplog) -> None:
@@ -67,7 +62,7 @@ def test_exception_text_does_not_travel(tmp_path: Path, monkeypatch, caplog) -> 
 
     monkeypatch.setattr(client_app, "open_home", fail)
     folder = party_at(tmp_path)
-    reply = call(greeting(folder), context({"folder": str(folder.path)}))
+    reply = call(greeting(folder), folder)
     refusal = refusal_from_record(reply.content)
     assert refusal is not None
     assert refusal.rule is Rule.INTERNAL
@@ -78,7 +73,7 @@ def test_exception_text_does_not_travel(tmp_path: Path, monkeypatch, caplog) -> 
 @pytest.mark.parametrize("content", [RecordDict(), RecordDict({"body": ConfigRecord({"x": 1})})])
 def test_malformed_requests_are_refused(tmp_path: Path, content: RecordDict) -> None:
     folder = party_at(tmp_path)
-    refusal = refusal_from_record(call(content, context({"folder": str(folder.path)})).content)
+    refusal = refusal_from_record(call(content, folder).content)
     assert refusal is not None
     assert refusal.rule is Rule.MALFORMED
 
@@ -88,7 +83,7 @@ def test_a_broken_file_refuses_without_its_text(tmp_path: Path, name: str) -> No
     folder = party_at(tmp_path)
     request = greeting(folder)
     (folder / name).write_text("secret-text = [")
-    refusal = refusal_from_record(call(request, context({"folder": str(folder.path)})).content)
+    refusal = refusal_from_record(call(request, folder).content)
     assert refusal == Refusal(rule=Rule.POLICY)
 
 
@@ -101,11 +96,15 @@ def test_what_only_a_simulation_asks_has_no_answer_here(tmp_path: Path) -> None:
     folder = party_at(tmp_path)
     request = to_record(SaidRequest(federation=HASH, questions=np.zeros(1, dtype=np.uint8)))
     with pytest.raises(ValueError, match="said"):
-        call(request, context({"folder": str(folder.path)}), SaidRequest.kind)
+        call(request, folder, SaidRequest.kind)
 
 
 def as_no_space(*_) -> None:
     raise OSError(errno.ENOSPC, "No space left on device", "/home/patient-4711.pickle")
+
+
+def as_gone(*_) -> None:
+    raise FileNotFoundError(errno.ENOENT, "gone", "/home/patient-4711.pickle")
 
 
 def as_database(error: str, *_) -> None:
@@ -118,6 +117,7 @@ def as_database(error: str, *_) -> None:
     ("fail", "rule", "logged"),
     [
         (as_no_space, Rule.STORAGE, "the disk is full"),
+        (as_gone, Rule.INTERNAL, ""),
         (partial(as_database, "SQLITE_FULL"), Rule.STORAGE, "party.db: the disk is full"),
         (partial(as_database, "SQLITE_IOERR_WRITE"), Rule.STORAGE, "party.db: the disk takes no more"),
         (partial(as_database, "SQLITE_CORRUPT"), Rule.STORAGE, "party.db: it is damaged"),
@@ -127,25 +127,15 @@ def as_database(error: str, *_) -> None:
 def test_what_is_wrong_with_a_file_is_told_by_its_name(tmp_path: Path, monkeypatch, caplog, fail, rule, logged) -> None:
     folder = party_at(tmp_path)
     monkeypatch.setattr(client_app, "open_home", fail)
-    refusal = refusal_from_record(call(greeting(folder), context({"folder": str(folder.path)})).content)
+    refusal = refusal_from_record(call(greeting(folder), folder).content)
     assert refusal == Refusal(rule=rule)
     assert logged in caplog.text
     assert "4711" not in caplog.text
 
 
-def test_other_errors_of_files_are_not_called_a_full_disk(tmp_path: Path, monkeypatch) -> None:
-    def fail(*_):
-        raise FileNotFoundError(errno.ENOENT, "gone")
-
-    folder = party_at(tmp_path)
-    monkeypatch.setattr(client_app, "open_home", fail)
-    refusal = refusal_from_record(call(greeting(folder), context({"folder": str(folder.path)})).content)
-    assert refusal == Refusal(rule=Rule.INTERNAL)
-
-
 def test_a_message_is_answered_by_the_files_as_they_are(tmp_path: Path) -> None:
     folder = party_at(tmp_path)
-    asked = partial(call, greeting(folder), context({"folder": str(folder.path)}))
+    asked = partial(call, greeting(folder), folder)
     assert refusal_from_record(asked().content) is None
     allow(folder, **{**asked_of(folder), "collection": "secure"})
     assert refusal_from_record(asked().content) == Refusal(rule=Rule.NOT_ACCEPTED)
@@ -160,8 +150,8 @@ def test_after_a_newer_folder_was_joined_what_is_beyond_the_policy_is_refused(tm
     made = make_small(tmp_path)
     folder = made.nodes["p00"]
     allow(folder, **asked_of(folder))
-    assert refusal_from_record(call(greeting(folder), context({"folder": str(folder.path)})).content) is None
+    assert refusal_from_record(call(greeting(folder), folder).content) is None
     config = make_config(simulation=False, noise_seed=None, teachers_per_party=2)
     join(made.again(config=config, terms=config.terms()).out, folder)
-    refusal = refusal_from_record(call(greeting(folder), context({"folder": str(folder.path)})).content)
+    refusal = refusal_from_record(call(greeting(folder), folder).content)
     assert refusal == Refusal(rule=Rule.NOT_ACCEPTED)

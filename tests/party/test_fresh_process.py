@@ -1,5 +1,5 @@
-"""A message in a process of its own: it waits for no library that only training and accounting need, and an epsilon
-that was computed before is found again for exactly what it was computed of."""
+"""A message in a process of its own waits for no library that it does not need; an epsilon that was computed before is
+found again for exactly what it was computed of."""
 
 from __future__ import annotations
 
@@ -10,32 +10,17 @@ from math import inf
 from pathlib import Path
 
 import pytest
-from flwr.app import RecordDict
 from flwr.common.serde import recorddict_from_proto, recorddict_to_proto
 from flwr.proto.recorddict_pb2 import RecordDict as Proto
 
 from consilium.accounting.mechanisms import GNMax
 from consilium.accounting.units import Neighbouring, Unit
-from consilium.coordinator.collection.admission import Greeting, enrol, train
-from consilium.coordinator.collection.base import Queries
-from consilium.coordinator.collection.exchange import Failure
-from consilium.coordinator.collection.means import Collecting
-from consilium.coordinator.collection.secure import SecureCollector, SecureKeys
 from consilium.node import limits
-from consilium.node.folder import NodeFolder
-from consilium.node.keys import IDENTITY
 from consilium.node.limits import NodePolicy, epsilon, kept_epsilon
-from consilium.party.deployed import PARTY
-from consilium.party.node import PartyNode
 from consilium.party.store import Store
-from consilium.protocol.identity import Identity
-from consilium.protocol.messages import WireModel
-from consilium.protocol.queries import canonical_queries
-from consilium.protocol.records import to_record
-from consilium.sums.roster import Roster
-from consilium.sums.terms import NO_LEDGER
-from tests.federation import FakeTransport, hello_of, make_config, make_rows, standing
-from tests.node.folders import Made, allow, asked_of, make_small
+from consilium.protocol.records import refusal_from_record, to_record
+from tests.federation import hello_of, make_config
+from tests.node.folders import allow, asked_of, make_small
 
 HEAVY = ("scipy", "polars", "sklearn", "torch", "pandas", "matplotlib")
 ANSWER = f"""
@@ -56,62 +41,18 @@ print(*[name for name in {HEAVY} if name in sys.modules], file=sys.stderr)
 """
 
 
-class Fresh(FakeTransport):
-    """Parties, of which each answer of the first is a process. loaded: what that had to load, by kind of message."""
-
-    def __init__(self, folders: list[NodeFolder]) -> None:
-        super().__init__([])
-        homes = [PARTY.open_home(folder) for folder in folders]
-        self.parties = {at: PartyNode(home.settings(), home.rows(), home.store()) for at, home in enumerate(homes)}
-        self.first, self.loaded = str(folders[0].path), dict[str, set[str]]()
-
-    def _reply(self, node: int, request: WireModel) -> RecordDict | Failure:
-        if node > 0:
-            return super()._reply(node, request)
-        done = subprocess.run(
-            [sys.executable, "-c", ANSWER, self.first, request.kind],
-            input=recorddict_to_proto(to_record(request)).SerializeToString(), capture_output=True, check=True,
-        )  # fmt: skip
-        self.loaded[request.kind] = set(done.stderr.decode().split("\n")[-2].split())
-        return recorddict_from_proto(Proto.FromString(done.stdout))
-
-
-@pytest.fixture
-def made(tmp_path: Path) -> Made:
-    """Three parties whose people allow what is asked."""
+def test_no_greeting_waits_for_what_computes_an_epsilon_that_is_known(tmp_path: Path) -> None:
+    """The first computes it, which is the control; nothing else is waited for."""
     made = make_small(tmp_path, "secure", mechanism=GNMax(sigma=60.0))
-    for name in made.file.parties:
-        allow(made.nodes[name], **asked_of(made.nodes[name]))
-    return made
-
-
-def parties(made: Made) -> list[NodeFolder]:
-    return [made.nodes[name] for name in made.file.parties]
-
-
-def test_no_message_but_that_to_train_waits_for_what_others_need(made: Made, tmp_path: Path, log) -> None:
-    for folder in parties(made):
-        PARTY.allowed(PARTY.open_home(folder))  # as the start of a node does
-    transport, config, roster = Fresh(parties(made)), made.file.config, made.file.sum_roster()
-    greeting = Greeting(lambda: NO_LEDGER)
-    members = train(transport, config, enrol(transport, config, log, greeting), log).members
-    assert isinstance(roster, Roster)
-    keys = SecureKeys(roster, Identity.load(made.nodes["coordinator"].keys / IDENTITY))
-    means = Collecting(transport, config, members, tmp_path, standing(), greeting, log)
-    queries = canonical_queries(make_rows(4, 1)[0], 3)
-    counts = SecureCollector(means, keys).collect(Queries(queries), 60.0)
-    assert counts.votes.shape == (4, 2)
-    assert len(transport.loaded) == 7  # a greeting, the training, five stages of the sum
-    assert "scipy" in transport.loaded.pop("train.teacher")
-    assert set().union(*transport.loaded.values()) == set()
-
-
-def test_control_an_epsilon_that_nobody_computed_before_is_computed_once(made: Made) -> None:
-    transport = Fresh(parties(made)[:1])
-    for loaded in ({"scipy"}, set()):
-        transport.loaded.clear()
-        list(transport.exchange({0: hello_of(made.file.config)}, 1.0, lambda *_: None))
-        assert transport.loaded == {"query.hello": loaded}
+    folder = made.nodes["p00"]
+    allow(folder, **asked_of(folder))
+    request = hello_of(made.file.config)
+    content = recorddict_to_proto(to_record(request)).SerializeToString()
+    for expected in ("scipy", ""):
+        command = [sys.executable, "-c", ANSWER, str(folder.path), request.kind]
+        done = subprocess.run(command, input=content, capture_output=True, check=True)
+        assert refusal_from_record(recorddict_from_proto(Proto.FromString(done.stdout))) is None
+        assert done.stderr.decode().split("\n")[-2] == expected
 
 
 class TestKeptEpsilons:
@@ -146,19 +87,15 @@ class TestKeptEpsilons:
         assert self.kept(store) == 0  # it would be
         assert self.kept(store, **another) > 0
 
-    def test_that_other_code_computed_is_not_used(self, monkeypatch) -> None:
+    def test_that_other_code_computed_is_not_used(self, monkeypatch, tmp_path: Path) -> None:
         store = Store.in_memory()
         self.kept(store)
         store.execute("UPDATE epsilons SET epsilon = 0")
-        for at in range(len(limits.PROGRAM)):
-            monkeypatch.setattr(limits, "PROGRAM", (*limits.PROGRAM[:at], "another", *limits.PROGRAM[at + 1 :]))
-            assert self.kept(store) > 0
-            monkeypatch.undo()
-
-    def test_what_adds_promises_up_is_code_too(self, monkeypatch, tmp_path: Path) -> None:
+        monkeypatch.setattr(limits, "PROGRAM", ("another", *limits.PROGRAM[1:]))
+        assert self.kept(store) > 0
         (tmp_path / "limits.py").write_text("")
         monkeypatch.setattr(limits, "__file__", str(tmp_path / "limits.py"))
-        assert limits._program() != limits.PROGRAM[0]
+        assert limits._program() != limits.PROGRAM[0]  # what adds promises up is code too
 
     def test_that_is_unbounded_stays_so(self, monkeypatch) -> None:
         store = Store.in_memory()

@@ -11,7 +11,7 @@ import pytest
 from consilium.accounting.mechanisms import GNMax, Immutable
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.data.mapping import DataRules, MissingRule
-from consilium.models.keys import LogisticRegressionSpec, RandomForestSpec
+from consilium.models.keys import LogisticRegressionSpec
 from consilium.node.limits import epsilon
 from consilium.party.node import PartyNode
 from consilium.party.voting import Lot, votes_of_teachers
@@ -20,7 +20,6 @@ from consilium.protocol.messages import HelloRequest, TrainReply, TrainRequest, 
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.refusals import Refusal, Refused, Rule
 from tests.federation import CLASSES, hello_of, make_config, make_home, make_rows, node_at, vote_request
-from tests.specs import teacher_of
 
 CONFIG = make_config(query_budget=QueryBudget(queries=1000, answers=1000))
 HASH = CONFIG.digest()
@@ -80,18 +79,12 @@ def test_hello_is_refused_by_policy(tmp_path: Path, policy: dict, request_change
     assert refused(node(tmp_path, **policy).hello, hello(**request_change)) is rule
 
 
-@pytest.mark.parametrize("change", [{"spec_json": '{"model": "pickle"}'}, {"rows_json": "[]"}])
-def test_a_train_request_that_was_pinned_and_is_none_is_refused(tmp_path: Path, change: dict) -> None:
-    party, request = node(tmp_path), train(**change)
-    party.hello(hello(request=request.digest()))
-    assert refused(party.train, request) is Rule.MALFORMED
-
-
 def test_a_seed_that_the_coordinator_chooses_is_refused_outside_a_simulation(tmp_path: Path) -> None:
     """Whoever knows it knows which row is in which shard."""
     party, request = node(tmp_path), train(seed=3)
     party.hello(hello(simulation=False, request=request.digest()))
     assert refused(party.train, request) is Rule.SIMULATION
+    assert party.store.secret() is None
 
 
 def test_training_without_enrolment_is_refused(tmp_path: Path) -> None:
@@ -122,16 +115,6 @@ def test_votes_of_k_teachers_are_k_classes_in_order(tmp_path: Path) -> None:
     said = votes_of_teachers(trained, config.rows.inputs(rows), Lot("p", config.digest(), query_ids(rows)))
     assert (np.diff(said, axis=0) < 0).any()  # they were not in order by themselves
     assert votes.tolist() == np.sort(said, axis=0).T.tolist()
-
-
-def test_same_seed_same_votes_and_a_new_process_goes_on(tmp_path: Path) -> None:
-    x, _ = make_rows(50, 5)
-    config = make_config(teacher=RandomForestSpec(trees=5), teachers_per_party=2)
-    votes = []
-    for place in ("one", "other"):
-        member(tmp_path / place, config, most_teachers=2)
-        votes.append(node(tmp_path / place).vote(vote(x, config)).choices)  # a new object: only the disk remembers
-    assert (votes[0] == votes[1]).all()
 
 
 def test_training_again_changes_nothing(tmp_path: Path) -> None:
@@ -240,16 +223,6 @@ def test_votes_do_not_leave_where_the_count_cannot_be_kept(tmp_path: Path) -> No
     assert party.account.store.answered() == 0
     party.store.execute("PRAGMA max_page_count = 100000")
     party.vote(vote(x))
-
-
-@pytest.mark.parametrize("model", ["random_forest"])
-@pytest.mark.parametrize("weight", ["none", "balanced"])
-def test_every_kind_of_teacher_votes(tmp_path: Path, model: str, weight: str) -> None:
-    config = make_config(
-        teacher=teacher_of(model, class_weight=weight, trees=5), query_budget=QueryBudget(queries=200, answers=9)
-    )
-    x, y = make_rows(200, 6)
-    assert (member(tmp_path, config).vote(vote(x, config)).choices[:, 0] == y).mean() > 0.7
 
 
 BIG = make_config(query_budget=QueryBudget(queries=100_000, answers=50_000))

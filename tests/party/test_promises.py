@@ -15,7 +15,7 @@ from consilium.protocol.refusals import Rule
 from tests.marks import some
 from tests.party.lying import TREE, Game
 
-GAMES = 150
+GAMES = some(150)
 
 
 def play(folder: Path, games: int, seed: int = 0) -> tuple[list[float], Counter]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import stat
-import subprocess
-import sys
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -87,28 +85,21 @@ def test_what_is_undone_or_deleted_leaves_nothing(path: Path) -> None:
     assert secret[:500] not in path.read_bytes()
 
 
-KILLED = """
-import os, signal
-from pathlib import Path
-from consilium.party.store import Store
-from tests.command_line import consilium
-from tests.federation import make_rows
-from tests.party.test_node import node, vote
-commit, after = Store.commit, {after}
-def killed(store):
-    if after:
-        commit(store)
-    os.kill(os.getpid(), signal.SIGKILL)
-Store.commit = killed
-node(Path({folder!r})).vote(vote(make_rows(30, 1)[0]))
-"""
-
-
 @pytest.mark.parametrize("after", [False, True])
 def test_a_party_that_is_killed_has_charged_all_that_can_have_left(tmp_path: Path, after: bool) -> None:
     member(tmp_path).store.close()
-    done = subprocess.run([sys.executable, "-c", KILLED.format(after=after, folder=str(tmp_path))], check=False)
-    assert done.returncode == -signal.SIGKILL
+    commit = Store.commit
+
+    def killed(store: Store) -> None:
+        if after:
+            commit(store)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    if not (child := os.fork()):
+        Store.commit = killed
+        node(tmp_path).vote(vote(make_rows(30, 1)[0]))
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     again = node(tmp_path)
     assert again.store.answered() == (30 if after else 0)
     assert again.store.federation(HASH).asked == int(after)

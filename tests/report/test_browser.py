@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -86,9 +87,11 @@ told.textContent = JSON.stringify({ wrong: { wider, small, faint, outside, overl
   .replaceAll('<', '\\u003c');
 document.body.append(told);
 """
-FRAME = """<!doctype html><meta charset="utf-8"><body style="margin:0">
-<iframe style="width:{width}px;height:900px;border:0" srcdoc="{inside}"></iframe>
-<script>onload = () => document.body.append(frames[0].document.getElementById("told-by-script"));</script></body>"""
+FRAMES = """<!doctype html><meta charset="utf-8"><body style="margin:0">{frames}<script>
+onload = () => document.querySelectorAll("iframe").forEach(
+  each => document.body.append(each.contentDocument.getElementById("told-by-script")));
+</script></body>"""
+FRAME = '<iframe style="width:{width}px;height:900px;border:0" srcdoc="{inside}"></iframe>'
 """A window as narrow as a telephone: Chromium's own are 500 pixels at least, by now also without a screen."""
 LONG = "Universitätsklinikum, Abteilung für Herzchirurgie und Neurologie"
 
@@ -134,52 +137,70 @@ def browse(*arguments: str) -> str:
     return subprocess.run([BROWSER, *options, *arguments], capture_output=True, text=True, check=True).stdout
 
 
-def measure(html: str, width: int, dark: bool, folder: Path) -> dict[str, Any]:
-    """What is wrong with the page in a window of so many pixels, and how many texts and marks were looked at."""
-    assert html.count(RULE) == 1
-    script = SCRIPT
+def measured(pages: Sequence[tuple[str, int]], dark: bool, folder: Path) -> list[dict[str, Any]]:
+    """What is wrong with each page in a window of so many pixels, and how many texts and marks were looked at."""
+    script, frames = SCRIPT, []
     for name in ("LEAST_SIZE", "LEAST_TEXT", "LEAST_MARK"):
         script = script.replace(name, str(globals()[name]))
-    inside = html.replace(RULE, '<meta name="was"').replace("<details", "<details open")
-    inside = inside.replace("</body>", f"<script>{script}</script></body>")
-    framed = folder / "measured.html"
-    framed.write_text(FRAME.format(width=width, inside=escape(inside)), encoding="utf-8")
+    for html, width in pages:
+        assert html.count(RULE) == 1
+        inside = html.replace(RULE, '<meta name="was"').replace("<details", "<details open")
+        inside = inside.replace("</body>", f"<script>{script}</script></body>")
+        frames.append(FRAME.format(width=width, inside=escape(inside)))
+    file = folder / "measured.html"
+    file.write_text(FRAMES.format(frames="".join(frames)), encoding="utf-8")
     scheme = ["--blink-settings=preferredColorScheme=0"] if dark else []
-    told = browse(f"--window-size={max(width, 800)},1000", *scheme, "--dump-dom", framed.as_uri())
+    told = browse("--window-size=1300,1000", *scheme, "--dump-dom", file.as_uri())
     before = '<script type="application/json" id="told-by-script">'
-    return json.loads(told[told.index(before) + len(before) :].split("</script>")[0])
+    return [json.loads(part.split("</script>")[0]) for part in told.split(before)[1:]]
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1200, False), (390, True)])
-@pytest.mark.parametrize("kind", ["kit", "run", "study"])
-def test_all_of_it_can_be_read(kind: str, width: int, dark: bool, tmp_path: Path) -> None:
-    seen = measure(page(kind), width, dark, tmp_path)
-    assert {name: found for name, found in seen["wrong"].items() if found} == {}
-    assert seen["texts"] > 200 and seen["marks"] > 30
+KINDS = ("kit", "run", "study")
+CHANGES = {
+    "--muted: #4e5a68": ("--muted: #8e9aa8", "faint"),
+    "--blue: #1f6391": ("--blue: #9dc3de", "faint"),
+    "font-size: 11px": ("font-size: 6px", "small"),
+    "font-size: 11px;": ("font-size: 40px;", "overlaps"),
+    "main { max-width: 1080px;": ("main { width: 700px;", "wider"),
+    "<h1>": ('<img src="https://127.0.0.1:9/a.png"><h1>', "fetched"),
+}
+"""What would be wrong, and which measure tells: the control."""
 
 
-@pytest.mark.parametrize(
-    ("change", "found"),
-    [
-        (("--muted: #4e5a68", "--muted: #8e9aa8"), "faint"),
-        (("--blue: #1f6391", "--blue: #9dc3de"), "faint"),
-        (("font-size: 11px", "font-size: 6px"), "small"),
-        (("font-size: 11px", "font-size: 40px"), "overlaps"),
-        (("main { max-width: 1080px;", "main { width: 700px;"), "wider"),
-        (("<h1>", '<img src="https://127.0.0.1:9/a.png"><h1>'), "fetched"),
-    ],
-)
-def test_what_would_be_wrong_is_found(change: tuple[str, str], found: str, tmp_path: Path) -> None:
-    """The control: each measure tells."""
-    assert change[0] in page("kit")
-    assert measure(page("kit").replace(*change), 390, False, tmp_path)["wrong"][found]
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[object, dict[str, Any]]:
+    """All that is looked at, by two browsers: as the dark is the browser's."""
+    folder = tmp_path_factory.mktemp("pages")
+    light = measured(
+        [(page(kind), 1200) for kind in KINDS]
+        + [(page("kit").replace(before, after), 390) for before, (after, _) in CHANGES.items()],
+        False,
+        folder,
+    )
+    dark = measured([(page(kind), 390) for kind in KINDS], True, folder)
+    names = [*((kind, False) for kind in KINDS), *CHANGES, *((kind, True) for kind in KINDS)]
+    return dict(zip(names, [*light, *dark], strict=True))
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_of_it_can_be_read(seen: dict[object, dict[str, Any]], kind: str, dark: bool) -> None:
+    """At a desk, and in the dark on a telephone."""
+    found = seen[kind, dark]
+    assert {name: wrong for name, wrong in found["wrong"].items() if wrong} == {}
+    assert found["texts"] > 200 and found["marks"] > 30
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_would_be_wrong_is_found(seen: dict[object, dict[str, Any]], change: str) -> None:
+    assert change in page("kit")
+    assert seen[change]["wrong"][CHANGES[change][1]]
 
 
 def test_paper_has_what_is_folded(tmp_path: Path) -> None:
     written, pdf = tmp_path / "printed.html", tmp_path / "printed.pdf"
-    written.write_text(page("kit"), encoding="utf-8")
+    folded = Exhibit("folded", LONG, ("Read me folded.",), pairs([("a", "b")]), look="folded")
+    written.write_text(as_html(Page("kit", LONG, [PagePart("one", LONG, (folded,))])), encoding="utf-8")
     browse(f"--print-to-pdf={pdf}", "--no-pdf-header-footer", written.as_uri())
-    text = " ".join(
-        "".join(each.extract_text() for each in pypdf.PdfReader(io.BytesIO(pdf.read_bytes())).pages).split()
-    )
-    assert text.count("Read me folded.") == 2
+    (printed,) = pypdf.PdfReader(io.BytesIO(pdf.read_bytes())).pages
+    assert "Read me folded." in " ".join(printed.extract_text().split())

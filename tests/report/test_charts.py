@@ -16,18 +16,7 @@ from markupsafe import Markup
 
 from consilium.report import charts, exhibits, page, words
 from consilium.report.charts import MOST_LINES, Dot, Drawing, Line, cloud, dots, lines
-from consilium.report.exhibits import (
-    Cell,
-    Chart,
-    Exhibit,
-    PagePart,
-    Table,
-    TableLine,
-    as_markdown,
-    as_text,
-    pairs,
-    published,
-)
+from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, TableLine, as_text, pairs, published
 from consilium.report.page import Page, as_html, style
 
 HOSTILE = "<b>#000005 $x$ _y_ id=\"a\" 0.123456789 'z'&amp;"
@@ -154,12 +143,3 @@ def test_a_terminal_has_the_words_and_the_tables() -> None:
         "First", "  Labels", "    Released.", "    14", "  Votes 0.31337 [not covered by the guarantee]", "    Exact.",
     ]  # fmt: skip
     assert lines[-1] == "    Dots: 0.6."
-
-
-def test_markdown_has_the_same_and_no_markup_of_others() -> None:
-    text = "# [a](b) <script> `c`\n| d |"
-    exhibit = Exhibit("a", text, (text,), Table((text, "x"), (TableLine(text, (Cell(text),)),)), items=(text,))
-    written = as_markdown([PagePart("p", text, (exhibit, SECRET))])
-    safe = "# \\[a\\](b) \\<script\\> \\`c\\` \\| d \\|"
-    assert written.count(safe) == 7 and written.count(f"\n\n\\{safe}\n") == 1
-    assert "### Votes 0.31337 (not covered by the guarantee)" in written

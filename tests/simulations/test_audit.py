@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,16 +24,16 @@ from tests.simulations.tampering import LEDGER, SUMS, TAMPERING, main, reclosed
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
+SANITISED = [f"federation.privacy.sanitised.{key}" for key in ("order=2.5", "beta=0.05", "sigma_ss=6")]
 
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory) -> Path:
-    """A small finished run."""
+    """A small finished run that released a sanitised epsilon."""
     out = tmp_path_factory.mktemp("audit") / "run"
     run_scenario(
         "stroke",
-        load_scenario("stroke", [*SMALL, "student.batch=50", "simulation.manual_labels=quick"]),
+        load_scenario("stroke", [*SMALL, *SANITISED, "student.batch=50", "simulation.manual_labels=none"]),
         "local",
         4,
         out,
@@ -64,17 +62,6 @@ def test_the_log_has_what_could_be_warned_of_before_the_first_query(sound: Path)
     assert json.loads((sound / "summary.json").read_text())["warnings"][-len(before) :] == before
 
 
-SANITISED = [f"federation.privacy.sanitised.{key}" for key in ("order=2.5", "beta=0.05", "sigma_ss=6")]
-
-
-@pytest.fixture(scope="module")
-def closed(tmp_path_factory) -> Path:
-    """A small finished run that released a sanitised epsilon."""
-    out = tmp_path_factory.mktemp("audit") / "run"
-    run_scenario("stroke", load_scenario("stroke", [*SMALL, *SANITISED]), "local", 4, out, quiet)
-    return out
-
-
 def lower_curve(content: dict) -> None:
     content["released_rdp"] -= 50.0
     content["guarantee"]["epsilon"] -= 50.0
@@ -89,15 +76,14 @@ CLOSINGS: dict[str, Tamper] = {
 }
 
 
-def test_a_closing_that_does_not_follow_from_the_ledger_is_found(closed: Path, tmp_path: Path) -> None:
-    assert failed(closed) == []
-    summary = json.loads((closed / "summary.json").read_text())["privacy"]
+def test_a_closing_that_does_not_follow_from_the_ledger_is_found(sound: Path, tmp_path: Path) -> None:
+    summary = json.loads((sound / "summary.json").read_text())["privacy"]
     assert summary["epsilon_sanitised"] > 0
     assert summary["epsilon_spent"] <= summary["epsilon_guaranteed"]
-    assert "Estimate released with noise" in (closed / "report.html").read_text()
-    for case, tamper in CLOSINGS.items():
-        shutil.copytree(closed, tmp_path / case)
-        tamper(tmp_path / case)
+    assert "Estimate released with noise" in (sound / "report.html").read_text()
+    for case in third(list(CLOSINGS)):
+        shutil.copytree(sound, tmp_path / case)
+        CLOSINGS[case](tmp_path / case)
         assert "ledger.db: sanitised epsilon released once and as planned" in failed(tmp_path / case), case
 
 
@@ -196,41 +182,15 @@ def test_labels_with_any_byte_changed_are_findings(sound: Path, tmp_path: Path) 
     run = tmp_path / "run"
     shutil.copytree(sound, run)
     content, generator = (run / "labels.parquet").read_bytes(), np.random.default_rng(5)
-    for _ in range(some(60)):
+    for _ in range(some(30)):
         changed = np.frombuffer(content, dtype=np.uint8).copy()
         changed[generator.integers(4, len(content) - 4, size=3)] = generator.integers(0, 256, size=3)
         (run / "labels.parquet").write_bytes(changed.tobytes())
         audit_path(run)  # nothing is raised
 
 
-@pytest.mark.parametrize("case", third(["promised epsilon", "a label of the student", "a label in the ledger"]))
-def test_as_people_run_it(sound: Path, tmp_path: Path, case: str) -> None:
-    """Optimised, which takes asserts away: nothing may rest on one."""
-    shutil.copytree(sound, tmp_path / "run")
-    TAMPERING[case][0](tmp_path / "run")
-    environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-O", "-m", "consilium", "audit", "./run"]
-    done = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, timeout=800, check=False, env=environment
-    )
-    assert done.returncode == 1 and "NOT WHAT IT CLAIMS" in done.stdout, done.stderr
-
-
 class TestCommandLine:
-    def test_a_folder_called_like_a_command(self, sound, tmp_path, monkeypatch, capsys) -> None:
-        for name in ("run", "mechanism"):
-            shutil.copytree(sound, tmp_path / name)
-        monkeypatch.chdir(tmp_path)
-        for words in (["run"], ["mechanism"], ["run", "--format", "json"]):
-            code, out, err = main(monkeypatch, capsys, "audit", *words)
-            assert code == 0, (words, out, err)
-            assert f"./{words[0]} says so" in err
-        for words in (["./run"], ["--", "run"], ["run", "run"], ["--format", "json", "run"], ["run/"]):
-            code, out, err = main(monkeypatch, capsys, "audit", *words)
-            assert (code, err) == (0, ""), (words, out)
-        assert main(monkeypatch, capsys, "report", "run")[0] == 0
-
-    def test_without_such_a_folder_the_command_is_one(self, tmp_path, monkeypatch, capsys) -> None:
+    def test_the_command_may_be_left_out(self, tmp_path, monkeypatch, capsys) -> None:
         monkeypatch.chdir(tmp_path)
         assert "missing argument" in main(monkeypatch, capsys, "audit", "run")[2]
         code, _, err = main(monkeypatch, capsys, "audit", "absent")

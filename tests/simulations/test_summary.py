@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,7 @@ from consilium.coordinator.events import EventLog
 from consilium.protocol.refusals import Refusal, Rule
 from consilium.report.warnings import RowFacts
 from consilium.simulations.summary import absent, run_warnings, stage_seconds
-from tests.command_line import consilium
 from tests.federation import make_config
-from tests.simulations.small import SMALL
 
 SUMMARY: dict[str, Any] = {
     "parties_left_out_for_data": 0,
@@ -32,11 +29,7 @@ SUMMARY: dict[str, Any] = {
     "labels_alone": {},
     "worth": {"metric": "auc", "label_cost": "", "released": {"labels": 100, "auc": 0.84, "accuracy": 0.9}},
 }
-CARD: dict[str, Any] = {
-    "model": {"kind": "linear"},
-    "test": {"rows_per_class": {"well": 300, "ill": 300}},
-    "noise_spread": {},
-}
+CARD: dict[str, Any] = {"model": {"kind": "linear"}, "test": {"rows_per_class": {"well": 300, "ill": 300}}}
 CONFIG = make_config(mechanism=GNMax(sigma=100.0), query_budget=QueryBudget(queries=100, answers=100))
 AS_GOOD = {"rows": 9, "auc": 0.8, "student_above": {"metric": "auc", "difference": 0.0, "interval": [-0.1, 0.1]}}
 LOOKED = RowFacts(public={"well": 300, "ill": 300}, askable=300, test=300, queries=100, different=300)
@@ -112,32 +105,3 @@ def test_they_add_up(coordinator: dict[str, float], between: float, prepare: flo
     assert list(found) == ["prepare", *coordinator, "engine", "analysis", "report", "total"]
     assert found["total"] == pytest.approx(total_of(found), abs=5e-4)
     assert found["total"] == pytest.approx(prepare + engine + analysis + 1.0, abs=6e-3)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_those_of_a_run_without_a_bound_on_epsilon(tmp_path: Path) -> None:
-    """And its JSON, which has no infinity, though the mechanism has no finite epsilon."""
-    mechanism = "federation.mechanism={name='immutable', gamma=0.1, constant=100, unsafe_not_private=true}"
-    small = [item for item in SMALL if not item.startswith(("federation.mechanism", "federation.query_budget"))]
-    changes = [
-        *small,
-        mechanism,
-        "federation.query_budget.queries=60",
-        "federation.query_budget.answers=60",
-        "student.rounds=1",
-    ]
-    words = [part for item in changes for part in ("--set", item)]
-    done = consilium("run", "--out", tmp_path / "run", "--format", "json", *words)
-    assert done.exit_code == 0, done.stderr
-    summary = done.json()
-    assert total_of(summary["seconds"]) == pytest.approx(summary["seconds"]["total"], abs=5e-4)
-    assert {"enrol", "train", "vote", "student", "engine"} <= set(summary["seconds"])
-    privacy = summary["privacy"]
-    assert privacy["epsilon_guaranteed"] is privacy["epsilon_spent"] is None
-    assert {"epsilon_guaranteed", "epsilon_spent"} <= set(privacy["infinite"])
-    for path in [*(tmp_path / "run").rglob("*.json"), *(tmp_path / "run").rglob("*.jsonl")]:
-        for line in path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]:
-            json.loads(line, parse_constant=lambda word, path=path: pytest.fail(f"{word} in {path}"))
-    assert consilium("audit", tmp_path / "run", "--format", "json").json()["holds"]
-    assert "unbounded" in consilium("report", tmp_path / "run").output or (tmp_path / "run" / "report.html").exists()

@@ -13,7 +13,7 @@ from consilium.models.teachers import ConstantTeacher, RidgeTeacher
 from consilium.report.warnings import StudentFacts, warnings_of
 from consilium.simulations.analysis import counted_failures
 from consilium.simulations.said import failure
-from tests.party.teachers.own_code import own_teachers, rows_of, stranger
+from tests.party.teachers.test_own_code import own_teachers, rows_of, stranger
 
 X, Y = np.arange(8.0).reshape(4, 2), np.array([0, 1, 0, 1])
 ROWS, ODD = rows_of(), stranger("Raises", error="Odd", method="predict_proba", marked=True)

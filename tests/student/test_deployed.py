@@ -43,13 +43,6 @@ def found(site: Site) -> dict[str, CheckResult]:
     return {result.name: result for result in examine(STUDENT.checks(site.node("anna"), running=False))}
 
 
-def test_a_join_says_what_comes_next(site: Site) -> None:
-    folder = site.node("anna")
-    done = STUDENT.joined(folder)
-    assert done.values["next"] == f"consilium student run {folder.path} --out OUT --public ROWS"
-    assert joined(folder).coordinator.labels in done.lines[0]
-
-
 def test_the_doctor_before_and_while_the_coordinator_serves(site: Site, service: LabelService) -> None:
     before = found(site)
     assert {result.level for result in before.values()} == {"ok", "advice"}

@@ -55,32 +55,22 @@ def pool(source: Digits) -> Pool:
     return Pool(source.schema.features, x[:200], x[1000:1300], y[1000:1300])
 
 
-@pytest.mark.parametrize("selection", ["random", "typical"])
-def test_a_student_asks_and_learns_and_leaves_four_files(tmp_path: Path, selection: str) -> None:
+def test_a_student_asks_and_learns_and_leaves_four_files(tmp_path: Path) -> None:
+    """Graph and networks each get their inputs."""
     source = Digits()
-    settings = spec("graph_cnn", steps=50, networks=1, gamma=1e-6, queries=100, rounds=2, selection=selection)
+    # the smoothness is for distances of several hundreds
+    settings = spec("graph_cnn", steps=60, gamma=1e-6, queries=100, rounds=2, selection="typical")
     result = run_student(source, pool(source), settings, tmp_path, seed=0)
     assert [len(asked) for asked in source.asked] == [50, 50]
-    assert result.metrics is not None
-    assert result.metrics["accuracy"] > 0.7
     assert sorted(path.name for path in (tmp_path / "student").iterdir()) == [
         "MODEL_CARD.md", "model.safetensors", "plan.json", "student.json",
     ]  # fmt: skip
-    model = load_model(tmp_path / "student" / "model.safetensors")
+    published = load_model(tmp_path / "student" / "model.safetensors")
     x, y = digits()
-    right = (model.predict_proba(x[1000:1300]).argmax(axis=1) == y[1000:1300]).mean()
-    assert right == pytest.approx(result.metrics["accuracy"])
-
-
-@pytest.mark.slow
-def test_graph_and_network_each_get_their_inputs(tmp_path: Path) -> None:
-    source = Digits()
-    settings = spec("graph_cnn", queries=60, steps=100, gamma=1e-6)  # for distances of several hundreds
-    result = run_student(source, pool(source), settings, tmp_path, seed=0)
-    model = load_model(tmp_path / "student" / "model.safetensors").model
-    assert isinstance(model, GraphCnnModel)
-    x = digits()[0][:200].astype(np.float32)
-    assert len(model.sight.networks) == 2
+    right = (published.predict_proba(x[1000:1300]).argmax(axis=1) == y[1000:1300]).mean()
+    assert right == pytest.approx(result["metrics"]["accuracy"]) and right > 0.7
+    model, x = published.model, x[:200].astype(np.float32)
+    assert isinstance(model, GraphCnnModel) and len(model.sight.networks) == 2
     first, second = model.sight.networks
     assert (first.pixels.low, first.pixels.high) == (0, 16)
     np.testing.assert_allclose(np.linalg.norm(first.features(x), axis=1), 1, rtol=1e-5)
@@ -92,8 +82,6 @@ def test_graph_and_network_each_get_their_inputs(tmp_path: Path) -> None:
     np.testing.assert_allclose(seen[:, HIDDEN:], second.features(x) * model.sight.scales[2], rtol=1e-4)
     assert seen.var(axis=0).sum() == pytest.approx(rows[:, :64].var(axis=0).sum(), rel=0.1)  # each counts as much
     np.testing.assert_array_equal(model.predict_proba(x), model.kernel.predict_proba(rows))
-    assert result.metrics is not None
-    assert result.metrics["accuracy"] > 0.7
 
 
 @pytest.mark.parametrize(("features", "device"), [(60, "auto"), (64, "cuda")])

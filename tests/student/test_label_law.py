@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -31,12 +30,11 @@ from consilium.models.base import Outcomes
 from consilium.models.likelihood import likelihood_of
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.label_law import LabelLaw
-from consilium.protocol.label_source import NO_LABEL, Answers, Outcome, no_progress
+from consilium.protocol.label_source import NO_LABEL, Answers, Outcome
 from consilium.protocol.label_wire import terms_from_wire, terms_to_wire
 from consilium.protocol.noise import SeededNoise
-from consilium.student.ask import UNKNOWN, Asked, Asking, AskingPlan
-from consilium.student.config import StudentSpec
-from consilium.student.learn import AnsweredRows, train
+from consilium.student.ask import UNKNOWN, Asked
+from consilium.student.learn import train
 from tests.coordinator.labels.site import Site
 from tests.coordinator.mechanisms.drawing import Sums, release
 from tests.federation import make_config, make_rows
@@ -149,40 +147,10 @@ def test_of_rows_that_others_asked_a_label_tells_what_labels_tell_and_the_rest_n
         assert found == pytest.approx(expected)
 
 
-def test_what_others_asked_comes_without_a_prediction_and_the_own_rows_with_theirs() -> None:
-    class Source:
-        def ask(self, queries: np.ndarray, progress: Any, probabilities: np.ndarray | None) -> Answers:
-            return Answers(np.full(len(queries), Outcome.ABSTAINED), np.full(len(queries), NO_LABEL))
-
-    class Predicts:
-        def predict_proba(self, x: np.ndarray) -> np.ndarray:
-            return np.tile([0.9, 0.1], (len(x), 1))
-
-    plan, record, x = AskingPlan(None, "f", 2), Asked(2, replace(LAW, predicted=True)), np.zeros((4, 3))
-    plan.take(np.array([1, 2]))
-    rows: Any = SimpleNamespace(queries=x)
-    source: Any = Source()
-    asking = Asking(source, StudentSpec(), plan)
-    asking.ask(rows, plan.recorded, x, None, record, no_progress)
-    asking.ask(rows, np.array([0, 3]), x, Predicts(), record, no_progress)
-    assert record.told()[0].tolist() == [0, 3]  # what others were told of 1 and 2 hangs on predictions nobody keeps
-    assert record.predictions == [[UNKNOWN] * 2] * 2 + [[0.9, 0.1]] * 2
-
-
 def test_the_first_labels_come_with_what_told_nothing_between() -> None:
     outcomes = [Outcome.ABSTAINED, Outcome.ANSWERED, Outcome.ABSTAINED, Outcome.ANSWERED, Outcome.ABSTAINED]
     record = answered(outcomes, [NO_LABEL, 1, NO_LABEL, 0, NO_LABEL], LAW, np.zeros((5, 2)))
     assert [record.first(labels).rows for labels in (0, 1, 2)] == [[10], [10, 11, 12], [10, 11, 12, 13, 14]]
-
-
-def test_halves_of_outcomes_are_rows() -> None:
-    labels = np.tile([0, NO_LABEL], 10)
-    outcomes = np.where(labels == NO_LABEL, Outcome.ABSTAINED, Outcome.ANSWERED)
-    rows = AnsweredRows(np.zeros((20, 2)), np.arange(20), labels, Outcomes(labels, outcomes, 2, LAW))
-    halves = rows.halves(np.random.default_rng(0))
-    for half in halves:
-        assert isinstance(half.told, Outcomes) and half.told.labels.tolist() == half.labels.tolist()
-    assert sorted(np.concatenate([half.places for half in halves]).tolist()) == list(range(20))
 
 
 def test_a_trainer_of_labels_gets_those_rows_that_have_one() -> None:

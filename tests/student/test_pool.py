@@ -11,7 +11,7 @@ import pytest
 from consilium.data.encoding import encode, infer
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
 from consilium.protocol.queries import canonical_queries
-from consilium.protocol.schema import Range, Schema
+from consilium.protocol.schema import Schema
 from consilium.student.pool import PoolFile, check_fits
 
 PUBLIC = pl.DataFrame(
@@ -117,19 +117,6 @@ def test_known_classes_that_do_not_fit(tmp_path: Path, y: list[int], told: str) 
     np.savez(path, features=np.array(PLAIN.features), queries=np.zeros((3, len(PLAIN.features))), y=np.array(y))
     with pytest.raises(DataError, match=told):
         check_fits(PoolFile(path).load(PLAIN), PLAIN)
-
-
-def test_what_is_odd_is_told_with_its_value(tmp_path: Path) -> None:
-    ranged = Schema.model_validate({**SCHEMA.model_dump(), "ranges": [Range(feature="age", low=0, high=120)]})
-    path, told = tmp_path / "pool.csv", []
-    path.write_text("age,sex,creatinine,id\n261,divers,97,7\n")
-    pool = PoolFile(path).load(ranged, told.append)
-    assert pool.queries[0].tolist() == [261, 0, 97, 0]
-    assert told == [
-        "pool.csv: sex: 1 of 1 rows hold a value that is none of 'female', 'male' (first: line 2, 'divers')",
-        "pool.csv: age: 1 of 1 rows are outside 0 to 120, which the schema allows (first: line 2)",
-        "pool.csv: creatinine: 1 of 1 rows are more than 10 deviations from the public mean (first: line 2)",
-    ]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from consilium.models.published.file import BadModel
 from consilium.models.published.model import load_model
 from consilium.protocol.errors import BudgetExceeded, DataError, PathError
 from consilium.protocol.label_source import NO_LABEL, Answers, Histograms, LabelTerms, Outcome
-from consilium.report.progress import ASK, ROUND, TRAIN_AGAIN, TRAIN_STUDENT
+from consilium.report.progress import ASK, ROUND, TRAIN_STUDENT
 from consilium.student.ask import votes_in_sums
 from consilium.student.config import StudentSpec
 from consilium.student.pool import Pool, load_pool
@@ -55,7 +55,7 @@ def pool(count: int = 100, test: bool = True) -> Pool:
     return Pool(FEATURES, x[:count], x[count:] if test else None, y[count:] if test else None)
 
 
-NAMES = {ASK: "ask", ROUND: "round", TRAIN_STUDENT: "train", TRAIN_AGAIN: "again"}
+NAMES = {ASK: "ask", ROUND: "round", TRAIN_STUDENT: "train"}
 
 
 @pytest.mark.parametrize(
@@ -77,8 +77,7 @@ def test_it_tells_how_far_it_is(tmp_path: Path, settings: dict, left: int, expec
     run_student(
         Source(left), pool(), spec, tmp_path, 0, lambda stage, *far: told.append("{} {}/{}".format(NAMES[stage], *far))
     )
-    again = [f"again {pair}/10" for pair in range(11)] if left > 5 else []
-    assert ", ".join(told) == ", ".join([expected, *again])
+    assert ", ".join(told) == expected
 
 
 @pytest.mark.parametrize("settings", [{}, {"selection": "typical", "rounds": 2}])
@@ -94,23 +93,28 @@ def test_equal_rows_are_asked_once(tmp_path: Path, settings: dict, left: int, as
 def test_asks_trains_evaluates_and_saves(tmp_path: Path) -> None:
     source = Source()
     result = run_student(source, pool(), student_of(C=1.0), tmp_path, seed=0)
-    assert (result.queries, result.answered) == (100, 50)
-    assert result.metrics is not None
-    assert result.metrics["auc"] > 0.85
+    assert (result["asked"], result["answered"]) == (100, 50)
+    assert result["metrics"] is not None
+    assert result["metrics"]["auc"] > 0.85
     card = json.loads((tmp_path / "student" / "student.json").read_text())
-    assert card["metrics"] == result.metrics
+    assert card["metrics"] == result["metrics"]
     assert card["privacy"]["simulation"] is True
     model = load_model(tmp_path / "student" / "model.safetensors")
     x, y = make_rows(400, 5)
-    assert (model.predict_proba(x[100:]).argmax(axis=1) == y[100:]).mean() == result.metrics["accuracy"]
+    assert (model.predict_proba(x[100:]).argmax(axis=1) == y[100:]).mean() == result["metrics"]["accuracy"]
     assert card["model"]["sha256"] == model.sha256
+    frame = pl.read_parquet(tmp_path / "labels.parquet")
+    assert frame.columns == ["row", "query_id", "outcome", "label", "counts", "predictions"]
+    assert frame["outcome"].to_list() == ["answered", "abstained"] * 50
+    assert [label is None for label in frame["label"].to_list()] == [False, True] * 50
+    assert set(frame["label"].drop_nulls().to_list()) <= {"well", "ill"}
 
 
 def test_the_cards_say_how_it_was_made_and_measured(tmp_path: Path) -> None:
     result = run_student(Source(), pool(), student_of(trainer="graph", gamma=0.2), tmp_path, seed=0)
     folder = tmp_path / "student"
     card, text = json.loads((folder / "student.json").read_text()), (folder / "MODEL_CARD.md").read_text()
-    assert result.metrics is not None
+    metrics = result["metrics"]
     assert card["privacy"] == {
         "unit": "party",
         "neighbouring": "replace",
@@ -121,36 +125,38 @@ def test_the_cards_say_how_it_was_made_and_measured(tmp_path: Path) -> None:
     }
     low, high = card["test"]["accuracy_95"]
     assert card["test"]["rows"] == sum(card["test"]["rows_per_class"].values()) == 300
-    assert low < result.metrics["accuracy"] < high
+    assert low < metrics["accuracy"] < high
     assert card["test"]["rows_that_are_also_in_the_pool"] == 0
     assert card["model"]["sha256"] == hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
     for told in (
         "epsilon at most 1.000", "delta 1e-05", "a party", "replaced", "300 rows", "Not a medical device",
         "Made in a simulation", "holds public rows", card["model"]["sha256"], "| age |",
-        f"{result.metrics['accuracy']:.4f}", "50 got a label", "made up",
+        f"{metrics['accuracy']:.4f}", "50 got a label", "made up",
     ):  # fmt: skip
         assert told in text, told
 
 
 def test_the_card_says_how_far_probabilities_are_risks(tmp_path: Path) -> None:
     result = run_student(Source(), pool(), student_of(C=1.0), tmp_path / "shares", seed=0)
-    assert result.metrics is not None
-    assert result.metrics["operating_point"]["by"] == "one half"
-    assert result.metrics["operating_point"]["recall"] == result.metrics["recall_per_class"]["ill"]
+    metrics = result["metrics"]
+    assert metrics["operating_point"]["by"] == "one half"
+    assert metrics["operating_point"]["recall"] == metrics["recall_per_class"]["ill"]
     text = (tmp_path / "shares" / "student" / "MODEL_CARD.md").read_text()
     assert "shares of votes, not risks" in text
-    assert f"| calibration error (15 bins of equally many rows) | {result.metrics['calibration_error']:.4f} |" in text
+    assert (
+        f"| calibration error (15 bins of equally many rows) | {result['metrics']['calibration_error']:.4f} |" in text
+    )
 
     declared = run_student(Source(), pool(), student_of(C=1.0, prevalence=[0.9, 0.1]), tmp_path / "risks", seed=0)
     folder = tmp_path / "risks" / "student"
     card, text = json.loads((folder / "student.json").read_text()), (folder / "MODEL_CARD.md").read_text()
-    assert declared.metrics is not None
-    point = declared.metrics["operating_point"]
+    assert declared["metrics"] is not None
+    point = declared["metrics"]["operating_point"]
     assert (point["by"], point["threshold"]) == ("prevalence", card["calibration"]["threshold"])
     assert "declared prevalence (0.9, 0.1, in the order of the classes)" in text
     assert "shares of votes, not risks" not in text
-    assert declared.metrics["auc"] == result.metrics["auc"]
-    assert point["flagged"] < result.metrics["operating_point"]["flagged"] / 2
+    assert declared["metrics"]["auc"] == metrics["auc"]
+    assert point["flagged"] < metrics["operating_point"]["flagged"] / 2
     mean = load_model(folder / "model.safetensors").predict_proba(pool().queries).mean(axis=0)
     np.testing.assert_allclose(mean, [0.9, 0.1], atol=1e-9)
 
@@ -168,9 +174,9 @@ def test_warns_of_itself(tmp_path: Path, settings: dict, terms: dict, expected: 
     told = replace(source.describe(), **terms)
     source.describe = lambda: told
     result = run_student(source, pool(), student_of(**settings), tmp_path, seed=0)
-    assert [warning["code"] for warning in result.warnings] == expected
+    assert [warning["code"] for warning in result["warnings"]] == expected
     card = json.loads((tmp_path / "student" / "student.json").read_text())
-    assert card["warnings"] == result.warnings
+    assert card["warnings"] == result["warnings"]
     text = (tmp_path / "student" / "MODEL_CARD.md").read_text()
     assert ("## Warnings" in text) == bool(expected)
     assert all(f"- {code}: " in text for code in expected)
@@ -220,13 +226,13 @@ def test_a_student_is_brought_to_public_labels(tmp_path: Path) -> None:
     told = list[str]()
     result = run_student(Source(), replace(rows, labels=labels), StudentSpec(), tmp_path / "known", 0, tell=told.append)
     assert told == []
-    assert plain.public_labels == {} and result.public_labels["rows"] == 40
-    assert plain.metrics is not None and result.metrics is not None
-    assert result.metrics["brier"] < plain.metrics["brier"] + 0.01
+    assert "public_labels" not in plain and result["public_labels"]["rows"] == 40
+    assert plain["metrics"] is not None and result["metrics"] is not None
+    assert result["metrics"]["brier"] < plain["metrics"]["brier"] + 0.01
     folder = tmp_path / "known" / "student"
     published, card = load_model(folder / "model.safetensors"), json.loads((folder / "student.json").read_text())
     assert published.adapted is not None and card["model"]["sha256"] == published.sha256
-    assert card["public_labels"] == result.public_labels and card["public_labels"]["rows"] == 40
+    assert card["public_labels"] == result["public_labels"] and card["public_labels"]["rows"] == 40
     assert "semi-private" in (folder / "MODEL_CARD.md").read_text() and "brought to" in card["limits"][-1]
     assert "public_labels" not in json.loads((tmp_path / "plain" / "student" / "student.json").read_text())
     assert (tmp_path / "plain" / "labels.parquet").read_bytes() == (tmp_path / "known" / "labels.parquet").read_bytes()
@@ -240,10 +246,10 @@ def test_labels_show_that_noise_drowned_the_student(tmp_path: Path) -> None:
 
     labels = make_rows(400, 5)[1][:100]
     result = run_student(Drowned(), replace(pool(), labels=labels), StudentSpec(), tmp_path / "out", 0)
-    assert result.metrics is not None and result.metrics["auc"] > 0.9
+    assert result["metrics"] is not None and result["metrics"]["auc"] > 0.9
     text = (tmp_path / "out" / "student" / "MODEL_CARD.md").read_text()
     assert "Labels of the public rows alone reach AUC 0.9" in text
-    assert [each["code"] for each in result.warnings if each["code"] == "public-labels"] == ["public-labels"]
+    assert [each["code"] for each in result["warnings"] if each["code"] == "public-labels"] == ["public-labels"]
 
 
 def test_labels_that_do_not_tell_each_other_are_told_before_anything_is_asked(tmp_path: Path) -> None:
@@ -274,20 +280,10 @@ def test_names_that_cannot_be_published_are_refused_before_anything_is_asked(tmp
     assert source.asked == []
 
 
-def test_labels_file_says_what_became_of_every_query(tmp_path: Path) -> None:
-    run_student(Source(), pool(), StudentSpec(queries=10), tmp_path, seed=0)
-    frame = pl.read_parquet(tmp_path / "labels.parquet")
-    assert frame.columns == ["row", "query_id", "outcome", "label", "counts", "predictions"]
-    assert frame["outcome"].to_list() == ["answered", "abstained"] * 5
-    assert [label is None for label in frame["label"].to_list()] == [False, True] * 5
-    assert set(frame["label"].drop_nulls().to_list()) <= {"well", "ill"}
-    assert frame["row"].n_unique() == 10
-
-
 @pytest.mark.parametrize(("queries", "left", "asked"), [(30, 1000, 30), (500, 1000, 100), (30, 7, 7)])
 def test_asks_no_more_than_pool_cap_and_specification_allow(tmp_path: Path, queries, left, asked) -> None:
     source = Source(left)
-    assert run_student(source, pool(), StudentSpec(queries=queries), tmp_path, seed=0).queries == asked
+    assert run_student(source, pool(), StudentSpec(queries=queries), tmp_path, seed=0)["asked"] == asked
     assert len(source.asked[0]) == asked
 
 
@@ -297,18 +293,6 @@ def test_nothing_left(tmp_path: Path) -> None:
         run_student(source, pool(), StudentSpec(), tmp_path, seed=0)
     assert source.asked == []
     assert list(tmp_path.iterdir()) == []
-
-
-def test_same_seed_asks_the_same(tmp_path: Path) -> None:
-    asked = []
-    for index, seed in enumerate((1, 1, 2)):
-        source = Source()
-        folder = tmp_path / str(index)
-        folder.mkdir()
-        run_student(source, pool(), StudentSpec(queries=20), folder, seed)
-        asked.append(source.asked[0])
-    assert (asked[0] == asked[1]).all()
-    assert (asked[0] != asked[2]).any()
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ import tomli_w
 
 from consilium.coordinator.config import FederationConfig
 from consilium.data.mapping import DataRules
-from consilium.data.private_rows import FileRows, Rows
-from consilium.models.table import fit_teachers
+from consilium.data.private_rows import FileRows
 from consilium.protocol.config_files import load
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.schema import ColumnEncoding, Schema
@@ -23,7 +22,7 @@ from tests.federation import HomeFile as PartyFile
 from tests.party.test_node import hello
 from tests.specs import teacher_of
 
-KINDS = ("logistic_regression", "ridge", "random_forest", "mlp")
+KINDS = ("logistic_regression", "random_forest")
 LACKS = {"lacks": ["pressure"]}
 
 
@@ -51,51 +50,15 @@ def votes(folder: Path, config: FederationConfig, queries: np.ndarray) -> np.nda
 @pytest.mark.parametrize("kind", KINDS)
 def test_without_a_column_in_the_file(tmp_path: Path, kind: str) -> None:
     """The same votes whether the file lacks it or has it and must not be read. Nothing was learnt of it: another value
-    in a query changes no vote, but for a network, whose first weights stay."""
+    in a query changes no vote."""
     config = make_config(teacher=teacher_of(model=kind))
     queries = make_rows(30, 5)[0]
     other = queries.copy()
     other[:, 1] += 500
     lacking = votes(home_of(tmp_path / "lacking", ("drowsy", "age"), **LACKS), config, queries)
     assert (votes(home_of(tmp_path / "unread", **LACKS), config, queries) == lacking).all()
-    if kind != "mlp":
-        assert (votes(home_of(tmp_path / "other", ("drowsy", "age"), **LACKS), config, other) == lacking).all()
+    assert (votes(home_of(tmp_path / "other", ("drowsy", "age"), **LACKS), config, other) == lacking).all()
     assert (votes(home_of(tmp_path / "whole"), config, queries) != lacking).any()
-
-
-def test_a_party_with_all_columns_votes_as_ever(tmp_path: Path) -> None:
-    """Bit for bit what the rows give by themselves."""
-    config, queries = make_config(), make_rows(30, 5)[0]
-    folder = home_of(tmp_path / "whole")
-    rows = FileRows(folder / "data.npz").read(config.rows)
-    bare = Rows(config.rows.standardise(make_rows(40, 0)[0]), rows.y)
-    (alone,) = fit_teachers(config.teacher, bare, [np.arange(40)], [0], 2)
-    (teacher,) = fit_teachers(config.teacher, rows, [np.arange(40)], [0], 2)
-    inputs = config.rows.inputs(queries)
-    assert type(teacher) is type(alone)
-    assert (teacher.predict_proba(inputs) == alone.predict_proba(inputs)).all()
-    assert (votes(folder, config, queries)[:, 0] == alone.predict(inputs)).all()
-
-
-def test_other_units_and_words_give_the_votes_of_the_federations_own(tmp_path: Path) -> None:
-    config, queries = make_config(), make_rows(30, 5)[0]
-    plain = votes(home_of(tmp_path / "plain"), config, queries)
-    folder = home_of(tmp_path / "coded")
-    x, y = make_rows(40, 0)
-    with open(folder / "own.csv", "w", newline="") as file:
-        lines = csv.writer(file)
-        lines.writerow(["Monate", "kPa", "drowsy", "Ergebnis"])
-        for row, label in zip(x.astype(float).tolist(), y, strict=True):
-            lines.writerow([repr(row[0] * 12), repr((row[1] - 5) / 7.5), repr(row[2]), "krank" if label else "gesund"])
-    table = load(folder / "party.toml", PartyFile).model_dump(mode="json", exclude_none=True)
-    table["columns"] = {
-        "age": {"column": "Monate", "factor": 1 / 12},
-        "pressure": {"column": "kPa", "factor": 7.5, "offset": 5.0},
-        "drowsy": {"column": "drowsy"},
-    }
-    table["label"] = {"column": "Ergebnis", "classes": {"gesund": "well", "krank": "ill"}}
-    (folder / "party.toml").write_text(tomli_w.dumps(table))
-    assert (votes(folder, config, queries) == plain).all()
 
 
 @pytest.mark.parametrize(

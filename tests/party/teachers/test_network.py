@@ -1,4 +1,4 @@
-"""Network teachers: the contract of every teacher, and each by itself."""
+"""The contract of every teacher; networks, of images in colour too; and the ridge teacher against scikit-learn's."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import pickle
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
+from sklearn.linear_model import Ridge
 
 from consilium.data.private_rows import Rows
 from consilium.models.keys import CnnSpec, MlpSpec, NetworkSpec
 from consilium.models.network_teacher import NetworkTeacher
 from consilium.models.table import fit_teachers
-from consilium.models.teachers import Teacher
+from consilium.models.teachers import RidgeTeacher, Teacher
+from consilium.protocol.images import ImageShape, image_shape
 from tests.specs import teacher_of
 
 SIDE = 16
@@ -79,15 +80,62 @@ def test_a_teacher_is_the_same_whatever_others_are_trained_with_it(spec: Network
             assert (other.predict_proba(x) != alone.predict_proba(x)).any()
 
 
-def test_a_shard_of_one_class_gives_a_constant_teacher_among_networks(spec: NetworkSpec) -> None:
-    x, y = images(60)
-    parts = [np.arange(30), np.flatnonzero(y[:30] == 2), np.arange(30, 60)]
-    teachers = fit_teachers(spec, Rows(x, y), parts, [1, 2, 3], 3)
-    assert [isinstance(teacher, NetworkTeacher) for teacher in teachers] == [True, False, True]
-    assert set(teachers[1].predict(x)) == {2}
+def hues(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Images of 16x16 pixels, as rows; one of three channels is brighter, in a place by lot, and the sum is alike."""
+    generator = np.random.default_rng(seed)
+    y = generator.integers(0, 3, count)
+    x = generator.uniform(0, 0.4, size=(count, SIDE, SIDE, 3))
+    for index, label in enumerate(y):
+        at = generator.integers(0, 6)
+        x[index, at : at + 8, at : at + 8, (label + np.arange(3)) % 3] += np.array([0.6, 0.1, 0.1])[:, None, None]
+    return x.reshape(count, -1), y
 
 
-@pytest.mark.parametrize("wrong", [{"epochs": 0}, {"weight_decay": -1}, {"model": "transformer"}, {"dropout": 0.5}])
-def test_what_a_specification_may_not_say(wrong: dict) -> None:
-    with pytest.raises(ValidationError):
-        CnnSpec.model_validate(wrong)
+def test_a_teacher_tells_hues_and_one_of_grey_images_does_not() -> None:
+    spec = SPECS["cnn"].model_copy(update={"dense_layers": 3, "epochs": 16})
+    (x, y), (other, truth) = hues(150), hues(150, seed=1)
+    right = (fit_teachers(spec, Rows(x, y), [np.arange(150)], [3], 3)[0].predict(other) == truth).mean()
+    assert right > 0.9
+    grey, other_grey = (rows.reshape(-1, SIDE * SIDE, 3).mean(axis=2) for rows in (x, other))
+    blind = fit_teachers(spec, Rows(grey, y), [np.arange(150)], [3], 3)[0]
+    assert (blind.predict(other_grey) == truth).mean() < 0.55
+
+
+@pytest.mark.parametrize(
+    ("inputs", "least", "expected"),
+    [
+        (256, 16, (1, 16)), (768, 16, (3, 16)), (192, 16, None), (2, 1, None), (3071, 1, None),
+    ],
+)  # fmt: skip
+def test_what_a_row_is(inputs: int, least: int, expected: tuple[int, int] | None) -> None:
+    assert image_shape(inputs, least) == expected
+
+
+def test_planes_of_pixels_beside_each_other() -> None:
+    rows = np.arange(2 * 12).reshape(2, 12)
+    planes = ImageShape(3, 2).planes(rows)
+    assert planes[1].tolist() == [[[12, 15], [18, 21]], [[13, 16], [19, 22]], [[14, 17], [20, 23]]]
+    assert ImageShape(1, 2).planes(rows[:, :4]).tolist() == rows[:, :4].reshape(2, 1, 2, 2).tolist()
+    assert ImageShape(3, 2).planes(rows[:0]).shape == (0, 3, 2, 2)
+
+
+def blobs(count: int, inputs: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(seed)
+    y = generator.integers(0, 3, count)
+    return generator.normal(size=(count, inputs)) + 1.5 * np.eye(3, inputs)[y], y
+
+
+@pytest.mark.parametrize(("count", "inputs"), [(40, 200), (40, 40), (300, 20)], ids=["dual", "square", "primal"])
+@pytest.mark.parametrize("balanced", [False, True])
+def test_the_numbers_of_scikit_learn(count: int, inputs: int, balanced: bool) -> None:
+    x, y = blobs(count, inputs)
+    y[: count // 2] = 0  # classes of different sizes, so that balancing matters
+    weights = len(y) / (3 * np.bincount(y)[y]) if balanced else None
+    expected = Ridge(alpha=2.5).fit(x, np.eye(3)[y], sample_weight=weights)
+    found = RidgeTeacher(2.5, balanced=balanced).fit(x, y)
+    np.testing.assert_allclose(found.weights, expected.coef_.T, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(found.intercept, expected.intercept_, rtol=1e-8, atol=1e-10)
+    assert (found.predict(x) == expected.predict(x).argmax(axis=1)).all()
+    small = RidgeTeacher(2.5, balanced=balanced).fit(x.astype(np.float32), y)
+    assert small.weights.dtype == small.intercept.dtype == np.float32
+    np.testing.assert_allclose(small.weights, found.weights, atol=1e-4)

@@ -15,7 +15,6 @@ from scipy.stats import chi2
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.parts import Privacy
 from consilium.data import private_rows as identities
-from consilium.data.mapping import PatientRule
 from consilium.node.limits import epsilon
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
@@ -31,7 +30,7 @@ from tests.marks import some
 from tests.node.folders import allow, asked_of, give_rows, make_small
 from tests.party.teachers.positions import by_position, divided_by_position
 from tests.party.teachers.test_network import images
-from tests.party.test_node import hello, member, node, refused, train, vote
+from tests.party.test_node import hello, refused, train, vote
 
 SECRET = bytes(range(32))
 FALSE_ALARMS = 1e-6
@@ -41,7 +40,7 @@ def random_identities(count: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 256, size=(count, 32), dtype=np.uint8)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 7, 25, 250])
+@pytest.mark.parametrize("count", [1, 7, 250])
 def test_shards_are_disjoint_and_cover_everything(count: int) -> None:
     parts = split(random_identities(100), count, SECRET)
     assert len(parts) == count
@@ -107,9 +106,7 @@ TEACHERS = 4
 CONFIG = make_config(rows=SCHEMA, teachers_per_party=TEACHERS, seed=1)
 KINDS: dict[str, dict[str, Any]] = {
     "ridge, balanced": {"model": "ridge", "class_weight": "balanced"},
-    "logistic regression": {"model": "logistic_regression", "class_weight": "balanced"},
     "mlp": {"model": "mlp", "hidden": 16, "epochs": 3, "class_weight": "balanced"},
-    "cnn": {"model": "cnn", "hidden": 8, "channels": 2, "epochs": 2},
     "own: support vectors": {"model": "estimator", "factory": "sklearn.svm.SVC"},
 }
 
@@ -184,19 +181,14 @@ def test_only_the_shards_of_a_changed_row_have_other_teachers(tmp_path: Path, ki
     assert len(concerned) == (2 if change == "replace" else 1)
 
 
-@pytest.mark.parametrize("change", ["add", "remove", "replace"])
-def test_before_one_row_changed_all_teachers(tmp_path: Path, change: str) -> None:
+def test_before_one_row_changed_all_teachers(tmp_path: Path) -> None:
     """The control: the same rows, divided by label and position as they used to be."""
-    x, y, _ = neighbour(change)
+    x, y, _ = neighbour("add")
     with divided_by_position():
-        said = [
-            said_by_teachers(party(tmp_path / name, rows, labels, KINDS["ridge, balanced"]))
-            for name, (rows, labels) in {"d": images(64, seed=5), "d'": (x, y)}.items()
-        ]
-    assert sum(not (one == other).all() for one, other in zip(*said, strict=True)) == TEACHERS
+        assert changed_teachers(tmp_path, KINDS["ridge, balanced"], (x, y)) == set(range(TEACHERS))
 
 
-@pytest.mark.parametrize("model", ["ridge", "mlp", "random_forest"])
+@pytest.mark.parametrize("model", ["ridge", "mlp"])
 def test_an_empty_shard_and_one_of_one_class_have_constant_teachers(tmp_path: Path, model: str) -> None:
     x, y = images(2, seed=5)
     said = said_by_teachers(party(tmp_path / "few", x, y, {"model": model}))
@@ -248,11 +240,6 @@ def test_a_promise_to_patients_needs_to_know_them(tmp_path: Path) -> None:
     assert refused(without.vote, vote(x, PATIENTS)) is Rule.UNIT
 
 
-def test_what_a_party_may_not_say_about_patients() -> None:
-    with pytest.raises(ValueError, match="rows_are_patients must be left out"):
-        PatientRule(column="id", rows_are_patients=True)
-
-
 @pytest.mark.parametrize("patient", [{}, {"rows_are_patients": True}])
 def test_a_party_that_protects_patients_knows_which_rows_are_of_one(tmp_path: Path, patient: dict[str, bool]) -> None:
     folder = make_small(tmp_path).nodes["p00"]
@@ -275,18 +262,3 @@ def test_the_party_counts_in_its_own_unit_and_relation() -> None:
     strict = Policy(allowed_classes=("a", "b"), unit=Unit.RECORD)
     agreed = Policy(allowed_classes=("a", "b"), unit=Unit.RECORD, neighbouring=Neighbouring.ADD_OR_REMOVE)
     assert epsilon([stated], strict) == epsilon([replaced], strict) > epsilon([stated], agreed)
-
-
-# -- who may choose the shards ---------------------------------------------------------------------------------------
-
-
-def test_a_seed_of_the_coordinators_needs_a_simulation(tmp_path: Path) -> None:
-    real = make_config(teachers_per_party=2, simulation=False, seed=-1, noise_seed=None)
-    party_node = node(tmp_path, allow_simulation=False, most_teachers=2)
-    lie = train(real, seed=1)
-    party_node.hello(hello(real, request=lie.digest()))
-    assert refused(party_node.train, lie) is Rule.SIMULATION
-    assert party_node.store.secret() is None
-    assert member(tmp_path / "other", real, allow_simulation=False, most_teachers=2).store.secret() is not None
-    with pytest.raises(ValueError, match="needs simulation"):
-        make_config(simulation=False, noise_seed=None, seed=1)

@@ -17,6 +17,7 @@ from consilium.coordinator.distinguish.bounds import LowerBound, proved
 from consilium.coordinator.distinguish.game import Pair, play
 from consilium.protocol.errors import DataError
 from consilium.protocol.noise import SeededNoise
+from consilium.report.words import LABELS_ALONE
 from consilium.simulations.attack import command, targets
 from consilium.simulations.attack.command import case_of, lines_of
 from consilium.simulations.attack.liars import poisoned_students
@@ -60,7 +61,7 @@ def attacks() -> list[MembershipAttack]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(targets, "TRIES", 6)
         everybody = targets_of(attacked(), 0)
-    return membership(attacked(), everybody, 2_000, 36, 0)
+    return membership(attacked(), everybody, 2_000, 24, 0)
 
 
 def test_without_noise_everybody_is_found(attacks: list[MembershipAttack]) -> None:
@@ -107,7 +108,7 @@ def test_a_guarantee_with_a_tenth_of_its_noise_is_refuted(monkeypatch: pytest.Mo
 
 
 def test_labels_are_attacked_by_what_is_learnt_of_their_law() -> None:
-    released = membership(attacked(*LABELS), [worst_party(*LABELS)], 2_000, 21, 0)[0]
+    released = membership(attacked(*LABELS), [worst_party(*LABELS)], 2_000, 6, 0)[0]
     assert not released.broken
     assert released.best.advantage[1] > 0
 
@@ -121,10 +122,10 @@ def test_a_party_may_be_gone_instead_of_replaced() -> None:
         assert set(target.away.sum(axis=1)) == {voters - fewer}
 
 
-@pytest.mark.parametrize("name", ["a party at random", "the worst party"])
-def test_a_difference_tells_of_a_party_that_is_gone_what_is_promised_and_no_more(name: str) -> None:
+def test_a_difference_tells_of_a_party_that_is_gone_what_is_promised_and_no_more() -> None:
     """The parties' own votes, with one party's and without them, in 4,000 games of each world. Scores are sums of 60
     bits and nearly normal: epsilon by their distance, with an error of 1 %."""
+    name = "a party at random"
     run = attacked(
         'federation.privacy.neighbouring="add_or_remove"', 'federation.mechanism={name="difference", sigma=10.0}'
     )
@@ -159,9 +160,14 @@ def test_liars_turn_more_the_more_they_are() -> None:
 
 
 def test_a_run_is_attacked_in_its_folder(tmp_path: Path) -> None:
+    """One that says what it had no time for."""
     run = tmp_path / "run"
-    changes = [word for change in (*SMALL, "simulation.manual_labels=none") for word in ("--set", change)]
+    changes = [word for change in (*SMALL, "simulation.analysis_seconds=0") for word in ("--set", change)]
     assert consilium("run", "stroke", *changes, "--out", str(run), "--quiet").exit_code == 0
+    summary = json.loads((run / "summary.json").read_text())
+    late = ["learning curve", "the gain on parties' own rows", "manual labels", LABELS_ALONE]
+    assert (summary["analysis_left_out"], summary["worth"]) == (late, None)
+    assert "it did not fit into simulation.analysis_seconds" in (run / "report.html").read_text(encoding="utf-8")
     done = consilium("attack", str(run), "--games", "200", "--students", "20", "--format", "json")
     assert done.exit_code == 0, done.output
     assert "120 students: " in done.stderr  # 3 targets, 2 worlds

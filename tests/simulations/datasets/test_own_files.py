@@ -15,8 +15,6 @@ import pytest
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
 from consilium.simulations.datasets.own import _pixels
 from consilium.simulations.datasets.spec import SourceSpec
-from consilium.simulations.population.look import look
-from consilium.simulations.population.specs import DataSpec
 from tests.simulations.datasets.own import divided
 
 OWNERS = ("Nord", "Ost", "Süd", "West")
@@ -111,7 +109,6 @@ def test_images_in_folders(tmp_path: Path, pillow: Any, folders: str) -> None:
     assert (data.x.min() >= 0) and (data.x.max() <= 1)
     assert data.x[data.y == 0].mean() > 2 * data.x[data.y == 1].mean()
     assert len(parts.parties) == 2
-    assert 0.5 < look(DataSpec.model_validate(IMAGES), 20, data, parts).brightest < 0.8
 
 
 def test_images_in_colour_by_a_list(tmp_path: Path, pillow: Any) -> None:
