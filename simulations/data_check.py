@@ -35,7 +35,6 @@ def check_command(
     label: Annotated[str, typer.Option(metavar="COLUMN", help="What is voted on.")],
     owner: Annotated[str, typer.Option(metavar="COLUMN", help="Hospital, site or school: whose a row is.")] = "",
     patient: Annotated[str, typer.Option(metavar="COLUMN", help="Of which patient a row is.")] = "",
-    moment: Annotated[str, typer.Option("--time", metavar="COLUMN", help="When a row was.")] = "",
     drop: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="No feature; repeat.")] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE.toml", help="New file for the scenario; else it is printed.")
@@ -51,7 +50,7 @@ def check_command(
 
     if out is not None and out.exists():
         raise OutputExists(f"{out} is already there", "Choose another file")
-    named = {"label": label, "owner": owner, "patient": patient, "time": moment}
+    named = {"label": label, "owner": owner, "patient": patient}
     checked = check_files(file, {role: name.strip() for role, name in named.items() if name.strip()}, drop or ())
     if out is not None:
         with writing(out):
@@ -68,7 +67,7 @@ MOST_READINGS = 10
 def check_files(pattern: str, roles: Mapping[str, str], drop: list[str] | tuple[str, ...] = ()) -> CheckedFiles:
     """Read and divide the rows as a run does, again with the keys that cure what was found, until they do no more.
 
-    roles: names of columns by what they are, of label, owner, patient, time. drop: columns that are no features.
+    roles: names of columns by what they are, of label, owner, patient. drop: columns that are no features.
 
     Raises
     ------
@@ -209,8 +208,8 @@ class CheckedFiles:
         if "unlabelled" in data:
             absent = f" & ~pl.col({label!r}).str.strip_chars().is_in({['', *data.get('missing', ())]!r})"
             lines.append(f"frame = frame.filter(pl.col({label!r}).is_not_null(){absent})")
-        if dropped := [*data.get("drop", ()), *filter(None, [data.get("time")])]:
-            lines.append(f"frame = frame.drop({dropped!r})")
+        if "drop" in data:
+            lines.append(f"frame = frame.drop({data['drop']!r})")
         parameters = {key: privacy[key] for key in ("epsilon", "delta", "unit", "neighbouring")} | {"student": _TRAINER}
         keys = ("parties", "classes", "missing", "cells", "columns")
         parameters |= {key: data[key] for key in keys if key in data}

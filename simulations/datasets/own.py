@@ -1,4 +1,4 @@
-"""Rows of the user's own: tables in CSV or Parquet, arrays in .npz, images in folders or named in a list."""
+"""Rows of the user's own: tables in CSV or Parquet, arrays in .npz, images in folders."""
 
 from __future__ import annotations
 
@@ -61,14 +61,13 @@ def public_reading(spec: SourceSpec, rows: np.ndarray, columns: Sequence[str]) -
     return ReadingRule.seen(spec.missing, {name: spec.cells[name] for name in names if name in spec.cells}, public)
 
 
-OPTIONAL = ("owner", "patient", "time")
+OPTIONAL = ("owner", "patient")
 ADVICE = "Write it with numpy.savez(file, x=..., y=..., owner=..., features=..., classes=...)"
 
 
 def open_arrays(spec: SourceSpec) -> ArraySource:
     """The arrays that `spec` names. `x` (rows, features) of numbers; `y`, `owner`, `patient` (rows,) of whole numbers
-    or text; `time` (rows,) of dates or numbers. `features` name the columns of `x`; `classes` what whole numbers in `y`
-    mean.
+    or text. `features` name the columns of `x`; `classes` what whole numbers in `y` mean.
 
     Raises
     ------
@@ -142,12 +141,9 @@ class _File:
             if name not in arrays:
                 continue
             values = arrays[name]
-            kinds, needed = ("iubUfM", "dates or numbers") if name == "time" else ("iubU", "whole numbers or texts")
-            if values.shape != (len(self.x),) or values.dtype.kind not in kinds:
+            if values.shape != (len(self.x),) or values.dtype.kind not in "iubU":
                 form = f"{path}: {name} has shape {values.shape} of {values.dtype}"
-                raise DataError(f"{form}, {len(self.x)} {needed} are needed", ADVICE)
-            if values.dtype.kind == "M":
-                values = np.where(np.isnat(values), "", np.datetime_as_string(values, unit="s"))
+                raise DataError(f"{form}, {len(self.x)} whole numbers or texts are needed", ADVICE)
             if name == "y" and self.classes and values.dtype.kind != "U":
                 outside = np.flatnonzero((values < 0) | (values >= len(self.classes)))
                 if len(outside):
@@ -164,7 +160,7 @@ def _read_file(path: Path) -> _File:
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff")
 IMAGE = "file"
-"""Column of a list that names the images, relative to the list."""
+"""Column of the images' files."""
 COLOURS = {"grey": ("L", GREY), "rgb": ("RGB", RGB)}
 """Pillow's mode, and what the names of a pixel's numbers end in."""
 
@@ -176,25 +172,22 @@ def open_images(spec: SourceSpec) -> ArraySource:
 
     Raises
     ------
-    ConfigError : no folder, list or size is given, or Pillow is not installed. PathError, DataError : there are no
-        images, or one cannot be read.
+    ConfigError : no folder or size is given. PathError, DataError : there are no images, or one cannot be read.
     """
     if spec.size is None:
         raise ConfigError(
             'data.set = "images" needs data.size, the side of an image in pixels', "For example size = 28"
         )
-    if bool(spec.path) == bool(spec.list):
-        raise ConfigError('data.set = "images" needs either data.path, a folder, or data.list, a CSV file', "Give one")
-    find = _listed if spec.list else _in_folders
-    frames = [(find(Path(name), spec), part) for name, part in parts_of(spec.list or spec.path, spec)]
+    if not spec.path:
+        raise ConfigError('data.set = "images" needs data.path, a folder', 'For example path = "scans"')
+    frames = [(_in_folders(Path(name), spec), part) for name, part in parts_of(spec.path, spec)]
     files = [Path(name) for frame, _ in frames for name in frame[IMAGE]]
     x = _all_pixels(files, spec)
     _, ends = COLOURS[spec.colour]
     features = pixel_names(spec.size, ends)
     pieces = [Piece(frame.drop(IMAGE), Lines.of_rows("images", frame.height), part) for frame, part in frames]
-    parts = JoinedRows.of(pieces, optional=("owner", spec.owner, spec.patient))
-    if not spec.list:
-        spec = spec.model_copy(update={"label": "class", "owner": "owner" if "owner" in spec.folders else ""})
+    parts = JoinedRows.of(pieces, optional=("owner",))
+    spec = spec.model_copy(update={"label": "class", "owner": "owner" if "owner" in spec.folders else ""})
     return ArraySource.of_parts(x, features, parts, spec)
 
 
@@ -238,18 +231,6 @@ def _in_folders(folder: Path, spec: SourceSpec) -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
-def _listed(path: Path, spec: SourceSpec) -> pl.DataFrame:
-    """The list, with its images' files relative to where it lies."""
-    import polars as pl
-
-    for key, column in (("label", spec.label), ("owner", spec.owner), ("patient", spec.patient)):
-        if not column and key == "label":
-            raise ConfigError("data.label is missing: nobody says which column is voted on", 'Set label = "COLUMN"')
-    wanted = [IMAGE, spec.label, *filter(None, (spec.owner, spec.patient))]
-    frame = read_raw([path], TableRule(csv=spec.csv, only=tuple(wanted)), HINTS).frame
-    return frame.with_columns(pl.Series(IMAGE, [str(path.parent / name) for name in frame[IMAGE]]))
-
-
 def _all_pixels(files: Sequence[Path], spec: SourceSpec) -> np.ndarray:
     """All images, float32 (images, numbers). Raises DataError that counts those of no use."""
     x, faults = [], []
@@ -269,8 +250,6 @@ def _all_pixels(files: Sequence[Path], spec: SourceSpec) -> np.ndarray:
 _SHOWN = 3
 _DEEP = 65_535
 """White, in 16 bits."""
-_PHOTOMETRIC = 262
-"""TIFF's tag that is 0 where 0 is white. Pillow turns 8 bits round, and not 16."""
 
 
 def _pixels(path: Path, size: int, colour: str) -> np.ndarray:
@@ -284,30 +263,21 @@ def _pixels(path: Path, size: int, colour: str) -> np.ndarray:
             opened = Image.open(path)
         with opened as image:
             mode, frames = image.mode, getattr(image, "n_frames", 1)
-            deep = mode.startswith("I;16") or (mode == "I" and image.format == "PNG")
-            if not deep and mode not in ("1", "L", "LA", "P", "PA", "RGB", "RGBA"):
-                raise DataError(f"{path} has the mode {mode}, whose range is not known", _EXPORT)
+            deep = image.format == "PNG" and (mode == "I" or mode.startswith("I;16"))
+            if not deep and (mode not in ("1", "L", "RGB") or image.has_transparency_data):
+                raise DataError(
+                    f"{path} has the mode {mode}, or is transparent in part: its range is not known", _EXPORT
+                )
             if frames > 1 and image.format != "MPO":  # a photograph with its preview
                 raise DataError(f"{path} holds {frames} images", "Make each a file")
             upright = ImageOps.exif_transpose(image)
-            hidden = False
             if deep:  # resized as floats: Pillow cuts 16 bits at 255
-                numbers = np.asarray(upright, dtype=np.float32)
-                hidden = bool((numbers == image.info.get("transparency", -1)).any())
-                if getattr(image, "tag_v2", {}).get(_PHOTOMETRIC) == 0:
-                    numbers = _DEEP - numbers
-                plain = Image.fromarray(numbers * np.float32(255 / _DEEP))
+                plain = Image.fromarray(np.asarray(upright, dtype=np.float32) * np.float32(255 / _DEEP))
             else:
-                if upright.has_transparency_data:
-                    upright = upright.convert("RGBA")
-                    hidden = upright.getchannel("A").getextrema() != (255, 255)
-                plain = upright.convert("RGB" if mode in ("P", "PA", "RGBA") else "L" if mode == "LA" else upright.mode)
-                plain = plain.convert(COLOURS[colour][0])
-            if hidden:
-                raise DataError(f"{path} has pixels that are transparent (mode {mode})", _EXPORT)
+                plain = upright.convert(COLOURS[colour][0])
             square = np.asarray(ImageOps.fit(plain, (size, size)), dtype=np.float32)
     except FileNotFoundError:
-        raise DataError(f"{path} is not there", f"Correct the column {IMAGE!r} of the list, or the link") from None
+        raise DataError(f"{path} is not there", "Correct the link") from None
     except too_large:
         most = f"{Image.MAX_IMAGE_PIXELS:,} pixels"
         raise DataError(f"{path} has more than {most}, the most that is read", "Export it smaller") from None
@@ -318,4 +288,4 @@ def _pixels(path: Path, size: int, colour: str) -> np.ndarray:
     return np.clip(square, 0, 255).reshape(-1) / np.float32(255)
 
 
-_EXPORT = "Export it as grey or RGB of 8 bits, or as grey of 16 bits, without transparency"
+_EXPORT = "Export it as grey or RGB of 8 bits, or as grey PNG of 16 bits, without transparency"

@@ -1,4 +1,4 @@
-"""What rows are besides their features: whose, of which patient, when, with which label, public or not."""
+"""What rows are besides their features: whose, of which patient, with which label, public or not."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from consilium.data.encoding import note_missing, times_of
+from consilium.data.encoding import note_missing
 from consilium.data.files import Lines
 from consilium.data.remedy import SHOWN, Faults, TableFault
 from consilium.data.table import below
 from consilium.data.texts import in_order, spelled_twice, texts_of
-from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.errors import DataError
 from consilium.simulations.datasets.base import Public, Source
-from consilium.simulations.datasets.spec import PublicSpec, SourceSpec
+from consilium.simulations.datasets.spec import SourceSpec
 
 if TYPE_CHECKING:
     import polars as pl
@@ -125,7 +125,7 @@ def _aligned(piece: Piece, first: Piece, optional: Collection[str]) -> pl.DataFr
     if needed := [name for name in absent if name not in optional]:
         raise DataError(
             f"{piece.places.whole} has no column {needed[0]!r}, which {first.places.whole} has",
-            "Public rows need the columns of the others, but for owner, patient, time and what data.drop names",
+            "Public rows need the columns of the others, but for owner, patient and what data.drop names",
         )
     empty = [pl.lit(None, dtype=first.frame[name].dtype).alias(name) for name in absent]
     return piece.frame.with_columns(empty).select(names)
@@ -176,59 +176,6 @@ def _classes_of(texts: pl.Series, places: Lines, column: str) -> list[str]:
     return known
 
 
-def moments_of(series: pl.Series, places: Lines) -> np.ndarray:
-    """float64 (rows,), NaN where missing: of ISO dates the days since 1970-01-01, else the numbers.
-
-    Raises
-    ------
-    DataError : a value is neither; says in which row.
-    """
-    try:
-        return times_of(texts_of(series))
-    except DataError as error:
-        raise DataError(f"{places.whole}: {error.what}", error.action) from None
-
-
-def public_by_time(series: pl.Series, rule: PublicSpec, places: Lines) -> np.ndarray:
-    """Rows at or after `rule.after`, or before `rule.before`, bool (rows,). series: ISO dates, or numbers.
-
-    Raises
-    ------
-    ConfigError : the bound is neither, or is a number where the column has dates. DataError : a row has no time, or
-        what is none; or all rows would be public, or none.
-    """
-    import polars as pl
-
-    column = series.name
-    key, bound = ("after", rule.after) if rule.after is not None else ("before", rule.before)
-    texts = texts_of(series)
-    empty = np.flatnonzero(texts.is_null().to_numpy())
-    if len(empty):
-        raise DataError(
-            f"{places.first(empty)}: {column} has no value, and data.time is that column", "Complete the rows"
-        )
-    bounds = pl.Series(f"data.public.{key}", [bound])
-    try:
-        limit = times_of(bounds)[0]
-    except DataError:
-        raise ConfigError(
-            f"data.public.{key} is {bound!r}: neither a date nor a number", "Write it as 2024-12-31"
-        ) from None
-    moments = moments_of(texts, places)
-    if _numbers(texts) != _numbers(bounds):
-        kind, other = ("numbers", "a date") if _numbers(texts) else ("dates", "a number")
-        raise ConfigError(f"data.public.{key} is {bound!r}, {other}, and {column} has {kind}", "Write it as they are")
-    rows = moments >= limit if key == "after" else moments < limit
-    if rows.all() or not rows.any():
-        extent = "every row is" if rows.all() else "no row is"
-        raise DataError(f"{places.whole}: {extent} public with data.public.{key} {bound!r}", "Choose another moment")
-    return rows
-
-
-def _numbers(texts: pl.Series) -> bool:
-    return not texts.cast(float, strict=False).null_count()
-
-
 @dataclass(frozen=True, kw_only=True)
 class RowSource(Source):
     """A `Source` of a user's rows, which all have a label.
@@ -272,7 +219,7 @@ def roles_of(
 
     Raises
     ------
-    DataError : rows have no label, owner, patient or time, or they are not usable. ConfigError : a bound of time.
+    DataError : rows have no label, owner or patient, or they are not usable.
     """
     doubts, faults = Faults() if doubts is None else doubts, Faults()
     labels = texts_of(parts.frame[spec.label])
@@ -307,10 +254,8 @@ def roles_of(
     with faults.noting():
         if spec.patient:
             fields["patient"], _ = _ids(parts, spec.patient, "patient", nobody=False)
-    with faults.noting():
-        if spec.time:
-            fields["time"] = moments_of(parts.frame[spec.time], parts.places)
-        fields["public"] = _public(parts, spec)
+    if not parts.private.all():
+        fields["public"] = Public(parts.rows(RowPart.QUERIES), parts.rows(RowPart.TEST))
     faults.check(parts.places.whole)
     return parts.frame, ~unlabelled, fields
 
@@ -345,16 +290,3 @@ def _ids(parts: JoinedRows, column: str, role: str, nobody: bool) -> tuple[np.nd
     alone = 1 if nobody else int(empty.sum())
     ids[empty] = len(names) + (0 if nobody else np.arange(alone))
     return ids, (*names, *(["public"] * alone if empty.any() else []))
-
-
-def _public(parts: JoinedRows, spec: SourceSpec) -> Public | None:
-    """Rows of files of their own, or by their time; None where owners or a lot decide."""
-    if not parts.private.all():
-        return Public(parts.rows(RowPart.QUERIES), parts.rows(RowPart.TEST))
-    rule = spec.public
-    if rule is None or rule.by != "time":
-        return None
-    if not spec.time:
-        raise ConfigError('data.public by = "time" needs a column of times', 'Set data.time = "COLUMN"')
-    rows = public_by_time(parts.frame[spec.time], rule, parts.places)
-    return Public(np.flatnonzero(rows), np.zeros(0, dtype=np.int64))

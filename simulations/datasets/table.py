@@ -38,7 +38,7 @@ class TableSource(RowSource):
     def of_frame(cls, frame: pl.DataFrame, spec: SourceSpec, public: pl.DataFrame | None = None) -> TableSource:
         """The table that `spec` describes, of rows that are in memory.
 
-        public: rows that are nobody's, with the columns of `frame`; owner, patient and time may be missing there. Half
+        public: rows that are nobody's, with the columns of `frame`; owner and patient may be missing there. Half
         of them, by lot, evaluate the student.
 
         Raises
@@ -64,7 +64,7 @@ class TableSource(RowSource):
         noted = Faults() if faults is None else faults
         _check_columns(pieces[0].frame, spec, pieces[0].places)
         no_features = [*spec.roles.values(), *spec.drop]
-        parts = JoinedRows.of(pieces, optional={spec.owner, spec.patient, spec.time, *spec.drop})
+        parts = JoinedRows.of(pieces, optional={spec.owner, spec.patient, *spec.drop})
         if spec.missing:
             parts = parts.with_nulls(spec.missing)
         if spec.duplicates == "drop":

@@ -10,7 +10,7 @@ from consilium.data.texts import spelled_twice
 from consilium.protocol.queries import query_ids
 from consilium.report.warnings import RowFacts
 from consilium.simulations.datasets.base import Dataset
-from consilium.simulations.population.partition import ANEW, OF_PUBLIC, Partition, numbered_anew, of_public_patients
+from consilium.simulations.population.partition import ANEW, OF_PUBLIC, Partition, of_public_patients
 from consilium.simulations.population.public import queries
 from consilium.simulations.population.specs import DataSpec
 
@@ -29,6 +29,7 @@ def look(data: DataSpec, most_queries: int, dataset: Dataset, partition: Partiti
     x, y = dataset.x[public], dataset.y[public]
     described = data.is_described
     parts = dataset.places if described and len(dataset.features) <= MOST_COLUMNS else {}
+    shared = of_public_patients(dataset, public)
     return RowFacts(
         public={name: int(count) for name, count in zip(dataset.classes, counts, strict=True)},
         askable=len(query_rows),
@@ -40,10 +41,10 @@ def look(data: DataSpec, most_queries: int, dataset: Dataset, partition: Partiti
         parties=len(partition.parties) + partition.left_out,
         too_small=partition.left_out,
         least_rows=data.rows_needed,
-        left_out={**dataset.left_out, OF_PUBLIC.format(dataset.owner_label): of_public_patients(dataset, public)},
+        left_out={**dataset.left_out, OF_PUBLIC.format(dataset.owner_label): shared},
         spelled=spelled_twice(dataset.owner_names or ()) | spelled_twice(dataset.classes) if described else {},
         brightest=float(x.max()) if data.set == "images" else 1.0,
-        anew=ANEW.format(dataset.owner_label) if numbered_anew(dataset) else "",
+        anew=ANEW.format(dataset.owner_label) if shared else "",
     )
 
 

@@ -92,13 +92,8 @@ class PublicPart(NamedTuple):
     owners: np.ndarray
 
 
-_NEARLY = 0.9
 OF_PUBLIC = "of patients who are at a public {0} too"
-ANEW = (
-    "The same patients stand at nearly every {0}, as if each numbers its own from 1: put the {0}'s name before the"
-    " patient's"
-)
-"""What to do where `numbered_anew`; of what an owner is called."""
+ANEW = "If each {0} numbers its patients from 1, put the {0}'s name before the patient's"
 
 
 def owners_of_size(source: Source, least_rows: int) -> np.ndarray:
@@ -185,18 +180,6 @@ def of_public_patients(source: Source, public: np.ndarray) -> int:
     return int(np.count_nonzero(private & np.isin(source.patient, source.patient[public])))
 
 
-def numbered_anew(source: Source) -> bool:
-    """Whether patients are hardly the same where owners name the same ones: one is at nearly all owners, and nearly all
-    of half of the owners are elsewhere too, as where each numbers its own from 1."""
-    if source.patient is None:
-        return False
-    pairs = np.unique(np.stack([source.patient, source.owner]), axis=1)
-    owners = np.bincount(np.unique(pairs[0], return_inverse=True)[1])  # of each patient
-    shared = owners[np.unique(pairs[0], return_inverse=True)[1]] > 1
-    shares = np.array([shared[pairs[1] == owner].mean() for owner in np.unique(pairs[1])])
-    return len(shares) > 2 and bool(owners.max() >= _NEARLY * len(shares) and np.median(shares) >= _NEARLY)
-
-
 def _drawn(source: Source, share: float, least_rows: int, generator: np.random.Generator) -> np.ndarray:
     large = owners_of_size(source, least_rows)
     small = np.setdiff1d(np.unique(source.owner), large)
@@ -254,30 +237,6 @@ class Partition:
     too_near: np.ndarray = field(repr=False, default_factory=lambda: np.zeros(0, dtype=np.int64))
     left_out: int = 0
     measures: dict[str, float] = field(default_factory=dict)
-
-
-_RARE = 0x72617265
-
-
-def unbalanced(y: np.ndarray, ratio: float, seed: int) -> np.ndarray:
-    """Classes made rarer than they are: a data set that is balanced by design becomes one that is not.
-
-    In the Glyph data of Papernot et al. 2018 (section 4.1) some classes are five times as frequent as others, at
-    parties as among the public rows.
-
-    Which rows are left, bool (rows,). y: int64 (rows,) of the whole data set.
-
-    In an order of the classes by lot, the first keeps all of its rows and the last 1 / `ratio` of them, those between
-    in geometric steps; which rows, is drawn by lot.
-    """
-    classes = np.unique(y)
-    generator = np.random.default_rng([seed, _RARE])
-    shares = ratio ** -np.linspace(0, 1, max(len(classes), 2))[: len(classes)]
-    left = np.zeros(len(y), dtype=bool)
-    for label, share in zip(generator.permutation(classes), shares, strict=True):
-        mine = generator.permutation(np.flatnonzero(y == label))
-        left[mine[: round(share * len(mine))]] = True
-    return left
 
 
 def large_enough(shards: Sequence[np.ndarray], public: PublicPart, least_rows: int) -> Partition:

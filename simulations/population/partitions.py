@@ -2,8 +2,8 @@
 
 By owner: each with enough rows is a party. By lot: equal shards of the private rows ("iid"), as in the papers, or equal
 numbers of owners ("groups"), where these are patients: all rows of one are at the same party. By class ("dirichlet"):
-parties differ in their classes. "shuffled" and "time" keep all of the natural partition but one thing, so that what
-follows from that thing is seen alone. Nothing here looks at a label but "dirichlet" and "matched", which are made to.
+parties differ in their classes. "shuffled" keeps the sizes of the natural partition, and nothing else of it. Nothing
+here looks at a label but "dirichlet" and "matched", which are made to.
 
 A new partition is a function of `ToDivide` and a row of `PARTITIONS`; a key of its own is a field of `PartitionKeys`.
 """
@@ -11,14 +11,14 @@ A new partition is a function of `ToDivide` and a row of `PARTITIONS`; a key of 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from consilium.protocol.errors import ConfigError, DataError, NotEnoughParties
+from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.schema import Schema
 from consilium.report.words import many
 from consilium.simulations.datasets.base import Source
@@ -33,13 +33,11 @@ from consilium.simulations.population.partition import (
     deal_by_class,
     large_enough,
     named,
-    numbered_anew,
     of_public_patients,
     party_names,
     private_rows,
     public_part,
     shuffled_partition,
-    unbalanced,
 )
 
 
@@ -56,12 +54,10 @@ class PartitionKeys(SourceSpec):
         default=None,
         ge=2,
         le=100_000,
-        description="how many, of `iid`, `groups`, `dirichlet`, `matched` and `time`; left out: as many as `owners`"
+        description="how many, of `iid`, `groups`, `dirichlet` and `matched`; left out: as many as `owners`"
         " has, and with its rows. Required for `groups`",
     )
-    most_rows: int | None = Field(
-        default=None, ge=1, description="of one party, for `iid`, `groups`, `dirichlet` and `time`"
-    )
+    most_rows: int | None = Field(default=None, ge=1, description="of one party, for `iid`, `groups` and `dirichlet`")
     alpha: float | None = Field(
         default=None,
         ge=1e-3,
@@ -78,14 +74,6 @@ class PartitionKeys(SourceSpec):
     )
     partitioner: dict[str, Any] = Field(
         default={}, description="of `flwr`: `name` of a partitioner of flwr-datasets, and its options"
-    )
-    unbalanced: float = Field(
-        default=1.0,
-        ge=1,
-        le=1e6,
-        allow_inf_nan=False,
-        description="rows are left out by lot, private and public ones, so that of the classes, in an order by lot, the"
-        " first keeps this many times the share of its rows that the last one keeps; 1: none are",
     )
     public_share: float = Field(
         default=0.2,
@@ -137,7 +125,7 @@ class PartitionKeys(SourceSpec):
     @property
     def keeps_all(self) -> bool:
         """Whether no row is left out for what it says."""
-        return self.unlabelled == "refuse" and self.duplicates == "keep" and self.unbalanced == 1
+        return self.unlabelled == "refuse" and self.duplicates == "keep"
 
     @property
     def leaves_out(self) -> bool:
@@ -167,15 +155,7 @@ class ToDivide:
     @cached_property
     def private(self) -> np.ndarray:
         """Rows that parties may have, ascending."""
-        rows = private_rows(self.source, self.public)
-        return rows[self.left[rows]]
-
-    @cached_property
-    def left(self) -> np.ndarray:
-        """Rows that the scenario leaves in the data set, bool (rows,)."""
-        if self.data.unbalanced > 1:
-            return unbalanced(self.source.y, self.data.unbalanced, self.seed)
-        return np.ones(len(self.source.y), dtype=bool)
+        return private_rows(self.source, self.public)
 
     @cached_property
     def natural(self) -> Partition:
@@ -227,7 +207,7 @@ def natural_partition(todo: ToDivide) -> Partition:
         raise NotEnoughParties(
             f"{source.name}: {many(len(private), source.owner_label)} {'is' if len(private) == 1 else 'are'} left as"
             f" parties with at least {many(least_rows, 'row')}, at least {todo.minimum_parties} are required{why}",
-            f"{ANEW.format(source.owner_label)}, or {lower[0].lower()}{lower[1:]}" if numbered_anew(source) else lower,
+            f"{lower}. {ANEW.format(source.owner_label)}" if count else lower,
         )
     shards = dict(zip(owners.tolist(), _by_group(rows, owner), strict=True))
     parties = {name: shards[who] for who, name in party_names(source, private).items()}
@@ -282,32 +262,6 @@ def dirichlet(todo: ToDivide) -> Partition:
     return large_enough([rows[shard][: data.most_rows] for shard in dealt], todo.public, data.rows_needed)
 
 
-def in_time(todo: ToDivide) -> Partition:
-    """So many contiguous pieces of time, the earliest first; sizes differ by at most one.
-
-    Rows of the same moment are in an order by lot. `data.most_rows` keeps the earliest of each piece. Patients are not
-    kept whole: one who comes back later is at two parties.
-
-    Raises
-    ------
-    ConfigError : nobody says when the rows were. DataError : a row has no time. NotEnoughParties : fewer rows than
-        parties.
-    """
-    source, rows, parties = todo.source, todo.rows, todo.parties
-    if source.time is None:
-        raise ConfigError(
-            f'data.partition is "time", and nobody says when the rows of {source.name} were',
-            "Name the column of dates or numbers with data.time, or choose another division",
-        )
-    if not (known := np.isfinite(source.time[rows])).all():
-        fault = f"{source.name}: {np.count_nonzero(~known)} of {len(rows)} private rows have no time"
-        raise DataError(fault, 'Leave them out of the data, or choose another division than "time"')
-    if len(rows) < parties:
-        raise NotEnoughParties(f"{source.name}: {len(rows)} rows for {parties} parties", "Lower data.parties")
-    lot = np.random.default_rng([todo.seed, 0x74696D65]).permutation(len(rows))
-    return todo.named(np.array_split(rows[np.lexsort((lot, source.time[rows]))], parties))
-
-
 def shuffled(todo: ToDivide) -> Partition:
     """As many parties as the natural partition has, each as large as one of them, with its rows by lot."""
     return shuffled_partition(todo.natural, todo.seed)
@@ -322,8 +276,7 @@ def matched(todo: ToDivide) -> Partition:
 def flwr(todo: ToDivide) -> Partition:
     """Private rows as `data.partitioner` divides them; parties with fewer than `data.rows_needed` are left out.
 
-    First all rows are brought into an order by lot, as `FederatedDataset` does with this seed (several partitioners cut
-    contiguous pieces). Columns are "label" (classes, counted from 0), "owner", "patient" and "time" where there are
+    Columns are "label" (classes, counted from 0), "owner" and "patient" where there are
     such, and any feature by its name.
 
     Raises
@@ -331,11 +284,8 @@ def flwr(todo: ToDivide) -> Partition:
     ConfigError : see `index_sets`; or no such column.
     """
     data, rows = todo.data, todo.private
-    table = dict(data.partitioner)
-    order = table.pop("order", "lot")
-    if order not in ("lot", "file"):
-        raise ConfigError(f'data.partitioner.order is {order!r}: it must be "lot" or "file"', "Leave it out for a lot")
-    parts = index_sets(_columns(todo, table.get("partition_by")), table, todo.seed, shuffle=order == "lot")
+    columns = _columns(todo, data.partitioner.get("partition_by"))
+    parts = index_sets(columns, data.partitioner, todo.seed)
     return large_enough([rows[part] for part in parts], todo.public, data.rows_needed)
 
 
@@ -345,7 +295,7 @@ def _columns(todo: ToDivide, wanted: object) -> dict[str, np.ndarray]:
     Features are as models get them: categories, and means for what is missing, are those of the public rows.
     """
     source, public, rows = todo.source, todo.public, todo.private
-    roles = {"owner": source.owner, "patient": source.patient, "time": source.time}
+    roles = {"owner": source.owner, "patient": source.patient}
     # some partitioners count classes from 0 without gaps, and private rows may lack one
     columns = {"label": np.unique(source.y[rows], return_inverse=True)[1]}
     columns |= {name: values[rows] for name, values in roles.items() if values is not None}
@@ -383,7 +333,6 @@ PARTITIONS: dict[str, Dealing] = {
     "dirichlet": Dealing(dirichlet, ("parties", "most_rows", "alpha", "sizes"), needs="alpha", leaves_out=True),
     "shuffled": Dealing(shuffled),
     "matched": Dealing(matched, ("parties",)),
-    "time": Dealing(in_time, ("parties", "most_rows")),
     "flwr": Dealing(flwr, ("partitioner",), needs="partitioner", leaves_out=True),
 }
 """By what `data.partition` says."""
@@ -398,12 +347,6 @@ def divided(source: Source, data: PartitionKeys, minimum_parties: int, seed: int
     """
     todo = ToDivide(source, data, minimum_parties, seed)
     partition = PARTITIONS[data.partition].deal(todo)
-    if data.unbalanced > 1:
-        queries, test = (rows[todo.left[rows]] for rows in (partition.queries, partition.test))
-        if not len(queries) or not len(test):
-            fault = f"{source.name}: data.unbalanced {data.unbalanced:g} leaves no public rows"
-            raise DataError(fault, "Lower it, or make more rows public")
-        partition = replace(partition, queries=queries, test=test)
     smallest = min((len(rows) for rows in partition.parties.values()), default=0)
     if len(partition.parties) < minimum_parties or smallest < data.rows_needed:
         left = f", {partition.left_out} have fewer" if partition.left_out else ""

@@ -48,22 +48,11 @@ def drawn_parties(shares: Sequence[S], parties: int, seed: int, purpose: int) ->
 class ShiftSpec(Frozen):
     """What is changed at parties after the division: the table `data.shift`."""
 
-    noise: float = Field(
-        default=0.0,
-        ge=0,
-        le=100,
-        allow_inf_nan=False,
-        description="the i-th of N parties, in an order by lot, gets Gaussian noise of standard deviation noise * i / N"
-        " on its features, in standard deviations of the public rows",
-    )
     swap: float = Field(
         default=0.0,
         ge=0,
         le=1,
         description="at this share of the parties, by lot, classes are called by each other's names",
-    )
-    classes: tuple[str, ...] = Field(
-        default=(), description="of `swap`: those that are exchanged, of more than two each for another; left out: all"
     )
     wrong: float = Field(
         default=0.0,
@@ -92,23 +81,13 @@ class ShiftSpec(Frozen):
         description="a party is left with the share e^(-quantity * w) of its rows, w exponential for each party",
     )
 
-    @model_serializer(mode="wrap")
-    def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Only what was said: it is of a kind of shift."""
-        unsaid = set(type(self).model_fields) - {"noise", "swap", "classes"} - keys_set(self)
-        return {key: value for key, value in write(self).items() if key not in unsaid}
-
-    @model_validator(mode="after")
-    def _several_classes(self) -> ShiftSpec:
-        if self.classes and len(set(self.classes)) < max(2, len(self.classes)):
-            raise ValueError("classes are two at least, each named once")
-        return self
-
 
 class DataSpec(PartitionKeys):
     """The table `[data]` of a scenario: rows and their partition, what is changed at parties, what models are given."""
 
-    shift: ShiftSpec = Field(default=ShiftSpec(), description="noise on features, or swapped labels, at parties")
+    shift: ShiftSpec = Field(
+        default=ShiftSpec(), description="rows that are left out, or labels that are changed, at parties"
+    )
     representation: Representation = Field(
         default="none",
         description="what models are given: `scattering` is a fixed wavelet transform of images of 28x28 or 32x32"
@@ -129,9 +108,7 @@ class DataSpec(PartitionKeys):
     def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """As of a source: other divisions refuse the rest."""
         table = SourceSpec._without_what_is_not_said(self, write)
-        unsaid = {"partitioner", "shift", "unbalanced", "standardise"} - keys_set(self) | (
-            {"least_rows"} - self.model_fields_set
-        )
+        unsaid = {"partitioner", "shift", "standardise"} - keys_set(self) | ({"least_rows"} - self.model_fields_set)
         return {key: value for key, value in table.items() if key not in unsaid}
 
 

@@ -13,9 +13,7 @@ from tests.command_line import consilium
 from tests.simulations.datasets.own import patients, table_keys, write_scenario
 
 BY_AGE = {"name": "ContinuousPartitioner", "num_partitions": 4, "partition_by": "age", "strictness": 0.9}
-SHIFT = {"noise": 0.5, "swap": 0.5, "classes": ["alive", "dead"]}
-KEYS: dict[str, dict[str, Any]] = {"matched": {"partition": "matched"}, "shift": {"shift": SHIFT}}
-"""What `[data]` says besides whose rows they are: four parties each."""
+SHIFT = {"swap": 0.5}
 
 
 def scenario(folder: Path, keys: dict[str, Any]) -> Path:

@@ -1,4 +1,4 @@
-"""Divisions of the natural division's own rows: by lot, in its sizes, as far in labels, by time."""
+"""Divisions of the natural division's own rows: by lot, in its sizes, as far in labels."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from consilium.simulations.population.partitions import divided
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import divided_source, load_scenario
 
-FOLLOWERS = ("iid", "dirichlet", "shuffled", "matched", "time")
+FOLLOWERS = ("iid", "dirichlet", "shuffled", "matched")
 """Divisions with as many parties as the natural one has."""
 
 
 def wards(skew: float = 2.0, owners: int = 12, classes: int = 3) -> Dataset:
-    """Owners of 5 to 80 rows, whose classes differ by `skew`, at times that are no whole numbers."""
+    """Owners of 5 to 80 rows, whose classes differ by `skew`."""
     generator = np.random.default_rng(1)
     sizes = np.linspace(5, 80, owners).astype(int)
     owner = np.repeat(np.arange(owners), sizes)
@@ -33,7 +33,6 @@ def wards(skew: float = 2.0, owners: int = 12, classes: int = 3) -> Dataset:
     return Dataset(
         name="wards", title="", attribution="", features=("a",), classes=tuple("xyzuvw"[:classes]), owner_label="ward",
         x=generator.normal(size=(rows, 1)).astype(np.float32), y=y, owner=owner,
-        time=np.round(generator.normal(size=rows), 2),
     )  # fmt: skip
 
 
@@ -61,11 +60,11 @@ def test_without_a_number_they_have_the_natural_parties_and_rows(partition: str)
         assert everything(other) == everything(natural)
     if partition in ("shuffled", "matched"):
         assert sizes(other) == sizes(natural)
-    if partition in ("iid", "time"):
+    if partition == "iid":
         assert max(sizes(other)) - min(sizes(other)) <= 1
 
 
-@pytest.mark.parametrize("partition", ["iid", "dirichlet", "matched", "time"])
+@pytest.mark.parametrize("partition", ["iid", "dirichlet", "matched"])
 def test_with_a_number_all_private_rows_are_dealt(partition: str) -> None:
     data = wards()
     parts = divided(data, keys(partition, parties=4, least_rows=None), 2, 0)
@@ -74,14 +73,14 @@ def test_with_a_number_all_private_rows_are_dealt(partition: str) -> None:
     assert set(everything(parts)) == private
 
 
-@pytest.mark.parametrize("partition", ["iid", "shuffled", "matched", "time", "dirichlet", "owners"])
+@pytest.mark.parametrize("partition", ["iid", "shuffled", "matched", "dirichlet", "owners"])
 def test_a_set_of_one_owner_has_no_natural_division(partition: str) -> None:
     data = wards()
     alone = replace(data, owner=np.zeros_like(data.owner), public=Public(np.arange(50), np.arange(50, 80)))
     told = f'data.partition is "{partition}", and all rows of wards have one owner.*with parties'
     with pytest.raises(ConfigError, match=told):
         divided(alone, keys(partition), 2, 0)
-    if partition in ("iid", "time", "dirichlet"):
+    if partition in ("iid", "dirichlet"):
         assert len(divided(alone, keys(partition, parties=5, least_rows=1), 2, 0).parties) == 5
 
 
@@ -170,46 +169,6 @@ def test_quantiles_of_the_smallest_shapes_are_scipys_as_far_as_it_goes() -> None
     assert np.isfinite(_log_gamma_quantiles(np.array([1e-7]), np.array([[1e-12], [0.5]]))).all()
 
 
-# -- time -------------------------------------------------------------------------------------------------------------
-
-
-def test_pieces_of_time_follow_each_other() -> None:
-    data = wards()
-    assert data.time is not None
-    parts = divided(data, keys("time", parties=6, least_rows=None), 2, 0)
-    spans = [(data.time[rows].min(), data.time[rows].max()) for rows in parts.parties.values()]
-    assert all(earlier[1] <= later[0] for earlier, later in pairwise(spans))
-    cut = divided(data, keys("time", parties=6, least_rows=None, most_rows=30), 2, 0)
-    for whole, kept in zip(parts.parties.values(), cut.parties.values(), strict=True):
-        assert len(kept) == 30
-        assert data.time[kept].max() <= np.sort(data.time[whole])[30]
-
-
-def test_rows_of_one_moment_are_dealt_by_lot() -> None:
-    data = replace(wards(), time=np.zeros(len(wards().y)))
-    first, other = (divided(data, keys("time", public={"by": "owner", "owners": ["3"]}, public_share=None), 2, seed)
-                    for seed in (0, 1))  # fmt: skip
-    assert [rows.tolist() for rows in first.parties.values()] != [rows.tolist() for rows in other.parties.values()]
-    assert np.mean([len(set(data.owner[rows])) for rows in first.parties.values()]) > 5
-
-
-@pytest.mark.parametrize(
-    ("time", "kind", "told"),
-    [
-        (None, ConfigError, "nobody says when the rows of wards were. Name the column .* data.time"),
-        (np.nan, DataError, r"wards: 1 of \d+ private rows have no time"),
-    ],
-)
-def test_what_has_no_time_cannot_be_divided_by_it(time: float | None, kind: type[Exception], told: str) -> None:
-    data = wards()
-    assert data.time is not None
-    moments = data.time.copy()
-    natural = divided(data, keys("owners"), 2, 0)
-    moments[everything(natural)[0]] = np.nan
-    with pytest.raises(kind, match=told):
-        divided(replace(data, time=None if time is None else moments), keys("time"), 2, 0)
-
-
 @pytest.mark.parametrize(
     ("overrides", "told"),
     [
@@ -217,7 +176,6 @@ def test_what_has_no_time_cannot_be_divided_by_it(time: float | None, kind: type
         (["data.partition=chance"], "there is no partition 'chance': choose from owners, iid, groups"),
         (["data.partition=flwr"], '"flwr" needs partitioner'),
         (["data.partition=iid", "data.partitioner.name=IidPartitioner"], 'partitioner belongs to partition "flwr"'),
-        (["data.partition=time"], "nobody says when the rows of stroke were"),
     ],
 )
 def test_what_a_scenario_may_not_say(overrides: list[str], told: str) -> None:
