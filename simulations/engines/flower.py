@@ -31,8 +31,8 @@ from consilium.protocol.versions import DISTRIBUTION
 RUN_ID = COORDINATOR_NODE = 1
 FIRST_NODE = COORDINATOR_NODE + 1
 """Of the nodes that answer."""
-RAISED, CRASHED = 2, 8
-"""Flower's codes for an app that raised, and for one whose process ended."""
+RAISED = 2
+"""Flower's code for an app that raised."""
 IDENTITY = "flwr.supercore.task_identity"
 NAMES = {IDENTITY: ("TaskIdentity", "TaskIdentity._run_id", "TaskIdentity._task_id", "TaskIdentity._node_id")}
 

@@ -55,12 +55,12 @@ class Worker:
         except Exception:  # the process died, or what it sent is not known here
             return None
 
-    def kill(self) -> None:
-        """End the process, whatever it is doing; a thread that waits in `heard` gets None."""
-        self._process.kill()
+    def fileno(self) -> int:
+        """Where it can be waited for until it says something."""
+        return self._connection.fileno()
 
     def stop(self) -> None:
-        """End the process and give back what it held. Not while another thread is in `heard`. Twice does no harm."""
+        """End the process and give back what it held. Twice does no harm."""
         if not self._connection.closed:
             self._process.kill()
             self._connection.close()
