@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal
 
-import numpy as np
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from consilium.models.keys import OwnTeacher
@@ -15,34 +13,6 @@ from consilium.simulations.datasets.spec import OF_IMAGES, SourceSpec, keys_set
 from consilium.simulations.population.partitions import PartitionKeys
 
 ManualLabelMode = Literal["quick", "none"]
-
-
-class _Share(Protocol):
-    @property
-    def share(self) -> float: ...
-
-
-S = TypeVar("S", bound=_Share)
-
-
-def check_shares(name: str, shares: Sequence[_Share]) -> None:
-    """Raise ValueError if they are more than all parties."""
-    total = sum(item.share for item in shares)
-    if total > 1 + 1e-9:
-        raise ValueError(f"the shares of {name} sum to {total:g}, more than 1")
-
-
-def drawn_parties(shares: Sequence[S], parties: int, seed: int, purpose: int) -> dict[int, S]:
-    """By index of a party, its share, by lot. The numbers of parties are the shares' multiples of `parties`, rounded so
-    that the shares taken together are met."""
-    order = np.random.default_rng([seed, purpose]).permutation(parties)
-    ends = np.rint(np.cumsum([item.share for item in shares]) * parties).astype(int)
-    by_party: dict[int, S] = {}
-    start = 0
-    for item, end in zip(shares, ends, strict=True):
-        by_party.update({int(index): item for index in order[start:end]})
-        start = end
-    return by_party
 
 
 class ShiftSpec(Frozen):
@@ -151,5 +121,6 @@ class SimulationSpec(Frozen):
 
     @model_validator(mode="after")
     def _shares_are_of_one_whole(self) -> SimulationSpec:
-        check_shares("teachers", self.teachers)
+        if (total := sum(item.share for item in self.teachers)) > 1 + 1e-9:
+            raise ValueError(f"the shares of teachers sum to {total:g}, more than 1")
         return self

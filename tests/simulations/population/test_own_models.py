@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from lightgbm import LGBMClassifier
 
-from consilium.models.keys import EstimatorSpec, PickledSpec, RidgeSpec
+from consilium.models.keys import EstimatorSpec, PickledSpec
 from consilium.models.naming import write_estimator
 from consilium.models.published.model import load_model
 from consilium.protocol.errors import ConfigError
 from consilium.simulations.audit import audit_path
-from consilium.simulations.population.parties import check_own_teachers, own_teachers
-from consilium.simulations.population.specs import SimulationSpec, TeacherShare
+from consilium.simulations.population.parties import check_own_teachers
+from consilium.simulations.population.specs import SimulationSpec
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
 from tests.federation import make_config
@@ -47,15 +47,6 @@ def test_a_federation_of_models_that_others_wrote(tmp_path: Path, monkeypatch) -
     card = (out / "student" / "MODEL_CARD.md").read_text()
     assert "estimator, lightgbm.LGBMClassifier" in card
     assert "lightgbm.LGBMClassifier as skops writes it" in card
-
-
-def test_who_trains_what() -> None:
-    everybody = EstimatorSpec(factory="a.B")
-    share = TeacherShare(share=0.25, teacher=RidgeSpec())
-    own = own_teachers([share], 8, 0, everybody)
-    assert sorted(own) == list(range(8))
-    assert sum(each is everybody for each in own.values()) == 6
-    assert own_teachers([], 8, 0) == {}
 
 
 @pytest.mark.parametrize(
