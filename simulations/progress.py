@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from consilium.coordinator import events as log
-from consilium.protocol.label_source import Progress
 from consilium.report.progress import Display
 from consilium.report.words import many
 
@@ -83,16 +82,6 @@ class Showing:
                     self._display.say(f"asked {self._asked}, released {answers}, counted {event.parties} parties")
             case _ if isinstance(event, SHOWN):
                 self._display.say(event.words)
-
-
-def stages_for(tell: Progress) -> Callable[[log.Event], None]:
-    """Calls `tell` for each event that says how far a stage is, and for no other."""
-
-    def take(event: log.Event) -> None:
-        if isinstance(event, log.StageBegins | log.StageGoesOn):
-            tell(event.stage, event.done if isinstance(event, log.StageGoesOn) else 0, event.total)
-
-    return take
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -97,11 +97,16 @@ def scenario_table(name: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
     path = Shipped.SCENARIO.path(name)
     table = read_table(path)
     anchor(table.get("data"), path.parent)
-    # a kind first: it drops keys of the former kind that the file gives, and none that --set gives
-    for override in sorted(overrides, key=lambda text: _key(text) not in (*TAGS, DATA_SET)):
-        apply_override(table, override)
-    anchor(table.get("data"), Path())
+    override(table, map(parsed, overrides))
     return table
+
+
+def override(table: dict[str, Any], settings: Iterable[tuple[str, Any]]) -> None:
+    """Set dotted keys in a scenario's table; paths in them are relative to the working folder. Raises ConfigError."""
+    # a kind first: it drops keys of the former kind that the table has, and none that the settings give
+    for key, value in sorted(settings, key=lambda pair: pair[0] not in (*TAGS, DATA_SET)):
+        put(table, key, value)
+    anchor(table.get("data"), Path())
 
 
 def anchor(data: Any, folder: Path) -> None:
@@ -183,21 +188,15 @@ TAGS: dict[str, tuple[type[BaseModel], ...]] = {
 DATA_SET = "data.set"
 
 
-def apply_override(table: dict[str, Any], override: str) -> None:
-    """Set one dotted `key=value` in a nested table; the value is read as TOML, and as text where it is none.
-
-    A key that chooses a kind drops the keys that only the former kind has.
-    """
-    key, separator, text = _key(override), *override.partition("=")[1:]
-    if not separator or not key:
+def parsed(override: str) -> tuple[str, Any]:
+    """Key and value of `key=value`, which is read as TOML, and as text where it is none. Raises ConfigError."""
+    key, separator, text = override.partition("=")
+    if not separator or not key.strip():
         raise ConfigError(f"--set {override!r} is not key=value", "For example --set federation.mechanism.sigma2=120")
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
+        return key.strip(), tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        value = text
-    if key == DATA_SET and isinstance(table.get("data"), dict):
-        table["data"].pop("label_cost", None)  # of the rows that the file names
-    put(table, key, value)
+        return key.strip(), text
 
 
 def put(table: dict[str, Any], key: str, value: Any) -> None:
@@ -207,6 +206,8 @@ def put(table: dict[str, Any], key: str, value: Any) -> None:
     ------
     ConfigError : a table is needed where the table has a value.
     """
+    if key == DATA_SET and isinstance(table.get("data"), dict):
+        table["data"].pop("label_cost", None)  # of the rows that the file names
     *parents, last = key.split(".")
     for parent in parents:
         table = table.setdefault(parent, {})
@@ -214,10 +215,6 @@ def put(table: dict[str, Any], key: str, value: Any) -> None:
             raise ConfigError(f"{key}: {parent} is a value, not a table", "Correct the key")
     table[last] = value
     drop_other_kinds(table, last, TAGS.get(key, ()))
-
-
-def _key(override: str) -> str:
-    return override.partition("=")[0].strip()
 
 
 def divided_data(scenario: Scenario, seed: int, source: Source | None = None) -> tuple[Dataset, Partition]:

@@ -35,7 +35,7 @@ from consilium.simulations.council.frames import (
     has_names,
     value_errors,
 )
-from consilium.simulations.council.runs import ProgressCallback, Report, run_folder, run_of, watching
+from consilium.simulations.council.runs import Report, run_folder, run_of
 from consilium.simulations.council.settings import Described, completed, in_python, scenario_of
 from consilium.simulations.council.statement import Charge, PrivacyStatement
 from consilium.simulations.datasets.own import HINTS
@@ -92,7 +92,6 @@ class Council(ClassifierMixin, BaseEstimator):
     random_state : seed of division, teachers and student; of the noise only where it is "seeded".
     device : "auto", "cpu" or "cuda".
     out : new folder of the run; None: a temporary one, removed with the object.
-    progress : a function of (stage, done, total).
 
     Attributes
     ----------
@@ -127,7 +126,6 @@ class Council(ClassifierMixin, BaseEstimator):
         random_state: int | np.random.RandomState | None = None,
         device: Device = "auto",
         out: str | Path | None = None,
-        progress: ProgressCallback | None = None,
     ) -> None:
         self.teacher = teacher
         self.student = student
@@ -151,7 +149,6 @@ class Council(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.device: Device = device
         self.out = out
-        self.progress = progress
 
     def fit(
         self,
@@ -206,9 +203,7 @@ class Council(ClassifierMixin, BaseEstimator):
         before = [earlier for earlier in self._charges if earlier.concerns(charge)]
         with run_folder(self.out) as path:
             try:
-                summary = run_scenario(
-                    "Council", scenario, "local", seed, path, watching(self.progress), device=self.device, source=source
-                )
+                summary = run_scenario("Council", scenario, "local", seed, path, device=self.device, source=source)
             finally:  # the ledger is made before anything leaves
                 self._charges += [charge] if (path / LEDGER).exists() else []
         self.run_ = run_of(path, self.out is None, in_python)

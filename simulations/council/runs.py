@@ -15,24 +15,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 import polars as pl
-import tomli_w
 
-from consilium.coordinator.verify import holds
 from consilium.models.devices import Device, one_thread
 from consilium.models.published.model import Published, find_model, load_model
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import DataError, PathError
-from consilium.protocol.label_source import Progress
 from consilium.report.warnings import well_formed
-from consilium.simulations.council.frames import BadSetting, WrongType, value_errors
-from consilium.simulations.council.statement import AuditResult, PrivacyStatement
+from consilium.simulations.council.frames import value_errors
+from consilium.simulations.council.statement import Audited, PrivacyStatement
 from consilium.simulations.engines.ray import OWN_RAY, RaySpec
 from consilium.simulations.finished import SUMMARY, check_finished, read_summary
 from consilium.simulations.interruption import Interrupted
 from consilium.simulations.manifest import charged_queries
-from consilium.simulations.progress import following, stages_for
-from consilium.simulations.run import Watch, run_scenario, unwatched
-from consilium.simulations.scenario import Scenario, apply_override, load_scenario, scenario_json
+from consilium.simulations.run import run_scenario
+from consilium.simulations.scenario import Scenario, override, scenario_json, scenario_table, with_budget
 
 PUBLIC = "report-public.html"
 
@@ -105,14 +101,6 @@ class Run:
         return self._table("labels.parquet")
 
     @property
-    def by_party(self) -> pl.DataFrame:
-        """One row for each party: party, rows, accuracy and AUC of its own teachers. Simulations only; no guarantee
-        covers it."""
-        rows = self.metrics.filter(pl.col("scope") == "party")
-        wide = rows.pivot("metric", index="name", values="value").rename({"name": "party"})
-        return wide.with_columns(pl.col("rows").cast(pl.Int64))
-
-    @property
     def privacy(self) -> PrivacyStatement:
         """What was promised."""
         return PrivacyStatement.of(self.summary["privacy"])
@@ -127,12 +115,12 @@ class Run:
         """The published student. Raises BadModel if its file brings code that nobody vouched for."""
         return load_model(find_model(self.path))
 
-    def audit(self) -> AuditResult:
+    def audit(self) -> Audited:
         """Recompute everything that the run claims from its files: `consilium audit`."""
         from consilium.simulations.audit import audit_path
 
         result = audit_path(self.path)
-        return AuditResult(holds(result.findings), result.finished, tuple(result.findings))
+        return Audited(result.finished, tuple(result.findings))
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
@@ -193,19 +181,6 @@ def run_of(path: Path, temporary: bool, reworded: Callable[[str], str] = str) ->
     return run
 
 
-ProgressCallback = Progress
-"""Told the stage, how much of it is done, and how much there is; called in a thread of its own."""
-
-
-def watching(progress: ProgressCallback | None) -> Watch:
-    """What `run_scenario` takes as `watch`. Raises WrongType if it is no function."""
-    if progress is None:
-        return unwatched
-    if not callable(progress):
-        raise WrongType(f"progress is a {type(progress).__name__}", "Give a function of (stage, done, total)")
-    return lambda events: following(events, stages_for(progress))
-
-
 def simulate(
     scenario: str | Path | Scenario,
     *,
@@ -214,8 +189,7 @@ def simulate(
     device: Device = "auto",
     ray: RaySpec = OWN_RAY,
     out: str | Path | None = None,
-    progress: ProgressCallback | None = None,
-    **overrides: Any,
+    settings: Mapping[str, Any] | None = None,
 ) -> Run:
     """Run a scenario, as `consilium run` does.
 
@@ -225,48 +199,18 @@ def simulate(
     seed : of division, teachers, student and, where the scenario says so, noise.
     ray : for the engine ray: address of a cluster that is there, CPUs and GPUs that each party is given.
     out : new folder of the run; None: a temporary one, removed with the `Run`.
-    progress : a function of (stage, done, total).
-    overrides : keys of the scenario with __ for the dot, as `federation__mechanism__sigma=150.0`.
+    settings : keys of the scenario, {"federation.privacy.epsilon": 0.5}.
 
     Raises
     ------
     ConsiliumError : what is wrong, and what to do; a wrong value is a ValueError too. KeyboardInterrupt
     """
     with value_errors(), one_thread():
-        changes = list(changes_of(overrides))
-        if isinstance(scenario, Scenario):
-            name = "scenario"
-            loaded = scenario if not changes else _changed(scenario, changes)
-        else:
-            name = Path(scenario).stem
-            loaded = load_scenario(str(scenario), changes, seed)
+        given = isinstance(scenario, Scenario)
+        name = "scenario" if given else Path(scenario).stem
+        table = scenario_json(scenario) if given else scenario_table(str(scenario))
+        override(table, (settings or {}).items())
+        loaded = validate(with_budget(table, name, seed), Scenario, name)
         with run_folder(out) as path:
-            run_scenario(name, loaded, engine, seed, path, watching(progress), device=device, ray=ray)
+            run_scenario(name, loaded, engine, seed, path, device=device, ray=ray)
         return run_of(path, temporary=out is None)
-
-
-def _changed(scenario: Scenario, changes: list[str]) -> Scenario:
-    table = scenario_json(scenario)
-    for change in changes:
-        apply_override(table, change)
-    return validate(table, Scenario, "scenario")
-
-
-def changes_of(overrides: Mapping[str, Any], parents: str = "") -> Iterator[str]:
-    """`key=value` as `--set` takes it; tables become their keys.
-
-    >>> list(changes_of({"federation__query_budget": {"queries": 20}, "student__queries": 5}))
-    ['federation.query_budget.queries=20', 'student.queries=5']
-    """
-    for name, value in overrides.items():
-        key = parents + name.replace("__", ".")
-        if isinstance(value, Mapping):
-            yield from changes_of({str(inner): item for inner, item in value.items()}, f"{key}.")
-            continue
-        try:
-            text = tomli_w.dumps({"value": list(value) if isinstance(value, tuple) else value})
-        except TypeError:
-            raise BadSetting(
-                f"{key} is a {type(value).__name__}, which no scenario holds", "Give a number, a text, a list or a dict"
-            ) from None
-        yield f"{key}={' '.join(text.partition('=')[2].split())}"
