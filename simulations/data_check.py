@@ -67,11 +67,8 @@ MOST_READINGS = 10
 def check_files(pattern: str, roles: Mapping[str, str], drop: list[str] | tuple[str, ...] = ()) -> CheckedFiles:
     """Read and divide the rows as a run does, again with the keys that cure what was found, until they do no more.
 
-    roles: names of columns by what they are, of label, owner, patient. drop: columns that are no features.
-
-    Raises
-    ------
-    PathError : there is no such file. DataError : it is no table, or has no such column.
+    roles: names of columns by what they are, of label, owner, patient. drop: columns that are no features. Raises
+    PathError: there is no such file. DataError: it is no table, or has no such column.
     """
     from consilium.data.encoding import infer
     from consilium.protocol.config_files import validate
@@ -191,32 +188,6 @@ class CheckedFiles:
         scenario["data"]["path"] = str(path.relative_to(base) if path.is_relative_to(base) else path)
         return f"{_NOTE}{tomli_w.dumps(scenario)}\n{_REAL_NOISE}"
 
-    def council_text(self) -> str:
-        """The same in Python."""
-        scenario = self.scenario
-        data, label, privacy = scenario["data"], self.data["label"], scenario["federation"]["privacy"]
-        csv = dict(data.get("csv", {}))
-        csv.pop("decimal_comma", None)
-        options = "".join(f", {key}={value!r}" for key, value in csv.items())
-        parquet = self.pattern.lower().endswith(".parquet")
-        reader = (
-            f"read_parquet({self.pattern!r})" if parquet else f"read_csv({self.pattern!r}, infer_schema=False{options})"
-        )
-        lines = [f"import polars as pl\nfrom consilium import Council\n\nframe = pl.{reader}"]
-        if "duplicates" in data:
-            lines.append("frame = frame.unique(maintain_order=True)")
-        if "unlabelled" in data:
-            absent = f" & ~pl.col({label!r}).str.strip_chars().is_in({['', *data.get('missing', ())]!r})"
-            lines.append(f"frame = frame.filter(pl.col({label!r}).is_not_null(){absent})")
-        if "drop" in data:
-            lines.append(f"frame = frame.drop({data['drop']!r})")
-        parameters = {key: privacy[key] for key in ("epsilon", "delta", "unit", "neighbouring")} | {"student": _TRAINER}
-        keys = ("parties", "classes", "missing", "cells", "columns")
-        parameters |= {key: data[key] for key in keys if key in data}
-        text = "".join(f"\n    {key}={value!r}," for key, value in parameters.items())
-        others = "".join(f", {role}s={data[role]!r}" for role in ("owner", "patient") if role in data)
-        return "\n".join([*lines, f"council = Council({text}\n)", f"council.fit(frame, {label!r}{others})"])
-
     def lines(self, out: Path | None = None) -> Iterator[str]:
         """For people."""
         mended = [fault for fault in self.faults if fault not in self.in_file]
@@ -240,7 +211,6 @@ class CheckedFiles:
         first = ", once the file is mended" if self.in_file else ""
         written = f"\nA scenario (--out FILE.toml writes it):\n\n{self.scenario_text().rstrip()}"
         yield written if out is None else f"The scenario is in {out}{first}: consilium run {out}"
-        yield f"\nOr in Python:\n\n{self.council_text()}"
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -258,5 +228,4 @@ class CheckedFiles:
             "in_file": [str(fault) for fault in self.in_file],
             "would_read": {"refused": self.refused} if self.refused else self.read,
             "scenario": self.scenario_text(),
-            "python": self.council_text(),
         }

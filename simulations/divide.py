@@ -173,11 +173,8 @@ def make_case(scenario: Scenario, seed: int, home_share: float, source: Source |
     """Divide the data, and hold `home_share` of each party's rows out at home (of whole patients, where these are
     known; rounded down, so that a small party may hold out none, and always keeps one to train on).
 
-    With `home_share` 0 it is the division of `consilium run` with this seed. source: see `divided_data`.
-
-    Raises
-    ------
-    ConfigError : noise that is in the sums already. NotEnoughParties, DataError : see `divided_data`.
+    With `home_share` 0 it is the division of `consilium run` with this seed. source: see `divided_data`. Raises
+    ConfigError: noise that is in the sums already. NotEnoughParties, DataError: see `divided_data`.
     """
     clear = clear_votes(scenario)
     dataset, whole = divided_data(scenario, seed, source)
@@ -210,11 +207,8 @@ def federation_config(
 ) -> FederationConfig:
     """The coordinator's configuration; the schema's statistics come from the public rows alone.
 
-    similar: another of the same division, which may have the same reference rows.
-
-    Raises
-    ------
-    ConfigError : the scenario's classes are not the data set's, or a teacher for images gets none.
+    similar: another of the same division, which may have the same reference rows. Raises ConfigError: the scenario's
+    classes are not the data set's, or a teacher for images gets none.
     """
     if scenario.data.classes not in ((), dataset.classes):
         raise ConfigError(

@@ -81,13 +81,8 @@ def _with_least_rows(table: Any) -> Any:
 
 def load_scenario(name: str, overrides: Sequence[str] = (), seed: int = 0) -> Scenario:
     """A shipped scenario by name, or a file by path, with `key=value` overrides applied. seed: of the division, whose
-    public rows are counted where the file has no query budget.
-
-    Raises
-    ------
-    ConfigError : no such scenario or file, an unknown key, a wrong type or value, a malformed override. With no query
-    budget also as `divided_data`.
-    """
+    public rows are counted where the file has no query budget. Raises ConfigError: no such scenario or file, an unknown
+    key, a wrong type or value, a malformed override. With no query budget also as `divided_data`."""
     where = f"scenario {name}"
     return validate(with_budget(scenario_table(name, overrides), where, seed), Scenario, where)
 
@@ -125,12 +120,8 @@ _ANY_NOISE = 9_999.0
 
 
 def without_mechanism(table: Mapping[str, Any], where: str) -> Scenario:
-    """A scenario's table with the least of mechanisms, so that all else in it is checked and nothing calibrated.
-
-    Raises
-    ------
-    ConfigError : every fault in it.
-    """
+    """A scenario's table with the least of mechanisms, so that all else in it is checked and nothing calibrated. Raises
+    ConfigError: every fault in it."""
     federation = table.get("federation")
     if not isinstance(federation, dict):
         return validate(dict(table), Scenario, where)
@@ -145,11 +136,7 @@ def without_mechanism(table: Mapping[str, Any], where: str) -> Scenario:
 
 def with_any_noise(table: Mapping[str, Any], where: str) -> Scenario:
     """The scenario; where its noise is to be calibrated, which may take time, with any noise and no epsilon instead.
-
-    Raises
-    ------
-    ConfigError : every fault in it.
-    """
+    Raises ConfigError: every fault in it."""
     without_mechanism(table, where)
     federation = dict(table["federation"])
     if federation["privacy"].get("epsilon") is not None:
@@ -200,12 +187,8 @@ def parsed(override: str) -> tuple[str, Any]:
 
 
 def put(table: dict[str, Any], key: str, value: Any) -> None:
-    """Set a dotted key in a nested table; one that chooses a kind drops the keys that only the former kind has.
-
-    Raises
-    ------
-    ConfigError : a table is needed where the table has a value.
-    """
+    """Set a dotted key in a nested table; one that chooses a kind drops the keys that only the former kind has. Raises
+    ConfigError: a table is needed where the table has a value."""
     if key == DATA_SET and isinstance(table.get("data"), dict):
         table["data"].pop("label_cost", None)  # of the rows that the file names
     *parents, last = key.split(".")
@@ -221,12 +204,8 @@ def divided_data(scenario: Scenario, seed: int, source: Source | None = None) ->
     """The scenario's data set, and who has which of its rows.
 
     First the rows are divided, then they become numbers by what the pool says, and parties' rows are changed as
-    `data.shift` says. source: rows that are in memory already, instead of
-    those that `[data]` names.
-
-    Raises
-    ------
-    NotEnoughParties, DataError, ConfigError
+    `data.shift` says. source: rows that are in memory already, instead of those that `[data]` names. Raises
+    NotEnoughParties, DataError, ConfigError.
     """
     source, partition = divided_source(scenario, seed, source)
     numbers = source.dataset(partition.queries)

@@ -215,12 +215,8 @@ class Council(ClassifierMixin, BaseEstimator):
         self._others = tuple(name for name in (rows.label, rows.owner, rows.patient) if name is not None)
 
     def predict_proba(self, X: Frame) -> np.ndarray:
-        """Probabilities float64 (rows, classes) in the order of `classes_`. Missing values take the public mean.
-
-        Raises
-        ------
-        BadInput, WrongType : rows that are not like those of the fit.
-        """
+        """Probabilities float64 (rows, classes) in the order of `classes_`. Missing values take the public mean. Raises
+        BadInput, WrongType: rows that are not like those of the fit."""
         check_is_fitted(self)
         with value_errors():
             return self.student_.predict_proba(self._filled(X))[:, self._columns]

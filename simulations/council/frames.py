@@ -74,12 +74,9 @@ def frame_of(rows: Frame) -> pl.DataFrame:
     """The rows (rows, columns), with numbers, texts, booleans, categories and dates, null where missing.
 
     Columns without names are called x0, x1 and so on. Whole numbers keep all digits; a type that declares a category
-    stays one, with its values where it names them (an Enum).
-
-    Raises
-    ------
-    WrongType : it is sparse, or no table. BadInput : no rows, no columns, two columns of one name, or a column that
-        holds something else than numbers, texts, booleans and dates, or numbers that are infinite.
+    stays one, with its values where it names them (an Enum). Raises WrongType: it is sparse, or no table. BadInput: no
+    rows, no columns, two columns of one name, or a column that holds something else than numbers, texts, booleans and
+    dates, or numbers that are infinite.
     """
     if _sparse(rows):
         raise WrongType(
@@ -100,12 +97,8 @@ def frame_of(rows: Frame) -> pl.DataFrame:
 
 
 def values_of(values: Values, label: str, length: int) -> pl.Series:
-    """A column (rows,), null where missing, called `label`: what it is, for messages.
-
-    Raises
-    ------
-    BadInput : it has another length, or more than one column. WrongType : it is no column.
-    """
+    """A column (rows,), null where missing, called `label`: what it is, for messages. Raises BadInput: it has another
+    length, or more than one column. WrongType: it is no column."""
     if _sparse(values):
         raise WrongType(f"{label} is a sparse matrix", "Give a column of a frame, an array or a list")
     if has_names(values):
@@ -225,12 +218,7 @@ def _unnamed(rows: Frame) -> pl.DataFrame:
 
 def series_of(name: str, values: Sequence[Any]) -> pl.Series:
     """Python values of one kind, None where missing, as a column; numbers among texts become texts. Whole numbers keep
-    all digits.
-
-    Raises
-    ------
-    WrongType : they are neither numbers, texts, booleans nor dates.
-    """
+    all digits. Raises WrongType: they are neither numbers, texts, booleans nor dates."""
     present = [None if _missing(value) else _plain(value) for value in values]
     known = [value for value in present if value is not None]
     if all(isinstance(value, bool | np.bool_) for value in known):
@@ -322,12 +310,7 @@ class GivenRows:
         public: PublicRows,
         classes: Sequence[Any] | None,
     ) -> GivenRows:
-        """All arguments, brought together.
-
-        Raises
-        ------
-        BadInput, WrongType : what is wrong with which of them.
-        """
+        """All arguments, brought together. Raises BadInput, WrongType: what is wrong with which of them."""
         if y is None:
             raise BadInput("Council requires y to be passed, but the target y is None", "Give labels, or their column")
         named, frame = has_names(rows), frame_of(rows)

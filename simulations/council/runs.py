@@ -23,7 +23,6 @@ from consilium.protocol.errors import DataError, PathError
 from consilium.report.warnings import well_formed
 from consilium.simulations.council.frames import value_errors
 from consilium.simulations.council.statement import Audited, PrivacyStatement
-from consilium.simulations.engines.ray import OWN_RAY, RaySpec
 from consilium.simulations.finished import SUMMARY, check_finished, read_summary
 from consilium.simulations.interruption import Interrupted
 from consilium.simulations.manifest import charged_queries
@@ -47,12 +46,8 @@ class Report:
 
     @property
     def public(self) -> Report:
-        """The version without anything that the guarantee does not cover; drawn now where it is not there yet.
-
-        Raises
-        ------
-        DataError : the run cannot be read.
-        """
+        """The version without anything that the guarantee does not cover; drawn now where it is not there yet. Raises
+        DataError: the run cannot be read."""
         if not (self.run_dir / PUBLIC).is_file():
             from consilium.simulations.audited_report import report_of
             from consilium.simulations.checksums import renew_sum
@@ -138,12 +133,8 @@ class Run:
 
 
 def load_run(path: Path | str) -> Run:
-    """The run of a folder that `consilium run`, `simulate` or `Council` wrote.
-
-    Raises
-    ------
-    PathError, DataError : no finished run lies there.
-    """
+    """The run of a folder that `consilium run`, `simulate` or `Council` wrote. Raises PathError, DataError: no finished
+    run lies there."""
     return Run(path)
 
 
@@ -187,7 +178,6 @@ def simulate(
     seed: int = 0,
     engine: Literal["local", "ray"] = "local",
     device: Device = "auto",
-    ray: RaySpec = OWN_RAY,
     out: str | Path | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Run:
@@ -197,7 +187,6 @@ def simulate(
     ----------
     scenario : name of a shipped one, path of a file, or what `load_scenario` gives.
     seed : of division, teachers, student and, where the scenario says so, noise.
-    ray : for the engine ray: address of a cluster that is there, CPUs and GPUs that each party is given.
     out : new folder of the run; None: a temporary one, removed with the `Run`.
     settings : keys of the scenario, {"federation.privacy.epsilon": 0.5}.
 
@@ -212,5 +201,5 @@ def simulate(
         override(table, (settings or {}).items())
         loaded = validate(with_budget(table, name, seed), Scenario, name)
         with run_folder(out) as path:
-            run_scenario(name, loaded, engine, seed, path, device=device, ray=ray)
+            run_scenario(name, loaded, engine, seed, path, device=device)
         return run_of(path, temporary=out is None)

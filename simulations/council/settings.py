@@ -91,11 +91,7 @@ def in_python(text: str) -> str:
 def scenario_of(parameters: Mapping[str, Any], rows: GivenRows, folder: Path) -> dict[str, Any]:
     """A scenario's table, but for what `completed` adds.
 
-    folder: where estimators go that are given as objects, as files of mode 0600.
-
-    Raises
-    ------
-    BadSetting, UnusableModel
+    folder: where estimators go that are given as objects, as files of mode 0600. Raises BadSetting, UnusableModel.
     """
     unit = parameters["unit"]
     if unit is None:
@@ -179,11 +175,7 @@ def _partition(parameters: Mapping[str, Any], rows: GivenRows) -> dict[str, Any]
 
 def completed(table: dict[str, Any], seed: int, source: Source) -> Scenario:
     """The scenario with the teachers, the queries and the mechanism that it leaves out, by nothing that is private.
-
-    Raises
-    ------
-    ConfigError, NotEnoughParties, DataError
-    """
+    Raises ConfigError, NotEnoughParties, DataError."""
     federation = {**table["federation"]}
     table = {**table, "federation": federation}
     if "teachers_per_party" not in federation:
@@ -208,11 +200,8 @@ def _teachers(scenario: Scenario, seed: int, source: Source) -> int:
 
     How many an owner has is told by public owners, where there are any. Else by the parties themselves, under
     `replace`: whoever takes the place of a record or a patient does so at the same party, so neighbours have as many at
-    each, and this number is the same for both, where it follows from such numbers alone.
-
-    Raises
-    ------
-    BadSetting : the number would hang on whether one record or patient is there.
+    each, and this number is the same for both, where it follows from such numbers alone. Raises BadSetting: the number
+    would hang on whether one record or patient is there.
     """
     data, privacy = scenario.data, scenario.federation.privacy
     if privacy.unit is Unit.PARTY:

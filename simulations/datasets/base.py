@@ -49,11 +49,7 @@ class Source(ABC):
     @abstractmethod
     def dataset(self, public_rows: np.ndarray) -> Dataset:
         """All rows as numbers: categories, and what stands for a missing value, are those of the rows at these indices.
-
-        Raises
-        ------
-        DataError : labels or values that the public rows do not explain, with what to declare.
-        """
+        Raises DataError: labels or values that the public rows do not explain, with what to declare."""
 
     def as_numbers(
         self,

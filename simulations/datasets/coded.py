@@ -95,12 +95,8 @@ class CodedTable:
             raise DataError(f"{path} has no readable words of its columns", ANEW) from None
 
     def words(self, name: str, column: CodedColumn) -> np.ndarray:
-        """What the values of a column are called, str or float64 (rows,).
-
-        Raises
-        ------
-        DataError : a code has no word, or a word is not in the code book.
-        """
+        """What the values of a column are called, str or float64 (rows,). Raises DataError: a code has no word, or a
+        word is not in the code book."""
         codes, places = np.unique(self.columns[name], return_inverse=True)
         known = self.vocabulary.get(name)
         if known is not None and len(codes) and not 0 <= codes[0] <= codes[-1] < len(known):

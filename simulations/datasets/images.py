@@ -106,12 +106,8 @@ def load_mnist_writers(folder: Path) -> Dataset:
 
 
 def read_idx(path: Path) -> np.ndarray:
-    """The array of a gzipped idx file of unsigned bytes; uint8 of the shape that its header states.
-
-    Raises
-    ------
-    DataError : it is no such file, or cut off.
-    """
+    """The array of a gzipped idx file of unsigned bytes; uint8 of the shape that its header states. Raises DataError:
+    it is no such file, or cut off."""
     try:
         with gzip.open(path) as file:
             content = file.read()
@@ -167,12 +163,8 @@ def load_pneumonia(folder: Path) -> Dataset:
 
 @cache
 def load_svhn(folder: Path) -> Dataset:
-    """Rows of all files in `folder`/svhn, or in `folder`; without owners.
-
-    Raises
-    ------
-    DataError : a file is not there, damaged, or holds anything else.
-    """
+    """Rows of all files in `folder`/svhn, or in `folder`; without owners. Raises DataError: a file is not there,
+    damaged, or holds anything else."""
     place = folder / "svhn" if (folder / "svhn").is_dir() else folder
     extra = ["extra"] if (place / "extra_32x32.mat").is_file() else []
     parts = [
@@ -186,12 +178,8 @@ def load_svhn(folder: Path) -> Dataset:
 
 
 def read_mat(path: Path) -> RawImages:
-    """The images and digits of one file of SVHN.
-
-    Raises
-    ------
-    DataError : it is no MATLAB 5 file of these two arrays, or damaged, or a label is not 1 to 10.
-    """
+    """The images and digits of one file of SVHN. Raises DataError: it is no MATLAB 5 file of these two arrays, or
+    damaged, or a label is not 1 to 10."""
     from scipy.io import loadmat
 
     source = named("svhn")["source"]

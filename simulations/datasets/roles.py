@@ -58,12 +58,8 @@ class JoinedRows:
 
     @classmethod
     def of(cls, pieces: Sequence[Piece], optional: Collection[str] = ()) -> JoinedRows:
-        """All pieces. optional: columns that public pieces may lack.
-
-        Raises
-        ------
-        DataError : a public piece lacks another column, or a piece has no row.
-        """
+        """All pieces. optional: columns that public pieces may lack. Raises DataError: a public piece lacks another
+        column, or a piece has no row."""
         for piece in pieces:
             if not piece.frame.height:
                 raise DataError(f"{piece.places.whole} has no rows", "Export the data again")
@@ -140,12 +136,7 @@ def labels_of(
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Indices int64 (rows,) and what they point at, the classes or else the texts that occur, from texts (rows,), none
     of which is missing. classes: declared, in order, or none. values: the class that a text stands for; empty, it is
-    its own.
-
-    Raises
-    ------
-    DataError : a label that is no class, one class only, a measurement or an identifier.
-    """
+    its own. Raises DataError: a label that is no class, one class only, a measurement or an identifier."""
     for key, declared in (("data.label_values", list(values)), ("data.classes", list(classes))):
         unknown = np.flatnonzero(~texts.is_in(declared)) if declared else np.zeros(0, dtype=np.int64)
         if len(unknown):
@@ -189,12 +180,8 @@ class RowSource(Source):
     places: Lines = field(repr=False)
 
     def decided(self, public_rows: np.ndarray) -> tuple[tuple[str, ...], np.ndarray]:
-        """Classes, and indices int64 (rows,): those that are declared, else those of the public rows, in order.
-
-        Raises
-        ------
-        DataError : the public rows have one class only, or another row has a label that is none of theirs.
-        """
+        """Classes, and indices int64 (rows,): those that are declared, else those of the public rows, in order. Raises
+        DataError: the public rows have one class only, or another row has a label that is none of theirs."""
         if self.classes:
             return self.classes, self.y
         known = np.unique(self.y[public_rows])
@@ -215,11 +202,8 @@ def roles_of(
 ) -> tuple[pl.DataFrame, np.ndarray, dict[str, Any]]:
     """Columns of the rows that have a label; which of all rows they are, bool; the fields of their `RowSource`.
 
-    All columns that `spec` names are there. doubts: notes there what is only doubtful.
-
-    Raises
-    ------
-    DataError : rows have no label, owner or patient, or they are not usable.
+    All columns that `spec` names are there. doubts: notes there what is only doubtful. Raises DataError: rows have no
+    label, owner or patient, or they are not usable.
     """
     doubts, faults = Faults() if doubts is None else doubts, Faults()
     labels = texts_of(parts.frame[spec.label])

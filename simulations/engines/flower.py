@@ -44,12 +44,8 @@ def _task_identity() -> Any:
 
 
 def assume_identity(run_id: int, node_id: int) -> None:
-    """Be that node of that run in this process, as Flower's launcher would set it.
-
-    Raises
-    ------
-    EngineError : this Flower keeps the identity elsewhere, or is another version.
-    """
+    """Be that node of that run in this process, as Flower's launcher would set it. Raises EngineError: this Flower
+    keeps the identity elsewhere, or is another version."""
     identity = _task_identity()
     identity.run_id = run_id
     identity.task_id = 1

@@ -35,12 +35,8 @@ MOST_REPLIES = 64
 
 class LocalGrid(NodesGrid):
     """The parties of a population on workers, node `FIRST_NODE` + i for the party i. Use as a context manager; workers
-    that are busy when it is left are ended.
-
-    Raises
-    ------
-    EngineError : a worker died; whenever that is noticed, and at the latest where the grid is left.
-    """
+    that are busy when it is left are ended. Raises EngineError: a worker died; whenever that is noticed, and at the
+    latest where the grid is left."""
 
     def __init__(self, population: Population, workers: list[Worker]) -> None:
         super().__init__(population.nodes)

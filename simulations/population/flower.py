@@ -33,11 +33,8 @@ def index_sets(columns: Mapping[str, np.ndarray], table: Mapping[str, Any], seed
 
     columns: arrays (rows,) by name. table: `name` of a class of `flwr_datasets.partitioner`, and its arguments; where
     it takes a `seed` that is not given it gets this one. All rows are brought into an order by lot first, with this
-    seed, as the library's `FederatedDataset` does: several partitioners cut contiguous pieces.
-
-    Raises
-    ------
-    ConfigError : flwr-datasets is not installed, there is no such class or argument, or the library refuses.
+    seed, as the library's `FederatedDataset` does: several partitioners cut contiguous pieces. Raises ConfigError:
+    flwr-datasets is not installed, there is no such class or argument, or the library refuses.
     """
     datasets, partitioners = _libraries()
     options = dict(table)

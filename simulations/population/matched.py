@@ -107,11 +107,8 @@ def matched_partition(source: Source, natural: Partition, dealt: Partition, seed
     """A division with the sizes and rows of `dealt`, and the label distance of `natural`.
 
     dealt: the natural division, or one with another number of parties. `measures` has alpha, the distances `hellinger`
-    and `hellinger_natural`, and `hellinger_by_lot`: that of rows dealt by lot with these sizes and this seed.
-
-    Raises
-    ------
-    DataError : no alpha from .001 to 1,000,000 comes as near as `TOLERANCE`, with what can be reached.
+    and `hellinger_natural`, and `hellinger_by_lot`: that of rows dealt by lot with these sizes and this seed. Raises
+    DataError: no alpha from .001 to 1,000,000 comes as near as `TOLERANCE`, with what can be reached.
     """
     generator = np.random.default_rng([seed, _PURPOSE])
     rows = np.concatenate(list(dealt.parties.values()))

@@ -106,15 +106,11 @@ def public_part(source: Source, public: PublicSpec, least_rows: int, seed: int) 
     """The data set's own public part if it has one, and no owner is held out; else what `public` says.
 
     Owners are drawn by lot, separately among those with `least_rows` rows and the others, so that the number of parties
-    does not depend on the seed; or they are those that are named. By share, or where all rows have one
-    owner, rows are drawn, or whole patients where the set says whose rows are. Half of what is public, by lot, is
-    asked, the other half is the test set; no patient is in both. By numbers of rows, what is asked and the test set
-    are of different owners. Nothing looks at more than owners, patients and sizes, so every way to divide the rows of
-    the others has the same public part.
-
-    Raises
-    ------
-    DataError : fewer than two rows would be public. ConfigError : there is no such owner.
+    does not depend on the seed; or they are those that are named. By share, or where all rows have one owner, rows are
+    drawn, or whole patients where the set says whose rows are. Half of what is public, by lot, is asked, the other half
+    is the test set; no patient is in both. By numbers of rows, what is asked and the test set are of different owners.
+    Nothing looks at more than owners, patients and sizes, so every way to divide the rows of the others has the same
+    public part. Raises DataError: fewer than two rows would be public. ConfigError: there is no such owner.
     """
     generator = np.random.default_rng([seed, _PUBLIC])
     nobody = np.zeros(0, dtype=np.int64)

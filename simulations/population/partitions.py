@@ -188,12 +188,7 @@ class ToDivide:
 
 def natural_partition(todo: ToDivide) -> Partition:
     """One party for each owner with enough rows that is not held out, whatever its labels are. Rows of smaller owners
-    are not used.
-
-    Raises
-    ------
-    NotEnoughParties, DataError, ConfigError
-    """
+    are not used. Raises NotEnoughParties, DataError, ConfigError."""
     source, public, rows, least_rows = todo.source, todo.public, todo.private, todo.data.rows_needed
     owner = source.owner[rows]
     owners, sizes = np.unique(owner, return_counts=True)
@@ -225,11 +220,7 @@ def iid(todo: ToDivide) -> Partition:
 
     Sizes differ by at most one; `data.most_rows` cuts each shard, and what is cut off is not used. "groups" draws
     patients instead of rows, or owners where the set names no patients, so that the parties' numbers of them differ by
-    at most one.
-
-    Raises
-    ------
-    NotEnoughParties : fewer rows or owners than parties.
+    at most one. Raises NotEnoughParties: fewer rows or owners than parties.
     """
     source, rows, parties, whole_owners = todo.source, todo.rows, todo.parties, todo.data.partition == "groups"
     whose = source.owner if source.patient is None else source.patient
@@ -249,11 +240,8 @@ def iid(todo: ToDivide) -> Partition:
 def dirichlet(todo: ToDivide) -> Partition:
     """So many parties that differ in their classes, and with `data.sizes` > 0 more in their numbers of rows.
 
-    `data.most_rows` cuts as in `iid`; a party that has fewer than enough then is left out.
-
-    Raises
-    ------
-    NotEnoughParties : fewer rows than parties.
+    `data.most_rows` cuts as in `iid`; a party that has fewer than enough then is left out. Raises NotEnoughParties:
+    fewer rows than parties.
     """
     data, rows = todo.data, todo.rows
     if len(rows) < todo.parties:
@@ -276,12 +264,8 @@ def matched(todo: ToDivide) -> Partition:
 def flwr(todo: ToDivide) -> Partition:
     """Private rows as `data.partitioner` divides them; parties with fewer than `data.rows_needed` are left out.
 
-    Columns are "label" (classes, counted from 0), "owner" and "patient" where there are
-    such, and any feature by its name.
-
-    Raises
-    ------
-    ConfigError : see `index_sets`; or no such column.
+    Columns are "label" (classes, counted from 0), "owner" and "patient" where there are such, and any feature by its
+    name. Raises ConfigError: see `index_sets`; or no such column.
     """
     data, rows = todo.data, todo.private
     columns = _columns(todo, data.partitioner.get("partition_by"))
@@ -339,12 +323,7 @@ PARTITIONS: dict[str, Dealing] = {
 
 
 def divided(source: Source, data: PartitionKeys, minimum_parties: int, seed: int) -> Partition:
-    """Who is a party and has which rows, and what is public.
-
-    Raises
-    ------
-    NotEnoughParties, DataError, ConfigError
-    """
+    """Who is a party and has which rows, and what is public. Raises NotEnoughParties, DataError, ConfigError."""
     todo = ToDivide(source, data, minimum_parties, seed)
     partition = PARTITIONS[data.partition].deal(todo)
     smallest = min((len(rows) for rows in partition.parties.values()), default=0)

@@ -29,12 +29,7 @@ def completed(data: DataSpec, dataset: Dataset, partition: Partition) -> Dataset
 
 def schema(data: DataSpec, dataset: Dataset, partition: Partition) -> Schema:
     """The federation's schema; its statistics come from the pool alone, and not from the rows that are held out to
-    evaluate the student.
-
-    Raises
-    ------
-    ConfigError : the representation does not fit the data set.
-    """
+    evaluate the student. Raises ConfigError: the representation does not fit the data set."""
     if dataset.schema is not None:
         return dataset.schema
     try:

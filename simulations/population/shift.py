@@ -22,11 +22,8 @@ def shifted(data: DataSpec, dataset: Dataset, partition: Partition, seed: int) -
     """The data set with the parties' labels as `data.shift` changes them.
 
     swap: concept shift, the same features mean another class. wrong: mistakes, as at least a tenth of the labels of the
-    Glyph data of Papernot et al. 2018 are (section 4.1).
-
-    Raises
-    ------
-    ConfigError : the share of parties is less than one party.
+    Glyph data of Papernot et al. 2018 are (section 4.1). Raises ConfigError: the share of parties is less than one
+    party.
     """
     if not data.shift.swap and not data.shift.wrong:
         return dataset

@@ -1,4 +1,4 @@
-"""Arrays and images."""
+"""Images in folders."""
 
 from __future__ import annotations
 
@@ -19,67 +19,6 @@ from consilium.simulations.population.specs import DataSpec
 from tests.simulations.datasets.own import divided
 
 OWNERS = ("Nord", "Ost", "Süd", "West")
-
-
-def arrays(**changes: Any) -> dict[str, np.ndarray]:
-    generator = np.random.default_rng(3)
-    known: dict[str, Any] = {
-        "x": generator.standard_normal((120, 3)),
-        "y": generator.integers(0, 2, 120),
-        "owner": np.repeat(OWNERS, 30),
-        "features": np.array(["a", "b", "c"]),
-        "classes": np.array(["no", "yes"]),
-    }
-    return {name: np.asarray(value) for name, value in {**known, **changes}.items() if value is not None}
-
-
-NPZ = {"set": "npz", "path": "rows.npz", "public_share": 0.25}
-
-
-def test_arrays_with_everything(tmp_path: Path) -> None:
-    np.savez(tmp_path / "rows.npz", **arrays())
-    data, parts = divided(tmp_path, NPZ)
-    assert (data.features, data.classes) == (("a", "b", "c"), ("no", "yes"))
-    assert (data.x == arrays()["x"].astype(np.float32)).all() and (data.y == arrays()["y"]).all()
-    assert set(parts.parties) < {"Nord", "Ost", "Sud", "West"} and len(parts.parties) == 3
-
-
-def test_arrays_with_little(tmp_path: Path) -> None:
-    """Images without names, labels as text, nobody's rows."""
-    given = arrays(x=np.ones((120, 4, 4), dtype=np.uint8), y=np.repeat(["p", "q"], 60), owner=None, features=None)
-    given.pop("classes")
-    np.savez(tmp_path / "rows.npz", **given)
-    data, _ = divided(tmp_path, {**NPZ, "partition": "iid", "parties": 3})
-    assert (data.features[:2], data.features[-1], data.classes) == (("x00", "x01"), "x15", ("p", "q"))
-
-
-def test_arrays_in_several_files_with_a_public_one(tmp_path: Path) -> None:
-    for at in range(2):
-        np.savez(tmp_path / f"part-{at}.npz", **arrays(patient=np.arange(120) // 2))
-    np.savez(tmp_path / "public.npz", **arrays(owner=None))
-    public = {"by": "file", "file": "public.npz"}
-    data, parts = divided(tmp_path, {"set": "npz", "path": "part-*.npz", "public": public})
-    assert len(parts.parties) == 4 and len(parts.queries) == len(parts.test) == 60
-    assert data.patient is not None and len(np.unique(data.patient)) == 60 + 120
-
-
-BAD_ARRAYS: dict[str, tuple[dict[str, Any], str]] = {
-    "no labels": ({"y": None}, "rows.npz has no array y. Write it with numpy.savez"),
-    "labels that are no classes": ({"y": np.full(120, 2)}, "row 1: y is 2, and there are 2 classes"),
-    "too few labels": ({"y": np.zeros(3, int)}, r"y has shape \(3,\) of int64, 120 whole numbers or texts"),
-    "a name twice": ({"features": np.array(["a", "b", "b"])}, "features must be 3 different names"),
-    "far from 0": ({"x": 1.7e9 + np.eye(120, 3)}, "rows.npz: a has numbers so far from 0"),
-    "missing": ({"x": np.where(np.eye(120, 3) > 0, np.nan, 1)}, "rows.npz, row 1: a is nan, as are 3 numbers in all"),
-}
-
-
-@pytest.mark.parametrize("case", BAD_ARRAYS)
-def test_arrays_that_are_not_usable(tmp_path: Path, case: str) -> None:
-    changes, told = BAD_ARRAYS[case]
-    np.savez(tmp_path / "rows.npz", **arrays(**changes))
-    with pytest.raises(DataError, match=told) as caught:
-        divided(tmp_path, NPZ)
-    assert caught.value.action
 
 
 def paint(path: Path, value: int, size: tuple[int, int] = (20, 20)) -> None:
