@@ -35,6 +35,7 @@ def check_command(
     label: Annotated[str, typer.Option(metavar="COLUMN", help="What is voted on.")],
     owner: Annotated[str, typer.Option(metavar="COLUMN", help="Hospital, site or school: whose a row is.")] = "",
     patient: Annotated[str, typer.Option(metavar="COLUMN", help="Of which patient a row is.")] = "",
+    moment: Annotated[str, typer.Option("--time", metavar="COLUMN", help="When a row was.")] = "",
     drop: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="No feature; repeat.")] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE.toml", help="New file for the scenario; else it is printed.")
@@ -50,7 +51,7 @@ def check_command(
 
     if out is not None and out.exists():
         raise OutputExists(f"{out} is already there", "Choose another file")
-    named = {"label": label, "owner": owner, "patient": patient}
+    named = {"label": label, "owner": owner, "patient": patient, "time": moment}
     checked = check_files(file, {role: name.strip() for role, name in named.items() if name.strip()}, drop or ())
     if out is not None:
         with writing(out):
@@ -67,7 +68,7 @@ MOST_READINGS = 10
 def check_files(pattern: str, roles: Mapping[str, str], drop: list[str] | tuple[str, ...] = ()) -> CheckedFiles:
     """Read and divide the rows as a run does, again with the keys that cure what was found, until they do no more.
 
-    roles: names of columns by what they are, of label, owner, patient. drop: columns that are no features. Raises
+    roles: names of columns by what they are, of label, owner, patient, time. drop: columns that are no features. Raises
     PathError: there is no such file. DataError: it is no table, or has no such column.
     """
     from consilium.data.encoding import infer

@@ -225,10 +225,10 @@ def divided_source(scenario: Scenario, seed: int, source: Source | None = None) 
 def _divided(scenario: Scenario, source: Source, seed: int) -> Partition:
     data, minimum = scenario.data, scenario.federation.minimum_parties
     if data.public is not None:
-        of_file = data.public.by == "file"
-        if of_file and data.set not in OWN:
-            raise ConfigError(f'{source.name} has no public = {{ by = "file" }}', "Choose owner or share")
-        if not of_file and source.public is not None:
+        of_rows = data.public.by in ("file", "time")
+        if of_rows and data.set not in OWN:
+            raise ConfigError(f'{source.name} has no public = {{ by = "{data.public.by}" }}', "Choose owner or share")
+        if not of_rows and source.public is not None:
             raise ConfigError(f"{source.name} has a public part of its own", "Leave data.public away")
     return divided(source, data, minimum, seed)
 

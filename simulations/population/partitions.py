@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field, model_validator
 
-from consilium.protocol.errors import ConfigError, NotEnoughParties
+from consilium.protocol.errors import ConfigError, DataError, NotEnoughParties
 from consilium.protocol.schema import Schema
 from consilium.report.words import many
 from consilium.simulations.datasets.base import Source
@@ -54,10 +54,12 @@ class PartitionKeys(SourceSpec):
         default=None,
         ge=2,
         le=100_000,
-        description="how many, of `iid`, `groups`, `dirichlet` and `matched`; left out: as many as `owners`"
+        description="how many, of `iid`, `groups`, `dirichlet`, `matched` and `time`; left out: as many as `owners`"
         " has, and with its rows. Required for `groups`",
     )
-    most_rows: int | None = Field(default=None, ge=1, description="of one party, for `iid`, `groups` and `dirichlet`")
+    most_rows: int | None = Field(
+        default=None, ge=1, description="of one party, for `iid`, `groups`, `dirichlet` and `time`"
+    )
     alpha: float | None = Field(
         default=None,
         ge=1e-3,
@@ -250,6 +252,28 @@ def dirichlet(todo: ToDivide) -> Partition:
     return large_enough([rows[shard][: data.most_rows] for shard in dealt], todo.public, data.rows_needed)
 
 
+def in_time(todo: ToDivide) -> Partition:
+    """So many contiguous pieces of time, the earliest first; sizes differ by at most one.
+
+    Rows of the same moment are in an order by lot. `data.most_rows` keeps the earliest of each piece. Patients are not
+    kept whole: one who comes back later is at two parties. Raises ConfigError: nobody says when the rows were.
+    DataError: a row has no time. NotEnoughParties: fewer rows than parties.
+    """
+    source, rows, parties = todo.source, todo.rows, todo.parties
+    if source.time is None:
+        raise ConfigError(
+            f'data.partition is "time", and nobody says when the rows of {source.name} were',
+            "Name the column of dates or numbers with data.time, or choose another division",
+        )
+    if missing := np.count_nonzero(np.isnan(source.time[rows])):
+        fault = f"{source.name}: {missing} of {len(rows)} private rows have no time"
+        raise DataError(fault, 'Leave them out of the data, or choose another division than "time"')
+    if len(rows) < parties:
+        raise NotEnoughParties(f"{source.name}: {len(rows)} rows for {parties} parties", "Lower data.parties")
+    lot = np.random.default_rng([todo.seed, 0x74696D65]).permutation(len(rows))
+    return todo.named(np.array_split(rows[np.lexsort((lot, source.time[rows]))], parties))
+
+
 def shuffled(todo: ToDivide) -> Partition:
     """As many parties as the natural partition has, each as large as one of them, with its rows by lot."""
     return shuffled_partition(todo.natural, todo.seed)
@@ -279,7 +303,7 @@ def _columns(todo: ToDivide, wanted: object) -> dict[str, np.ndarray]:
     Features are as models get them: categories, and means for what is missing, are those of the public rows.
     """
     source, public, rows = todo.source, todo.public, todo.private
-    roles = {"owner": source.owner, "patient": source.patient}
+    roles = {"owner": source.owner, "patient": source.patient, "time": source.time}
     # some partitioners count classes from 0 without gaps, and private rows may lack one
     columns = {"label": np.unique(source.y[rows], return_inverse=True)[1]}
     columns |= {name: values[rows] for name, values in roles.items() if values is not None}
@@ -317,6 +341,7 @@ PARTITIONS: dict[str, Dealing] = {
     "dirichlet": Dealing(dirichlet, ("parties", "most_rows", "alpha", "sizes"), needs="alpha", leaves_out=True),
     "shuffled": Dealing(shuffled),
     "matched": Dealing(matched, ("parties",)),
+    "time": Dealing(in_time, ("parties", "most_rows")),
     "flwr": Dealing(flwr, ("partitioner",), needs="partitioner", leaves_out=True),
 }
 """By what `data.partition` says."""

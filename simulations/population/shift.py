@@ -1,7 +1,7 @@
 """What differs from party to party beyond the division: the table `data.shift`.
 
 `label`, `covariate` and `quantity` leave some of a party's rows out, so that what a row says of another is true still.
-`swap` and `wrong` change labels. Nothing public depends on any of them.
+`swap` and `wrong` change labels, and `noise` features. Nothing public depends on any of them.
 """
 
 from __future__ import annotations
@@ -15,28 +15,62 @@ from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.specs import DataSpec, ShiftSpec
 
-_SWAP, _CLASSES, _WRONG, _TILT, _SIZES = 0x73776170, 0x636C617373, 0x77726F6E67, 0x74696C74, 0x73697A6573
+_ORDER, _NOISE, _SWAP, _CLASSES, _WRONG, _TILT, _SIZES = (
+    0x6F72646572,
+    0x6E6F697365,
+    0x73776170,
+    0x636C617373,
+    0x77726F6E67,
+    0x74696C74,
+    0x73697A6573,
+)
 
 
 def shifted(data: DataSpec, dataset: Dataset, partition: Partition, seed: int) -> Dataset:
-    """The data set with the parties' labels as `data.shift` changes them.
+    """The data set with the parties' rows as `data.shift` changes them.
 
-    swap: concept shift, the same features mean another class. wrong: mistakes, as at least a tenth of the labels of the
-    Glyph data of Papernot et al. 2018 are (section 4.1). Raises ConfigError: the share of parties is less than one
-    party.
+    noise: Li et al. 2022 (Federated learning on non-IID data silos, "noise-based feature imbalance"): the i-th of N
+    parties, in an order by lot, gets Gaussian noise of level noise * i / N. swap: concept shift, the same features mean
+    another class. wrong: mistakes, as at least a tenth of the labels of the Glyph data of Papernot et al. 2018 are
+    (section 4.1). Raises ConfigError: the share of parties is less than one party.
     """
-    if not data.shift.swap and not data.shift.wrong:
+    shift, names = data.shift, list(partition.parties)
+    if not shift.noise and not shift.swap and not shift.wrong:
         return dataset
-    y, classes = dataset.y.copy(), len(dataset.classes)
+    x, y, classes = dataset.x.copy(), dataset.y.copy(), len(dataset.classes)
+    if shift.noise:
+        scale = _scale(data, dataset, dataset.x[partition.queries])
+        (columns,) = np.nonzero(scale)
+        order = np.random.default_rng([seed, _ORDER]).permutation(len(names)) + 1
+        for index, name in enumerate(names):
+            rows, level = partition.parties[name], shift.noise * order[index] / len(names)
+            noise = np.random.default_rng([seed, _NOISE, index]).standard_normal((len(rows), len(columns)))
+            x[np.ix_(rows, columns)] += (level * scale[columns] * noise).astype(np.float32)
     other = _other_class(classes, seed)
-    for name in swapped_parties(data.shift, list(partition.parties), seed):
+    for name in swapped_parties(shift, names, seed):
         rows = partition.parties[name]
         y[rows] = other[y[rows]]
-    if data.shift.wrong:
+    if shift.wrong:
         generator, private = np.random.default_rng([seed, _WRONG]), np.concatenate(list(partition.parties.values()))
-        rows = generator.permutation(private)[: round(data.shift.wrong * len(private))]
+        rows = generator.permutation(private)[: round(shift.wrong * len(private))]
         y[rows] = (y[rows] + generator.integers(1, classes, len(rows))) % classes
-    return replace(dataset, y=y)
+    return replace(dataset, x=x, y=y)
+
+
+def _scale(data: DataSpec, dataset: Dataset, public: np.ndarray) -> np.ndarray:
+    """Standard deviation float64 (features,) of the public rows, which a level is a multiple of; 0 where there is no
+    noise: of a table on what is no number, of arrays where there are two values. Of images every pixel gets noise of
+    one size: one that is always black has no deviation of its own."""
+    if dataset.columns:
+        numbers = [dataset.places[column.column][0] for column in dataset.columns if column.kind == "number"]
+        scale = np.zeros(len(dataset.features))
+        scale[numbers] = np.nanstd(public[:, numbers], axis=0, dtype=np.float64)
+        return scale
+    if data.representation != "none" or data.as_they_are:
+        return np.full(len(dataset.features), public.std(dtype=np.float64))
+    low, high = public.min(axis=0), public.max(axis=0)
+    numbers = ((public != low) & (public != high)).any(axis=0)
+    return np.where(numbers, public.std(axis=0, dtype=np.float64), 0.0)
 
 
 def swapped_parties(shift: ShiftSpec, names: list[str], seed: int) -> tuple[str, ...]:

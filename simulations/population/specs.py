@@ -18,6 +18,14 @@ ManualLabelMode = Literal["quick", "none"]
 class ShiftSpec(Frozen):
     """What is changed at parties after the division: the table `data.shift`."""
 
+    noise: float = Field(
+        default=0.0,
+        ge=0,
+        le=100,
+        allow_inf_nan=False,
+        description="the i-th of N parties, in an order by lot, gets Gaussian noise of standard deviation noise * i / N"
+        " on its features, in standard deviations of the public rows",
+    )
     swap: float = Field(
         default=0.0,
         ge=0,
@@ -56,7 +64,7 @@ class DataSpec(PartitionKeys):
     """The table `[data]` of a scenario: rows and their partition, what is changed at parties, what models are given."""
 
     shift: ShiftSpec = Field(
-        default=ShiftSpec(), description="rows that are left out, or labels that are changed, at parties"
+        default=ShiftSpec(), description="noise on features, changed labels, or rows left out, at parties"
     )
     representation: Representation = Field(
         default="none",

@@ -190,7 +190,7 @@ def source_digest(source: Source) -> str:
     """SHA-1, hex, of rows (as they are when all are public, so that every category is there), of labels, owners and
     patients, of their names, and of what is public among them."""
     dataset, public = source.dataset(np.arange(len(source.y))), source.public
-    rows = [dataset.x, source.y, source.owner, source.patient]
+    rows = [dataset.x, source.y, source.owner, source.patient, source.time]
     named = [source.name, source.classes, dataset.classes, dataset.features, source.owner_names]
     schema = None if dataset.schema is None else dataset.schema.model_dump(mode="json")
     asked = None if public is None else [public.queries, public.test]

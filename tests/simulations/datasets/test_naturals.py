@@ -72,6 +72,7 @@ def test_classes_owners_and_patients_are_those_of_the_item() -> None:
         .filter(result="negative")
         .vstack(read_item("medicaldata/covid_testing").filter(result="positive"))
     )
+    assert covid.time is not None and set(covid.time) == set(known["pan_day"])
     assert covid.patient is not None and len(np.unique(covid.patient)) == known["subject_id"].n_unique()
 
 
@@ -81,6 +82,7 @@ def test_classes_owners_and_patients_are_those_of_the_item() -> None:
         ({"options": {}}, r"needs data\.options with the name of a natural division.*mlmRev/Chem97"),
         ({"options": {"name": "../_data/COUNT/azpro"}}, "needs data.options with the name"),
         ({"public": {"by": "file", "file": "x.csv"}}, 'no public = { by = "file" }'),
+        ({"public": {"by": "time", "after": 3}}, "mlmRev/Chem97 has no times"),
         ({"owner": "ward"}, "mlmRev/Chem97 has no such owner. Choose school or lea"),
     ],
 )

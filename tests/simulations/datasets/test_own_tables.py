@@ -83,6 +83,8 @@ def test_private_rows_shape_nothing(csv: Path) -> None:
 PARTS: dict[str, tuple[dict[str, Any], int]] = {
     "named owners": ({"public": {"by": "owner", "owners": ["Nord", "Süd"]}}, 80),
     "a share of rows": ({"public": {"by": "share", "share": 0.25}}, 60),
+    "after a day": ({"public": {"by": "time", "after": "2023-12-01"}, "time": "day", "drop": ["case"]}, 20),
+    "before a number": ({"public": {"by": "time", "before": 80}, "time": "age", "classes": ["alive", "dead"]}, 201),
     "a share of patients": ({"public": {"by": "share", "share": 0.25}, "patient": "case", "drop": ["day"]}, 60),
 }
 
@@ -97,6 +99,8 @@ def test_public_parts(csv: Path, case: str) -> None:
     assert sorted([*private_of(parts), *public]) == list(range(240))
     if names := changes["public"].get("owners"):
         assert set(patients()["hospital"].gather(public)) == set(names)
+    if "after" in changes["public"]:
+        assert all(patients()["day"].gather(public) >= "2023-12-01")
     if data.patient is not None:
         sides = [data.patient[rows] for rows in (private_of(parts), parts.queries, parts.test)]
         assert not set(sides[0]) & {*sides[1], *sides[2]} and not set(sides[1]) & set(sides[2])
@@ -104,7 +108,7 @@ def test_public_parts(csv: Path, case: str) -> None:
 
 @pytest.mark.parametrize("with_test", [False, True])
 def test_public_rows_of_their_own_file(csv: Path, with_test: bool) -> None:
-    """They need no owner or patient, and are nobody's."""
+    """They need no owner, patient or time, and are nobody's."""
     public = patients(5).drop("hospital", "case", "day")
     public.write_parquet(csv / "public.parquet")
     public.head(7).write_csv(csv / "test.csv")
@@ -201,6 +205,14 @@ def test_a_specification_comes_back_from_its_full_form(csv: Path) -> None:
     ("data", "told"),
     [
         ({"public": {"by": "owner", "owners": ["Nowhere"]}}, r"no hospital 'Nowhere'\. It has Nord, Nord 2, Ost"),
+        ({"public": {"by": "time", "after": "2030-01-01"}, "time": "day", "drop": ["case"]}, "no row is public with"),
+        ({"public": {"by": "time", "after": "soon"}, "time": "day", "drop": ["case"]}, "'soon': neither a date nor"),
+        (
+            {"public": {"by": "time", "after": 3}, "time": "day", "drop": ["case"]},
+            "is '3', a number, and day has dates",
+        ),
+        ({"public": {"by": "time"}}, "needs either after or before"),
+        ({"public": {"by": "time", "after": 3}}, "needs time, a column of times"),
         ({"public": {"by": "file"}}, 'by = "file" needs file'),
         ({"public": {"share": 0.1}, "public_share": 0.3}, "give either public or public_share"),
     ],

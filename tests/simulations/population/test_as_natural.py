@@ -1,4 +1,4 @@
-"""Divisions of the natural division's own rows: by lot, in its sizes, as far in labels."""
+"""Divisions of the natural division's own rows: by lot, in its sizes, as far in labels, by time."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from consilium.simulations.population.partitions import divided
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import divided_source, load_scenario
 
-FOLLOWERS = ("iid", "dirichlet", "shuffled", "matched")
+FOLLOWERS = ("iid", "dirichlet", "shuffled", "matched", "time")
 """Divisions with as many parties as the natural one has."""
 
 
 def wards(skew: float = 2.0, owners: int = 12, classes: int = 3) -> Dataset:
-    """Owners of 5 to 80 rows, whose classes differ by `skew`."""
+    """Owners of 5 to 80 rows, whose classes differ by `skew`, at times that are no whole numbers."""
     generator = np.random.default_rng(1)
     sizes = np.linspace(5, 80, owners).astype(int)
     owner = np.repeat(np.arange(owners), sizes)
@@ -33,6 +33,7 @@ def wards(skew: float = 2.0, owners: int = 12, classes: int = 3) -> Dataset:
     return Dataset(
         name="wards", title="", attribution="", features=("a",), classes=tuple("xyzuvw"[:classes]), owner_label="ward",
         x=generator.normal(size=(rows, 1)).astype(np.float32), y=y, owner=owner,
+        time=np.round(generator.normal(size=rows), 2),
     )  # fmt: skip
 
 
@@ -60,11 +61,11 @@ def test_without_a_number_they_have_the_natural_parties_and_rows(partition: str)
         assert everything(other) == everything(natural)
     if partition in ("shuffled", "matched"):
         assert sizes(other) == sizes(natural)
-    if partition == "iid":
+    if partition in ("iid", "time"):
         assert max(sizes(other)) - min(sizes(other)) <= 1
 
 
-@pytest.mark.parametrize("partition", ["iid", "dirichlet", "matched"])
+@pytest.mark.parametrize("partition", ["iid", "dirichlet", "matched", "time"])
 def test_with_a_number_all_private_rows_are_dealt(partition: str) -> None:
     data = wards()
     parts = divided(data, keys(partition, parties=4, least_rows=None), 2, 0)
@@ -73,14 +74,14 @@ def test_with_a_number_all_private_rows_are_dealt(partition: str) -> None:
     assert set(everything(parts)) == private
 
 
-@pytest.mark.parametrize("partition", ["iid", "shuffled", "matched", "dirichlet", "owners"])
+@pytest.mark.parametrize("partition", ["iid", "shuffled", "matched", "time", "dirichlet", "owners"])
 def test_a_set_of_one_owner_has_no_natural_division(partition: str) -> None:
     data = wards()
     alone = replace(data, owner=np.zeros_like(data.owner), public=Public(np.arange(50), np.arange(50, 80)))
     told = f'data.partition is "{partition}", and all rows of wards have one owner.*with parties'
     with pytest.raises(ConfigError, match=told):
         divided(alone, keys(partition), 2, 0)
-    if partition in ("iid", "dirichlet"):
+    if partition in ("iid", "time", "dirichlet"):
         assert len(divided(alone, keys(partition, parties=5, least_rows=1), 2, 0).parties) == 5
 
 
@@ -167,6 +168,19 @@ def test_quantiles_of_the_smallest_shapes_are_scipys_as_far_as_it_goes() -> None
     large = expected > 1e-290
     assert np.exp(found[large]) == pytest.approx(expected[large], rel=1e-9)
     assert np.isfinite(_log_gamma_quantiles(np.array([1e-7]), np.array([[1e-12], [0.5]]))).all()
+
+
+def test_pieces_of_time_follow_each_other() -> None:
+    data = wards()
+    assert data.time is not None
+    parts = divided(data, keys("time", parties=6, least_rows=None), 2, 0)
+    spans = [(data.time[rows].min(), data.time[rows].max()) for rows in parts.parties.values()]
+    assert all(earlier[1] <= later[0] for earlier, later in pairwise(spans))
+    moments = data.time.copy()
+    moments[everything(parts)[0]] = np.nan
+    for time, told in ((None, "nobody says when the rows of wards were"), (moments, r"1 of \d+ private rows have no")):
+        with pytest.raises((ConfigError, DataError), match=told):
+            divided(replace(data, time=time), keys("time", parties=6, least_rows=None), 2, 0)
 
 
 @pytest.mark.parametrize(

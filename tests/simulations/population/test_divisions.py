@@ -26,7 +26,7 @@ def hospitals(own_public: bool = False) -> Dataset:
     y = np.where(owner % 2 == 0, 0, generator.integers(0, 3, size=rows))
     return Dataset(
         name="hospitals", title="", attribution="", features=("a",), classes=("x", "y", "z"), owner_label="hospital",
-        x=np.arange(rows, dtype=np.float32)[:, None], y=y, owner=owner,
+        x=np.arange(rows, dtype=np.float32)[:, None], y=y, owner=owner, time=generator.random(rows),
         public=Public(np.arange(rows - 40, rows - 20), np.arange(rows - 20, rows)) if own_public else None,
     )  # fmt: skip
 
@@ -38,6 +38,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "iid": {"parties": 6},
     "groups": {"parties": 6},
     "dirichlet": {"parties": 6, "alpha": 0.1},
+    "time": {"parties": 6},
     "flwr": {"partitioner": {"name": "IidPartitioner", "num_partitions": 6}},
 }
 """Every partition, with its keys."""

@@ -54,7 +54,7 @@ def people(seed: int = 0) -> Dataset:
         name="people", title="", attribution="", features=("age", "sex"), classes=("a", "b", "c"), owner_label="site",
         x=np.column_stack([generator.normal(50, 9, ROWS), generator.integers(0, 2, ROWS)]).astype(np.float32), y=y,
         owner=generator.integers(0, 11, ROWS), patient=generator.integers(0, 120, ROWS),
-        public=Public(np.arange(0, 30), np.arange(30, 40)),
+        time=generator.normal(size=ROWS), public=Public(np.arange(0, 30), np.arange(30, 40)),
     )  # fmt: skip
 
 
@@ -137,7 +137,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"name": "IidPartitioner", "num_partitions": 0}, "IidPartitioner refuses: ValueError: The number of partitions"),
     ({"name": "IidPartitioner", "num_partitions": 301}, "num_partitions 301 is more than the 260 rows"),
     ({**OPTIONS["ContinuousPartitioner"], "name": "ContinuousPartitioner", "partition_by": "weight"},
-     "'weight' is no column of people. It has label, owner, patient, and the features age, sex"),
+     "'weight' is no column of people. It has label, owner, patient, time, and the features age, sex"),
     ]  # fmt: skip
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from consilium.simulations.population.shift import shifted, swapped_parties, til
 from consilium.simulations.population.specs import DataSpec, ShiftSpec
 from consilium.simulations.scenario import divided_data, load_scenario
 from consilium.simulations.summary import data_fingerprint
+from tests.simulations.datasets.own import divided, patients, table_keys
 
 QUERIES, PARTIES = 500, 5
 EACH = 4_000
@@ -51,7 +54,38 @@ def test_only_private_rows_change() -> None:
     who = swapped_parties(ShiftSpec(swap=0.4), names, seed)
     assert len(who) == 2
     assert set(changed(data.y, after.y)) == set(np.concatenate([partition.parties[name] for name in who]))
-    assert data.x is after.x and data.y is not after.y
+    assert (data.x == after.x).all() and data.y is not after.y
+
+
+def test_noise_grows_from_party_to_party_in_deviations_of_the_public_rows() -> None:
+    data, partition = people()
+    after = shifted(keys({"noise": 0.5}), data, partition, 1)
+    theirs = np.concatenate(list(partition.parties.values()))
+    assert set(changed(data.x, after.x)) == set(theirs) and (data.y == after.y).all()
+    spread = data.x[partition.queries].std(axis=0, dtype=np.float64)
+    noise = {name: after.x[rows] - data.x[rows] for name, rows in partition.parties.items()}
+    assert all((added[:, [1, 2]] == 0).all() for added in noise.values())  # a constant and a code
+    for feature in (0, 3):
+        levels = sorted(added[:, feature].std() / spread[feature] for added in noise.values())
+        # 5 standard deviations of an estimate from 4,000: 5 / sqrt(8000)
+        assert levels == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5], rel=0.056)
+    image = shifted(keys({"noise": 0.5}, standardise=False), data, partition, 1)  # all pixels have noise of one size
+    for rows in partition.parties.values():
+        sizes = (image.x[rows] - data.x[rows]).std(axis=0)
+        assert sizes == pytest.approx(np.full(4, sizes.mean()), rel=0.056)
+
+
+def test_of_a_table_numbers_get_noise_and_what_is_missing_stays_so(tmp_path: Path) -> None:
+    patients().write_csv(tmp_path / "patients.csv")
+    before, parts = divided(tmp_path, table_keys())
+    after, _ = divided(tmp_path, table_keys(shift={"noise": 1.0}))
+    assert before.features == after.features and before.schema == after.schema
+    rows = np.concatenate(list(parts.parties.values()))
+    different = before.x[rows] != after.x[rows]
+    moved = {name for name, column in zip(before.features, different.T, strict=True) if column.any()}
+    assert moved == {"age", "crp"}
+    missing = before.x[rows, before.features.index("crp missing")] == 1
+    assert (different[:, before.features.index("crp")] == ~missing).all() and missing.any()
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
