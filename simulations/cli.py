@@ -73,11 +73,9 @@ def run(
     output: FormatOption = Format.text,
     quiet: QuietOption = False,
 ) -> None:
-    """Run a federation and write its report. Progress goes to stderr, as lines if it is no terminal.
-
-    pate-2017, pate-2018 and near-zero are papers: a table of their figures beside ours. Keys of --set are then rows,
-    seeds, workers, fast and data.path.
-    """
+    """Run a federation and write its report. Progress goes to stderr, as lines if it is no terminal. pate-2017,
+    pate-2018 and near-zero are papers: a table of their figures beside ours. Keys of --set are then rows, seeds,
+    workers, fast and data.path."""
     from consilium.report.progress import LOAD, showing
 
     if scenario in Shipped.PAPER.files():

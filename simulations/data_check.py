@@ -43,9 +43,7 @@ def check_command(
     output: FormatOption = Format.text,
 ) -> None:
     """Say all that is wrong with a table at once, and write the scenario that reads it. Exit code 1: mend the file.
-
-    Values are quoted: the rows are yours. A party checks its own with `consilium party dry-run --data-only`.
-    """
+    Values are quoted: the rows are yours. A party checks its own with `consilium party dry-run --data-only`."""
     from consilium.protocol.errors import OutputExists
     from consilium.protocol.files import replace_text, writing
 
@@ -67,10 +65,8 @@ MOST_READINGS = 10
 
 def check_files(pattern: str, roles: Mapping[str, str], drop: list[str] | tuple[str, ...] = ()) -> CheckedFiles:
     """Read and divide the rows as a run does, again with the keys that cure what was found, until they do no more.
-
     roles: names of columns by what they are, of label, owner, patient, time. drop: columns that are no features. Raises
-    PathError: there is no such file. DataError: it is no table, or has no such column.
-    """
+    PathError: there is no such file. DataError: it is no table, or has no such column."""
     from consilium.data.encoding import infer
     from consilium.protocol.config_files import validate
     from consilium.simulations.datasets.own import open_tables
@@ -117,9 +113,7 @@ _NOTE = """\
 @dataclass
 class CheckedFiles:
     """A table with what was found. data: `[data]` of the scenario that reads it. source: its rows, where they are read.
-
-    read: what the scenario makes of the rows; refused: why it makes nothing of them. warnings: what a run would say.
-    """
+    read: what the scenario makes of the rows; refused: why it makes nothing of them. warnings: what a run would say."""
 
     pattern: str
     data: dict[str, Any]

@@ -86,10 +86,8 @@ class Showing:
 
 @contextlib.contextmanager
 def following(events: Path, take: Callable[[log.Event], None]) -> Iterator[None]:
-    """Hand what is written into a run's log while the context is open to `take`, in a thread of its own.
-
-    If it raises, the run goes on: it is called no more, and a RuntimeWarning says why.
-    """
+    """Hand what is written into a run's log while the context is open to `take`, in a thread of its own. If it raises,
+    the run goes on: it is called no more, and a RuntimeWarning says why."""
     reader, stop = log.EventTail(events), threading.Event()
 
     def follow() -> None:

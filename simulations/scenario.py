@@ -31,10 +31,8 @@ from consilium.student.config import StudentSpec
 
 class Scenario(Frozen):
     """A simulated federation. `federation` is what can be deployed as it stands; the other tables are the simulation's.
-
-    menu, seconds: what `consilium scenarios` says of it, and how long a run takes on two cores, about.
-    data, simulation: see `simulations.population.specs`. student: see `student.config`.
-    """
+    menu, seconds: what `consilium scenarios` says of it, and how long a run takes on two cores, about. data,
+    simulation: see `simulations.population.specs`. student: see `student.config`."""
 
     description: str = Field(default="", description="for the report")
     menu: str = Field(default="", max_length=200, description="one line, for the list of scenarios")
@@ -201,12 +199,9 @@ def put(table: dict[str, Any], key: str, value: Any) -> None:
 
 
 def divided_data(scenario: Scenario, seed: int, source: Source | None = None) -> tuple[Dataset, Partition]:
-    """The scenario's data set, and who has which of its rows.
-
-    First the rows are divided, then they become numbers by what the pool says, and parties' rows are changed as
-    `data.shift` says. source: rows that are in memory already, instead of those that `[data]` names. Raises
-    NotEnoughParties, DataError, ConfigError.
-    """
+    """The scenario's data set, and who has which of its rows. First the rows are divided, then they become numbers by
+    what the pool says, and parties' rows are changed as `data.shift` says. source: rows that are in memory already,
+    instead of those that `[data]` names. Raises NotEnoughParties, DataError, ConfigError."""
     source, partition = divided_source(scenario, seed, source)
     numbers = source.dataset(partition.queries)
     partition = tilted(scenario.data, numbers, partition, seed)
@@ -215,9 +210,7 @@ def divided_data(scenario: Scenario, seed: int, source: Source | None = None) ->
 
 def divided_source(scenario: Scenario, seed: int, source: Source | None = None) -> tuple[Source, Partition]:
     """The rows before they are numbers, and who has which of them; the pool has rows that are near each other still.
-
-    Raises as `divided_data`.
-    """
+    Raises as `divided_data`."""
     source = source or open_source(scenario.data)
     return source, _divided(scenario, source, seed)
 

@@ -39,10 +39,8 @@ class _DrawnTies(NamedTuple):
 
 @dataclass(frozen=True)
 class TeacherVotes:
-    """cast: uint8 (parties, teachers, rows), the class that each teacher is for. Secret.
-
-    Of those that were equal: tied_party, tied_teacher, tied_row int32 (ties,), tied bool (ties, classes).
-    """
+    """cast: uint8 (parties, teachers, rows), the class that each teacher is for. Secret. Of those that were equal:
+    tied_party, tied_teacher, tied_row int32 (ties,), tied bool (ties, classes)."""
 
     cast: np.ndarray = field(repr=False)
     tied_party: np.ndarray = field(repr=False, default_factory=_NONE.copy)
@@ -55,9 +53,7 @@ class TeacherVotes:
         self, rows: np.ndarray, parties: Sequence[str], federation: str, query_ids: Sequence[str], classes: int
     ) -> np.ndarray:
         """Votes int64 (parties, rows, classes) on the rows at these positions, as a run of this federation collects.
-
-        `query_ids`: of these rows, in this order. `federation`: its digest.
-        """
+        `query_ids`: of these rows, in this order. `federation`: its digest."""
         cast, drawn = self.cast[:, :, rows], self._drawn(rows, parties, federation, query_ids)
         cast[self.tied_party[drawn.ties], self.tied_teacher[drawn.ties], drawn.queries] = drawn.labels
         votes = np.zeros((*cast.shape[::2], classes), dtype=np.int64)
@@ -139,10 +135,8 @@ def vote_shares(votes: np.ndarray) -> np.ndarray:
 def plurality_shares(
     case: Case, votes: TeacherVotes, x: np.ndarray, federation: str, parties: Sequence[str] | None = None
 ) -> np.ndarray:
-    """float64 (rows, classes): shares of all votes on `x`, the canonical rows that `votes` are on.
-
-    federation: a digest for the lots. parties: of the votes, all where None.
-    """
+    """float64 (rows, classes): shares of all votes on `x`, the canonical rows that `votes` are on. federation: a digest
+    for the lots. parties: of the votes, all where None."""
     names = case.parties if parties is None else parties
     rows = np.arange(len(x))
     return vote_shares(votes.totals(rows, names, federation, query_ids(x), len(case.classes)))

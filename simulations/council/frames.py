@@ -37,10 +37,8 @@ class TooFewOwners(NotEnoughParties, ValueError):
 
 @contextmanager
 def value_errors(reworded: Callable[[str], str] = str) -> Iterator[None]:
-    """Raise data, settings and owners that are wrong as ValueError too, with the same exit code.
-
-    reworded : brings messages into the caller's words.
-    """
+    """Raise data, settings and owners that are wrong as ValueError too, with the same exit code. reworded : brings
+    messages into the caller's words."""
     try:
         yield
     except (ValueError, TypeError):
@@ -283,11 +281,9 @@ LEAST_OWNERS = 3
 @dataclass(frozen=True)
 class GivenRows:
     """frame: the rows, features first. public: public rows that belong to nobody, with the same columns, or None.
-
     label, owner, patient: names of columns; None where nobody said. features: the others. named: whether the rows came
     with names. classes: declared ones as text, none where the public rows decide. meant: text of a label -> the label
-    as the caller wrote it. public_owners: names of owners who are public, none where a lot decides.
-    """
+    as the caller wrote it. public_owners: names of owners who are public, none where a lot decides."""
 
     frame: pl.DataFrame = field(repr=False)
     public: pl.DataFrame | None = field(repr=False)

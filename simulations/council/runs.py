@@ -64,11 +64,9 @@ class Report:
 
 
 class Run:
-    """A finished run. Everything is read from its folder, `path`, when it is first asked for.
-
-    The tables hold what only a simulation knows (each party's quality, the true outcome of public rows): they are for
-    whoever has the rows anyway. What may be shown to anybody is `privacy`, `report.public` and `student`.
-    """
+    """A finished run. Everything is read from its folder, `path`, when it is first asked for. The tables hold what only
+    a simulation knows (each party's quality, the true outcome of public rows): they are for whoever has the rows
+    anyway. What may be shown to anybody is `privacy`, `report.public` and `student`."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
@@ -140,11 +138,9 @@ def load_run(path: Path | str) -> Run:
 
 @contextmanager
 def run_folder(out: str | Path | None) -> Iterator[Path]:
-    """Where a run goes: a folder of the caller's, or a temporary one; not made yet.
-
-    A temporary one is removed where nothing came of it; but for one in whose ledger something is charged: what was
-    released for that stays. Whoever interrupts a run reads whether something was.
-    """
+    """Where a run goes: a folder of the caller's, or a temporary one; not made yet. A temporary one is removed where
+    nothing came of it; but for one in whose ledger something is charged: what was released for that stays. Whoever
+    interrupts a run reads whether something was."""
     parent = None if out is not None else tempfile.mkdtemp(prefix="consilium-")
     path = Path(parent or "", "run") if out is None else Path(out)
     try:
@@ -159,11 +155,8 @@ def run_folder(out: str | Path | None) -> Iterator[Path]:
 
 
 def run_of(path: Path, temporary: bool, reworded: Callable[[str], str] = str) -> Run:
-    """The run that has just ended there; Python is told all that it warns of.
-
-    temporary: whether its folder goes with the object, and at the end of the program. reworded: brings a warning into
-    the caller's words.
-    """
+    """The run that has just ended there; Python is told all that it warns of. temporary: whether its folder goes with
+    the object, and at the end of the program. reworded: brings a warning into the caller's words."""
     run = Run(path)
     if temporary:
         weakref.finalize(run, shutil.rmtree, path.parent, ignore_errors=True)

@@ -89,10 +89,8 @@ def in_python(text: str) -> str:
 
 
 def scenario_of(parameters: Mapping[str, Any], rows: GivenRows, folder: Path) -> dict[str, Any]:
-    """A scenario's table, but for what `completed` adds.
-
-    folder: where estimators go that are given as objects, as files of mode 0600. Raises BadSetting, UnusableModel.
-    """
+    """A scenario's table, but for what `completed` adds. folder: where estimators go that are given as objects, as
+    files of mode 0600. Raises BadSetting, UnusableModel."""
     unit = parameters["unit"]
     if unit is None:
         raise BadSetting(

@@ -27,12 +27,10 @@ ANEW = "Get the file anew"
 
 @dataclass(frozen=True)
 class CodedColumn:
-    """What becomes of each of the columns `of`: numbers as they are, or log(1 + x); or of words, a feature for each of
-    `inputs`, 1 where the row has it.
-
-    words: what each is called, a number where it stands for one. starts: of words that begin so. spans: of codes of
-    diagnoses, by whole numbers. other: of all else; without it, all else is refused.
-    """
+    """What becomes of each of the columns `of`: numbers as they are, or log(1 + x); or of words, a feature for each
+    of `inputs`, 1 where the row has it. words: what each is called, a number where it stands for one. starts: of
+    words that begin so. spans: of codes of diagnoses, by whole numbers. other: of all else; without it, all else is
+    refused."""
 
     of: tuple[str, ...]
     log: bool = False

@@ -63,10 +63,8 @@ COLOURS = {"grey": ("L", GREY), "rgb": ("RGB", RGB)}
 
 def open_images(spec: SourceSpec) -> ArraySource:
     """The images that `spec` names: a number from 0 (black) to 1 for each pixel, line by line, `size` x `size` of them.
-
     An image that is no square is cut to its middle; all are brought to the size that is declared. Raises ConfigError:
-    no folder or size is given. PathError, DataError: there are no images, or one cannot be read.
-    """
+    no folder or size is given. PathError, DataError: there are no images, or one cannot be read."""
     if spec.size is None:
         raise ConfigError(
             'data.set = "images" needs data.size, the side of an image in pixels', "For example size = 28"

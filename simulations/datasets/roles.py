@@ -177,11 +177,9 @@ def moments_of(series: pl.Series, places: Lines) -> np.ndarray:
 
 
 def public_by_time(series: pl.Series, rule: PublicSpec, places: Lines) -> np.ndarray:
-    """Rows at or after `rule.after`, or before `rule.before`, bool (rows,). series: ISO dates, or numbers.
-
-    Raises ConfigError: the bound is neither, or a number where the column has dates. DataError: a row has no time, or
-    what is none; or all rows would be public, or none.
-    """
+    """Rows at or after `rule.after`, or before `rule.before`, bool (rows,). series: ISO dates, or numbers. Raises
+    ConfigError: the bound is neither, or a number where the column has dates. DataError: a row has no time, or what is
+    none; or all rows would be public, or none."""
     import polars as pl
 
     key, bound = ("after", rule.after) if rule.after is not None else ("before", rule.before)
@@ -208,11 +206,8 @@ def public_by_time(series: pl.Series, rule: PublicSpec, places: Lines) -> np.nda
 
 @dataclass(frozen=True, kw_only=True)
 class RowSource(Source):
-    """A `Source` of a user's rows, which all have a label.
-
-    label: the column of labels. values: what `y` points at, the texts that occur, or `classes` where these are
-    declared. places: where rows stand, for messages.
-    """
+    """A `Source` of a user's rows, which all have a label. label: the column of labels. values: what `y` points at, the
+    texts that occur, or `classes` where these are declared. places: where rows stand, for messages."""
 
     label: str
     values: tuple[str, ...]
@@ -239,11 +234,9 @@ class RowSource(Source):
 def roles_of(
     parts: JoinedRows, spec: SourceSpec, doubts: Faults | None = None
 ) -> tuple[pl.DataFrame, np.ndarray, dict[str, Any]]:
-    """Columns of the rows that have a label; which of all rows they are, bool; the fields of their `RowSource`.
-
-    All columns that `spec` names are there. doubts: notes there what is only doubtful. Raises DataError: rows have no
-    label, owner or patient, or they are not usable.
-    """
+    """Columns of the rows that have a label; which of all rows they are, bool; the fields of their `RowSource`. All
+    columns that `spec` names are there. doubts: notes there what is only doubtful. Raises DataError: rows have no
+    label, owner or patient, or they are not usable."""
     doubts, faults = Faults() if doubts is None else doubts, Faults()
     labels = texts_of(parts.frame[spec.label])
     note_missing(labels.drop_nulls().unique(maintain_order=True), labels, parts.places, doubts)
@@ -301,10 +294,8 @@ def _note_spelled(column: str, texts: pl.Series, places: Lines, doubts: Faults) 
 
 
 def _ids(parts: JoinedRows, column: str, role: str, nobody: bool) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Ids int64 (rows,) of a column's texts, and the text of each id.
-
-    nobody: whether rows of public files that name none have one id together; else each is by itself.
-    """
+    """Ids int64 (rows,) of a column's texts, and the text of each id. nobody: whether rows of public files that name
+    none have one id together; else each is by itself."""
     texts = texts_of(parts.frame[column])
     empty = texts.is_null().to_numpy()
     bad = np.flatnonzero(empty & parts.private)

@@ -5,15 +5,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    PositiveInt,
-    SerializerFunctionWrapHandler,
-    field_validator,
-    model_serializer,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, PositiveInt, field_validator, model_validator
 
 from consilium.data.cells import CellRule
 from consilium.data.encoding import DeclaredColumns
@@ -180,12 +172,6 @@ class SourceSpec(Frozen):
                 'it is a part of one line without a full stop, as in "six months of follow-up": the sentence goes on'
             )
         return value
-
-    @model_serializer(mode="wrap")
-    def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Only what was said: other sets refuse the rest."""
-        optional = set(SourceSpec.model_fields) - {"set", "path", "classes"} - keys_set(self)
-        return {key: value for key, value in write(self).items() if key not in optional}
 
     @model_validator(mode="after")
     def _has_its_keys(self) -> SourceSpec:

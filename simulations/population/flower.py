@@ -65,11 +65,9 @@ def index_sets(columns: Mapping[str, np.ndarray], table: Mapping[str, Any], seed
 
 
 def _positions(partitioner: Any, count: int) -> list[np.ndarray]:
-    """What each partition has in the column `ROW`.
-
-    Most partitioners have noted all indices once they have made the first partition; where one has not, or calls it
-    otherwise, each partition is made, which takes several times as long.
-    """
+    """What each partition has in the column `ROW`. Most partitioners have noted all indices once they have made the
+    first partition; where one has not, or calls it otherwise, each partition is made, which takes several times as
+    long."""
     first = partitioner.load_partition(0)
     noted = getattr(partitioner, "_partition_id_to_indices", {})
     if set(noted) == set(range(count)):

@@ -218,12 +218,10 @@ def _by_group(rows: np.ndarray, groups: np.ndarray) -> list[np.ndarray]:
 
 
 def iid(todo: ToDivide) -> Partition:
-    """So many parties with equal shards of the private rows, drawn by lot.
-
-    Sizes differ by at most one; `data.most_rows` cuts each shard, and what is cut off is not used. "groups" draws
-    patients instead of rows, or owners where the set names no patients, so that the parties' numbers of them differ by
-    at most one. Raises NotEnoughParties: fewer rows or owners than parties.
-    """
+    """So many parties with equal shards of the private rows, drawn by lot. Sizes differ by at most one;
+    `data.most_rows` cuts each shard, and what is cut off is not used. "groups" draws patients instead of rows, or
+    owners where the set names no patients, so that the parties' numbers of them differ by at most one. Raises
+    NotEnoughParties: fewer rows or owners than parties."""
     source, rows, parties, whole_owners = todo.source, todo.rows, todo.parties, todo.data.partition == "groups"
     whose = source.owner if source.patient is None else source.patient
     units = np.unique(whose[rows]) if whole_owners else rows
@@ -241,10 +239,8 @@ def iid(todo: ToDivide) -> Partition:
 
 def dirichlet(todo: ToDivide) -> Partition:
     """So many parties that differ in their classes, and with `data.sizes` > 0 more in their numbers of rows.
-
     `data.most_rows` cuts as in `iid`; a party that has fewer than enough then is left out. Raises NotEnoughParties:
-    fewer rows than parties.
-    """
+    fewer rows than parties."""
     data, rows = todo.data, todo.rows
     if len(rows) < todo.parties:
         raise NotEnoughParties(f"{todo.source.name}: {len(rows)} rows for {todo.parties} parties", "Lower data.parties")
@@ -253,12 +249,10 @@ def dirichlet(todo: ToDivide) -> Partition:
 
 
 def in_time(todo: ToDivide) -> Partition:
-    """So many contiguous pieces of time, the earliest first; sizes differ by at most one.
-
-    Rows of the same moment are in an order by lot. `data.most_rows` keeps the earliest of each piece. Patients are not
-    kept whole: one who comes back later is at two parties. Raises ConfigError: nobody says when the rows were.
-    DataError: a row has no time. NotEnoughParties: fewer rows than parties.
-    """
+    """So many contiguous pieces of time, the earliest first; sizes differ by at most one. Rows of the same moment are
+    in an order by lot. `data.most_rows` keeps the earliest of each piece. Patients are not kept whole: one who comes
+    back later is at two parties. Raises ConfigError: nobody says when the rows were. DataError: a row has no time.
+    NotEnoughParties: fewer rows than parties."""
     source, rows, parties = todo.source, todo.rows, todo.parties
     if source.time is None:
         raise ConfigError(
@@ -286,11 +280,9 @@ def matched(todo: ToDivide) -> Partition:
 
 
 def flwr(todo: ToDivide) -> Partition:
-    """Private rows as `data.partitioner` divides them; parties with fewer than `data.rows_needed` are left out.
-
-    Columns are "label" (classes, counted from 0), "owner" and "patient" where there are such, and any feature by its
-    name. Raises ConfigError: see `index_sets`; or no such column.
-    """
+    """Private rows as `data.partitioner` divides them; parties with fewer than `data.rows_needed` are left out. Columns
+    are "label" (classes, counted from 0), "owner" and "patient" where there are such, and any feature by its name.
+    Raises ConfigError: see `index_sets`; or no such column."""
     data, rows = todo.data, todo.private
     columns = _columns(todo, data.partitioner.get("partition_by"))
     parts = index_sets(columns, data.partitioner, todo.seed)
@@ -299,9 +291,7 @@ def flwr(todo: ToDivide) -> Partition:
 
 def _columns(todo: ToDivide, wanted: object) -> dict[str, np.ndarray]:
     """Arrays (rows,) by name: what the rows are besides their features, and the feature that is `wanted`, if it is one.
-
-    Features are as models get them: categories, and means for what is missing, are those of the public rows.
-    """
+    Features are as models get them: categories, and means for what is missing, are those of the public rows."""
     source, public, rows = todo.source, todo.public, todo.private
     roles = {"owner": source.owner, "patient": source.patient, "time": source.time}
     # some partitioners count classes from 0 without gaps, and private rows may lack one

@@ -94,11 +94,9 @@ def _other_class(classes: int, seed: int) -> np.ndarray:
 
 
 def tilted(data: DataSpec, dataset: Dataset, partition: Partition, seed: int) -> Partition:
-    """The division without the rows that `data.shift` leaves out at parties, by lot.
-
-    Half of a party's rows are left where `label` or `covariate` has odds for them, and of these by `quantity` the share
-    e^(-quantity w), w exponential for each party; as many as a party must have, in any case (`data.least_rows`).
-    """
+    """The division without the rows that `data.shift` leaves out at parties, by lot. Half of a party's rows are left
+    where `label` or `covariate` has odds for them, and of these by `quantity` the share e^(-quantity w), w exponential
+    for each party; as many as a party must have, in any case (`data.least_rows`)."""
     shift, parties = data.shift, partition.parties
     tilts = shift.label or shift.covariate
     if not tilts and not shift.quantity:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, model_validator
 
 from consilium.models.keys import OwnTeacher
 from consilium.protocol.images import Representation
 from consilium.protocol.models import Frozen
-from consilium.simulations.datasets.spec import OF_IMAGES, SourceSpec, keys_set
+from consilium.simulations.datasets.spec import OF_IMAGES
 from consilium.simulations.population.partitions import PartitionKeys
 
 ManualLabelMode = Literal["quick", "none"]
@@ -81,13 +81,6 @@ class DataSpec(PartitionKeys):
     def as_they_are(self) -> bool:
         """Whether features are not standardised."""
         return self.set in OF_IMAGES if self.standardise is None else not self.standardise
-
-    @model_serializer(mode="wrap")
-    def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """As of a source: other divisions refuse the rest."""
-        table = SourceSpec._without_what_is_not_said(self, write)
-        unsaid = {"partitioner", "shift", "standardise"} - keys_set(self) | ({"least_rows"} - self.model_fields_set)
-        return {key: value for key, value in table.items() if key not in unsaid}
 
 
 class TeacherShare(Frozen):
