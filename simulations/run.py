@@ -211,7 +211,7 @@ def _say_how_texts_are_read(run_dir: Path, case: Case) -> None:
         return
     from consilium.simulations.datasets.own import public_reading
 
-    public = np.concatenate([partition.queries, partition.too_near, partition.test])
+    public = np.concatenate([partition.queries, partition.test])
     reading = public_reading(data, public, [column.column for column in case.dataset.columns])
     path = run_dir / "student" / CARD_FILE
     if told := reading.model_dump(mode="json", exclude_defaults=True):

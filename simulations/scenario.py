@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -44,8 +43,17 @@ class Scenario(Frozen):
 
     @model_validator(mode="before")
     @classmethod
-    def _with_least_rows_of_teachers(cls, table: Any) -> Any:
-        return _with_least_rows(table)
+    def _with_least_rows(cls, table: Any) -> Any:
+        """Where it says nothing of least rows, a party needs one for each of its teachers."""
+        if not isinstance(table, Mapping):
+            return table
+        data, federation = table.get("data"), table.get("federation")
+        teachers = federation.get("teachers_per_party") if isinstance(federation, dict) else None
+        if not isinstance(data, dict) or "least_rows" in data or not isinstance(teachers, int) or teachers <= 1:
+            return table
+        if data.get("partition") in ("dirichlet", "flwr"):
+            return table
+        return {**table, "data": {**data, "least_rows": teachers}}
 
     @model_validator(mode="after")
     def _voting_rule_suits_the_classes(self) -> Scenario:
@@ -62,19 +70,6 @@ class Scenario(Frozen):
                 f" {self.federation.teachers_per_party} or more, or lower federation.teachers_per_party"
             )
         return self
-
-
-def _with_least_rows(table: Any) -> Any:
-    """The table of a scenario; where it says nothing of least rows, a party needs one for each of its teachers."""
-    if not isinstance(table, Mapping):
-        return table
-    data, federation = table.get("data"), table.get("federation")
-    teachers = federation.get("teachers_per_party") if isinstance(federation, dict) else None
-    if not isinstance(data, dict) or "least_rows" in data or not isinstance(teachers, int) or teachers <= 1:
-        return table
-    if data.get("partition") in ("dirichlet", "flwr"):
-        return table
-    return {**table, "data": {**data, "least_rows": teachers}}
 
 
 def load_scenario(name: str, overrides: Sequence[str] = (), seed: int = 0) -> Scenario:
@@ -209,23 +204,18 @@ def divided_data(scenario: Scenario, seed: int, source: Source | None = None) ->
 
 
 def divided_source(scenario: Scenario, seed: int, source: Source | None = None) -> tuple[Source, Partition]:
-    """The rows before they are numbers, and who has which of them; the pool has rows that are near each other still.
-    Raises as `divided_data`."""
+    """The rows before they are numbers, and who has which of them. Raises as `divided_data`."""
     source = source or open_source(scenario.data)
-    return source, _divided(scenario, source, seed)
-
-
-def _divided(scenario: Scenario, source: Source, seed: int) -> Partition:
-    data, minimum = scenario.data, scenario.federation.minimum_parties
+    data = scenario.data
     if data.public is not None:
         of_rows = data.public.by in ("file", "time")
         if of_rows and data.set not in OWN:
             raise ConfigError(f'{source.name} has no public = {{ by = "{data.public.by}" }}', "Choose owner or share")
         if not of_rows and source.public is not None:
             raise ConfigError(f"{source.name} has a public part of its own", "Leave data.public away")
-    return divided(source, data, minimum, seed)
+    return source, divided(source, data, scenario.federation.minimum_parties, seed)
 
 
 def scenario_json(scenario: Scenario) -> dict[str, Any]:
     """The scenario as plain data, for manifest and report."""
-    return json.loads(scenario.model_dump_json())
+    return scenario.model_dump(mode="json")

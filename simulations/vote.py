@@ -9,7 +9,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
@@ -26,15 +25,6 @@ from consilium.simulations.teach import teach
 _NONE = np.zeros(0, dtype=np.int32)
 _AT_ONCE = 4_000_000
 """Votes that are counted in one go."""
-
-
-class _DrawnTies(NamedTuple):
-    """ties: those on the rows that were asked, by position. queries: on which; labels: what the lot gave. Each int64
-    (ties,)."""
-
-    ties: np.ndarray
-    queries: np.ndarray
-    labels: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -54,8 +44,9 @@ class TeacherVotes:
     ) -> np.ndarray:
         """Votes int64 (parties, rows, classes) on the rows at these positions, as a run of this federation collects.
         `query_ids`: of these rows, in this order. `federation`: its digest."""
-        cast, drawn = self.cast[:, :, rows], self._drawn(rows, parties, federation, query_ids)
-        cast[self.tied_party[drawn.ties], self.tied_teacher[drawn.ties], drawn.queries] = drawn.labels
+        cast = self.cast[:, :, rows]
+        ties, queries, labels = self._drawn(rows, parties, federation, query_ids)
+        cast[self.tied_party[ties], self.tied_teacher[ties], queries] = labels
         votes = np.zeros((*cast.shape[::2], classes), dtype=np.int64)
         for label in range(classes):
             votes[:, :, label] = (cast == label).sum(axis=1)
@@ -66,9 +57,9 @@ class TeacherVotes:
     ) -> np.ndarray:
         """The sum of `votes` over the parties, int64 (rows, classes). What no lot decides is counted once for all
         federations."""
-        drawn = self._drawn(rows, parties, federation, query_ids)
+        _, queries, labels = self._drawn(rows, parties, federation, query_ids)
         votes = self._undisputed(classes)[rows]
-        counts = np.bincount(drawn.queries * classes + drawn.labels, minlength=votes.size)
+        counts = np.bincount(queries * classes + labels, minlength=votes.size)
         return votes + counts.reshape(votes.shape)
 
     def _undisputed(self, classes: int) -> np.ndarray:
@@ -93,7 +84,10 @@ class TeacherVotes:
         np.subtract.at(sums, (self.tied_row, label), 1)
         return sums
 
-    def _drawn(self, rows: np.ndarray, parties: Sequence[str], federation: str, query_ids: Sequence[str]) -> _DrawnTies:
+    def _drawn(
+        self, rows: np.ndarray, parties: Sequence[str], federation: str, query_ids: Sequence[str]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Ties on the rows that were asked, by position; on which of them; what the lot gave. Each int64 (ties,)."""
         place = np.full(self.cast.shape[2], -1)
         place[rows] = np.arange(len(rows))
         if np.count_nonzero(place >= 0) < len(rows):
@@ -102,7 +96,7 @@ class TeacherVotes:
         queries = place[self.tied_row[ties]]
         lots = [Lot(party, federation, query_ids) for party in parties]
         labels = draw_lots(lots, self.tied_party[ties], self.tied_teacher[ties], queries, self.tied[ties])
-        return _DrawnTies(ties, queries, labels)
+        return ties, queries, labels
 
     @classmethod
     def of_parties(cls, cast: Sequence[np.ndarray], lots: Sequence[TieLog], classes: int) -> TeacherVotes:

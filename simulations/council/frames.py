@@ -314,14 +314,27 @@ class GivenRows:
             message = f"Council needs at least {LEAST_ROWS} rows, public and private ones, and n_samples={frame.height}"
             raise BadInput(message, "Give more rows")
         more = frame_of(public) if _is_frame(public) else None
-        columns = _Columns(frame, named, alone=more is None)
-        label = columns.name("y", "y", y)
-        owner = None if owners is None else columns.name("owners", "owner", owners)
-        patient = None if patients is None else columns.name("patients", "patient", patients)
-        others = [name for name in (label, owner, patient) if name is not None]
+        whole, names = frame, dict[str, str]()
+        for key, wanted, given in (("y", "y", y), ("owners", "owner", owners), ("patients", "patient", patients)):
+            if isinstance(given, str):
+                if given not in frame.columns or not named:
+                    raise BadInput(f"{key}: the rows have no column {given!r}", f"They have {_few(frame.columns)}")
+                names[key] = given
+            elif given is not None and more is not None:
+                raise BadInput(
+                    f"{key} is an array, and the public rows are a frame of their own, whose {key} nobody knows",
+                    f"Make {key} a column of both frames, and give its name",
+                )
+            elif given is not None:  # a column beside those that are there
+                while wanted in whole.columns:
+                    wanted += "_"
+                names[key] = wanted
+                whole = whole.with_columns(values_of(given, key, whole.height).alias(wanted))
+        label, owner, patient = names["y"], names.get("owners"), names.get("patients")
+        others = list(names.values())
         if len(set(others)) < len(others):
             raise BadInput("y, owners and patients name the same column twice", "Give different columns")
-        whole, features = columns.frame, [name for name in frame.columns if name not in others]
+        features = [name for name in frame.columns if name not in others]
         if not features:
             raise BadInput("0 feature(s) (no column is left) while a minimum of 1 is required", "Give more columns")
         if more is not None and (missing := [name for name in (*features, label) if name not in more.columns]):
@@ -353,31 +366,6 @@ class GivenRows:
             meant=meant,
             public_owners=() if more is not None else _public_owners(public),
         )
-
-
-class _Columns:
-    """The caller's rows, to which columns may be added that were given as arrays."""
-
-    def __init__(self, frame: pl.DataFrame, named: bool, alone: bool) -> None:
-        self.frame = frame
-        self._named = named
-        self._alone = alone
-
-    def name(self, label: str, wanted: str, column: str | Values) -> str:
-        """The name of a column that is no feature; an array becomes one, called `wanted` as far as that is free."""
-        if isinstance(column, str):
-            if column not in self.frame.columns or not self._named:
-                raise BadInput(f"{label}: the rows have no column {column!r}", f"They have {_few(self.frame.columns)}")
-            return column
-        if not self._alone:
-            raise BadInput(
-                f"{label} is an array, and the public rows are a frame of their own, whose {label} nobody knows",
-                f"Make {label} a column of both frames, and give its name",
-            )
-        while wanted in self.frame.columns:
-            wanted += "_"
-        self.frame = self.frame.with_columns(values_of(column, label, self.frame.height).alias(wanted))
-        return wanted
 
 
 def _is_frame(public: PublicRows) -> bool:

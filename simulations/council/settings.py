@@ -17,7 +17,7 @@ from consilium.simulations.council.frames import BadSetting, GivenRows
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.spec import MEMORY
 from consilium.simulations.population.specs import DataSpec
-from consilium.simulations.scenario import Scenario, divided_data, divided_source, with_budget, without_mechanism
+from consilium.simulations.scenario import Scenario, divided_data, divided_source, put, with_budget, without_mechanism
 
 Described = str | Mapping[str, Any] | Any
 """A kind's name; a name to import an estimator by; a table with a kind's name and keys, as in a scenario; or an
@@ -120,11 +120,7 @@ def scenario_of(parameters: Mapping[str, Any], rows: GivenRows, folder: Path) ->
         table["simulation"] = {"own_teacher": given.pop("teacher")}
     keys = {_KEYS[name]: value for name, value in given.items()} | dict(parameters["settings"] or {})
     for key, value in keys.items():
-        *parents, last = key.split(".")
-        inner = table
-        for parent in parents:
-            inner = inner.setdefault(parent, {})
-        inner[last] = value
+        put(table, key, value)
     return table
 
 
@@ -206,7 +202,7 @@ def _teachers(scenario: Scenario, seed: int, source: Source) -> int:
         return 1
     source, partition = divided_source(scenario, seed, source)
     if source.public is None and data.public_rule.by == "owner":
-        public = np.concatenate([partition.queries, partition.too_near, partition.test])
+        public = np.concatenate([partition.queries, partition.test])
         parts = [public[source.owner[public] == owner] for owner in np.unique(source.owner[public])]
     elif privacy.neighbouring is Neighbouring.REPLACE and _by_numbers_alone(data, privacy.unit):
         parts = list(partition.parties.values())

@@ -23,7 +23,7 @@ MOST_COLUMNS = 200
 def look(data: DataSpec, most_queries: int, dataset: Dataset, partition: Partition) -> RowFacts:
     """Of the rows of a simulation whose query budget allows so many queries. Data sets that ship are known: their
     columns and copies are not looked at."""
-    query_rows, test = np.concatenate([partition.queries, partition.too_near]), partition.test
+    query_rows, test = partition.queries, partition.test
     public = np.concatenate([query_rows, test])
     counts = np.bincount(dataset.y[public], minlength=len(dataset.classes))
     x, y = dataset.x[public], dataset.y[public]

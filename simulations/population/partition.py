@@ -220,15 +220,13 @@ def _halves(source: Source, rows: np.ndarray, why: str) -> tuple[np.ndarray, np.
 
 @dataclass(frozen=True)
 class Partition:
-    """Row indices into the data set: of each party by name, of the student's queries, and of the test set. too_near:
-    public rows that are not asked, since others are too much like them (`population.public_rows`). left_out: owners, or
-    shards, that are no party since they have too few rows. measures: what the division had to look for, by name, six
-    digits each (`divisions.matched`)."""
+    """Row indices into the data set: of each party by name, of the student's queries, and of the test set. left_out:
+    owners, or shards, that are no party since they have too few rows. measures: what the division had to look for, by
+    name, six digits each (`matched`)."""
 
     parties: dict[str, np.ndarray] = field(repr=False)
     queries: np.ndarray = field(repr=False)
     test: np.ndarray = field(repr=False)
-    too_near: np.ndarray = field(repr=False, default_factory=lambda: np.zeros(0, dtype=np.int64))
     left_out: int = 0
     measures: dict[str, float] = field(default_factory=dict)
 
