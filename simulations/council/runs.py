@@ -94,6 +94,13 @@ class Run:
         return self._table("labels.parquet")
 
     @property
+    def by_party(self) -> pl.DataFrame:
+        """One row for each party: party, rows, accuracy and AUC of its own teachers; no guarantee covers it."""
+        rows = self.metrics.filter(pl.col("scope") == "party")
+        wide = rows.pivot("metric", index="name", values="value").rename({"name": "party"})
+        return wide.with_columns(pl.col("rows").cast(pl.Int64))
+
+    @property
     def privacy(self) -> PrivacyStatement:
         """What was promised."""
         return PrivacyStatement.of(self.summary["privacy"])

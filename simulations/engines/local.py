@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import wait
+from typing import Any
 
 from flwr.app import Context, Message
 
@@ -77,9 +78,12 @@ class LocalGrid(NodesGrid):
         """See flwr.serverapp.Grid; waits a moment rather than return nothing at once, but not while there is a reply to
         anybody: whoever waits for thousands asks for some at a time, and would wait at each of the others."""
         seconds = 0.0 if self._replies else POLL_SECONDS
-        while len(self._replies) < MOST_REPLIES and self._busy and (ready := wait(list(self._busy), seconds)):
+        while len(self._replies) < MOST_REPLIES and self._busy:
+            busy: list[Any] = list(self._busy)
+            if not (ready := wait(busy, seconds)):
+                break
             for worker in ready:
-                self._hear(worker)  # pyright: ignore[reportArgumentType]
+                self._hear(worker)
             seconds = 0.0
         self._check()
         return [self._replies.pop(message_id) for message_id in set(message_ids) & self._replies.keys()]

@@ -78,7 +78,7 @@ def own_teachers(simulation: SimulationSpec, parties: int, seed: int) -> dict[in
     what the coordinator asks. The numbers of parties are the shares' multiples of `parties`, rounded so that the shares
     taken together are met."""
     everybody, shares = simulation.own_teacher, simulation.teachers
-    teachers = {} if everybody is None else dict.fromkeys(range(parties), everybody)
+    teachers: dict[int, TeacherKind] = {} if everybody is None else dict.fromkeys(range(parties), everybody)
     order = np.random.default_rng([seed, _TEACHERS]).permutation(parties).tolist()
     ends = np.rint(np.cumsum([item.share for item in shares]) * parties).astype(int).tolist()
     start = 0
