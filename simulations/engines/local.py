@@ -80,7 +80,8 @@ class LocalGrid(NodesGrid):
         seconds = 0.0 if self._replies else POLL_SECONDS
         while len(self._replies) < MOST_REPLIES and self._busy:
             busy: list[Any] = list(self._busy)
-            if not (ready := wait(busy, seconds)):
+            ready: list[Any] = wait(busy, seconds)
+            if not ready:
                 break
             for worker in ready:
                 self._hear(worker)
