@@ -101,9 +101,9 @@ class LocalGrid(NodesGrid):
         return replies
 
     def _begin(self, worker: Worker, task: Task, replies: int) -> None:
-        if worker.begin(task):
-            self._busy[worker] = replies
-        else:
+        self._busy[worker] = replies  # before it begins: whoever is interrupted then has to end it
+        if not worker.begin(task):
+            del self._busy[worker]
             self._died = True
 
     def _go_on(self, worker: Worker) -> None:
