@@ -68,34 +68,19 @@ def run(
     device: Annotated[
         DeviceName, typer.Option(help="Where networks are trained. auto: an NVIDIA GPU if there is one.")
     ] = DeviceName.auto,
-    address: Annotated[
-        str,
-        typer.Option(
-            metavar="HOST:PORT", help="Engine ray: a cluster whose machines all see the run's folder, or auto."
-        ),
-    ] = "",
-    party_cpus: Annotated[
-        int, typer.Option(min=1, help="Engine ray: processors that a party is given while it computes.")
-    ] = 1,
-    party_gpus: Annotated[
-        float, typer.Option(min=0, help="Engine ray: GPUs that a party is given, also a part of one, e.g. 0.25.")
-    ] = 0.0,
     out: Annotated[Path | None, typer.Option(help="New folder for the results; default runs/SCENARIO-TIME.")] = None,
     overrides: SetOption = None,
     output: FormatOption = Format.text,
     quiet: QuietOption = False,
 ) -> None:
-    """Run a federation and write its report. Progress goes to stderr, as lines if it is no terminal.
-
-    pate-2017, pate-2018 and near-zero are papers: a table of their figures beside ours. Keys of --set are then rows,
-    seeds, workers, fast and data.path.
-    """
+    """Run a federation and write its report. Progress goes to stderr, as lines if it is no terminal. pate-2017,
+    pate-2018 and near-zero are papers: a table of their figures beside ours. Keys of --set are then rows, seeds,
+    workers, fast and data.path."""
     from consilium.report.progress import LOAD, showing
 
     if scenario in Shipped.PAPER.files():
-        options = ("engine", "address", "party_cpus", "party_gpus")
-        if unused := [name for name in options if _was_given(context, name)]:
-            raise ConfigError(f"--{unused[0].replace('_', '-')} is of no use for a paper", "Leave it out")
+        if _was_given(context, "engine"):
+            raise ConfigError("--engine is of no use for a paper", "Leave it out")
         seeds = [f"seeds=[{seed}]"] if _was_given(context, "seed") else []
         run_paper(scenario, out, [*(overrides or []), *seeds], device.value, output, quiet)
         return
@@ -111,8 +96,6 @@ def run(
 
             started = stack.enter_context(running_workers())
         display.update(LOAD, 0, 1)
-        from consilium.protocol.config_files import validate
-        from consilium.simulations.engines.ray import RaySpec
         from consilium.simulations.progress import Showing, following
         from consilium.simulations.run import run_scenario
         from consilium.simulations.scenario import load_scenario
@@ -121,15 +104,11 @@ def run(
             display.update(LOAD, 1, 1)
             return following(events, Showing(display))
 
-        asked_ray = {"address": address, "party_cpus": party_cpus, "party_gpus": party_gpus}
-        ray = validate(asked_ray, RaySpec, "options of the engine ray")
         loaded = load_scenario(scenario, overrides or [], seed)
         folder = out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
         display.say(loaded.federation.name)
         with writing(folder):
-            summary = run_scenario(
-                name, loaded, engine.value, seed, folder, watch, device.value, ray=ray, started=started
-            )
+            summary = run_scenario(name, loaded, engine.value, seed, folder, watch, device.value, started=started)
     if output is Format.json:
         show(output, summary, ())
     if not quiet:

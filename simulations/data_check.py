@@ -43,9 +43,7 @@ def check_command(
     output: FormatOption = Format.text,
 ) -> None:
     """Say all that is wrong with a table at once, and write the scenario that reads it. Exit code 1: mend the file.
-
-    Values are quoted: the rows are yours. A party checks its own with `consilium party dry-run --data-only`.
-    """
+    Values are quoted: the rows are yours. A party checks its own with `consilium party dry-run --data-only`."""
     from consilium.protocol.errors import OutputExists
     from consilium.protocol.files import replace_text, writing
 
@@ -67,13 +65,8 @@ MOST_READINGS = 10
 
 def check_files(pattern: str, roles: Mapping[str, str], drop: list[str] | tuple[str, ...] = ()) -> CheckedFiles:
     """Read and divide the rows as a run does, again with the keys that cure what was found, until they do no more.
-
-    roles: names of columns by what they are, of label, owner, patient, time. drop: columns that are no features.
-
-    Raises
-    ------
-    PathError : there is no such file. DataError : it is no table, or has no such column.
-    """
+    roles: names of columns by what they are, of label, owner, patient, time. drop: columns that are no features. Raises
+    PathError: there is no such file. DataError: it is no table, or has no such column."""
     from consilium.data.encoding import infer
     from consilium.protocol.config_files import validate
     from consilium.simulations.datasets.own import open_tables
@@ -120,9 +113,7 @@ _NOTE = """\
 @dataclass
 class CheckedFiles:
     """A table with what was found. data: `[data]` of the scenario that reads it. source: its rows, where they are read.
-
-    read: what the scenario makes of the rows; refused: why it makes nothing of them. warnings: what a run would say.
-    """
+    read: what the scenario makes of the rows; refused: why it makes nothing of them. warnings: what a run would say."""
 
     pattern: str
     data: dict[str, Any]
@@ -192,32 +183,6 @@ class CheckedFiles:
         scenario["data"]["path"] = str(path.relative_to(base) if path.is_relative_to(base) else path)
         return f"{_NOTE}{tomli_w.dumps(scenario)}\n{_REAL_NOISE}"
 
-    def council_text(self) -> str:
-        """The same in Python."""
-        scenario = self.scenario
-        data, label, privacy = scenario["data"], self.data["label"], scenario["federation"]["privacy"]
-        csv = dict(data.get("csv", {}))
-        csv.pop("decimal_comma", None)
-        options = "".join(f", {key}={value!r}" for key, value in csv.items())
-        parquet = self.pattern.lower().endswith(".parquet")
-        reader = (
-            f"read_parquet({self.pattern!r})" if parquet else f"read_csv({self.pattern!r}, infer_schema=False{options})"
-        )
-        lines = [f"import polars as pl\nfrom consilium import Council\n\nframe = pl.{reader}"]
-        if "duplicates" in data:
-            lines.append("frame = frame.unique(maintain_order=True)")
-        if "unlabelled" in data:
-            absent = f" & ~pl.col({label!r}).str.strip_chars().is_in({['', *data.get('missing', ())]!r})"
-            lines.append(f"frame = frame.filter(pl.col({label!r}).is_not_null(){absent})")
-        if dropped := [*data.get("drop", ()), *filter(None, [data.get("time")])]:
-            lines.append(f"frame = frame.drop({dropped!r})")
-        parameters = {key: privacy[key] for key in ("epsilon", "delta", "unit", "neighbouring")} | {"student": _TRAINER}
-        keys = ("parties", "classes", "missing", "cells", "columns")
-        parameters |= {key: data[key] for key in keys if key in data}
-        text = "".join(f"\n    {key}={value!r}," for key, value in parameters.items())
-        others = "".join(f", {role}s={data[role]!r}" for role in ("owner", "patient") if role in data)
-        return "\n".join([*lines, f"council = Council({text}\n)", f"council.fit(frame, {label!r}{others})"])
-
     def lines(self, out: Path | None = None) -> Iterator[str]:
         """For people."""
         mended = [fault for fault in self.faults if fault not in self.in_file]
@@ -241,7 +206,6 @@ class CheckedFiles:
         first = ", once the file is mended" if self.in_file else ""
         written = f"\nA scenario (--out FILE.toml writes it):\n\n{self.scenario_text().rstrip()}"
         yield written if out is None else f"The scenario is in {out}{first}: consilium run {out}"
-        yield f"\nOr in Python:\n\n{self.council_text()}"
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -259,5 +223,4 @@ class CheckedFiles:
             "in_file": [str(fault) for fault in self.in_file],
             "would_read": {"refused": self.refused} if self.refused else self.read,
             "scenario": self.scenario_text(),
-            "python": self.council_text(),
         }

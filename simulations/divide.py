@@ -39,12 +39,10 @@ def _read_only(rows: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Case:
-    """Everything is secret but `config`, and the rows of `pool_x` and `test_x`.
-
-    scenario: with the student that its rows get where none is named (`StudentSpec.for_rows`). partition: its parties
-    have the rows that they train on. home: row indices int64 that each party holds out, by name; those without any are
-    left out. config: as the coordinator has it.
-    """
+    """Everything is secret but `config`, and the rows of `pool_x` and `test_x`. scenario: with the student that its
+    rows get where none is named (`StudentSpec.for_rows`). partition: its parties have the rows that they train on.
+    home: row indices int64 that each party holds out, by name; those without any are left out. config: as the
+    coordinator has it."""
 
     scenario: Scenario
     seed: int
@@ -162,23 +160,16 @@ class Case:
 
 def divide(scenario: Scenario, seed: int, source: Source | None = None) -> Case:
     """Who has which rows, and the coordinator's configuration: the case of a whole run, which holds nothing out.
-
-    source: see `divided_data`, which says what is raised beside what `federation_config` says.
-    """
+    source: see `divided_data`, which says what is raised beside what `federation_config` says."""
     dataset, partition = divided_data(scenario, seed, source)
     return Case(scenario, seed, federation_config(scenario, dataset, partition, seed), dataset, partition, {})
 
 
 def make_case(scenario: Scenario, seed: int, home_share: float, source: Source | None = None) -> Case:
     """Divide the data, and hold `home_share` of each party's rows out at home (of whole patients, where these are
-    known; rounded down, so that a small party may hold out none, and always keeps one to train on).
-
-    With `home_share` 0 it is the division of `consilium run` with this seed. source: see `divided_data`.
-
-    Raises
-    ------
-    ConfigError : noise that is in the sums already. NotEnoughParties, DataError : see `divided_data`.
-    """
+    known; rounded down, so that a small party may hold out none, and always keeps one to train on). With `home_share` 0
+    it is the division of `consilium run` with this seed. source: see `divided_data`. Raises ConfigError: noise that is
+    in the sums already. NotEnoughParties, DataError: see `divided_data`."""
     clear = clear_votes(scenario)
     dataset, whole = divided_data(scenario, seed, source)
     parties, home = dict(whole.parties), {}
@@ -208,14 +199,9 @@ def _held_out(units: np.ndarray, share: float, generator: np.random.Generator) -
 def federation_config(
     scenario: Scenario, dataset: Dataset, partition: Partition, seed: int, similar: FederationConfig | None = None
 ) -> FederationConfig:
-    """The coordinator's configuration; the schema's statistics come from the public rows alone.
-
-    similar: another of the same division, which may have the same reference rows.
-
-    Raises
-    ------
-    ConfigError : the scenario's classes are not the data set's, or a teacher for images gets none.
-    """
+    """The coordinator's configuration; the schema's statistics come from the public rows alone. similar: another of the
+    same division, which may have the same reference rows. Raises ConfigError: the scenario's classes are not the data
+    set's, or a teacher for images gets none."""
     if scenario.data.classes not in ((), dataset.classes):
         raise ConfigError(
             f"data.classes {list(scenario.data.classes)} do not match data set {dataset.name!r},"

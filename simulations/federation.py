@@ -50,10 +50,8 @@ class SimulatedFederation:
         return cls(config, case.parties, case.pool, case.scenario.student, case.seed, questions)
 
     def run(self, transport: Transport, run_dir: Path) -> Heard:
-        """Enrol, train, answer the student, close; then what the teachers say.
-
-        Writes what `FederationRun.run` and `run_student` write, and the event log. Raises what they raise.
-        """
+        """Enrol, train, answer the student, close; then what the teachers say. Writes what `FederationRun.run` and
+        `run_student` write, and the event log. Raises what they raise."""
         identities = simulated_keys(self.config, self.names, self.seed)
         log = EventLog(run_dir / EVENTS)
 

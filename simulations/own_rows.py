@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -60,21 +59,11 @@ class _Judged:
     of: float
 
 
-@singledispatch
 def most_parties(spec: TeacherKind) -> int:
     """How many parties are judged, with three trainings each, where teachers are of this kind: some seconds' worth."""
-    return FEW_PARTIES
-
-
-@most_parties.register(LogisticRegressionSpec)
-@most_parties.register(RidgeSpec)
-def _(spec: TeacherKind) -> int:
-    return 80
-
-
-@most_parties.register
-def _(spec: NetworkSpec) -> int:
-    return 0
+    if isinstance(spec, NetworkSpec):
+        return 0
+    return 80 if isinstance(spec, LogisticRegressionSpec | RidgeSpec) else FEW_PARTIES
 
 
 def at_home(
@@ -98,12 +87,8 @@ def at_home(
     """
     small = sum(rows < LEAST_ROWS for rows in sizes.values())
     if not parties:
-        why = (
-            f"teachers of kind {spec.title} take long to train again"
-            if most_parties(spec) == 0
-            else f"no {LEAST_ROWS} rows at any of them"
-        )
-        return {"absent": why}
+        slow = f"teachers of kind {spec.title} take long to train again"
+        return {"absent": slow if most_parties(spec) == 0 else f"no {LEAST_ROWS} rows at any of them"}
     metric = "auc" if len(schema.classes) == 2 else "accuracy"
     judged = []
     for index, party in enumerate(parties):
@@ -155,14 +140,13 @@ def _points(
     """Of each of the probabilities (n, classes), and what they are out of."""
     if metric == "accuracy":
         return [float((probabilities.argmax(axis=1) == y).sum()) for probabilities in sides], float(len(y))
-    of, ordered = 0.0, [0.0] * len(sides)
-    for fold in folds:  # pairs within a fold, which one teacher judged
-        ill = y[fold] == 1
-        pairs = float(ill.sum() * (~ill).sum())
-        of += pairs
-        for index, probabilities in enumerate(sides):
-            ordered[index] += _in_order(probabilities[fold, 1], ill) if pairs else 0.0
-    return ordered, of
+    both = [fold for fold in folds if len(np.unique(y[fold])) == 2]
+    ills = [y[fold] == 1 for fold in both]  # pairs within a fold, which one teacher judged
+    ordered = [
+        sum(float(outranked(side[fold, 1], ill)[ill].sum()) for fold, ill in zip(both, ills, strict=True))
+        for side in sides
+    ]
+    return ordered, float(sum(ill.sum() * (~ill).sum() for ill in ills))
 
 
 def _folds(owner: np.ndarray, seed: int) -> list[np.ndarray]:
@@ -173,11 +157,6 @@ def _folds(owner: np.ndarray, seed: int) -> list[np.ndarray]:
         return np.array_split(generator.permutation(len(owner)), FOLDS)
     parts = np.array_split(generator.permutation(owners), FOLDS)
     return [np.flatnonzero(np.isin(owner, part)) for part in parts]
-
-
-def _in_order(scores: np.ndarray, ill: np.ndarray) -> float:
-    """Pairs of an ill and a well row of which the ill one scores higher, ties for a half."""
-    return float(outranked(scores, ill)[ill].sum())
 
 
 def _together(items: Sequence[_Judged], generator: np.random.Generator) -> dict[str, Any]:
@@ -200,18 +179,14 @@ def judged_on_own_rows(
     """See `at_home`, of the run's parties that trained a teacher."""
     dataset, partition, config, simulation = case.dataset, case.partition, case.config, case.scenario.simulation
     sizes = {party: len(partition.parties[party]) for party in trained}
-    others = own_teachers(simulation.teachers, len(partition.parties), case.seed, simulation.own_teacher)
-    teachers = {party: others.get(index) for index, party in enumerate(partition.parties) if party in sizes}
-    slowest = min(
-        (teacher or config.teacher for teacher in teachers.values()), key=most_parties, default=config.teacher
-    )
+    own = own_teachers(simulation, len(partition.parties), case.seed)
+    teachers = {party: own.get(index) or config.teacher for index, party in enumerate(partition.parties)}
+    slowest = min((teachers[party] for party in sizes), key=most_parties, default=config.teacher)
     most = most_parties(slowest)
     if config.rows.representation != "none":  # of thousands of inputs, which take longer to compute than to learn from
         most = min(most, FEW_PARTIES)
     parties = [
-        OwnRows(
-            party, (teachers[party] or config.teacher).anywhere(), dataset.x[rows], dataset.y[rows], dataset.owner[rows]
-        )
+        OwnRows(party, teachers[party].anywhere(), dataset.x[rows], dataset.y[rows], dataset.owner[rows])
         for party in chosen(sizes, most)
         for rows in (partition.parties[party],)
     ]

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from consilium.coordinator import events as log
-from consilium.protocol.label_source import Progress
 from consilium.report.progress import Display
 from consilium.report.words import many
 
@@ -85,22 +84,10 @@ class Showing:
                 self._display.say(event.words)
 
 
-def stages_for(tell: Progress) -> Callable[[log.Event], None]:
-    """Calls `tell` for each event that says how far a stage is, and for no other."""
-
-    def take(event: log.Event) -> None:
-        if isinstance(event, log.StageBegins | log.StageGoesOn):
-            tell(event.stage, event.done if isinstance(event, log.StageGoesOn) else 0, event.total)
-
-    return take
-
-
 @contextlib.contextmanager
 def following(events: Path, take: Callable[[log.Event], None]) -> Iterator[None]:
-    """Hand what is written into a run's log while the context is open to `take`, in a thread of its own.
-
-    If it raises, the run goes on: it is called no more, and a RuntimeWarning says why.
-    """
+    """Hand what is written into a run's log while the context is open to `take`, in a thread of its own. If it raises,
+    the run goes on: it is called no more, and a RuntimeWarning says why."""
     reader, stop = log.EventTail(events), threading.Event()
 
     def follow() -> None:

@@ -69,15 +69,10 @@ class VoteTotals(Protocol):
 
 
 def replay(case: Case, votes: VoteTotals, noise: NoiseFor | None = None) -> Replayed:
-    """Ask, release, charge, train and close. `votes`: of the case's teachers on the pool.
-
-    noise: of each batch, by its number in the ledger; by default seeded by the case's seed.
-
-    Raises
-    ------
-    NotEnoughParties : the federation asks for more. ConfigError : this mechanism cannot be charged, or is none for so
-        few votes, or the student does not fit the rows. ConsiliumError
-    """
+    """Ask, release, charge, train and close. `votes`: of the case's teachers on the pool. noise: of each batch, by its
+    number in the ledger; by default seeded by the case's seed. Raises NotEnoughParties: the federation asks for more.
+    ConfigError: this mechanism cannot be charged, or is none for so few votes, or the student does not fit the rows.
+    ConsiliumError."""
     config = case.config.model_copy(update={"noise_seed": case.seed})
     check_can_run(case)
     pool, spec = case.pool, case.scenario.student

@@ -7,7 +7,6 @@ import json
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -26,7 +25,7 @@ from consilium.simulations.datasets.base import Source
 from consilium.simulations.divide import Case, divide
 from consilium.simulations.engines.local import LocalGrid
 from consilium.simulations.engines.process import Worker
-from consilium.simulations.engines.ray import OWN_RAY, RaySpec, run_ray
+from consilium.simulations.engines.ray import check_ray, run_ray
 from consilium.simulations.engines.worker import running_workers
 from consilium.simulations.federation import SimulatedFederation
 from consilium.simulations.interruption import interruptible
@@ -34,7 +33,6 @@ from consilium.simulations.manifest import FORMAT, PRIVATE, WORK, working_in
 from consilium.simulations.population.parties import check_own_teachers, teachers_named, why_untrainable
 from consilium.simulations.progress import EVENTS, recording
 from consilium.simulations.report.data import save_report_data
-from consilium.simulations.said import Heard
 from consilium.simulations.scenario import Scenario, scenario_json
 from consilium.simulations.simulated import Population
 from consilium.simulations.summary import (
@@ -51,44 +49,13 @@ Engine = Literal["local", "ray"]
 """local: parties on worker processes of this machine. ray: the same on Flower's Simulation Engine."""
 
 
-@dataclass(frozen=True)
-class Order:
-    """A scenario with what stands beside it, and when that was first asked. ray: for the engine of that name."""
-
-    name: str
-    scenario: Scenario
-    engine: Engine
-    seed: int
-    created: str
-    device: Device
-    ray: RaySpec = OWN_RAY
-
-    def resolved_device(self) -> Literal["cpu", "cuda"]:
-        """Where networks are trained on this machine. Raises ConfigError if that is a GPU which cannot be used."""
-        if self.engine != "ray":
-            if self.ray != OWN_RAY:
-                raise ConfigError(
-                    "an address, or what a party is given, belongs to the engine ray",
-                    "Add --engine ray, or leave it out",
-                )
-            return resolve_device(self.device)
-        if self.ray.party_gpus:
-            return resolve_device("cuda")  # one environment for all processes of this machine
-        if self.device == "cuda":
-            raise ConfigError(
-                "engine ray gives its parties no GPU by itself",
-                "Add --party-gpus, the part of a GPU that a party is given, or use --engine local or --device cpu",
-            )
-        return "cpu"
-
-    def check_engine(self) -> None:
-        """Raise EngineError if the engine cannot be had, ConfigError where it is described wrongly."""
-        if self.engine == "ray":
-            self.ray.check()
-
-    def told(self) -> dict[str, Any]:
-        """What a manifest says of the engine beside its name."""
-        return {"ray": self.ray.model_dump(mode="json")} if self.engine == "ray" else {}
+def _device(engine: Engine, device: Device) -> Literal["cpu", "cuda"]:
+    """Where networks are trained on this machine. Raises ConfigError if that is a GPU which cannot be used."""
+    if engine != "ray":
+        return resolve_device(device)
+    if device == "cuda":
+        raise ConfigError("engine ray gives its parties no GPU", "Use --engine local, or --device cpu")
+    return "cpu"
 
 
 Watch = Callable[[Path], AbstractContextManager[None]]
@@ -109,35 +76,28 @@ def run_scenario(
     watch: Watch = unwatched,
     device: Device = "auto",
     source: Source | None = None,
-    ray: RaySpec = OWN_RAY,
     started: list[Worker] | None = None,
 ) -> dict[str, Any]:
     """Run the federation, compare it with what only a simulation can know, write the run folder.
 
     Everything that can be wrong with the input is found before the folder `out` is made. `name` is what the results
     call the scenario. `device` is where networks are trained. Libraries use one thread in each process; the caller's
-    settings come back. `source`: rows that are in memory, instead of those that the scenario names. `ray`: where the
-    engine of that name computes. `started`: the local engine's workers, where they were started before this module was
-    imported; whoever started them ends them.
+    settings come back. `source`: rows that are in memory, instead of those that the scenario names. `started`: the
+    local engine's workers, where they were started before this module was imported; whoever started them ends them.
 
-    Returns
-    -------
-    The summary that `consilium run --format json` prints.
-
-    Raises
-    ------
-    ConsiliumError : what is wrong, and what to do. Interrupted : at Ctrl-C, SIGTERM or SIGHUP, in the main thread.
+    Gives the summary that `consilium run --format json` prints. Raises ConsiliumError: what is wrong, and what to do.
+    Interrupted: at Ctrl-C, SIGTERM or SIGHUP, in the main thread.
     """
     start = time.monotonic()
     created = datetime.now(UTC).isoformat(timespec="seconds")
-    order = Order(name, scenario, engine, seed, created, device, ray)
-    used = order.resolved_device()
-    order.check_engine()
+    used = _device(engine, device)
+    if engine == "ray":
+        check_ray()
     # the folder is left last, when nobody works in it any more
     with interruptible(), contextlib.ExitStack() as folder, contextlib.ExitStack() as stack:
         stack.enter_context(using_device(used))  # before the workers, which inherit it
         stack.enter_context(one_thread())
-        workers = _workers(order, used, started, stack)
+        workers = [] if engine == "ray" else _workers(scenario, used, started, stack)
         case = divide(scenario, seed, source)
         config = case.config
         promised(config)
@@ -147,8 +107,21 @@ def run_scenario(
         identities = case.identities()
         if identities is not None:
             identities.keys.check(config)
-        check_threshold(scenario.federation, _votes(case))
-        manifest = _manifest(order, used, case)
+        check_threshold(scenario.federation, scenario.federation.teachers_per_party * len(case.parties))
+        manifest = {
+            "format": FORMAT,
+            "scenario": name,
+            "engine": engine,
+            "seed": seed,
+            "device": {"asked": device, "used": used},
+            "noise": scenario.simulation.noise,
+            "created": created,
+            "versions": versions(),
+            "federation": config.digest(),
+            "federation_digest": config.federation_digest(),
+            "data": data_facts(case.dataset, case.partition),
+            "config": scenario_json(scenario),
+        }
         run_dir = make_run_dir(out)
         folder.enter_context(working_in(run_dir, manifest))
         stack.enter_context(writing(run_dir))
@@ -157,7 +130,11 @@ def run_scenario(
         with stage(record, PREPARE):
             federation, population = SimulatedFederation.of(case), Population.of(case, run_dir / WORK)
         prepared = time.monotonic()
-        heard = _run_engine(order, federation, population, run_dir, workers)
+        if engine == "ray":
+            heard = run_ray(federation, population, run_dir, run_dir / WORK)
+        else:
+            with LocalGrid(population, workers) as grid:
+                heard = federation.run(FlowerTransport(grid), run_dir)
         finished = time.monotonic()
         record.saved(student_facts(run_dir))
         from consilium.simulations.analysis import analyse  # what it needs loads when nobody waits for a student
@@ -179,16 +156,16 @@ def run_scenario(
             save_report_data(data, run_dir / PRIVATE)
             write_report(data, run_dir / "report.html")
         summary["seconds"] = stage_seconds(of_coordinator, **took, report=time.monotonic() - analysed)
-        _write(run_dir / "summary.json", summary)
+        replace_private(run_dir / "summary.json", json.dumps(summary, indent=2) + "\n")
     return summary
 
 
-def _workers(order: Order, device: str, started: list[Worker] | None, stack: contextlib.ExitStack) -> list[Worker]:
-    """Of the engine: those that were started, or others, which end with the stack. They need a second to import what
-    they use; meanwhile the data are laid out."""
-    teacher = order.scenario.federation.teacher
-    if order.engine == "ray":
-        return []
+def _workers(
+    scenario: Scenario, device: str, started: list[Worker] | None, stack: contextlib.ExitStack
+) -> list[Worker]:
+    """Of the local engine: those that were started, or others, which end with the stack. They need a second to import
+    what they use; meanwhile the data are laid out."""
+    teacher = scenario.federation.teacher
     if started is None:
         return stack.enter_context(running_workers(teacher=teacher))
     for worker in started:
@@ -211,27 +188,8 @@ def _check_own_teachers(case: Case, workers: list[Worker]) -> None:
             )
 
 
-def _votes(case: Case) -> int:
-    """On a query, if every party answers."""
-    return case.scenario.federation.teachers_per_party * len(case.parties)
-
-
-def _run_engine(
-    order: Order, federation: SimulatedFederation, population: Population, run_dir: Path, workers: list[Worker]
-) -> Heard:
-    if order.engine == "ray":
-        return run_ray(federation, population, run_dir, run_dir / WORK, order.ray)
-    with LocalGrid(population, workers) as grid:
-        return federation.run(FlowerTransport(grid), run_dir)
-
-
 def make_run_dir(path: Path) -> Path:
-    """Create the output folder.
-
-    Raises
-    ------
-    OutputExists : it is there already. ConfigError : it cannot be made.
-    """
+    """Create the output folder. Raises OutputExists: it is there already. ConfigError: it cannot be made."""
     try:
         path.mkdir(parents=True, mode=0o700)  # summary and ledger hold functions of the votes
         (path / PRIVATE).mkdir(mode=0o700)
@@ -240,25 +198,3 @@ def make_run_dir(path: Path) -> Path:
     except OSError as error:
         raise ConfigError(f"cannot make output folder {path}: {error.strerror}", "Choose another with --out") from None
     return path.resolve()
-
-
-def _manifest(order: Order, device: str, case: Case) -> dict[str, Any]:
-    return {
-        "format": FORMAT,
-        "scenario": order.name,
-        "engine": order.engine,
-        **order.told(),
-        "seed": order.seed,
-        "device": {"asked": order.device, "used": device},
-        "noise": order.scenario.simulation.noise,
-        "created": order.created,
-        "versions": versions(),
-        "federation": case.config.digest(),
-        "federation_digest": case.config.federation_digest(),
-        "data": data_facts(case.dataset, case.partition),
-        "config": scenario_json(case.scenario),
-    }
-
-
-def _write(path: Path, value: dict[str, Any]) -> None:
-    replace_private(path, json.dumps(value, indent=2) + "\n")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +30,8 @@ from consilium.student.config import StudentSpec
 
 class Scenario(Frozen):
     """A simulated federation. `federation` is what can be deployed as it stands; the other tables are the simulation's.
-
-    menu, seconds: what `consilium scenarios` says of it, and how long a run takes on two cores, about.
-    data, simulation: see `simulations.population.specs`. student: see `student.config`.
-    """
+    menu, seconds: what `consilium scenarios` says of it, and how long a run takes on two cores, about. data,
+    simulation: see `simulations.population.specs`. student: see `student.config`."""
 
     description: str = Field(default="", description="for the report")
     menu: str = Field(default="", max_length=200, description="one line, for the list of scenarios")
@@ -46,8 +43,17 @@ class Scenario(Frozen):
 
     @model_validator(mode="before")
     @classmethod
-    def _with_least_rows_of_teachers(cls, table: Any) -> Any:
-        return _with_least_rows(table)
+    def _with_least_rows(cls, table: Any) -> Any:
+        """Where it says nothing of least rows, a party needs one for each of its teachers."""
+        if not isinstance(table, Mapping):
+            return table
+        data, federation = table.get("data"), table.get("federation")
+        teachers = federation.get("teachers_per_party") if isinstance(federation, dict) else None
+        if not isinstance(data, dict) or "least_rows" in data or not isinstance(teachers, int) or teachers <= 1:
+            return table
+        if data.get("partition") in ("dirichlet", "flwr"):
+            return table
+        return {**table, "data": {**data, "least_rows": teachers}}
 
     @model_validator(mode="after")
     def _voting_rule_suits_the_classes(self) -> Scenario:
@@ -66,28 +72,10 @@ class Scenario(Frozen):
         return self
 
 
-def _with_least_rows(table: Any) -> Any:
-    """The table of a scenario; where it says nothing of least rows, a party needs one for each of its teachers."""
-    if not isinstance(table, Mapping):
-        return table
-    data, federation = table.get("data"), table.get("federation")
-    teachers = federation.get("teachers_per_party") if isinstance(federation, dict) else None
-    if not isinstance(data, dict) or "least_rows" in data or not isinstance(teachers, int) or teachers <= 1:
-        return table
-    if data.get("partition") in ("dirichlet", "flwr"):
-        return table
-    return {**table, "data": {**data, "least_rows": teachers}}
-
-
 def load_scenario(name: str, overrides: Sequence[str] = (), seed: int = 0) -> Scenario:
     """A shipped scenario by name, or a file by path, with `key=value` overrides applied. seed: of the division, whose
-    public rows are counted where the file has no query budget.
-
-    Raises
-    ------
-    ConfigError : no such scenario or file, an unknown key, a wrong type or value, a malformed override. With no query
-    budget also as `divided_data`.
-    """
+    public rows are counted where the file has no query budget. Raises ConfigError: no such scenario or file, an unknown
+    key, a wrong type or value, a malformed override. With no query budget also as `divided_data`."""
     where = f"scenario {name}"
     return validate(with_budget(scenario_table(name, overrides), where, seed), Scenario, where)
 
@@ -97,11 +85,16 @@ def scenario_table(name: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
     path = Shipped.SCENARIO.path(name)
     table = read_table(path)
     anchor(table.get("data"), path.parent)
-    # a kind first: it drops keys of the former kind that the file gives, and none that --set gives
-    for override in sorted(overrides, key=lambda text: _key(text) not in (*TAGS, DATA_SET)):
-        apply_override(table, override)
-    anchor(table.get("data"), Path())
+    override(table, map(parsed, overrides))
     return table
+
+
+def override(table: dict[str, Any], settings: Iterable[tuple[str, Any]]) -> None:
+    """Set dotted keys in a scenario's table; paths in them are relative to the working folder. Raises ConfigError."""
+    # a kind first: it drops keys of the former kind that the table has, and none that the settings give
+    for key, value in sorted(settings, key=lambda pair: pair[0] not in (*TAGS, DATA_SET)):
+        put(table, key, value)
+    anchor(table.get("data"), Path())
 
 
 def anchor(data: Any, folder: Path) -> None:
@@ -110,7 +103,7 @@ def anchor(data: Any, folder: Path) -> None:
     if not isinstance(data, dict) or data.get("set") not in OWN:
         return
     public = data.get("public")
-    for table, key in ((data, "path"), (data, "list"), (public, "file"), (public, "test")):
+    for table, key in ((data, "path"), (public, "file"), (public, "test")):
         if isinstance(table, dict) and isinstance(path := table.get(key), str) and path:
             table[key] = str((folder / path).absolute())
 
@@ -120,12 +113,8 @@ _ANY_NOISE = 9_999.0
 
 
 def without_mechanism(table: Mapping[str, Any], where: str) -> Scenario:
-    """A scenario's table with the least of mechanisms, so that all else in it is checked and nothing calibrated.
-
-    Raises
-    ------
-    ConfigError : every fault in it.
-    """
+    """A scenario's table with the least of mechanisms, so that all else in it is checked and nothing calibrated. Raises
+    ConfigError: every fault in it."""
     federation = table.get("federation")
     if not isinstance(federation, dict):
         return validate(dict(table), Scenario, where)
@@ -140,11 +129,7 @@ def without_mechanism(table: Mapping[str, Any], where: str) -> Scenario:
 
 def with_any_noise(table: Mapping[str, Any], where: str) -> Scenario:
     """The scenario; where its noise is to be calibrated, which may take time, with any noise and no epsilon instead.
-
-    Raises
-    ------
-    ConfigError : every fault in it.
-    """
+    Raises ConfigError: every fault in it."""
     without_mechanism(table, where)
     federation = dict(table["federation"])
     if federation["privacy"].get("epsilon") is not None:
@@ -183,30 +168,22 @@ TAGS: dict[str, tuple[type[BaseModel], ...]] = {
 DATA_SET = "data.set"
 
 
-def apply_override(table: dict[str, Any], override: str) -> None:
-    """Set one dotted `key=value` in a nested table; the value is read as TOML, and as text where it is none.
-
-    A key that chooses a kind drops the keys that only the former kind has.
-    """
-    key, separator, text = _key(override), *override.partition("=")[1:]
-    if not separator or not key:
+def parsed(override: str) -> tuple[str, Any]:
+    """Key and value of `key=value`, which is read as TOML, and as text where it is none. Raises ConfigError."""
+    key, separator, text = override.partition("=")
+    if not separator or not key.strip():
         raise ConfigError(f"--set {override!r} is not key=value", "For example --set federation.mechanism.sigma2=120")
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
+        return key.strip(), tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        value = text
-    if key == DATA_SET and isinstance(table.get("data"), dict):
-        table["data"].pop("label_cost", None)  # of the rows that the file names
-    put(table, key, value)
+        return key.strip(), text
 
 
 def put(table: dict[str, Any], key: str, value: Any) -> None:
-    """Set a dotted key in a nested table; one that chooses a kind drops the keys that only the former kind has.
-
-    Raises
-    ------
-    ConfigError : a table is needed where the table has a value.
-    """
+    """Set a dotted key in a nested table; one that chooses a kind drops the keys that only the former kind has. Raises
+    ConfigError: a table is needed where the table has a value."""
+    if key == DATA_SET and isinstance(table.get("data"), dict):
+        table["data"].pop("label_cost", None)  # of the rows that the file names
     *parents, last = key.split(".")
     for parent in parents:
         table = table.setdefault(parent, {})
@@ -216,21 +193,10 @@ def put(table: dict[str, Any], key: str, value: Any) -> None:
     drop_other_kinds(table, last, TAGS.get(key, ()))
 
 
-def _key(override: str) -> str:
-    return override.partition("=")[0].strip()
-
-
 def divided_data(scenario: Scenario, seed: int, source: Source | None = None) -> tuple[Dataset, Partition]:
-    """The scenario's data set, and who has which of its rows.
-
-    First the rows are divided, then they become numbers by what the pool says, and parties' rows are changed as
-    `data.shift` says. source: rows that are in memory already, instead of
-    those that `[data]` names.
-
-    Raises
-    ------
-    NotEnoughParties, DataError, ConfigError
-    """
+    """The scenario's data set, and who has which of its rows. First the rows are divided, then they become numbers by
+    what the pool says, and parties' rows are changed as `data.shift` says. source: rows that are in memory already,
+    instead of those that `[data]` names. Raises NotEnoughParties, DataError, ConfigError."""
     source, partition = divided_source(scenario, seed, source)
     numbers = source.dataset(partition.queries)
     partition = tilted(scenario.data, numbers, partition, seed)
@@ -238,25 +204,18 @@ def divided_data(scenario: Scenario, seed: int, source: Source | None = None) ->
 
 
 def divided_source(scenario: Scenario, seed: int, source: Source | None = None) -> tuple[Source, Partition]:
-    """The rows before they are numbers, and who has which of them; the pool has rows that are near each other still.
-
-    Raises as `divided_data`.
-    """
+    """The rows before they are numbers, and who has which of them. Raises as `divided_data`."""
     source = source or open_source(scenario.data)
-    return source, _divided(scenario, source, seed)
-
-
-def _divided(scenario: Scenario, source: Source, seed: int) -> Partition:
-    data, minimum = scenario.data, scenario.federation.minimum_parties
+    data = scenario.data
     if data.public is not None:
         of_rows = data.public.by in ("file", "time")
         if of_rows and data.set not in OWN:
             raise ConfigError(f'{source.name} has no public = {{ by = "{data.public.by}" }}', "Choose owner or share")
         if not of_rows and source.public is not None:
             raise ConfigError(f"{source.name} has a public part of its own", "Leave data.public away")
-    return divided(source, data, minimum, seed)
+    return source, divided(source, data, scenario.federation.minimum_parties, seed)
 
 
 def scenario_json(scenario: Scenario) -> dict[str, Any]:
     """The scenario as plain data, for manifest and report."""
-    return json.loads(scenario.model_dump_json())
+    return scenario.model_dump(mode="json")

@@ -60,7 +60,7 @@ class Population:
         dataset, scenario, simulation = case.dataset, case.scenario, case.scenario.simulation
         by_owner = dataset.patient is None and scenario.data.partition == "groups"
         whose = dataset.owner if by_owner else dataset.patient
-        teachers = own_teachers(simulation.teachers, len(case.parties), case.seed, simulation.own_teacher)
+        teachers = own_teachers(simulation, len(case.parties), case.seed)
         identities, parties = case.identities(), dict[int, SimulatedParty]()
         for index, name in enumerate(case.parties):
             rows, teacher = case.partition.parties[name], teachers.get(index)

@@ -256,7 +256,7 @@ def public_owners(case: Case) -> dict[str, Any]:
     data, partition = case.dataset, case.partition
     if not case.scenario.data.is_described or data.owner_names is None:
         return {}
-    public = np.unique(data.owner[np.concatenate([partition.queries, partition.too_near, partition.test])])
+    public = np.unique(data.owner[np.concatenate([partition.queries, partition.test])])
     private = np.unique(data.owner[np.concatenate(list(partition.parties.values()))])
     owners = len(np.unique(data.owner))
     whole = not len(np.intersect1d(public, private))

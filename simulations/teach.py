@@ -17,12 +17,8 @@ NO_LEDGER = "0" * 64
 
 
 def teach(case: Case, progress: Progress = no_progress) -> Iterator[tuple[int, PartyNode]]:
-    """Index of each party, and itself, with its teachers, until the next is taken.
-
-    Raises
-    ------
-    ConfigError : a kind of teacher does not fit the rows.
-    """
+    """Index of each party, and itself, with its teachers, until the next is taken. Raises ConfigError: a kind of
+    teacher does not fit the rows."""
     check_own_teachers(case.scenario.simulation, case.config.rows)
     population = Population.of(case)
     hello, train = Greeting.of_empty(NO_LEDGER).request(case.config), case.config.train_request()

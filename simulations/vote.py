@@ -9,7 +9,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
@@ -28,21 +27,10 @@ _AT_ONCE = 4_000_000
 """Votes that are counted in one go."""
 
 
-class _DrawnTies(NamedTuple):
-    """ties: those on the rows that were asked, by position. queries: on which; labels: what the lot gave. Each int64
-    (ties,)."""
-
-    ties: np.ndarray
-    queries: np.ndarray
-    labels: np.ndarray
-
-
 @dataclass(frozen=True)
 class TeacherVotes:
-    """cast: uint8 (parties, teachers, rows), the class that each teacher is for. Secret.
-
-    Of those that were equal: tied_party, tied_teacher, tied_row int32 (ties,), tied bool (ties, classes).
-    """
+    """cast: uint8 (parties, teachers, rows), the class that each teacher is for. Secret. Of those that were equal:
+    tied_party, tied_teacher, tied_row int32 (ties,), tied bool (ties, classes)."""
 
     cast: np.ndarray = field(repr=False)
     tied_party: np.ndarray = field(repr=False, default_factory=_NONE.copy)
@@ -55,11 +43,10 @@ class TeacherVotes:
         self, rows: np.ndarray, parties: Sequence[str], federation: str, query_ids: Sequence[str], classes: int
     ) -> np.ndarray:
         """Votes int64 (parties, rows, classes) on the rows at these positions, as a run of this federation collects.
-
-        `query_ids`: of these rows, in this order. `federation`: its digest.
-        """
-        cast, drawn = self.cast[:, :, rows], self._drawn(rows, parties, federation, query_ids)
-        cast[self.tied_party[drawn.ties], self.tied_teacher[drawn.ties], drawn.queries] = drawn.labels
+        `query_ids`: of these rows, in this order. `federation`: its digest."""
+        cast = self.cast[:, :, rows]
+        ties, queries, labels = self._drawn(rows, parties, federation, query_ids)
+        cast[self.tied_party[ties], self.tied_teacher[ties], queries] = labels
         votes = np.zeros((*cast.shape[::2], classes), dtype=np.int64)
         for label in range(classes):
             votes[:, :, label] = (cast == label).sum(axis=1)
@@ -70,9 +57,9 @@ class TeacherVotes:
     ) -> np.ndarray:
         """The sum of `votes` over the parties, int64 (rows, classes). What no lot decides is counted once for all
         federations."""
-        drawn = self._drawn(rows, parties, federation, query_ids)
+        _, queries, labels = self._drawn(rows, parties, federation, query_ids)
         votes = self._undisputed(classes)[rows]
-        counts = np.bincount(drawn.queries * classes + drawn.labels, minlength=votes.size)
+        counts = np.bincount(queries * classes + labels, minlength=votes.size)
         return votes + counts.reshape(votes.shape)
 
     def _undisputed(self, classes: int) -> np.ndarray:
@@ -97,7 +84,10 @@ class TeacherVotes:
         np.subtract.at(sums, (self.tied_row, label), 1)
         return sums
 
-    def _drawn(self, rows: np.ndarray, parties: Sequence[str], federation: str, query_ids: Sequence[str]) -> _DrawnTies:
+    def _drawn(
+        self, rows: np.ndarray, parties: Sequence[str], federation: str, query_ids: Sequence[str]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Ties on the rows that were asked, by position; on which of them; what the lot gave. Each int64 (ties,)."""
         place = np.full(self.cast.shape[2], -1)
         place[rows] = np.arange(len(rows))
         if np.count_nonzero(place >= 0) < len(rows):
@@ -106,7 +96,7 @@ class TeacherVotes:
         queries = place[self.tied_row[ties]]
         lots = [Lot(party, federation, query_ids) for party in parties]
         labels = draw_lots(lots, self.tied_party[ties], self.tied_teacher[ties], queries, self.tied[ties])
-        return _DrawnTies(ties, queries, labels)
+        return ties, queries, labels
 
     @classmethod
     def of_parties(cls, cast: Sequence[np.ndarray], lots: Sequence[TieLog], classes: int) -> TeacherVotes:
@@ -139,10 +129,8 @@ def vote_shares(votes: np.ndarray) -> np.ndarray:
 def plurality_shares(
     case: Case, votes: TeacherVotes, x: np.ndarray, federation: str, parties: Sequence[str] | None = None
 ) -> np.ndarray:
-    """float64 (rows, classes): shares of all votes on `x`, the canonical rows that `votes` are on.
-
-    federation: a digest for the lots. parties: of the votes, all where None.
-    """
+    """float64 (rows, classes): shares of all votes on `x`, the canonical rows that `votes` are on. federation: a digest
+    for the lots. parties: of the votes, all where None."""
     names = case.parties if parties is None else parties
     rows = np.arange(len(x))
     return vote_shares(votes.totals(rows, names, federation, query_ids(x), len(case.classes)))

@@ -1,7 +1,7 @@
 """Worker processes of the local engine that outlive a run: they import for two seconds, and most runs are shorter.
 
 All runs in this process share them (tests/conftest.py), as long as no test changes the environment or the folder, which
-a worker has from its start. A worker that hangs or dies is replaced, as the engine does it.
+a worker has from its start. A worker that hung or died is replaced.
 """
 
 from __future__ import annotations
@@ -17,13 +17,6 @@ from consilium.simulations.engines.flower import COORDINATOR_NODE, RUN_ID, assum
 from consilium.simulations.engines.process import Worker
 
 
-class LastingWorker(Worker):
-    """Not ended with the run that it works for; `stop` ends it, as the engine does where it hangs or is dead."""
-
-    def kill(self) -> None:
-        """Its party may end what it is at."""
-
-
 def surroundings() -> tuple[dict[str, str], str]:
     """What a process that is started now has from this one."""
     return {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}, os.getcwd()
@@ -33,7 +26,7 @@ class Workers:
     """Two processes, started when they are first needed. In place of `running_workers`."""
 
     def __init__(self) -> None:
-        self._idle: list[LastingWorker] = []
+        self._idle: list[Worker] = []
         self._surroundings = surroundings()
 
     @contextmanager
@@ -42,14 +35,14 @@ class Workers:
         if surroundings() != self._surroundings:
             self.end()
             self._surroundings = surroundings()
-        lent: list[Worker] = [self._idle.pop() if self._idle else LastingWorker() for _ in range(count or 2)]
+        lent: list[Worker] = [self._idle.pop() if self._idle else Worker() for _ in range(count or 2)]
         try:
             yield lent
         finally:
-            lasting = [each for each in lent if isinstance(each, LastingWorker) and each._process.poll() is None]
+            lasting = [each for each in lent if not each.gone]
             self._idle += lasting
             for worker in lent:
-                if worker not in lasting:  # one that hung or died, or was put in its place
+                if worker not in lasting:  # one that hung or died
                     worker.stop()
 
     def end(self) -> None:
@@ -64,6 +57,7 @@ class Here(Worker):
 
     def __init__(self) -> None:
         self._said: deque[Any] = deque()
+        self._ready = os.eventfd(1)
 
     def begin(self, task: Task) -> bool:
         """Done at once."""
@@ -75,8 +69,9 @@ class Here(Worker):
         """What it said, in order."""
         return self._said.popleft()
 
-    def kill(self) -> None:
-        """Nobody is ended."""
+    def fileno(self) -> int:
+        """Of what is always ready."""
+        return self._ready
 
     def stop(self) -> None:
         """Nobody is ended."""

@@ -35,7 +35,7 @@ from consilium.simulations.council.frames import (
     has_names,
     value_errors,
 )
-from consilium.simulations.council.runs import ProgressCallback, Report, run_folder, run_of, watching
+from consilium.simulations.council.runs import Report, run_folder, run_of
 from consilium.simulations.council.settings import Described, completed, in_python, scenario_of
 from consilium.simulations.council.statement import Charge, PrivacyStatement
 from consilium.simulations.datasets.table import TableSource
@@ -91,7 +91,6 @@ class Council(ClassifierMixin, BaseEstimator):
     random_state : seed of division, teachers and student; of the noise only where it is "seeded".
     device : "auto", "cpu" or "cuda".
     out : new folder of the run; None: a temporary one, removed with the object.
-    progress : a function of (stage, done, total).
 
     Attributes
     ----------
@@ -126,7 +125,6 @@ class Council(ClassifierMixin, BaseEstimator):
         random_state: int | np.random.RandomState | None = None,
         device: Device = "auto",
         out: str | Path | None = None,
-        progress: ProgressCallback | None = None,
     ) -> None:
         self.teacher = teacher
         self.student = student
@@ -150,7 +148,6 @@ class Council(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.device: Device = device
         self.out = out
-        self.progress = progress
 
     def fit(
         self,
@@ -205,9 +202,7 @@ class Council(ClassifierMixin, BaseEstimator):
         before = [earlier for earlier in self._charges if earlier.concerns(charge)]
         with run_folder(self.out) as path:
             try:
-                summary = run_scenario(
-                    "Council", scenario, "local", seed, path, watching(self.progress), device=self.device, source=source
-                )
+                summary = run_scenario("Council", scenario, "local", seed, path, device=self.device, source=source)
             finally:  # the ledger is made before anything leaves
                 self._charges += [charge] if (path / LEDGER).exists() else []
         self.run_ = run_of(path, self.out is None, in_python)
@@ -219,12 +214,8 @@ class Council(ClassifierMixin, BaseEstimator):
         self._others = tuple(name for name in (rows.label, rows.owner, rows.patient) if name is not None)
 
     def predict_proba(self, X: Frame) -> np.ndarray:
-        """Probabilities float64 (rows, classes) in the order of `classes_`. Missing values take the public mean.
-
-        Raises
-        ------
-        BadInput, WrongType : rows that are not like those of the fit.
-        """
+        """Probabilities float64 (rows, classes) in the order of `classes_`. Missing values take the public mean. Raises
+        BadInput, WrongType: rows that are not like those of the fit."""
         check_is_fitted(self)
         with value_errors():
             return self.student_.predict_proba(self._filled(X))[:, self._columns]

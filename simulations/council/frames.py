@@ -37,10 +37,8 @@ class TooFewOwners(NotEnoughParties, ValueError):
 
 @contextmanager
 def value_errors(reworded: Callable[[str], str] = str) -> Iterator[None]:
-    """Raise data, settings and owners that are wrong as ValueError too, with the same exit code.
-
-    reworded : brings messages into the caller's words.
-    """
+    """Raise data, settings and owners that are wrong as ValueError too, with the same exit code. reworded : brings
+    messages into the caller's words."""
     try:
         yield
     except (ValueError, TypeError):
@@ -74,12 +72,9 @@ def frame_of(rows: Frame) -> pl.DataFrame:
     """The rows (rows, columns), with numbers, texts, booleans, categories and dates, null where missing.
 
     Columns without names are called x0, x1 and so on. Whole numbers keep all digits; a type that declares a category
-    stays one, with its values where it names them (an Enum).
-
-    Raises
-    ------
-    WrongType : it is sparse, or no table. BadInput : no rows, no columns, two columns of one name, or a column that
-        holds something else than numbers, texts, booleans and dates, or numbers that are infinite.
+    stays one, with its values where it names them (an Enum). Raises WrongType: it is sparse, or no table. BadInput: no
+    rows, no columns, two columns of one name, or a column that holds something else than numbers, texts, booleans and
+    dates, or numbers that are infinite.
     """
     if _sparse(rows):
         raise WrongType(
@@ -100,12 +95,8 @@ def frame_of(rows: Frame) -> pl.DataFrame:
 
 
 def values_of(values: Values, label: str, length: int) -> pl.Series:
-    """A column (rows,), null where missing, called `label`: what it is, for messages.
-
-    Raises
-    ------
-    BadInput : it has another length, or more than one column. WrongType : it is no column.
-    """
+    """A column (rows,), null where missing, called `label`: what it is, for messages. Raises BadInput: it has another
+    length, or more than one column. WrongType: it is no column."""
     if _sparse(values):
         raise WrongType(f"{label} is a sparse matrix", "Give a column of a frame, an array or a list")
     if has_names(values):
@@ -225,12 +216,7 @@ def _unnamed(rows: Frame) -> pl.DataFrame:
 
 def series_of(name: str, values: Sequence[Any]) -> pl.Series:
     """Python values of one kind, None where missing, as a column; numbers among texts become texts. Whole numbers keep
-    all digits.
-
-    Raises
-    ------
-    WrongType : they are neither numbers, texts, booleans nor dates.
-    """
+    all digits. Raises WrongType: they are neither numbers, texts, booleans nor dates."""
     present = [None if _missing(value) else _plain(value) for value in values]
     known = [value for value in present if value is not None]
     if all(isinstance(value, bool | np.bool_) for value in known):
@@ -295,11 +281,9 @@ LEAST_OWNERS = 3
 @dataclass(frozen=True)
 class GivenRows:
     """frame: the rows, features first. public: public rows that belong to nobody, with the same columns, or None.
-
     label, owner, patient: names of columns; None where nobody said. features: the others. named: whether the rows came
     with names. classes: declared ones as text, none where the public rows decide. meant: text of a label -> the label
-    as the caller wrote it. public_owners: names of owners who are public, none where a lot decides.
-    """
+    as the caller wrote it. public_owners: names of owners who are public, none where a lot decides."""
 
     frame: pl.DataFrame = field(repr=False)
     public: pl.DataFrame | None = field(repr=False)
@@ -322,12 +306,7 @@ class GivenRows:
         public: PublicRows,
         classes: Sequence[Any] | None,
     ) -> GivenRows:
-        """All arguments, brought together.
-
-        Raises
-        ------
-        BadInput, WrongType : what is wrong with which of them.
-        """
+        """All arguments, brought together. Raises BadInput, WrongType: what is wrong with which of them."""
         if y is None:
             raise BadInput("Council requires y to be passed, but the target y is None", "Give labels, or their column")
         named, frame = has_names(rows), frame_of(rows)
@@ -335,14 +314,27 @@ class GivenRows:
             message = f"Council needs at least {LEAST_ROWS} rows, public and private ones, and n_samples={frame.height}"
             raise BadInput(message, "Give more rows")
         more = frame_of(public) if _is_frame(public) else None
-        columns = _Columns(frame, named, alone=more is None)
-        label = columns.name("y", "y", y)
-        owner = None if owners is None else columns.name("owners", "owner", owners)
-        patient = None if patients is None else columns.name("patients", "patient", patients)
-        others = [name for name in (label, owner, patient) if name is not None]
+        whole, names = frame, dict[str, str]()
+        for key, wanted, given in (("y", "y", y), ("owners", "owner", owners), ("patients", "patient", patients)):
+            if isinstance(given, str):
+                if given not in frame.columns or not named:
+                    raise BadInput(f"{key}: the rows have no column {given!r}", f"They have {_few(frame.columns)}")
+                names[key] = given
+            elif given is not None and more is not None:
+                raise BadInput(
+                    f"{key} is an array, and the public rows are a frame of their own, whose {key} nobody knows",
+                    f"Make {key} a column of both frames, and give its name",
+                )
+            elif given is not None:  # a column beside those that are there
+                while wanted in whole.columns:
+                    wanted += "_"
+                names[key] = wanted
+                whole = whole.with_columns(values_of(given, key, whole.height).alias(wanted))
+        label, owner, patient = names["y"], names.get("owners"), names.get("patients")
+        others = list(names.values())
         if len(set(others)) < len(others):
             raise BadInput("y, owners and patients name the same column twice", "Give different columns")
-        whole, features = columns.frame, [name for name in frame.columns if name not in others]
+        features = [name for name in frame.columns if name not in others]
         if not features:
             raise BadInput("0 feature(s) (no column is left) while a minimum of 1 is required", "Give more columns")
         if more is not None and (missing := [name for name in (*features, label) if name not in more.columns]):
@@ -374,31 +366,6 @@ class GivenRows:
             meant=meant,
             public_owners=() if more is not None else _public_owners(public),
         )
-
-
-class _Columns:
-    """The caller's rows, to which columns may be added that were given as arrays."""
-
-    def __init__(self, frame: pl.DataFrame, named: bool, alone: bool) -> None:
-        self.frame = frame
-        self._named = named
-        self._alone = alone
-
-    def name(self, label: str, wanted: str, column: str | Values) -> str:
-        """The name of a column that is no feature; an array becomes one, called `wanted` as far as that is free."""
-        if isinstance(column, str):
-            if column not in self.frame.columns or not self._named:
-                raise BadInput(f"{label}: the rows have no column {column!r}", f"They have {_few(self.frame.columns)}")
-            return column
-        if not self._alone:
-            raise BadInput(
-                f"{label} is an array, and the public rows are a frame of their own, whose {label} nobody knows",
-                f"Make {label} a column of both frames, and give its name",
-            )
-        while wanted in self.frame.columns:
-            wanted += "_"
-        self.frame = self.frame.with_columns(values_of(column, label, self.frame.height).alias(wanted))
-        return wanted
 
 
 def _is_frame(public: PublicRows) -> bool:

@@ -15,24 +15,19 @@ from pathlib import Path
 from typing import Any, Literal
 
 import polars as pl
-import tomli_w
 
-from consilium.coordinator.verify import holds
 from consilium.models.devices import Device, one_thread
 from consilium.models.published.model import Published, find_model, load_model
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import DataError, PathError
-from consilium.protocol.label_source import Progress
 from consilium.report.warnings import well_formed
-from consilium.simulations.council.frames import BadSetting, WrongType, value_errors
-from consilium.simulations.council.statement import AuditResult, PrivacyStatement
-from consilium.simulations.engines.ray import OWN_RAY, RaySpec
+from consilium.simulations.council.frames import value_errors
+from consilium.simulations.council.statement import Audited, PrivacyStatement
 from consilium.simulations.finished import SUMMARY, check_finished, read_summary
 from consilium.simulations.interruption import Interrupted
 from consilium.simulations.manifest import charged_queries
-from consilium.simulations.progress import following, stages_for
-from consilium.simulations.run import Watch, run_scenario, unwatched
-from consilium.simulations.scenario import Scenario, apply_override, load_scenario, scenario_json
+from consilium.simulations.run import run_scenario
+from consilium.simulations.scenario import Scenario, override, scenario_json, scenario_table, with_budget
 
 PUBLIC = "report-public.html"
 
@@ -51,12 +46,8 @@ class Report:
 
     @property
     def public(self) -> Report:
-        """The version without anything that the guarantee does not cover; drawn now where it is not there yet.
-
-        Raises
-        ------
-        DataError : the run cannot be read.
-        """
+        """The version without anything that the guarantee does not cover; drawn now where it is not there yet. Raises
+        DataError: the run cannot be read."""
         if not (self.run_dir / PUBLIC).is_file():
             from consilium.simulations.audited_report import report_of
             from consilium.simulations.checksums import renew_sum
@@ -73,11 +64,9 @@ class Report:
 
 
 class Run:
-    """A finished run. Everything is read from its folder, `path`, when it is first asked for.
-
-    The tables hold what only a simulation knows (each party's quality, the true outcome of public rows): they are for
-    whoever has the rows anyway. What may be shown to anybody is `privacy`, `report.public` and `student`.
-    """
+    """A finished run. Everything is read from its folder, `path`, when it is first asked for. The tables hold what only
+    a simulation knows (each party's quality, the true outcome of public rows): they are for whoever has the rows
+    anyway. What may be shown to anybody is `privacy`, `report.public` and `student`."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
@@ -106,8 +95,7 @@ class Run:
 
     @property
     def by_party(self) -> pl.DataFrame:
-        """One row for each party: party, rows, accuracy and AUC of its own teachers. Simulations only; no guarantee
-        covers it."""
+        """One row for each party: party, rows, accuracy and AUC of its own teachers; no guarantee covers it."""
         rows = self.metrics.filter(pl.col("scope") == "party")
         wide = rows.pivot("metric", index="name", values="value").rename({"name": "party"})
         return wide.with_columns(pl.col("rows").cast(pl.Int64))
@@ -127,12 +115,12 @@ class Run:
         """The published student. Raises BadModel if its file brings code that nobody vouched for."""
         return load_model(find_model(self.path))
 
-    def audit(self) -> AuditResult:
+    def audit(self) -> Audited:
         """Recompute everything that the run claims from its files: `consilium audit`."""
         from consilium.simulations.audit import audit_path
 
         result = audit_path(self.path)
-        return AuditResult(holds(result.findings), result.finished, tuple(result.findings))
+        return Audited(result.finished, tuple(result.findings))
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
@@ -150,22 +138,16 @@ class Run:
 
 
 def load_run(path: Path | str) -> Run:
-    """The run of a folder that `consilium run`, `simulate` or `Council` wrote.
-
-    Raises
-    ------
-    PathError, DataError : no finished run lies there.
-    """
+    """The run of a folder that `consilium run`, `simulate` or `Council` wrote. Raises PathError, DataError: no finished
+    run lies there."""
     return Run(path)
 
 
 @contextmanager
 def run_folder(out: str | Path | None) -> Iterator[Path]:
-    """Where a run goes: a folder of the caller's, or a temporary one; not made yet.
-
-    A temporary one is removed where nothing came of it; but for one in whose ledger something is charged: what was
-    released for that stays. Whoever interrupts a run reads whether something was.
-    """
+    """Where a run goes: a folder of the caller's, or a temporary one; not made yet. A temporary one is removed where
+    nothing came of it; but for one in whose ledger something is charged: what was released for that stays. Whoever
+    interrupts a run reads whether something was."""
     parent = None if out is not None else tempfile.mkdtemp(prefix="consilium-")
     path = Path(parent or "", "run") if out is None else Path(out)
     try:
@@ -180,11 +162,8 @@ def run_folder(out: str | Path | None) -> Iterator[Path]:
 
 
 def run_of(path: Path, temporary: bool, reworded: Callable[[str], str] = str) -> Run:
-    """The run that has just ended there; Python is told all that it warns of.
-
-    temporary: whether its folder goes with the object, and at the end of the program. reworded: brings a warning into
-    the caller's words.
-    """
+    """The run that has just ended there; Python is told all that it warns of. temporary: whether its folder goes with
+    the object, and at the end of the program. reworded: brings a warning into the caller's words."""
     run = Run(path)
     if temporary:
         weakref.finalize(run, shutil.rmtree, path.parent, ignore_errors=True)
@@ -193,29 +172,14 @@ def run_of(path: Path, temporary: bool, reworded: Callable[[str], str] = str) ->
     return run
 
 
-ProgressCallback = Progress
-"""Told the stage, how much of it is done, and how much there is; called in a thread of its own."""
-
-
-def watching(progress: ProgressCallback | None) -> Watch:
-    """What `run_scenario` takes as `watch`. Raises WrongType if it is no function."""
-    if progress is None:
-        return unwatched
-    if not callable(progress):
-        raise WrongType(f"progress is a {type(progress).__name__}", "Give a function of (stage, done, total)")
-    return lambda events: following(events, stages_for(progress))
-
-
 def simulate(
     scenario: str | Path | Scenario,
     *,
     seed: int = 0,
     engine: Literal["local", "ray"] = "local",
     device: Device = "auto",
-    ray: RaySpec = OWN_RAY,
     out: str | Path | None = None,
-    progress: ProgressCallback | None = None,
-    **overrides: Any,
+    settings: Mapping[str, Any] | None = None,
 ) -> Run:
     """Run a scenario, as `consilium run` does.
 
@@ -223,50 +187,19 @@ def simulate(
     ----------
     scenario : name of a shipped one, path of a file, or what `load_scenario` gives.
     seed : of division, teachers, student and, where the scenario says so, noise.
-    ray : for the engine ray: address of a cluster that is there, CPUs and GPUs that each party is given.
     out : new folder of the run; None: a temporary one, removed with the `Run`.
-    progress : a function of (stage, done, total).
-    overrides : keys of the scenario with __ for the dot, as `federation__mechanism__sigma=150.0`.
+    settings : keys of the scenario, {"federation.privacy.epsilon": 0.5}.
 
     Raises
     ------
     ConsiliumError : what is wrong, and what to do; a wrong value is a ValueError too. KeyboardInterrupt
     """
     with value_errors(), one_thread():
-        changes = list(changes_of(overrides))
-        if isinstance(scenario, Scenario):
-            name = "scenario"
-            loaded = scenario if not changes else _changed(scenario, changes)
-        else:
-            name = Path(scenario).stem
-            loaded = load_scenario(str(scenario), changes, seed)
+        given = isinstance(scenario, Scenario)
+        name = "scenario" if given else Path(scenario).stem
+        table = scenario_json(scenario) if given else scenario_table(str(scenario))
+        override(table, (settings or {}).items())
+        loaded = validate(with_budget(table, name, seed), Scenario, name)
         with run_folder(out) as path:
-            run_scenario(name, loaded, engine, seed, path, watching(progress), device=device, ray=ray)
+            run_scenario(name, loaded, engine, seed, path, device=device)
         return run_of(path, temporary=out is None)
-
-
-def _changed(scenario: Scenario, changes: list[str]) -> Scenario:
-    table = scenario_json(scenario)
-    for change in changes:
-        apply_override(table, change)
-    return validate(table, Scenario, "scenario")
-
-
-def changes_of(overrides: Mapping[str, Any], parents: str = "") -> Iterator[str]:
-    """`key=value` as `--set` takes it; tables become their keys.
-
-    >>> list(changes_of({"federation__query_budget": {"queries": 20}, "student__queries": 5}))
-    ['federation.query_budget.queries=20', 'student.queries=5']
-    """
-    for name, value in overrides.items():
-        key = parents + name.replace("__", ".")
-        if isinstance(value, Mapping):
-            yield from changes_of({str(inner): item for inner, item in value.items()}, f"{key}.")
-            continue
-        try:
-            text = tomli_w.dumps({"value": list(value) if isinstance(value, tuple) else value})
-        except TypeError:
-            raise BadSetting(
-                f"{key} is a {type(value).__name__}, which no scenario holds", "Give a number, a text, a list or a dict"
-            ) from None
-        yield f"{key}={' '.join(text.partition('=')[2].split())}"

@@ -17,7 +17,7 @@ from consilium.simulations.council.frames import BadSetting, GivenRows
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.spec import MEMORY
 from consilium.simulations.population.specs import DataSpec
-from consilium.simulations.scenario import Scenario, divided_data, divided_source, with_budget, without_mechanism
+from consilium.simulations.scenario import Scenario, divided_data, divided_source, put, with_budget, without_mechanism
 
 Described = str | Mapping[str, Any] | Any
 """A kind's name; a name to import an estimator by; a table with a kind's name and keys, as in a scenario; or an
@@ -89,14 +89,8 @@ def in_python(text: str) -> str:
 
 
 def scenario_of(parameters: Mapping[str, Any], rows: GivenRows, folder: Path) -> dict[str, Any]:
-    """A scenario's table, but for what `completed` adds.
-
-    folder: where estimators go that are given as objects, as files of mode 0600.
-
-    Raises
-    ------
-    BadSetting, UnusableModel
-    """
+    """A scenario's table, but for what `completed` adds. folder: where estimators go that are given as objects, as
+    files of mode 0600. Raises BadSetting, UnusableModel."""
     unit = parameters["unit"]
     if unit is None:
         raise BadSetting(
@@ -126,11 +120,7 @@ def scenario_of(parameters: Mapping[str, Any], rows: GivenRows, folder: Path) ->
         table["simulation"] = {"own_teacher": given.pop("teacher")}
     keys = {_KEYS[name]: value for name, value in given.items()} | dict(parameters["settings"] or {})
     for key, value in keys.items():
-        *parents, last = key.split(".")
-        inner = table
-        for parent in parents:
-            inner = inner.setdefault(parent, {})
-        inner[last] = value
+        put(table, key, value)
     return table
 
 
@@ -179,11 +169,7 @@ def _partition(parameters: Mapping[str, Any], rows: GivenRows) -> dict[str, Any]
 
 def completed(table: dict[str, Any], seed: int, source: Source) -> Scenario:
     """The scenario with the teachers, the queries and the mechanism that it leaves out, by nothing that is private.
-
-    Raises
-    ------
-    ConfigError, NotEnoughParties, DataError
-    """
+    Raises ConfigError, NotEnoughParties, DataError."""
     federation = {**table["federation"]}
     table = {**table, "federation": federation}
     if "teachers_per_party" not in federation:
@@ -208,18 +194,15 @@ def _teachers(scenario: Scenario, seed: int, source: Source) -> int:
 
     How many an owner has is told by public owners, where there are any. Else by the parties themselves, under
     `replace`: whoever takes the place of a record or a patient does so at the same party, so neighbours have as many at
-    each, and this number is the same for both, where it follows from such numbers alone.
-
-    Raises
-    ------
-    BadSetting : the number would hang on whether one record or patient is there.
+    each, and this number is the same for both, where it follows from such numbers alone. Raises BadSetting: the number
+    would hang on whether one record or patient is there.
     """
     data, privacy = scenario.data, scenario.federation.privacy
     if privacy.unit is Unit.PARTY:
         return 1
     source, partition = divided_source(scenario, seed, source)
     if source.public is None and data.public_rule.by == "owner":
-        public = np.concatenate([partition.queries, partition.too_near, partition.test])
+        public = np.concatenate([partition.queries, partition.test])
         parts = [public[source.owner[public] == owner] for owner in np.unique(source.owner[public])]
     elif privacy.neighbouring is Neighbouring.REPLACE and _by_numbers_alone(data, privacy.unit):
         parts = list(partition.parties.values())

@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import polars as pl
-
-from consilium.coordinator.verify import Finding
+from consilium.coordinator.verify import Finding, holds
 from consilium.protocol.messages import CollectionMode
 from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.strict_json import is_infinite, number
@@ -101,23 +99,11 @@ class Charge:
 
 
 @dataclass(frozen=True)
-class AuditResult:
-    """holds: whether no finding speaks against the run; true as the result itself is. Nothing in it is secret."""
+class Audited:
+    """True where no finding speaks against the run. Nothing in it is secret."""
 
-    holds: bool
     finished: bool
-    entries: tuple[Finding, ...] = field(repr=False)
-
-    @property
-    def findings(self) -> pl.DataFrame:
-        """check, verdict, found: one row for each check."""
-        rows = [(finding.check, finding.verdict.value, finding.found) for finding in self.entries]
-        return pl.DataFrame(rows, schema=dict.fromkeys(("check", "verdict", "found"), pl.String), orient="row")
-
-    @property
-    def against(self) -> pl.DataFrame:
-        """The findings that speak against the run."""
-        return self.findings.filter(pl.Series([not finding.holds for finding in self.entries], dtype=pl.Boolean))
+    findings: tuple[Finding, ...] = field(repr=False)
 
     def __bool__(self) -> bool:
-        return self.holds
+        return holds(self.findings)

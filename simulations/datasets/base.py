@@ -14,9 +14,7 @@ from consilium.protocol.schema import ColumnEncoding, Schema
 @dataclass(frozen=True)
 class Public:
     """The data set's own public part as row indices int64: what the student asks, and what is held out to evaluate it.
-
-    Where `test` is empty, half of the rows are held out by lot.
-    """
+    Where `test` is empty, half of the rows are held out by lot."""
 
     queries: np.ndarray = field(repr=False)
     test: np.ndarray = field(repr=False)
@@ -51,11 +49,7 @@ class Source(ABC):
     @abstractmethod
     def dataset(self, public_rows: np.ndarray) -> Dataset:
         """All rows as numbers: categories, and what stands for a missing value, are those of the rows at these indices.
-
-        Raises
-        ------
-        DataError : labels or values that the public rows do not explain, with what to declare.
-        """
+        Raises DataError: labels or values that the public rows do not explain, with what to declare."""
 
     def as_numbers(
         self,
@@ -73,11 +67,8 @@ class Source(ABC):
 @dataclass(frozen=True, kw_only=True)
 class Dataset(Source):
     """Rows as numbers: `x` float32 (rows, features). It is a `Source` of itself: nothing of it depends on what is
-    public.
-
-    Of a table, `columns` say which raw columns `x` encodes, and `schema` what public rows say of them; before that is
-    known, a missing value is NaN in `x`.
-    """
+    public. Of a table, `columns` say which raw columns `x` encodes, and `schema` what public rows say of them; before
+    that is known, a missing value is NaN in `x`."""
 
     features: tuple[str, ...]
     x: np.ndarray = field(repr=False)

@@ -27,12 +27,10 @@ ANEW = "Get the file anew"
 
 @dataclass(frozen=True)
 class CodedColumn:
-    """What becomes of each of the columns `of`: numbers as they are, or log(1 + x); or of words, a feature for each of
-    `inputs`, 1 where the row has it.
-
-    words: what each is called, a number where it stands for one. starts: of words that begin so. spans: of codes of
-    diagnoses, by whole numbers. other: of all else; without it, all else is refused.
-    """
+    """What becomes of each of the columns `of`: numbers as they are, or log(1 + x); or of words, a feature for each
+    of `inputs`, 1 where the row has it. words: what each is called, a number where it stands for one. starts: of
+    words that begin so. spans: of codes of diagnoses, by whole numbers. other: of all else; without it, all else is
+    refused."""
 
     of: tuple[str, ...]
     log: bool = False
@@ -95,12 +93,8 @@ class CodedTable:
             raise DataError(f"{path} has no readable words of its columns", ANEW) from None
 
     def words(self, name: str, column: CodedColumn) -> np.ndarray:
-        """What the values of a column are called, str or float64 (rows,).
-
-        Raises
-        ------
-        DataError : a code has no word, or a word is not in the code book.
-        """
+        """What the values of a column are called, str or float64 (rows,). Raises DataError: a code has no word, or a
+        word is not in the code book."""
         codes, places = np.unique(self.columns[name], return_inverse=True)
         known = self.vocabulary.get(name)
         if known is not None and len(codes) and not 0 <= codes[0] <= codes[-1] < len(known):

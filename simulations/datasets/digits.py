@@ -29,10 +29,8 @@ FEATURES = tuple(f"component-{place:02d}" for place in range(1, COMPONENTS + 1))
 
 @dataclass(frozen=True, kw_only=True)
 class DigitsSource(Source):
-    """Rows are images until somebody says which of them are public.
-
-    images: uint8 (rows, SIDE, SIDE), from 0 to LEVELS - 1. owner: QMNIST's number of the writer.
-    """
+    """Rows are images until somebody says which of them are public. images: uint8 (rows, SIDE, SIDE), from 0 to LEVELS
+    - 1. owner: QMNIST's number of the writer."""
 
     images: np.ndarray = field(repr=False)
 
@@ -47,11 +45,9 @@ class DigitsSource(Source):
 
 @cache
 def open_digits() -> DigitsSource:
-    """The embedded images: `ROWS` of each of 295 writers of MNIST's training images, writer after writer.
-
-    Which writers, and which of their images, was drawn by lot (`tools/embedded_data.py`). Nobody is public: a
-    scenario's seed says who is. See digits.LICENSE.txt for source and terms.
-    """
+    """The embedded images: `ROWS` of each of 295 writers of MNIST's training images, writer after writer. Which
+    writers, and which of their images, was drawn by lot (`tools/embedded_data.py`). Nobody is public: a scenario's seed
+    says who is. See digits.LICENSE.txt for source and terms."""
     arrays, table = shipped_arrays("digits"), named("digits")
     packed, y = arrays["images"], arrays["labels"].astype(np.int64)
     return DigitsSource(
@@ -73,23 +69,18 @@ def _embedded_gradients() -> np.ndarray:
 
 
 def gradients(images: np.ndarray) -> np.ndarray:
-    """Images uint8 (n, SIDE, SIDE) -> float32 (n, CELLS^2 DIRECTIONS), of each image the square roots of shares.
-
-    Dalal, Triggs, Histograms of oriented gradients for human detection, CVPR 2005, with directions round the whole
-    circle and one norm for the image; as roots of shares they are compared by Hellinger's distance (Arandjelovic,
-    Zisserman, Three things everyone should know to improve object retrieval, CVPR 2012).
-    """
+    """Images uint8 (n, SIDE, SIDE) -> float32 (n, CELLS^2 DIRECTIONS), of each image the square roots of shares. Dalal,
+    Triggs, Histograms of oriented gradients for human detection, CVPR 2005, with directions round the whole circle and
+    one norm for the image; as roots of shares they are compared by Hellinger's distance (Arandjelovic, Zisserman, Three
+    things everyone should know to improve object retrieval, CVPR 2012)."""
     parts = [_histograms(upright(images[start : start + _AT_ONCE])) for start in range(0, len(images), _AT_ONCE)]
     return np.concatenate(parts)
 
 
 def upright(images: np.ndarray) -> np.ndarray:
     """Images uint8 (n, SIDE, SIDE) -> float32 of the same shape, 0 to 1: without slant, and in the middle from side to
-    side.
-
-    Each row is moved sideways until ink's column and row do not go together (LeCun, Bottou, Bengio, Haffner, 1998,
-    section III.A, "deslanted").
-    """
+    side. Each row is moved sideways until ink's column and row do not go together (LeCun, Bottou, Bengio, Haffner,
+    1998, section III.A, "deslanted")."""
     ink, places = images.astype(np.float32), np.arange(SIDE, dtype=np.float32)
     whole, of_row = np.maximum(ink.sum(axis=(1, 2)), 1), ink.sum(axis=2)
     column, row = ink.sum(axis=1) @ places / whole, of_row @ places / whole
@@ -129,11 +120,8 @@ def _histograms(images: np.ndarray) -> np.ndarray:
 
 def components(described: np.ndarray, public_rows: np.ndarray, count: int) -> np.ndarray:
     """Float32 (rows, numbers) -> float32 (rows, count): along the principal directions of the rows at `public_rows`,
-    less their mean, and all by one factor, with which the mean square of these rows is 1.
-
-    So lengths still say how much rows differ along a direction, and gradients, which private rivals shorten, are not
-    those of the intercept alone.
-    """
+    less their mean, and all by one factor, with which the mean square of these rows is 1. So lengths still say how much
+    rows differ along a direction, and gradients, which private rivals shorten, are not those of the intercept alone."""
     mean = described[public_rows].mean(axis=0)
     centred = (described[public_rows] - mean).astype(np.float64)
     directions = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :count]

@@ -39,12 +39,7 @@ def dataset_of(name: str, public: tuple[int, int] | None = None, **known: Any) -
 
 def data_folder(path: str = "") -> Path:
     """The folder of the data sets: `path`, else $CONSILIUM_DATA. There is no other default: nobody else knows where a
-    user keeps them.
-
-    Raises
-    ------
-    DataError : none is named, or it is no folder.
-    """
+    user keeps them. Raises DataError: none is named, or it is no folder."""
     folder = path or os.environ.get(VARIABLE, "")
     action = (
         f"Name it with data.path (--set data.path=FOLDER) or the variable {VARIABLE}; docs/scenarios.md says what lies"
@@ -67,12 +62,7 @@ def data_file(folder: Path, name: str, source: str) -> Path:
 
 
 def read_arrays(path: Path, source: str) -> dict[str, np.ndarray]:
-    """All arrays of an .npz file.
-
-    Raises
-    ------
-    DataError : it is no such file, or damaged; says where to get it (`source`).
-    """
+    """All arrays of an .npz file. Raises DataError: it is no such file, or damaged; says where to get it (`source`)."""
     try:
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}

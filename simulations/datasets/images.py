@@ -19,14 +19,11 @@ import numpy as np
 from consilium.protocol.errors import DataError
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.datasets.folder import data_file, dataset_of, named, read_arrays
-from consilium.simulations.datasets.mat import read_mat_arrays
 
 GREY, RGB = ("",), ("-red", "-green", "-blue")
 """What the names of a pixel's numbers end in."""
 QUERIES = 9_000
 """Of MNIST's 10,000 test images the first 9,000 are asked."""
-MOST_IMAGES = 1_000_000
-"""In one file of SVHN. The largest that was published has 531,131."""
 ASKED, PUBLISHED = 10_000, 26_032
 """Of SVHN's test images; of a smaller file the same share."""
 
@@ -109,12 +106,8 @@ def load_mnist_writers(folder: Path) -> Dataset:
 
 
 def read_idx(path: Path) -> np.ndarray:
-    """The array of a gzipped idx file of unsigned bytes; uint8 of the shape that its header states.
-
-    Raises
-    ------
-    DataError : it is no such file, or cut off.
-    """
+    """The array of a gzipped idx file of unsigned bytes; uint8 of the shape that its header states. Raises DataError:
+    it is no such file, or cut off."""
     try:
         with gzip.open(path) as file:
             content = file.read()
@@ -170,12 +163,8 @@ def load_pneumonia(folder: Path) -> Dataset:
 
 @cache
 def load_svhn(folder: Path) -> Dataset:
-    """Rows of all files in `folder`/svhn, or in `folder`; without owners.
-
-    Raises
-    ------
-    DataError : a file is not there, damaged, or holds anything else.
-    """
+    """Rows of all files in `folder`/svhn, or in `folder`; without owners. Raises DataError: a file is not there,
+    damaged, or holds anything else."""
     place = folder / "svhn" if (folder / "svhn").is_dir() else folder
     extra = ["extra"] if (place / "extra_32x32.mat").is_file() else []
     parts = [
@@ -189,13 +178,14 @@ def load_svhn(folder: Path) -> Dataset:
 
 
 def read_mat(path: Path) -> RawImages:
-    """The images and digits of one file of SVHN.
+    """The images and digits of one file of SVHN. Raises DataError: it is no MATLAB 5 file of these two arrays, or
+    damaged, or a label is not 1 to 10."""
+    from scipy.io import loadmat
 
-    Raises
-    ------
-    DataError : it is no MATLAB 5 file of these two arrays, or damaged, or a label is not 1 to 10.
-    """
     source = named("svhn")["source"]
-    arrays = read_mat_arrays(path, {"X": MOST_IMAGES * 32 * 32 * 3, "y": MOST_IMAGES}, source)
-    digits = np.where(arrays["y"] == 10, 0, arrays["y"])
-    return RawImages.checked(path, source, np.moveaxis(arrays["X"], -1, 0), digits, (32, 32, 3), 10)
+    try:
+        arrays = loadmat(path, variable_names=["X", "y"])
+        images, labels = np.moveaxis(arrays["X"], -1, 0), arrays["y"]
+    except Exception as error:  # scipy raises of many kinds where a file is cut off
+        raise DataError(f"cannot read {path}: {error}", f"Get it anew from {source}") from None
+    return RawImages.checked(path, source, images, np.where(labels == 10, 0, labels), (32, 32, 3), 10)

@@ -1,4 +1,4 @@
-"""Rows of the user's own: tables in CSV or Parquet, arrays in .npz, images in folders or named in a list."""
+"""Rows of the user's own: tables in CSV or Parquet, images in folders."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from consilium.data.encoding import far_from_0
 from consilium.data.files import Lines, files_of
 from consilium.data.remedy import Faults
 from consilium.data.table import TableRule, read_raw
 from consilium.protocol.errors import ConfigError, DataError, PathError
-from consilium.simulations.datasets.folder import read_arrays
 from consilium.simulations.datasets.images import GREY, RGB, pixel_names
 from consilium.simulations.datasets.roles import JoinedRows, Piece, parts_of
 from consilium.simulations.datasets.spec import SourceSpec
@@ -25,13 +23,8 @@ if TYPE_CHECKING:
 
 
 def open_tables(spec: SourceSpec, faults: Faults | None = None) -> TableSource:
-    """The table that `spec` names. faults: see `TableSource.of_pieces`.
-
-    Raises
-    ------
-    ConfigError : it names no file. PathError : there is none. DataError : all that is wrong, see
-        `TableSource.of_pieces`, and `data.table.read_raw`.
-    """
+    """The table that `spec` names. faults: see `TableSource.of_pieces`. Raises ConfigError: it names no file.
+    PathError: there is none. DataError: all that is wrong, see `TableSource.of_pieces`, and `data.table.read_raw`."""
     if not spec.path:
         raise ConfigError('data.set = "table" needs data.path, a file or files', 'For example path = "patients.csv"')
     rule = TableRule(csv=spec.csv, columns=spec.cells, missing=spec.missing, drop=spec.drop)
@@ -45,140 +38,31 @@ def open_tables(spec: SourceSpec, faults: Faults | None = None) -> TableSource:
     return source
 
 
-OPTIONAL = ("owner", "patient", "time")
-ADVICE = "Write it with numpy.savez(file, x=..., y=..., owner=..., features=..., classes=...)"
-
-
-def open_arrays(spec: SourceSpec) -> ArraySource:
-    """The arrays that `spec` names. `x` (rows, features) of numbers; `y`, `owner`, `patient` (rows,) of whole numbers
-    or text; `time` (rows,) of dates or numbers. `features` name the columns of `x`; `classes` what whole numbers in `y`
-    mean.
-
-    Raises
-    ------
-    ConfigError : it names no file. PathError : there is none. DataError : an array is not there or not usable.
-    """
-    if not spec.path:
-        raise ConfigError('data.set = "npz" needs data.path, a file or files', 'For example path = "rows.npz"')
-    files = [(path, part) for pattern, part in parts_of(spec.path, spec) for path in files_of(pattern, Path())]
-    read = [_read_file(path) for path, _ in files]
-    first = read[0]
-    for (path, _), arrays in zip(files, read, strict=True):
-        if (arrays.features, arrays.classes) != (first.features, first.classes):
-            other = "features" if arrays.features != first.features else "classes"
-            raise DataError(f"{path} has other {other} than {files[0][0]}", "Write all files alike")
-    pieces = [
-        Piece(arrays.roles, Lines.of_rows(path.name, len(arrays.x)), part)
-        for (path, part), arrays in zip(files, read, strict=True)
-    ]
-    columns = first.roles.columns
-    roles = {"label": "y", **{role: role for role in OPTIONAL if role in columns}}
-    names = {"classes": spec.classes or first.classes, "owner_label": spec.owner_label or "party"}
-    known = spec.model_copy(update={**roles, **names})
-    parts = JoinedRows.of(pieces, optional=OPTIONAL)
-    return ArraySource.of_parts(np.concatenate([arrays.x for arrays in read]), first.features, parts, known)
-
-
-class _File:
-    """The arrays of one file, checked."""
-
-    def __init__(self, path: Path, arrays: dict[str, np.ndarray]) -> None:
-        for name in ("x", "y"):
-            if name not in arrays:
-                raise DataError(f"{path} has no array {name}", ADVICE)
-        x = arrays["x"]
-        if x.ndim < 2 or x.dtype.kind not in "fiub":
-            raise DataError(f"{path}: x has {x.ndim} dimensions of {x.dtype}, rows of numbers are needed", ADVICE)
-        with np.errstate(over="ignore"):
-            self.x = x.reshape(len(x), -1).astype(np.float32)
-        bad = np.argwhere(~np.isfinite(self.x))
-        self.features = self._names(path, arrays, "features", self.x.shape[1]) or tuple(
-            f"x{index:0{len(str(self.x.shape[1] - 1))}d}" for index in range(self.x.shape[1])
-        )
-        if len(bad):
-            row, column = bad[0]
-            raise DataError(
-                f"{path}, row {row + 1}: {self.features[column]} is {self.x[row, column]}, as are"
-                f" {len(bad)} numbers in all",
-                'Fill them in with public means, or write a table (data.set = "table"), where they may be missing',
-            )
-        wide = x.reshape(len(x), -1).T if x.dtype.itemsize > self.x.itemsize else ()
-        if far := [name for name, values in zip(self.features, wide, strict=False) if far_from_0(values)]:
-            fault = f"{path}: {far[0]} has numbers so far from 0 that float32 loses what tells them apart"
-            raise DataError(fault, "Count them from a nearer point, such as their smallest")
-        self.classes = self._names(path, arrays, "classes", None)
-        self.roles = self._roles(path, arrays)
-
-    def _names(self, path: Path, arrays: dict[str, np.ndarray], name: str, count: int | None) -> tuple[str, ...]:
-        if name not in arrays:
-            return ()
-        names = tuple(str(text) for text in np.atleast_1d(arrays[name]))
-        if len(set(names)) < len(names) or (count is not None and len(names) != count):
-            wanted = "different names" if count is None else f"{count} different names, one for each column of x"
-            raise DataError(f"{path}: {name} must be {wanted}, it has {len(names)}", ADVICE)
-        return names
-
-    def _roles(self, path: Path, arrays: dict[str, np.ndarray]) -> pl.DataFrame:
-        import polars as pl
-
-        columns: dict[str, pl.Series] = {}
-        for name in ("y", *OPTIONAL):
-            if name not in arrays:
-                continue
-            values = arrays[name]
-            kinds, needed = ("iubUfM", "dates or numbers") if name == "time" else ("iubU", "whole numbers or texts")
-            if values.shape != (len(self.x),) or values.dtype.kind not in kinds:
-                form = f"{path}: {name} has shape {values.shape} of {values.dtype}"
-                raise DataError(f"{form}, {len(self.x)} {needed} are needed", ADVICE)
-            if values.dtype.kind == "M":
-                values = np.where(np.isnat(values), "", np.datetime_as_string(values, unit="s"))
-            if name == "y" and self.classes and values.dtype.kind != "U":
-                outside = np.flatnonzero((values < 0) | (values >= len(self.classes)))
-                if len(outside):
-                    form = f"{path}, row {outside[0] + 1}: y is {values[outside[0]]}"
-                    raise DataError(f"{form}, and there are {len(self.classes)} classes", "They count from 0")
-                values = np.array(self.classes)[values]
-            columns[name] = pl.Series(name, values.tolist())
-        return pl.DataFrame(columns)
-
-
-def _read_file(path: Path) -> _File:
-    return _File(path, read_arrays(path, "where you wrote it"))
-
-
 SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff")
 IMAGE = "file"
-"""Column of a list that names the images, relative to the list."""
+"""Column of the images' files."""
 COLOURS = {"grey": ("L", GREY), "rgb": ("RGB", RGB)}
 """Pillow's mode, and what the names of a pixel's numbers end in."""
 
 
 def open_images(spec: SourceSpec) -> ArraySource:
     """The images that `spec` names: a number from 0 (black) to 1 for each pixel, line by line, `size` x `size` of them.
-
-    An image that is no square is cut to its middle; all are brought to the size that is declared.
-
-    Raises
-    ------
-    ConfigError : no folder, list or size is given, or Pillow is not installed. PathError, DataError : there are no
-        images, or one cannot be read.
-    """
+    An image that is no square is cut to its middle; all are brought to the size that is declared. Raises ConfigError:
+    no folder or size is given. PathError, DataError: there are no images, or one cannot be read."""
     if spec.size is None:
         raise ConfigError(
             'data.set = "images" needs data.size, the side of an image in pixels', "For example size = 28"
         )
-    if bool(spec.path) == bool(spec.list):
-        raise ConfigError('data.set = "images" needs either data.path, a folder, or data.list, a CSV file', "Give one")
-    find = _listed if spec.list else _in_folders
-    frames = [(find(Path(name), spec), part) for name, part in parts_of(spec.list or spec.path, spec)]
+    if not spec.path:
+        raise ConfigError('data.set = "images" needs data.path, a folder', 'For example path = "scans"')
+    frames = [(_in_folders(Path(name), spec), part) for name, part in parts_of(spec.path, spec)]
     files = [Path(name) for frame, _ in frames for name in frame[IMAGE]]
     x = _all_pixels(files, spec)
     _, ends = COLOURS[spec.colour]
     features = pixel_names(spec.size, ends)
     pieces = [Piece(frame.drop(IMAGE), Lines.of_rows("images", frame.height), part) for frame, part in frames]
-    parts = JoinedRows.of(pieces, optional=("owner", spec.owner, spec.patient))
-    if not spec.list:
-        spec = spec.model_copy(update={"label": "class", "owner": "owner" if "owner" in spec.folders else ""})
+    parts = JoinedRows.of(pieces, optional=("owner",))
+    spec = spec.model_copy(update={"label": "class", "owner": "owner" if "owner" in spec.folders else ""})
     return ArraySource.of_parts(x, features, parts, spec)
 
 
@@ -222,18 +106,6 @@ def _in_folders(folder: Path, spec: SourceSpec) -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
-def _listed(path: Path, spec: SourceSpec) -> pl.DataFrame:
-    """The list, with its images' files relative to where it lies."""
-    import polars as pl
-
-    for key, column in (("label", spec.label), ("owner", spec.owner), ("patient", spec.patient)):
-        if not column and key == "label":
-            raise ConfigError("data.label is missing: nobody says which column is voted on", 'Set label = "COLUMN"')
-    wanted = [IMAGE, spec.label, *filter(None, (spec.owner, spec.patient))]
-    frame = read_raw([path], TableRule(csv=spec.csv, only=tuple(wanted))).frame
-    return frame.with_columns(pl.Series(IMAGE, [str(path.parent / name) for name in frame[IMAGE]]))
-
-
 def _all_pixels(files: Sequence[Path], spec: SourceSpec) -> np.ndarray:
     """All images, float32 (images, numbers). Raises DataError that counts those of no use."""
     x, faults = [], []
@@ -253,8 +125,6 @@ def _all_pixels(files: Sequence[Path], spec: SourceSpec) -> np.ndarray:
 _SHOWN = 3
 _DEEP = 65_535
 """White, in 16 bits."""
-_PHOTOMETRIC = 262
-"""TIFF's tag that is 0 where 0 is white. Pillow turns 8 bits round, and not 16."""
 
 
 def _pixels(path: Path, size: int, colour: str) -> np.ndarray:
@@ -268,30 +138,21 @@ def _pixels(path: Path, size: int, colour: str) -> np.ndarray:
             opened = Image.open(path)
         with opened as image:
             mode, frames = image.mode, getattr(image, "n_frames", 1)
-            deep = mode.startswith("I;16") or (mode == "I" and image.format == "PNG")
-            if not deep and mode not in ("1", "L", "LA", "P", "PA", "RGB", "RGBA"):
-                raise DataError(f"{path} has the mode {mode}, whose range is not known", _EXPORT)
+            deep = image.format == "PNG" and (mode == "I" or mode.startswith("I;16"))
+            if not deep and (mode not in ("1", "L", "RGB") or image.has_transparency_data):
+                raise DataError(
+                    f"{path} has the mode {mode}, or is transparent in part: its range is not known", _EXPORT
+                )
             if frames > 1 and image.format != "MPO":  # a photograph with its preview
                 raise DataError(f"{path} holds {frames} images", "Make each a file")
             upright = ImageOps.exif_transpose(image)
-            hidden = False
             if deep:  # resized as floats: Pillow cuts 16 bits at 255
-                numbers = np.asarray(upright, dtype=np.float32)
-                hidden = bool((numbers == image.info.get("transparency", -1)).any())
-                if getattr(image, "tag_v2", {}).get(_PHOTOMETRIC) == 0:
-                    numbers = _DEEP - numbers
-                plain = Image.fromarray(numbers * np.float32(255 / _DEEP))
+                plain = Image.fromarray(np.asarray(upright, dtype=np.float32) * np.float32(255 / _DEEP))
             else:
-                if upright.has_transparency_data:
-                    upright = upright.convert("RGBA")
-                    hidden = upright.getchannel("A").getextrema() != (255, 255)
-                plain = upright.convert("RGB" if mode in ("P", "PA", "RGBA") else "L" if mode == "LA" else upright.mode)
-                plain = plain.convert(COLOURS[colour][0])
-            if hidden:
-                raise DataError(f"{path} has pixels that are transparent (mode {mode})", _EXPORT)
+                plain = upright.convert(COLOURS[colour][0])
             square = np.asarray(ImageOps.fit(plain, (size, size)), dtype=np.float32)
     except FileNotFoundError:
-        raise DataError(f"{path} is not there", f"Correct the column {IMAGE!r} of the list, or the link") from None
+        raise DataError(f"{path} is not there", "Correct the link") from None
     except too_large:
         most = f"{Image.MAX_IMAGE_PIXELS:,} pixels"
         raise DataError(f"{path} has more than {most}, the most that is read", "Export it smaller") from None
@@ -302,4 +163,4 @@ def _pixels(path: Path, size: int, colour: str) -> np.ndarray:
     return np.clip(square, 0, 255).reshape(-1) / np.float32(255)
 
 
-_EXPORT = "Export it as grey or RGB of 8 bits, or as grey of 16 bits, without transparency"
+_EXPORT = "Export it as grey or RGB of 8 bits, or as grey PNG of 16 bits, without transparency"

@@ -58,12 +58,8 @@ class JoinedRows:
 
     @classmethod
     def of(cls, pieces: Sequence[Piece], optional: Collection[str] = ()) -> JoinedRows:
-        """All pieces. optional: columns that public pieces may lack.
-
-        Raises
-        ------
-        DataError : a public piece lacks another column, or a piece has no row.
-        """
+        """All pieces. optional: columns that public pieces may lack. Raises DataError: a public piece lacks another
+        column, or a piece has no row."""
         for piece in pieces:
             if not piece.frame.height:
                 raise DataError(f"{piece.places.whole} has no rows", "Export the data again")
@@ -140,12 +136,7 @@ def labels_of(
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Indices int64 (rows,) and what they point at, the classes or else the texts that occur, from texts (rows,), none
     of which is missing. classes: declared, in order, or none. values: the class that a text stands for; empty, it is
-    its own.
-
-    Raises
-    ------
-    DataError : a label that is no class, one class only, a measurement or an identifier.
-    """
+    its own. Raises DataError: a label that is no class, one class only, a measurement or an identifier."""
     for key, declared in (("data.label_values", list(values)), ("data.classes", list(classes))):
         unknown = np.flatnonzero(~texts.is_in(declared)) if declared else np.zeros(0, dtype=np.int64)
         if len(unknown):
@@ -177,12 +168,8 @@ def _classes_of(texts: pl.Series, places: Lines, column: str) -> list[str]:
 
 
 def moments_of(series: pl.Series, places: Lines) -> np.ndarray:
-    """float64 (rows,), NaN where missing: of ISO dates the days since 1970-01-01, else the numbers.
-
-    Raises
-    ------
-    DataError : a value is neither; says in which row.
-    """
+    """float64 (rows,), NaN where missing: of ISO dates the days since 1970-01-01, else the numbers. Raises DataError: a
+    value is neither; says in which row."""
     try:
         return times_of(texts_of(series))
     except DataError as error:
@@ -190,34 +177,26 @@ def moments_of(series: pl.Series, places: Lines) -> np.ndarray:
 
 
 def public_by_time(series: pl.Series, rule: PublicSpec, places: Lines) -> np.ndarray:
-    """Rows at or after `rule.after`, or before `rule.before`, bool (rows,). series: ISO dates, or numbers.
-
-    Raises
-    ------
-    ConfigError : the bound is neither, or is a number where the column has dates. DataError : a row has no time, or
-        what is none; or all rows would be public, or none.
-    """
+    """Rows at or after `rule.after`, or before `rule.before`, bool (rows,). series: ISO dates, or numbers. Raises
+    ConfigError: the bound is neither, or a number where the column has dates. DataError: a row has no time, or what is
+    none; or all rows would be public, or none."""
     import polars as pl
 
-    column = series.name
     key, bound = ("after", rule.after) if rule.after is not None else ("before", rule.before)
-    texts = texts_of(series)
-    empty = np.flatnonzero(texts.is_null().to_numpy())
-    if len(empty):
-        raise DataError(
-            f"{places.first(empty)}: {column} has no value, and data.time is that column", "Complete the rows"
-        )
-    bounds = pl.Series(f"data.public.{key}", [bound])
+    moments = moments_of(series, places)
+    if len(empty := np.flatnonzero(np.isnan(moments))):
+        what = f"{places.first(empty)}: {series.name} has no value, and data.time is that column"
+        raise DataError(what, "Complete the rows")
+    bounds = pl.Series([bound])
     try:
         limit = times_of(bounds)[0]
     except DataError:
-        raise ConfigError(
-            f"data.public.{key} is {bound!r}: neither a date nor a number", "Write it as 2024-12-31"
-        ) from None
-    moments = moments_of(texts, places)
-    if _numbers(texts) != _numbers(bounds):
-        kind, other = ("numbers", "a date") if _numbers(texts) else ("dates", "a number")
-        raise ConfigError(f"data.public.{key} is {bound!r}, {other}, and {column} has {kind}", "Write it as they are")
+        what = f"data.public.{key} is {bound!r}: neither a date nor a number"
+        raise ConfigError(what, "Write it as 2024-12-31") from None
+    numbers, number = (not each.cast(float, strict=False).null_count() for each in (texts_of(series), bounds))
+    if numbers != number:
+        kinds = "a date, and {} has numbers" if numbers else "a number, and {} has dates"
+        raise ConfigError(f"data.public.{key} is {bound!r}, {kinds.format(series.name)}", "Write it as they are")
     rows = moments >= limit if key == "after" else moments < limit
     if rows.all() or not rows.any():
         extent = "every row is" if rows.all() else "no row is"
@@ -225,29 +204,18 @@ def public_by_time(series: pl.Series, rule: PublicSpec, places: Lines) -> np.nda
     return rows
 
 
-def _numbers(texts: pl.Series) -> bool:
-    return not texts.cast(float, strict=False).null_count()
-
-
 @dataclass(frozen=True, kw_only=True)
 class RowSource(Source):
-    """A `Source` of a user's rows, which all have a label.
-
-    label: the column of labels. values: what `y` points at, the texts that occur, or `classes` where these are
-    declared. places: where rows stand, for messages.
-    """
+    """A `Source` of a user's rows, which all have a label. label: the column of labels. values: what `y` points at, the
+    texts that occur, or `classes` where these are declared. places: where rows stand, for messages."""
 
     label: str
     values: tuple[str, ...]
     places: Lines = field(repr=False)
 
     def decided(self, public_rows: np.ndarray) -> tuple[tuple[str, ...], np.ndarray]:
-        """Classes, and indices int64 (rows,): those that are declared, else those of the public rows, in order.
-
-        Raises
-        ------
-        DataError : the public rows have one class only, or another row has a label that is none of theirs.
-        """
+        """Classes, and indices int64 (rows,): those that are declared, else those of the public rows, in order. Raises
+        DataError: the public rows have one class only, or another row has a label that is none of theirs."""
         if self.classes:
             return self.classes, self.y
         known = np.unique(self.y[public_rows])
@@ -266,14 +234,9 @@ class RowSource(Source):
 def roles_of(
     parts: JoinedRows, spec: SourceSpec, doubts: Faults | None = None
 ) -> tuple[pl.DataFrame, np.ndarray, dict[str, Any]]:
-    """Columns of the rows that have a label; which of all rows they are, bool; the fields of their `RowSource`.
-
-    All columns that `spec` names are there. doubts: notes there what is only doubtful.
-
-    Raises
-    ------
-    DataError : rows have no label, owner, patient or time, or they are not usable. ConfigError : a bound of time.
-    """
+    """Columns of the rows that have a label; which of all rows they are, bool; the fields of their `RowSource`. All
+    columns that `spec` names are there. doubts: notes there what is only doubtful. Raises DataError: rows have no
+    label, owner or patient, or they are not usable."""
     doubts, faults = Faults() if doubts is None else doubts, Faults()
     labels = texts_of(parts.frame[spec.label])
     note_missing(labels.drop_nulls().unique(maintain_order=True), labels, parts.places, doubts)
@@ -310,7 +273,11 @@ def roles_of(
     with faults.noting():
         if spec.time:
             fields["time"] = moments_of(parts.frame[spec.time], parts.places)
-        fields["public"] = _public(parts, spec)
+        if not parts.private.all():
+            fields["public"] = Public(parts.rows(RowPart.QUERIES), parts.rows(RowPart.TEST))
+        elif spec.public is not None and spec.public.by == "time":
+            rows = public_by_time(parts.frame[spec.time], spec.public, parts.places)
+            fields["public"] = Public(np.flatnonzero(rows), np.zeros(0, dtype=np.int64))
     faults.check(parts.places.whole)
     return parts.frame, ~unlabelled, fields
 
@@ -327,10 +294,8 @@ def _note_spelled(column: str, texts: pl.Series, places: Lines, doubts: Faults) 
 
 
 def _ids(parts: JoinedRows, column: str, role: str, nobody: bool) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Ids int64 (rows,) of a column's texts, and the text of each id.
-
-    nobody: whether rows of public files that name none have one id together; else each is by itself.
-    """
+    """Ids int64 (rows,) of a column's texts, and the text of each id. nobody: whether rows of public files that name
+    none have one id together; else each is by itself."""
     texts = texts_of(parts.frame[column])
     empty = texts.is_null().to_numpy()
     bad = np.flatnonzero(empty & parts.private)
@@ -345,16 +310,3 @@ def _ids(parts: JoinedRows, column: str, role: str, nobody: bool) -> tuple[np.nd
     alone = 1 if nobody else int(empty.sum())
     ids[empty] = len(names) + (0 if nobody else np.arange(alone))
     return ids, (*names, *(["public"] * alone if empty.any() else []))
-
-
-def _public(parts: JoinedRows, spec: SourceSpec) -> Public | None:
-    """Rows of files of their own, or by their time; None where owners or a lot decide."""
-    if not parts.private.all():
-        return Public(parts.rows(RowPart.QUERIES), parts.rows(RowPart.TEST))
-    rule = spec.public
-    if rule is None or rule.by != "time":
-        return None
-    if not spec.time:
-        raise ConfigError('data.public by = "time" needs a column of times', 'Set data.time = "COLUMN"')
-    rows = public_by_time(parts.frame[spec.time], rule, parts.places)
-    return Public(np.flatnonzero(rows), np.zeros(0, dtype=np.int64))

@@ -13,7 +13,7 @@ from consilium.simulations.datasets.coded import load_adult, load_diabetes, load
 from consilium.simulations.datasets.digits import open_digits
 from consilium.simulations.datasets.folder import data_folder
 from consilium.simulations.datasets.images import load_glyphs, load_idx, load_mnist_writers, load_pneumonia, load_svhn
-from consilium.simulations.datasets.own import open_arrays, open_images, open_tables
+from consilium.simulations.datasets.own import open_images, open_tables
 from consilium.simulations.datasets.packages import open_r_set
 from consilium.simulations.datasets.spec import MEMORY, R_SETS, SourceSpec
 
@@ -30,7 +30,6 @@ def open_memory(spec: SourceSpec) -> Never:
 
 OWN: dict[str, Callable[[SourceSpec], Source]] = {
     "table": open_tables,
-    "npz": open_arrays,
     "images": open_images,
     R_SETS: open_r_set,
     MEMORY: open_memory,
@@ -54,22 +53,13 @@ NAMED: dict[str, Callable[[Path], Dataset]] = {
 
 def load_dataset(name: str, path: str = "") -> Dataset:
     """The named set, whose numbers do not depend on who is public; from the folder `path` (else as `data_folder` says)
-    if it is not embedded.
-
-    Raises
-    ------
-    KeyError : no such name. DataError : its files are not there, or damaged.
-    """
+    if it is not embedded. Raises KeyError: no such name. DataError: its files are not there, or damaged."""
     return load_stroke("") if name == "stroke" else NAMED[name](data_folder(path))
 
 
 def open_source(spec: SourceSpec) -> Source:
-    """The rows, with owners and labels.
-
-    Raises
-    ------
-    ConfigError : a key that this set needs is missing. DataError, PathError : its files are not there, or damaged.
-    """
+    """The rows, with owners and labels. Raises ConfigError: a key that this set needs is missing. DataError, PathError:
+    its files are not there, or damaged."""
     if spec.set == "stroke":
         return load_stroke(spec.owner)
     if spec.set in EMBEDDED:

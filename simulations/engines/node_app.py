@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import TypeVar
+from typing import Any
 
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
@@ -21,7 +21,6 @@ from consilium.protocol.records import from_record, refusal_to_record, to_record
 from consilium.protocol.refusals import Refusal, Rule
 from consilium.simulations.said import SaidRequest, said_reply
 
-N = TypeVar("N")
 Node = PartyNode | AggregatorNode
 Opened = Callable[[Context], AbstractContextManager[Node]]
 """The node that the context is of, while the context manager is open."""
@@ -68,10 +67,7 @@ def _request(content: RecordDict, model: type[WireModel]) -> WireModel:
 def _reply(node: Node, request: WireModel) -> RecordDict:
     if isinstance(node, PartyNode) and isinstance(request, SaidRequest):
         return to_record(said_reply(node, request))
-    return _of_kind(party, node, request) if isinstance(node, PartyNode) else _of_kind(aggregator, node, request)
-
-
-def _of_kind(kind: AnsweringNode[N], node: N, request: WireModel) -> RecordDict:
+    kind: AnsweringNode[Any] = party if isinstance(node, PartyNode) else aggregator
     if type(request) not in kind.answers:
         return refusal_to_record(Refusal(rule=Rule.NODE_KIND))
     return kind.reply(node, request)

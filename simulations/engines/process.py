@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from consilium.models.devices import ONE_THREAD
 from consilium.node.flower import python_module
@@ -23,7 +23,7 @@ class Worker:
     """One worker process. teacher: of a kind whose libraries it imports while it has nothing else to do. made: where it
     is a fork of this process, which has imported them, and the connection to it."""
 
-    def __init__(self, teacher: TeacherKind | None = None, made: tuple[Process, Connection] | None = None) -> None:
+    def __init__(self, teacher: TeacherKind | None = None, made: tuple[Any, Connection] | None = None) -> None:
         self._process, self._connection = made or _launched()
         if teacher is not None:
             self.prepare({}, teacher)
@@ -55,29 +55,16 @@ class Worker:
         except Exception:  # the process died, or what it sent is not known here
             return None
 
-    def kill(self) -> None:
-        """End the process, whatever it is doing; a thread that waits in `heard` gets None."""
-        self._process.kill()
+    def fileno(self) -> int:
+        """Where it can be waited for until it says something."""
+        return self._connection.fileno()
 
     def stop(self) -> None:
-        """End the process and give back what it held. Not while another thread is in `heard`. Twice does no harm."""
+        """End the process and give back what it held. Twice does no harm."""
         if not self._connection.closed:
             self._process.kill()
             self._connection.close()
             self._process.wait()
-
-
-class Process(Protocol):
-    """What a worker uses of `subprocess.Popen`."""
-
-    @property
-    def pid(self) -> int | None: ...
-
-    def poll(self) -> int | None: ...
-
-    def kill(self) -> None: ...
-
-    def wait(self) -> object: ...
 
 
 IMPORTS = "CONSILIUM_IMPORTS"
@@ -89,7 +76,7 @@ def search_path() -> list[str]:
     return [os.path.abspath(entry) for entry in sys.path]
 
 
-def _launched() -> tuple[Process, Connection]:
+def _launched() -> tuple[subprocess.Popen[bytes], Connection]:
     """A process of its own, and the connection to it."""
     ours, theirs = Pipe()
     process = subprocess.Popen(

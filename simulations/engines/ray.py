@@ -1,22 +1,22 @@
 """Engine `ray`: Flower's Simulation Engine, through `flwr run` on a SuperLink of this run's own.
 
 The SuperLink is started from a neutral folder with the run's own FLWR_HOME and port, so that neither the caller's
-checkout nor another run can get in the way. Its Ray is one of the run's own, on this machine, or a cluster that is
-there already, whose machines all see the run's folder. What a party remembers travels in Flower's context."""
+checkout nor another run can get in the way. Its Ray is one of the run's own, on this machine, or the cluster that the
+variable `RAY_ADDRESS` names, whose machines all see the run's folder under its own path. What a party remembers travels
+in Flower's context.
+"""
 
 from __future__ import annotations
 
 import importlib.util
+import os
 from pathlib import Path
-
-from pydantic import Field
 
 from consilium.coordinator.conclusion import failure_of
 from consilium.coordinator.events import LeftOut, read_events
 from consilium.node.flower import flower_environment
 from consilium.protocol.errors import ConfigError, EngineError
 from consilium.protocol.files import replace_private
-from consilium.protocol.models import Frozen
 from consilium.simulations.engines.flower import RAY_ALONE, flwr_run, super_link, write_shim
 from consilium.simulations.engines.process import search_path
 from consilium.simulations.engines.ray_app import FOLDER, RUN_DIR, heard_in, lay_out
@@ -24,63 +24,36 @@ from consilium.simulations.federation import SimulatedFederation
 from consilium.simulations.said import Heard
 from consilium.simulations.simulated import Population
 
+ADDRESS = "RAY_ADDRESS"
 MOST_LOST = 0.01
 """Share of the parties. A party of a simulation is never away: one that is silent was lost with a process."""
 
 
-class RaySpec(Frozen):
-    """Of one run.
-
-    address: HOST:PORT of a Ray cluster that is there already, or "auto", all of whose machines see the run's folder
-    under its own path; empty: a Ray of the run's own, on this machine. party_cpus, party_gpus: what Ray sets aside for
-    a party while it computes; part of a GPU is shared.
-    """
-
-    address: str = ""
-    party_cpus: int = Field(default=1, ge=1)
-    party_gpus: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-
-    def check(self) -> None:
-        """Raise EngineError where Ray is not installed, ConfigError where the address is none for Flower."""
-        if importlib.util.find_spec("ray") is None:
-            raise EngineError("engine ray needs Flower's simulation extra", "pip install 'consilium-pate[ray]'")
-        if "://" in self.address:
-            raise ConfigError(
-                f"{self.address} is not HOST:PORT; Ray Client cannot run Flower",
-                "Give the HOST:PORT of `ray start --head`, or auto for a cluster on this machine",
-            )
-
-    def federation_config(self, nodes: int) -> str:
-        """As `flwr run --federation-config` takes it."""
-        words = [f"num-supernodes={nodes}", f"client-resources-num-cpus={self.party_cpus}"]
-        if self.party_gpus:
-            words.append(f"client-resources-num-gpus={self.party_gpus}")
-        return " ".join(words)
+def check_ray() -> None:
+    """Raise EngineError where Ray is not installed, ConfigError where its address is none for Flower."""
+    if importlib.util.find_spec("ray") is None:
+        raise EngineError("engine ray needs Flower's simulation extra", "pip install 'consilium-pate[ray]'")
+    if "://" in (address := os.environ.get(ADDRESS, "")):
+        raise ConfigError(
+            f"{ADDRESS} is {address}, not HOST:PORT; Ray Client cannot run Flower",
+            "Give the HOST:PORT of `ray start --head`, or auto for a cluster on this machine",
+        )
 
 
-OWN_RAY = RaySpec()
-
-
-def run_ray(
-    federation: SimulatedFederation, population: Population, run_dir: Path, work: Path, spec: RaySpec = OWN_RAY
-) -> Heard:
-    """Run the federation to its end; what its teachers say. work: a new folder for this alone.
-
-    Raises
-    ------
-    EngineError : Flower could not be started or failed, or lost more than `MOST_LOST` of the parties.
-    ConsiliumError : what the ServerApp wrote into `failure.json`.
-    """
+def run_ray(federation: SimulatedFederation, population: Population, run_dir: Path, work: Path) -> Heard:
+    """Run the federation to its end; what its teachers say. work: a new folder for this alone. Raises EngineError:
+    Flower could not be started or failed, or lost more than `MOST_LOST` of the parties. ConsiliumError: what the
+    ServerApp wrote into `failure.json`."""
     lay_out(work, federation, population)
     flower = work / "flower"
     environment = {**flower_environment(flower / "home"), **RAY_ALONE}
-    if spec.address:
-        environment["RAY_ADDRESS"] = spec.address
+    if address := os.environ.get(ADDRESS):
+        environment[ADDRESS] = address
     app = write_shim(flower / "app", {FOLDER: str(work), RUN_DIR: str(run_dir)}, search_path())
     code = None
     try:
         with super_link(flower, environment, "--simulation", "--isolation", "subprocess") as address:
-            options = spec.federation_config(population.nodes)
+            options = f"num-supernodes={population.nodes} client-resources-num-cpus=1"
             code = flwr_run(app, address, flower, environment, "--federation-config", options)
     finally:
         lost = {

@@ -56,10 +56,9 @@ def heard_in(folder: Path) -> Heard:
 
 class SendsAgain:
     """See `Transport`: of a simulation, in which nobody is away. A node that did not answer was in a process that
-    ended: it is asked again, up to `TRIES` times in all.
-
-    Flower hands such a process further messages, which fail at once, while others work. So after a loss few messages
-    are sent at a time, as many as were answered last: these find the processes that live, which came back last."""
+    ended: it is asked again, up to `TRIES` times in all. Flower hands such a process further messages, which fail at
+    once, while others work. So after a loss few messages are sent at a time, as many as were answered last: these find
+    the processes that live, which came back last."""
 
     def __init__(self, inner: Transport) -> None:
         self._inner = inner

@@ -81,7 +81,7 @@ def settle_in() -> None:
 
 
 class _Fork(ForkProcess):
-    """A fork of this process, see `process.Process`."""
+    """A fork of this process, with what a worker uses of `subprocess.Popen`."""
 
     def poll(self) -> int | None:
         return self.exitcode
@@ -109,12 +109,10 @@ def _work_as_fork(connection: Connection, engine: Connection) -> None:
 
 @contextmanager
 def running_workers(count: int | None = None, teacher: TeacherKind | None = None) -> Iterator[list[Worker]]:
-    """`count` worker processes, one for each core by default; they are ended with the context.
-
-    Forks of this process, which share its memory and have imported what they need. Where a fork could hang, since this
-    process has threads, or torch may have had some, or the system's libraries forbid it, each takes a second to import
-    its own, for teachers of this kind too.
-    """
+    """`count` worker processes, one for each core by default; they are ended with the context. Forks of this process,
+    which share its memory and have imported what they need. Where a fork could hang, since this process has threads, or
+    torch may have had some, or the system's libraries forbid it, each takes a second to import its own, for teachers of
+    this kind too."""
     count = count or os.cpu_count() or 1
     if sys.platform == "linux" and threading.active_count() == 1 and "torch" not in sys.modules:
         gc.freeze()  # a collection would copy all memory that the processes share

@@ -9,7 +9,7 @@ import numpy as np
 from consilium.protocol.queries import query_ids
 from consilium.report.warnings import RowFacts
 from consilium.simulations.datasets.base import Dataset
-from consilium.simulations.population.partition import ANEW, OF_PUBLIC, Partition, numbered_anew, of_public_patients
+from consilium.simulations.population.partition import ANEW, OF_PUBLIC, Partition, of_public_patients
 from consilium.simulations.population.public import queries
 from consilium.simulations.population.specs import DataSpec
 
@@ -22,12 +22,13 @@ MOST_COLUMNS = 200
 def look(data: DataSpec, most_queries: int, dataset: Dataset, partition: Partition) -> RowFacts:
     """Of the rows of a simulation whose query budget allows so many queries. Data sets that ship are known: their
     columns and copies are not looked at."""
-    query_rows, test = np.concatenate([partition.queries, partition.too_near]), partition.test
+    query_rows, test = partition.queries, partition.test
     public = np.concatenate([query_rows, test])
     counts = np.bincount(dataset.y[public], minlength=len(dataset.classes))
     x, y = dataset.x[public], dataset.y[public]
     described = data.is_described
     parts = dataset.places if described and len(dataset.features) <= MOST_COLUMNS else {}
+    shared = of_public_patients(dataset, public)
     return RowFacts(
         public={name: int(count) for name, count in zip(dataset.classes, counts, strict=True)},
         askable=len(query_rows),
@@ -39,8 +40,8 @@ def look(data: DataSpec, most_queries: int, dataset: Dataset, partition: Partiti
         parties=len(partition.parties) + partition.left_out,
         too_small=partition.left_out,
         least_rows=data.rows_needed,
-        left_out={**dataset.left_out, OF_PUBLIC.format(dataset.owner_label): of_public_patients(dataset, public)},
-        anew=ANEW.format(dataset.owner_label) if numbered_anew(dataset) else "",
+        left_out={**dataset.left_out, OF_PUBLIC.format(dataset.owner_label): shared},
+        anew=ANEW.format(dataset.owner_label) if shared else "",
     )
 
 

@@ -59,11 +59,8 @@ def class_counts(y: np.ndarray, partition: Partition) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Lot:
-    """What one seed fixes, for every alpha.
-
-    sizes: int64 (parties,). totals: int64 (classes,), rows of each class, all above 0. quantiles, offsets: float64
-    (parties, classes) in (0, 1), of the Gamma draws and of the rounding.
-    """
+    """What one seed fixes, for every alpha. sizes: int64 (parties,). totals: int64 (classes,), rows of each class, all
+    above 0. quantiles, offsets: float64 (parties, classes) in (0, 1), of the Gamma draws and of the rounding."""
 
     sizes: np.ndarray = field(repr=False)
     totals: np.ndarray = field(repr=False)
@@ -76,12 +73,10 @@ class _Lot:
         return cls(sizes, totals, *uniform)
 
     def counts(self, alpha: float) -> np.ndarray:
-        """int64 (parties, classes) with rows of `sizes` and columns of `totals`.
-
-        Class after class: of a party's rows that have no class yet, the share that its Dirichlet draw gives to this one
-        against the later ones, with odds raised or lowered for all parties alike until the class is used up. It is
-        rounded by systematic sampling: every row has a threshold, spread evenly over the party from a random start.
-        """
+        """int64 (parties, classes) with rows of `sizes` and columns of `totals`. Class after class: of a party's rows
+        that have no class yet, the share that its Dirichlet draw gives to this one against the later ones, with odds
+        raised or lowered for all parties alike until the class is used up. It is rounded by systematic sampling: every
+        row has a threshold, spread evenly over the party from a random start."""
         log_shares = _log_gamma_quantiles(alpha * self.totals / self.totals.sum(), self.quantiles)
         dealt = np.zeros(self.quantiles.shape, dtype=np.int64)
         room = self.sizes.copy()
@@ -104,15 +99,10 @@ def _log_gamma_quantiles(shapes: np.ndarray, quantiles: np.ndarray) -> np.ndarra
 
 
 def matched_partition(source: Source, natural: Partition, dealt: Partition, seed: int) -> Partition:
-    """A division with the sizes and rows of `dealt`, and the label distance of `natural`.
-
-    dealt: the natural division, or one with another number of parties. `measures` has alpha, the distances `hellinger`
-    and `hellinger_natural`, and `hellinger_by_lot`: that of rows dealt by lot with these sizes and this seed.
-
-    Raises
-    ------
-    DataError : no alpha from .001 to 1,000,000 comes as near as `TOLERANCE`, with what can be reached.
-    """
+    """A division with the sizes and rows of `dealt`, and the label distance of `natural`. dealt: the natural division,
+    or one with another number of parties. `measures` has alpha, the distances `hellinger` and `hellinger_natural`, and
+    `hellinger_by_lot`: that of rows dealt by lot with these sizes and this seed. Raises DataError: no alpha from .001
+    to 1,000,000 comes as near as `TOLERANCE`, with what can be reached."""
     generator = np.random.default_rng([seed, _PURPOSE])
     rows = np.concatenate(list(dealt.parties.values()))
     labels, y = np.unique(source.y[rows], return_inverse=True)
@@ -138,11 +128,9 @@ def matched_partition(source: Source, natural: Partition, dealt: Partition, seed
 
 
 def _bisect(lot: _Lot, wanted: float) -> tuple[float, np.ndarray]:
-    """The alpha, and its counts, whose distance is nearest among those that are tried.
-
-    The distance is at least `wanted` at the lower end and at most that at the upper one all along, so that they
-    close in on a crossing even where it does not fall all the way.
-    """
+    """The alpha, and its counts, whose distance is nearest among those that are tried. The distance is at least
+    `wanted` at the lower end and at most that at the upper one all along, so that they close in on a crossing even
+    where it does not fall all the way."""
     low, high = np.log(LEAST), np.log(MOST)
     tried = {float(end): lot.counts(float(np.exp(end))) for end in (low, high)}
     for _ in range(STEPS):

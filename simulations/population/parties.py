@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from consilium.coordinator.collection.means import VoteKeys
 from consilium.coordinator.collection.ways import WAYS
 from consilium.coordinator.config import Federation
@@ -17,7 +19,7 @@ from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.refusals import Refused
 from consilium.protocol.schema import Schema
-from consilium.simulations.population.specs import SimulationSpec, TeacherShare, drawn_parties
+from consilium.simulations.population.specs import SimulationSpec
 from consilium.sums.modes import MODES
 from consilium.sums.roster import AggregatorEntry, SumRoster
 
@@ -71,13 +73,19 @@ _TEACHERS = 0x6B696E64
 """Purpose of the lot."""
 
 
-def own_teachers(
-    shares: Sequence[TeacherShare], parties: int, seed: int, others: TeacherKind | None = None
-) -> dict[int, TeacherKind]:
-    """Index of a party -> its own teacher: that of its share, drawn by lot, else that of all `others`; parties without
-    one train what the coordinator asks."""
-    teachers = {} if others is None else dict.fromkeys(range(parties), others)
-    return teachers | {index: item.teacher for index, item in drawn_parties(shares, parties, seed, _TEACHERS).items()}
+def own_teachers(simulation: SimulationSpec, parties: int, seed: int) -> dict[int, TeacherKind]:
+    """Index of a party -> its own teacher: that of its share, drawn by lot, else that of all; parties without one train
+    what the coordinator asks. The numbers of parties are the shares' multiples of `parties`, rounded so that the shares
+    taken together are met."""
+    everybody, shares = simulation.own_teacher, simulation.teachers
+    teachers: dict[int, TeacherKind] = {} if everybody is None else dict.fromkeys(range(parties), everybody)
+    order = np.random.default_rng([seed, _TEACHERS]).permutation(parties).tolist()
+    ends = np.rint(np.cumsum([item.share for item in shares]) * parties).astype(int).tolist()
+    start = 0
+    for item, end in zip(shares, ends, strict=True):
+        teachers |= dict.fromkeys(order[start:end], item.teacher)
+        start = end
+    return teachers
 
 
 def teachers_named(simulation: SimulationSpec) -> list[TeacherKind]:

@@ -92,13 +92,8 @@ class PublicPart(NamedTuple):
     owners: np.ndarray
 
 
-_NEARLY = 0.9
 OF_PUBLIC = "of patients who are at a public {0} too"
-ANEW = (
-    "The same patients stand at nearly every {0}, as if each numbers its own from 1: put the {0}'s name before the"
-    " patient's"
-)
-"""What to do where `numbered_anew`; of what an owner is called."""
+ANEW = "If each {0} numbers its patients from 1, put the {0}'s name before the patient's"
 
 
 def owners_of_size(source: Source, least_rows: int) -> np.ndarray:
@@ -111,15 +106,11 @@ def public_part(source: Source, public: PublicSpec, least_rows: int, seed: int) 
     """The data set's own public part if it has one, and no owner is held out; else what `public` says.
 
     Owners are drawn by lot, separately among those with `least_rows` rows and the others, so that the number of parties
-    does not depend on the seed; or they are those that are named. By share, or where all rows have one
-    owner, rows are drawn, or whole patients where the set says whose rows are. Half of what is public, by lot, is
-    asked, the other half is the test set; no patient is in both. By numbers of rows, what is asked and the test set
-    are of different owners. Nothing looks at more than owners, patients and sizes, so every way to divide the rows of
-    the others has the same public part.
-
-    Raises
-    ------
-    DataError : fewer than two rows would be public. ConfigError : there is no such owner.
+    does not depend on the seed; or they are those that are named. By share, or where all rows have one owner, rows are
+    drawn, or whole patients where the set says whose rows are. Half of what is public, by lot, is asked, the other half
+    is the test set; no patient is in both. By numbers of rows, what is asked and the test set are of different owners.
+    Nothing looks at more than owners, patients and sizes, so every way to divide the rows of the others has the same
+    public part. Raises DataError: fewer than two rows would be public. ConfigError: there is no such owner.
     """
     generator = np.random.default_rng([seed, _PUBLIC])
     nobody = np.zeros(0, dtype=np.int64)
@@ -185,18 +176,6 @@ def of_public_patients(source: Source, public: np.ndarray) -> int:
     return int(np.count_nonzero(private & np.isin(source.patient, source.patient[public])))
 
 
-def numbered_anew(source: Source) -> bool:
-    """Whether patients are hardly the same where owners name the same ones: one is at nearly all owners, and nearly all
-    of half of the owners are elsewhere too, as where each numbers its own from 1."""
-    if source.patient is None:
-        return False
-    pairs = np.unique(np.stack([source.patient, source.owner]), axis=1)
-    owners = np.bincount(np.unique(pairs[0], return_inverse=True)[1])  # of each patient
-    shared = owners[np.unique(pairs[0], return_inverse=True)[1]] > 1
-    shares = np.array([shared[pairs[1] == owner].mean() for owner in np.unique(pairs[1])])
-    return len(shares) > 2 and bool(owners.max() >= _NEARLY * len(shares) and np.median(shares) >= _NEARLY)
-
-
 def _drawn(source: Source, share: float, least_rows: int, generator: np.random.Generator) -> np.ndarray:
     large = owners_of_size(source, least_rows)
     small = np.setdiff1d(np.unique(source.owner), large)
@@ -241,43 +220,15 @@ def _halves(source: Source, rows: np.ndarray, why: str) -> tuple[np.ndarray, np.
 
 @dataclass(frozen=True)
 class Partition:
-    """Row indices into the data set: of each party by name, of the student's queries, and of the test set.
-
-    too_near: public rows that are not asked, since others are too much like them (`population.public_rows`).
-    left_out: owners, or shards, that are no party since they have too few rows. measures: what the division had to look
-    for, by name, six digits each (`divisions.matched`).
-    """
+    """Row indices into the data set: of each party by name, of the student's queries, and of the test set. left_out:
+    owners, or shards, that are no party since they have too few rows. measures: what the division had to look for, by
+    name, six digits each (`matched`)."""
 
     parties: dict[str, np.ndarray] = field(repr=False)
     queries: np.ndarray = field(repr=False)
     test: np.ndarray = field(repr=False)
-    too_near: np.ndarray = field(repr=False, default_factory=lambda: np.zeros(0, dtype=np.int64))
     left_out: int = 0
     measures: dict[str, float] = field(default_factory=dict)
-
-
-_RARE = 0x72617265
-
-
-def unbalanced(y: np.ndarray, ratio: float, seed: int) -> np.ndarray:
-    """Classes made rarer than they are: a data set that is balanced by design becomes one that is not.
-
-    In the Glyph data of Papernot et al. 2018 (section 4.1) some classes are five times as frequent as others, at
-    parties as among the public rows.
-
-    Which rows are left, bool (rows,). y: int64 (rows,) of the whole data set.
-
-    In an order of the classes by lot, the first keeps all of its rows and the last 1 / `ratio` of them, those between
-    in geometric steps; which rows, is drawn by lot.
-    """
-    classes = np.unique(y)
-    generator = np.random.default_rng([seed, _RARE])
-    shares = ratio ** -np.linspace(0, 1, max(len(classes), 2))[: len(classes)]
-    left = np.zeros(len(y), dtype=bool)
-    for label, share in zip(generator.permutation(classes), shares, strict=True):
-        mine = generator.permutation(np.flatnonzero(y == label))
-        left[mine[: round(share * len(mine))]] = True
-    return left
 
 
 def large_enough(shards: Sequence[np.ndarray], public: PublicPart, least_rows: int) -> Partition:

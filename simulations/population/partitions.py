@@ -2,8 +2,8 @@
 
 By owner: each with enough rows is a party. By lot: equal shards of the private rows ("iid"), as in the papers, or equal
 numbers of owners ("groups"), where these are patients: all rows of one are at the same party. By class ("dirichlet"):
-parties differ in their classes. "shuffled" and "time" keep all of the natural partition but one thing, so that what
-follows from that thing is seen alone. Nothing here looks at a label but "dirichlet" and "matched", which are made to.
+parties differ in their classes. "shuffled" keeps the sizes of the natural partition, and nothing else of it. Nothing
+here looks at a label but "dirichlet" and "matched", which are made to.
 
 A new partition is a function of `ToDivide` and a row of `PARTITIONS`; a key of its own is a field of `PartitionKeys`.
 """
@@ -11,7 +11,7 @@ A new partition is a function of `ToDivide` and a row of `PARTITIONS`; a key of 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -33,13 +33,11 @@ from consilium.simulations.population.partition import (
     deal_by_class,
     large_enough,
     named,
-    numbered_anew,
     of_public_patients,
     party_names,
     private_rows,
     public_part,
     shuffled_partition,
-    unbalanced,
 )
 
 
@@ -78,14 +76,6 @@ class PartitionKeys(SourceSpec):
     )
     partitioner: dict[str, Any] = Field(
         default={}, description="of `flwr`: `name` of a partitioner of flwr-datasets, and its options"
-    )
-    unbalanced: float = Field(
-        default=1.0,
-        ge=1,
-        le=1e6,
-        allow_inf_nan=False,
-        description="rows are left out by lot, private and public ones, so that of the classes, in an order by lot, the"
-        " first keeps this many times the share of its rows that the last one keeps; 1: none are",
     )
     public_share: float = Field(
         default=0.2,
@@ -137,7 +127,7 @@ class PartitionKeys(SourceSpec):
     @property
     def keeps_all(self) -> bool:
         """Whether no row is left out for what it says."""
-        return self.unlabelled == "refuse" and self.duplicates == "keep" and self.unbalanced == 1
+        return self.unlabelled == "refuse" and self.duplicates == "keep"
 
     @property
     def leaves_out(self) -> bool:
@@ -167,15 +157,7 @@ class ToDivide:
     @cached_property
     def private(self) -> np.ndarray:
         """Rows that parties may have, ascending."""
-        rows = private_rows(self.source, self.public)
-        return rows[self.left[rows]]
-
-    @cached_property
-    def left(self) -> np.ndarray:
-        """Rows that the scenario leaves in the data set, bool (rows,)."""
-        if self.data.unbalanced > 1:
-            return unbalanced(self.source.y, self.data.unbalanced, self.seed)
-        return np.ones(len(self.source.y), dtype=bool)
+        return private_rows(self.source, self.public)
 
     @cached_property
     def natural(self) -> Partition:
@@ -208,12 +190,7 @@ class ToDivide:
 
 def natural_partition(todo: ToDivide) -> Partition:
     """One party for each owner with enough rows that is not held out, whatever its labels are. Rows of smaller owners
-    are not used.
-
-    Raises
-    ------
-    NotEnoughParties, DataError, ConfigError
-    """
+    are not used. Raises NotEnoughParties, DataError, ConfigError."""
     source, public, rows, least_rows = todo.source, todo.public, todo.private, todo.data.rows_needed
     owner = source.owner[rows]
     owners, sizes = np.unique(owner, return_counts=True)
@@ -227,7 +204,7 @@ def natural_partition(todo: ToDivide) -> Partition:
         raise NotEnoughParties(
             f"{source.name}: {many(len(private), source.owner_label)} {'is' if len(private) == 1 else 'are'} left as"
             f" parties with at least {many(least_rows, 'row')}, at least {todo.minimum_parties} are required{why}",
-            f"{ANEW.format(source.owner_label)}, or {lower[0].lower()}{lower[1:]}" if numbered_anew(source) else lower,
+            f"{lower}. {ANEW.format(source.owner_label)}" if count else lower,
         )
     shards = dict(zip(owners.tolist(), _by_group(rows, owner), strict=True))
     parties = {name: shards[who] for who, name in party_names(source, private).items()}
@@ -241,16 +218,10 @@ def _by_group(rows: np.ndarray, groups: np.ndarray) -> list[np.ndarray]:
 
 
 def iid(todo: ToDivide) -> Partition:
-    """So many parties with equal shards of the private rows, drawn by lot.
-
-    Sizes differ by at most one; `data.most_rows` cuts each shard, and what is cut off is not used. "groups" draws
-    patients instead of rows, or owners where the set names no patients, so that the parties' numbers of them differ by
-    at most one.
-
-    Raises
-    ------
-    NotEnoughParties : fewer rows or owners than parties.
-    """
+    """So many parties with equal shards of the private rows, drawn by lot. Sizes differ by at most one;
+    `data.most_rows` cuts each shard, and what is cut off is not used. "groups" draws patients instead of rows, or
+    owners where the set names no patients, so that the parties' numbers of them differ by at most one. Raises
+    NotEnoughParties: fewer rows or owners than parties."""
     source, rows, parties, whole_owners = todo.source, todo.rows, todo.parties, todo.data.partition == "groups"
     whose = source.owner if source.patient is None else source.patient
     units = np.unique(whose[rows]) if whole_owners else rows
@@ -268,13 +239,8 @@ def iid(todo: ToDivide) -> Partition:
 
 def dirichlet(todo: ToDivide) -> Partition:
     """So many parties that differ in their classes, and with `data.sizes` > 0 more in their numbers of rows.
-
-    `data.most_rows` cuts as in `iid`; a party that has fewer than enough then is left out.
-
-    Raises
-    ------
-    NotEnoughParties : fewer rows than parties.
-    """
+    `data.most_rows` cuts as in `iid`; a party that has fewer than enough then is left out. Raises NotEnoughParties:
+    fewer rows than parties."""
     data, rows = todo.data, todo.rows
     if len(rows) < todo.parties:
         raise NotEnoughParties(f"{todo.source.name}: {len(rows)} rows for {todo.parties} parties", "Lower data.parties")
@@ -283,24 +249,18 @@ def dirichlet(todo: ToDivide) -> Partition:
 
 
 def in_time(todo: ToDivide) -> Partition:
-    """So many contiguous pieces of time, the earliest first; sizes differ by at most one.
-
-    Rows of the same moment are in an order by lot. `data.most_rows` keeps the earliest of each piece. Patients are not
-    kept whole: one who comes back later is at two parties.
-
-    Raises
-    ------
-    ConfigError : nobody says when the rows were. DataError : a row has no time. NotEnoughParties : fewer rows than
-        parties.
-    """
+    """So many contiguous pieces of time, the earliest first; sizes differ by at most one. Rows of the same moment are
+    in an order by lot. `data.most_rows` keeps the earliest of each piece. Patients are not kept whole: one who comes
+    back later is at two parties. Raises ConfigError: nobody says when the rows were. DataError: a row has no time.
+    NotEnoughParties: fewer rows than parties."""
     source, rows, parties = todo.source, todo.rows, todo.parties
     if source.time is None:
         raise ConfigError(
             f'data.partition is "time", and nobody says when the rows of {source.name} were',
             "Name the column of dates or numbers with data.time, or choose another division",
         )
-    if not (known := np.isfinite(source.time[rows])).all():
-        fault = f"{source.name}: {np.count_nonzero(~known)} of {len(rows)} private rows have no time"
+    if missing := np.count_nonzero(np.isnan(source.time[rows])):
+        fault = f"{source.name}: {missing} of {len(rows)} private rows have no time"
         raise DataError(fault, 'Leave them out of the data, or choose another division than "time"')
     if len(rows) < parties:
         raise NotEnoughParties(f"{source.name}: {len(rows)} rows for {parties} parties", "Lower data.parties")
@@ -320,30 +280,18 @@ def matched(todo: ToDivide) -> Partition:
 
 
 def flwr(todo: ToDivide) -> Partition:
-    """Private rows as `data.partitioner` divides them; parties with fewer than `data.rows_needed` are left out.
-
-    First all rows are brought into an order by lot, as `FederatedDataset` does with this seed (several partitioners cut
-    contiguous pieces). Columns are "label" (classes, counted from 0), "owner", "patient" and "time" where there are
-    such, and any feature by its name.
-
-    Raises
-    ------
-    ConfigError : see `index_sets`; or no such column.
-    """
+    """Private rows as `data.partitioner` divides them; parties with fewer than `data.rows_needed` are left out. Columns
+    are "label" (classes, counted from 0), "owner" and "patient" where there are such, and any feature by its name.
+    Raises ConfigError: see `index_sets`; or no such column."""
     data, rows = todo.data, todo.private
-    table = dict(data.partitioner)
-    order = table.pop("order", "lot")
-    if order not in ("lot", "file"):
-        raise ConfigError(f'data.partitioner.order is {order!r}: it must be "lot" or "file"', "Leave it out for a lot")
-    parts = index_sets(_columns(todo, table.get("partition_by")), table, todo.seed, shuffle=order == "lot")
+    columns = _columns(todo, data.partitioner.get("partition_by"))
+    parts = index_sets(columns, data.partitioner, todo.seed)
     return large_enough([rows[part] for part in parts], todo.public, data.rows_needed)
 
 
 def _columns(todo: ToDivide, wanted: object) -> dict[str, np.ndarray]:
     """Arrays (rows,) by name: what the rows are besides their features, and the feature that is `wanted`, if it is one.
-
-    Features are as models get them: categories, and means for what is missing, are those of the public rows.
-    """
+    Features are as models get them: categories, and means for what is missing, are those of the public rows."""
     source, public, rows = todo.source, todo.public, todo.private
     roles = {"owner": source.owner, "patient": source.patient, "time": source.time}
     # some partitioners count classes from 0 without gaps, and private rows may lack one
@@ -390,20 +338,9 @@ PARTITIONS: dict[str, Dealing] = {
 
 
 def divided(source: Source, data: PartitionKeys, minimum_parties: int, seed: int) -> Partition:
-    """Who is a party and has which rows, and what is public.
-
-    Raises
-    ------
-    NotEnoughParties, DataError, ConfigError
-    """
+    """Who is a party and has which rows, and what is public. Raises NotEnoughParties, DataError, ConfigError."""
     todo = ToDivide(source, data, minimum_parties, seed)
     partition = PARTITIONS[data.partition].deal(todo)
-    if data.unbalanced > 1:
-        queries, test = (rows[todo.left[rows]] for rows in (partition.queries, partition.test))
-        if not len(queries) or not len(test):
-            fault = f"{source.name}: data.unbalanced {data.unbalanced:g} leaves no public rows"
-            raise DataError(fault, "Lower it, or make more rows public")
-        partition = replace(partition, queries=queries, test=test)
     smallest = min((len(rows) for rows in partition.parties.values()), default=0)
     if len(partition.parties) < minimum_parties or smallest < data.rows_needed:
         left = f", {partition.left_out} have fewer" if partition.left_out else ""

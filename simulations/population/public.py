@@ -29,12 +29,7 @@ def completed(data: DataSpec, dataset: Dataset, partition: Partition) -> Dataset
 
 def schema(data: DataSpec, dataset: Dataset, partition: Partition) -> Schema:
     """The federation's schema; its statistics come from the pool alone, and not from the rows that are held out to
-    evaluate the student.
-
-    Raises
-    ------
-    ConfigError : the representation does not fit the data set.
-    """
+    evaluate the student. Raises ConfigError: the representation does not fit the data set."""
     if dataset.schema is not None:
         return dataset.schema
     try:
@@ -46,8 +41,7 @@ def schema(data: DataSpec, dataset: Dataset, partition: Partition) -> Schema:
         raise ConfigError(fault) from None
     if data.as_they_are:
         return Schema.of_images(dataset.features, dataset.classes, "none")
-    pool_rows = np.concatenate([partition.queries, partition.too_near])
-    return Schema.from_public_rows(dataset.features, dataset.classes, dataset.x[pool_rows].astype(np.float64))
+    return Schema.from_public_rows(dataset.features, dataset.classes, dataset.x[partition.queries].astype(np.float64))
 
 
 def queries(dataset: Dataset, partition: Partition) -> np.ndarray:

@@ -2,47 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Literal
 
-import numpy as np
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, model_validator
 
 from consilium.models.keys import OwnTeacher
 from consilium.protocol.images import Representation
 from consilium.protocol.models import Frozen
-from consilium.simulations.datasets.spec import OF_IMAGES, SourceSpec, keys_set
+from consilium.simulations.datasets.spec import OF_IMAGES
 from consilium.simulations.population.partitions import PartitionKeys
 
 ManualLabelMode = Literal["quick", "none"]
-
-
-class _Share(Protocol):
-    @property
-    def share(self) -> float: ...
-
-
-S = TypeVar("S", bound=_Share)
-
-
-def check_shares(name: str, shares: Sequence[_Share]) -> None:
-    """Raise ValueError if they are more than all parties."""
-    total = sum(item.share for item in shares)
-    if total > 1 + 1e-9:
-        raise ValueError(f"the shares of {name} sum to {total:g}, more than 1")
-
-
-def drawn_parties(shares: Sequence[S], parties: int, seed: int, purpose: int) -> dict[int, S]:
-    """By index of a party, its share, by lot. The numbers of parties are the shares' multiples of `parties`, rounded so
-    that the shares taken together are met."""
-    order = np.random.default_rng([seed, purpose]).permutation(parties)
-    ends = np.rint(np.cumsum([item.share for item in shares]) * parties).astype(int)
-    by_party: dict[int, S] = {}
-    start = 0
-    for item, end in zip(shares, ends, strict=True):
-        by_party.update({int(index): item for index in order[start:end]})
-        start = end
-    return by_party
 
 
 class ShiftSpec(Frozen):
@@ -61,9 +31,6 @@ class ShiftSpec(Frozen):
         ge=0,
         le=1,
         description="at this share of the parties, by lot, classes are called by each other's names",
-    )
-    classes: tuple[str, ...] = Field(
-        default=(), description="of `swap`: those that are exchanged, of more than two each for another; left out: all"
     )
     wrong: float = Field(
         default=0.0,
@@ -92,23 +59,13 @@ class ShiftSpec(Frozen):
         description="a party is left with the share e^(-quantity * w) of its rows, w exponential for each party",
     )
 
-    @model_serializer(mode="wrap")
-    def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Only what was said: it is of a kind of shift."""
-        unsaid = set(type(self).model_fields) - {"noise", "swap", "classes"} - keys_set(self)
-        return {key: value for key, value in write(self).items() if key not in unsaid}
-
-    @model_validator(mode="after")
-    def _several_classes(self) -> ShiftSpec:
-        if self.classes and len(set(self.classes)) < max(2, len(self.classes)):
-            raise ValueError("classes are two at least, each named once")
-        return self
-
 
 class DataSpec(PartitionKeys):
     """The table `[data]` of a scenario: rows and their partition, what is changed at parties, what models are given."""
 
-    shift: ShiftSpec = Field(default=ShiftSpec(), description="noise on features, or swapped labels, at parties")
+    shift: ShiftSpec = Field(
+        default=ShiftSpec(), description="noise on features, changed labels, or rows left out, at parties"
+    )
     representation: Representation = Field(
         default="none",
         description="what models are given: `scattering` is a fixed wavelet transform of images of 28x28 or 32x32"
@@ -124,15 +81,6 @@ class DataSpec(PartitionKeys):
     def as_they_are(self) -> bool:
         """Whether features are not standardised."""
         return self.set in OF_IMAGES if self.standardise is None else not self.standardise
-
-    @model_serializer(mode="wrap")
-    def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """As of a source: other divisions refuse the rest."""
-        table = SourceSpec._without_what_is_not_said(self, write)
-        unsaid = {"partitioner", "shift", "unbalanced", "standardise"} - keys_set(self) | (
-            {"least_rows"} - self.model_fields_set
-        )
-        return {key: value for key, value in table.items() if key not in unsaid}
 
 
 class TeacherShare(Frozen):
@@ -174,5 +122,6 @@ class SimulationSpec(Frozen):
 
     @model_validator(mode="after")
     def _shares_are_of_one_whole(self) -> SimulationSpec:
-        check_shares("teachers", self.teachers)
+        if (total := sum(item.share for item in self.teachers)) > 1 + 1e-9:
+            raise ValueError(f"the shares of teachers sum to {total:g}, more than 1")
         return self

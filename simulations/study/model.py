@@ -120,9 +120,9 @@ def fixed_units(case: Case, promise: StatedGuarantee) -> int:
     if promise.neighbouring is not Neighbouring.REPLACE or not data.keeps_all:
         raise ConfigError(
             f"{PRIVATE_GRADIENT} divides by the number of {promise.unit.value} units, which one of them changes here",
-            'Set federation.privacy.neighbouring = "replace", and leave out data.unlabelled, duplicates and unbalanced',
+            'Set federation.privacy.neighbouring = "replace", and leave out data.unlabelled and duplicates',
         )
-    public = np.concatenate([partition.queries, partition.too_near, partition.test])
+    public = np.concatenate([partition.queries, partition.test])
     rows = np.setdiff1d(np.arange(len(dataset.y)), public)
     if promise.unit is Unit.PARTY:  # an owner all of whose patients have public rows elsewhere is no party, and counts
         owners = len(np.unique(dataset.owner[rows]))

@@ -17,7 +17,7 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Frozen
 from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.population.specs import ManualLabelMode
-from consilium.simulations.scenario import TAGS, apply_override, put
+from consilium.simulations.scenario import DATA_SET, TAGS, parsed, put
 from consilium.simulations.shipped import Shipped
 
 Measure = Literal["division", "teachers", "gain"]
@@ -118,7 +118,7 @@ def load_study(name: str, overrides: Sequence[str] = (), seeds: int | None = Non
         raise ConfigError(f"study {path.stem}: {min(reserved)}: unknown key", "The file's name is the study's")
     base = table.setdefault("base", {})
     for override in overrides if isinstance(base, dict) else ():
-        apply_override(base, override)
+        put(base, *parsed(override))
     if seeds is not None and isinstance(table.get("study"), dict):
         table["study"]["seeds"] = seeds
     return validate({**table, "name": path.stem, "folder": path.parent.absolute()}, StudySpec, f"study {path.stem}")
@@ -163,7 +163,7 @@ def changed(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
     if "data.public.by" in leaves and isinstance(data, dict):
         for key in ("public", "public_share"):
             data.pop(key, None)
-    for key in sorted(leaves, key=lambda key: key not in TAGS):
+    for key in sorted(leaves, key=lambda key: key not in (*TAGS, DATA_SET)):
         put(copied, key, copy.deepcopy(leaves[key]))
     mechanism = copied.get("federation", {}).get("mechanism")
     if "federation.privacy.epsilon" in leaves and isinstance(mechanism, dict):

@@ -34,45 +34,24 @@ def test_the_default_federation_end_to_end(tmp_path: Path, monkeypatch: pytest.M
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)  # one object and nothing else
     assert summary["scenario"] == "stroke"
-    assert summary["engine"] == "local"
     assert summary["parties"] == summary["teachers"] == 371
     assert summary["queries"]["answered"] == 300
     privacy = summary["privacy"]
-    assert privacy["unit"] == "party"
     assert 0 < privacy["epsilon_data_dependent"] <= privacy["epsilon_spent"] <= privacy["epsilon_guaranteed"] < 1
-    assert 0.5 < privacy["released_label_accuracy"] < 0.8
-    assert summary["student"]["auc"] > 0.7
-    assert set(summary["student"]["recall_per_class"]) == {"independent", "dead or dependent"}
+    assert 0.7 < summary["student"]["auc"] < summary["baselines"]["pooled"]["auc"]
     assert set(summary["baselines"]) == {
         "majority", "pooled", "plurality", "mean_teacher", "local_only", "noisy_average", "private_gradient",
     }  # fmt: skip
-    alone = summary["baselines"]["local_only"]
-    assert alone["auc_p10"] < alone["auc"] == summary["baselines"]["mean_teacher"]["auc"] < alone["auc_p90"]
-    assert 0.7 < summary["baselines"]["noisy_average"]["auc"] < summary["baselines"]["pooled"]["auc"]
     for name in ("noisy_average", "private_gradient"):
-        rival = summary["baselines"][name]
-        above = rival["above_student"]
-        assert above["difference"] == pytest.approx(rival["auc"] - summary["student"]["auc"], abs=1e-9)
+        above = summary["baselines"][name]["above_student"]
         assert above["interval"][0] < above["difference"] < above["interval"][1]
     worth = summary["worth"]
-    assert worth["label_cost"] == "six months of follow-up"
     assert 0 <= worth["low"] <= worth["manual_labels"] <= (worth["high"] or worth["most"]) <= worth["public_rows"]
-    assert worth["student"] == pytest.approx(summary["student"]["auc"])
-    counted = summary["queries"]
-    assert (worth["released"]["labels"], worth["asked"]["labels"]) == (counted["answered"], counted["asked"])
-    assert summary["baselines"]["pooled"]["auc"] > summary["student"]["auc"]
-    assert summary["seconds"]["total"] > 0
-
     run = Path(summary["out"])
-    for name in ("manifest.json", "ledger.db", "events.jsonl", "metrics.parquet", "labels.parquet", "report.html"):
-        assert (run / name).stat().st_size > 0, name
     assert not (run / "private" / "work").exists()  # copies of rows and teachers are gone
-    assert json.loads((run / "manifest.json").read_text())["status"] == "complete"
     metrics = pl.read_parquet(run / "metrics.parquet")
     student = metrics.filter((pl.col("name") == "student") & (pl.col("metric") == "auc"))
     assert student["value"].to_list() == [summary["student"]["auc"]]
-    by_hand = metrics.filter((pl.col("name") == "manual_labels_released") & (pl.col("metric") == "auc"))
-    assert by_hand["value"].to_list() == [worth["released"]["auc"]]
     assert metrics.filter(pl.col("scope") == "party")["name"].n_unique() == 371
 
     monkeypatch.chdir(tmp_path)

@@ -239,7 +239,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for part in (
         "IN THE FILE FIRST (1)", "THE SCENARIO MENDS IT (4)", "LOOK AT IT (3)", "FINE (4)", "'43mg', '26mg', '30 mg'",
         "The scenario reads 602 rows of 10 owners, 7 columns as 10 features",
-        "Or in Python:", "council.fit(frame, 'ill', owners='hospital')", "Mend the file first. Then check it again.",
+        "Mend the file first. Then check it again.",
         "The scenario is in own.toml, once the file is mended: consilium run own.toml",
     ):  # fmt: skip
         assert part in text
@@ -261,4 +261,4 @@ def test_parquet(tmp_path: Path) -> None:
     numbers.with_columns(pl.col("dose").replace(12.0, 1e300), a=pl.lit([[1]])).write_parquet(path)
     found = check_files(str(path), ROLES)
     assert [fault.column for fault in found.faults if isinstance(fault, TableFault)] == ["a", "dose"]
-    assert found.data["drop"] == ["a"] and found.refused == "" and "read_parquet" in found.council_text()
+    assert found.data["drop"] == ["a"] and found.refused == ""

@@ -125,10 +125,3 @@ class TestReport:
         page = self.drawn(copied, monkeypatch, capsys)
         assert page.text.index("This run is not finished.") < page.text.index("In plain words")
         assert "3 parties voted" in page.text
-
-    def test_of_a_federation_that_answered_nothing_yet(self, copied: Path, monkeypatch, capsys) -> None:
-        crash(copied)
-        for name in ("ledger.db", "events.jsonl"):
-            (run_of(copied) / name).unlink()
-        code, _, err = main(monkeypatch, capsys, "report", str(run_of(copied)))
-        assert code == 3 and "nothing was charged yet" in err

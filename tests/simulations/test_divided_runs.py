@@ -13,9 +13,7 @@ from tests.command_line import consilium
 from tests.simulations.datasets.own import patients, table_keys, write_scenario
 
 BY_AGE = {"name": "ContinuousPartitioner", "num_partitions": 4, "partition_by": "age", "strictness": 0.9}
-SHIFT = {"noise": 0.5, "swap": 0.5, "classes": ["alive", "dead"]}
-KEYS: dict[str, dict[str, Any]] = {"matched": {"partition": "matched"}, "shift": {"shift": SHIFT}}
-"""What `[data]` says besides whose rows they are: four parties each."""
+SHIFT = {"swap": 0.5}
 
 
 def scenario(folder: Path, keys: dict[str, Any]) -> Path:
@@ -26,10 +24,12 @@ def scenario(folder: Path, keys: dict[str, Any]) -> Path:
 @pytest.mark.slow
 def test_a_run_from_python_and_its_audit(tmp_path: Path) -> None:
     path, out = scenario(tmp_path, {"partition": "iid"}), tmp_path / "run"
-    run = simulate(path, seed=3, out=out, data__partition="flwr", data__partitioner=BY_AGE, data__shift=SHIFT)
+    changes = {"data.partition": "flwr", "data.partitioner": BY_AGE, "data.shift": SHIFT}
+    run = simulate(path, seed=3, out=out, settings=changes)
     assert run.summary["parties"] == 4
     manifest = json.loads((out / "manifest.json").read_text())
-    assert (manifest["config"]["data"]["partitioner"], manifest["config"]["data"]["shift"]) == (BY_AGE, SHIFT)
+    data = manifest["config"]["data"]
+    assert (data["partitioner"], data["shift"]["swap"]) == (BY_AGE, 0.5)
     audit = consilium("audit", out)
     assert audit.exit_code == 0, audit.output
 

@@ -19,7 +19,7 @@ LOADED = "\nprint(json.dumps(sorted(sys.modules)))"
 START = """
 import json, sys
 import consilium.cli
-from consilium.simulations.engines.ray import RaySpec
+from consilium.simulations.engines.ray import run_ray
 from consilium.simulations.progress import following
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario

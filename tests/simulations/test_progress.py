@@ -1,4 +1,4 @@
-"""The event log as what it says of progress: written, read while it is written, shown, and told to a program."""
+"""The event log as what it says of progress: written, read while it is written, and shown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from consilium.coordinator.events import EventTail, WaitingForParties, event_of
 from consilium.report.progress import Display, stage
-from consilium.simulations.progress import Showing, following, recording, stages_for
+from consilium.simulations.progress import Showing, following, recording
 
 AT = "2026-01-01T00:00:10.000+00:00"
 
@@ -82,34 +82,29 @@ def test_who_is_connected_is_told_when_it_changes() -> None:
 
 
 def test_what_is_recorded_is_what_is_told(tmp_path: Path) -> None:
-    events, told, calls = tmp_path / "events.jsonl", [], Calls()
-    with (
-        following(events, stages_for(lambda *each: told.append(each))),
-        following(events, Showing(calls)),
-        recording(events) as record,
-    ):
+    events, calls = tmp_path / "events.jsonl", Calls()
+    with following(events, Showing(calls)), recording(events) as record:
         for done in range(3):
             record("baselines", done, 2)
         with stage(record, "report"):
             pass
-    assert told == [("baselines", 0, 2), ("baselines", 1, 2), ("baselines", 2, 2), ("report", 0, 1), ("report", 1, 1)]
-    assert calls.made[0] == ("update", "baselines", 0, 2)
-    assert calls.made[-1] == ("update", "report", 1, 1)
+    told = [("baselines", 0, 2), ("baselines", 1, 2), ("baselines", 2, 2), ("report", 0, 1), ("report", 1, 1)]
+    assert calls.made == [("update", *each) for each in told]
     for line in events.read_text().splitlines():
         assert set(json.loads(line)) <= {"event", "at", "seconds", "stage", "done", "total"}
 
 
-def test_a_callback_that_raises_is_called_no_more_and_the_run_goes_on(tmp_path: Path) -> None:
+def test_a_display_that_fails_is_called_no_more_and_the_run_goes_on(tmp_path: Path) -> None:
     events, called = tmp_path / "events.jsonl", threading.Event()
 
-    def tell(stage: str, done: int, total: int) -> None:
+    def fails(event: object) -> None:
         assert not called.is_set()
         called.set()
         raise KeyError("no such bar")
 
     with (
         pytest.warns(RuntimeWarning, match="progress is told no more: KeyError"),
-        following(events, stages_for(tell)),
+        following(events, fails),
         recording(events) as record,
     ):
         record("train", 0, 2)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,6 @@ from consilium.simulations.audit import audit_path
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
 from tests.simulations.engines.test_engines_agree import quiet
-from tests.simulations.test_cli import consilium
 
 FEW = [
     "federation.query_budget.queries=30",
@@ -66,24 +63,3 @@ def test_a_small_one_from_files_to_report(
     assert all(label in page for label in scenario.data.classes)
     word = "writers" if name == "mnist-writers" else "parties"  # by lot they are parties, whoever owns the rows
     assert f"All {parties} {word}, largest first" in page
-
-
-@pytest.mark.proofs
-def test_mnist_by_the_command_line(shared_data: Path, tmp_path: Path) -> None:
-    """Run, audit, report; with scattering, the transform of the whole scenario."""
-    changes = [*GNMAX, *SHARDS, "student.trainer.name=graph", "simulation.manual_labels=none"]
-    changes += [f"data.path={shared_data}"]
-    done = consilium(
-        "run", "mnist-250", "--out", "result", "--format", "json",
-        *[part for change in changes for part in ("--set", change)], cwd=tmp_path,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    summary = json.loads(done.stdout)
-    assert summary["parties"] == 8
-    assert summary["student"]["accuracy"] > 0.5
-    assert summary["worth"] is None and "manual label" not in (tmp_path / "result" / "report.html").read_text()
-    audit = consilium("audit", "result", "--format", "json", cwd=tmp_path)
-    assert (audit.returncode, json.loads(audit.stdout)["holds"]) == (0, True)
-    drawn = consilium("report", "result", "--public", cwd=tmp_path)
-    assert drawn.returncode == 0, drawn.stderr
-    assert not re.search(r"party-\d", (tmp_path / "result" / "report-public.html").read_text())

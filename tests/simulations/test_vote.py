@@ -38,15 +38,6 @@ def test_totals_are_the_sum_of_the_votes(
     assert found.dtype == np.int64
 
 
-def test_no_rows_have_no_votes() -> None:
-    assert some_said(0).totals(np.zeros(0, dtype=np.int64), NAMES, "federation", [], CLASSES).shape == (0, CLASSES)
-
-
-def test_a_row_is_asked_once() -> None:
-    with pytest.raises(ValueError, match="once"):
-        some_said(0).totals(np.array([1, 1]), NAMES, "federation", ["a", "a"], CLASSES)
-
-
 def test_what_was_said_stays_as_it_was() -> None:
     """Lots are drawn into a copy."""
     said = some_said(6)

@@ -13,24 +13,31 @@ import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.cluster import KMeans
+from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import average_precision_score, get_scorer, make_scorer, roc_auc_score
 from sklearn.model_selection import KFold, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from consilium.protocol.errors import ConsiliumError, OutputExists
 from consilium.report.disclosure import SEEDED
 from consilium.simulations.council.estimator import Council
-from consilium.simulations.council.frames import BadInput, BadSetting, TooFewOwners, WrongType
+from consilium.simulations.council.frames import BadInput, BadSetting, TooFewOwners
 from tests import strangers
 from tests.simulations.council.warm import QUICK, hospitals, quick_fits
 
 pytestmark = pytest.mark.slow
 
 FRAME = hospitals()
+BY_NAME = Pipeline(
+    [
+        ("columns", ColumnTransformer([("age", StandardScaler(), ["age"]), ("word", OneHotEncoder(), ["sex"])])),
+        ("model", LogisticRegression()),
+    ]
+)
 
 
 def fitted(frame: pl.DataFrame = FRAME, public: Any = None, **changed: Any) -> Council:
@@ -47,6 +54,13 @@ def council() -> Council:
     """One fit that tests read."""
     with quick_fits():
         return fitted()
+
+
+@pytest.fixture(scope="module")
+def system() -> Council:
+    """The same with real noise."""
+    with quick_fits():
+        return fitted(noise="system")
 
 
 @pytest.mark.usefixtures("quick")
@@ -92,9 +106,7 @@ class TestFit:
 
     def test_the_run_behind_it_holds_and_its_public_words_are_no_secret(self) -> None:
         council = fitted(mechanism={"name": "gnmax", "sigma": 1.5})
-        audit = council.run_.audit()
-        assert audit.against.rows() == []
-        assert audit
+        assert council.run_.audit()
         secret = council.privacy_.secret_epsilon_data_dependent
         assert secret is not None
         assert secret < council.privacy_.epsilon == council.run_.summary["privacy"]["epsilon_guaranteed"]
@@ -102,35 +114,35 @@ class TestFit:
             assert f"{secret:.3f}" not in text
             assert "secret" not in text
 
-    def test_seeded_noise_says_everywhere_that_it_protects_nobody(self, council: Council) -> None:
+    def test_seeded_noise_says_everywhere_that_it_protects_nobody(self, council: Council, system: Council) -> None:
         for text in (repr(council), str(council.privacy_), model_card(council)):
             assert SEEDED.split(":")[1].strip(" .") in text
         assert "that votes: protected: no; its noise came from a seed" in model_card(council)
-        system = fitted(noise="system")
         assert system.privacy_.protects
         everywhere = repr(system) + str(system.privacy_) + model_card(system)
         assert "protects nobody" not in everywhere
         assert "that votes: protected: yes; the promise is about what one party holds" in model_card(system)
         assert system.run_.audit()
 
-    def test_the_same_seed_gives_the_same_student_and_fresh_noise_another(self, council: Council) -> None:
+    def test_the_same_seed_gives_the_same_student_and_fresh_noise_another(
+        self, council: Council, system: Council
+    ) -> None:
         first, again, other = council, fitted(), fitted(random_state=1)
         np.testing.assert_array_equal(first.predict_proba(FRAME), again.predict_proba(FRAME))
         assert (first.predict_proba(FRAME) != other.predict_proba(FRAME)).any()
-        noise = [fitted(noise="system").run_.labels["counts"].to_list() for _ in range(2)]
+        noise = [each.run_.labels["counts"].to_list() for each in (system, fitted(noise="system"))]
         assert noise[0] != noise[1]
 
     @pytest.mark.parametrize(
         ("teacher", "student", "kind"),
-        [
-            (LogisticRegression(C=0.5), LogisticRegression(), "estimator"),
-            ("ridge", make_pipeline(StandardScaler(), LogisticRegression()), "estimator"),
-        ],
+        [(LogisticRegression(C=0.5), LogisticRegression(), "estimator"), (BY_NAME, BY_NAME, "estimator")],
     )
     def test_estimators_teach_and_learn(self, teacher: Any, student: Any, kind: str) -> None:
+        """Also one that looks columns up by their names, as the frame has them."""
         council = fitted(teacher=teacher, student=student)
         assert council.student_.kind == kind
         assert council.score(FRAME.drop("ill", "hospital"), FRAME["ill"].to_numpy()) > 0.8
+        assert council.run_.audit()
 
     def test_arrays_and_columns_are_the_same(self, council: Council) -> None:
         features = FRAME.drop("ill", "hospital")
@@ -142,11 +154,8 @@ class TestFit:
         [
             (["9", "10"], None),
             (["well", "ill"], ["well", "ill"]),
-            ([1, -1], None),
-            ([-1, 1], [1, -1]),
             ([True, False], [True, False]),
             ([10, 9], [9, 10, 11]),
-            ([2.0, 0.0], None),
         ],
     )
     def test_scorers_agree_whatever_labels_are_called(self, labels: list[Any], declared: list[Any] | None) -> None:
@@ -234,18 +243,6 @@ class TestFit:
         again = pickle.loads(pickle.dumps(council))
         np.testing.assert_array_equal(again.predict_proba(FRAME), council.predict_proba(FRAME))
 
-    def test_progress_is_told_in_order_also_off_the_main_thread(self) -> None:
-        told: list[tuple[str, int, int]] = []
-        done: list[Council] = []
-        council = Council(**QUICK, progress=lambda *step: told.append(step))
-        thread = threading.Thread(target=lambda: done.append(council.fit(FRAME, "ill", owners="hospital")))
-        thread.start()
-        thread.join()
-        assert done
-        stages = list(dict.fromkeys(stage for stage, _, _ in told))
-        assert stages.index("enrol") < stages.index("train") < stages.index("vote")
-        assert all(0 <= now <= total for _, now, total in told)
-
     def test_values_that_no_public_row_has_are_told(self, council: Council) -> None:
         odd = FRAME.drop("ill", "hospital").head(3).with_columns(pl.lit("x").alias("sex"))
         with pytest.warns(UserWarning, match="3 rows hold a value of 'sex'"):
@@ -285,7 +282,6 @@ locked = unpicklable()
 REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[ConsiliumError], str]] = [
     ({"settings": {"federation.minimum_parties": 50}}, {}, TooFewOwners, "public_share, or data.least_rows"),
     ({"settings": {"federation.colour": 1}}, {}, BadSetting, "federation.colour"),
-    ({"progress": "yes"}, {}, WrongType, "progress is a str"),
     ({"random_state": -1}, {}, BadSetting, "random_state is -1"),
     ({"classes": ["no", "perhaps"]}, {}, BadInput, "ill is 'yes', which classes does not have"),
     ({}, {"public": ["nowhere"]}, BadSetting, "no hospital 'nowhere'"),

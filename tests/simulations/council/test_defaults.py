@@ -21,15 +21,6 @@ from tests.simulations.council.warm import hospitals
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.usefixtures("quick")
-def test_too_few_hospitals_are_told_with_figures() -> None:
-    """The run's own warning reaches Python."""
-    with pytest.warns(UserWarning, match="little-information: noise of epsilon .* drowns 4 votes: .* more parties"):
-        Council(unit="party", epsilon=0.5, mechanism="histogram", queries=20, manual_labels="none").fit(
-            hospitals(5, rows=40), "ill", owners="hospital"
-        )
-
-
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"epsilon": 0}, "epsilon"),
     ({"epsilon": None}, "epsilon"),

@@ -49,19 +49,18 @@ def test_all_faults_come_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick")
-def test_what_the_check_writes_is_fitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second attempt: the text that was pasted; and later rows are as messy."""
+def test_the_keys_that_the_check_writes_are_parameters(tmp_path: Path) -> None:
+    """And later rows are as messy."""
     path = write(tmp_path, whole(plant(0)))
-    text = check_files(str(path), {"label": "ill", "owner": "hospital"}).council_text()
-    quick = ", ".join(f"{key}={value!r}" for key, value in QUICK.items())
-    text = text.replace("epsilon=2.0,", "").replace("unit='record',", "").replace("Council(", f"Council({quick}, ")
-    names: dict[str, Any] = {}
-    exec(text, names)
-    council, frame = names["council"], names["frame"]
+    found = check_files(str(path), {"label": "ill", "owner": "hospital"}).data
+    keys = {key: found[key] for key in ("missing", "cells", "columns", "classes") if key in found}
+    frame = messy(tmp_path).drop(found.get("drop", []))
+    labelled = frame.filter(pl.col("ill").is_not_null() & ~pl.col("ill").is_in(["", *found["missing"]]))
+    council = Council(**QUICK, **keys).fit(labelled, "ill", owners="hospital")
     assert council.classes_.tolist() == ["no", "yes"] and council.n_owners_ == 8
     rows = frame.with_columns(dose=pl.lit("12 mg"), age=pl.lit("NA")).head(1)
     plain = frame.with_columns(dose=pl.lit("12"), age=pl.lit(None, pl.String)).head(1)
-    dose = {**council.cells, "dose": {"codes": {"12 mg": 12.0}, "other": "number"}}
+    dose = {**keys["cells"], "dose": {"codes": {"12 mg": 12.0}, "other": "number"}}
     assert (council.set_params(cells=dose).predict_proba(rows) == council.predict_proba(plain)).all()
 
 

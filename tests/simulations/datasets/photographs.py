@@ -17,7 +17,7 @@ def coloured(count: int, classes: int, seed: int) -> tuple[np.ndarray, np.ndarra
     return np.clip(mean + generator.normal(0, 25, (count, 32, 32, 3)), 0, 255).astype(np.uint8), labels
 
 
-def write_svhn(folder: Path, train: int, test: int, extra: int = 0, do_compression: bool = True) -> list[dict]:
+def write_svhn(folder: Path, train: int, test: int, extra: int = 0) -> list[dict]:
     """The files of these sizes; gives what is in the first two."""
     written = []
     for seed, (name, count) in enumerate({"train": train, "test": test, "extra": extra}.items()):
@@ -25,6 +25,6 @@ def write_svhn(folder: Path, train: int, test: int, extra: int = 0, do_compressi
             continue
         images, labels = coloured(count, 10, seed)
         held = {"X": images.transpose(1, 2, 3, 0), "y": np.where(labels == 0, 10, labels)[:, None].astype(np.uint8)}
-        scipy.io.savemat(folder / f"{name}_32x32.mat", held, do_compression=do_compression)
+        scipy.io.savemat(folder / f"{name}_32x32.mat", held, do_compression=True)
         written.append(held)
     return written

@@ -45,12 +45,7 @@ def test_the_rows_of_heart(shared_data: Path) -> None:
     raw = raw_heart(shared_data)
     source = open_source(HEART)
     data = source.dataset(np.arange(920))
-    assert (source.owner_names, data.classes, source.time, source.patient) == (
-        HOSPITALS,
-        ("none", "narrowed"),
-        None,
-        None,
-    )
+    assert (source.owner_names, data.classes, source.patient) == (HOSPITALS, ("none", "narrowed"), None)
     assert (source.y == (raw["num"] > 0)).all()
     named = {"cleveland": "Cleveland", "hungarian": "Hungary", "switzerland": "Switzerland", "va": "Long Beach"}
     assert [HOSPITALS[who] for who in source.owner] == [named[str(raw["hospital_names"][at])] for at in raw["hospital"]]

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import scipy.io
 
 from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.images import ImageShape
 from consilium.simulations.datasets.folder import data_folder
-from consilium.simulations.datasets.images import read_idx
+from consilium.simulations.datasets.images import read_idx, read_mat
 from consilium.simulations.datasets.source import load_dataset
 from consilium.simulations.population.partition import not_public
 from consilium.simulations.population.partitions import divided
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import divided_data, load_scenario
+from tests.simulations.datasets.photographs import write_svhn
 
 
 @pytest.mark.parametrize(
@@ -93,3 +98,44 @@ def test_the_scenario_divides_mnist(shared_data: Path) -> None:
     assert len(parts.parties) == 250
     assert {len(rows) for rows in parts.parties.values()} == {240}
     assert (dataset.y[np.concatenate(list(parts.parties.values()))].shape) == (60_000,)
+
+
+def corner(row: np.ndarray) -> list[list[int]]:
+    """Red, green and blue of the second pixel of the first line, and of the first of the second."""
+    planes = ImageShape(3, 32).planes(row[None])[0]
+    return [np.rint(255 * planes[:, 0, 1]).astype(int).tolist(), np.rint(255 * planes[:, 1, 0]).astype(int).tolist()]
+
+
+def test_svhn(tmp_path: Path) -> None:
+    """Its extra images are the parties', too."""
+    train, test, _ = write_svhn(tmp_path, 12, 13, extra=5)
+    data = load_dataset("svhn", str(tmp_path))
+    assert (data.x.shape, data.x.dtype, len(data.features)) == ((30, 3072), np.float32, 3072)
+    assert (data.y[:12].tolist(), data.classes[0]) == ((train["y"].reshape(-1) % 10).tolist(), "0")
+    assert data.public is not None  # of the published 26,032 it would be 10,000, of 13 it is 4
+    assert (data.public.queries.tolist(), data.public.test.tolist()) == (list(range(17, 21)), list(range(21, 30)))
+    for row, (image, at) in {0: (train["X"], 0), 29: (test["X"], 12)}.items():
+        assert corner(data.x[row]) == [image[0, 1, :, at].tolist(), image[1, 0, :, at].tolist()]
+    assert data.features[3:5] == ("pixel-00-01-red", "pixel-00-01-green")
+
+
+def svhn_arrays(**other: Any) -> dict[str, Any]:
+    return {"X": np.zeros((32, 32, 3, 4), dtype=np.uint8), "y": np.ones((4, 1), dtype=np.uint8), **other}
+
+
+@pytest.mark.parametrize(
+    ("held", "spoilt", "told"),
+    [
+        ({"X": svhn_arrays()["X"]}, bytes, "cannot read .*'y'. Get it anew"),
+        (svhn_arrays(X=np.zeros((32, 32, 3, 4))), bytes, r"images float64 \(4, 32, 32, 3\)"),
+        (svhn_arrays(y=np.full((4, 1), 11, dtype=np.uint8)), bytes, "labels from 0 to 9 are needed"),
+        (svhn_arrays(), lambda content: b"MATLAB 7.3 MAT-file" + bytes(600), "cannot read"),
+        (svhn_arrays(), lambda content: content[:-20], "cannot read"),
+    ],
+)
+def test_what_is_no_svhn(tmp_path: Path, held: dict[str, Any], spoilt: Callable[[bytes], bytes], told: str) -> None:
+    path = tmp_path / "x.mat"
+    scipy.io.savemat(path, held, do_compression=True)
+    path.write_bytes(spoilt(path.read_bytes()))
+    with pytest.raises(DataError, match=told):
+        read_mat(path)

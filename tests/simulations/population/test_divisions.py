@@ -11,7 +11,7 @@ import pytest
 from consilium.protocol.errors import DataError, NotEnoughParties
 from consilium.simulations.datasets.base import Dataset, Public
 from consilium.simulations.datasets.spec import PublicSpec
-from consilium.simulations.population.partition import Partition, deal_by_class, owners_of_size, public_part, unbalanced
+from consilium.simulations.population.partition import Partition, deal_by_class, owners_of_size, public_part
 from consilium.simulations.population.partitions import PARTITIONS, divided
 from consilium.simulations.population.specs import DataSpec
 
@@ -198,36 +198,3 @@ def test_there_are_not_more_parties_than_rows() -> None:
     assert max(len(rows) for rows in cut.parties.values()) == 4
     cut = parts_of(data, "iid", 1, parties=7, most_rows=5)
     assert {len(rows) for rows in cut.parties.values()} == {5}
-
-
-# -- classes made rarer -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("ratio", "expected"), [(1.0, [400] * 5), (16.0, [400, 200, 100, 50, 25])])
-def test_classes_keep_shares_in_geometric_steps(ratio: float, expected: list[int]) -> None:
-    y = np.arange(2000) % 5
-    left = unbalanced(y, ratio, 3)
-    assert sorted(np.bincount(y[left]).tolist(), reverse=True) == expected
-    assert (left == unbalanced(y, ratio, 3)).all()
-    assert len({tuple(np.bincount(y[unbalanced(y, 16.0, seed)])) for seed in range(6)}) > 1
-    assert unbalanced(np.zeros(7, dtype=np.int64), 10.0, 0).all()
-
-
-@pytest.mark.parametrize("division", EVERY)
-def test_rows_are_left_out_of_every_partition_alike(division: str) -> None:
-    source = hospitals()
-    whole, found = (parts_of(source, division, 3, unbalanced=ratio) for ratio in (1.0, 4.0))
-    left = unbalanced(source.y, 4.0, 3)
-    before, after = (np.concatenate([*each.parties.values(), each.queries, each.test]) for each in (whole, found))
-    assert sorted(after) == sorted(before[left[before]])
-    assert (found.queries == whole.queries[left[whole.queries]]).all()  # the same rows are public
-    assert (found.test == whole.test[left[whole.test]]).all()
-
-
-def test_public_rows_that_are_all_left_out() -> None:
-    source = hospitals()
-    y = np.where(np.arange(len(source.y)) < 4, 1, 2 * (np.arange(len(source.y)) % 2))
-    few = replace(source, y=y, public=Public(np.array([0, 1]), np.array([2, 3])))
-    seed = next(seed for seed in range(99) if not unbalanced(y, 1e6, seed)[:4].any())
-    with pytest.raises(DataError, match=r"hospitals: data.unbalanced 1e\+06 leaves no public rows"):
-        parts_of(few, "iid", seed, parties=4, unbalanced=1e6)

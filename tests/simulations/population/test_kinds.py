@@ -8,15 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from consilium.models.keys import (
-    CnnSpec,
-    GradientBoostingSpec,
-    LogisticRegressionSpec,
-    MlpSpec,
-    RandomForestSpec,
-    RidgeSpec,
-    TeacherKind,
-)
+from consilium.models.keys import CnnSpec, MlpSpec, RandomForestSpec, TeacherKind
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.schema import Schema
 from consilium.simulations.datasets.base import Dataset
@@ -24,7 +16,7 @@ from consilium.simulations.divide import federation_config
 from consilium.simulations.methods.pooled import pooled_probabilities
 from consilium.simulations.population.parties import own_teachers
 from consilium.simulations.population.partition import Partition
-from consilium.simulations.population.specs import TeacherShare
+from consilium.simulations.population.specs import SimulationSpec
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import Scenario, load_scenario
 from tests.party.teachers.test_network import images
@@ -42,19 +34,27 @@ SMALL = [
 ]
 
 
-def share(part: float, trees: int) -> TeacherShare:
-    return TeacherShare(share=part, teacher=RandomForestSpec(trees=trees))
+def own(shares: list[tuple[float, int]], parties: int, seed: int, others: int = 0) -> list[int]:
+    """Trees of each party's own forest; 0 where it has none."""
+    simulation = SimulationSpec.model_validate(
+        {
+            "own_teacher": {"model": "random_forest", "trees": others} if others else None,
+            "teachers": [
+                {"share": part, "teacher": {"model": "random_forest", "trees": trees}} for part, trees in shares
+            ],
+        }
+    )
+    found = own_teachers(simulation, parties, seed)
+    return [getattr(found.get(index), "trees", 0) for index in range(parties)]
 
 
 def test_shares_are_drawn_by_lot() -> None:
-    shares = [share(0.25, 1), share(0.25, 2), share(1 / 6, 3)]
-    own = own_teachers(shares, 12, seed=1)
-    trees = sorted(spec.trees for spec in own.values())  # pyright: ignore
-    assert trees == [1, 1, 1, 2, 2, 2, 3, 3]
-    assert set(own) <= set(range(12))
-    assert own_teachers(shares, 12, seed=1) == own != own_teachers(shares, 12, seed=2)
-    assert own_teachers([], 12, seed=1) == {}
-    assert set(own_teachers([share(1 / 3, 1)] * 3, 10, seed=0)) == set(range(10))
+    shares = [(0.25, 1), (0.25, 2), (1 / 6, 3)]
+    assert sorted(own(shares, 12, 1)) == [0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3]
+    assert own(shares, 12, 1) == own(shares, 12, 1) != own(shares, 12, 2)
+    assert own([], 12, 1) == [0] * 12
+    assert own([(1 / 3, 1)] * 3, 10, 0) == [1] * 10
+    assert sorted(own([(0.25, 1)], 8, 0, others=5)) == [1, 1, *[5] * 6]
 
 
 @pytest.mark.parametrize(
@@ -111,16 +111,7 @@ def test_a_network_for_images_is_held_against_the_data_before_the_run(changes: l
 
 
 @pytest.mark.parametrize(
-    "spec",
-    [
-        LogisticRegressionSpec(),
-        RidgeSpec(),
-        RandomForestSpec(trees=10),
-        GradientBoostingSpec(trees=10),
-        MlpSpec(hidden=16),
-        CnnSpec(channels=4, hidden=16),
-    ],
-    ids=lambda spec: spec.model,
+    "spec", [RandomForestSpec(trees=10), CnnSpec(channels=4, hidden=16)], ids=lambda spec: spec.model
 )
 def test_the_pooled_baseline_is_of_the_teachers_kind(spec: TeacherKind) -> None:
     x, y = images(150)

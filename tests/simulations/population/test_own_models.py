@@ -2,60 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
 import pytest
 from lightgbm import LGBMClassifier
 
-from consilium.models.keys import EstimatorSpec, PickledSpec, RidgeSpec
+from consilium.models.keys import EstimatorSpec, PickledSpec
 from consilium.models.naming import write_estimator
-from consilium.models.published.model import load_model
 from consilium.protocol.errors import ConfigError
-from consilium.simulations.audit import audit_path
-from consilium.simulations.population.parties import check_own_teachers, own_teachers
-from consilium.simulations.population.specs import SimulationSpec, TeacherShare
-from consilium.simulations.run import run_scenario
+from consilium.simulations.population.parties import check_own_teachers
+from consilium.simulations.population.specs import SimulationSpec
 from consilium.simulations.scenario import load_scenario
 from tests.federation import make_config
-from tests.simulations.engines.test_engines_agree import quiet
-from tests.simulations.population.test_kinds import SMALL
-
-STUDENT = [
-    "student.trainer.name=estimator",
-    "student.trainer.factory=lightgbm.LGBMClassifier",
-    "student.trainer.parameters={n_estimators=20, verbose=-1}",
-    "simulation.manual_labels=none",
-]
-
-
-@pytest.mark.slow
-def test_a_federation_of_models_that_others_wrote(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: 1)  # one worker process: starting one takes longer than its work
-    sha256 = write_estimator(tmp_path / "theirs.pkl", LGBMClassifier(n_estimators=10, verbose=-1))
-    own = f"simulation.own_teacher={{model='pickled', file='{tmp_path / 'theirs.pkl'}', sha256='{sha256}'}}"
-    scenario = load_scenario("stroke", [*SMALL, *STUDENT, own])
-    out = tmp_path / "run"
-    summary = run_scenario("stroke", scenario, "local", 3, out, quiet, device="cpu")
-    assert summary["student"]["accuracy"] > 0.6
-    assert summary["baselines"]["pooled"]["auc"] > 0.7
-    assert summary["baselines"]["noisy_average"]["absent"] == "teachers of kind pickled theirs.pkl are not linear"
-    assert [finding for finding in audit_path(out).findings if not finding.holds] == []
-    student = load_model(out / "student" / "model.safetensors")
-    assert (student.kind, student.schema.classes) == ("estimator", scenario.data.classes)
-    card = (out / "student" / "MODEL_CARD.md").read_text()
-    assert "estimator, lightgbm.LGBMClassifier" in card
-    assert "lightgbm.LGBMClassifier as skops writes it" in card
-
-
-def test_who_trains_what() -> None:
-    everybody = EstimatorSpec(factory="a.B")
-    share = TeacherShare(share=0.25, teacher=RidgeSpec())
-    own = own_teachers([share], 8, 0, everybody)
-    assert sorted(own) == list(range(8))
-    assert sum(each is everybody for each in own.values()) == 6
-    assert own_teachers([], 8, 0) == {}
 
 
 @pytest.mark.parametrize(

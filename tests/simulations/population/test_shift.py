@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ from consilium.protocol.errors import ConfigError
 from consilium.simulations.datasets.base import Dataset, Public
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.public import schema
-from consilium.simulations.population.shift import noise_levels, shifted, swapped_parties, tilted
+from consilium.simulations.population.shift import shifted, swapped_parties, tilted
 from consilium.simulations.population.specs import DataSpec, ShiftSpec
 from consilium.simulations.scenario import divided_data, load_scenario
 from consilium.simulations.summary import data_fingerprint
@@ -50,54 +49,52 @@ def changed(before: np.ndarray, after: np.ndarray) -> np.ndarray:
 
 def test_only_private_rows_change() -> None:
     (data, partition), seed = people(), 1
-    after = shifted(keys({"noise": 0.5, "swap": 0.4}), data, partition, seed)
-    theirs = np.concatenate(list(partition.parties.values()))
-    assert set(changed(data.x, after.x)) == set(theirs)
+    after = shifted(keys({"swap": 0.4}), data, partition, seed)
     names = list(partition.parties)
     who = swapped_parties(ShiftSpec(swap=0.4), names, seed)
     assert len(who) == 2
     assert set(changed(data.y, after.y)) == set(np.concatenate([partition.parties[name] for name in who]))
-    assert data.x is not after.x and data.y is not after.y
-    for part in (partition.queries, partition.test):
-        assert (data.x[part] == after.x[part]).all() and (data.y[part] == after.y[part]).all()
+    assert (data.x == after.x).all() and data.y is not after.y
 
 
 def test_noise_grows_from_party_to_party_in_deviations_of_the_public_rows() -> None:
     data, partition = people()
     after = shifted(keys({"noise": 0.5}), data, partition, 1)
-    levels = noise_levels(ShiftSpec(noise=0.5), list(partition.parties), 1)
-    assert sorted(levels.values()) == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
+    theirs = np.concatenate(list(partition.parties.values()))
+    assert set(changed(data.x, after.x)) == set(theirs) and (data.y == after.y).all()
     spread = data.x[partition.queries].std(axis=0, dtype=np.float64)
-    for name, rows in partition.parties.items():
-        noise = after.x[rows] - data.x[rows]
-        assert (noise[:, [1, 2]] == 0).all()  # a constant and a code
-        for feature in (0, 3):
-            # 5 standard deviations of an estimate from 4,000: 5 / sqrt(8000)
-            assert noise[:, feature].std() == pytest.approx(levels[name] * spread[feature], rel=0.056)
-            assert abs(noise[:, feature].mean()) < 5 * levels[name] * spread[feature] / np.sqrt(EACH)
-    orders = {tuple(noise_levels(ShiftSpec(noise=1.0), "abcde", seed).values()) for seed in range(5)}
-    assert len(orders) == 5
+    noise = {name: after.x[rows] - data.x[rows] for name, rows in partition.parties.items()}
+    assert all((added[:, [1, 2]] == 0).all() for added in noise.values())  # a constant and a code
+    for feature in (0, 3):
+        levels = sorted(added[:, feature].std() / spread[feature] for added in noise.values())
+        # 5 standard deviations of an estimate from 4,000: 5 / sqrt(8000)
+        assert levels == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5], rel=0.056)
+    image = shifted(keys({"noise": 0.5}, standardise=False), data, partition, 1)  # all pixels have noise of one size
+    for rows in partition.parties.values():
+        sizes = (image.x[rows] - data.x[rows]).std(axis=0)
+        assert sizes == pytest.approx(np.full(4, sizes.mean()), rel=0.056)
 
 
-@pytest.mark.parametrize("more", [{"standardise": False}, {"representation": "scattering"}])
-def test_every_pixel_of_an_image_gets_noise_of_one_size(more: dict[str, object]) -> None:
+def test_of_a_table_numbers_get_noise_and_what_is_missing_stays_so(tmp_path: Path) -> None:
+    patients().write_csv(tmp_path / "patients.csv")
+    before, parts = divided(tmp_path, table_keys())
+    after, _ = divided(tmp_path, table_keys(shift={"noise": 1.0}))
+    assert before.features == after.features and before.schema == after.schema
+    rows = np.concatenate(list(parts.parties.values()))
+    different = before.x[rows] != after.x[rows]
+    moved = {name for name, column in zip(before.features, different.T, strict=True) if column.any()}
+    assert moved == {"age", "crp"}
+    missing = before.x[rows, before.features.index("crp missing")] == 1
+    assert (different[:, before.features.index("crp")] == ~missing).all() and missing.any()
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_swapped_classes_are_called_by_each_others_names(seed: int) -> None:
     data, partition = people()
-    after = shifted(keys({"noise": 0.5}, **more), data, partition, 1)
-    levels = noise_levels(ShiftSpec(noise=0.5), list(partition.parties), 1)
-    for name, rows in partition.parties.items():
-        noise = (after.x[rows] - data.x[rows]).std(axis=0)
-        assert noise == pytest.approx(np.full(4, levels[name] * data.x[partition.queries].std()), rel=0.056)
-
-
-@pytest.mark.parametrize(("classes", "seed"), [((), 0), (("a", "c"), 0), (("a", "b", "c"), 2)])
-def test_swapped_classes_are_called_by_each_others_names(classes: Sequence[str], seed: int) -> None:
-    data, partition = people()
-    after = shifted(keys({"swap": 1.0, "classes": list(classes)}), data, partition, seed)
+    after = shifted(keys({"swap": 1.0}), data, partition, seed)
     rows = np.concatenate(list(partition.parties.values()))
     pairs = {(int(a), int(b)) for a, b in zip(data.y[rows], after.y[rows], strict=True)}
-    assert len(pairs) == 3 == len({b for _, b in pairs})
-    moved = [data.classes.index(name) for name in classes or data.classes]
-    assert all((a != b) == (a in moved) for a, b in pairs)
+    assert len(pairs) == 3 == len({b for _, b in pairs}) and all(a != b for a, b in pairs)
 
 
 @pytest.mark.parametrize("wrong", [0.1, 1.0])
@@ -117,15 +114,13 @@ def test_wrong_labels_are_of_private_rows_and_as_many_as_stated(wrong: float) ->
 
 def test_nothing_changes_at_zero() -> None:
     data, partition = people()
-    assert shifted(keys({"noise": 0, "swap": 0, "wrong": 0}), data, partition, 0) is data
+    assert shifted(keys({"swap": 0, "wrong": 0}), data, partition, 0) is data
 
 
 @pytest.mark.parametrize(
     ("overrides", "told"),
     [
-        (["data.shift.noise=-1"], "shift.noise: must be at least 0, got -1"),
         (["data.shift.swap=1.5"], "shift.swap: must be at most 1, got 1.5"),
-        (["data.shift.classes=['x','x']"], "classes are two at least"),
         (["data.shift.swap=0.001"], "swap 0.001 of 371 parties is nobody"),
         (["data.shift.amount=1"], "shift.amount: unknown key"),
     ],
@@ -135,25 +130,8 @@ def test_what_a_shift_may_not_say(overrides: list[str], told: str) -> None:
         divided_data(load_scenario("stroke", overrides), 0)
 
 
-def test_of_a_table_numbers_get_noise_and_what_is_missing_stays_so(tmp_path: Path) -> None:
-    patients().write_csv(tmp_path / "patients.csv")
-    before, parts = divided(tmp_path, table_keys())
-    after, _ = divided(tmp_path, table_keys(shift={"noise": 1.0}))
-    assert before.features == after.features
-    assert before.schema == after.schema
-    rows = np.concatenate(list(parts.parties.values()))
-    different = before.x[rows] != after.x[rows]
-    moved = {name for name, column in zip(before.features, different.T, strict=True) if column.any()}
-    assert moved == {"age", "crp"}
-    missing = before.x[rows, before.features.index("crp missing")] == 1
-    assert 0 < missing.sum() < len(rows)
-    assert not different[missing, before.features.index("crp")].any()
-    assert different[~missing, before.features.index("crp")].all()
-
-
-@pytest.mark.parametrize("shift", ["data.shift.noise=0.2", "data.shift.swap=0.3"])
-def test_a_shift_is_in_the_fingerprint_and_not_in_the_schema(shift: str) -> None:
-    plain, asked = load_scenario("stroke"), load_scenario("stroke", [shift])
+def test_a_shift_is_in_the_fingerprint_and_not_in_the_schema() -> None:
+    plain, asked = load_scenario("stroke"), load_scenario("stroke", ["data.shift.swap=0.3"])
     before, parts = divided_data(plain, 0)
     after, same = divided_data(asked, 0)
     assert data_fingerprint(before) != data_fingerprint(after) == data_fingerprint(divided_data(asked, 0)[0])
@@ -176,7 +154,7 @@ def test_a_tilt_leaves_half_of_the_rows_and_moves_what_it_says() -> None:
         spread[key] = np.ptp(shares), np.ptp(ages)
     assert spread["label"][0] > 0.2 > 0.11 > spread["label"][1]
     assert spread["covariate"][1] > 0.2 > 0.08 > spread["covariate"][0]
-    assert tilted(keys({"noise": 1.0}), data, partition, 1) is partition
+    assert tilted(keys({"swap": 1.0}), data, partition, 1) is partition
 
 
 def test_sizes_differ_and_no_party_is_left_with_less_than_it_must_have() -> None:
