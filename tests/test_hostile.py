@@ -147,7 +147,6 @@ class HostileTransport(FakeTransport):
                     self.accepted[kind] += 1
 
 
-@pytest.mark.fuzz
 @pytest.mark.parametrize("votes", ["plaintext", "secure"])
 def test_damaged_messages_are_refused_and_the_federation_goes_on(tmp_path: Path, votes: str) -> None:
     """Of four parties that pin its terms."""

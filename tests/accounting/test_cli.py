@@ -75,7 +75,6 @@ def test_each_mechanism_has_its_options(votes_file):
         )
 
 
-@pytest.mark.slow
 def test_what_cannot_be_sanitised_is_a_refusal_not_a_failure(votes_file):
     options = ["--votes", votes_file, "--queries", 5, "--sanitised", "--public-votes", votes_file]
     refused = json.loads(invoke("epsilon", *HISTOGRAM, *options, *JSON).stdout)["sanitised"]

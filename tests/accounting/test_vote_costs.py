@@ -155,7 +155,7 @@ def test_a_sanitised_release_of_answers_that_were_given():
     "mechanism",
     [
         accounting.Histogram(sigma=20),
-        *(pytest.param(one, marks=pytest.mark.proofs) for one in (GNMAX, accounting.LNMax(gamma=0.1), CONFIDENT)),
+        *(pytest.param(one, marks=pytest.mark.nightly) for one in (GNMAX, accounting.LNMax(gamma=0.1), CONFIDENT)),
     ],
     ids=lambda one: one.name,
 )

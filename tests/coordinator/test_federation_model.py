@@ -51,11 +51,10 @@ class TestCalibration:
     def test_every_private_mechanism_is_among_the_cases(self) -> None:
         assert set(PARTLY) == set(MECHANISMS) - {"immutable", "immutable_gaussian"}
 
-    @pytest.mark.slow
     @pytest.mark.parametrize(
         "name",
         [
-            pytest.param(name, marks=pytest.mark.proofs if name == "gnmax" or "threshold" in PARTLY[name] else [])
+            pytest.param(name, marks=pytest.mark.nightly if name == "gnmax" or "threshold" in PARTLY[name] else [])
             for name in PARTLY
         ],
     )
@@ -78,8 +77,7 @@ class TestCalibration:
         assert 0.995 * epsilon <= promise(resolved) <= epsilon
         assert Federation.model_validate_json(resolved.model_dump_json()) == resolved
 
-    @pytest.mark.slow
-    @pytest.mark.proofs
+    @pytest.mark.nightly
     def test_the_ratio_of_two_scales_and_a_scale_that_is_given(self) -> None:
         two = {"name": "confident", "threshold": 150}
         both = Federation.model_validate(table(two, 80, 30)).mechanism

@@ -32,7 +32,7 @@ from tests.deploy.site import NOISY, PARTIES, STUDENT, allow, command, join_all,
 from tests.federation import CLASSES, FEATURES, make_rows
 from tests.marks import third
 
-pytestmark = [pytest.mark.deploy, pytest.mark.slow, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.deploy, pytest.mark.timeout(1500)]
 LATE = "ward-d"
 WARDS = (*PARTIES, LATE)
 HOST, ASKED, EACH = "127.0.0.2", 12, 8

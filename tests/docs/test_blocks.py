@@ -113,7 +113,6 @@ MEANING: dict[str, Callable[[dict[str, Any], Path], None]] = {
 """Page -> what its TOML is."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("block", of("toml"))
 def test_toml_is_valid(block: Block, tmp_path: Path) -> None:
     """Read as what its page is about; noise that is left out is calibrated."""

@@ -56,7 +56,6 @@ def test_a_link_to_a_record_becomes_its_path() -> None:
         hooks.on_page_markdown("[a](../decisions/nowhere.md)", page=page)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("faults", "said"),
     [

@@ -70,7 +70,6 @@ print(json.dumps(told))
 """
 
 
-@pytest.mark.slow
 def test_one_thread_and_then_the_callers_number() -> None:
     """In a process of its own: libraries read the environment when they are loaded."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "3")

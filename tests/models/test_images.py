@@ -14,8 +14,6 @@ from consilium.simulations.papers.students import train as train_of_paper
 from consilium.student.learn import train
 from tests.models.digits import digits, spec
 
-pytestmark = pytest.mark.slow
-
 
 class TestContract:
     """What a trainer of images must do."""
@@ -30,7 +28,6 @@ class TestContract:
         assert (probabilities >= 0).all()
         assert model.predict_proba(x[:0]).shape == (0, 12)
 
-    @pytest.mark.slow
     def test_learns(self) -> None:
         x, y = digits()
         model = train(x[:300], y[:300], x[300:600], 10, spec("graph_cnn", channels=12, steps=150, networks=2), seed=0)
@@ -61,7 +58,7 @@ class TestContract:
         assert torch.get_num_threads() == threads
 
 
-@pytest.mark.proofs
+@pytest.mark.nightly
 def test_noisy_shares_teach_more_than_their_largest() -> None:
     """A histogram for each of 1,200 digits, its noise as large as four fifths of all votes.
 

@@ -14,8 +14,6 @@ from consilium.student.learn import train
 from tests.models.digits import digits
 from tests.specs import student_of
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.mark.parametrize("distortion", [DIGITS.weak, DIGITS.strong, OBJECTS.weak, OBJECTS.strong, NONE.strong])
 def test_distortions_keep_shape_and_range(distortion: Distortion) -> None:
@@ -68,7 +66,6 @@ def hues(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return x.reshape(count, -1), y
 
 
-@pytest.mark.slow
 def test_a_student_of_images_learns_hues() -> None:
     (x, y), (other, truth) = hues(200), hues(200, seed=1)
     spec = student_of(

@@ -115,7 +115,6 @@ class TestFlower:
             check_flower()
 
 
-@pytest.mark.slow
 def test_programs_come_first_in_the_path_and_others_refuse(tmp_path: Path) -> None:
     folder = write_programs(tmp_path / "programs", "consilium.party.client_app")
     found = flower_environment(tmp_path / "flower", folder)
@@ -239,7 +238,6 @@ def write_foreign_app(folder: Path, outcome: Path) -> Path:
 
 
 @pytest.mark.deploy
-@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_a_foreign_bundle_runs_nothing_at_a_party(tmp_path: Path) -> None:
     """The control is a SuperNode of Flower's own beside it, which runs it."""

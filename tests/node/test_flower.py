@@ -99,7 +99,6 @@ class TestAnotherUser:
                 assert not supernode.is_own(*ends)
 
 
-@pytest.mark.slow
 def test_a_supernode_whose_apps_have_died_ends(tmp_path: Path) -> None:
     programs = tmp_path / "programs"
     programs.mkdir()

@@ -217,7 +217,6 @@ def silent(made: Made) -> Iterator[Made]:
         yield made
 
 
-@pytest.mark.slow
 def test_whatever_hangs_an_answer_comes_within_ten_seconds(silent: Made) -> None:
     folder = silent.nodes["p00"]
     with sqlite3.connect(private_folder(folder / "state") / "party.db", isolation_level=None) as locker:

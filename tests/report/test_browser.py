@@ -30,10 +30,7 @@ from tests.simulations.report.cases import figured, run
 from tests.simulations.study.made_up import MadeUp
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "chromium-browser"))), None)
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(BROWSER is None and os.environ.get("CI") != "true", reason="no chromium on the PATH"),
-]
+pytestmark = pytest.mark.skipif(BROWSER is None and os.environ.get("CI") != "true", reason="no chromium on the PATH")
 LEAST_SIZE, LEAST_TEXT, LEAST_MARK = 10.5, 4.5, 3
 """Pixels; contrast of text and of marks (WCAG 2.2, level AA)."""
 RULE = '<meta http-equiv="Content-Security-Policy"'

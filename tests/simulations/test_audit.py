@@ -22,8 +22,6 @@ from tests.simulations.engines.test_engines_agree import quiet
 from tests.simulations.small import SMALL
 from tests.simulations.tampering import LEDGER, SUMS, TAMPERING, main, reclosed
 
-pytestmark = pytest.mark.slow
-
 SANITISED = [f"federation.privacy.sanitised.{key}" for key in ("order=2.5", "beta=0.05", "sigma_ss=6")]
 
 
@@ -176,7 +174,6 @@ def test_a_damaged_file_is_named(sound: Path, tmp_path: Path, name: str) -> None
         shutil.rmtree(run)
 
 
-@pytest.mark.slow
 def test_labels_with_any_byte_changed_are_findings(sound: Path, tmp_path: Path) -> None:
     """The parser of a foreign format meets what nobody wrote."""
     run = tmp_path / "run"

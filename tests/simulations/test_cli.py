@@ -24,8 +24,7 @@ def consilium(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-@pytest.mark.proofs
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(1200)
 def test_the_default_federation_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = consilium(

@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from consilium.simulations.council.runs import simulate
 from tests.command_line import consilium
 from tests.simulations.datasets.own import patients, table_keys, write_scenario
@@ -21,7 +19,6 @@ def scenario(folder: Path, keys: dict[str, Any]) -> Path:
     return write_scenario(folder, table_keys(**keys), simulation={"manual_labels": "none"})
 
 
-@pytest.mark.slow
 def test_a_run_from_python_and_its_audit(tmp_path: Path) -> None:
     path, out = scenario(tmp_path, {"partition": "iid"}), tmp_path / "run"
     changes = {"data.partition": "flwr", "data.partitioner": BY_AGE, "data.shift": SHIFT}

@@ -34,8 +34,6 @@ from tests.command_line import consilium
 from tests.simulations.engines.test_engines_agree import quiet
 from tests.simulations.small import SMALL
 
-pytestmark = pytest.mark.slow
-
 ROOT = Path(__file__).resolve().parents[2]
 CHANGES = [part for item in SMALL for part in ("--set", item)]
 COMMAND = [sys.executable, "-m", "consilium", "run", "--seed", "4", *CHANGES]
@@ -79,7 +77,7 @@ def charged(run: Path) -> list[str]:
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
-    "seen", [pytest.param(stage("train"), marks=pytest.mark.proofs), saved], ids=["train", "saved"]
+    "seen", [pytest.param(stage("train"), marks=pytest.mark.nightly), saved], ids=["train", "saved"]
 )
 def test_killed_it_is_not_finished_and_another_run_is(tmp_path: Path, seen: Seen) -> None:
     run, again = tmp_path / "run", tmp_path / "again"

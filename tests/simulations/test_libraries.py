@@ -54,7 +54,7 @@ def test_workers_are_started_before_anything_is_loaded() -> None:
     assert not modules & {"flwr", "scipy", *AT_THE_END, *NEVER}
 
 
-@pytest.mark.proofs
+@pytest.mark.nightly
 def test_in_a_whole_run(tmp_path: Path) -> None:
     modules = loaded(START + RUN, str(tmp_path / "run"))
     assert (tmp_path / "run" / "report.html").exists()

@@ -136,7 +136,6 @@ def learnt(spec: PaperStudent, labelled: int, rest: int, seed: int = 0, few: int
     return train(x[:labelled], y[:labelled], x[labelled : labelled + rest], 10, spec, seed, no_progress)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("spec", STUDENTS, ids=lambda spec: spec.name)
 class TestTraining:
@@ -159,7 +158,6 @@ class TestTraining:
         np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-12)
 
 
-@pytest.mark.slow
 def test_unlabelled_images_help() -> None:
     """Two labels of each digit and 1,180 images without one; on 597 others."""
     x, y = digits()
@@ -174,7 +172,6 @@ def test_unlabelled_images_help() -> None:
     assert right[0] > right[1] + 0.005
 
 
-@pytest.mark.slow
 def test_it_stops_once_predictions_have_settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looks are five times as often as in a run, so that fewer steps show the same."""
     monkeypatch.setattr("consilium.models.images.loop.CHECK_EVERY", 10)

@@ -252,7 +252,7 @@ def test_no_row_that_judges_is_asked_or_seen(
     assert (np.sort(judges) != np.arange(TEST - keys["judges"], TEST)).any() == keys.get("shuffled", False)
 
 
-@pytest.mark.proofs
+@pytest.mark.nightly
 def test_teachers_of_equal_parts_vote_for_all_test_images(made_up: Path, tmp_path: Path) -> None:
     images = Images.of("mnist", made_up)
     few = row(teachers=3)

@@ -124,7 +124,6 @@ def completed_of(rows: pl.DataFrame, **changed: Any) -> str:
     return completed(table, 0, source).federation.mechanism.name
 
 
-@pytest.mark.slow
 def test_a_council_releases_a_difference_where_it_takes_half_the_noise() -> None:
     rows = hospitals(6, rows=20)
     three = rows.with_columns(pl.when(pl.col("age") > 70).then(pl.lit("old")).otherwise("ill").alias("ill"))
@@ -136,7 +135,6 @@ def test_a_council_releases_a_difference_where_it_takes_half_the_noise() -> None
     assert completed_of(three) == "gnmax"
 
 
-@pytest.mark.slow
 def test_a_council_that_can_learn_nothing_says_so_before_anything_is_asked(tmp_path: Path) -> None:
     council = Council(unit="party", epsilon=8.0, random_state=0, manual_labels="none", out=tmp_path / "run")
     with pytest.raises(NothingToGain, match=r"drowns the votes of 4 parties: .* is 1\.7, and below 3") as caught:

@@ -99,7 +99,7 @@ def check_is_the_run(found: Replayed, case: Case, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [pytest.param(CASES[name], id=name, marks=pytest.mark.proofs if "," in name else []) for name in CASES]
+    "changes", [pytest.param(CASES[name], id=name, marks=pytest.mark.nightly if "," in name else []) for name in CASES]
 )
 def test_the_replay_is_the_run(changes: tuple[str, ...], tmp_path: Path) -> None:
     teachers = [
@@ -135,7 +135,6 @@ def test_every_mechanism_is_in_the_table() -> None:
     assert {few(*changes).federation.mechanism.name for changes in CASES.values()} == set(MECHANISMS)
 
 
-@pytest.mark.slow
 def test_the_figures_are_those_that_a_whole_run_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 1)  # one worker process: starting one takes longer than its work
     changes = (CONFIDENT, "federation.query_budget.answers=30", "federation.voting_rule.rule=relative")

@@ -22,8 +22,6 @@ from consilium.simulations.interruption import Interrupted, interruptible
 from consilium.simulations.manifest import FORMAT, WORK, working_in
 from tests.simulations.test_killed import COMMAND, ROOT, Seen, stage, status, wait_for
 
-pytestmark = pytest.mark.slow
-
 
 def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "300"}
@@ -52,11 +50,13 @@ def interrupt(folder: Path, number: int, seen: Seen, *more: str) -> tuple[int, s
     return process.returncode, said
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     ("number", "seen", "code"),
-    [(signal.SIGTERM, stage("enrol"), 143), pytest.param(signal.SIGINT, stage("train"), 130, marks=pytest.mark.proofs)],
+    [
+        (signal.SIGTERM, stage("enrol"), 143),
+        pytest.param(signal.SIGINT, stage("train"), 130, marks=pytest.mark.nightly),
+    ],
     ids=["SIGTERM-enrol", "SIGINT-train"],
 )
 def test_a_signal_cleans_up(tmp_path: Path, number: int, seen: Seen, code: int) -> None:
@@ -68,7 +68,6 @@ def test_a_signal_cleans_up(tmp_path: Path, number: int, seen: Seen, code: int) 
     assert "Traceback" not in said
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_a_closed_terminal_is_no_failure(tmp_path: Path) -> None:
     """The terminal goes, and with it standard error: the progress that is drawn there fails, and is not the reason."""
@@ -94,9 +93,8 @@ def _drain(terminal: int) -> None:
         return
 
 
-@pytest.mark.proofs
+@pytest.mark.nightly
 @pytest.mark.ray
-@pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_engine_ray_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="Ray is not installed (extra `ray`)")

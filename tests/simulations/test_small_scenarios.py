@@ -37,7 +37,7 @@ ABSENT = dict.fromkeys(("adult-250", "diabetes-rf"), "teachers of kind random_fo
 """Scenarios without an average of weights, and why."""
 
 
-@pytest.mark.proofs
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", CASES)
 def test_a_small_one_from_files_to_report(
     shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

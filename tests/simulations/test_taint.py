@@ -32,8 +32,6 @@ from tests.command_line import consilium
 from tests.simulations.datasets.own import FEDERATION, HOSPITALS, patients, table_keys, write_scenario
 from tests.simulations.test_what_is_secret import PUBLIC_FILES
 
-pytestmark = pytest.mark.slow
-
 Arrays = Mapping[str, np.ndarray]
 PUBLIC_OWNERS = HOSPITALS[:2]
 LABELS = {"mechanism": {"name": "confident", "threshold": 2, "sigma1": 2.0, "sigma2": 1.5}}

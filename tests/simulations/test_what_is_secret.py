@@ -21,8 +21,6 @@ from consilium.simulations.scenario import load_scenario
 from tests.command_line import consilium
 from tests.simulations.datasets.own import FEDERATION, patients, table_keys, write_scenario
 
-pytestmark = pytest.mark.slow
-
 CONFIDENT = {
     **FEDERATION,
     "mechanism": {"name": "confident", "threshold": 3, "sigma1": 2.0, "sigma2": 1.5},

@@ -22,8 +22,6 @@ from consilium.student.pool import Pool
 from consilium.student.run import run_student
 from tests.models.digits import digits, spec
 
-pytestmark = pytest.mark.slow
-
 
 class Digits:
     """Answers every query with the truth; the schema has statistics that a student of images must not use."""

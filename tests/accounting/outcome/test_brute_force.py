@@ -49,7 +49,7 @@ def histograms(classes: int, voters: int) -> np.ndarray:
         (2, 6, True),
         (3, 5, True),
         (3, 5, False),
-        *(pytest.param(*case, marks=pytest.mark.proofs) for case in [(4, 3, True), (4, 3, False), (2, 6, False)]),
+        *(pytest.param(*case, marks=pytest.mark.nightly) for case in [(4, 3, True), (4, 3, False), (2, 6, False)]),
     ],
 )
 def test_all_histograms_cost_what_their_worst_neighbour_says(
@@ -133,7 +133,7 @@ def ratios(kind: argmax.Kind, scale: float, noise: str, votes: np.ndarray) -> np
             ("gaussian", 40.0, 250, 1e-8),
             ("laplace", 0.5, 30, 1e-9),
             ("laplace", 0.05, 60, 1e-8),
-            pytest.param("gaussian", 200.0, 1000, 1e-7, marks=pytest.mark.proofs),
+            pytest.param("gaussian", 200.0, 1000, 1e-7, marks=pytest.mark.nightly),
         ]
     ),
 )
@@ -144,7 +144,7 @@ def test_few_classes_are_exact(kind: argmax.Kind, scale: float, noise: str, vote
         assert found.max() <= 1 + most
 
 
-@pytest.mark.proofs
+@pytest.mark.nightly
 def test_a_thousand_times_the_noise_of_a_vote() -> None:
     found = ratios("gaussian", 1000.0, "continuous", random_votes(4, 5000, 6, 0.5, 9))
     assert found.min() >= 1
@@ -178,8 +178,7 @@ def test_moves_that_are_not_evaluated_are_bounded(
             assert found.max() <= 2.1
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("noise", ["discrete", pytest.param("continuous", marks=pytest.mark.proofs)])
+@pytest.mark.parametrize("noise", ["discrete", pytest.param("continuous", marks=pytest.mark.nightly)])
 def test_a_second_look_makes_loose_bounds_tight(noise: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """12 classes, of which 4, then 10 are active where 4 leave too much; up to order 20."""
     monkeypatch.setattr(argmax, "_ALL_ACTIVE", 4)

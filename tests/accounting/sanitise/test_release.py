@@ -120,7 +120,6 @@ def test_what_is_sanitised_is_at_least_the_exact_cost(noise):
     assert exact <= secret.rdp <= exact * 1.5
 
 
-@pytest.mark.slow
 def test_sanitised_limit_covers_the_true_value():
     """With a confidence of 95 %, at most 5 % of the limits may be too low; more than 24 of 300 has p < .02."""
     rng = np.random.default_rng(3)

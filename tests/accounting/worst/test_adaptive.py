@@ -107,7 +107,7 @@ def test_winners_under_laplace_noise_against_a_search(releases, gamma, delta, no
     assert found * (1 - 2e-3) <= claimed(delta, (releases, "laplace", 1 / gamma, noise)) <= 1.015 * found
 
 
-@pytest.mark.proofs
+@pytest.mark.nightly
 def test_1000_labels_under_laplace_noise():
     """Two classes at every lead in every round, exactly, on a grid five times as fine: 7.509."""
     gamma, delta, fine = 0.05, 1e-5, 0.05 / 45
@@ -367,7 +367,7 @@ def test_each_release_of_another_kind_is_counted() -> None:
     assert claimed(1e-5, parts[0], (3, *parts[1][1:])) > both
 
 
-@pytest.mark.parametrize("moves", [1, pytest.param(3, marks=pytest.mark.proofs)])
+@pytest.mark.parametrize("moves", [1, pytest.param(3, marks=pytest.mark.nightly)])
 def test_several_moves(moves):
     """So many votes go from a to b in each of 30 releases, and nothing is below the exact delta of that."""
     mine = claimed(1e-5, (30, "argmax", 20.0, DISCRETE, moves))
@@ -387,7 +387,6 @@ def test_moves_of_a_gaussian_add_up():
         assert exact <= found <= 1.003 * exact
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("delta", "adversary", "parts"),
     [
@@ -395,7 +394,7 @@ def test_moves_of_a_gaussian_add_up():
         (1e-5, 1.071, ((100, "argmax", 40.0, DISCRETE),)),
         pytest.param(
             *(1e-5, 0.718, ((800, "check", 300.0, DISCRETE), (300, "argmax", 108.0, DISCRETE))),
-            marks=pytest.mark.proofs,
+            marks=pytest.mark.nightly,
         ),
     ],
 )

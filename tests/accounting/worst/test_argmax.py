@@ -65,7 +65,7 @@ def test_independent_search_over_real_leads(sigma, orders, noise):
     assert np.all(bound <= 1.005 * truth)
 
 
-@pytest.mark.parametrize("sigma", [40.0, *(pytest.param(s, marks=pytest.mark.proofs) for s in (60.0, 150.0))])
+@pytest.mark.parametrize("sigma", [40.0, *(pytest.param(s, marks=pytest.mark.nightly) for s in (60.0, 150.0))])
 def test_real_histograms_with_integer_noise(sigma):
     """Leads of a near tie of three, of two, and of a clear winner, at the noise that is deployed."""
     bound = rdp_argmax(sigma, ORDERS, "discrete")

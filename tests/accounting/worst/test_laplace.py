@@ -180,7 +180,7 @@ def test_many_classes_with_integer_noise():
             assert np.all(bound >= both_directions(p, q, orders))
 
 
-@pytest.mark.proofs
+@pytest.mark.nightly
 @settings(max_examples=25, deadline=None)
 @given(st.floats(2e-3, 5.0), st.floats(1.0, 1.5), st.sampled_from(list(Noise)))
 def test_more_noise_never_costs_more(gamma, factor, noise):

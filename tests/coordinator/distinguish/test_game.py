@@ -68,7 +68,6 @@ class HalfTheNoise(SeededNoise):
         return super().gaussian(sigma / 2, shape)
 
 
-@pytest.mark.statistics
 def test_a_claim_without_slack_is_refuted_no_more_often_than_stated() -> None:
     """Epsilon is log 19 exactly. At confidence 0.6 each of two bounds may fail with 0.2; that on 0.05 decides, so by
     normal approximation 19 % of the audits refute the claim, a little less on whole counts. Of 100 audits more than 30

@@ -135,7 +135,6 @@ def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         save(tmp_path)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["images graph_cnn"])
 def test_too_many_rows_to_represent(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = save(tmp_path, name)

@@ -68,7 +68,6 @@ def test_names_that_a_terminal_or_spreadsheet_would_execute(name: str) -> None:
         check_names(schema.model_copy(update={"classes": ("well", name)}))
 
 
-@pytest.mark.slow
 def test_loading_and_predicting_touches_no_pickle(tmp_path: Path) -> None:
     """In a process that dies at the first object that is unpickled; control: joblib dies."""
     code = """

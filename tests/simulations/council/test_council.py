@@ -29,8 +29,6 @@ from consilium.simulations.council.frames import BadInput, BadSetting, TooFewOwn
 from tests import strangers
 from tests.simulations.council.warm import QUICK, hospitals, quick_fits
 
-pytestmark = pytest.mark.slow
-
 FRAME = hospitals()
 BY_NAME = Pipeline(
     [

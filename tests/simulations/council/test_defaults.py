@@ -18,9 +18,6 @@ from consilium.simulations.datasets.table import TableSource
 from consilium.simulations.population.specs import DataSpec
 from tests.simulations.council.warm import hospitals
 
-pytestmark = pytest.mark.slow
-
-
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"epsilon": 0}, "epsilon"),
     ({"epsilon": None}, "epsilon"),

@@ -19,7 +19,7 @@ from tests.simulations.council.test_council import FRAME, fitted
 from tests.simulations.council.warm import QUICK
 from tests.strangers import MyLinear
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick")]
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,6 @@ def test_all_faults_come_at_once(tmp_path: Path) -> None:
     assert set(Council().get_params()) >= {"missing", "cells", "columns", "classes"}
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_the_keys_that_the_check_writes_are_parameters(tmp_path: Path) -> None:
     """And later rows are as messy."""

@@ -31,7 +31,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     yield load_run(out)
 
 
-@pytest.mark.slow
 class TestRun:
     def test_tables_are_those_of_the_folder(self, run: Run) -> None:
         assert run.summary["queries"]["asked"] == run.labels.height

@@ -11,8 +11,6 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from consilium.simulations.council.estimator import Council
 from tests.simulations.council.warm import QUICK, quick_fits
 
-pytestmark = pytest.mark.slow
-
 SMALL = {**QUICK, "parties": 2, "public_share": 0.6}
 """The checks have 10 to 150 rows, some of noise, no owners: two parties by lot, enough public ones for the classes."""
 NEEDS_CLASSES = {
@@ -28,7 +26,7 @@ NEEDS_CLASSES = {
 CANNOT = {"check_array_api_input": "needs the variable SCIPY_ARRAY_API and other array libraries"}
 
 
-@pytest.mark.proofs
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore")
 def test_every_check_that_applies_passes() -> None:
     failed, passed, skipped = {}, 0, set()

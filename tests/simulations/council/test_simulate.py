@@ -37,7 +37,6 @@ def test_mistakes_are_typed(scenario: str, settings: dict[str, Any], told: str) 
         simulate(scenario, settings=settings)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_a_name_and_what_it_stands_for_are_the_same_run(tmp_path: Path) -> None:
     by_name = simulate("stroke", seed=3, out=tmp_path / "run", settings=SMALL)
@@ -74,7 +73,6 @@ print(council.run_.path)
 """
 
 
-@pytest.mark.slow
 def test_a_script_without_a_guard_in_which_a_loop_runs(tmp_path: Path) -> None:
     """Nothing is imported twice, the caller's threads come back, and the temporary folder goes with the program."""
     script = tmp_path / "own_script.py"

@@ -39,7 +39,7 @@ def test_what_is_in_the_file() -> None:
     assert (folder / "digits.npz").stat().st_size < 4_000_000 and (folder / "digits.LICENSE.txt").is_file()
 
 
-@pytest.mark.proofs
+@pytest.mark.nightly
 def test_the_file_is_what_the_public_ones_give(shared_data: Path, tmp_path: Path) -> None:
     spec = importlib.util.spec_from_file_location("embedded_data", ROOT / "tools" / "embedded_data.py")
     assert spec is not None and spec.loader is not None
@@ -107,7 +107,6 @@ def summary(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return run_scenario("digits", scenario, "local", 0, tmp_path_factory.mktemp("digits") / "run")
 
 
-@pytest.mark.slow
 def test_a_small_run(summary: dict[str, Any]) -> None:
     assert (summary["parties"], summary["queries"]["answered"]) == (288, 30)
     assert summary["privacy"]["unit"] == "party" and summary["privacy"]["epsilon_guaranteed"] <= 0.4
@@ -116,7 +115,6 @@ def test_a_small_run(summary: dict[str, Any]) -> None:
     assert summary["worth"]["released"]["labels"] == 30
 
 
-@pytest.mark.slow
 def test_rivals_stand_beside_with_and_without_the_public_rows(summary: dict[str, Any]) -> None:
     baselines = summary["baselines"]
     for name in ("noisy_average", "private_gradient"):

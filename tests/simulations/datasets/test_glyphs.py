@@ -57,7 +57,6 @@ def test_what_is_no_such_file(tmp_path: Path, changes: dict[str, Any], told: str
         load_dataset("glyphs", str(tmp_path))
 
 
-@pytest.mark.slow
 def test_the_scenario_deals_24_images_each_with_wrong_labels(shared_data: Path) -> None:
     scenario = load_scenario("glyphs", [f"data.path={shared_data}"])
     dataset, parts = divided_data(scenario, 0)

@@ -61,7 +61,6 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any
     return out, *run(out, "local")
 
 
-@pytest.mark.slow
 def test_parties_of_a_run_vote_as_those_of_a_study(local: tuple[Path, dict[str, Any], pl.DataFrame]) -> None:
     case = make_case(load_scenario("stroke", CHANGES), SEED, 0.0)
     votes, row = train_ensemble(case).pool, {query: row for row, query in enumerate(case.pool_ids)}
@@ -74,7 +73,6 @@ def test_parties_of_a_run_vote_as_those_of_a_study(local: tuple[Path, dict[str, 
             np.testing.assert_array_equal(kept.votes(party), of_study[index])
 
 
-@pytest.mark.slow
 def test_nodes_in_this_process_vote_as_over_flower(local: tuple[Path, dict[str, Any], pl.DataFrame]) -> None:
     case = make_case(load_scenario("stroke", CHANGES), SEED, 0.0)
     population, row = Population.of(case), {query: row for row, query in enumerate(case.pool_ids)}
@@ -92,7 +90,6 @@ def test_nodes_in_this_process_vote_as_over_flower(local: tuple[Path, dict[str, 
 
 
 @pytest.mark.ray
-@pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_local_and_ray_agree(tmp_path: Path, local: tuple[Path, dict[str, Any], pl.DataFrame]) -> None:
     pytest.importorskip("ray", reason="Ray is not installed (extra `ray`)")
@@ -104,8 +101,7 @@ def test_local_and_ray_agree(tmp_path: Path, local: tuple[Path, dict[str, Any], 
     assert not (tmp_path / "ray" / "private" / "work").exists()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", ["local", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.proofs])])
+@pytest.mark.parametrize("engine", ["local", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.nightly])])
 def test_hidden_votes_are_collected_on_every_engine(tmp_path: Path, engine: Engine) -> None:
     """The second aggregator, whose state is in files, and parties whose state is not."""
     few = ("federation.mechanism={name='gnmax', sigma=20}", "federation.query_budget={queries=20, answers=20}")

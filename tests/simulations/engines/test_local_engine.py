@@ -44,7 +44,6 @@ def run(case: Case, out: Path) -> tuple[dict[str, Any], list[dict[str, Any]], He
     return json.loads((out / "coordinator.json").read_text()), left_out, heard
 
 
-@pytest.mark.slow
 def test_a_worker_that_dies_ends_the_run_and_a_party_that_raises_is_left_out(
     tmp_path: Path, sabotaged: Callable[..., None]
 ) -> None:
@@ -68,7 +67,6 @@ def test_a_worker_that_dies_ends_the_run_and_a_party_that_raises_is_left_out(
         assert ledger.execute("SELECT COUNT(*) FROM batches").fetchone() == (0,)
 
 
-@pytest.mark.slow
 def test_leaving_while_a_party_hangs_ends_its_worker(tmp_path: Path, sabotaged: Callable[..., None]) -> None:
     case = small()
     sabotaged(**{f"{case.parties[0]}__vote": "hang"})

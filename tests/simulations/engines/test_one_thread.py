@@ -39,7 +39,7 @@ print(json.dumps([told, [name for name in before if os.environ.get(name) != befo
 """
 
 
-@pytest.mark.proofs
+@pytest.mark.nightly
 def test_a_run_leaves_the_callers_threads_alone(tmp_path: Path) -> None:
     threads = dict.fromkeys(ONE_THREAD, "3")
     done = subprocess.run(

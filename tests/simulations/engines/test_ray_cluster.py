@@ -21,7 +21,7 @@ from consilium.simulations.scenario import load_scenario
 from tests.simulations.methods.cases import few
 from tests.simulations.study.tiny import SCENARIO, rows
 
-pytestmark = [pytest.mark.ray, pytest.mark.proofs]
+pytestmark = [pytest.mark.ray, pytest.mark.nightly]
 ROOT = Path(__file__).resolve().parents[3]
 MEMORY = 80_000_000
 """Bytes of each node's object store."""

@@ -37,7 +37,6 @@ SMALL = [
 ]
 
 
-@pytest.mark.slow
 def test_no_time_limit_leaves_a_party_out(tmp_path: Path) -> None:
     scenario = load_scenario("stroke", [*SMALL, *TINY])
     parties = len(divide(scenario, 3).parties)

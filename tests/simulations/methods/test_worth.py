@@ -25,8 +25,7 @@ ROWS = np.random.default_rng(8).permutation(600)
 """That a student asked for."""
 
 
-@pytest.mark.proofs
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("labels", "classes"), [(40, 2), (150, 2), (60, 3)])
 def test_a_student_of_true_labels_is_worth_about_as_many(labels: int, classes: int) -> None:
     """The 95 % interval misses two or more of ten with a chance of 9 %; the seeds are fixed."""

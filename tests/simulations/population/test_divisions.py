@@ -42,7 +42,6 @@ GIVEN: dict[str, dict[str, Any]] = {
     "flwr": {"partitioner": {"name": "IidPartitioner", "num_partitions": 6}},
 }
 """Every partition, with its keys."""
-EVERY = [pytest.param(name, marks=pytest.mark.slow) if name == "flwr" else name for name in GIVEN]
 """flwr-datasets takes seconds to import."""
 
 
@@ -58,7 +57,7 @@ def parts_of(data: Dataset, division: str, seed: int, minimum_parties: int = 2, 
 
 
 @pytest.mark.parametrize("own_public", [False, True])
-@pytest.mark.parametrize("division", EVERY)
+@pytest.mark.parametrize("division", GIVEN)
 def test_every_row_is_at_one_party_or_public(division: str, own_public: bool) -> None:
     data = hospitals(own_public)
     parts = parts_of(data, division, 3)
@@ -72,7 +71,7 @@ def test_every_row_is_at_one_party_or_public(division: str, own_public: bool) ->
         assert abs(len(parts.queries) - len(parts.test)) <= 1
 
 
-@pytest.mark.parametrize("division", EVERY)
+@pytest.mark.parametrize("division", GIVEN)
 def test_a_patient_of_two_owners_is_not_public_and_private(division: str) -> None:
     """Every patient has rows at two hospitals or more, and so some at one that is held out and at one that is not."""
     plain = hospitals()
@@ -86,7 +85,7 @@ def test_a_patient_of_two_owners_is_not_public_and_private(division: str) -> Non
     assert set(data.patient[~held]) & set(public)  # who would have been on both sides
 
 
-@pytest.mark.parametrize("division", EVERY)
+@pytest.mark.parametrize("division", GIVEN)
 def test_a_division_depends_on_the_seed(division: str) -> None:
     data = hospitals()
     first, again, other = (parts_of(data, division, seed) for seed in (3, 3, 5))

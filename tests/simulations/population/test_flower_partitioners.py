@@ -18,8 +18,6 @@ from consilium.simulations.population.flower import index_sets
 from consilium.simulations.population.partitions import divided
 from consilium.simulations.population.specs import DataSpec
 
-pytestmark = pytest.mark.slow  # the library takes seconds to import
-
 ROWS, CLASSES = 300, 3
 
 OPTIONS: dict[str, dict[str, Any]] = {

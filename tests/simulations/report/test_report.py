@@ -20,8 +20,6 @@ from consilium.simulations.report.models import finding
 from tests.simulations.report import cases as made
 from tests.simulations.report.cases import SECRET_AUC, Page, above, cases, guarantee, in_labels, metrics, run
 
-pytestmark = pytest.mark.slow
-
 CASES = cases()
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}"
 BOTH = pytest.mark.parametrize("public", [False, True], ids=["full", "public"])

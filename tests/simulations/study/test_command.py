@@ -134,7 +134,7 @@ def test_a_mistake_is_one_line() -> None:
     assert "no study 'nothing'" in last and last.startswith("consilium: ")
 
 
-@pytest.mark.proofs  # after each piece of work, in one process: test_run.py
+@pytest.mark.nightly  # after each piece of work, in one process: test_run.py
 def test_kill_9_at_a_random_moment_and_again(tmp_path: Path) -> None:
     """It lives until something is kept, however fast the machine is; then all of it is killed."""
     study, out = write_tiny(tmp_path), tmp_path / "killed"

@@ -46,7 +46,6 @@ def promise(of: Case) -> StatedGuarantee:
     return stated
 
 
-@pytest.mark.slow
 def test_it_predicts_and_its_card_states_the_guarantee(tmp_path: Path) -> None:
     folder = tmp_path / "model"
     card = save_model(few(RECORD), SEED, folder)

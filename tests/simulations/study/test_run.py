@@ -88,7 +88,6 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return done
 
 
-@pytest.mark.slow
 def test_what_is_in_the_folder(tmp_path: Path) -> None:
     summary = run(tmp_path, study={**STUDY["study"], "seeds": 3})
     out = tmp_path / "out"
@@ -155,7 +154,6 @@ def test_nothing_is_computed_twice(tmp_path: Path, made: list[str]) -> None:
     assert (tmp_path / "out" / RESULTS).read_bytes() == content
 
 
-@pytest.mark.slow
 def test_any_number_of_processes_gives_the_same_table(tmp_path: Path) -> None:
     for count in (1, 2):
         run(tmp_path, str(count), count)
@@ -304,7 +302,6 @@ class Killed(BaseException):
     """In place of a signal that nobody can catch."""
 
 
-@pytest.mark.slow
 def test_killed_after_each_method_and_again_it_is_the_same(
     small: Path, tmp_path: Path, made: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -246,7 +246,6 @@ def test_control_lies_are_in_the_sum_where_nobody_checks(kind, unchecked, monkey
     assert LIAR in with_others(federation, LIES[kind][0](federation))[2].accepted
 
 
-@pytest.mark.slow
 def test_no_byte_can_be_altered() -> None:
     federation = make_federation()
     leader, content = federation.leader(), federation.upload(LIAR)

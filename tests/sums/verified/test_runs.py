@@ -16,7 +16,6 @@ from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
 from tests.simulations.engines.test_engines_agree import quiet
 
-pytestmark = pytest.mark.slow
 FEW = [
     'federation.mechanism={name="histogram", sigma=112.1}',
     "data.least_rows=150",

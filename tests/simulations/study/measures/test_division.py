@@ -52,7 +52,6 @@ def test_distances_by_hand() -> None:
     assert found["hellinger_p90"] == pytest.approx(np.percentile(each, 90))
 
 
-@pytest.mark.slow
 def test_labels_by_lot_are_within_the_floor_and_skewed_ones_above() -> None:
     """95 % each, of 20 divisions: fewer than 14 within has probability below 1e-4."""
     within = dict.fromkeys(LABELS, 0)

@@ -79,7 +79,6 @@ def test_a_column_that_owners_lack_is_no_concept() -> None:
     assert "concept" not in which_shift(**lacking(by_lot(), np.random.default_rng(1))).named
 
 
-@pytest.mark.slow
 def test_nothing_is_named_where_rows_are_dealt_by_lot() -> None:
     """4 or more of 24 with probability .003 where `ERROR` holds."""
     alarms = [which_shift(**by_lot(seed, 10, 40), seed=seed).named for seed in range(24)]

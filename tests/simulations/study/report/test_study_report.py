@@ -190,7 +190,7 @@ def missing_metrics(frame: pl.DataFrame) -> list[pl.DataFrame]:
     return [*metrics, *scopes, *methods, frame.with_columns(metric="new_" + pl.col("metric")), frame.clear()]
 
 
-@pytest.mark.proofs
+@pytest.mark.nightly
 def test_a_figure_that_is_missing_is_left_out(tmp_path: Path) -> None:
     study = MadeUp(axes={"division": {"natural": 0.0, "iid": 0.1}}, seeds=[0], parties=2)
     folder = study.write(tmp_path / "study")

@@ -68,7 +68,6 @@ def test_both_parts_by_loops(kind: str, seeds: int) -> None:
     assert found.over == "seeds and rows"
 
 
-@pytest.mark.statistics
 @pytest.mark.parametrize("kind", ["shared", "redrawn"])
 def test_the_parts_are_right_in_the_mean(kind: str) -> None:
     """2,000 studies: variance of the mean within 15 % of the mean of what is estimated, which is beyond four standard

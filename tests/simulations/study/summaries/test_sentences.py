@@ -152,7 +152,6 @@ def test_sentences_are_short(seeds: int) -> None:
         assert all(len(sentence.split()) <= 35 for sentence in re.split(r"(?<=\.) (?=[A-Z])", told)), told
 
 
-@pytest.mark.statistics
 def test_the_largest_change_of_equal_methods_is_seldom_called_significant() -> None:
     """60 studies of 10 seeds in which nothing changes: 3 are meant, 8 or more come by chance in 1 of 100. Corrected
     over its own family only, one in four is."""
