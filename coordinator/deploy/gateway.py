@@ -44,7 +44,7 @@ MOST_REQUESTS = 8
 """Of one node at once: they bound what the SuperLink, which holds whole bodies, can be made to hold. Flower pushes two
 objects at once."""
 REQUEST_SECONDS, STALL_SECONDS = 280.0, 20.0
-"""For a request, from its turn to the end of the answer: an object at a quarter of the slowest link that was tried
+"""For a request, from its head to the end of the answer: an object at a quarter of the slowest link that was tried
 (1 Mbit/s). And without a byte of its body."""
 log = logging.getLogger("consilium.gateway")
 
@@ -83,7 +83,7 @@ class Gateway:
         if path == standing.PATH:
             return Response("this node may connect", headers=CLOSE)
         try:
-            async with self._turns[sender], asyncio.timeout(REQUEST_SECONDS):
+            async with asyncio.timeout(REQUEST_SECONDS), self._turns[sender]:
                 return await self._pass_on(request, sender, send)
         except (TimeoutError, ClientDisconnect):
             log.warning("%s did not send or take all of %s in time", sender, path)

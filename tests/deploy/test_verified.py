@@ -11,7 +11,6 @@ from tests.deploy.markers import files, found_in, key_markers
 from tests.deploy.processes import SERVES, running
 from tests.deploy.recorder import Recorder
 from tests.deploy.site import PARTIES, SECOND, command, make_site
-from tests.marks import third
 
 pytestmark = [pytest.mark.deploy, pytest.mark.slow, pytest.mark.proofs, pytest.mark.timeout(1500)]
 HOST, EACH, AWAY = "127.0.0.2", 8, "the second aggregator does not answer"
@@ -41,7 +40,7 @@ def test_the_second_aggregator_comes_last_is_stopped_and_is_killed(tmp_path: Pat
         assert federation.answer(student)["asked"] == EACH
 
         events = federation.run_folder() / "events.jsonl"
-        for number, text in enumerate(third(KILLED), 3):
+        for number, text in enumerate(KILLED, 3):
             begun = events.read_text().count('"stage"')
             student = federation.asks(f"student-{number}", EACH * (number - 1))
             federation.wait(lambda begun=begun: events.read_text().count('"stage"') > begun, "the question has begun")
@@ -51,7 +50,7 @@ def test_the_second_aggregator_comes_last_is_stopped_and_is_killed(tmp_path: Pat
         federation.close("student-1")
 
     labels = federation.labels()
-    assert len(labels) == len(set(labels)) == EACH * (2 + len(third(KILLED)))
+    assert len(labels) == len(set(labels)) == EACH * (2 + len(KILLED))
     with GivenStore(site / SECOND / "state" / "given.db").transaction() as given:
         assert given.ever() == len(labels)
     places = {"wire": wire, **files((site, "*/state/**/*"), (site, "*.log"))}

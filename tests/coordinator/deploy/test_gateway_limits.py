@@ -37,9 +37,8 @@ def test_a_body_without_a_signature_reaches_nobody(site: Site) -> None:
 
 
 def test_a_node_has_no_more_under_way_than_its_quota(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While the SuperLink reads nothing: one request, and none of another's; and for so long only."""
+    """While the SuperLink reads nothing: one request, and none of another's."""
     monkeypatch.setattr(gateway, "MOST_REQUESTS", 1)
-    monkeypatch.setattr(gateway, "REQUEST_SECONDS", 2.0)
     with site.serving() as address:
         site.superlink.hold.set()
         with contextlib.closing(site.begin(address, MB, site.signed(FIRST))) as node:
