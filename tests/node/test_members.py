@@ -264,6 +264,10 @@ def no_room(folder: NodeFolder, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(members, "LEAST_BYTES", 10**18)
 
 
+def no_rows(folder: NodeFolder, _: pytest.MonkeyPatch) -> None:
+    (folder / "data.npz").unlink()
+
+
 def clock_back(folder: NodeFolder, patch: pytest.MonkeyPatch) -> None:
     ahead = time.time() + 7200
     (folder.state / "lock").touch()
@@ -272,9 +276,13 @@ def clock_back(folder: NodeFolder, patch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("check", "spoil", "told"),
-    [("room", no_room, "MB are needed"), ("clock", clock_back, r"wrote last is 7[12]\d\d s in its future")],
+    [
+        ("room", no_room, "MB are needed"),
+        ("data", no_rows, "data.npz is not there"),
+        ("clock", clock_back, r"wrote last is 7[12]\d\d s in its future"),
+    ],
 )
-def test_doctor_says_disk_and_clock(folder: NodeFolder, monkeypatch, check: str, spoil, told: str) -> None:
+def test_doctor_says_disk_data_and_clock(folder: NodeFolder, monkeypatch, check: str, spoil, told: str) -> None:
     spoil(folder, monkeypatch)
     result = found(folder)[check]
     assert result.level == "wrong" and re.search(told, result.what), result
