@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import email.utils
 import shutil
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,8 +36,8 @@ NEW_CERTIFICATE = (
 )
 MOST_AHEAD_SECONDS, MOST_BEHIND_SECONDS = 4, 240
 """A SuperLink takes the signature of a node whose clock is at most 5 s ahead of its own, or 305 s behind it."""
-ANSWER_SECONDS = 3.0
-"""For one answer of another node."""
+ANSWER_SECONDS, EXAMINE_SECONDS = 3.0, 7.0
+"""For one answer of another node; and for all checks together, so that whoever asks is answered within 10 s."""
 
 
 class Advice(ConsiliumError):
@@ -57,9 +59,23 @@ class CheckResult:
         return f"{self.level:6} {self.name:15} {self.what}{f'. {self.action}' if self.action else ''}"
 
 
-def examine(checks: Iterable[Check]) -> list[CheckResult]:
-    """Make all checks; one that fails does not keep the others from being made."""
-    return [_made(name, check) for name, check in checks]
+def examine(checks: Sequence[Check], seconds: float = EXAMINE_SECONDS) -> list[CheckResult]:
+    """Make all checks at the same time; one that fails or hangs does not keep the others from being made."""
+    late = f"not known within {seconds:g} s"
+    results = {
+        name: CheckResult(name, "advice", late, "Look again when there is less to do here") for name, _ in checks
+    }
+
+    def make(name: str, check: Callable[[], str]) -> None:
+        results[name] = _made(name, check)
+
+    threads = [threading.Thread(target=make, args=each, daemon=True) for each in checks]
+    for thread in threads:
+        thread.start()
+    end = time.monotonic() + seconds
+    for thread in threads:
+        thread.join(max(0.0, end - time.monotonic()))
+    return list(results.values())
 
 
 def _made(name: str, check: Callable[[], str]) -> CheckResult:
@@ -235,6 +251,21 @@ def hold(checks: Iterable[Check], tell: Callable[[str, str], object]) -> None:
             check()
         except Advice as advice:
             tell(name, str(advice))
+
+
+def check_clock(folder: NodeFolder, now: float | None = None) -> str:
+    """This machine's clock against what the node itself wrote before. now: seconds since 1970."""
+    now = time.time() if now is None else now
+    last = now
+    for path in (folder / "state").rglob("*"):
+        with contextlib.suppress(FileNotFoundError):  # a database's journal comes and goes
+            last = max(last, path.stat().st_mtime)
+    if last - now > MOST_BEHIND_SECONDS:
+        raise ConfigError(
+            f"this clock has gone back: what this node wrote last is {last - now:.0f} s in its future",
+            "Set it by NTP (timedatectl set-ntp true): signatures of the past are refused",
+        )
+    return f"{datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M:%S} UTC, after all that this node wrote"
 
 
 def check_port(port: int, host: str, key: str) -> str:

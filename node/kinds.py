@@ -74,6 +74,7 @@ class NodeKind(ABC):
         return [
             *checks.own_checks(folder),
             ("versions", lambda: checks.check_versions(folder)),
+            ("clock", lambda: checks.check_clock(folder)),
             *self.set_up(folder),
             *self.further_checks(folder, running),
         ]

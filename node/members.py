@@ -69,14 +69,13 @@ class MemberKind(NodeKind):
         """
         hold([*own_checks(folder), *self.set_up(folder)], tell)
         allowed_now = allow(self.open_home(folder).request(), print)
-        home = self.open_home(folder)
+        stamp, home = folder.joined_at, self.open_home(folder)
         hold([("policy", lambda: self.allowed(home))], tell)
         if allowed_now and is_held(folder.lock):
             return NodeOutcome(
                 {"allowed": True}, [f"{home.name} is started already, and serves by what was allowed now"]
             )
         address = home.federation.coordinator.nodes
-        stamp = folder.joined_at
 
         def look() -> None:
             nonlocal stamp

@@ -153,7 +153,7 @@ def screen(request: Request) -> list[str]:
         limit, default, own = request.limits[key], defaults.get(key), request.lines.get(key)
         rows.append([key, limit.title, *map(shown, (value, default, own))])
         if own is None and default not in (None, ()) and limit.looser(value, default):
-            rows[-1][-1] = "LOOSER THAN THE DEFAULT"
+            rows[-1][-1] = "NOT WITHIN THE DEFAULT"
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     table = ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     yes = f"A yes writes into {POLICY_FILE}, as they are asked: {', '.join(request.new)}."

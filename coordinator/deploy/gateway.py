@@ -43,9 +43,9 @@ CLOSE = {"connection": "close"}
 MOST_REQUESTS = 8
 """Of one node at once: they bound what the SuperLink, which holds whole bodies, can be made to hold. Flower pushes two
 objects at once."""
-REQUEST_SECONDS = 280.0
-"""For a request, from its turn to the end of the answer: an object at a quarter of the slowest link that was tried
-(1 Mbit/s)."""
+REQUEST_SECONDS, STALL_SECONDS = 280.0, 20.0
+"""For a request, from its head to the end of the answer: an object at a quarter of the slowest link that was tried
+(1 Mbit/s). And without a byte of its body."""
 log = logging.getLogger("consilium.gateway")
 
 
@@ -83,14 +83,14 @@ class Gateway:
         if path == standing.PATH:
             return Response("this node may connect", headers=CLOSE)
         try:
-            async with self._turns[sender], asyncio.timeout(REQUEST_SECONDS):
+            async with asyncio.timeout(REQUEST_SECONDS), self._turns[sender]:
                 return await self._pass_on(request, sender, send)
         except (TimeoutError, ClientDisconnect):
             log.warning("%s did not send or take all of %s in time", sender, path)
             return None  # the server breaks off what was begun
 
     async def _pass_on(self, request: Request, node: str, send: Send) -> Response | None:
-        body = await request.body()
+        body = await _body(request)
         if request.scope["path"] == PREFIX + REPLY and not _replies(body):
             log.warning("%s sent what is no reply of its own", node)
             return Response("no reply of its own", 403, CLOSE)
@@ -114,6 +114,16 @@ class Gateway:
             # as the SuperLink says it to a node that it does not know: the program says so, and ends
             return JSONResponse({"code": 2004, "detail": "Failed to activate SuperNode."}, 412, CLOSE)
         return Response(words or why, status, CLOSE)
+
+
+async def _body(request: Request) -> bytes:
+    """Raises TimeoutError: it stalls."""
+    parts, stream = [], request.stream()
+    while True:
+        async with asyncio.timeout(STALL_SECONDS):
+            if not (part := await anext(stream, b"")):
+                return b"".join(parts)
+        parts.append(part)
 
 
 def _replies(body: bytes) -> bool:

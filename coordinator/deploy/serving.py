@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from consilium.coordinator import server_app
 from consilium.coordinator.deploy.gateway import HEAD_BYTES, Gateway
@@ -26,6 +28,9 @@ from consilium.node.supervisor import end_with_parent
 from consilium.protocol.errors import ConsiliumError, EngineError
 from consilium.protocol.files import more_descriptors
 from consilium.protocol.tls import TlsFiles
+
+HEAD_SECONDS = 20.0
+"""For a request's head, and between two of a connection: whoever shows no key holds no place for longer than twice."""
 
 
 def serve(folder: NodeFolder) -> None:
@@ -40,6 +45,21 @@ def serve(folder: NodeFolder) -> None:
     server_app.app(grid, context)
 
 
+class Impatient(H11Protocol):
+    """Closes a connection on which nothing is asked: uvicorn waits for a head, or the rest of it, for ever."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """See `asyncio.Protocol`."""
+        super().connection_made(transport)
+        self.loop.call_later(HEAD_SECONDS, self._look, None)
+
+    def _look(self, before: RequestResponseCycle | None) -> None:
+        if self.cycle is before and (before is None or before.response_complete):
+            self.transport.close()
+        if not self.transport.is_closing():
+            self.loop.call_later(HEAD_SECONDS, self._look, self.cycle)
+
+
 def tls_server(app: ASGIApp, files: TlsFiles, host: str, port: int) -> uvicorn.Server:
     """A server of an ASGI application over TLS."""
     return uvicorn.Server(
@@ -47,7 +67,7 @@ def tls_server(app: ASGIApp, files: TlsFiles, host: str, port: int) -> uvicorn.S
             app,
             host,
             port,
-            http="h11",
+            http=Impatient,
             ws="none",
             ssl_certfile=str(files.certificate),
             ssl_keyfile=str(files.key),

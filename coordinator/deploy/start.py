@@ -34,7 +34,7 @@ def start(folder: NodeFolder, tell: Tell, stop: threading.Event) -> dict[str, An
     """
     with held(folder.state / folder.lock.name, HOLDER):
         hold([*own_checks(folder), *set_up(folder)], tell)
-        file, stamp = joined(folder, ServedFederation), folder.joined_at
+        stamp, file = folder.joined_at, joined(folder, ServedFederation)
         run = run_of(folder, file)
         close_earlier(folder, run, tell)
         if run.closed or run.close_file.exists():

@@ -10,7 +10,7 @@ from consilium.coordinator.privacy import promised, towards_coordinator, towards
 from consilium.coordinator.run_folders import RunFolder, asked_before, pool_of, run_of
 from consilium.coordinator.run_state import PartyState, RollEntry, RunState, SecondEntry, entry_json
 from consilium.coordinator.served import ServedFederation
-from consilium.node.checks import check_certificate, examine
+from consilium.node.checks import check_certificate, check_clock, examine
 from consilium.node.folder import NodeFolder
 from consilium.node.join import joined
 from consilium.node.kinds import NodeOutcome
@@ -39,6 +39,7 @@ def status(folder: NodeFolder) -> NodeOutcome:
     state = RunState.of(read_events(run.events), file.parties)
     settle(state, file, running)
     checks = [
+        ("clock", lambda: check_clock(folder)),
         ("disk", lambda: check_room(folder)),
         ("certificate", lambda: check_certificate(folder.tls, file.coordinator.hosts)),
         ("ledger", lambda: check_ledger(folder)),

@@ -74,9 +74,9 @@ class Site:
         return Gateway(self.superlink, NodeKeys(joined(self.folder, ServedFederation)))
 
     @contextlib.contextmanager
-    def serving(self) -> Iterator[tuple[str, int]]:
+    def serving(self, port: int = 0) -> Iterator[tuple[str, int]]:
         """Run it; yields its host and port."""
-        with socket.create_server(("127.0.0.1", 0)) as listener:
+        with socket.create_server(("127.0.0.1", port)) as listener:
             server = tls_server(self.gateway(), self.folder.tls, *listener.getsockname())
             with running(server, listener):
                 yield listener.getsockname()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.server
 import io
+import os
+import re
 import shutil
 import socket
 import sqlite3
@@ -12,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -28,16 +31,21 @@ from consilium.party.home import open_home
 from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, NotAccepted
 from consilium.protocol.files import held, private_folder
 from tests.command_line import consilium
+from tests.deploy.edge import Site
 from tests.node.folders import SECOND, Made, allow, asked_of, make_authority, make_small
+
+
+def nowhere() -> Coordinator:
+    """Nobody answers there."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return Coordinator(hosts=("127.0.0.1",), node_port=probe.getsockname()[1])
 
 
 @pytest.fixture(scope="module")
 def once(tmp_path_factory: pytest.TempPathFactory) -> Made:
     """Two aggregators; everybody allows what is asked. Not to be changed."""
-    with socket.socket() as probe:  # nobody answers there
-        probe.bind(("127.0.0.1", 0))
-        nowhere = Coordinator(hosts=("127.0.0.1",), node_port=probe.getsockname()[1])
-    made = make_small(tmp_path_factory.mktemp("once"), "verified", place=nowhere)
+    made = make_small(tmp_path_factory.mktemp("once"), "verified", place=nowhere())
     for name in ("p00", SECOND):
         allow(made.nodes[name], **asked_of(made.nodes[name]))
     return made
@@ -232,19 +240,63 @@ def test_whatever_hangs_an_answer_comes_within_ten_seconds(silent: Made) -> None
 # Checks by themselves.
 
 
-def test_a_check_that_breaks_is_said_and_hides_no_other() -> None:
+def test_checks_are_made_at_once_and_one_that_hangs_or_breaks_hides_no_other() -> None:
+    end, both = threading.Event(), threading.Barrier(2)
+
     def wrong() -> str:
         raise ConfigError("what", "action")
 
     def advice() -> str:
         raise Advice("what", "action")
 
-    made = [("breaks", lambda: str(1 // 0)), ("wrong", wrong), ("advice", advice)]
-    results = examine([*made, ("well", lambda: "well")])
-    assert [(result.name, result.level) for result in results] == [
-        ("breaks", "wrong"), ("wrong", "wrong"), ("advice", "advice"), ("well", "ok")
-    ]  # fmt: skip
-    assert results[0].what == "cannot be checked: ZeroDivisionError"
+    made = [("hangs", lambda: str(end.wait())), ("breaks", lambda: str(1 // 0)), ("wrong", wrong), ("advice", advice)]
+    pair = [(name, lambda: str(both.wait())) for name in ("one", "other")]  # each waits for the other
+    results = examine([*made, *pair], seconds=3)
+    end.set()
+    assert {result.name: result.level for result in results} == {
+        "hangs": "advice", "breaks": "wrong", "wrong": "wrong", "advice": "advice", "one": "ok", "other": "ok"
+    }  # fmt: skip
+    assert [result.what for result in results[:2]] == ["not known within 3 s", "cannot be checked: ZeroDivisionError"]
+
+
+def no_room(folder: NodeFolder, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(members, "LEAST_BYTES", 10**18)
+
+
+def no_rows(folder: NodeFolder, _: pytest.MonkeyPatch) -> None:
+    (folder / "data.npz").unlink()
+
+
+def clock_back(folder: NodeFolder, patch: pytest.MonkeyPatch) -> None:
+    ahead = time.time() + 7200
+    (folder.state / "lock").touch()
+    os.utime(folder.state / "lock", (ahead, ahead))
+
+
+@pytest.mark.parametrize(
+    ("check", "spoil", "told"),
+    [
+        ("room", no_room, "MB are needed"),
+        ("data", no_rows, "data.npz is not there"),
+        ("clock", clock_back, r"wrote last is 7[12]\d\d s in its future"),
+    ],
+)
+def test_doctor_says_disk_data_and_clock(folder: NodeFolder, monkeypatch, check: str, spoil, told: str) -> None:
+    spoil(folder, monkeypatch)
+    result = found(folder)[check]
+    assert result.level == "wrong" and re.search(told, result.what), result
+
+
+@pytest.mark.parametrize("word", ["revoked", "unknown"])
+def test_doctor_and_status_say_that_a_node_is_not_let_in(tmp_path: Path, monkeypatch, word: str) -> None:
+    monkeypatch.setattr(checks, "ANSWER_SECONDS", 250)  # however busy this machine is
+    made = make_small(tmp_path, place=nowhere())
+    others = {name: keys for name, keys in made.file.nodes.items() if name != "p00"}
+    revoked = {"p00": made.file.nodes["p00"]} if word == "revoked" else {}
+    join(made.again(nodes=others, revoked=revoked).out, made.nodes["coordinator"])
+    with Site(made).serving(made.file.coordinator.node_port):
+        assert f"says: {word}: " in found(made.nodes["p00"])["coordinator"].what
+        assert f"says: {word}: " in PARTY.status(made.nodes["p00"]).values["coordinator"]
 
 
 @pytest.mark.parametrize(("ahead", "word"), [(7200, "ahead of"), (-7200, "behind")])

@@ -179,7 +179,7 @@ def test_the_screen_says_towards_whom_what_is_asked_and_what_is_risked(folder: N
         "earlier federations none",
         "columns read age, pressure, drowsy",
         "collected verified secure",
-        "LOOSER THAN THE DEFAULT",
+        "NOT WITHIN THE DEFAULT",
         "A yes writes into policy.toml, as they are asked: collection, unit",
     ):
         assert part in text, part

@@ -36,6 +36,8 @@ def test_a_node_s_request_passes_unchanged(site: Site, client: TestClient) -> No
     assert (reply.status_code, reply.content, reply.headers["x-flwr"]) == (200, b"cba", "kept")
     without_length = client.post(PREFIX + "get-run", content=iter([b"x"]), headers=site.signed(FIRST))
     assert without_length.status_code == 411
+    two = {"content-length": "1", "transfer-encoding": "chunked", **site.signed(FIRST)}  # a second request would follow
+    assert client.post(PREFIX + "get-run", content=b"x", headers=two).status_code == 411
     assert (site.superlink.paths, site.superlink.bodies) == ([PREFIX + "pull-messages"], [b"abc"])
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 
 from consilium.accounting.mechanisms import Confident
+from consilium.coordinator.deploy import ready
 from consilium.coordinator.deploy.deployed import COORDINATOR
 from consilium.coordinator.deploy.start import close
 from consilium.coordinator.deploy.status import status
@@ -79,6 +82,16 @@ def test_a_coordinator_that_was_never_started(folder: NodeFolder) -> None:
     assert found(folder, "students").what == "1 may ask: anna"
     results = examine(COORDINATOR.checks(folder, running=False))
     assert [result.name for result in results if result.level == "wrong"] == []
+
+
+def test_a_clock_that_went_back_and_a_full_disk_are_said(folder: NodeFolder, monkeypatch) -> None:
+    asked(run_of(folder), 4)
+    os.utime(run_of(folder).ledger, (time.time() + 7200,) * 2)
+    monkeypatch.setattr(ready, "LEAST_BYTES", 10**18)
+    clock, disk = status(folder).values["problems"]
+    assert clock.startswith("clock: this clock has gone back") and "NTP" in clock
+    assert disk.startswith("disk: ") and "MB are needed" in disk
+    assert [found(folder, name).level for name in ("clock", "room")] == ["wrong", "wrong"]
 
 
 def test_a_locked_ledger_is_said_and_so_is_a_damaged_one(folder: NodeFolder) -> None:
