@@ -155,7 +155,6 @@ def _methods(view: StudyView, contrasts: Sequence[MeanContrast]) -> list[Exhibit
     ]
     between, along = ([one for one in contrasts if bool(one.axis) == axis] for axis in (False, True))
     reading, heading = "On the public test rows; below each mean its interval.", _heading(lead)
-    hand = " Manual labels: so many true labels of public rows give the student’s own trainer a model as good."
     all_drawn = len(view.points) <= MOST_PANELS and not view.numeric_axes(LEAST_POINTS)
     return [
         *_charts(view, lead),
@@ -169,7 +168,7 @@ def _methods(view: StudyView, contrasts: Sequence[MeanContrast]) -> list[Exhibit
             "Guarantees differ where epsilon, delta, unit or neighbouring relation does. One family.",
         ),
         *_figures(
-            view, "figures", "Every other figure of each method", f"{reading} Less is better: {less}.{hand}",
+            view, "figures", "Every other figure of each method", f"{reading} Less is better: {less}.",
             list(map(metric_words, further)), down, "folded",
         ),
     ]  # fmt: skip

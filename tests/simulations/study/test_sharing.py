@@ -12,20 +12,6 @@ from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.mechanisms import Histogram
 from consilium.accounting.target import worst_case
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
-from consilium.models.keys import GraphStudent
-from consilium.simulations.study.compute import manual_labels
-from tests.simulations.methods.cases import few, taught
-
-
-def test_manual_labels_are_learned_once_for_every_mechanism() -> None:
-    case = taught(0.0)[0]
-    other = case.of(few("federation.mechanism={name='gnmax', sigma=9.0}"))
-    by_hand = [manual_labels(each) for each in (case, other)]
-    assert by_hand[0] is by_hand[1] and by_hand[0].ladder is by_hand[1].ladder
-    graph = case.scenario.student.model_copy(update={"trainer": GraphStudent()})
-    changed = replace(case, scenario=case.scenario.model_copy(update={"student": graph}))
-    assert manual_labels(changed) is not by_hand[0]
-
 
 EVENT = ReleaseEvent(
     mechanism=Histogram(90), asked=300, answered=300, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE,

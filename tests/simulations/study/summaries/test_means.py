@@ -84,7 +84,7 @@ def test_shares_and_counts_end_where_they_do() -> None:
     assert known.mean - known.ends[0] > known.ends[1] - known.mean
     known = mean_of([0.9, 1.0, 0.95], 0.1, "auc")
     assert known.ends is not None and known.ends[1] == 1.0
-    known = mean_of([0.0, 4.0, 30.0], 20.0, "manual_labels")
+    known = mean_of([0.0, 4.0, 30.0], 20.0, "answered")
     assert known.ends is not None and known.ends[0] == 0.0 and known.ends[1] > 40
 
 
