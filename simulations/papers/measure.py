@@ -34,7 +34,7 @@ from consilium.simulations.papers.description import SCRIPT_POOL, DataSet, Paper
 from consilium.simulations.papers.students import train
 from consilium.simulations.release import RecordedVotes
 
-FAST = {"pool": 300, "judges": 200, "queries": 60, "teachers": 4, "shard": 120, "more": 60}
+FAST = {"pool": 300, "judges": 200, "queries": 60, "teachers": 2, "shard": 40, "more": 60}
 """Most of each in a run that only shows that all of it works."""
 
 

@@ -63,34 +63,6 @@ def run_command(
         raise typer.Exit(1)
 
 
-@app.command("model")
-def model_command(
-    scenario: Annotated[
-        str,
-        typer.Argument(
-            metavar="SCENARIO",
-            help="Name of a shipped scenario, or path of a .toml file.",
-            autocompletion=completing(Shipped.SCENARIO),
-        ),
-    ],
-    out: Annotated[Path, typer.Option(help="New folder for the model and its cards.")],
-    overrides: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override one key of the scenario.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the partition. The noise follows none.")] = 0,
-    output: FormatOption = Format.text,
-) -> None:
-    """Save the model of private gradient descent, which takes no teachers. `consilium predict` uses it."""
-    Shipped.SCENARIO.path(scenario)
-    from consilium.models.devices import one_thread
-    from consilium.simulations.scenario import load_scenario
-    from consilium.simulations.study.model import lines_of, save_model
-
-    with one_thread():
-        card = save_model(load_scenario(scenario, overrides or []), seed, out)
-    show(output, card, lines_of(card, out))
-
-
 @app.command("list")
 def list_command(output: FormatOption = Format.text) -> None:
     """List the studies that come with the package."""
