@@ -30,7 +30,7 @@ _COUNT = (
     "answered asked c2st_parties labels left_out parties parties_left_out reinforced rounds rows teachers units"
     " winners_flipped gain_accuracy_better gain_accuracy_worse gain_accuracy_parties"
 )
-_POSITIVE = "epsilon gap labels_per_epsilon clip learning_rate noise_deviation noise_multiplier shrinkage step"
+_POSITIVE = "epsilon gap clip learning_rate noise_deviation noise_multiplier shrinkage step"
 METRICS: dict[str, Metric] = {
     **dict.fromkeys(_SHARE.split(), Metric(within=(0, 1))),
     **dict.fromkeys(_COUNT.split(), Metric(within=(0, inf), count=True)),

@@ -19,22 +19,6 @@ from tests.simulations.methods.made_up_parties import made_up_parties
 TRAINING = LocalTraining(0.3, batch=8, epochs=2)
 PROMISE = StatedGuarantee(1.0, 1e-5, Unit.PARTY, Neighbouring.REPLACE)
 REPLACE = PartyPrivacy(PROMISE, clip=0.1)
-RELATIONS = [(Neighbouring.REPLACE, 2), (Neighbouring.ADD_OR_REMOVE, 1)]
-
-
-def delta_by_hand(rounds: int, noise: float, moved: int, epsilon: float) -> float:
-    """Of so many Gaussian releases whose mean moves by `moved` at noise of deviation `noise` (Balle, Wang 2018)."""
-    mu = math.sqrt(rounds) * moved / noise
-    return float(norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu))
-
-
-@pytest.mark.parametrize(("relation", "moved"), RELATIONS)
-@pytest.mark.parametrize("rounds", [1, 20])
-@pytest.mark.parametrize("epsilon", [0.1, 8.0])
-def test_all_rounds_together_cost_epsilon(relation: Neighbouring, moved: int, rounds: int, epsilon: float) -> None:
-    noise = StatedGuarantee(epsilon, 1e-5, Unit.PARTY, relation).noise_multiplier(rounds)
-    assert delta_by_hand(rounds, noise, moved, epsilon) == pytest.approx(1e-5, rel=1e-5)
-    assert delta_by_hand(rounds, noise, moved, epsilon) <= 1e-5
 
 
 def test_one_party_moves_a_round_by_2_c_over_n_and_no_more() -> None:

@@ -15,12 +15,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from consilium.accounting.units import Neighbouring, Unit
-from consilium.models.keys import CnnSpec, LogisticRegressionSpec, RandomForestSpec, RidgeSpec, TeacherKind
+from consilium.models.keys import LogisticRegressionSpec, RidgeSpec, TeacherKind
 from consilium.models.teachers import RidgeTeacher
 from consilium.simulations.linear_teachers import DirectionSum, directions, linear_scores
 from consilium.simulations.methods import noisy_average
 from consilium.simulations.methods.base import StatedGuarantee
-from consilium.simulations.methods.noisy_average import LinearDraws, noisy_averages, sensitivity, why_none
+from consilium.simulations.methods.noisy_average import LinearDraws, noisy_averages, sensitivity
 
 INPUTS = 4
 UNITS = [(unit, relation) for unit in Unit for relation in Neighbouring]
@@ -207,18 +207,3 @@ def test_all_is_chosen_on_the_pool_and_probabilities_are_the_softmax_of_each_dra
         scores = x @ weights[:-1] + weights[-1]
         odds = np.exp(scores - scores.max(axis=1, keepdims=True))
         np.testing.assert_allclose(probabilities, odds / odds.sum(axis=1, keepdims=True), rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("spec", "epsilon", "mixed", "expected"),
-    [
-        (LogisticRegressionSpec(), 1.0, False, ""),
-        (RandomForestSpec(), 1.0, False, "teachers of kind random_forest are not linear"),
-        (CnnSpec(), 1.0, False, "teachers of kind cnn are not linear"),
-        (RidgeSpec(alpha=1.0), 1.0, True, "the parties train teachers of different kinds"),
-        (RidgeSpec(alpha=1.0), math.inf, False, "the run promises no epsilon"),
-        (RidgeSpec(alpha=1.0), 0.0, False, "the run may spend nothing"),
-    ],
-)
-def test_where_there_is_none(spec: TeacherKind, epsilon: float, mixed: bool, expected: str) -> None:
-    assert why_none(spec, epsilon, mixed) == expected
