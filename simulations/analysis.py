@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,8 +19,7 @@ from consilium.models.published.model import Published
 from consilium.protocol.label_source import NO_LABEL, Histograms, Outcome, Progress, no_progress
 from consilium.protocol.releases import ReleaseKind
 from consilium.report.progress import POOLED, RIVALS, stage
-from consilium.report.words import LABELS_ALONE
-from consilium.simulations.beside import Begin, Pending, TimeLimit, when_wanted
+from consilium.simulations.beside import Begin, Pending, when_wanted
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import confusion, student_figures
 from consilium.simulations.learn import learning_curve
@@ -84,11 +82,12 @@ def baselines(
     """
     config, names, test_y = case.config, case.classes, case.test_y
     parties = [party for party in case.parties if party in heard.quality]
+    judged = [heard.quality[party] for party in parties]
     quality = [
         PartyQuality(party, len(case.partition.parties[party]), of_party.accuracy, of_party.auc)
-        for party in parties
-        for of_party in (heard.quality[party],)
+        for party, of_party in zip(parties, judged, strict=True)
     ]
+    accuracies, aucs = [item.accuracy for item in quality], [item.auc for item in quality if item.auc is not None]
     alone = heard.parts()
     with stage(progress, POOLED):
         pooled = PooledModel().predict(case, None).test
@@ -99,28 +98,30 @@ def baselines(
     if len(test_y):
         drawn = draws_of("noisy_average", averages, case)
         drawn |= {"private_gradient": "no party has a teacher"} if descending is None else descending.result(progress)
-    rivals = {name: [] if isinstance(draws, str) else draws for name, draws in drawn.items()}
     of_rivals = {
         name: {"absent": draws} if isinstance(draws, str) else _judged_draws(draws, test_y, names)
         for name, draws in drawn.items()
     }
     private = case.dataset.y[np.concatenate(list(case.partition.parties.values()))]
     shares = np.bincount(private, minlength=len(names)) / len(private)
+    over_accuracy, over_auc = over_parties("accuracy", accuracies), over_parties("auc", aucs)
     measured = {
         "majority": _judged(np.tile(shares, (len(test_y), 1)), test_y, names),
         "mean_teacher": {
-            "accuracy": _mean(_accuracies(quality)),
-            "auc": _mean(_aucs(quality)),
+            "accuracy": over_accuracy["accuracy"],
+            "auc": over_auc["auc"],
             "intervals": _intervals(alone, test_y),
         },
-        "local_only": {**over_parties("accuracy", _accuracies(quality)), **over_parties("auc", _aucs(quality))},
+        "local_only": {**over_accuracy, **over_auc},
         **of_rivals,
         "plurality": _judged(vote_shares(heard.votes["test"]), test_y, names),
         "pooled": {} if pooled is None else _judged(pooled, test_y, names),
     }
     metric = leading_metric(test_y, len(names))
     scores = {
-        name: np.array([row_scores(draw, test_y, metric) for draw in draws]) for name, draws in rivals.items() if draws
+        name: np.array([row_scores(draw, test_y, metric) for draw in draws])
+        for name, draws in drawn.items()
+        if not isinstance(draws, str)
     }
     reasons = Counter[str]()
     for of_party in heard.quality.values():
@@ -189,29 +190,15 @@ def _judged_draws(drawn: Sequence[np.ndarray], y: np.ndarray, names: tuple[str, 
     return {**metrics, "draws": len(drawn), "intervals": drawn_intervals(drawn, y, names)}
 
 
-def _accuracies(quality: Sequence[PartyQuality]) -> list[float]:
-    return [item.accuracy for item in quality]
-
-
-def _aucs(quality: Sequence[PartyQuality]) -> list[float]:
-    return [item.auc for item in quality if item.auc is not None]
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return float(np.mean(values)) if values else None
-
-
 @dataclass(frozen=True)
 class Analysis:
     """Everything about a run beyond what the nodes wrote. Arrays and figures as in `ReportData`. labels_alone: see
     `student.public_labels.beside_labels`, of the labels that the student was brought to, else of all public rows that
-    may be asked; nothing without test rows. left_out: parts that
-    did not fit into `simulation.analysis_seconds`. failures: see `Compared`."""
+    may be asked; nothing without test rows. failures: see `Compared`."""
 
     baselines: dict[str, dict[str, Any]]
     worth: dict[str, Any] | None
     labels_alone: dict[str, Any]
-    left_out: tuple[str, ...]
     failures: dict[str, int]
     released_label_accuracy: float | None
     quality: list[PartyQuality] = field(repr=False)
@@ -221,7 +208,6 @@ class Analysis:
     secret_figures: dict[str, Any] = field(repr=False)
 
 
-LATE = {"absent": "it did not fit into simulation.analysis_seconds"}
 MOST_SENT = 100_000_000
 """Bytes of public rows that another process is sent: more of them would fill the memory twice."""
 
@@ -231,7 +217,7 @@ def analyse(
 ) -> Analysis:
     """Read the finished run of a case and compare it with what the simulation knows. heard: what its teachers
     said. begin: does what takes long."""
-    config, limit = case.config, TimeLimit(case.scenario.simulation.analysis_seconds, progress)
+    config = case.config
     with closing(Ledger(run_dir / "ledger.db", config.digest(), "", read_only=True)) as ledger:
         batches = ledger.batches()
     answered = np.concatenate([batch.answered for batch in batches]) if batches else np.zeros(0, dtype=bool)
@@ -250,21 +236,18 @@ def analyse(
     secret_figures: dict[str, Any] = {}
     against = {} if judged is None else _against_student(judged, compared)
     if judged is not None:
-        curve = limit.take("learning curve", partial(_curve, case, judged, asked), LATE)
+        curve = _curve(case, judged, asked, progress)
         open_figures = {**_open_figures(run_dir, case, judged), "by_labels": curve}
         secret_figures = {
             "votes": _votes_by_class(asked.votes(sums), judged.truth.labels[asked.record.rows]),
-            "at_home": limit.take(
-                "the gain on parties' own rows", partial(judged_on_own_rows, case, judged.model, trained), LATE
-            ),
+            "at_home": judged_on_own_rows(case, judged.model, trained, progress),
             "alone": _against_one_alone(judged, compared),
         }
-    manual = None if worth_of is None else limit.take("manual labels", worth_of.result, None)
+    manual = None if worth_of is None else worth_of.result(progress)
     return Analysis(
         baselines={name: metrics | against.get(name, {}) for name, metrics in compared.baselines.items()},
         worth=None if manual is None else {**manual, "label_cost": case.scenario.data.label_cost},
-        labels_alone={} if judged is None else limit.take(LABELS_ALONE, partial(_labels_alone, case, judged), LATE),
-        left_out=tuple(limit.left_out),
+        labels_alone={} if judged is None else _labels_alone(case, judged),
         released_label_accuracy=_label_accuracy(run_dir, case),
         failures=compared.failures,
         quality=compared.quality,
@@ -295,7 +278,7 @@ def _judge(run_dir: Path, case: Case) -> _Student | None:
     return _Student(model, case.scenario.student, case.seed, truth, model.predict_proba(case.test_x))
 
 
-def _labels_alone(case: Case, judged: _Student, progress: Progress) -> dict[str, Any]:
+def _labels_alone(case: Case, judged: _Student) -> dict[str, Any]:
     truth, known = judged.truth, case.known_labels
     labels, test = truth.labels if known is None else known, (truth.test_x, truth.test_y)
     return beside_labels(judged.spec, truth.schema, truth.queries, labels, test, judged.probabilities, judged.seed)

@@ -225,43 +225,35 @@ def confusion(y: np.ndarray, predicted: np.ndarray, classes: int) -> list[list[i
     >>> confusion(np.array([0, 0, 1]), np.array([0, 1, 1]), 2)
     [[1, 1], [0, 1]]
     """
-    counts = np.zeros((classes, classes), dtype=np.int64)
-    np.add.at(counts, (y, predicted), 1)
-    return counts.tolist()
+    return np.bincount(y * classes + predicted, minlength=classes**2).reshape(classes, classes).tolist()
 
 
 def roc_curves(probabilities: np.ndarray, y: np.ndarray, class_names: Sequence[str]) -> list[dict[str, Any]]:
     """One curve for the second of two classes; of more, one for each that occurs, against all others.
 
-    name; found: recall at false alarms 0, 0.01, ..., 1, between thresholds by the straight line; auc with its interval.
+    name; found: recall at false alarms 0, 0.01, ..., 1, the highest at each, between thresholds by the straight line;
+    auc with its interval.
     """
-    curves = []
+    from sklearn.metrics import roc_curve  # half a second to import: only where it is used
+
+    curves, grid = [], np.linspace(0, 1, _POINTS)
     for index in [1] if len(class_names) == 2 else range(len(class_names)):
         positive, scores = y == index, probabilities[:, index]
         if positive.all() or not positive.any():
             continue
         areas = one_against_rest(scores, positive)
-        order = np.argsort(-scores, kind="stable")
-        last = np.r_[np.flatnonzero(np.diff(scores[order])), len(scores) - 1]
-        caught = np.r_[0, np.cumsum(positive[order])[last]] / positive.sum()
-        alarms = np.r_[0, np.cumsum(~positive[order])[last]] / (~positive).sum()
+        alarms, caught, _ = roc_curve(positive, scores, drop_intermediate=False)
+        exact = np.searchsorted(alarms, grid, side="right") - 1
+        found = np.where(np.isclose(alarms[exact], grid), caught[exact], np.interp(grid, alarms, caught))
         curves.append(
             {
                 "name": class_names[index],
-                "found": _recall(alarms, caught).round(4).tolist(),
+                "found": found.round(4).tolist(),
                 "auc": float(areas.mean()),
                 "interval": area_interval(areas, int(min(positive.sum(), (~positive).sum()))),
             }
         )
     return curves
-
-
-def _recall(alarms: np.ndarray, caught: np.ndarray) -> np.ndarray:
-    """Recall on a grid of false alarms: the highest at each, straight lines between."""
-    grid = np.linspace(0, 1, _POINTS)
-    between = np.interp(grid, alarms, caught)
-    exact = np.searchsorted(alarms, grid, side="right") - 1
-    return np.where(np.isclose(alarms[exact], grid), caught[exact], between)
 
 
 def calibration_curve(probabilities: np.ndarray, y: np.ndarray) -> list[dict[str, Any]]:
