@@ -6,32 +6,23 @@ import json
 import sys
 from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from flwr.app import Message, RecordDict
 
-from consilium.coordinator.verify import holds
 from consilium.models.keys import LogisticRegressionStudent
-from consilium.protocol.label_source import Progress
 from consilium.report.progress import CURVES
-from consilium.report.words import LABELS_ALONE
-from consilium.simulations import beside
-from consilium.simulations.audit import audit_path
-from consilium.simulations.beside import Finished, Idle, Task, TimeLimit, when_wanted
-from consilium.simulations.council.card import afterwards
+from consilium.simulations.beside import Finished, Idle, Task, when_wanted
 from consilium.simulations.divide import divide
 from consilium.simulations.engines.flower import FIRST_NODE
 from consilium.simulations.engines.local import LocalGrid
 from consilium.simulations.engines.worker import running_workers
 from consilium.simulations.learn import learning_curve
-from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.simulated import Population
 from consilium.student.ask import Asked
 from consilium.student.config import StudentSpec
-from tests.simulations.engines.test_engines_agree import quiet
 from tests.simulations.methods.public import made_up
 
 SPEC = StudentSpec(trainer=LogisticRegressionStudent(C=1.0))
@@ -116,35 +107,3 @@ def test_what_a_worker_cannot_do_is_done_here(monkeypatch: pytest.MonkeyPatch) -
 
 def _number(text: str, progress: Any) -> int:
     return int(text)
-
-
-def test_parts_that_come_too_late_are_left_out_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, told = [0.0], []
-    monkeypatch.setattr(beside, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-
-    def part(progress: Progress) -> str:
-        for done in range(4):
-            progress("curves", done, 3)
-            clock[0] += 4.0
-        return "all of it"
-
-    limit = TimeLimit(15.0, lambda *advance: told.append(advance))
-    assert limit.take("first", part, "nothing") == "all of it"  # its end was in time, and nothing is left to do
-    assert limit.take("second", part, "nothing") == "nothing"
-    assert (limit.left_out, len(told)) == (["second"], 4)
-    clock[0] = 0.0
-    assert TimeLimit(5.0, lambda *advance: None).take("third", part, "nothing") == "nothing"
-    assert TimeLimit(None, lambda *advance: None).take("fourth", part, "nothing") == "all of it"
-
-
-@pytest.mark.slow
-def test_a_run_says_what_it_had_no_time_for(tmp_path: Path) -> None:
-    changes = [LOWER, "data.least_rows=100", "federation.minimum_parties=5", "simulation.analysis_seconds=0"]
-    out = tmp_path / "run"
-    summary = run_scenario("stroke", load_scenario("stroke", changes), "local", 0, out, quiet)
-    left_out = ["learning curve", "the gain on parties' own rows", "manual labels", LABELS_ALONE]
-    assert (summary["analysis_left_out"], summary["worth"]) == (left_out, None)
-    assert any(line.startswith(", ".join(left_out)) for line in afterwards(summary))
-    page = (out / "report.html").read_text(encoding="utf-8")
-    assert "it did not fit into simulation.analysis_seconds" in page
-    assert holds(audit_path(out).findings)
