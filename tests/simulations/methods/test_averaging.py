@@ -36,26 +36,6 @@ def test_gradient_is_torchs(classes: int) -> None:
     assert gradient(model, x, y) == pytest.approx(layer.grad.numpy(), rel=1e-10, abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("rows", "training", "sizes"),
-    [
-        (7, LocalTraining(0.1, batch=3), [3, 3, 1]),
-        (7, LocalTraining(0.1, batch=3, epochs=2), [3, 3, 1, 3, 3, 1]),
-        (1, LocalTraining(0.1, batch=32), [1]),
-    ],
-)
-def test_each_pass_takes_every_row_once(
-    rows: int, training: LocalTraining, sizes: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    batches: list[list[float]] = []
-    monkeypatch.setattr(averaging, "gradient", lambda model, x, y: batches.append(x[:, 0].tolist()) or 0.0)
-    party = TrainingRows(np.arange(rows, dtype=np.float32)[:, None], np.zeros(rows, dtype=np.int64))
-    train_locally(np.zeros((2, 2)), party, training, np.random.default_rng(0))
-    assert [len(batch) for batch in batches] == sizes
-    passes = np.array([row for batch in batches for row in batch]).reshape(training.epochs, rows)
-    assert (np.sort(passes, axis=1) == np.arange(rows)).all()
-
-
 def test_one_step_by_hand() -> None:
     rows = TrainingRows(np.array([[1.0, 0.0, 2.0]], dtype=np.float32), np.array([1]))
     # at zero both classes have probability one half: the gradient of class 1 is -x / 2, of class 0 +x / 2
@@ -72,15 +52,6 @@ def trained_alone(given: np.ndarray, parties: list[TrainingRows], round_: int, s
         train_locally(given, rows, TRAINING, np.random.default_rng([averaging._ROUND, seed, index, round_]))
         for index, rows in enumerate(parties)
     ]
-
-
-def test_one_round_of_equal_parties_is_their_mean() -> None:
-    parties = made_up_parties([20, 20, 20])
-    found = federate(parties, 2, TRAINING, 1, seed=4)
-    alone = trained_alone(np.zeros((4, 2)), parties, 1, seed=4)
-    assert found.model == pytest.approx(np.mean(alone, axis=0), rel=1e-12)
-    assert (found.rounds, found.left_out) == (1, ())
-    assert found.model != pytest.approx(alone[0], rel=0.05)
 
 
 @pytest.mark.parametrize("classes", [2, 3])

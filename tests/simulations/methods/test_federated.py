@@ -40,12 +40,6 @@ def test_the_epsilon_is_the_one_that_was_asked_for(case: Case, epsilon: float | 
     assert method.depends_on(case)["neighbouring"] == "replace"
 
 
-def test_it_learns_and_noise_costs(case: Case) -> None:
-    learned = FedAvgMethod(rounds=5).predict(case, None)
-    noisy = FedAvgMethod(rounds=5, learning_rate=0.2, epsilon=0.1, clip=1.0).predict(case, None)
-    assert auc(learned, case) > 0.75 > auc(noisy, case)
-
-
 def test_rate_and_norm_are_the_best_on_the_pool(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[tuple[float, float | None]] = []
     federate = federated.federate
@@ -71,11 +65,6 @@ def test_rate_and_norm_are_the_best_on_the_pool(case: Case, monkeypatch: pytest.
     assert figures["clip"] == clips[int(np.argmax(values[len(rates) :]))]
     rate, clip = figures["learning_rate"], figures["clip"]
     assert tried == [*((each, None) for each in rates), *((rate, each) for each in clips), (rate, clip)]
-
-
-def test_without_privacy_rounds_are_a_number(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(federated, "ROUNDS", 2)
-    assert FedAvgMethod(learning_rate=0.2).predict(case, None).figures["rounds"] == 2
 
 
 def test_a_federation_that_promises_nothing_is_absent(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:

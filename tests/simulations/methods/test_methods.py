@@ -239,14 +239,6 @@ def test_where_a_method_does_not_apply(given: object, change: str, told: str) ->
     assert (found.test, found.home, found.figures, found.arrays) == (None, None, {}, {})
 
 
-@pytest.mark.parametrize("own", ["simulation.teachers=[{share=0.5, teacher={model='random_forest', trees=3}}]"])
-def test_teachers_of_their_own_kinds_vote_and_give_no_weights(own: str) -> None:
-    case, ensemble = taught(0.0, CONFIDENT, own)  # the coordinator asks for linear ones
-    assert ensemble.direction_sum(len(case.parties), 1) is None
-    found = method_of("plurality").predict(case, ensemble).test
-    assert found is not None and found.sum(axis=1) == pytest.approx(np.ones(len(case.test_y)))
-
-
 def test_manual_labels_are_the_students_own_training_on_the_truth() -> None:
     case, found = taught(SHARE, CONFIDENT)[0], predicted({"name": "manual_labels", "labels": 60, "draws": 3})
     rows, y = case.config.rows.inputs(case.pool_x), case.pool_y

@@ -22,7 +22,7 @@ from consilium.simulations.methods import kinds
 from consilium.simulations.scenario import Scenario
 from consilium.simulations.study import compute
 from consilium.simulations.study.cells import cell_id, compared, plots
-from consilium.simulations.study.results import CACHE, FACTS_FILE, PAGE, RESULTS, RESULTS_CSV, open_study, study_folder
+from consilium.simulations.study.results import CACHE, FACTS_FILE, PAGE, RESULTS, RESULTS_CSV, open_study
 from consilium.simulations.study.run import StudyInterrupted, run_study
 from consilium.simulations.study.spec import COLUMNS, FACTS, load_study
 from consilium.simulations.study.summaries.questions import compared as compared_with
@@ -213,13 +213,6 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path, there: str) -> No
     with pytest.raises(OutputExists):
         run(tmp_path, **SMALL)
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
-
-
-def test_a_kill_before_anything_was_kept_is_no_study_of_somebody_else(tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / f"{FACTS_FILE}.part").write_text("{")
-    study_folder(tmp_path / "out", load_study(str(write_tiny(tmp_path))))
-    assert [path.name for path in (tmp_path / "out").iterdir()] == [FACTS_FILE]
 
 
 def test_the_files_of_the_data_change(copied: Path, made: list[str]) -> None:

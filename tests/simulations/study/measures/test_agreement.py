@@ -36,14 +36,6 @@ def test_cohen_is_scikit_learns_in_the_mean_over_pairs(parties: int, teachers: i
     assert share == pytest.approx(np.mean([(a == b).mean() for a, b in pairs]))
 
 
-@pytest.mark.parametrize(
-    ("votes", "expected"),
-    [([[[0, 1, 0, 1]], [[1, 0, 1, 0]]], (0.0, -1.0)), ([[[1, 1, 1, 1]], [[1, 1, 1, 1]]], (1.0, np.nan))],
-)
-def test_ends(votes: Any, expected: tuple[float, float]) -> None:
-    assert agreement(said(votes)) == pytest.approx(expected, nan_ok=True)
-
-
 def test_a_shared_vote_agrees_as_all_lots_do_in_the_mean() -> None:
     votes = drawn(3, 1, 6, 3)
     tied = {(0, 1): (0, 2), (1, 1): (1, 2), (2, 4): (0, 1, 2)}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import bootstrap
 
-from consilium.simulations.study.measures.figures import DISTANCES, gini, hellinger, ratio, shares
+from consilium.simulations.study.measures.figures import DISTANCES, gini, ratio, shares
 
 
 @pytest.mark.parametrize("values", [[0, 0], [2, 2, 2], [0, 0, 7], [3, 1, 4, 1, 5]])
@@ -21,16 +20,6 @@ def test_gini_is_the_sum_over_all_pairs(values: list[int]) -> None:
 
 DRAWN = shares(np.random.default_rng(0).integers(0, 9, size=(12, 5)))
 COUNTS = st.lists(st.integers(0, 50), min_size=3, max_size=3).filter(any)
-
-
-def test_hellinger_in_fifty_digits() -> None:
-    def exact(p: np.ndarray, q: np.ndarray) -> float:
-        common = sum(mpmath.sqrt(mpmath.mpf(a) * mpmath.mpf(b)) for a, b in zip(p, q, strict=True))
-        return float(mpmath.sqrt(max(1 - common, 0)))
-
-    with mpmath.workdps(50):
-        expected = [exact(p, q) for p, q in zip(DRAWN[1:], DRAWN[:-1], strict=True)]
-    assert hellinger(DRAWN[1:], DRAWN[:-1]) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("name", DISTANCES)

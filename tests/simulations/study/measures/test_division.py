@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -67,20 +65,6 @@ def test_labels_by_lot_are_within_the_floor_and_skewed_ones_above() -> None:
     for name in LABELS:
         high = found["", f"{name}_mean_floor"].high
         assert high is not None and found["", f"{name}_mean"].value > high
-
-
-def test_the_floor_is_above_zero_and_falls_with_more_rows() -> None:
-    small, large = (run(division_rows(made_case(made_rows([size] * 10)))) for size in (10, 200))
-    assert small["hellinger_mean_floor"] > 3 * large["hellinger_mean_floor"] > 0
-
-
-def test_two_parties_and_a_party_with_one_class() -> None:
-    rows = made_rows([20, 20, 20])
-    y = np.where(rows.owner == 0, 0, 1)
-    case = made_case(replace(rows, y=y, x=rows.x), data={"public_share": 0.3})
-    found = run(division_rows(case))
-    assert found["one_class_parties"] == 1.0
-    assert found["parties"] == 2
 
 
 def test_shifted_parties_are_told_apart() -> None:
