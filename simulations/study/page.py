@@ -1,6 +1,6 @@
 """The page of a study as one HTML file that needs no network, no scripts and no other file.
 
-Every exhibit is secret, as all figures of a study are, and has the numbers shown, unrounded, for the download."""
+Every exhibit is secret, as all figures of a study are."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _left_out(facts: Mapping[str, Any]) -> Iterator[Exhibit]:
 
 def _table(
     name: str, heading: str, words: str, columns: Sequence[str], rows: Iterable[tuple[str, Sequence[Cell]]],
-    data: pl.DataFrame, look: str = "",
+    data: pl.DataFrame | None = None, look: str = "",
 ) -> Exhibit:  # fmt: skip
     """Rows with a name each."""
     shown = tuple(TableLine(label, tuple(cells)) for label, cells in rows)
@@ -124,20 +124,12 @@ def _figures(
     kept = [(label, keys) for label, keys in kept if any(key in view.means for key in keys)]
     if kept:
         shown = [(label, [_cell(view, key) for key in keys]) for label, keys in kept]
-        data = _means(view, [key for _, keys in kept for key in keys])
-        yield _table(name, heading, words, [columns[place] for place in there], shown, data, look)
+        yield _table(name, heading, words, [columns[place] for place in there], shown, look=look)
 
 
 def _cell(view: StudyView, key: Key) -> Cell:
     known = view.means.get(key)
     return Cell("–") if known is None else Cell(*figure_text(key[2], known.mean, known.low, known.high))
-
-
-def _means(view: StudyView, keys: Iterable[Key]) -> pl.DataFrame:
-    """What is shown of these, one row for each figure."""
-    columns, known = (*view.axes, "method", "metric"), [key for key in keys if key in view.means]
-    rows = [dict(zip(columns, (*key[0], *key[1:]), strict=True)) | view.means[key]._asdict() for key in known]
-    return pl.DataFrame(rows, infer_schema_length=None)
 
 
 def _methods(view: StudyView, contrasts: Sequence[MeanContrast]) -> list[Exhibit]:
@@ -200,9 +192,8 @@ def _charts(view: StudyView, lead: str) -> Iterator[Exhibit]:
         few = f" The first {len(shown)} of {len(panels)} panels; the table has all."
         words += few if len(shown) < len(panels) else ""
         chart = Chart(f"{heading}. {words}", tuple((label, _panel(view, keys, axis, scale)) for label, keys in shown))
-        data = _means(view, [key for _, keys in shown for key in keys])
         name = f"lines-{short(axis)}".replace(" ", "-") if axis else "chart"
-        yield Exhibit(name, heading, (words,), chart=chart, secret=True, look="wide", data=data)
+        yield Exhibit(name, heading, (words,), chart=chart, secret=True, look="wide")
 
 
 def _panel(view: StudyView, keys: Sequence[Key], axis: str, scale: tuple[float, float]) -> Drawing:
@@ -291,21 +282,20 @@ def _privacy(view: StudyView) -> Iterator[Exhibit]:
     found = {(tuple(row[axis] for axis in view.axes), row["method"]): row for row in terms.iter_rows(named=True)}
     sides = [(point, method) for method in view.methods for point in view.points if (point, method) in found]
     names = [name for name in _OF_PRIVACY.split() if any((*side, name) in view.means for side in sides)]
-    rows, data = [], []
+    rows = []
     for side in sides:
         epsilon, delta, unit, relation = (found[side][fact] for fact in FACTS[:4])
         under = f"delta {delta_text(delta)}, a {unit}, {relation.replace('_', ' ')}"
         cells = [Cell(f"epsilon {epsilon_text(epsilon)}", under), *(_cell(view, (*side, name)) for name in names)]
         rows.append((f"{title(side[1])}, {view.label(side[0])}", cells))
-        data.append(found[side] | {name: view.mean(*side, name) for name in names})
     words = (
         "The guarantee holds before anything is asked, towards whoever gets the result. Methods are tested against each"
         " other where all of it is equal, epsilon to one in a thousand; methods that are not here guarantee nothing."
         " Spent and data dependent are of what came out: a data-dependent epsilon may not be published."
     )
-    columns, frame = ["guarantee", *map(metric_words, names)], pl.DataFrame(data, infer_schema_length=None)
+    columns = ["guarantee", *map(metric_words, names)]
     if rows:
-        yield _table("privacy", "What each method guarantees, and what it released", words, columns, rows, frame)
+        yield _table("privacy", "What each method guarantees, and what it released", words, columns, rows)
 
 
 def _made(facts: Mapping[str, Any], results: pl.DataFrame, view: StudyView) -> Iterator[Exhibit]:
