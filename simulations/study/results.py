@@ -150,7 +150,7 @@ def tidy(parts: Parts, spec: StudySpec) -> pl.DataFrame:
         orient="row",
     )
     number = np.repeat(np.arange(len(parts)), [len(part.rows) for _, _, part in parts])
-    fields = dict.fromkeys(("method", "scope", "name", "metric"), pl.String)
+    fields: dict[str, Any] = dict.fromkeys(("method", "scope", "name", "metric"), pl.String)
     fields |= dict.fromkeys(("value", "low", "high"), pl.Float64)
     figures = pl.DataFrame([row for _, _, part in parts for row in part.rows], schema=fields, orient="row")
     rows = pl.concat([of_part[number], figures], how="horizontal")

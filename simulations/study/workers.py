@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
@@ -19,7 +19,7 @@ Job = TypeVar("Job")
 T = TypeVar("T")
 
 
-def in_workers(work: Callable[[Job], T], jobs: Sequence[Job], workers: int) -> Iterator[T]:
+def in_workers(work: Callable[[Job], T], jobs: Sequence[Job], workers: int) -> Generator[T]:
     """What `work` gives for each job, as they end; in this process where one worker is enough. Raises EngineError: a
     worker process died."""
     if not jobs:
