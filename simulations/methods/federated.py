@@ -38,7 +38,6 @@ class FedAvgMethod(StudyMethod):
     parties whatever unit the federation's own promise has: for that unit there is `private_gradient`.
     """
 
-    title: ClassVar[str] = "federated averaging"
     needs_ensemble: ClassVar[bool] = False
 
     name: Literal["fedavg"] = "fedavg"

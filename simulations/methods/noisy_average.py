@@ -27,7 +27,6 @@ from consilium.accounting.units import Neighbouring, Unit, votes_moved
 from consilium.models.base import softmax
 from consilium.models.evaluation import leading_metric, row_scores
 from consilium.models.linear import LogisticTeacher
-from consilium.report.words import NOISY_AVERAGE
 from consilium.simulations.divide import Case
 from consilium.simulations.linear_teachers import DirectionSum, has_linear_scores
 from consilium.simulations.methods.base import (
@@ -188,7 +187,6 @@ class NoisyAverage(PromisedMethod):
     figures: epsilon, delta, shrinkage, noise_deviation (of a weight).
     """
 
-    title: ClassVar[str] = NOISY_AVERAGE
     needs_ensemble: ClassVar[bool] = True
 
     name: Literal["noisy_average"] = "noisy_average"

@@ -10,9 +10,8 @@ from consilium.coordinator.privacy import promised, published_epsilon
 from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.label_source import Outcome
 from consilium.protocol.strict_json import number
-from consilium.report.words import STUDENT
 from consilium.simulations.divide import Case
-from consilium.simulations.methods.base import BY_CLASS, Predicted, StatedGuarantee, StudyMethod, needed
+from consilium.simulations.methods.base import BY_CLASS, Predicted, StatedGuarantee, StudyMethod
 from consilium.simulations.release import Replayed, check_can_run, replay
 from consilium.simulations.vote import Ensemble
 
@@ -27,7 +26,6 @@ class Pate(StudyMethod):
     arrays: by class (of how many, `base.BY_CLASS`): labels_right, abstained, answered.
     """
 
-    title: ClassVar[str] = STUDENT
     private: ClassVar[bool] = True
     needs_ensemble: ClassVar[bool] = True
 

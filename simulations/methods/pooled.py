@@ -15,7 +15,6 @@ from consilium.models.linear import LogisticTeacher
 from consilium.models.table import TEACHERS, sklearn_weight
 from consilium.models.teachers import NetworkTeacher, RidgeTeacher
 from consilium.protocol.schema import Schema
-from consilium.report.words import POOLED
 from consilium.simulations.divide import Case
 from consilium.simulations.linear_teachers import class_probabilities
 from consilium.simulations.methods.base import Predicted, StudyMethod
@@ -120,7 +119,6 @@ BOOSTED = GradientBoostingSpec(trees=100, depth=4)
 class PooledModel(StudyMethod):
     """One model on all that the parties train on, without any guarantee."""
 
-    title: ClassVar[str] = POOLED
     private: ClassVar[bool] = False
     needs_ensemble: ClassVar[bool] = False
 

@@ -24,7 +24,6 @@ from scipy.special import expit
 
 from consilium.accounting.units import Unit
 from consilium.models.evaluation import leading_metric, row_scores
-from consilium.report.words import PRIVATE_GRADIENT
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import Predicted, PromisedMethod, StatedGuarantee, linear_probabilities
 from consilium.simulations.methods.noisy_average import LinearDraws, calibrated
@@ -151,7 +150,6 @@ class PrivateGradient(PromisedMethod):
     figures: epsilon, delta, units, rounds, clip, step, noise_multiplier.
     """
 
-    title: ClassVar[str] = PRIVATE_GRADIENT
     needs_ensemble: ClassVar[bool] = False
 
     name: Literal["private_gradient"] = "private_gradient"

@@ -212,5 +212,5 @@ def _predicted(method: StudyMethod, case: Case, ensemble: Ensemble | None) -> Pr
 def _cell(label: str, method: StudyMethod, case: Case, predicted: Predicted) -> Part:
     scores = {} if predicted.absent else judged_row_scores(case, predicted)
     stated, counts = method.guarantee(case), (len(case.parties), case.partition.left_out)
-    guarantee = stated.to_json() if stated else {"unit": "none"}
+    guarantee = asdict(stated) if stated else {"unit": "none"}
     return Part(judged(label, case, predicted), scores, predicted.absent, guarantee, *counts)
