@@ -11,7 +11,7 @@ from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.label_source import Outcome
 from consilium.protocol.strict_json import number
 from consilium.simulations.divide import Case
-from consilium.simulations.methods.base import BY_CLASS, Predicted, StatedGuarantee, StudyMethod
+from consilium.simulations.methods.base import BY_CLASS, Predicted, StatedGuarantee, StudyMethod, needed
 from consilium.simulations.release import Replayed, check_can_run, replay
 from consilium.simulations.vote import Ensemble
 
