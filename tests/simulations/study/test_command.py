@@ -81,13 +81,6 @@ def test_a_mistake_in_the_file_makes_no_folder(study: Path) -> None:
     assert done.exit_code == 2 and "no method 'telepathy'" in done.stderr and not (study.parent / "out").exists()
 
 
-def test_a_mistake_is_one_line() -> None:
-    done = consilium("study", "nothing")
-    assert (done.exit_code, done.stdout) == (2, "")
-    last = done.stderr.strip().splitlines()[-1]
-    assert "no study 'nothing'" in last and last.startswith("consilium: ")
-
-
 @pytest.mark.proofs  # a signal, in one process: test_run.py
 def test_kill_9_and_again(tmp_path: Path) -> None:
     """It lives until something is kept, however fast the machine is; then all of it is killed."""
