@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,15 +58,31 @@ def judged(method: str, case: Case, predicted: Predicted) -> list[Row]:
 
 
 def judged_row_scores(case: Case, predicted: Predicted) -> dict[str, Any]:
-    """What units of test rows add to the figures of runs on test rows, see `study.row_scores`; nothing without any."""
+    """What units of test rows add to the figures of runs on test rows, see `study.results.UnitScores`, as plain values;
+    nothing without any. Of several draws of a method's luck their mean."""
     scores = {
-        name.removeprefix(BY_ROW): array.astype(np.float64)
+        name.removeprefix(BY_ROW): [array.astype(np.float64)]
         for name, array in predicted.arrays.items()
         if name.startswith(BY_ROW)
     }
-    if predicted.test is not None:
-        scores = by_row(drawn_test(predicted), case.test_y)
-    return _unit_scores(case, scores) if scores else {}
+    if drawn := drawn_test(predicted):
+        y = case.test_y
+        scores = {
+            "accuracy": [(draw.argmax(axis=1) == y).astype(np.float64) for draw in drawn],
+            "auc": [area for area in (auc_row_scores(draw, y) for draw in drawn) if area is not None],
+            "brier": [brier_row_scores(draw, y) for draw in drawn],
+        }
+    if not scores:
+        return {}
+    unit, which = _units(case)
+    ids, place, rows = np.unique(which, return_inverse=True, return_counts=True)
+    found: dict[str, Any] = {"unit": unit, "ids": ids.tolist(), "rows": rows.tolist()}
+    for metric, of_draws in scores.items():
+        if of_draws:
+            mean = np.mean(of_draws, axis=0)
+            off = np.bincount(place, weights=mean - mean.mean(), minlength=len(ids))
+            found[metric] = (off / len(which)).astype(np.float32).tolist()
+    return found
 
 
 def drawn_test(predicted: Predicted) -> list[np.ndarray]:
@@ -161,31 +177,6 @@ LEAST_UNITS = 3
 population that is spoken of is these owners' rows: two owners do not tell how much others differ."""
 
 
-def by_row(drawn: Sequence[np.ndarray], y: np.ndarray) -> dict[str, np.ndarray]:
-    """Row scores float64 (test,) of each figure, whose mean it is.
-
-    drawn: probabilities float64 (test, classes) of each draw of a method's luck. y: int64 (test,).
-    """
-    areas = [area for area in (auc_row_scores(draw, y) for draw in drawn) if area is not None]
-    scores = {
-        "accuracy": [(draw.argmax(axis=1) == y).astype(np.float64) for draw in drawn],
-        "auc": areas,
-        "brier": [brier_row_scores(draw, y) for draw in drawn],
-    }
-    return {metric: np.mean(of_draws, axis=0) for metric, of_draws in scores.items() if of_draws}
-
-
-def _unit_scores(case: Case, scores: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Plain values. scores: see `by_row`; there are test rows."""
-    unit, which = _units(case)
-    ids, place, rows = np.unique(which, return_inverse=True, return_counts=True)
-    found: dict[str, Any] = {"unit": unit, "ids": ids.tolist(), "rows": rows.tolist()}
-    for metric, row_scores in scores.items():
-        off = np.bincount(place, weights=row_scores - row_scores.mean(), minlength=len(ids))
-        found[metric] = (off / len(which)).astype(np.float32).tolist()
-    return found
-
-
 def _units(case: Case) -> tuple[str, np.ndarray]:
     """What the units are called, and the id int64 (test,) of each test row's."""
     data, test = case.dataset, case.partition.test
@@ -195,13 +186,11 @@ def _units(case: Case) -> tuple[str, np.ndarray]:
         units.append((data.owner_label, held_out))
     if data.patient is not None:
         units.append(("patient", data.patient[test]))
-    return next((each for each in units if _as_many_equal(each[1]) >= LEAST_UNITS), ("row", test))
-
-
-def _as_many_equal(which: np.ndarray) -> float:
-    """So many units of equal size tell as much as these, int64 (test,)."""
-    rows = np.unique(which, return_counts=True)[1]
-    return len(which) ** 2 / float((rows.astype(np.float64) ** 2).sum())
+    for name, which in units:
+        rows = np.unique(which, return_counts=True)[1].astype(np.float64)
+        if len(which) ** 2 / float((rows**2).sum()) >= LEAST_UNITS:
+            return name, which
+    return "row", test
 
 
 BINS = 10

@@ -38,7 +38,9 @@ Opened = dict[str, dict[str, Any] | StudyFailure]
 class StudyInterrupted(Interrupted):
     """A signal ended a study. again: the command that goes on with it."""
 
-    again = ""
+    def __init__(self, number: int, again: str) -> None:
+        super().__init__(number)
+        self.again = again
 
     def __str__(self) -> str:
         return f"interrupted; what is done is kept. Go on with: {self.again}"
@@ -99,9 +101,7 @@ def run_study(
                 facts |= {"command": command, "workers": workers, "seconds": round(time.monotonic() - began, 1)}
                 return _write(spec, out, facts, rows, parts)
     except Interrupted as error:
-        raised = StudyInterrupted(error.number)
-        raised.again = command
-        raise raised from None
+        raise StudyInterrupted(error.number, command) from None
 
 
 def _computed(every: Sequence[Division], workers: int, progress: Progress) -> tuple[list[Result], int]:

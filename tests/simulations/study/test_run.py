@@ -246,7 +246,12 @@ def test_a_signal_keeps_what_is_done_and_says_how_to_go_on(
     assert json.loads((tmp_path / "out" / FACTS_FILE).read_text())["status"] == "running"
     steps: list[tuple[int, int]] = []
     made.clear()
-    summary = run_study(spec, tmp_path / "out", 1, lambda stage, *step: stage != COMPARE or steps.append(step))
+
+    def progress(stage: str, done: int, total: int) -> None:
+        if stage == COMPARE:
+            steps.append((done, total))
+
+    summary = run_study(spec, tmp_path / "out", progress=progress)
     assert (summary["failed"], summary["found"], steps) == ([], 6, [(6, 12), (12, 12)])
     assert sorted(made) == ["ensemble", "local", "pate", "pate", "plurality"]
     assert (tmp_path / "out" / RESULTS).read_bytes() == (tmp_path / "whole" / RESULTS).read_bytes()
