@@ -185,18 +185,9 @@ class PrivateGradient(PromisedMethod):
         rounds, setting = self.chosen(search)
         drawn = search.models(rounds, [setting] * (_DRAWS // fewer), 1)
         models = [calibrated(model[:-1], pool_x, pool_y) for model in drawn]
-        return LinearDraws(
-            models,
-            {
-                "epsilon": promise.epsilon,
-                "delta": promise.delta,
-                "units": float(len(rows.sizes)),
-                "rounds": float(rounds),
-                "clip": setting.clip,
-                "step": setting.step,
-                "noise_multiplier": promise.noise_multiplier(rounds),
-            },
-        )
+        figures = {"epsilon": promise.epsilon, "delta": promise.delta, "units": float(len(rows.sizes))}
+        figures |= {"rounds": float(rounds), "noise_multiplier": promise.noise_multiplier(rounds)}
+        return LinearDraws(models, figures | setting._asdict())
 
     def chosen(self, search: Search) -> tuple[int, Setting]:
         """Norm and step at the first number of rounds, then whether more rounds of such a step, or a third, do more."""
