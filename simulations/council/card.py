@@ -9,10 +9,10 @@ from typing import Any
 from consilium.accounting.units import Unit
 from consilium.protocol.releases import ReleaseKind
 from consilium.report.exhibits import ALL_BUT_FIRST, Cell, Exhibit, PagePart, Table, TableLine, as_text, without_blanks
-from consilium.report.words import STUDENT, many, value_text
+from consilium.report.words import PRIVATE_GRADIENT, STUDENT, many, value_text
 from consilium.simulations.council.statement import PrivacyStatement
 from consilium.simulations.report import guarantees
-from consilium.simulations.report.models import METRICS, finding, models_of
+from consilium.simulations.report.models import ABOVE, METRICS, finding, models_of
 
 
 def verdict(privacy: PrivacyStatement, parties: int) -> str:
@@ -56,6 +56,11 @@ def afterwards(summary: Mapping[str, Any]) -> list[str]:
         lines.append(
             "The student's file holds rows of these people: give it to nobody who may not have them. One of numbers"
             " alone: --set student.trainer.name=logistic_regression"
+        )
+    rival = (summary.get("baselines", {}).get("private_gradient") or {}).get(ABOVE)
+    if rival and rival["interval"][0] > 0:
+        lines.append(
+            f"`consilium study model SCENARIO --out FOLDER` saves a model of {PRIVATE_GRADIENT}, which does better here"
         )
     if summary["privacy"]["noise"] == "seeded":
         lines.append("For noise that protects, run it with --set simulation.noise=system")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, NamedTuple
 
@@ -64,10 +64,11 @@ class UnitRows:
     sizes: np.ndarray = field(repr=False)
 
     @classmethod
-    def of(cls, x: np.ndarray, y: np.ndarray, units: np.ndarray, classes: int) -> UnitRows:
-        """Of inputs float (rows, inputs), classes int64 (rows,), and the unit of each row, int64 (rows,)."""
+    def of(cls, x: np.ndarray, y: np.ndarray, units: np.ndarray, classes: int, exact: bool = False) -> UnitRows:
+        """Of inputs float (rows, inputs), classes int64 (rows,), and the unit of each row, int64 (rows,). exact: to the
+        last digits of float64, which takes twice the time."""
         _, place, counts = np.unique(units, return_inverse=True, return_counts=True)
-        order, kind = np.lexsort((place, -counts[place])), np.float32
+        order, kind = np.lexsort((place, -counts[place])), np.float64 if exact else np.float32
         rows = np.concatenate([x.astype(kind), np.ones((len(x), 1), dtype=kind)], axis=1)[order]
         return cls(rows, np.eye(classes, dtype=kind)[y[order]], -np.sort(-counts))
 
@@ -117,17 +118,26 @@ def _shortening(lengths: np.ndarray, clips: np.ndarray) -> np.ndarray:
     return np.minimum(1.0, clips / np.maximum(lengths, 1e-30)).astype(lengths.dtype)
 
 
+Noisy = Callable[[np.ndarray], np.ndarray]
+"""Sums over the units in units of C, float64 (settings, inputs + 1, classes) -> the same with noise."""
+
+
+def seeded(noise: float, seed: Sequence[int]) -> Noisy:
+    """noise: z, or 0 for none. Whoever knows the seed can remove it."""
+    generator = np.random.default_rng(seed)
+    return lambda total: total + noise * generator.standard_normal(total.shape)
+
+
 def descend(
-    rows: UnitRows, start: np.ndarray, settings: Sequence[Setting], rounds: int, noise: float, seed: Sequence[int]
+    rows: UnitRows, start: np.ndarray, settings: Sequence[Setting], rounds: int, noisy: Noisy, units: int | None = None
 ) -> np.ndarray:
-    """The model float64 (settings, inputs + 1, classes) after so many rounds from `start`, by each setting. noise: z,
-    or 0 for none. Whoever knows the seed can remove it."""
-    models, generator = np.tile(start, (len(settings), 1, 1)), np.random.default_rng(seed)
+    """The model float64 (settings, inputs + 1, classes) after so many rounds from `start`, by each setting. units: n,
+    which each sum is divided by; None: as many as `rows` has."""
+    models, units = np.tile(start, (len(settings), 1, 1)), units or len(rows.sizes)
     clips, steps = np.array([setting.clip for setting in settings]), np.array([setting.step for setting in settings])
     for _ in range(rounds):
-        total = rows.clipped_sum(models, clips) / clips[:, None, None]
-        total += noise * generator.standard_normal(total.shape)
-        models = models - steps[:, None, None] / len(rows.sizes) * total
+        total = noisy(rows.clipped_sum(models, clips) / clips[:, None, None])
+        models = models - steps[:, None, None] / units * total
     return models
 
 
@@ -141,6 +151,18 @@ def unit_of_rows(case: Case, unit: Unit) -> np.ndarray:
         return np.arange(len(party))
     patient = case.dataset.patient[np.concatenate(parties)]
     return np.unique(np.stack([party, patient]), axis=1, return_inverse=True)[1].ravel()
+
+
+def rows_of(case: Case, unit: Unit, exact: bool = False) -> UnitRows:
+    """What all parties train on."""
+    parts = [case.train_rows(party) for party in case.parties]
+    x, y = case.config.rows.inputs(np.concatenate([x for x, _ in parts])), np.concatenate([y for _, y in parts])
+    return UnitRows.of(x, y, unit_of_rows(case, unit), len(case.classes), exact)
+
+
+def choosing_rows(case: Case) -> np.ndarray:
+    """Rows of the pool whose labels choose, int64, ascending."""
+    return np.sort(np.random.default_rng([case.seed, _PURPOSE]).permutation(len(case.pool_y))[:_MOST_CHOOSE])
 
 
 class PrivateGradient(PromisedMethod):
@@ -171,15 +193,12 @@ class PrivateGradient(PromisedMethod):
         promise, schema = self.guarantee(case), case.config.rows
         if promise is None or promise.epsilon <= 0:
             return "the run promises no epsilon that private gradient descent could keep"
-        lot = np.random.default_rng([case.seed, _PURPOSE]).permutation(len(case.pool_y))
-        chosen = np.sort(lot[:_MOST_CHOOSE])
+        chosen = choosing_rows(case)
         pool_x, pool_y = schema.inputs(case.pool_x[chosen]), case.pool_y[chosen]
         numbers = sum(map(len, case.partition.parties.values())) * pool_x.shape[1] * len(case.classes)
         if numbers > MOST_NUMBERS:
             return f"rows x inputs x classes are {numbers:,}, above the {MOST_NUMBERS:,} it is run on"
-        parts = [case.train_rows(party) for party in case.parties]
-        x, y = schema.inputs(np.concatenate([x for x, _ in parts])), np.concatenate([y for _, y in parts])
-        rows = UnitRows.of(x, y, unit_of_rows(case, promise.unit), len(case.classes))
+        rows = rows_of(case, promise.unit)
         fewer = 1 if numbers < _MANY else 2
         search = Search(rows, pool_x, pool_y, promise, case.seed, _TRIED // fewer)
         rounds, setting = self.chosen(search)
@@ -208,7 +227,7 @@ class PrivateGradient(PromisedMethod):
 @dataclass(frozen=True)
 class Search:
     """rows: of all parties. pool_x, pool_y: public rows by which a setting is chosen. tried: draws of the noise that
-    choose it."""
+    choose it. louder: times which the noise is taken, where `rows` are fewer than those that are meant."""
 
     rows: UnitRows
     pool_x: np.ndarray = field(repr=False)
@@ -216,11 +235,13 @@ class Search:
     promise: StatedGuarantee
     seed: int
     tried: int = _TRIED
+    louder: float = 1.0
 
     def models(self, rounds: int, settings: Sequence[Setting], purpose: int) -> np.ndarray:
         """See `descend`, from `start`. purpose: of the noise."""
-        noise = self.promise.noise_multiplier(rounds)
-        return descend(self.rows, self.start, settings, rounds, noise, [self.seed, _PURPOSE, purpose])
+        noise = self.louder * self.promise.noise_multiplier(rounds)
+        noisy = seeded(noise, [self.seed, _PURPOSE, purpose])
+        return descend(self.rows, self.start, settings, rounds, noisy)
 
     @property
     def start(self) -> np.ndarray:

@@ -36,6 +36,12 @@ def run_command(
     workers: Annotated[
         int | None, typer.Option(min=1, max=1024, help="Processes on this machine; default one for each core.")
     ] = None,
+    cluster: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="HOST:PORT of a Ray cluster that computes instead, or auto.")
+    ] = "",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what there is to do and about how long it takes, and do nothing.")
+    ] = False,
     output: FormatOption = Format.text,
     quiet: QuietOption = False,
 ) -> None:
@@ -45,22 +51,55 @@ def run_command(
     Shipped.STUDY.path(study)  # a name that is none is said before seconds of loading
     name = Path(study).stem
     folder = out or Path("runs") / f"study-{name}"
-    with showing(quiet) as display:
+    with showing(quiet or dry_run) as display:
         display.say(f"study {name}, results in {folder}")  # before libraries load, for seconds
-        from consilium.simulations.study.run import run_study
+        from consilium.simulations.study.run import outlook, run_study
         from consilium.simulations.study.spec import load_study
 
         spec = load_study(study, overrides or [], seeds)
         count = workers or os.cpu_count() or 1
+        if dry_run:
+            facts, lines = outlook(spec, folder, count)
+            show(output, facts, lines)
+            raise typer.Exit(1 if facts["failed"] else 0)
         again = ["consilium", "study", study, "--out", str(folder)]
         again += [word for override in overrides or [] for word in ("--set", override)]
         again += ["--seeds", str(seeds)] if seeds is not None else []
-        summary = run_study(spec, folder, count, display.update, shlex.join(again))
+        again += ["--cluster", cluster] if cluster else []
+        summary = run_study(spec, folder, count, display.update, shlex.join(again), cluster)
     show(output, summary, [] if quiet else _lines(summary))
     if not quiet:
         tell_warnings(summary["warnings"], output)
     if summary["failed"]:
         raise typer.Exit(1)
+
+
+@app.command("model")
+def model_command(
+    scenario: Annotated[
+        str,
+        typer.Argument(
+            metavar="SCENARIO",
+            help="Name of a shipped scenario, or path of a .toml file.",
+            autocompletion=completing(Shipped.SCENARIO),
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="New folder for the model and its cards.")],
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override one key of the scenario.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the partition. The noise follows none.")] = 0,
+    output: FormatOption = Format.text,
+) -> None:
+    """Save the model of private gradient descent, which takes no teachers. `consilium predict` uses it."""
+    Shipped.SCENARIO.path(scenario)
+    from consilium.models.devices import one_thread
+    from consilium.simulations.scenario import load_scenario
+    from consilium.simulations.study.model import lines_of, save_model
+
+    with one_thread():
+        card = save_model(load_scenario(scenario, overrides or []), seed, out)
+    show(output, card, lines_of(card, out))
 
 
 @app.command("list")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -112,29 +113,30 @@ class Division:
         decides = [dict(deciding_versions()), [plot.id for plot in self.plots], methods, self.data, list(self.measures)]
         return self.kept / f"{canonical_digest(decides)}.json"
 
-    def recalled(self) -> list[Result] | None:
-        """What is kept; None where nothing is, or it is damaged."""
+    def recalled(self) -> tuple[list[Result], float] | None:
+        """What is kept, and the seconds that it took; None where nothing is, or it is damaged."""
         try:
-            entries = json.loads(self.file.read_bytes())
-            return [
+            entries, seconds = json.loads(self.file.read_bytes())
+            results: list[Result] = [
                 (self.plots[place], name, Part(**part | {"rows": [Row(*row) for row in part["rows"]]}))
                 for place, name, part in entries
             ]
+            return results, float(seconds)
         except (OSError, ValueError, TypeError):
             return None
 
-    def keep(self, results: Sequence[Result]) -> None:
+    def keep(self, results: Sequence[Result], seconds: float) -> None:
         """Keep them, unless something failed. Raises StorageError: the study could not go on after an interruption."""
         parts = [(plot, name, part) for plot, name, part in results if isinstance(part, Part)]
         if len(parts) == len(results):
             entries = [(self.plots.index(plot), name, asdict(part)) for plot, name, part in parts]
             with writing(self.file):
-                replace_private(self.file, json.dumps(entries))
+                replace_private(self.file, json.dumps([entries, seconds]))
 
 
 def compute(division: Division) -> list[Result]:
     """All of a division: cells share its teachers, and what a method says that does not depend on the point."""
-    plot, measures = division.plots[0], division.measures
+    began, plot, measures = time.monotonic(), division.plots[0], division.measures
     # with no mechanism of its own: what is computed of it holds for every mechanism
     case = tried(lambda: make_case(plot.teaching, plot.seed, division.home_share, _source(division)))
     if isinstance(case, StudyFailure):
@@ -164,7 +166,7 @@ def compute(division: Division) -> list[Result]:
                 said[label] = predicted
         if said and "gain" in measures:
             results.append((plot, "gain", tried(lambda of: Part(gain_rows(case, of)), said)))
-    division.keep(results)
+    division.keep(results, time.monotonic() - began)
     return results
 
 

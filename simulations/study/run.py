@@ -19,7 +19,7 @@ from consilium.protocol.files import for_its_owner_alone, private_folder, writin
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.strict_json import strict
 from consilium.protocol.versions import versions
-from consilium.report.progress import COMPARE, LOAD, REPORT, stage
+from consilium.report.progress import COMPARE, LOAD, REPORT, about, stage
 from consilium.report.warnings import parties_too_small
 from consilium.simulations.datasets.source import open_source
 from consilium.simulations.datasets.spec import SourceSpec
@@ -76,14 +76,36 @@ def divisions(
     return [Division(plots, *shared, digest, kept) for (_, digest), plots in together.items()]
 
 
+def outlook(spec: StudySpec, out: Path, workers: int) -> tuple[dict[str, Any], list[str]]:
+    """What there is to do, as plain values and as lines for people. Data sets are opened, and nothing is computed.
+    seconds: by what cells took that are done; None where none is. Raises ConfigError: see `plots` and `compared`."""
+    methods, cases = compared(spec), plots(spec)
+    rows = open_rows(cases)
+    every = [(of, of.recalled()) for of in divisions(spec, methods, cases, rows, out / CACHE)]
+    took = sum(known[1] for _, known in every if known)
+    done, missing = (sum(of.cells for of, known in every if bool(known) is there) for there in (True, False))
+    at_once = min(workers, max(1, sum(known is None for _, known in every)))
+    seconds = round(took / done * missing / at_once, 1) if done else None
+    failed = [asdict(each) for each in rows.values() if isinstance(each, StudyFailure)]
+    count = len(cases) * len(methods)
+    lines = [
+        f"{spec.name}: {count:,} cells, {len(cases):,} cases; kept already in {out}: {done:,}",
+        *([f"time: {'known after the first cells' if seconds is None else about(seconds)}"] if every else []),
+        *(f"cannot be computed: {failure['what']}" for failure in failed),
+    ]
+    counts = {"cells": count, "cases": len(cases), "kept": done, "seconds": seconds, "failed": failed}
+    return {"study": spec.name, **counts}, lines
+
+
 @for_its_owner_alone()
 def run_study(
-    spec: StudySpec, out: Path, workers: int = 1, progress: Progress = no_progress, command: str = "the same command"
-) -> dict[str, Any]:
+    spec: StudySpec, out: Path, workers: int = 1, progress: Progress = no_progress,
+    command: str = "the same command", cluster: str = "",
+) -> dict[str, Any]:  # fmt: skip
     """Compute what is missing of a study, and write its folder; it gives what `consilium study --format json` prints.
 
-    command: that goes on with the study, for people. Raises ConsiliumError: what is wrong; what was done is kept.
-    StudyInterrupted: at a signal, in the main thread."""
+    command: that goes on with the study, for people. cluster: address of a Ray cluster that computes instead. Raises
+    ConsiliumError: what is wrong; what was done is kept. StudyInterrupted: at a signal, in the main thread."""
     began = time.monotonic()
     methods, cases = compared(spec), plots(spec)
     study_folder(out, spec)
@@ -91,7 +113,7 @@ def run_study(
         with interruptible(), writing(out):
             rows = open_rows(cases, progress)
             every = divisions(spec, methods, cases, rows, private_folder(out / CACHE))
-            results, found = _computed(every, workers, progress)
+            results, found = _computed(every, workers, progress, cluster)
             opened = [(plot, rows[source_table(plot.teaching.data)]) for plot in cases]
             results += [(plot, "", why) for plot, why in opened if isinstance(why, StudyFailure)]
             order = {plot.id: place for place, plot in enumerate(cases)}
@@ -104,7 +126,7 @@ def run_study(
         raise StudyInterrupted(error.number, command) from None
 
 
-def _computed(every: Sequence[Division], workers: int, progress: Progress) -> tuple[list[Result], int]:
+def _computed(every: Sequence[Division], workers: int, progress: Progress, cluster: str) -> tuple[list[Result], int]:
     """All results, and how many cells were kept already."""
     results: list[Result] = []
     missing: list[Division] = []
@@ -113,10 +135,10 @@ def _computed(every: Sequence[Division], workers: int, progress: Progress) -> tu
         if (known := division.recalled()) is None:
             missing.append(division)
             done -= division.cells
-        results += known or []
+        results += known[0] if known else []
     found = done
     progress(COMPARE, done, total)
-    with closing(in_workers(compute, missing, workers)) as computed:
+    with closing(in_workers(compute, missing, workers, cluster)) as computed:
         for of_division in computed:
             results += of_division
             done += len({plot.id for plot, _, _ in of_division}) * len(every[0].methods)

@@ -15,7 +15,14 @@ from sklearn.linear_model import LogisticRegression
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.simulations.methods import private_gradient
 from consilium.simulations.methods.base import StatedGuarantee
-from consilium.simulations.methods.private_gradient import PrivateGradient, Setting, UnitRows, descend, unit_of_rows
+from consilium.simulations.methods.private_gradient import (
+    PrivateGradient,
+    Setting,
+    UnitRows,
+    descend,
+    seeded,
+    unit_of_rows,
+)
 from tests.simulations.methods.cases import taught
 
 INPUTS, CLASSES = 3, 3
@@ -90,7 +97,7 @@ def test_each_round_has_noise_of_its_own(rounds: int) -> None:
     """Two rows alike of either class: what moves the model is noise. False alarms: 1e-6, seed fixed."""
     wide, noise, setting = 2000, 23.0, Setting(clip=0.1, step=1e-6)
     rows = UnitRows.of(np.ones((2, wide)), np.array([0, 1]), np.arange(2), 2)
-    found = descend(rows, np.zeros((wide + 1, 2)), [setting], rounds, noise, [3])[0]
+    found = descend(rows, np.zeros((wide + 1, 2)), [setting], rounds, seeded(noise, [3]))[0]
     deviation = setting.step * noise * math.sqrt(rounds) / 2
     squares, count = float(((found / deviation) ** 2).sum()), found.size
     assert chi2.ppf(5e-7, count) < squares < chi2.ppf(1 - 5e-7, count)
@@ -102,7 +109,7 @@ def test_without_noise_and_clipping_it_is_logistic_regression_on_all_rows(classe
     x = generator.normal(size=(400, INPUTS))
     y = (x @ generator.normal(size=(INPUTS, classes)) + generator.normal(size=(400, classes))).argmax(axis=1)
     rows = UnitRows.of(x, y, np.arange(400), classes)
-    model = descend(rows, np.zeros((INPUTS + 1, classes)), [Setting(1e6, 3e6)], 600, 0.0, [0])[0]
+    model = descend(rows, np.zeros((INPUTS + 1, classes)), [Setting(1e6, 3e6)], 600, seeded(0.0, [0]))[0]
     expected = LogisticRegression(C=1e8, max_iter=5000).fit(x, y).predict_proba(x)
     scores = x @ model[:-1] + model[-1]
     found = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)

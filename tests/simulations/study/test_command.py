@@ -8,9 +8,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from consilium.simulations.study import compute
 from consilium.simulations.study.results import CACHE, FACTS_FILE, RESULTS
 from tests.command_line import Done, consilium
 from tests.simulations.study.test_run import SMALL
@@ -30,13 +32,42 @@ def run(study: Path, *options: object) -> Done:
     return consilium("study", study, "--workers", 1, "--out", study.parent / "out", *options)
 
 
-def test_a_study_says_what_made_it(study: Path) -> None:
-    done = run(study, "--format", "json", "--seeds", 1)
+def test_from_a_dry_run_to_what_made_it(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two divisions the first is done, each cell in an hour."""
+
+    def ahead(workers: int) -> Any:
+        return run(study, "--seeds", 2, "--dry-run", "--format", "json", "--workers", workers).json()
+
+    assert ahead(1) == {"study": "tiny", "cells": 12, "cases": 4, "kept": 0, "seconds": None, "failed": []}
+    assert not (study.parent / "out").exists()
+    keep = compute.Division.keep
+
+    def first(division: compute.Division, results: Any, seconds: float) -> None:
+        if division.plots[0].seed == 0:
+            keep(division, results, 3600.0 * division.cells)
+
+    monkeypatch.setattr(compute.Division, "keep", first)
+    done = run(study, "--seeds", 2, "--format", "json")
     assert done.exit_code == 0, done.stderr
     assert (done.json()["found"], done.json()["failed"]) == (0, [])
     facts = json.loads((study.parent / "out/study.json").read_text())
-    assert facts["seeds"] == [0] and len(facts["data"][0]["digest"]) == 40 and "numpy" in facts["versions"]
-    assert facts["command"] == f"consilium study {study} --out {study.parent}/out --seeds 1"
+    assert facts["seeds"] == [0, 1] and len(facts["data"][0]["digest"]) == 40 and "numpy" in facts["versions"]
+    assert facts["command"] == f"consilium study {study} --out {study.parent}/out --seeds 2"
+    # one division is left, which one process computes
+    assert [(again["kept"], again["seconds"]) for again in map(ahead, (1, 4))] == [(6, 6 * 3600)] * 2
+    assert "6\ntime: about 6 h" in run(study, "--seeds", 2, "--dry-run").stdout
+
+
+def test_of_data_that_cannot_be_opened_a_dry_run_knows_no_time_and_the_exit_code_is_not_0(study: Path) -> None:
+    (study.parent / "rows.csv").unlink()
+    ahead = run(study, "--dry-run")
+    assert ahead.exit_code == 1 and "time" not in ahead.stdout and "rows.csv is not there" in ahead.stdout
+
+
+def test_without_ray_a_cluster_is_refused_with_what_to_install(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    done = run(study, "--cluster", "head:6379")
+    assert done.exit_code and "--cluster needs Ray. pip install 'consilium-pate[ray]'" in done.stderr
 
 
 @pytest.mark.parametrize(

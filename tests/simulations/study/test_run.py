@@ -268,6 +268,14 @@ def test_a_full_disk_ends_a_study_with_words(tmp_path: Path, monkeypatch: pytest
         run(tmp_path, **SMALL)
 
 
+@pytest.mark.ray
+def test_a_ray_cluster_gives_the_same_table_and_goes_on(small: Path, tmp_path: Path) -> None:
+    spec, command = load_study(str(write_tiny(tmp_path, **SMALL))), "consilium study tiny.toml --cluster local"
+    assert run_study(spec, tmp_path / "out", command=command, cluster="local")["failed"] == []
+    assert (tmp_path / "out" / RESULTS).read_bytes() == (small / "out" / RESULTS).read_bytes()
+    assert run_study(spec, tmp_path / "out")["found"] == 6
+
+
 def test_a_worker_that_dies_is_an_error_with_a_way_on() -> None:
     with pytest.raises(EngineError, match="fewer workers"):
         list(in_workers(os._exit, [9, 9], 2))
