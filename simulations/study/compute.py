@@ -1,6 +1,6 @@
 """What a study computes of one division, in one process: its teachers and measures, then each method at each point.
 
-What is done of a division lies in the study's folder as JSON, under the digest of all that decides it. So a study that
+What is done of each point lies in the study's folder as JSON, under the digest of all that decides it. So a study that
 was cut short, and is run again, finds it."""
 
 from __future__ import annotations
@@ -106,67 +106,82 @@ class Division:
         """How many."""
         return len(self.plots) * len(self.methods)
 
-    @functools.cached_property
-    def file(self) -> Path:
-        """Where its results are kept."""
+    def left(self) -> tuple[int, bool, float]:
+        """How many of its cells are not kept, whether anything is not, and the seconds that took what is."""
+        known = [self.recalled(plot) for plot in self.plots]
+        cells = sum(len(self.methods.keys() - parts.keys()) for parts, _ in known)
+        some = any(not parts.keys() >= {*self.methods, *self.measures} for parts, _ in known)
+        return cells, some, sum(seconds for _, seconds in known)
+
+    def file(self, plot: Plot) -> Path:
+        """Where the results of one of its plots are kept."""
         methods = {label: method.model_dump(mode="json") for label, method in self.methods.items()}
-        decides = [dict(deciding_versions()), [plot.id for plot in self.plots], methods, self.data, list(self.measures)]
+        decides = [dict(deciding_versions()), plot.id, methods, self.data, list(self.measures)]
         return self.kept / f"{canonical_digest(decides)}.json"
 
-    def recalled(self) -> tuple[list[Result], float] | None:
-        """What is kept, and the seconds that it took; None where nothing is, or it is damaged."""
+    def recalled(self, plot: Plot) -> tuple[dict[str, Part], float]:
+        """What is kept of a plot, by name, and the seconds that it took; nothing where it is damaged."""
         try:
-            entries, seconds = json.loads(self.file.read_bytes())
-            results: list[Result] = [
-                (self.plots[place], name, Part(**part | {"rows": [Row(*row) for row in part["rows"]]}))
-                for place, name, part in entries
-            ]
-            return results, float(seconds)
+            parts, seconds = json.loads(self.file(plot).read_bytes())
+            known = {name: Part(**part | {"rows": [Row(*row) for row in part["rows"]]}) for name, part in parts.items()}
+            return known, float(seconds)
         except (OSError, ValueError, TypeError):
-            return None
+            return {}, 0.0
 
-    def keep(self, results: Sequence[Result], seconds: float) -> None:
-        """Keep them, unless something failed. Raises StorageError: the study could not go on after an interruption."""
-        parts = [(plot, name, part) for plot, name, part in results if isinstance(part, Part)]
-        if len(parts) == len(results):
-            entries = [(self.plots.index(plot), name, asdict(part)) for plot, name, part in parts]
-            with writing(self.file):
-                replace_private(self.file, json.dumps([entries, seconds]))
+    def keep(self, plot: Plot, found: Mapping[str, Part | StudyFailure], seconds: float) -> None:
+        """Keep what did not fail. Raises StorageError: the study could not go on after an interruption."""
+        parts = {name: asdict(part) for name, part in found.items() if isinstance(part, Part)}
+        with writing(self.file(plot)):
+            replace_private(self.file(plot), json.dumps([parts, seconds]))
 
 
 def compute(division: Division) -> list[Result]:
-    """All of a division: cells share its teachers, and what a method says that does not depend on the point."""
-    began, plot, measures = time.monotonic(), division.plots[0], division.measures
-    # with no mechanism of its own: what is computed of it holds for every mechanism
-    case = tried(lambda: make_case(plot.teaching, plot.seed, division.home_share, _source(division)))
-    if isinstance(case, StudyFailure):
-        return [(plot, "", case) for plot in division.plots]
-    needed = "teachers" in measures or any(method.needs_ensemble for method in division.methods.values())
-    ensemble = tried(train_ensemble, case) if needed else None
-    measured: dict[str, Part | StudyFailure] = {}
-    if "division" in measures:
-        measured["division"] = tried(lambda: Part(division_rows(case)))
-    if "teachers" in measures:
-        measured["teachers"] = tried(lambda of: Part(teacher_rows(case, of)), ensemble)
+    """All of a division, kept or not: cells share its teachers, and what a method says that does not depend on the
+    point. Nothing is made that only kept results need."""
+    first, methods, measures = division.plots[0], division.methods, division.measures
     results: list[Result] = []
     shared: dict[str, Predicted | StudyFailure] = {}
+
+    @functools.cache
+    def case() -> Case | StudyFailure:
+        """With no mechanism of its own: what is computed of it holds for every mechanism."""
+        return tried(lambda: make_case(first.teaching, first.seed, division.home_share, _source(division)))
+
+    @functools.cache
+    def ensemble() -> Ensemble | StudyFailure:
+        return tried(train_ensemble, case())
+
+    @functools.cache
+    def measured(name: str) -> Part | StudyFailure:
+        if name == "division":
+            return tried(lambda of: Part(division_rows(of)), case())
+        return tried(lambda of, votes: Part(teacher_rows(of, votes)), case(), ensemble())
+
+    def predicted(label: str, settled: Case) -> Predicted | StudyFailure:
+        method = methods[label]
+        same = canonical_digest([label, method.depends_on(settled)])
+        if same not in shared:
+            shared[same] = tried(_predicted, method, settled, ensemble() if method.needs_ensemble else None)
+        return shared[same]
+
     for plot in division.plots:
-        settled = tried(_settled, case, plot)
-        if isinstance(settled, StudyFailure):
-            results.append((plot, "", settled))
-            continue
-        results += [(plot, name, part) for name, part in measured.items()]
-        said: dict[str, Predicted] = {}
-        for label, method in division.methods.items():
-            same = canonical_digest([label, method.depends_on(settled)])
-            if same not in shared:
-                shared[same] = tried(_predicted, method, settled, ensemble if method.needs_ensemble else None)
-            results.append((plot, label, tried(_cell, label, method, settled, predicted := shared[same])))
-            if isinstance(predicted, Predicted):
-                said[label] = predicted
-        if said and "gain" in measures:
-            results.append((plot, "gain", tried(lambda of: Part(gain_rows(case, of)), said)))
-    division.keep(results, time.monotonic() - began)
+        began, (parts, seconds) = time.monotonic(), division.recalled(plot)
+        found: dict[str, Part | StudyFailure] = {**parts}
+        if not parts.keys() >= {*methods, *measures}:
+            settled = tried(_settled, case(), plot)
+            if isinstance(settled, StudyFailure):
+                results.append((plot, "", settled))
+                continue
+            found |= {name: measured(name) for name in measures if name != "gain" and name not in parts}
+            new = [label for label in methods if label not in parts]
+            for label in new:
+                found[label] = tried(_cell, label, methods[label], settled, predicted(label, settled))
+            if "gain" in measures and ("gain" not in parts or any(isinstance(found[label], Part) for label in new)):
+                said = {label: predicted(label, settled) for label in methods}
+                said = {label: of for label, of in said.items() if isinstance(of, Predicted)}
+                found["gain"] = tried(lambda at, of: Part(gain_rows(at, of)), settled, said)
+            division.keep(plot, found, seconds + time.monotonic() - began)
+        results += [(plot, name, part) for name, part in found.items()]
     return results
 
 

@@ -5,10 +5,11 @@ same for any number of workers: every piece of work has its own seed, and numeri
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,6 +32,7 @@ from consilium.simulations.study.results import CACHE, PAGE, RESULTS, Parts, stu
 from consilium.simulations.study.spec import StudySpec, points_of
 from consilium.simulations.study.workers import in_workers
 
+POLL_SECONDS = 1.0
 Opened = dict[str, dict[str, Any] | StudyFailure]
 """By `source_table`: what study.json says of a data set, its digest among it, or why it cannot be opened."""
 
@@ -81,11 +83,12 @@ def outlook(spec: StudySpec, out: Path, workers: int) -> tuple[dict[str, Any], l
     seconds: by what cells took that are done; None where none is. Raises ConfigError: see `plots` and `compared`."""
     methods, cases = compared(spec), plots(spec)
     rows = open_rows(cases)
-    every = [(of, of.recalled()) for of in divisions(spec, methods, cases, rows, out / CACHE)]
-    took = sum(known[1] for _, known in every if known)
-    done, missing = (sum(of.cells for of, known in every if bool(known) is there) for there in (True, False))
-    at_once = min(workers, max(1, sum(known is None for _, known in every)))
-    seconds = round(took / done * missing / at_once, 1) if done else None
+    every = divisions(spec, methods, cases, rows, out / CACHE)
+    left = [of.left() for of in every]
+    missing, at_once = sum(cells for cells, _, _ in left), sum(some for _, some, _ in left)
+    done = sum(of.cells for of in every) - missing
+    pace = sum(seconds for _, _, seconds in left) / max(done, 1)
+    seconds = round(pace * missing / min(workers, max(at_once, 1)), 1) if done else None
     failed = [asdict(each) for each in rows.values() if isinstance(each, StudyFailure)]
     count = len(cases) * len(methods)
     lines = [
@@ -130,20 +133,40 @@ def _computed(every: Sequence[Division], workers: int, progress: Progress, clust
     """All results, and how many cells were kept already."""
     results: list[Result] = []
     missing: list[Division] = []
-    total = done = sum(division.cells for division in every)
+    found = 0
     for division in every:
-        if (known := division.recalled()) is None:
+        left, some, _ = division.left()
+        found += division.cells - left
+        if some:
             missing.append(division)
-            done -= division.cells
-        results += known[0] if known else []
-    found = done
-    progress(COMPARE, done, total)
-    with closing(in_workers(compute, missing, workers, cluster)) as computed:
-        for of_division in computed:
-            results += of_division
-            done += len({plot.id for plot, _, _ in of_division}) * len(every[0].methods)
-            progress(COMPARE, done, total)
+        else:
+            results += compute(division)  # nothing but reading
+    computed, total = in_workers(compute, missing, workers, cluster), sum(division.cells for division in every)
+    with _watched(missing, found, total, progress), contextlib.closing(computed):
+        results += (result for of_division in computed for result in of_division)
     return results, found
+
+
+@contextlib.contextmanager
+def _watched(missing: Sequence[Division], found: int, total: int, progress: Progress) -> Iterator[None]:
+    """Tell how many cells are done while the context is open, by the files that workers leave: also on a cluster."""
+    files = {division.file(plot): len(division.methods) for division in missing for plot in division.plots}
+    files = {file: cells for file, cells in files.items() if not file.exists()}
+    end = threading.Event()
+
+    def look() -> None:
+        while not end.wait(POLL_SECONDS):
+            progress(COMPARE, found + sum(cells for file, cells in files.items() if file.exists()), total)
+
+    progress(COMPARE, found, total)
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        end.set()
+        thread.join()
+    progress(COMPARE, total, total)
 
 
 def _parted(results: Sequence[Result]) -> tuple[list[tuple[Plot, str, Part]], list[dict[str, Any]]]:

@@ -33,7 +33,7 @@ def run(study: Path, *options: object) -> Done:
 
 
 def test_from_a_dry_run_to_what_made_it(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two divisions the first is done, each cell in an hour."""
+    """Of two divisions with two points all but the last point is done, each cell in an hour."""
 
     def ahead(workers: int) -> Any:
         return run(study, "--seeds", 2, "--dry-run", "--format", "json", "--workers", workers).json()
@@ -42,20 +42,20 @@ def test_from_a_dry_run_to_what_made_it(study: Path, monkeypatch: pytest.MonkeyP
     assert not (study.parent / "out").exists()
     keep = compute.Division.keep
 
-    def first(division: compute.Division, results: Any, seconds: float) -> None:
-        if division.plots[0].seed == 0:
-            keep(division, results, 3600.0 * division.cells)
+    def all_but_the_last(division: compute.Division, plot: Any, found: Any, seconds: float) -> None:
+        if plot is not division.plots[1] or plot.seed == 0:
+            keep(division, plot, found, 3600.0 * len(division.methods))
 
-    monkeypatch.setattr(compute.Division, "keep", first)
+    monkeypatch.setattr(compute.Division, "keep", all_but_the_last)
     done = run(study, "--seeds", 2, "--format", "json")
     assert done.exit_code == 0, done.stderr
     assert (done.json()["found"], done.json()["failed"]) == (0, [])
     facts = json.loads((study.parent / "out/study.json").read_text())
     assert facts["seeds"] == [0, 1] and len(facts["data"][0]["digest"]) == 40 and "numpy" in facts["versions"]
     assert facts["command"] == f"consilium study {study} --out {study.parent}/out --seeds 2"
-    # one division is left, which one process computes
-    assert [(again["kept"], again["seconds"]) for again in map(ahead, (1, 4))] == [(6, 6 * 3600)] * 2
-    assert "6\ntime: about 6 h" in run(study, "--seeds", 2, "--dry-run").stdout
+    # they are of one division, which one process computes
+    assert [(again["kept"], again["seconds"]) for again in map(ahead, (1, 4))] == [(9, 3 * 3600)] * 2
+    assert "9\ntime: about 3 h" in run(study, "--seeds", 2, "--dry-run").stdout
 
 
 def test_of_data_that_cannot_be_opened_a_dry_run_knows_no_time_and_the_exit_code_is_not_0(study: Path) -> None:

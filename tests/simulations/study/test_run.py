@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import polars as pl
 import pytest
 
 from consilium.protocol.config_files import validate
-from consilium.protocol.errors import ConfigError, EngineError, OutputExists, StorageError
+from consilium.protocol.errors import ConfigError, DataError, EngineError, OutputExists, StorageError
 from consilium.report.progress import COMPARE
 from consilium.simulations.divide import make_case
 from consilium.simulations.judge import judged
@@ -134,12 +135,29 @@ def test_its_rows_are_those_of_each_method_by_hand(small: Path) -> None:
 @pytest.mark.parametrize("damaged", [False, True])
 def test_nothing_is_computed_twice_but_what_is_damaged(copied: Path, made: list[str], damaged: bool) -> None:
     content = (copied / "out" / RESULTS).read_bytes()
-    (kept,) = (copied / "out" / CACHE).iterdir()
+    kept, _ = (copied / "out" / CACHE).iterdir()
     if damaged:
         kept.write_bytes(kept.read_bytes()[:1000])
-    assert run(copied, **SMALL)["found"] == (0 if damaged else 6)
-    assert sorted(made) == (["ensemble", "local", "pate", "pate", "plurality"] if damaged else [])
+    assert run(copied, **SMALL)["found"] == (3 if damaged else 6)
+    assert sorted(made) == (["ensemble", "local", "pate", "plurality"] if damaged else [])
     assert (copied / "out" / RESULTS).read_bytes() == content
+
+
+def test_of_a_study_in_which_something_failed_that_alone_is_tried_again(
+    small: Path, tmp_path: Path, made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def predict(self: Any, case: Any, ensemble: Any) -> Any:
+        made.append("failed")
+        raise DataError("not now")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(kinds.method_of("local")), "predict", predict)
+        assert len(run(tmp_path, **SMALL)["failed"]) == 2
+        made.clear()
+        again = run(tmp_path, **SMALL)
+        assert (again["found"], len(again["failed"]), made) == (4, 2, ["ensemble", "failed"])
+    assert run(tmp_path, **SMALL)["failed"] == []
+    assert (tmp_path / "out" / RESULTS).read_bytes() == (small / "out" / RESULTS).read_bytes()
 
 
 def test_every_measure_stands_under_what_the_methods_are_called(tmp_path: Path) -> None:
@@ -227,14 +245,15 @@ def test_the_files_of_the_data_change(copied: Path, made: list[str]) -> None:
 def test_a_signal_keeps_what_is_done_and_says_how_to_go_on(
     tmp_path: Path, made: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of two divisions the first is done; results are those of a study that nobody ended, in two processes."""
+    """Of two divisions with two points the last point is left; results are those of a study that nobody ended, in two
+    processes."""
     study = {**SMALL, "study": {**SMALL["study"], "seeds": 2}}
     run(tmp_path, "whole", 2, **study)
-    spec, kind = load_study(str(tmp_path / "tiny.toml")), type(kinds.method_of("plurality"))
+    spec, kind = load_study(str(tmp_path / "tiny.toml")), type(kinds.method_of("pate"))
     predict = kind.predict
 
     def interrupt(self: Any, case: Any, ensemble: Any) -> Any:
-        if case.seed:
+        if case.seed and case.scenario.federation.mechanism.sigma == 4.0:
             os.kill(os.getpid(), signal.SIGTERM)  # a shell's background jobs ignore SIGINT
         return predict(self, case, ensemble)
 
@@ -244,17 +263,36 @@ def test_a_signal_keeps_what_is_done_and_says_how_to_go_on(
     assert str(caught.value) == "interrupted; what is done is kept. Go on with: consilium study tiny.toml"
     assert caught.value.exit_code == 143
     assert json.loads((tmp_path / "out" / FACTS_FILE).read_text())["status"] == "running"
-    steps: list[tuple[int, int]] = []
     made.clear()
+    summary = run_study(spec, tmp_path / "out")
+    assert (summary["failed"], summary["found"]) == ([], 9)
+    assert sorted(made) == ["ensemble", "local", "pate", "plurality"]
+    assert (tmp_path / "out" / RESULTS).read_bytes() == (tmp_path / "whole" / RESULTS).read_bytes()
+
+
+def test_one_bar_over_all_cells_moves_as_they_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while a worker is at its first division, whose second point waits here until it is seen."""
+    steps: list[tuple[int, int]] = []
+    seen = threading.Event()
 
     def progress(stage: str, done: int, total: int) -> None:
         if stage == COMPARE:
             steps.append((done, total))
+            if done == 3:
+                seen.set()
 
-    summary = run_study(spec, tmp_path / "out", progress=progress)
-    assert (summary["failed"], summary["found"], steps) == ([], 6, [(6, 12), (12, 12)])
-    assert sorted(made) == ["ensemble", "local", "pate", "pate", "plurality"]
-    assert (tmp_path / "out" / RESULTS).read_bytes() == (tmp_path / "whole" / RESULTS).read_bytes()
+    kind = type(kinds.method_of("pate"))
+    predict = kind.predict
+
+    def waiting(self: Any, case: Any, ensemble: Any) -> Any:
+        if case.scenario.federation.mechanism.sigma == 4.0:
+            seen.wait(60)
+        return predict(self, case, ensemble)
+
+    monkeypatch.setattr(kind, "predict", waiting)
+    monkeypatch.setattr("consilium.simulations.study.run.POLL_SECONDS", 0.01)
+    run_study(load_study(str(write_tiny(tmp_path, **SMALL))), tmp_path / "out", progress=progress)
+    assert steps[0] == (0, 6) and steps[-1] == (6, 6) and steps == sorted(steps) and seen.is_set()
 
 
 def test_a_full_disk_ends_a_study_with_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
