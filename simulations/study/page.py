@@ -1,6 +1,6 @@
 """The page of a study as one HTML file that needs no network, no scripts and no other file.
 
-Every exhibit is secret, as all figures of a study are."""
+Every exhibit is secret, as all figures of a study are. Tables have their numbers, unrounded, for the download."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _left_out(facts: Mapping[str, Any]) -> Iterator[Exhibit]:
 
 def _table(
     name: str, heading: str, words: str, columns: Sequence[str], rows: Iterable[tuple[str, Sequence[Cell]]],
-    data: pl.DataFrame | None = None, look: str = "",
+    data: pl.DataFrame, look: str = "",
 ) -> Exhibit:  # fmt: skip
     """Rows with a name each."""
     shown = tuple(TableLine(label, tuple(cells)) for label, cells in rows)
@@ -124,7 +124,11 @@ def _figures(
     kept = [(label, keys) for label, keys in kept if any(key in view.means for key in keys)]
     if kept:
         shown = [(label, [_cell(view, key) for key in keys]) for label, keys in kept]
-        yield _table(name, heading, words, [columns[place] for place in there], shown, look=look)
+        keyed = [(key, view.means[key]) for _, keys in kept for key in keys if key in view.means]
+        named = (*view.axes, "method", "metric")
+        whole = [dict(zip(named, (*key[0], *key[1:]), strict=True)) | mean._asdict() for key, mean in keyed]
+        data = pl.DataFrame(whole, infer_schema_length=None)
+        yield _table(name, heading, words, [columns[place] for place in there], shown, data, look)
 
 
 def _cell(view: StudyView, key: Key) -> Cell:
@@ -282,20 +286,21 @@ def _privacy(view: StudyView) -> Iterator[Exhibit]:
     found = {(tuple(row[axis] for axis in view.axes), row["method"]): row for row in terms.iter_rows(named=True)}
     sides = [(point, method) for method in view.methods for point in view.points if (point, method) in found]
     names = [name for name in _OF_PRIVACY.split() if any((*side, name) in view.means for side in sides)]
-    rows = []
+    rows, data = [], []
     for side in sides:
         epsilon, delta, unit, relation = (found[side][fact] for fact in FACTS[:4])
         under = f"delta {delta_text(delta)}, a {unit}, {relation.replace('_', ' ')}"
         cells = [Cell(f"epsilon {epsilon_text(epsilon)}", under), *(_cell(view, (*side, name)) for name in names)]
         rows.append((f"{title(side[1])}, {view.label(side[0])}", cells))
+        data.append(found[side] | {name: view.mean(*side, name) for name in names})
     words = (
         "The guarantee holds before anything is asked, towards whoever gets the result. Methods are tested against each"
         " other where all of it is equal, epsilon to one in a thousand; methods that are not here guarantee nothing."
         " Spent and data dependent are of what came out: a data-dependent epsilon may not be published."
     )
-    columns = ["guarantee", *map(metric_words, names)]
+    columns, frame = ["guarantee", *map(metric_words, names)], pl.DataFrame(data, infer_schema_length=None)
     if rows:
-        yield _table("privacy", "What each method guarantees, and what it released", words, columns, rows)
+        yield _table("privacy", "What each method guarantees, and what it released", words, columns, rows, frame)
 
 
 def _made(facts: Mapping[str, Any], results: pl.DataFrame, view: StudyView) -> Iterator[Exhibit]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from html import unescape
 from pathlib import Path
@@ -136,11 +137,16 @@ def test_markup_in_names_stays_text(tmp_path: Path) -> None:
         assert b"<script" not in content
 
 
-def test_long_tables_are_cut_on_the_page(tmp_path: Path) -> None:
+def test_long_tables_are_cut_on_the_page_and_whole_and_unrounded_in_the_download(tmp_path: Path) -> None:
     points = {f"{index}": 0.0 for index in range(130)}
-    page = drawn(MadeUp(axes={"sigma": points}, seeds=[0], methods={"local": 0.6, "pate": 0.7}, parties=1), tmp_path)
+    study = MadeUp(axes={"sigma": points}, seeds=[0], methods={"local": 0.6, "pate": 0.7}, parties=1)
+    page, frame = drawn(study, tmp_path), study.frame()
     assert len(list(table_of(page, "methods").iter("tr"))) == 121
     assert "The first 120 of 130 lines" in " ".join(page.split())
+    found = pl.read_csv(io.BytesIO(downloads(page, "csv")["methods"])).filter(metric="auc")
+    mine = frame.filter(metric="auc").select(pl.col("sigma").cast(pl.Int64), "method", "value", "low", "high")
+    both = found.join(mine, on=["sigma", "method"])
+    assert both.height == 2 * 130 and both["mean"].to_list() == pytest.approx(both["value"].to_list(), abs=1e-12)
 
 
 @pytest.mark.parametrize(
