@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,8 +19,7 @@ from consilium.models.published.model import Published
 from consilium.protocol.label_source import NO_LABEL, Histograms, Outcome, Progress, no_progress
 from consilium.protocol.releases import ReleaseKind
 from consilium.report.progress import POOLED, RIVALS, stage
-from consilium.report.words import LABELS_ALONE
-from consilium.simulations.beside import Begin, Pending, TimeLimit, when_wanted
+from consilium.simulations.beside import Begin, Pending, when_wanted
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import confusion, student_figures
 from consilium.simulations.learn import learning_curve
@@ -44,20 +42,6 @@ from consilium.student.config import StudentSpec
 from consilium.student.public_labels import beside_labels
 
 
-@dataclass(frozen=True)
-class Compared:
-    """baselines: metrics by name, with "intervals" of each. quality: of each party's teachers. alone: row scores
-    float64 (test,) of what one party has by itself, in the mean over the parties, by metric; those that there are.
-    rivals: of private baselines, by name, row scores float64 (draws, test) of the leading metric.
-    failures: why teachers tell no rows apart, or had no answer -> how many, errors first."""
-
-    baselines: dict[str, dict[str, Any]]
-    quality: list[PartyQuality] = field(repr=False)
-    alone: dict[Metric, np.ndarray] = field(repr=False)
-    rivals: dict[str, np.ndarray] = field(repr=False)
-    failures: dict[str, int]
-
-
 def counted_failures(reasons: Counter[str], teachers: int) -> dict[str, int]:
     """How many by the reason, errors first. Teachers without an error are told of where they are half of all."""
     quiet = sum(reasons[reason] for reason in _QUIET)
@@ -69,64 +53,64 @@ _QUIET = (ONE_CLASS, ALIKE)
 
 
 def baselines(
-    case: Case, heard: Heard, epsilon: float, progress: Progress = no_progress, descending: Pending | None = None
-) -> Compared:
-    """All that a student is compared with. heard: what its teachers said.
+    case: Case,
+    heard: Heard,
+    promise: StatedGuarantee,
+    student: np.ndarray | None,
+    progress: Progress = no_progress,
+    descending: Pending | None = None,
+) -> dict[str, dict[str, Any]]:
+    """Metrics of all that a student is compared with, with "intervals" of each. heard: what its teachers said. student:
+    its row scores float64 (test,) of the leading metric.
 
     majority: the most frequent private class. mean_teacher: the mean over the parties of what each has by itself.
     local_only: the same, with the 10th and 90th percentile. noisy_average, private_gradient: see `methods`, at the
-    `epsilon` that the run promised; {"absent": why} where there is none, as where the parties' kinds of teachers are
-    mixed; of each also `on_public_rows.NAME`, where the run's student learns from how public rows lie. plurality: all
-    teachers vote, without noise.
-    pooled: one model on the rows of all.
+    run's promise, and "above_student", by how much they are better; {"absent": why} where there is none; of each also
+    `on_public_rows.NAME`, where the run's student learns from how public rows lie. plurality: all teachers vote,
+    without noise. pooled: one model on the rows of all.
 
     descending: private gradient descent over the parties that trained; None where none is.
     """
-    config, names, test_y = case.config, case.classes, case.test_y
-    parties = [party for party in case.parties if party in heard.quality]
-    quality = [
-        PartyQuality(party, len(case.partition.parties[party]), of_party.accuracy, of_party.auc)
-        for party in parties
-        for of_party in (heard.quality[party],)
-    ]
-    alone = heard.parts()
+    names, test_y = case.classes, case.test_y
+    metric = leading_metric(test_y, len(names))
+    trained = [heard.quality[party] for party in case.parties if party in heard.quality]
+    aucs = [of_party.auc for of_party in trained if of_party.auc is not None]
+    alone = over_parties("accuracy", [of_party.accuracy for of_party in trained]) | over_parties("auc", aucs)
     with stage(progress, POOLED):
         pooled = PooledModel().predict(case, None).test
-    privacy = config.privacy
-    promise = StatedGuarantee(epsilon, privacy.delta, privacy.unit, privacy.neighbouring)
-    averages = averages_of(case, promise, _directions(heard, parties, config.teachers_per_party))
+    averages = averages_of(case, promise, _directions(heard, case))
     drawn: Draws = {"noisy_average": "no test rows", "private_gradient": "no test rows"}
     if len(test_y):
         drawn = draws_of("noisy_average", averages, case)
         drawn |= {"private_gradient": "no party has a teacher"} if descending is None else descending.result(progress)
-    rivals = {name: [] if isinstance(draws, str) else draws for name, draws in drawn.items()}
-    of_rivals = {
-        name: {"absent": draws} if isinstance(draws, str) else _judged_draws(draws, test_y, names)
-        for name, draws in drawn.items()
-    }
+
+    def judged(probabilities: np.ndarray) -> dict[str, Any]:
+        return {**evaluate(probabilities, test_y, names), "intervals": metric_intervals(probabilities, test_y, names)}
+
+    def judged_draws(draws: Sequence[np.ndarray]) -> dict[str, Any]:
+        """Means over draws of the noise, whose luck is in the intervals."""
+        metrics = mean_metrics([evaluate(draw, test_y, names) for draw in draws])
+        found = {**metrics, "draws": len(draws), "intervals": drawn_intervals(draws, test_y, names)}
+        if student is not None:
+            scores = np.array([row_scores(draw, test_y, metric) for draw in draws])
+            luck = float(scores.mean(axis=1).std(ddof=1)) / len(draws) ** 0.5 if len(draws) > 1 else 0.0
+            found["above_student"] = _difference(metric, scores.mean(axis=0) - student, luck)
+        return found
+
     private = case.dataset.y[np.concatenate(list(case.partition.parties.values()))]
     shares = np.bincount(private, minlength=len(names)) / len(private)
-    measured = {
-        "majority": _judged(np.tile(shares, (len(test_y), 1)), test_y, names),
+    return {
+        "majority": judged(np.tile(shares, (len(test_y), 1))),
         "mean_teacher": {
-            "accuracy": _mean(_accuracies(quality)),
-            "auc": _mean(_aucs(quality)),
-            "intervals": _intervals(alone, test_y),
+            "accuracy": alone["accuracy"],
+            "auc": alone["auc"],
+            "intervals": _intervals(heard.parts(), test_y),
         },
-        "local_only": {**over_parties("accuracy", _accuracies(quality)), **over_parties("auc", _aucs(quality))},
-        **of_rivals,
-        "plurality": _judged(vote_shares(heard.votes["test"]), test_y, names),
-        "pooled": {} if pooled is None else _judged(pooled, test_y, names),
+        "local_only": alone,
+        **{name: {"absent": of} if isinstance(of, str) else judged_draws(of) for name, of in drawn.items()},
+        "plurality": judged(vote_shares(heard.votes["test"])),
+        "pooled": {} if pooled is None else judged(pooled),
     }
-    metric = leading_metric(test_y, len(names))
-    scores = {
-        name: np.array([row_scores(draw, test_y, metric) for draw in draws]) for name, draws in rivals.items() if draws
-    }
-    reasons = Counter[str]()
-    for of_party in heard.quality.values():
-        reasons.update(of_party.failures)
-    failures = counted_failures(reasons, len(parties) * config.teachers_per_party)
-    return Compared(measured, quality, alone, scores, failures)
 
 
 Draws = dict[str, Sequence[np.ndarray] | str]
@@ -160,13 +144,14 @@ def recorded_votes(run_dir: Path) -> dict[str, np.ndarray]:
     return votes
 
 
-def _directions(heard: Heard, parties: Sequence[str], teachers: int) -> DirectionSum | None:
-    """Of these parties, in their order; None where some party's teachers have none."""
+def _directions(heard: Heard, case: Case) -> DirectionSum | None:
+    """Of all parties that have a teacher, in their order; None where some party's teachers have none."""
     summed = DirectionSum()
-    for party in parties:
-        if (direction := heard.directions[party]) is None:
-            return None
-        summed.add(direction, teachers)
+    for party in case.parties:
+        if party in heard.quality:
+            if (direction := heard.directions[party]) is None:
+                return None
+            summed.add(direction, case.config.teachers_per_party)
     return summed
 
 
@@ -179,39 +164,23 @@ def _intervals(parts: Mapping[Metric, np.ndarray], y: np.ndarray) -> dict[str, A
     }
 
 
-def _judged(probabilities: np.ndarray, y: np.ndarray, names: tuple[str, ...]) -> dict[str, Any]:
-    return {**evaluate(probabilities, y, names), "intervals": metric_intervals(probabilities, y, names)}
-
-
-def _judged_draws(drawn: Sequence[np.ndarray], y: np.ndarray, names: tuple[str, ...]) -> dict[str, Any]:
-    """Means over draws of the noise."""
-    metrics = mean_metrics([evaluate(draw, y, names) for draw in drawn])
-    return {**metrics, "draws": len(drawn), "intervals": drawn_intervals(drawn, y, names)}
-
-
-def _accuracies(quality: Sequence[PartyQuality]) -> list[float]:
-    return [item.accuracy for item in quality]
-
-
-def _aucs(quality: Sequence[PartyQuality]) -> list[float]:
-    return [item.auc for item in quality if item.auc is not None]
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return float(np.mean(values)) if values else None
+def _difference(metric: Metric, scores: np.ndarray, luck: float = 0.0) -> dict[str, Any]:
+    """Of two models on the same test rows, from the difference of their row scores float64 (test,): the interval is of
+    the difference row by row. luck: a further deviation of it."""
+    interval = mean_interval(scores, luck, -1.0, 1.0)
+    return {"metric": metric, "difference": float(scores.mean()), "interval": interval}
 
 
 @dataclass(frozen=True)
 class Analysis:
     """Everything about a run beyond what the nodes wrote. Arrays and figures as in `ReportData`. labels_alone: see
     `student.public_labels.beside_labels`, of the labels that the student was brought to, else of all public rows that
-    may be asked; nothing without test rows. left_out: parts that
-    did not fit into `simulation.analysis_seconds`. failures: see `Compared`."""
+    may be asked; nothing without test rows. failures: why teachers tell no rows apart, or had no answer, with how many,
+    errors first."""
 
     baselines: dict[str, dict[str, Any]]
     worth: dict[str, Any] | None
     labels_alone: dict[str, Any]
-    left_out: tuple[str, ...]
     failures: dict[str, int]
     released_label_accuracy: float | None
     quality: list[PartyQuality] = field(repr=False)
@@ -221,7 +190,6 @@ class Analysis:
     secret_figures: dict[str, Any] = field(repr=False)
 
 
-LATE = {"absent": "it did not fit into simulation.analysis_seconds"}
 MOST_SENT = 100_000_000
 """Bytes of public rows that another process is sent: more of them would fill the memory twice."""
 
@@ -231,7 +199,7 @@ def analyse(
 ) -> Analysis:
     """Read the finished run of a case and compare it with what the simulation knows. heard: what its teachers
     said. begin: does what takes long."""
-    config, limit = case.config, TimeLimit(case.scenario.simulation.analysis_seconds, progress)
+    config = case.config
     with closing(Ledger(run_dir / "ledger.db", config.digest(), "", read_only=True)) as ledger:
         batches = ledger.batches()
     answered = np.concatenate([batch.answered for batch in batches]) if batches else np.zeros(0, dtype=bool)
@@ -239,35 +207,43 @@ def analyse(
     if judged is not None and judged.truth.queries.nbytes + judged.truth.test_x.nbytes > MOST_SENT:
         begin = when_wanted
     sums = recorded_votes(run_dir) or dict(zip(case.pool_ids, heard.votes["pool"], strict=True))
-    promise = promised(config).epsilon
+    privacy = config.privacy
+    promise = StatedGuarantee(promised(config).epsilon, privacy.delta, privacy.unit, privacy.neighbouring)
+    metric = leading_metric(case.test_y, len(case.classes))
+    student = None if judged is None else row_scores(judged.probabilities, case.test_y, metric)
     # the longest first: who finds no process is done here
     worth_of = None if judged is None else _begin_worth(run_dir, case.scenario, answered, judged, begin)
     trained = [party for party in case.parties if party in heard.quality]
     descending = begin(descended, case, trained) if trained and len(case.test_y) else None
-    compared = baselines(case, heard, promise, progress, descending)
+    compared = baselines(case, heard, promise, student, progress, descending)
     votes = np.array([sums[query_id] for batch in batches for query_id in batch.query_ids])
     open_figures: dict[str, Any] = {}
     secret_figures: dict[str, Any] = {}
-    against = {} if judged is None else _against_student(judged, compared)
-    if judged is not None:
-        curve = limit.take("learning curve", partial(_curve, case, judged, asked), LATE)
+    if judged is not None and student is not None:
+        alone = heard.parts().get(metric)
+        curve = _curve(case, judged, asked, progress)
         open_figures = {**_open_figures(run_dir, case, judged), "by_labels": curve}
         secret_figures = {
             "votes": _votes_by_class(asked.votes(sums), judged.truth.labels[asked.record.rows]),
-            "at_home": limit.take(
-                "the gain on parties' own rows", partial(judged_on_own_rows, case, judged.model, trained), LATE
-            ),
-            "alone": _against_one_alone(judged, compared),
+            "at_home": judged_on_own_rows(case, judged.model, trained, progress),
+            "alone": None if alone is None else _difference(metric, student - alone),
         }
-    manual = None if worth_of is None else limit.take("manual labels", worth_of.result, None)
+    manual = None if worth_of is None else worth_of.result(progress)
+    reasons = Counter[str]()
+    for of_party in heard.quality.values():
+        reasons.update(of_party.failures)
     return Analysis(
-        baselines={name: metrics | against.get(name, {}) for name, metrics in compared.baselines.items()},
+        baselines=compared,
         worth=None if manual is None else {**manual, "label_cost": case.scenario.data.label_cost},
-        labels_alone={} if judged is None else limit.take(LABELS_ALONE, partial(_labels_alone, case, judged), LATE),
-        left_out=tuple(limit.left_out),
+        labels_alone={} if judged is None else _labels_alone(case, judged),
         released_label_accuracy=_label_accuracy(run_dir, case),
-        failures=compared.failures,
-        quality=compared.quality,
+        failures=counted_failures(reasons, len(trained) * config.teachers_per_party),
+        quality=[
+            PartyQuality(
+                party, len(case.partition.parties[party]), heard.quality[party].accuracy, heard.quality[party].auc
+            )
+            for party in trained
+        ],
         consensus=votes.max(axis=1) / votes.sum(axis=1) if len(votes) else np.zeros(0),
         answered=answered,
         open_figures=open_figures,
@@ -295,7 +271,7 @@ def _judge(run_dir: Path, case: Case) -> _Student | None:
     return _Student(model, case.scenario.student, case.seed, truth, model.predict_proba(case.test_x))
 
 
-def _labels_alone(case: Case, judged: _Student, progress: Progress) -> dict[str, Any]:
+def _labels_alone(case: Case, judged: _Student) -> dict[str, Any]:
     truth, known = judged.truth, case.known_labels
     labels, test = truth.labels if known is None else known, (truth.test_x, truth.test_y)
     return beside_labels(judged.spec, truth.schema, truth.queries, labels, test, judged.probabilities, judged.seed)
@@ -394,35 +370,6 @@ def _votes_by_class(votes: np.ndarray, y: np.ndarray) -> list[list[float] | None
         return []
     shares = vote_shares(votes)
     return [shares[y == index].mean(axis=0).tolist() if (y == index).any() else None for index in range(votes.shape[1])]
-
-
-def _against_one_alone(judged: _Student, compared: Compared) -> dict[str, Any] | None:
-    """By how much the student is better than one party by itself, in the mean over the parties, and its interval.
-
-    Both are judged on the same test rows, so the interval is that of the difference row by row.
-    """
-    metric = leading_metric(judged.truth.test_y, len(judged.truth.schema.classes))
-    if metric not in compared.alone:
-        return None
-    scores = row_scores(judged.probabilities, judged.truth.test_y, metric) - compared.alone[metric]
-    return {"metric": metric, "difference": float(scores.mean()), "interval": mean_interval(scores, 0.0, -1.0, 1.0)}
-
-
-def _against_student(judged: _Student, compared: Compared) -> dict[str, dict[str, Any]]:
-    """Of each private rival "above_student": by how much it is better, row by row, and the interval of that over test
-    rows and draws of the rival's noise."""
-    metric = leading_metric(judged.truth.test_y, len(judged.truth.schema.classes))
-    student, against = row_scores(judged.probabilities, judged.truth.test_y, metric), {}
-    for name, scores in compared.rivals.items():
-        values, above = scores.mean(axis=1), scores.mean(axis=0) - student
-        luck = float(values.std(ddof=1)) / len(values) ** 0.5 if len(values) > 1 else 0.0
-        difference = {
-            "metric": metric,
-            "difference": float(above.mean()),
-            "interval": mean_interval(above, luck, -1.0, 1.0),
-        }
-        against[name] = {"above_student": difference}
-    return against
 
 
 def _label_accuracy(run_dir: Path, case: Case) -> float | None:

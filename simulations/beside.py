@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from consilium.protocol.label_source import Progress, no_progress
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -73,36 +70,6 @@ class Pending:
         """End the process that still has it: whatever it says from now on is for nobody."""
         if self._process is not None:
             self._process.stop()
-
-
-class OutOfTime(Exception):
-    """The time that parts of some work may take is over."""
-
-
-class TimeLimit:
-    """Seconds from now on that parts of some work may take together; None: no limit. left_out: those that did not."""
-
-    def __init__(self, seconds: float | None, progress: Progress) -> None:
-        self._seconds, self._progress, self._began = seconds, progress, time.monotonic()
-        self.left_out: list[str] = []
-
-    def take(self, name: str, part: Callable[[Progress], T], instead: T) -> T:
-        """What a part gives that tells of its steps, or `instead` where a step would begin too late."""
-        try:
-            self._check()
-            return part(self._step)
-        except OutOfTime:
-            self.left_out.append(name)
-            return instead
-
-    def _step(self, stage: str, done: int, total: int) -> None:
-        self._progress(stage, done, total)
-        if done < total:
-            self._check()
-
-    def _check(self) -> None:
-        if self._seconds is not None and time.monotonic() - self._began >= self._seconds:
-            raise OutOfTime
 
 
 Begin = Callable[..., Pending]

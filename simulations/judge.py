@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from consilium.models.evaluation import Interval, area_interval, calibration, evaluate, mean_interval, one_against_rest
+from consilium.models.evaluation import Interval, area_interval, evaluate, mean_interval, one_against_rest
 from consilium.simulations.divide import Case
-from consilium.simulations.methods.base import BY_CLASS, BY_ROW, TEST_DRAWS, Arrays, Predicted
-from consilium.simulations.metrics import (
-    auc_row_scores,
-    balanced_interval,
-    balanced_row_scores,
-    brier_row_scores,
-    calibration_lines,
-    drawn_intervals,
-    net_benefit_scores,
-    pooled_effect,
-    ratio_interval,
-    wilson,
-)
+from consilium.simulations.methods.base import BY_CLASS, BY_ROW, TEST_DRAWS, Predicted
+from consilium.simulations.metrics import auc_row_scores, brier_row_scores, drawn_intervals, ratio_interval, wilson
 
 
 class Row(NamedTuple):
@@ -51,14 +39,10 @@ def judged(method: str, case: Case, predicted: Predicted) -> list[Row]:
     """Everything that is said of one method in one case; nothing of one that is absent.
 
     run: the method's own figures, infinite ones too. On the test rows accuracy, auc (see `student.evaluation`; not
-        where they have one class), balanced_accuracy, brier and ece (`student.calibration`), with intervals over test
-        rows, ece without one. Of two classes net_benefit of the second one's risk at its rate among these rows, where
-        acting on all and on none are worth 0; calibration_level and calibration_slope, in the mean over the owners of
-        these rows where whole owners were held out, with _tau between them and _i2. Of a
-        method whose luck was drawn several times (`TEST_DRAWS`) these are means over the
-        draws, and the spread of the draws is in the intervals. At home, over all rows that parties hold out:
-        home_rows, home_accuracy, home_brier, and home_auc of pairs of two rows of one party; intervals as if other
-        parties might have been there. home_calibration_level and home_calibration_slope over parties likewise.
+        where they have one class) and brier, with intervals over test rows. Of a method whose luck was drawn several
+        times (`TEST_DRAWS`) these are means over the draws, and the spread of the draws is in the intervals. At home,
+        over all rows that parties hold out: home_rows, home_accuracy, home_brier, and home_auc of pairs of two rows of
+        one party; intervals as if other parties might have been there.
     class: recall on the test rows, and figures of the method's own by true class of the pool, each with rows.
     party: on its own held-out rows rows, accuracy, brier, and auc where they have several classes.
     """
@@ -73,16 +57,32 @@ def judged(method: str, case: Case, predicted: Predicted) -> list[Row]:
     return rows
 
 
-def judged_row_scores(case: Case, predicted: Predicted) -> Arrays:
-    """What units of test rows add to the figures of runs on test rows, see `study.row_scores`; nothing without any."""
+def judged_row_scores(case: Case, predicted: Predicted) -> dict[str, Any]:
+    """What units of test rows add to the figures of runs on test rows, see `study.results.UnitScores`, as plain values;
+    nothing without any. Of several draws of a method's luck their mean."""
     scores = {
-        name.removeprefix(BY_ROW): array.astype(np.float64)
+        name.removeprefix(BY_ROW): [array.astype(np.float64)]
         for name, array in predicted.arrays.items()
         if name.startswith(BY_ROW)
     }
-    if predicted.test is not None:
-        scores = by_row(drawn_test(predicted), case.test_y)
-    return unit_arrays(case, scores) if scores else {}
+    if drawn := drawn_test(predicted):
+        y = case.test_y
+        scores = {
+            "accuracy": [(draw.argmax(axis=1) == y).astype(np.float64) for draw in drawn],
+            "auc": [area for area in (auc_row_scores(draw, y) for draw in drawn) if area is not None],
+            "brier": [brier_row_scores(draw, y) for draw in drawn],
+        }
+    if not scores:
+        return {}
+    unit, which = _units(case)
+    ids, place, rows = np.unique(which, return_inverse=True, return_counts=True)
+    found: dict[str, Any] = {"unit": unit, "ids": ids.tolist(), "rows": rows.tolist()}
+    for metric, of_draws in scores.items():
+        if of_draws:
+            mean = np.mean(of_draws, axis=0)
+            off = np.bincount(place, weights=mean - mean.mean(), minlength=len(ids))
+            found[metric] = (off / len(which)).astype(np.float32).tolist()
+    return found
 
 
 def drawn_test(predicted: Predicted) -> list[np.ndarray]:
@@ -111,64 +111,17 @@ def _on_test_rows(method: str, case: Case, drawn: Sequence[np.ndarray]) -> Itera
     yield _row(method, RUN, "", "accuracy", _mean([draw["accuracy"] for draw in metrics]), intervals["accuracy"])
     if intervals["auc"] is not None:
         yield _row(method, RUN, "", "auc", _mean([draw["auc"] for draw in metrics]), intervals["auc"])
-    yield _row(method, RUN, "", "balanced_accuracy", *_balanced(drawn, y))
-    yield _row(method, RUN, "", "brier", *_mean_over_rows(drawn, y, brier_row_scores, most=_most_brier(len(names))))
-    yield _row(method, RUN, "", "ece", _mean([calibration(draw, y, names)["calibration_error"] for draw in drawn]))
+    scores = np.stack([brier_row_scores(draw, y) for draw in drawn])
+    values = scores.mean(axis=1)
+    spread = float(values.std(ddof=1)) / np.sqrt(len(values)) if len(values) > 1 else 0.0
+    interval = _clipped(mean_interval(scores.mean(axis=0), spread), _most_brier(len(names)))
+    yield _row(method, RUN, "", "brier", values.mean(), interval)
     counts = np.bincount(y, minlength=len(names))
-    if len(names) == 2 and counts.all():
-        yield _row(method, RUN, "", "net_benefit", *_mean_over_rows(drawn, y, _net_benefit, -math.inf))
-        unit, which = case.once("units", lambda: _units(case))
-        place = np.unique(which, return_inverse=True)[1] if unit == case.dataset.owner_label else np.zeros_like(y)
-        yield from _calibrated(method, "", drawn, y, place)
     for name, count in zip(names, counts.tolist(), strict=True):
         if count:
             recall = _mean([draw["recall_per_class"][name] for draw in metrics])
             yield _row(method, CLASS, name, "recall", recall, intervals["recall_per_class"][name])
             yield _row(method, CLASS, name, "rows", count)
-
-
-def _balanced(drawn: Sequence[np.ndarray], y: np.ndarray) -> tuple[float, Interval]:
-    if len(drawn) > 1:
-        return _mean_over_rows(drawn, y, balanced_row_scores)
-    counts = np.bincount(y, minlength=drawn[0].shape[1])
-    right = np.bincount(y[drawn[0].argmax(axis=1) == y], minlength=len(counts))
-    return float(balanced_row_scores(drawn[0], y).mean()), balanced_interval(right, counts)
-
-
-def _mean_over_rows(
-    drawn: Sequence[np.ndarray],
-    y: np.ndarray,
-    scores_of: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    least: float = 0.0,
-    most: float = 1.0,
-) -> tuple[float, Interval]:
-    scores = np.stack([scores_of(draw, y) for draw in drawn])
-    values = scores.mean(axis=1)
-    spread = float(values.std(ddof=1)) / np.sqrt(len(values)) if len(values) > 1 else 0.0
-    low, high = mean_interval(scores.mean(axis=0), spread)
-    return float(values.mean()), [max(least, low), min(most, high)]
-
-
-def _net_benefit(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """At the rate of the second class."""
-    return net_benefit_scores(probabilities[:, 1], y == 1, float((y == 1).mean()))
-
-
-def _calibrated(
-    method: str, prefix: str, drawn: Sequence[np.ndarray], y: np.ndarray, place: np.ndarray
-) -> Iterator[Row]:
-    """Level and slope over places int64 (rows,), in the mean over draws; intervals are those of one draw."""
-    lines = [calibration_lines(draw[:, 1], y == 1, place) for draw in drawn]
-    for name in ("level", "slope"):
-        effects = [pooled_effect(getattr(line, name), getattr(line, f"{name}_error")) for line in lines]
-        known = [effect for effect in effects if effect is not None]
-        if known:
-            interval = np.mean([effect.interval for effect in known], axis=0).tolist()
-            metric = f"{prefix}calibration_{name}"
-            yield _row(method, RUN, "", metric, _mean([effect.mean for effect in known]), interval)
-            if place.any():
-                yield _row(method, RUN, "", f"{metric}_tau", _mean([effect.tau for effect in known]))
-                yield _row(method, RUN, "", f"{metric}_i2", _mean([effect.i2 for effect in known]))
 
 
 def _at_home(method: str, case: Case, home: np.ndarray) -> Iterator[Row]:
@@ -200,8 +153,6 @@ def _at_home(method: str, case: Case, home: np.ndarray) -> Iterator[Row]:
     if classes == 2 and (both := pairs > 0).any():
         interval = ratio_interval(in_order[both], pairs[both])
         yield _row(method, RUN, "", "home_auc", in_order.sum() / pairs.sum(), _clipped(interval))
-    if classes == 2 and len(truth):
-        yield from _calibrated(method, "home_", [home], truth, np.repeat(np.arange(len(party)), rows))
 
 
 def _most_brier(classes: int) -> float:
@@ -226,32 +177,6 @@ LEAST_UNITS = 3
 population that is spoken of is these owners' rows: two owners do not tell how much others differ."""
 
 
-def by_row(drawn: Sequence[np.ndarray], y: np.ndarray) -> dict[str, np.ndarray]:
-    """Row scores float64 (test,) of each figure, whose mean it is.
-
-    drawn: probabilities float64 (test, classes) of each draw of a method's luck. y: int64 (test,).
-    """
-    areas = [area for area in (auc_row_scores(draw, y) for draw in drawn) if area is not None]
-    scores = {
-        "accuracy": [(draw.argmax(axis=1) == y).astype(np.float64) for draw in drawn],
-        "auc": areas,
-        "balanced_accuracy": [balanced_row_scores(draw, y) for draw in drawn],
-        "brier": [brier_row_scores(draw, y) for draw in drawn],
-    }
-    return {metric: np.mean(of_draws, axis=0) for metric, of_draws in scores.items() if of_draws}
-
-
-def unit_arrays(case: Case, scores: Mapping[str, np.ndarray]) -> Arrays:
-    """For an artifact. scores: see `by_row`; there are test rows."""
-    unit, which = _units(case)
-    ids, place, rows = np.unique(which, return_inverse=True, return_counts=True)
-    arrays: Arrays = {"unit": np.array(unit), "ids": ids, "rows": rows.astype(np.int32)}
-    for metric, row_scores in scores.items():
-        off = np.bincount(place, weights=row_scores - row_scores.mean(), minlength=len(ids))
-        arrays[metric] = (off / len(which)).astype(np.float32)
-    return arrays
-
-
 def _units(case: Case) -> tuple[str, np.ndarray]:
     """What the units are called, and the id int64 (test,) of each test row's."""
     data, test = case.dataset, case.partition.test
@@ -261,13 +186,11 @@ def _units(case: Case) -> tuple[str, np.ndarray]:
         units.append((data.owner_label, held_out))
     if data.patient is not None:
         units.append(("patient", data.patient[test]))
-    return next((each for each in units if _as_many_equal(each[1]) >= LEAST_UNITS), ("row", test))
-
-
-def _as_many_equal(which: np.ndarray) -> float:
-    """So many units of equal size tell as much as these, int64 (test,)."""
-    rows = np.unique(which, return_counts=True)[1]
-    return len(which) ** 2 / float((rows.astype(np.float64) ** 2).sum())
+    for name, which in units:
+        rows = np.unique(which, return_counts=True)[1].astype(np.float64)
+        if len(which) ** 2 / float((rows**2).sum()) >= LEAST_UNITS:
+            return name, which
+    return "row", test
 
 
 BINS = 10
@@ -291,43 +214,35 @@ def confusion(y: np.ndarray, predicted: np.ndarray, classes: int) -> list[list[i
     >>> confusion(np.array([0, 0, 1]), np.array([0, 1, 1]), 2)
     [[1, 1], [0, 1]]
     """
-    counts = np.zeros((classes, classes), dtype=np.int64)
-    np.add.at(counts, (y, predicted), 1)
-    return counts.tolist()
+    return np.bincount(y * classes + predicted, minlength=classes**2).reshape(classes, classes).tolist()
 
 
 def roc_curves(probabilities: np.ndarray, y: np.ndarray, class_names: Sequence[str]) -> list[dict[str, Any]]:
     """One curve for the second of two classes; of more, one for each that occurs, against all others.
 
-    name; found: recall at false alarms 0, 0.01, ..., 1, between thresholds by the straight line; auc with its interval.
+    name; found: recall at false alarms 0, 0.01, ..., 1, the highest at each, between thresholds by the straight line;
+    auc with its interval.
     """
-    curves = []
+    from sklearn.metrics import roc_curve  # half a second to import: only where it is used
+
+    curves, grid = [], np.linspace(0, 1, _POINTS)
     for index in [1] if len(class_names) == 2 else range(len(class_names)):
         positive, scores = y == index, probabilities[:, index]
         if positive.all() or not positive.any():
             continue
         areas = one_against_rest(scores, positive)
-        order = np.argsort(-scores, kind="stable")
-        last = np.r_[np.flatnonzero(np.diff(scores[order])), len(scores) - 1]
-        caught = np.r_[0, np.cumsum(positive[order])[last]] / positive.sum()
-        alarms = np.r_[0, np.cumsum(~positive[order])[last]] / (~positive).sum()
+        alarms, caught, _ = roc_curve(positive, scores, drop_intermediate=False)
+        exact = np.searchsorted(alarms, grid, side="right") - 1
+        found = np.where(np.isclose(alarms[exact], grid), caught[exact], np.interp(grid, alarms, caught))
         curves.append(
             {
                 "name": class_names[index],
-                "found": _recall(alarms, caught).round(4).tolist(),
+                "found": found.round(4).tolist(),
                 "auc": float(areas.mean()),
                 "interval": area_interval(areas, int(min(positive.sum(), (~positive).sum()))),
             }
         )
     return curves
-
-
-def _recall(alarms: np.ndarray, caught: np.ndarray) -> np.ndarray:
-    """Recall on a grid of false alarms: the highest at each, straight lines between."""
-    grid = np.linspace(0, 1, _POINTS)
-    between = np.interp(grid, alarms, caught)
-    exact = np.searchsorted(alarms, grid, side="right") - 1
-    return np.where(np.isclose(alarms[exact], grid), caught[exact], between)
 
 
 def calibration_curve(probabilities: np.ndarray, y: np.ndarray) -> list[dict[str, Any]]:

@@ -164,7 +164,6 @@ def run_summary(manifest: Mapping[str, Any], run_dir: Path, case: Case, analysis
         "labels_alone": analysis.labels_alone,
         "worth": analysis.worth,
         **({"teachers_failed": analysis.failures} if analysis.failures else {}),
-        **({"analysis_left_out": list(analysis.left_out)} if analysis.left_out else {}),
         "seconds": coordinator["seconds"],
         "out": str(run_dir),
     }

@@ -57,10 +57,6 @@ def afterwards(summary: Mapping[str, Any]) -> list[str]:
             "The student's file holds rows of these people: give it to nobody who may not have them. One of numbers"
             " alone: --set student.trainer.name=logistic_regression"
         )
-    if late := summary.get("analysis_left_out"):
-        lines.append(
-            f"{', '.join(late)}: left out, since simulation.analysis_seconds had passed. Raise it, and run again"
-        )
     rival = (summary.get("baselines", {}).get("private_gradient") or {}).get(ABOVE)
     if rival and rival["interval"][0] > 0:
         lines.append(

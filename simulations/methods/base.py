@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,15 +42,6 @@ class StatedGuarantee:
         if not math.isfinite(guarantee.epsilon):
             return None
         return cls(guarantee.epsilon, guarantee.delta, guarantee.unit, guarantee.neighbouring)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return {
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "unit": self.unit.value,
-            "neighbouring": self.neighbouring.value,
-        }
 
     def noise_multiplier(self, rounds: int) -> float:
         """z: the least noise at which so many noisy sums cost this at most. In each a unit has length C at most, and
@@ -99,10 +90,8 @@ class StudyMethod(Frozen):
 
     name: str
 
-    title: ClassVar[str]
-    """For tables and pictures: "PATE", "federated averaging"."""
     needs_ensemble: ClassVar[bool]
-    """Whether `predict` is given the teachers' votes."""
+    """Whether `predict` is given the teachers' votes; else it may be None."""
 
     @property
     def label(self) -> str:
@@ -129,7 +118,7 @@ class StudyMethod(Frozen):
         method. Its own keys decide too, and need not be told. Here: what it guarantees.
         """
         guarantee = self.guarantee(case)
-        return {} if guarantee is None else guarantee.to_json()
+        return {} if guarantee is None else asdict(guarantee)
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
         """Everything that it takes, from training to predictions. Deterministic in the case.

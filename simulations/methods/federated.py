@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -39,7 +38,6 @@ class FedAvgMethod(StudyMethod):
     parties whatever unit the federation's own promise has: for that unit there is `private_gradient`.
     """
 
-    title: ClassVar[str] = "federated averaging"
     needs_ensemble: ClassVar[bool] = False
 
     name: Literal["fedavg"] = "fedavg"
@@ -92,23 +90,36 @@ class FedAvgMethod(StudyMethod):
         promise, figures = self.guarantee(case), dict[str, float]()
         if self.private and promise is None:
             return Predicted(absent="the federation promises no epsilon that private averaging could keep")
-        setting = AveragingSetting.of(case, self)
+        inputs, classes = case.config.rows.inputs, len(case.classes)
+        rows = [case.train_rows(party) for party in case.parties]
+        parties = [TrainingRows(inputs(x).astype(np.float32), y) for x, y in rows]
+        pool, metric = inputs(case.pool_x), leading_metric(case.pool_y, classes)
+
+        def federated(trial: Trial) -> Federated:
+            training = LocalTraining(trial.learning_rate, self.batch, self.local_epochs)
+            return federate(parties, classes, training, trial.rounds, case.seed, trial.privacy)
+
+        def best(trials: Sequence[Trial]) -> Trial:
+            """The first of those whose model does best on the pool."""
+            if len(trials) == 1:
+                return trials[0]
+            models = [linear_probabilities(pool, federated(trial).model) for trial in trials]
+            return trials[int(np.argmax([row_scores(model, case.pool_y, metric).mean() for model in models]))]
+
         rates = LEARNING_RATES if self.learning_rate is None else (self.learning_rate,)
-        best = setting.best([Trial(rate, self.rounds or ROUNDS) for rate in rates])
+        chosen = best([Trial(rate, self.rounds or ROUNDS) for rate in rates])
         if promise is not None:
             counts = PRIVATE_ROUNDS if self.rounds is None else (self.rounds,)
             clips = CLIPS if self.clip is None else (self.clip,)
             pairs = itertools.product(counts, clips)
-            trials = [Trial(best.learning_rate, count, PartyPrivacy(promise, clip)) for count, clip in pairs]
-            best = setting.best(trials)
+            chosen = best([Trial(chosen.learning_rate, count, PartyPrivacy(promise, clip)) for count, clip in pairs])
             figures = {"epsilon": promise.epsilon, "delta": promise.delta}
-            figures["clip"] = best.privacy.clip if best.privacy else 0.0
-        result = setting.federated(best)
+            figures["clip"] = chosen.privacy.clip if chosen.privacy else 0.0
+        result = federated(chosen)
         if not result.rounds:
             return Predicted(absent="no round gave a model: training failed at every party")
-        figures |= {"rounds": result.rounds, "learning_rate": best.learning_rate, "parties": len(case.parties)}
+        figures |= {"rounds": result.rounds, "learning_rate": chosen.learning_rate, "parties": len(case.parties)}
         figures |= {"parties_left_out": len(result.left_out)}
-        inputs = case.config.rows.inputs
         return Predicted(
             test=linear_probabilities(inputs(case.test_x), result.model) if len(case.test_y) else None,
             home=linear_probabilities(inputs(case.home_x), result.model) if len(case.home_y) else None,
@@ -125,37 +136,3 @@ class Trial(NamedTuple):
     learning_rate: float
     rounds: int
     privacy: PartyPrivacy | None = None
-
-
-@dataclass(frozen=True)
-class AveragingSetting:
-    """A case as averaging takes it. pool_x: inputs float (pool, inputs)."""
-
-    method: FedAvgMethod
-    parties: list[TrainingRows]
-    classes: int
-    pool_x: np.ndarray
-    pool_y: np.ndarray
-    seed: int
-
-    @classmethod
-    def of(cls, case: Case, method: FedAvgMethod) -> AveragingSetting:
-        inputs = case.config.rows.inputs
-        rows = [case.train_rows(party) for party in case.parties]
-        parties = [TrainingRows(inputs(x).astype(np.float32), y) for x, y in rows]
-        return cls(method, parties, len(case.classes), inputs(case.pool_x), case.pool_y, case.seed)
-
-    def best(self, trials: Sequence[Trial]) -> Trial:
-        """The first of those whose model does best on the pool."""
-        if len(trials) == 1:
-            return trials[0]
-        return trials[int(np.argmax([self._on_the_pool(self.federated(trial).model) for trial in trials]))]
-
-    def federated(self, trial: Trial) -> Federated:
-        """By Flower's strategy."""
-        training = LocalTraining(trial.learning_rate, self.method.batch, self.method.local_epochs)
-        return federate(self.parties, self.classes, training, trial.rounds, self.seed, trial.privacy)
-
-    def _on_the_pool(self, model: np.ndarray) -> float:
-        metric = leading_metric(self.pool_y, self.classes)
-        return float(row_scores(linear_probabilities(self.pool_x, model), self.pool_y, metric).mean())

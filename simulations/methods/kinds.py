@@ -35,8 +35,8 @@ def method_of(described: object, where: str = "methods") -> StudyMethod:
     ------
     ConfigError : no such method, a key that it has not, or a value that it may not have.
 
-    >>> method_of("pooled"), method_of({"name": "manual_labels", "labels": 300}).title
-    (PooledModel(name='pooled', kind='teacher'), 'manual labels')
+    >>> method_of("pooled"), method_of({"name": "manual_labels", "labels": 300}).label
+    (PooledModel(name='pooled', kind='teacher'), 'manual_labels labels=300')
     """
     table: dict[str, Any] = dict(described) if isinstance(described, Mapping) else {"name": described}
     name = table.get("name")

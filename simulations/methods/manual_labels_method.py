@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from consilium.report.words import MANUAL
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import TEST_DRAWS, Predicted, StudyMethod
 from consilium.simulations.methods.manual_labels import by_lot, learnt_from_labels, most_draws
@@ -23,7 +22,6 @@ class LabelledByHand(StudyMethod):
     at home, and as `Predicted.test`, it is the first draw. figures: labels, draws.
     """
 
-    title: ClassVar[str] = MANUAL
     private: ClassVar[bool] = False
     needs_ensemble: ClassVar[bool] = False
 

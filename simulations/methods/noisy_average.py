@@ -16,6 +16,7 @@ speaks for the rival; the pool is not what it is judged on.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -25,9 +26,7 @@ from consilium.accounting.curves.gdp import sigma_needed
 from consilium.accounting.units import Neighbouring, Unit, votes_moved
 from consilium.models.base import softmax
 from consilium.models.evaluation import leading_metric, row_scores
-from consilium.models.keys import TeacherKind
 from consilium.models.linear import LogisticTeacher
-from consilium.report.words import NOISY_AVERAGE
 from consilium.simulations.divide import Case
 from consilium.simulations.linear_teachers import DirectionSum, has_linear_scores
 from consilium.simulations.methods.base import (
@@ -89,11 +88,11 @@ def noisy_averages(
     drawn = summed.total / summed.parties + deviation * noise
     chosen = np.sort(generator.permutation(len(pool_y))[:_MOST_CHOOSE])
     x, y = pool_x[chosen], pool_y[chosen]
-    principal, metric = _Principal.of(x), leading_metric(y, summed.total.shape[1])
+    shrunk, metric = _shrinking(x), leading_metric(y, summed.total.shape[1])
     terms = {"epsilon": promise.epsilon, "delta": promise.delta}
     best, most = LinearDraws([], terms), -math.inf
     for shrinkage in SHRINKAGES:
-        weights = [calibrated(principal.shrunk(average, shrinkage), x, y) for average in drawn]
+        weights = [calibrated(shrunk(average, shrinkage), x, y) for average in drawn]
         averages = LinearDraws(weights, {**terms, "shrinkage": shrinkage, "noise_deviation": deviation})
         reached = float(
             np.mean([row_scores(probabilities, y, metric).mean() for probabilities in averages.probabilities(x)])
@@ -103,27 +102,19 @@ def noisy_averages(
     return best
 
 
-@dataclass(frozen=True)
-class _Principal:
-    """directions: of rows, float64 (directions, inputs), orthonormal; in others they do not vary. variances: along
-    each, in units of the mean over all inputs."""
+def _shrinking(x: np.ndarray) -> Callable[[np.ndarray, float], np.ndarray]:
+    """What shrinks weights float64 (inputs, classes) along the principal directions of rows float (rows, inputs): in
+    others these do not vary. With 0 they stay the very same."""
+    _, lengths, directions = np.linalg.svd(x - x.mean(axis=0), full_matrices=False)
+    total = float((lengths**2).sum())
+    variances = lengths**2 * x.shape[1] / total if total else np.zeros_like(lengths)  # in units of their mean
 
-    directions: np.ndarray
-    variances: np.ndarray
-
-    @classmethod
-    def of(cls, x: np.ndarray) -> _Principal:
-        """Of rows float (rows, inputs)."""
-        _, lengths, directions = np.linalg.svd(x - x.mean(axis=0), full_matrices=False)
-        total = float((lengths**2).sum())
-        return cls(directions, lengths**2 * x.shape[1] / total if total else np.zeros_like(lengths))
-
-    def shrunk(self, weights: np.ndarray, shrinkage: float) -> np.ndarray:
-        """float64 (inputs, classes); with 0 the very same."""
+    def shrunk(weights: np.ndarray, shrinkage: float) -> np.ndarray:
         if not shrinkage:
             return weights
-        factors = self.variances / (self.variances + shrinkage)
-        return self.directions.T @ (factors[:, None] * (self.directions @ weights))
+        return directions.T @ ((variances / (variances + shrinkage))[:, None] * (directions @ weights))
+
+    return shrunk
 
 
 def calibrated(weights: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -156,12 +147,18 @@ def averages_of(case: Case, promise: StatedGuarantee | None, summed: DirectionSu
     """Those of a case, at the promise; or why there are none. summed: of its parties, None where some are not
     linear."""
     simulation, schema = case.scenario.simulation, case.config.rows
-    spec, epsilon = simulation.own_teacher or case.config.teacher, math.inf if promise is None else promise.epsilon
-    if reason := why_none(spec, epsilon, mixed=bool(simulation.teachers)):
-        return reason
+    spec = simulation.own_teacher or case.config.teacher
+    if simulation.teachers:
+        return "the parties train teachers of different kinds"
+    if not has_linear_scores(spec):
+        return f"teachers of kind {spec.title} are not linear"
+    if promise is None or math.isinf(promise.epsilon):
+        return "the run promises no epsilon"
+    if promise.epsilon <= 0:
+        return "the run may spend nothing"
     if summed is None:
         return "some party's teachers are not linear"
-    if not summed.parties or promise is None:
+    if not summed.parties:
         return "no party has a teacher"
     return noisy_averages(summed, promise, schema.inputs(case.pool_x), case.pool_y, case.seed)
 
@@ -184,26 +181,12 @@ def sensitivity(unit: Unit, neighbouring: Neighbouring, teachers_per_party: int)
     return 2 * votes_moved(unit, teachers_per_party, neighbouring) / teachers_per_party
 
 
-def why_none(spec: TeacherKind, epsilon: float, mixed: bool) -> str:
-    """Why no average of the teachers' weights is made, or empty."""
-    if mixed:
-        return "the parties train teachers of different kinds"
-    if not has_linear_scores(spec):
-        return f"teachers of kind {spec.title} are not linear"
-    if math.isinf(epsilon):
-        return "the run promises no epsilon"
-    if epsilon <= 0:
-        return "the run may spend nothing"
-    return ""
-
-
 class NoisyAverage(PromisedMethod):
     """The average of this module. What is chosen on the pool's true labels, at no charge, speaks for it.
 
     figures: epsilon, delta, shrinkage, noise_deviation (of a weight).
     """
 
-    title: ClassVar[str] = NOISY_AVERAGE
     needs_ensemble: ClassVar[bool] = True
 
     name: Literal["noisy_average"] = "noisy_average"

@@ -6,12 +6,10 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from consilium.accounting.target import as_histograms
 from consilium.coordinator.privacy import promised, published_epsilon
 from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.label_source import Outcome
 from consilium.protocol.strict_json import number
-from consilium.report.words import STUDENT
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import BY_CLASS, Predicted, StatedGuarantee, StudyMethod, needed
 from consilium.simulations.release import Replayed, check_can_run, replay
@@ -22,14 +20,12 @@ class Pate(StudyMethod):
     """Noisy votes, charged and released one query after the other, and the student that learns from them.
 
     figures: asked, answered, reinforced; parties, teachers; epsilon (promised, from the query budget alone),
-    epsilon_as_histogram (the same promise as the papers charge it), epsilon_spent (of the counts that came out),
-    epsilon_data_dependent (at the votes at hand, exact where that is known), epsilon_published (at the votes, by the
-    papers' bounds), epsilon_sanitised, delta; labels_right (share of the answered), labels_per_epsilon (of `epsilon`).
-    Only the first two epsilons, the sanitised one, and what the student was told could be published.
+    epsilon_spent (of the counts that came out), epsilon_data_dependent (at the votes at hand, exact where that is
+    known), epsilon_published (at the votes, by the papers' bounds), epsilon_sanitised, delta; labels_right (share of
+    the answered). Only the first epsilon, the sanitised one, and what the student was told could be published.
     arrays: by class (of how many, `base.BY_CLASS`): labels_right, abstained, answered.
     """
 
-    title: ClassVar[str] = STUDENT
     private: ClassVar[bool] = True
     needs_ensemble: ClassVar[bool] = True
 
@@ -61,7 +57,7 @@ class Pate(StudyMethod):
 def _figures(case: Case, replayed: Replayed) -> dict[str, float]:
     config = case.config
     answered = replayed.outcomes == Outcome.ANSWERED
-    epsilon, count = replayed.promised.epsilon, int(answered.sum())
+    count = int(answered.sum())
     right = (case.pool_y[replayed.rows] == replayed.labels)[answered]
     published = published_epsilon(config, replayed.batches, closed=replayed.sanitised is not None)
     known: dict[str, float | None] = {
@@ -70,15 +66,13 @@ def _figures(case: Case, replayed: Replayed) -> dict[str, float]:
         "reinforced": float((replayed.outcomes == Outcome.REINFORCED).sum()),
         "parties": float(len(case.parties)),
         "teachers": float(len(case.parties) * config.teachers_per_party),
-        "epsilon": epsilon,
-        "epsilon_as_histogram": as_histograms(config.promised_events(), config.privacy.delta),
+        "epsilon": replayed.promised.epsilon,
         "epsilon_spent": replayed.spent["spent"].epsilon,
         "epsilon_data_dependent": replayed.spent["data_dependent"].epsilon,
         "epsilon_published": published,
         "epsilon_sanitised": None if replayed.sanitised is None else number(replayed.sanitised["guarantee"], "epsilon"),
         "delta": config.privacy.delta,
         "labels_right": float(right.mean()) if count else None,
-        "labels_per_epsilon": count / epsilon if epsilon > 0 else None,
     }
     return {name: value for name, value in known.items() if value is not None}
 
@@ -86,18 +80,17 @@ def _figures(case: Case, replayed: Replayed) -> dict[str, float]:
 def _arrays(case: Case, replayed: Replayed) -> dict[str, np.ndarray]:
     queried, answered = _queried(replayed), replayed.outcomes == Outcome.ANSWERED
     truth = case.pool_y[replayed.rows]
-    counts = {
-        "labels_right": _counts(case, truth, answered & (replayed.labels == truth), answered),
-        "abstained": _counts(case, truth, replayed.outcomes == Outcome.ABSTAINED, queried),
-        "answered": _counts(case, truth, answered, queried),
+
+    def by_class(which: np.ndarray, among: np.ndarray) -> np.ndarray:
+        """int64 (classes, 2): of each true class how many are `which`, of how many `among`."""
+        return np.stack([np.bincount(truth[rows], minlength=len(case.classes)) for rows in (which, among)], axis=1)
+
+    return {
+        BY_CLASS + "labels_right": by_class(answered & (replayed.labels == truth), answered),
+        BY_CLASS + "abstained": by_class(replayed.outcomes == Outcome.ABSTAINED, queried),
+        BY_CLASS + "answered": by_class(answered, queried),
     }
-    return {BY_CLASS + name: counted for name, counted in counts.items()}
 
 
 def _queried(replayed: Replayed) -> np.ndarray:
     return replayed.outcomes != Outcome.NOT_ASKED
-
-
-def _counts(case: Case, truth: np.ndarray, which: np.ndarray, among: np.ndarray) -> np.ndarray:
-    """int64 (classes, 2): of each true class how many are `which`, of how many `among`."""
-    return np.stack([np.bincount(truth[rows], minlength=len(case.classes)) for rows in (which, among)], axis=1)

@@ -13,8 +13,8 @@ from consilium.data.private_rows import Rows
 from consilium.models.keys import GradientBoostingSpec, NetworkSpec, OwnCode, RandomForestSpec, RidgeSpec, TeacherKind
 from consilium.models.linear import LogisticTeacher
 from consilium.models.table import TEACHERS, sklearn_weight
+from consilium.models.teachers import RidgeTeacher
 from consilium.protocol.schema import Schema
-from consilium.report.words import POOLED
 from consilium.simulations.divide import Case
 from consilium.simulations.linear_teachers import class_probabilities
 from consilium.simulations.methods.base import Predicted, StudyMethod
@@ -96,8 +96,7 @@ def _(teacher: RidgeSpec, schema: Schema, x: np.ndarray, y: np.ndarray, test: np
     """Rows are never all in memory, only sums over them, 4 inputs^2 bytes, unless there are fewer than inputs."""
     width, classes = test.shape[1], len(schema.classes)
     if len(x) < width:
-        mean, weights = _of_few(schema.inputs(x), np.eye(classes)[y], teacher.alpha)
-        return _shares_of(test, mean, weights, np.bincount(y, minlength=classes) / len(y))
+        return class_probabilities(RidgeTeacher(teacher.alpha).fit(schema.inputs(x), y), test, classes)
     gram, cross = np.zeros((width, width), dtype=np.float32), np.zeros((width, classes), dtype=np.float32)
     total, counts = np.zeros(width), np.bincount(y, minlength=classes)
     for start in range(0, len(x), _BLOCK):
@@ -105,27 +104,13 @@ def _(teacher: RidgeSpec, schema: Schema, x: np.ndarray, y: np.ndarray, test: np
         gram += inputs.T @ inputs
         cross += inputs.T @ np.eye(classes, dtype=np.float32)[y[start : start + _BLOCK]]
         total += inputs.sum(axis=0)
-    mean, shares = (total / len(x)).astype(np.float32), (counts / len(x)).astype(np.float32)
+    mean = (total / len(x)).astype(np.float32)
     largest = float(np.trace(gram))  # sums are rounded by a share of this, whatever is taken off them
     gram -= np.outer(mean, mean) * np.float32(len(x))
     gram[np.diag_indices_from(gram)] += np.float32(teacher.alpha)
     right = (cross - np.outer(mean, counts.astype(np.float32))).astype(np.float64)
     weights = _solved(gram, right, float(np.finfo(np.float32).eps) * largest)
-    return _shares_of(test, mean, weights, shares)
-
-
-def _of_few(inputs: np.ndarray, indicators: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and weights of ridge regression by its dual: products of rows (rows, rows) in place of those of inputs."""
-    mean = inputs.mean(axis=0, dtype=np.float64)
-    centred = inputs - mean
-    products = centred @ centred.T
-    products[np.diag_indices_from(products)] += alpha
-    return mean, centred.T @ solve(products, indicators, assume_a="pos", overwrite_a=True)
-
-
-def _shares_of(test: np.ndarray, mean: np.ndarray, weights: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """Scores of the classes, none below 0, as shares."""
-    scores = np.maximum((test - mean) @ weights + shares, 0)
+    scores = np.maximum((test - mean) @ weights + counts / len(x), 0)
     return scores / scores.sum(axis=1, keepdims=True)
 
 
@@ -136,7 +121,6 @@ BOOSTED = GradientBoostingSpec(trees=100, depth=4)
 class PooledModel(StudyMethod):
     """One model on all that the parties train on, without any guarantee."""
 
-    title: ClassVar[str] = POOLED
     private: ClassVar[bool] = False
     needs_ensemble: ClassVar[bool] = False
 

@@ -24,7 +24,6 @@ from scipy.special import expit
 
 from consilium.accounting.units import Unit
 from consilium.models.evaluation import leading_metric, row_scores
-from consilium.report.words import PRIVATE_GRADIENT
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import Predicted, PromisedMethod, StatedGuarantee, linear_probabilities
 from consilium.simulations.methods.noisy_average import LinearDraws, calibrated
@@ -173,7 +172,6 @@ class PrivateGradient(PromisedMethod):
     figures: epsilon, delta, units, rounds, clip, step, noise_multiplier.
     """
 
-    title: ClassVar[str] = PRIVATE_GRADIENT
     needs_ensemble: ClassVar[bool] = False
 
     name: Literal["private_gradient"] = "private_gradient"
@@ -206,18 +204,9 @@ class PrivateGradient(PromisedMethod):
         rounds, setting = self.chosen(search)
         drawn = search.models(rounds, [setting] * (_DRAWS // fewer), 1)
         models = [calibrated(model[:-1], pool_x, pool_y) for model in drawn]
-        return LinearDraws(
-            models,
-            {
-                "epsilon": promise.epsilon,
-                "delta": promise.delta,
-                "units": float(len(rows.sizes)),
-                "rounds": float(rounds),
-                "clip": setting.clip,
-                "step": setting.step,
-                "noise_multiplier": promise.noise_multiplier(rounds),
-            },
-        )
+        figures = {"epsilon": promise.epsilon, "delta": promise.delta, "units": float(len(rows.sizes))}
+        figures |= {"rounds": float(rounds), "noise_multiplier": promise.noise_multiplier(rounds)}
+        return LinearDraws(models, figures | setting._asdict())
 
     def chosen(self, search: Search) -> tuple[int, Setting]:
         """Norm and step at the first number of rounds, then whether more rounds of such a step, or a third, do more."""

@@ -8,7 +8,6 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from consilium.models.evaluation import leading_metric, one_against_rest
-from consilium.report.words import ALONE, PLURALITY
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import BY_ROW, Arrays, Predicted, StudyMethod, needed
 from consilium.simulations.metrics import over_parties
@@ -23,7 +22,6 @@ class LocalOnly(StudyMethod):
     (`BY_ROW`).
     """
 
-    title: ClassVar[str] = ALONE
     private: ClassVar[bool] = False
     needs_ensemble: ClassVar[bool] = True
 
@@ -74,7 +72,6 @@ class Plurality(StudyMethod):
     federation around the teachers is; a run's own plurality differs from it by these lots alone.
     """
 
-    title: ClassVar[str] = PLURALITY
     private: ClassVar[bool] = False
     needs_ensemble: ClassVar[bool] = True
 

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.protocol.config_files import read_table, validate
@@ -21,6 +20,7 @@ from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.models import Frozen
 from consilium.simulations.datasets.folder import read_arrays
 from consilium.simulations.papers.students import PaperStudent
+from consilium.simulations.scenario import apply_override
 
 DataSet = Literal["mnist", "svhn"]
 SCRIPT_POOL = 8000
@@ -61,7 +61,7 @@ class PaperRow(Frozen):
     queries: 0 for all public rows. choice: of the queries: the `first`, as many of each class (`balanced`), or the draw
     of the `script` of 2017. pool, judges: public rows from the front of the test set and rows that judge from its end,
     after a shuffle by the seed where `shuffled`. more: training images that the student sees besides, without labels.
-    minutes: of one processor for one seed. extra: runs only where it is named. differs: what is not the paper's.
+    extra: runs only where it is named. differs: what is not the paper's.
     """
 
     name: str
@@ -80,7 +80,6 @@ class PaperRow(Frozen):
     more: int = Field(default=0, ge=0)
     student: PaperStudent | None = None
     delta: float = Field(default=1e-5, gt=0, lt=1)
-    minutes: float = Field(default=0.0, ge=0)
     extra: bool = False
     differs: str = ""
 
@@ -95,7 +94,7 @@ class PaperRow(Frozen):
     @property
     def digest(self) -> str:
         """Of all that its figures depend on, 12 hexadecimal digits."""
-        words = {"title", "paper", "minutes", "extra", "differs"}
+        words = {"title", "paper", "extra", "differs"}
         return hashlib.sha256(self.model_dump_json(exclude=words).encode()).hexdigest()[:12]
 
     @property
@@ -115,13 +114,13 @@ class NotMeasured(Frozen):
 
 
 class Paper(Frozen):
-    """title, link: of the paper. seeds: of division, teachers, noise and student. teachers_minutes: of one processor
-    for a set of networks on all training images, by data set."""
+    """title, link: of the paper. seeds: of division, teachers, noise and student. seconds: that all rows that are not
+    extra take one processor."""
 
     title: str
     link: str
     seeds: tuple[int, ...]
-    teachers_minutes: dict[DataSet, float] = Field(default_factory=dict)
+    seconds: int
     files: tuple[File, ...]
     rows: tuple[PaperRow, ...]
     absent: tuple[NotMeasured, ...] = ()
@@ -138,14 +137,16 @@ class Paper(Frozen):
             raise ConfigError(f"rows: there is no {unknown[0]!r}", f"Rows are {', '.join(known)}")
         return tuple(row for row in self.rows if (row.name in names if names else not row.extra))
 
-    def checked(self, row: PaperRow, folder: Path) -> list[Path]:
-        """The files of a row, each compared with its checksum.
+    def check_files(self, row: PaperRow, folder: Path) -> None:
+        """Compare the files of a row with their checksums.
 
         Raises
         ------
         DataError : one is not there, or has another content: which, its checksum, and where to get it.
         """
-        return [checked(file, folder) for file in self.files if row.needs & set(file.needed_for)]
+        for file in self.files:
+            if row.needs & set(file.needed_for):
+                _check(file, folder)
 
 
 def load_paper(path: Path) -> Paper:
@@ -168,8 +169,7 @@ def content_digest(path: Path) -> str:
         raise DataError(f"cannot read {path}: {error}", "Get it anew") from None
 
 
-def checked(file: File, folder: Path) -> Path:
-    """The path of a file whose content is right; DataError, see `Paper.checked`."""
+def _check(file: File, folder: Path) -> None:
     path = folder / file.name
     if not path.is_file():
         raise DataError(
@@ -177,33 +177,31 @@ def checked(file: File, folder: Path) -> Path:
             f"Get it from {file.source}, or name another folder with --set data.path=FOLDER",
         )
     if file.sha256 and (digest := content_digest(path)) != file.sha256:
-        raise DataError(f"{path} has another content: SHA-256 {digest} in place of {file.sha256}",
-                        f"Get it anew from {file.source}")  # fmt: skip
-    return path
+        raise DataError(
+            f"{path} has another content: SHA-256 {digest} in place of {file.sha256}", f"Get it anew from {file.source}"
+        )
+
+
+class PaperData(Frozen):
+    """path: the folder of data sets."""
+
+    path: str = ""
 
 
 class Choice(Frozen):
     """What `--set` may say of a run. fast: a few images, teachers and steps, to see that all of it works. workers: most
-    processes at once, 0 for one on each processor. data.path: the folder of data sets."""
-
-    model_config = ConfigDict(populate_by_name=True)
+    processes at once, 0 for one on each processor."""
 
     rows: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
     fast: bool = False
     workers: int = Field(default=0, ge=0)
-    folder: str = Field(default="", alias="data.path")
+    data: PaperData = PaperData()
 
 
 def choice_of(overrides: Sequence[str]) -> Choice:
-    """The options of a run, of `key=value`; a value is TOML, and text where it is none. Raises ConfigError."""
-    table: dict[str, object] = {}
+    """The options of a run, of `key=value`. Raises ConfigError."""
+    table: dict[str, Any] = {}
     for override in overrides:
-        key, separator, text = override.partition("=")
-        if not separator:
-            raise ConfigError(f"--set {override!r} is not key=value", "For example --set seeds=[0]")
-        try:
-            table[key.strip()] = tomllib.loads(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError:
-            table[key.strip()] = text
+        apply_override(table, override)
     return validate(table, Choice, "--set")

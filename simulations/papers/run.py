@@ -1,4 +1,4 @@
-"""`consilium run` of a paper: its plan, its rows in worker processes, and the table of its figures beside ours.
+"""`consilium run` of a paper: its rows in worker processes, and the table of its figures beside ours.
 
 A row that is done is not done again, teachers' votes and a student's steps stay in the folder: give `--out` again.
 """
@@ -8,9 +8,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,24 +17,22 @@ from typing import Any
 import numpy as np
 
 import consilium
-from consilium.models.devices import ONE_THREAD, one_thread
 from consilium.models.evaluation import Interval
-from consilium.protocol.errors import ConfigError, DataError, EngineError, OutputExists
+from consilium.protocol.errors import ConfigError, DataError, OutputExists
 from consilium.protocol.files import replace_text
+from consilium.protocol.label_source import Progress, no_progress
 from consilium.report.exhibits import Cell, Exhibit, PagePart, Table, TableLine, as_text
 from consilium.report.page import Page, as_html
-from consilium.report.progress import Display, about
+from consilium.report.progress import Display
 from consilium.simulations.datasets.folder import data_folder
 from consilium.simulations.metrics import wilson
 from consilium.simulations.papers import ORDER
 from consilium.simulations.papers.description import Choice, PaperRow, Printed, load_paper
 from consilium.simulations.papers.measure import Images, at_once, measure, train_teachers, votes_file
 from consilium.simulations.study.summaries.inference import crossed
+from consilium.simulations.study.workers import in_workers
 
 RESULTS, REPORT = "results.json", "report.html"
-POLL_SECONDS = 0.5
-FLOAT32_SECONDS = 2.0
-"""The minutes in a paper's file were taken in 16 bits: in 32 a student's steps take so many times that."""
 
 
 @dataclass(frozen=True)
@@ -49,42 +46,23 @@ class RowJob:
     teachers: bool
 
     @property
-    def name(self) -> str:
-        """Of its files."""
-        return f"{'teachers of ' if self.teachers else ''}{self.row.name}-{self.seed}-{self.row.digest}"
-
-    @property
     def result(self) -> Path:
         """What it leaves where it is done."""
-        return self.kept / "rows" / f"{self.name}.json"
-
-    @property
-    def progress(self) -> Path:
-        """Its share that is done, as text."""
-        return self.kept / "rows" / f"{self.name}.progress"
+        name = f"{'teachers of ' if self.teachers else ''}{self.row.name}-{self.seed}-{self.row.digest}"
+        return self.kept / "rows" / f"{name}.json"
 
 
-def work(job: RowJob, show: Callable[[float], None] = lambda share: None) -> None:
-    """Do it, and leave its result. show: is called with the share that is done, as well as `job.progress` has it."""
-    row, written = job.row, 0.0
-
-    def progress(stage: str, done: int, total: int) -> None:
-        nonlocal written
-        if time.monotonic() >= written + POLL_SECONDS:
-            written = time.monotonic()
-            job.progress.write_text(f"{done / max(total, 1):.4f}", encoding="ascii")
-            show(done / max(total, 1))
-
-    images = Images.of(row.data, job.data)
+def work(job: RowJob, progress: Progress = no_progress) -> None:
+    """Do it, and leave its result."""
+    images = Images.of(job.row.data, job.data)
     before = time.process_time()
+    figures: dict[str, Any] = {}
     if job.teachers:
-        train_teachers(row, job.seed, images, job.kept, progress)
-        figures: dict[str, Any] = {}
+        train_teachers(job.row, job.seed, images, job.kept, progress)
     else:
-        figures = measure(row, job.seed, images, job.kept, job.data, progress)
+        figures = measure(job.row, job.seed, images, job.kept, job.data, progress)
     figures["seconds"] = round(time.process_time() - before, 1)
     replace_text(job.result, json.dumps(figures))
-    job.progress.unlink(missing_ok=True)
 
 
 class PaperRun:
@@ -99,12 +77,12 @@ class PaperRun:
         self.path, self.folder, self.choice = path, folder, choice
         self.paper = load_paper(path)
         self.seeds = choice.seeds or (self.paper.seeds[:1] if choice.fast else self.paper.seeds)
-        self.data = data_folder(choice.folder)
+        self.data = data_folder(choice.data.path)
         self.rows: list[PaperRow] = []
         self.left_out: dict[str, str] = {}
         for row in self.paper.chosen(choice.rows):
             try:
-                self.paper.checked(row, self.data)
+                self.paper.check_files(row, self.data)
                 self.rows.append(at_once(row) if choice.fast else row)
             except DataError as error:
                 if row.data == "mnist":  # the papers' own; what else they used may be absent
@@ -113,44 +91,35 @@ class PaperRun:
 
     def _jobs(self, teachers: bool) -> list[RowJob]:
         """Those that are to be done; rows with the same teachers have them once."""
-        jobs: dict[object, RowJob] = {}
+        jobs: dict[Path, RowJob] = {}
         for row in self.rows:
             for seed in self.seeds:
                 job = RowJob(row, seed, self.folder, self.data, teachers)
-                if not teachers:
-                    jobs[job.name] = job
-                elif row.teachers and not (votes := votes_file(self.folder, row, seed)).exists():
-                    jobs[votes] = job
-        return [job for job in jobs.values() if teachers or not job.result.exists()]
-
-    @property
-    def processes(self) -> int:
-        """Workers, one for each processor at most."""
-        most = self.choice.workers or len(os.sched_getaffinity(0))
-        return max(1, min(most, len(self.rows) * len(self.seeds)))
-
-    def plan(self) -> list[str]:
-        """What will be done, for people; with minutes, unless it is fast."""
-        names = [row.name for row in self.rows]
-        minutes = sum(FLOAT32_SECONDS * job.row.minutes for job in self._jobs(False))
-        minutes += sum(self.paper.teachers_minutes.get(job.row.data, 0.0) for job in self._jobs(True))
-        lines = [self.paper.title, f"rows: {', '.join(names)}", f"seeds: {', '.join(map(str, self.seeds))}"]
-        if not self.choice.fast:
-            lines.append(f"{about(60 * minutes / self.processes)} on {self.processes} idle processors")
-        lines += [f"left out: {name}: {why}" for name, why in self.left_out.items()]
-        if extra := [row.name for row in self.paper.rows if row.extra and row.name not in names]:
-            lines.append(f"not among them, --set rows=[...] runs them: {', '.join(extra)}")
-        return lines
+                left = votes_file(self.folder, row, seed) if teachers else job.result
+                if (row.teachers or not teachers) and not left.exists():
+                    jobs[left] = job
+        return list(jobs.values())
 
     def run(self, display: Display) -> dict[str, Any]:
         """Do what is not done, and write the table. Raises EngineError where a worker ends; see `measure` too."""
         self._claim()
-        for line in self.plan():
+        for line in self._plan():
             display.say(line)
         for stage, teachers in (("train", True), ("rows", False)):
             if jobs := self._jobs(teachers):
-                self._do(jobs, lambda done, total, stage=stage: display.update(stage, done, total))
+                display.update(stage, 0, len(jobs))
+                with closing(in_workers(work, jobs, self.choice.workers or len(os.sched_getaffinity(0)))) as done:
+                    for count, _ in enumerate(done, 1):
+                        display.update(stage, count, len(jobs))
         return self.write()
+
+    def _plan(self) -> Iterator[str]:
+        """What will be done, for people."""
+        names = [row.name for row in self.rows]
+        yield from (self.paper.title, f"rows: {', '.join(names)}", f"seeds: {', '.join(map(str, self.seeds))}")
+        yield from (f"left out: {name}: {why}" for name, why in self.left_out.items())
+        if extra := [row.name for row in self.paper.rows if row.extra and row.name not in names]:
+            yield f"not among them, --set rows=[...] runs them: {', '.join(extra)}"
 
     def _claim(self) -> None:
         """Make the folder, or see that it is of the same paper. Other rows and seeds join what is in it."""
@@ -164,39 +133,6 @@ class PaperRun:
         (self.folder / "rows").mkdir(parents=True, exist_ok=True)
         replace_text(written, json.dumps({"paper": self.path.stem}))
 
-    def _do(self, jobs: Sequence[RowJob], tell: Callable[[int, int], None]) -> None:
-        """All of them in worker processes, which end with this, however it ends; in this one where it is alone."""
-        if self.processes == 1:
-            with one_thread():
-                for place, job in enumerate(jobs):
-                    work(job, lambda share, place=place: tell(round(100 * (place + share)), 100 * len(jobs)))
-            tell(100 * len(jobs), 100 * len(jobs))
-            return
-        from joblib.externals.loky.process_executor import ProcessPoolExecutor
-
-        from consilium.simulations.interruption import begin_worker
-
-        pool = ProcessPoolExecutor(
-            min(self.processes, len(jobs)),
-            initializer=begin_worker,
-            initargs=(os.getpid(),),
-            env={**ONE_THREAD, "PYTHONSAFEPATH": "1"},
-        )
-        try:
-            pending: set[Future[None]] = {pool.submit(work, job) for job in jobs}
-            while pending:
-                done, pending = wait(pending, POLL_SECONDS, FIRST_COMPLETED)
-                for future in done:
-                    future.result()
-                tell(round(100 * sum(map(_share, jobs))), 100 * len(jobs))
-        except BrokenProcessPool:
-            raise EngineError(
-                "a worker process ended, perhaps for want of memory",
-                f"What is done stays: run it again with --out {self.folder}",
-            ) from None
-        finally:
-            pool.shutdown(kill_workers=True)
-
     def write(self) -> dict[str, Any]:
         """The table as data and as a page; returns the data."""
         rows = [
@@ -204,14 +140,14 @@ class PaperRun:
              "differs": row.differs, "data": row.data, "delta": row.delta}
             for row in self.rows
         ]  # fmt: skip
-        absent = [
-            {"title": row.title, "paper": _printed(row.paper), "why": self.left_out[row.name]}
-            for row in self.paper.rows if row.name in self.left_out
-        ]  # fmt: skip
-        absent += [{"title": item.title, "paper": _printed(item.paper), "why": item.why} for item in self.paper.absent]
+        left_out = [
+            (row.title, row.paper, self.left_out[row.name]) for row in self.paper.rows if row.name in self.left_out
+        ]
+        left_out += [(item.title, item.paper, item.why) for item in self.paper.absent]
         results = {
             "paper": self.path.stem, "title": self.paper.title, "link": self.paper.link, "seeds": list(self.seeds),
-            "fast": self.choice.fast, "version": consilium.__version__, "rows": rows, "absent": absent,
+            "fast": self.choice.fast, "version": consilium.__version__, "rows": rows,
+            "absent": [{"title": title, "paper": _printed(paper), "why": why} for title, paper, why in left_out],
             "seconds": sum(row["ours"]["seconds"] for row in rows), "out": str(self.folder),
         }  # fmt: skip
         replace_text(self.folder / RESULTS, json.dumps(results, indent=1))
@@ -224,9 +160,8 @@ class PaperRun:
         """Over the seeds: mean and sample deviation of each figure, and what each seed gave."""
         jobs = [RowJob(row, seed, self.folder, self.data, False) for seed in self.seeds]
         each = [json.loads(job.result.read_text(encoding="utf-8")) for job in jobs]
-        figures: dict[str, Any] = {"each": each, "judges": each[0]["judges"], "asked": each[0]["asked"],
-            "unbounded": each[0]["unbounded"],
-                                 "seconds": sum(item["seconds"] for item in each)}  # fmt: skip
+        figures: dict[str, Any] = {name: each[0][name] for name in ("judges", "asked", "unbounded")}
+        figures |= {"each": each, "seconds": sum(item["seconds"] for item in each)}
         for name in ("answers", "labels", "epsilon", "worst", "teacher", "plurality", "gap", "student"):
             values = [item[name] for item in each if item[name] is not None]
             if values:
@@ -254,16 +189,6 @@ def _interval(right_of: Sequence[dict[str, int]]) -> Interval:
     return [mean if low is None else low, mean if high is None else high]
 
 
-def _share(job: RowJob) -> float:
-    """Of a job that is done."""
-    if job.result.exists():
-        return 1.0
-    try:
-        return float(job.progress.read_text(encoding="ascii"))
-    except (OSError, ValueError):
-        return 0.0
-
-
 def _printed(printed: Printed) -> dict[str, str]:
     return {name: value for name, value in printed.model_dump().items() if value}
 
@@ -287,22 +212,23 @@ def exhibits(results: dict[str, Any]) -> list[PagePart]:
     if results["fast"]:
         words = ("A fast run: a few images and steps. Its figures mean nothing.", *words)
     rows = results["rows"]
-    parts = [PagePart("rows", "Rows", (Exhibit("rows", "", words, _table(rows, COLUMNS)),))]
     ensembles = {row["ours"]["plurality"][0]: row for row in reversed(rows) if "plurality" in row["ours"]}
+    notes = tuple(f"{row['title']}: {row['differs']}" for row in rows if row["differs"])
+    absent = tuple(
+        TableLine(item["title"], (Cell(", ".join(f"{name} {value}" for name, value in item["paper"].items())),
+                                  Cell(item["why"])))
+        for item in results["absent"]
+    )  # fmt: skip
+    parts = [PagePart("rows", "Rows", (Exhibit("rows", "", words, _table(rows, COLUMNS)),))]
     if ensembles:
         table = _table(list(reversed(ensembles.values())), ENSEMBLE)
         parts.append(PagePart("teachers", "Teachers", (Exhibit("teachers", "", (), table),)))
-    if notes := [f"{row['title']}: {row['differs']}" for row in rows if row["differs"]]:
-        parts.append(PagePart("differs", "What is not the paper's", (Exhibit("differs", "", (), items=tuple(notes)),)))
-    if results["absent"]:
-        columns = ("row", "paper", "why it is not here")
-        lines = [TableLine(item["title"], (Cell(_all(item["paper"])), Cell(item["why"]))) for item in results["absent"]]
-        parts.append(PagePart("absent", "Not measured", (Exhibit("absent", "", (), Table(columns, tuple(lines))),)))
+    if notes:
+        parts.append(PagePart("differs", "What is not the paper's", (Exhibit("differs", "", (), items=notes),)))
+    if absent:
+        table = Table(("row", "paper", "why it is not here"), absent)
+        parts.append(PagePart("absent", "Not measured", (Exhibit("absent", "", (), table),)))
     return parts
-
-
-def _all(paper: dict[str, str]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in paper.items())
 
 
 def _table(rows: Sequence[dict[str, Any]], columns: Sequence[tuple[str, str, float, int]]) -> Table:
@@ -323,7 +249,7 @@ def _table(rows: Sequence[dict[str, Any]], columns: Sequence[tuple[str, str, flo
     return Table((*headings, *["interval"] * judged), tuple(lines), frozenset(range(1, len(headings) + judged)))
 
 
-def figure(row: dict[str, Any], name: str, scale: float = 100, digits: int = 2) -> str:
+def figure(row: dict[str, Any], name: str, scale: float, digits: int) -> str:
     """A figure of a row of the results as tables have it: mean ± deviation over seeds; empty where there is none."""
     if name == "worst" and row["ours"]["unbounded"]:
         return "unbounded"

@@ -103,14 +103,6 @@ class SimulationSpec(Frozen):
         description="whether manual labels are tried: `quick` takes seconds; `none` does not look for how many the"
         " student is worth, and draws no learning curve",
     )
-    analysis_seconds: float | None = Field(
-        default=None,
-        ge=0,
-        allow_inf_nan=False,
-        description="seconds, once the student is saved, after which the learning curve, the gain on parties' own rows"
-        " and manual labels are given up, between two of their steps; what was left out is said. Left out: no limit,"
-        " since what a clock decides is not the same twice",
-    )
     own_teacher: OwnTeacher | None = Field(
         default=None,
         description="what all simulated parties write into their own `party.toml` as `[teacher]`, also an estimator of"

@@ -1,8 +1,8 @@
-"""What a study compares, unfolded: every combination of axes with every seed, and the addresses of what is computed.
+"""What a study compares, unfolded: every combination of axes with every seed, and which of them share their teachers.
 
-An address is a hash of everything that decides a step's result, and of nothing else. What an ensemble says does not
-depend on mechanism, query budget, privacy, student or title. So it is computed from a scenario in which these have one
-form (`teaching`), and its address is that scenario's: what is left out cannot decide it."""
+What teachers say does not depend on mechanism, query budget, privacy, student or title. So it is computed from a
+scenario in which these have one form (`teaching`), and its address is that scenario's: what is left out cannot decide
+it."""
 
 from __future__ import annotations
 
@@ -59,16 +59,10 @@ def teaching(scenario: Scenario) -> Scenario:
     return Scenario(data=scenario.data, federation=plain, simulation=others)
 
 
-def address(kind: str, **decides: Any) -> str:
-    """Under which a result lies: SHA-256 in hex of plain data that decides it, and of the versions that compute it."""
-    return canonical_digest({"kind": kind, "versions": deciding_versions(), **decides})
-
-
-def ensemble_address(scenario: Scenario, seed: int, home_share: float, data: str) -> str:
+def ensemble_address(scenario: Scenario, seed: int, data: str) -> str:
     """Of what teachers say on a division. data: content hash of the rows that are divided."""
     taught = teaching(scenario).model_dump(mode="json", exclude={"data", "description"})
-    where = {"seed": seed, "home_share": home_share, "data": data, "table": data_table(scenario)}
-    return address("ensemble", scenario=taught, **where)
+    return canonical_digest([taught, data_table(scenario), seed, data])
 
 
 def data_table(scenario: Scenario) -> dict[str, Any]:

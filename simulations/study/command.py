@@ -65,8 +65,8 @@ def run_command(
         again = ["consilium", "study", study, "--out", str(folder)]
         again += [word for override in overrides or [] for word in ("--set", override)]
         again += ["--seeds", str(seeds)] if seeds is not None else []
-        command = shlex.join([*again, *(["--cluster", cluster] if cluster else [])])
-        summary = run_study(spec, folder, count, display.update, command, cluster)
+        again += ["--cluster", cluster] if cluster else []
+        summary = run_study(spec, folder, count, display.update, shlex.join(again), cluster)
     show(output, summary, [] if quiet else _lines(summary))
     if not quiet:
         tell_warnings(summary["warnings"], output)

@@ -13,6 +13,7 @@ what float64 loses in a sum.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,7 @@ def save_model(scenario: Scenario, seed: int, folder: Path) -> dict[str, Any]:
         "method": PRIVATE_GRADIENT,
         "classes": list(case.classes),
         "columns": [column.model_dump(mode="json") for column in case.config.rows.table],
-        "privacy": {**promise.to_json(), "noise": "system"},
+        "privacy": {**asdict(promise), "noise": "system"},
         "settings": setting,
         "metrics": metrics,
         "test": tested,

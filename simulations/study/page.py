@@ -1,6 +1,6 @@
 """The page of a study as one HTML file that needs no network, no scripts and no other file.
 
-Every exhibit is secret, as all figures of a study are, and has the numbers shown, unrounded, for the download."""
+Every exhibit is secret, as all figures of a study are. Tables have their numbers, unrounded, for the download."""
 
 from __future__ import annotations
 
@@ -124,20 +124,16 @@ def _figures(
     kept = [(label, keys) for label, keys in kept if any(key in view.means for key in keys)]
     if kept:
         shown = [(label, [_cell(view, key) for key in keys]) for label, keys in kept]
-        data = _means(view, [key for _, keys in kept for key in keys])
+        keyed = [(key, view.means[key]) for _, keys in kept for key in keys if key in view.means]
+        named = (*view.axes, "method", "metric")
+        whole = [dict(zip(named, (*key[0], *key[1:]), strict=True)) | mean._asdict() for key, mean in keyed]
+        data = pl.DataFrame(whole, infer_schema_length=None)
         yield _table(name, heading, words, [columns[place] for place in there], shown, data, look)
 
 
 def _cell(view: StudyView, key: Key) -> Cell:
     known = view.means.get(key)
     return Cell("–") if known is None else Cell(*figure_text(key[2], known.mean, known.low, known.high))
-
-
-def _means(view: StudyView, keys: Iterable[Key]) -> pl.DataFrame:
-    """What is shown of these, one row for each figure."""
-    columns, known = (*view.axes, "method", "metric"), [key for key in keys if key in view.means]
-    rows = [dict(zip(columns, (*key[0], *key[1:]), strict=True)) | view.means[key]._asdict() for key in known]
-    return pl.DataFrame(rows, infer_schema_length=None)
 
 
 def _methods(view: StudyView, contrasts: Sequence[MeanContrast]) -> list[Exhibit]:
@@ -155,7 +151,6 @@ def _methods(view: StudyView, contrasts: Sequence[MeanContrast]) -> list[Exhibit
     ]
     between, along = ([one for one in contrasts if bool(one.axis) == axis] for axis in (False, True))
     reading, heading = "On the public test rows; below each mean its interval.", _heading(lead)
-    hand = " Manual labels: so many true labels of public rows give the student’s own trainer a model as good."
     all_drawn = len(view.points) <= MOST_PANELS and not view.numeric_axes(LEAST_POINTS)
     return [
         *_charts(view, lead),
@@ -169,7 +164,7 @@ def _methods(view: StudyView, contrasts: Sequence[MeanContrast]) -> list[Exhibit
             "Guarantees differ where epsilon, delta, unit or neighbouring relation does. One family.",
         ),
         *_figures(
-            view, "figures", "Every other figure of each method", f"{reading} Less is better: {less}.{hand}",
+            view, "figures", "Every other figure of each method", f"{reading} Less is better: {less}.",
             list(map(metric_words, further)), down, "folded",
         ),
     ]  # fmt: skip
@@ -201,9 +196,8 @@ def _charts(view: StudyView, lead: str) -> Iterator[Exhibit]:
         few = f" The first {len(shown)} of {len(panels)} panels; the table has all."
         words += few if len(shown) < len(panels) else ""
         chart = Chart(f"{heading}. {words}", tuple((label, _panel(view, keys, axis, scale)) for label, keys in shown))
-        data = _means(view, [key for _, keys in shown for key in keys])
         name = f"lines-{short(axis)}".replace(" ", "-") if axis else "chart"
-        yield Exhibit(name, heading, (words,), chart=chart, secret=True, look="wide", data=data)
+        yield Exhibit(name, heading, (words,), chart=chart, secret=True, look="wide")
 
 
 def _panel(view: StudyView, keys: Sequence[Key], axis: str, scale: tuple[float, float]) -> Drawing:

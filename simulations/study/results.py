@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from consilium.protocol.errors import ConfigError, DataError, OutputExists, PathError
-from consilium.protocol.files import others_may_read, private_folder, replace_private, writing
+from consilium.protocol.errors import DataError, OutputExists, PathError
+from consilium.protocol.files import replace_private, writing
 from consilium.protocol.strict_json import dumps
-from consilium.simulations.methods.base import Arrays
 from consilium.simulations.study.cells import Plot, cell_id
 from consilium.simulations.study.compute import Part, source_table
 from consilium.simulations.study.spec import COLUMNS, FACTS, StudySpec
@@ -27,8 +26,6 @@ _SET = {"set", "path", "options", "list", "split"}
 """Keys of `[data]` that say which rows there are; the others say what is made of them, or who has them."""
 RESULTS, RESULTS_CSV, FACTS_FILE = "results.parquet", "results.csv", "study.json"
 ROW_SCORES, CACHE, PAGE = "row_scores.parquet", "cache", "study.html"
-MARK, PLACE = "made-here", "place"
-"""In the cache: an empty file, and what only the disk on which it was made can know of it."""
 
 
 def study_folder(out: Path, spec: StudySpec) -> None:
@@ -49,40 +46,7 @@ def study_folder(out: Path, spec: StudySpec) -> None:
             write_facts(out, {"status": "running", "spec_digest": spec.digest()})
 
 
-def cache_folder(out: Path) -> Path:
-    """Where exact votes and models of private rows lie, for the owner of a study alone, as pickles. Raises ConfigError:
-    others may read it; or it was not made here, so that its pickles may be anybody's code."""
-    folder = private_folder(out / CACHE)
-    if others_may_read(folder):
-        fault = f"{folder} holds exact votes, and others than its owner may read it"
-        raise ConfigError(fault, f"Run: chmod 700 {folder}")
-    if not (folder / "joblib").exists():
-        mark_as_made_here(folder)
-    elif not (folder / MARK).is_file() or place_of(folder) != _place(folder):
-        fault = f"{folder} is a copy, or somebody else's, and what it keeps could run any code here"
-        raise ConfigError(fault, f"Remove it, and it is made anew: rm -r {folder}")
-    return folder
-
-
-def mark_as_made_here(folder: Path) -> None:
-    """Whatever is copied or unpacked has another time of change, which nobody can set."""
-    for name in (MARK, PLACE):
-        (folder / name).touch(mode=0o600)
-    (folder / PLACE).write_bytes(_place(folder))
-
-
-def _place(folder: Path) -> bytes:
-    mark = (folder / MARK).stat()
-    return f"{mark.st_ino} {mark.st_ctime_ns}".encode()
-
-
-def place_of(folder: Path) -> bytes:
-    """What a cache says of where it was made, to everybody who sees this folder, and of no other; empty of none."""
-    path = folder / PLACE
-    return path.read_bytes() if path.is_file() else b""
-
-
-_METRICS = ("accuracy", "auc", "balanced_accuracy", "brier")
+_METRICS = ("accuracy", "auc", "brier")
 """Figures of runs that are means over test rows, or are to first order (AUC: DeLong, DeLong, Clarke-Pearson 1988): kept
 as sums over the rows of each unit, so that summaries know what cells have in common by their rows."""
 _ROW_SCORES = {
@@ -126,13 +90,12 @@ class RowScores:
         return UnitScores(space, unit, ids, rows, scores.to_numpy().astype(np.float64))
 
 
-def write_row_scores(out: Path, cells: Mapping[str, tuple[str, Arrays]]) -> None:
-    """Write row_scores.parquet. cells: of each the hash of its data, and its `unit_arrays`."""
-    entries = []
-    for cell, (data, scores) in sorted(cells.items()):
-        unit = str(scores["unit"])
-        lists = {name: scores[name].tolist() if name in scores else None for name in ("ids", "rows", *_METRICS)}
-        entries.append({"cell": cell, "space": f"{data[:16]} {unit}", "unit": unit, **lists})
+def write_row_scores(out: Path, cells: Mapping[str, tuple[str, Mapping[str, Any]]]) -> None:
+    """Write row_scores.parquet. cells: of each the hash of its data, and its `judge.judged_row_scores`."""
+    entries = [
+        {"cell": cell, "space": f"{data[:16]} {scores['unit']}", **dict.fromkeys(_METRICS), **scores}
+        for cell, (data, scores) in sorted(cells.items())
+    ]
     replace_private(out / ROW_SCORES, _parquet(pl.DataFrame(entries, schema=_ROW_SCORES)))
 
 
@@ -186,8 +149,11 @@ def tidy(parts: Parts, spec: StudySpec) -> pl.DataFrame:
         schema={**texts, **dict.fromkeys(FACTS[:2], pl.Float64), **dict.fromkeys(FACTS[2:4], pl.String)},
         orient="row",
     )
-    number = np.repeat(np.arange(len(parts)), [len(part.frame) for _, _, part in parts])
-    rows = pl.concat([of_part[number], pl.concat([part.frame for _, _, part in parts])], how="horizontal")
+    number = np.repeat(np.arange(len(parts)), [len(part.rows) for _, _, part in parts])
+    fields: dict[str, Any] = dict.fromkeys(("method", "scope", "name", "metric"), pl.String)
+    fields |= dict.fromkeys(("value", "low", "high"), pl.Float64)
+    figures = pl.DataFrame([row for _, _, part in parts for row in part.rows], schema=fields, orient="row")
+    rows = pl.concat([of_part[number], figures], how="horizontal")
     whole = rows.with_columns(pl.col(pl.Float64).fill_nan(None)).join(guarantees, on=[_PLOT, "method"], how="left")
     ordered = whole.select("cell", *axes, *COLUMNS[1:], *FACTS)
     return ordered.sort([*axes, "seed", "method", "scope", "name", "metric", "cell"], maintain_order=True)

@@ -5,45 +5,34 @@ same for any number of workers: every piece of work has its own seed, and numeri
 
 from __future__ import annotations
 
-import itertools
+import contextlib
+import threading
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.files import for_its_owner_alone, writing
+from consilium.protocol.files import for_its_owner_alone, private_folder, writing
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.strict_json import strict
 from consilium.protocol.versions import versions
-from consilium.report.progress import LOAD, REPORT, about, stage
+from consilium.report.progress import COMPARE, LOAD, REPORT, about, stage
 from consilium.report.warnings import parties_too_small
 from consilium.simulations.datasets.source import open_source
 from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.interruption import Interrupted, interruptible
 from consilium.simulations.methods.base import StudyMethod
 from consilium.simulations.study.cells import Plot, compared, ensemble_address, plots, source_digest
-from consilium.simulations.study.compute import (
-    Division,
-    GridCell,
-    Part,
-    Result,
-    StudyFailure,
-    compute,
-    forget,
-    is_kept,
-    recalled,
-    source_table,
-    tried,
-)
-from consilium.simulations.study.results import CACHE, PAGE, RESULTS, Parts, cache_folder, study_folder, write_results
+from consilium.simulations.study.compute import Division, Part, Result, StudyFailure, compute, source_table, tried
+from consilium.simulations.study.results import CACHE, PAGE, RESULTS, Parts, study_folder, write_results
 from consilium.simulations.study.spec import StudySpec, points_of
-from consilium.simulations.study.workers import in_workers, watched
+from consilium.simulations.study.workers import in_workers
 
+POLL_SECONDS = 1.0
 Opened = dict[str, dict[str, Any] | StudyFailure]
 """By `source_table`: what study.json says of a data set, its digest among it, or why it cannot be opened."""
 
@@ -51,43 +40,12 @@ Opened = dict[str, dict[str, Any] | StudyFailure]
 class StudyInterrupted(Interrupted):
     """A signal ended a study. again: the command that goes on with it."""
 
-    again = ""
+    def __init__(self, number: int, again: str) -> None:
+        super().__init__(number)
+        self.again = again
 
     def __str__(self) -> str:
         return f"interrupted; what is done is kept. Go on with: {self.again}"
-
-
-@for_its_owner_alone()
-def outlook(spec: StudySpec, out: Path, workers: int) -> tuple[dict[str, Any], list[str]]:
-    """What there is to do, as plain values and as lines for people. Data sets are opened, and nothing is computed.
-    Raises ConfigError: see `cells.plots`, `cells.compared` and `results.cache_folder`."""
-    methods, cases, there = compared(spec), plots(spec), (out / CACHE).is_dir()
-    rows = open_rows(cases)
-    cache = cache_folder(out) if there else out / CACHE
-    cells = [cell for cells in divided(spec, methods, cases, rows, cache).values() for cell in cells]
-    parts = [(cell.label, recalled(str(cache), cell.address) if there else None) for cell in cells]
-    seconds = _seconds_left(parts, workers) if cells else None
-    count, done = len(cases) * len(spec.study.methods), sum(part is not None for _, part in parts)
-    failed = [asdict(each) for each in rows.values() if isinstance(each, StudyFailure)]
-    lines = [
-        f"{spec.name}: {count:,} cells, {len(cases):,} cases; kept already in {out}: {done:,}",
-        *([f"time: {'known after the first cells' if seconds is None else about(seconds)}"] if cells else []),
-        *(f"cannot be computed: {failure['what']}" for failure in failed),
-    ]
-    counts = {"cells": count, "cases": len(cases), "kept": done, "seconds": seconds, "failed": failed}
-    return {"study": spec.name, **counts}, lines
-
-
-def _seconds_left(parts: Sequence[tuple[str, Part | None]], workers: int) -> float | None:
-    """What cells that are done took, by method, for those that are not; None while a method has none that is done."""
-    took: dict[str, list[float]] = defaultdict(list)
-    for label, part in parts:
-        if part is not None:
-            took[label].append(part.seconds)
-    missing = [label for label, part in parts if part is None]
-    if not took.keys() >= set(missing):
-        return None
-    return round(sum(fmean(took[label]) for label in missing) / workers, 1)
 
 
 def open_rows(cases: Sequence[Plot], progress: Progress = no_progress) -> Opened:
@@ -107,20 +65,39 @@ def _opened(spec: SourceSpec) -> dict[str, Any]:
     return words | {"digest": source_digest(source)}
 
 
-def divided(
-    spec: StudySpec, methods: Mapping[str, StudyMethod], cases: Sequence[Plot], rows: Opened, cache: Path
-) -> dict[Division, list[GridCell]]:
-    """The cells of each division, those of one plot one after the other."""
-    share = spec.study.home_share
-    divisions: dict[Division, list[GridCell]] = defaultdict(list)
+def divisions(
+    spec: StudySpec, methods: Mapping[str, StudyMethod], cases: Sequence[Plot], rows: Opened, kept: Path
+) -> list[Division]:
+    """The plots that can be computed, those together that share their teachers."""
+    together: dict[tuple[str, str], list[Plot]] = defaultdict(list)
     for plot in cases:
         if isinstance(opened := rows[source_table(plot.teaching.data)], dict):
-            name = ensemble_address(plot.teaching, plot.seed, share, digest := opened["digest"])
-            division = Division(str(cache), name, plot.teaching, digest, plot.seed, share)
-            for label, method in methods.items():
-                manual_labels = spec.study.manual_labels if method.private else "none"
-                divisions[division].append(GridCell(division, plot, label, method, manual_labels))
-    return divisions
+            digest = opened["digest"]
+            together[ensemble_address(plot.teaching, plot.seed, digest), digest].append(plot)
+    shared = methods, spec.study.measures, spec.study.home_share
+    return [Division(plots, *shared, digest, kept) for (_, digest), plots in together.items()]
+
+
+def outlook(spec: StudySpec, out: Path, workers: int) -> tuple[dict[str, Any], list[str]]:
+    """What there is to do, as plain values and as lines for people. Data sets are opened, and nothing is computed.
+    seconds: by what cells took that are done; None where none is. Raises ConfigError: see `plots` and `compared`."""
+    methods, cases = compared(spec), plots(spec)
+    rows = open_rows(cases)
+    every = divisions(spec, methods, cases, rows, out / CACHE)
+    left = [of.left() for of in every]
+    missing, at_once = sum(cells for cells, _, _ in left), sum(some for _, some, _ in left)
+    done = sum(of.cells for of in every) - missing
+    pace = sum(seconds for _, _, seconds in left) / max(done, 1)
+    seconds = round(pace * missing / min(workers, max(at_once, 1)), 1) if done else None
+    failed = [asdict(each) for each in rows.values() if isinstance(each, StudyFailure)]
+    count = len(cases) * len(methods)
+    lines = [
+        f"{spec.name}: {count:,} cells, {len(cases):,} cases; kept already in {out}: {done:,}",
+        *([f"time: {'known after the first cells' if seconds is None else about(seconds)}"] if every else []),
+        *(f"cannot be computed: {failure['what']}" for failure in failed),
+    ]
+    counts = {"cells": count, "cases": len(cases), "kept": done, "seconds": seconds, "failed": failed}
+    return {"study": spec.name, **counts}, lines
 
 
 @for_its_owner_alone()
@@ -137,27 +114,59 @@ def run_study(
     study_folder(out, spec)
     try:
         with interruptible(), writing(out):
-            cache = cache_folder(out)
             rows = open_rows(cases, progress)
-            divisions = divided(spec, methods, cases, rows, cache)
-            every = [cell.address for cells in divisions.values() for cell in cells]
-            missing = [name for name in every if not is_kept(str(cache), name)]
-            jobs = [(division, cells, spec.study.measures) for division, cells in divisions.items()]
-            with watched(str(cache), missing, progress):
-                results = in_workers(compute, jobs, workers, cache, cluster)
+            every = divisions(spec, methods, cases, rows, private_folder(out / CACHE))
+            results, found = _computed(every, workers, progress, cluster)
             opened = [(plot, rows[source_table(plot.teaching.data)]) for plot in cases]
-            closed = [(plot, "", why) for plot, why in opened if isinstance(why, StudyFailure)]
-            parts, failed = _parted([*closed, *itertools.chain.from_iterable(results)])
+            results += [(plot, "", why) for plot, why in opened if isinstance(why, StudyFailure)]
+            order = {plot.id: place for place, plot in enumerate(cases)}
+            parts, failed = _parted(sorted(results, key=lambda result: order[result[0].id]))
             with stage(progress, REPORT):
-                facts = _facts(spec, cases, rows, parts) | {"found": len(every) - len(missing), "failed": failed}
+                facts = _facts(spec, cases, rows, parts) | {"found": found, "failed": failed}
                 facts |= {"command": command, "workers": workers, "seconds": round(time.monotonic() - began, 1)}
                 return _write(spec, out, facts, rows, parts)
     except Interrupted as error:
-        raised = StudyInterrupted(error.number)
-        raised.again = command
-        raise raised from None
+        raise StudyInterrupted(error.number, command) from None
+
+
+def _computed(every: Sequence[Division], workers: int, progress: Progress, cluster: str) -> tuple[list[Result], int]:
+    """All results, and how many cells were kept already."""
+    results: list[Result] = []
+    missing: list[Division] = []
+    found = 0
+    for division in every:
+        left, some, _ = division.left()
+        found += division.cells - left
+        if some:
+            missing.append(division)
+        else:
+            results += compute(division)  # nothing but reading
+    computed, total = in_workers(compute, missing, workers, cluster), sum(division.cells for division in every)
+    with _watched(missing, found, total, progress), contextlib.closing(computed):
+        results += (result for of_division in computed for result in of_division)
+    return results, found
+
+
+@contextlib.contextmanager
+def _watched(missing: Sequence[Division], found: int, total: int, progress: Progress) -> Iterator[None]:
+    """Tell how many cells are done while the context is open, by the files that workers leave: also on a cluster."""
+    files = {division.file(plot): len(division.methods) for division in missing for plot in division.plots}
+    files = {file: cells for file, cells in files.items() if not file.exists()}
+    end = threading.Event()
+
+    def look() -> None:
+        while not end.wait(POLL_SECONDS):
+            progress(COMPARE, found + sum(cells for file, cells in files.items() if file.exists()), total)
+
+    progress(COMPARE, found, total)
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield
     finally:
-        forget()
+        end.set()
+        thread.join()
+    progress(COMPARE, total, total)
 
 
 def _parted(results: Sequence[Result]) -> tuple[list[tuple[Plot, str, Part]], list[dict[str, Any]]]:
@@ -171,8 +180,7 @@ def _parted(results: Sequence[Result]) -> tuple[list[tuple[Plot, str, Part]], li
         place = f"{plot}, {method}" if method else str(plot)
         why = f"{part.what}. {part.action}" if part.action else part.what
         entry = {"axes": dict(plot.axes), "seed": plot.seed, "method": method, "place": place, "why": why}
-        if (entry := entry | asdict(part)) not in failed:  # several measures of the teachers have one name
-            failed.append(entry)
+        failed.append(entry | asdict(part))
     if not parts:
         first = failed[0]
         raise ConfigError(f"no cell of the study can be computed. {first['place']}: {first['what']}", first["action"])
@@ -219,19 +227,11 @@ def _facts(spec: StudySpec, cases: Sequence[Plot], rows: Opened, parts: Parts) -
 
 
 def _warnings(parts: Parts) -> list[dict[str, Any]]:
-    """Parties that `least_rows` cut: once for a division, of the seed with the most; points: all that have it."""
-    warnings: dict[str, dict[str, Any]] = {}
+    """Parties that `least_rows` cut: once for a division, of the seed with the most."""
+    most: dict[str, tuple[int, str]] = {}
     for plot, _, part in parts:
-        if not part.left_out:
-            continue
-        warning = warnings.setdefault(plot.teaching.model_dump_json(), {"code": "parties-left-out", "points": []})
-        if plot.axes not in warning["points"]:
-            warning["points"].append(dict(plot.axes))
-        if part.left_out > warning.get("too_small", 0):
-            made, least = part.parties + part.left_out, plot.teaching.data.rows_needed
-            text = f"{plot}: {parties_too_small(made, part.left_out, least)}"
-            warning |= {"text": text, "made": made, "too_small": part.left_out, "least_rows": least}
-    for warning in warnings.values():
-        if more := len(warning["points"]) - 1:
-            warning["text"] += f" (the same at {more} further {'point' if more == 1 else 'points'})"
-    return list(warnings.values())
+        division = plot.teaching.model_dump_json()
+        if part.left_out > most.get(division, (0, ""))[0]:
+            text = parties_too_small(part.parties + part.left_out, part.left_out, plot.teaching.data.rows_needed)
+            most[division] = part.left_out, f"{plot}: {text}"
+    return [{"code": "parties-left-out", "text": text} for _, text in most.values()]

@@ -16,7 +16,6 @@ from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Frozen
 from consilium.simulations.datasets.spec import SourceSpec
-from consilium.simulations.population.specs import ManualLabelMode
 from consilium.simulations.scenario import DATA_SET, TAGS, parsed, put
 from consilium.simulations.shipped import Shipped
 
@@ -71,9 +70,6 @@ class StudyTable(Frozen):
     )
     measures: tuple[Measure, ...] = Field(
         default=("division", "teachers", "gain"), description="what else is measured of each division"
-    )
-    manual_labels: ManualLabelMode = Field(
-        default="none", description="manual labels that the models of private methods are worth, as in a run's report"
     )
 
 

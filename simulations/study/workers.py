@@ -1,62 +1,50 @@
-"""Where a study computes: processes of this machine, or a Ray cluster, both by joblib; and how far they are."""
+"""Where a study computes: processes of this machine, or a Ray cluster, both by joblib."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import os
 import signal
 import socket
 import threading
-import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from pathlib import Path
 from typing import Any, TypeVar
 
 from joblib import Parallel, delayed, parallel_config
 
 from consilium.models.devices import one_thread
-from consilium.protocol.errors import EngineError, PathError
+from consilium.protocol.errors import EngineError
 from consilium.protocol.files import for_its_owner_alone
-from consilium.protocol.label_source import Progress
-from consilium.report.progress import COMPARE
 from consilium.simulations.interruption import begin_worker
-from consilium.simulations.study.compute import is_kept
-from consilium.simulations.study.results import place_of
 
+Job = TypeVar("Job")
 T = TypeVar("T")
-POLL_SECONDS = 1.0
 
 
-def in_workers(
-    work: Callable[..., T], jobs: Sequence[tuple[Any, ...]], workers: int, cache: Path, cluster: str = ""
-) -> list[T]:
-    """What `work` gives for each job, a tuple of its arguments. cache: what a worker must see. Raises EngineError: a
-    worker process died, or there is no such cluster. PathError: a worker does not see the folder."""
+def in_workers(work: Callable[[Job], T], jobs: Sequence[Job], workers: int, cluster: str = "") -> Generator[T]:
+    """What `work` gives for each job, as they end (of a cluster all at once, at the end); in this process where one
+    worker is enough. cluster: address of a Ray cluster that computes instead. Raises EngineError: a worker process
+    died, or there is no such cluster."""
     if not jobs:
-        return []
-    one = delayed(functools.partial(_in_worker, work, cache, place_of(cache)))
+        return
     try:
         with _on_ray(cluster) if cluster else _processes():
-            count = -1 if cluster else min(workers, len(jobs))
-            pool: Any = Parallel(count)
-            return pool(one(job) for job in jobs)
+            most, how = (-1, "list") if cluster else (min(workers, len(jobs)), "generator_unordered")
+            pool: Any = Parallel(most, return_as=how)
+            yield from pool(delayed(_alone)(work, job) for job in jobs)
     except BrokenProcessPool:
         raise EngineError(
             "a worker process ended, perhaps for want of memory",
-            "What is done is kept: run it again with fewer --workers",
+            "What is done is kept: run it again with fewer workers",
         ) from None
 
 
-def _in_worker(work: Callable[..., T], cache: Path, place: bytes, job: tuple[Any, ...]) -> T:
-    if place_of(cache) != place:
-        fault = f"worker {socket.gethostname()} does not see {cache}"
-        raise PathError(fault, "Give --out on a disk that all machines share")
+def _alone(work: Callable[[Job], T], job: Job) -> T:
     with for_its_owner_alone(), one_thread():
-        return work(*job)
+        return work(job)
 
 
 @contextlib.contextmanager
@@ -107,28 +95,3 @@ def _on_ray(cluster: str) -> Iterator[None]:
         ) from None
     finally:
         ray.shutdown()
-
-
-@contextlib.contextmanager
-def watched(cache: str, names: Sequence[str], progress: Progress) -> Iterator[None]:
-    """Tell how many of these cells are kept, while the context is open. The folder is asked, to which all workers
-    write: also those of a cluster."""
-    left, end = {name for name in names if not is_kept(cache, name)}, threading.Event()
-
-    def look() -> None:
-        pause = POLL_SECONDS
-        while not end.wait(pause):
-            began = time.monotonic()
-            left.difference_update([name for name in left if is_kept(cache, name)])
-            progress(COMPARE, len(names) - len(left), len(names))
-            pause = max(POLL_SECONDS, 20 * (time.monotonic() - began))
-
-    progress(COMPARE, len(names) - len(left), len(names))  # at the pace of the others, the rest is to come
-    thread = threading.Thread(target=look, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        end.set()
-        thread.join()
-    progress(COMPARE, len(names), len(names))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,15 +71,6 @@ def test_what_was_measured_before_makes_the_tables(
     main([*arguments, "--out", str(kept)])
     assert set(recorded) == tables
     assert all(result["values"] and "kept.jsonl" not in result["command"] for result in recorded.values())
-
-
-def test_what_separates_the_useful_from_the_useless(recorded: dict[str, dict[str, Any]]) -> None:
-    runs = {str(rule): [{**FIGURES, "rule": rule, "student": 0.6 + rule / 40}] for rule in (1.0, 2.0, 4.0, 8.0)}
-    worth.show_divisions(runs, partial(results.table, command="a command", seeds=[0]))
-    cells = recorded["worth-rule"]["values"]
-    assert cells["above one owner alone / rule 3 or more"] == "1 of 2"
-    assert cells["above one owner alone / AUC of the number"] == "1.00"
-    assert cells["more than half as far above .5 as pooled / below 3"] == "2 of 2"
 
 
 def test_what_a_label_costs(monkeypatch: pytest.MonkeyPatch, recorded: dict[str, dict[str, Any]]) -> None:

@@ -6,17 +6,14 @@ import json
 import sys
 from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from flwr.app import Message, RecordDict
 
 from consilium.models.keys import LogisticRegressionStudent
-from consilium.protocol.label_source import Progress
 from consilium.report.progress import CURVES
-from consilium.simulations import beside
-from consilium.simulations.beside import Finished, Idle, Task, TimeLimit, when_wanted
+from consilium.simulations.beside import Finished, Idle, Task, when_wanted
 from consilium.simulations.divide import divide
 from consilium.simulations.engines.flower import FIRST_NODE
 from consilium.simulations.engines.local import LocalGrid
@@ -33,6 +30,8 @@ PUBLIC = made_up()
 ARGUMENTS = (PUBLIC, SPEC, 0, Asked(2))
 CURVE = {"metric": "auc", "points": []}
 Told = list[tuple[str, int, int]]
+
+LOWER = "federation.mechanism.threshold=20"
 
 
 def fails_here(task: Task, progress: Any) -> Any:
@@ -100,7 +99,7 @@ def test_what_a_worker_cannot_do_is_done_here(monkeypatch: pytest.MonkeyPatch) -
             patched.setattr(Task, "run", fails_here)
             assert told_and_result(Idle(workers))[1] == CURVE
         begin = Idle(workers)
-        workers[0]._process.kill()
+        workers[0].kill()
         assert told_and_result(begin)[1] == CURVE
         workers[0]._process.wait()
         assert told_and_result(Idle(workers))[1] == CURVE
@@ -108,22 +107,3 @@ def test_what_a_worker_cannot_do_is_done_here(monkeypatch: pytest.MonkeyPatch) -
 
 def _number(text: str, progress: Any) -> int:
     return int(text)
-
-
-def test_parts_that_come_too_late_are_left_out_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, told = [0.0], []
-    monkeypatch.setattr(beside, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-
-    def part(progress: Progress) -> str:
-        for done in range(4):
-            progress("curves", done, 3)
-            clock[0] += 4.0
-        return "all of it"
-
-    limit = TimeLimit(15.0, lambda *advance: told.append(advance))
-    assert limit.take("first", part, "nothing") == "all of it"  # its end was in time, and nothing is left to do
-    assert limit.take("second", part, "nothing") == "nothing"
-    assert (limit.left_out, len(told)) == (["second"], 4)
-    clock[0] = 0.0
-    assert TimeLimit(5.0, lambda *advance: None).take("third", part, "nothing") == "nothing"
-    assert TimeLimit(None, lambda *advance: None).take("fourth", part, "nothing") == "all of it"

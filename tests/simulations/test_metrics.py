@@ -7,19 +7,9 @@ import doctest
 import numpy as np
 import pytest
 
-from consilium.models.evaluation import Metric, area_interval, calibration, evaluate, leading_metric, row_scores
+from consilium.models.evaluation import Metric, area_interval, evaluate, leading_metric, row_scores
 from consilium.simulations import metrics
-from consilium.simulations.metrics import (
-    balanced_interval,
-    balanced_row_scores,
-    brier_row_scores,
-    calibration_lines,
-    drawn_intervals,
-    metric_intervals,
-    pooled_effect,
-    ratio_interval,
-    wilson,
-)
+from consilium.simulations.metrics import drawn_intervals, metric_intervals, ratio_interval, wilson
 
 NAMES = ("a", "b", "c")
 
@@ -92,17 +82,6 @@ def test_an_interval_of_one_draw_is_wider_than_that_of_their_mean() -> None:
     assert drawn_intervals(drawn[:1], y, NAMES[:2]) == metric_intervals(drawn[0], y, NAMES[:2])
 
 
-@pytest.mark.parametrize(("recalls", "counts"), [((0.9, 0.6), (60, 15)), ((0.99, 0.5, 0.8), (40, 30, 12))])
-def test_an_interval_of_balanced_accuracy_covers_it(recalls: tuple[float, ...], counts: tuple[int, ...]) -> None:
-    """Of 400 draws 95% cover; fewer than 363 by chance in one of 10,000. The seed is fixed."""
-    generator, rows = np.random.default_rng(0), np.array(counts)
-    covered = 0
-    for _ in range(400):
-        low, high = balanced_interval(generator.binomial(rows, recalls), rows)
-        covered += low <= np.mean(recalls) <= high
-    assert covered >= 363
-
-
 def test_an_interval_of_a_ratio_covers_that_of_all_parties() -> None:
     """Parties of very different sizes, whose shares differ: 95% of 400 draws cover the ratio of all parties, less a
     little since 30 are few; fewer than 350 by chance in less than one of 10,000. The seed is fixed."""
@@ -146,54 +125,3 @@ def test_the_mean_is_the_metric(metric: Metric, ties: bool) -> None:
 )
 def test_what_is_compared(y: list[int], classes: int, expected: str) -> None:
     assert leading_metric(np.array(y), classes) == expected
-
-
-@pytest.mark.parametrize("classes", [2, 3])
-def test_means_of_further_metrics(classes: int) -> None:
-    generator, names = np.random.default_rng(classes), ("well", "ill", "absent")[:classes]
-    probabilities = generator.dirichlet(np.ones(classes), size=300)
-    y = generator.integers(2, size=300)  # of three classes one does not occur
-    recalls = [value for value in evaluate(probabilities, y, names)["recall_per_class"].values() if value is not None]
-    assert balanced_row_scores(probabilities, y).mean() == pytest.approx(np.mean(recalls), abs=1e-12)
-    assert brier_row_scores(probabilities, y).mean() == pytest.approx(
-        calibration(probabilities, y, names)["brier"], abs=1e-12
-    )
-
-
-def test_calibration_lines_are_logistic_regressions_of_each_place() -> None:
-    """Against scikit-learn without a penalty; the level as a regression with the odds as an offset, by bisection."""
-    from sklearn.linear_model import LogisticRegression
-
-    generator = np.random.default_rng(0)
-    odds, place = generator.normal(size=900), np.arange(900) % 3
-    positive = generator.random(900) < 1 / (1 + np.exp(-(0.4 * place + (0.5 + 0.4 * place) * odds)))
-    lines = calibration_lines(1 / (1 + np.exp(-odds)), positive, place)
-    for index in range(3):
-        mine = place == index
-        model = LogisticRegression(C=np.inf, tol=1e-10).fit(odds[mine, None], positive[mine])
-        assert lines.slope[index] == pytest.approx(float(model.coef_[0, 0]), abs=1e-4)
-        p = 1 / (1 + np.exp(-(odds[mine] + lines.level[index])))
-        assert p.sum() == pytest.approx(positive[mine].sum(), abs=1e-6)
-        assert lines.level_error[index] == pytest.approx(1 / np.sqrt((p * (1 - p)).sum()), rel=1e-6)
-    assert (np.abs(lines.slope - [0.5, 0.9, 1.3]) < 4 * lines.slope_error).all()
-
-
-def test_places_with_few_rows_of_a_class_are_left_out_and_equal_risks_have_no_slope() -> None:
-    positive, place = np.arange(40) % 2 == 0, np.repeat([0, 1, 2], [20, 8, 12])
-    lines = calibration_lines(np.full(40, 0.3), positive, place)
-    assert len(lines.level) == 2 and np.isnan(lines.slope).all()
-    assert lines.level == pytest.approx(np.log([1.0, 1.0]) - np.log(0.3 / 0.7))
-    assert pooled_effect(lines.slope, lines.slope_error) is None
-    assert pooled_effect(lines.level[:1], lines.level_error[:1])[2:] == (0.0, 0.0)  # pyright: ignore[reportOptionalSubscript]
-    assert len(calibration_lines(np.zeros(0), np.zeros(0, dtype=bool), np.zeros(0, dtype=np.int64)).level) == 0
-
-
-def test_the_interval_of_a_pooled_effect_covers_the_mean_over_places() -> None:
-    """95 % of 300: between 272 and 297 with probability .999."""
-    generator, covered = np.random.default_rng(1), 0
-    for _ in range(300):
-        errors = generator.uniform(0.1, 0.6, 12)
-        effect = pooled_effect(0.3 + generator.normal(0, 0.4, 12) + generator.normal(0, errors), errors)
-        assert effect is not None
-        covered += effect.interval[0] <= 0.3 <= effect.interval[1]
-    assert 272 <= covered <= 297

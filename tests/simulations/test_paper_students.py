@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from pydantic import ValidationError
 from torch.nn import functional
 
 from consilium.models.base import Model
@@ -28,35 +27,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
-
-
-@pytest.mark.parametrize(
-    ("name", "published"),
-    [
-        ("HIDDEN", (1000, 500, 250, 250, 250)),
-        ("NOISE_OF_PIXELS", 0.3),
-        ("NOISE_OF_FEATURES", 0.5),
-        ("SEEDS", 100),
-        ("WIDTH", 500),
-        ("BATCH", 100),
-        ("UNLABELLED_WEIGHT", 1.0),
-        ("RATE", 0.003),
-        ("MOMENTUM", 0.5),
-        ("SQUARES", 0.999),
-        ("FLOOR", 1e-8),
-        ("AVERAGED", 0.0001),
-        ("FIRST_LOOK", 500),
-    ],
-)
-def test_settings_are_the_published_ones(name: str, published: object) -> None:
-    """Of train_mnist_feature_matching.py and nn.py in openai/improved-gan, commit 4f5d1ec."""
-    assert getattr(feature_matching, name) == published
-
-
-def test_so_many_epochs_as_published_unless_told_otherwise() -> None:
-    assert SPEC.epochs == 300
-    with pytest.raises(ValidationError, match="greater than or equal to 1"):
-        FeatureMatchingStudent(epochs=0)
 
 
 def test_a_first_look_makes_every_output_standard() -> None:

@@ -23,14 +23,14 @@ class Metric(NamedTuple):
 
 
 _SHARE = (
-    "accuracy balanced_accuracy recall plurality_right plurality_wrong consensus agreement gini hellinger js"
+    "accuracy recall plurality_right plurality_wrong consensus agreement gini hellinger js"
     " labels_right one_class_parties shift delta"
 )
 _COUNT = (
     "answered asked c2st_parties labels left_out parties parties_left_out reinforced rounds rows teachers units"
     " winners_flipped gain_accuracy_better gain_accuracy_worse gain_accuracy_parties"
 )
-_POSITIVE = "epsilon gap labels_per_epsilon clip learning_rate noise_deviation noise_multiplier shrinkage step"
+_POSITIVE = "epsilon gap clip learning_rate noise_deviation noise_multiplier shrinkage step"
 METRICS: dict[str, Metric] = {
     **dict.fromkeys(_SHARE.split(), Metric(within=(0, 1))),
     **dict.fromkeys(_COUNT.split(), Metric(within=(0, inf), count=True)),
@@ -38,23 +38,14 @@ METRICS: dict[str, Metric] = {
     **dict.fromkeys(("gain_accuracy", "gain_auc", "kappa"), Metric(within=(-1, 1))),
     "auc": Metric("AUC", (0, 1)),
     "brier": Metric("Brier score", (0, 1), less_is_better=True),  # of two classes; of more it may be larger
-    "ece": Metric("calibration error (ECE)", (0, 1), less_is_better=True),
-    "net_benefit": Metric("net benefit at the rate of the class", (-inf, 1)),
-    "calibration_level": Metric("calibration in the large"),
-    "calibration_slope": Metric("calibration slope"),
     "c2st_auc": Metric("AUC of telling a party from all", (0, 1)),
     "teacher_right": Metric("one party’s teachers right", (0, 1)),
     "ambiguity_10": Metric("gap below 10%", (0, 1)),
-    "manual_labels": Metric("manual labels", (0, inf), count=True),
-    "manual_labels_above": Metric("manual labels, more than", (0, inf), count=True),
 }
 """By name; a longer name, as `hellinger_mean_floor`, is of the longest name here that it begins with, and of models at
 home (`home_auc`) as without the prefix. What stands nowhere has no ends."""
 LEADING = ("auc", "accuracy")  # by which of the metrics methods are compared first
-JUDGED = (
-    *LEADING, "balanced_accuracy", "brier", "ece", "net_benefit", "calibration_level", "calibration_slope",
-    "manual_labels", "manual_labels_above",
-)  # fmt: skip
+JUDGED = (*LEADING, "brier")
 """By which models are judged."""
 _WORDS = {"hellinger": "Hellinger", "js": "Jensen-Shannon", "gini": "Gini index", "auc": "AUC", "p50": "median"}
 
@@ -84,7 +75,7 @@ def figure_text(name: str, value: float, low: float | None, high: float | None) 
     """A value of a metric, and its interval ("" where there is none): counts are whole numbers from 10 on, an epsilon
     is rounded up.
 
-    >>> figure_text("manual_labels", 11.4, 0.0, 39.1), figure_text("winners_flipped_mean", 0.48, None, None)
+    >>> figure_text("answered", 11.4, 0.0, 39.1), figure_text("winners_flipped_mean", 0.48, None, None)
     (('11', '0 to 39'), ('0.480', ''))
     >>> figure_text("auc", 0.8, 0.7, 0.9), figure_text("epsilon", 0.79929, None, None)
     (('0.800', '0.700 to 0.900'), ('0.800', ''))
@@ -106,7 +97,6 @@ _TITLES = {
     "noisy_average": words.NOISY_AVERAGE,
     "private_gradient": words.PRIVATE_GRADIENT,
     "pate": words.STUDENT,
-    "manual_labels": words.MANUAL,
 }
 """Of methods, in the order of tables: those without a guarantee first."""
 

@@ -74,7 +74,6 @@ def test_what_every_method_gives(given: object) -> None:
     assert (stated is not None) == method.private
     if stated is not None:
         assert (stated.epsilon, stated.delta) == pytest.approx((found.figures["epsilon"], found.figures["delta"]))
-        assert json.loads(json.dumps(stated.to_json()))["unit"] == stated.unit.value
     second = method.predict(case, ensemble)
     assert joblib.hash(second) == joblib.hash(found)
 
@@ -182,7 +181,6 @@ def test_pate_counts_what_became_of_its_queries() -> None:
     assert found.figures["answered"] == answered.sum()
     assert found.figures["asked"] == (outcome != Outcome.NOT_ASKED).sum()
     assert found.figures["labels_right"] == (labels[answered] == truth[answered]).mean()
-    assert found.figures["labels_per_epsilon"] == answered.sum() / found.figures["epsilon"]
     for label in (0, 1):
         own = truth == label
         expected = {
@@ -197,14 +195,13 @@ def test_every_epsilon_of_pate_is_beside_the_others() -> None:
     figures = predicted("pate").figures
     assert figures["epsilon_data_dependent"] <= figures["epsilon_spent"] <= figures["epsilon"]
     assert figures["epsilon_data_dependent"] < figures["epsilon_published"]
-    assert figures["epsilon"] < figures["epsilon_as_histogram"]
     assert "epsilon_sanitised" not in figures
     unsafe = other(
         "federation.mechanism={name='immutable', gamma=0.1, constant=20, unsafe_not_private=true}",
         "federation.query_budget.answers=60",
     )
     found = predicted("pate", unsafe).figures
-    assert found["epsilon"] == math.inf and found["labels_per_epsilon"] == 0 and "epsilon_published" not in found
+    assert found["epsilon"] == math.inf and "epsilon_published" not in found
 
 
 @pytest.mark.parametrize(
@@ -215,6 +212,16 @@ def test_every_epsilon_of_pate_is_beside_the_others() -> None:
             "noisy_average",
             "simulation.teachers=[{share=0.5, teacher={model='ridge'}}]",
             "the parties train teachers of different kinds",
+        ),
+        (
+            "noisy_average",
+            "federation.teacher={model='random_forest', trees=3}",
+            "teachers of kind random_forest are not linear",
+        ),
+        (
+            "noisy_average",
+            "federation.mechanism={name='immutable', gamma=0.1, constant=20, unsafe_not_private=true}",
+            "the run promises no epsilon",
         ),
         (
             "private_gradient",
@@ -229,14 +236,6 @@ def test_where_a_method_does_not_apply(given: object, change: str, told: str) ->
     found = predicted(given, other(change))
     assert found.absent.startswith(told)
     assert (found.test, found.home, found.figures, found.arrays) == (None, None, {}, {})
-
-
-@pytest.mark.parametrize("own", ["simulation.teachers=[{share=0.5, teacher={model='random_forest', trees=3}}]"])
-def test_teachers_of_their_own_kinds_vote_and_give_no_weights(own: str) -> None:
-    case, ensemble = taught(0.0, CONFIDENT, own)  # the coordinator asks for linear ones
-    assert ensemble.direction_sum(len(case.parties), 1) is None
-    found = method_of("plurality").predict(case, ensemble).test
-    assert found is not None and found.sum(axis=1) == pytest.approx(np.ones(len(case.test_y)))
 
 
 def test_manual_labels_are_the_students_own_training_on_the_truth() -> None:

@@ -15,12 +15,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from consilium.accounting.units import Neighbouring, Unit
-from consilium.models.keys import CnnSpec, LogisticRegressionSpec, RandomForestSpec, RidgeSpec, TeacherKind
+from consilium.models.keys import LogisticRegressionSpec, RidgeSpec, TeacherKind
 from consilium.models.teachers import RidgeTeacher
 from consilium.simulations.linear_teachers import DirectionSum, directions, linear_scores
 from consilium.simulations.methods import noisy_average
 from consilium.simulations.methods.base import StatedGuarantee
-from consilium.simulations.methods.noisy_average import LinearDraws, noisy_averages, sensitivity, why_none
+from consilium.simulations.methods.noisy_average import LinearDraws, noisy_averages, sensitivity
 
 INPUTS = 4
 UNITS = [(unit, relation) for unit in Unit for relation in Neighbouring]
@@ -106,18 +106,6 @@ def test_no_neighbour_moves_the_sum_further(seed: int, which: tuple[Unit, Neighb
         assert moved <= sensitivity(unit, relation, teachers) * (1 + 1e-12)
 
 
-@pytest.mark.parametrize(("unit", "relation"), UNITS)
-def test_some_neighbour_moves_the_sum_as_far(unit: Unit, relation: Neighbouring) -> None:
-    """So the noise is not more than it need be either."""
-    alike = np.tile(np.array([[3.0, -3.0]] * INPUTS + [[7.0, -7.0]]), (4, 1, 1))
-    before = directions(alike[:, :-1]).mean(axis=0)
-    changed = 4 if unit is Unit.PARTY else 1 if relation is Neighbouring.ADD_OR_REMOVE else 2
-    turned = np.concatenate([-alike[:changed], alike[changed:]])
-    gone = unit is Unit.PARTY and relation is Neighbouring.ADD_OR_REMOVE
-    after = 0 * before if gone else directions(turned[:, :-1]).mean(axis=0)
-    assert np.linalg.norm(before - after) == pytest.approx(sensitivity(unit, relation, 4))
-
-
 def test_nothing_is_spent_on_intercepts() -> None:
     """Parties with other shares of the classes, and the same order of cases, give the same."""
     plain, shifted = DirectionSum(), DirectionSum()
@@ -146,18 +134,6 @@ def test_shrinking_helps_where_public_rows_hardly_vary() -> None:
         plain = noisy_averages(summed, promise, x[:1500], y[:1500], 0)
     areas = [auc(each, *on_test) for each in (plain, shrunk)]
     assert areas[1] > areas[0] + 0.02
-
-
-def test_no_shrinkage_leaves_the_average_as_it_is() -> None:
-    summed, promise = parties(6, classes=3), StatedGuarantee(1e6, 1e-5, Unit.PARTY, Neighbouring.REPLACE)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(noisy_average, "SHRINKAGES", (0.0,))
-        found = noisy_averages(summed, promise, *rows(3, seed=5), 0)
-    average = summed.total / 6
-    for weights in found.weights:
-        ratio = float((weights[:-1] * average).sum() / (average**2).sum())
-        assert ratio > 0
-        np.testing.assert_allclose(weights[:-1], ratio * average, atol=1e-3 * ratio)
 
 
 def test_a_class_that_no_public_row_has_is_never_called() -> None:
@@ -207,18 +183,3 @@ def test_all_is_chosen_on_the_pool_and_probabilities_are_the_softmax_of_each_dra
         scores = x @ weights[:-1] + weights[-1]
         odds = np.exp(scores - scores.max(axis=1, keepdims=True))
         np.testing.assert_allclose(probabilities, odds / odds.sum(axis=1, keepdims=True), rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("spec", "epsilon", "mixed", "expected"),
-    [
-        (LogisticRegressionSpec(), 1.0, False, ""),
-        (RandomForestSpec(), 1.0, False, "teachers of kind random_forest are not linear"),
-        (CnnSpec(), 1.0, False, "teachers of kind cnn are not linear"),
-        (RidgeSpec(alpha=1.0), 1.0, True, "the parties train teachers of different kinds"),
-        (RidgeSpec(alpha=1.0), math.inf, False, "the run promises no epsilon"),
-        (RidgeSpec(alpha=1.0), 0.0, False, "the run may spend nothing"),
-    ],
-)
-def test_where_there_is_none(spec: TeacherKind, epsilon: float, mixed: bool, expected: str) -> None:
-    assert why_none(spec, epsilon, mixed) == expected

@@ -9,14 +9,7 @@ import numpy as np
 import pytest
 
 from consilium.models.keys import GraphCnnStudent, LogisticRegressionStudent
-from consilium.simulations.methods.manual_labels import (
-    LADDER,
-    LabelEquivalent,
-    ManualLabels,
-    crossing,
-    label_equivalent,
-    worth,
-)
+from consilium.simulations.methods.manual_labels import LADDER, LabelEquivalent, ManualLabels, label_equivalent, worth
 from consilium.student.config import StudentSpec
 from tests.simulations.methods.public import made_up, student_on
 
@@ -70,13 +63,6 @@ def test_a_pool_of_three_rows(released: int, asked: int) -> None:
     assert (block["released"]["labels"], block["asked"]["labels"]) == (released, asked)
 
 
-def test_one_class_of_test_rows_is_judged_by_accuracy() -> None:
-    public = made_up()
-    public = replace(public, test_x=public.test_x[public.test_y == 1], test_y=public.test_y[public.test_y == 1])
-    block = worth(public, student_on(public, 50, SPEC, 0), SPEC, 50, ROWS[:50], 0)
-    assert block["metric"] == "accuracy" and block["released"]["auc"] is None
-
-
 def test_points_take_the_rows_that_were_asked_where_the_rows_decide() -> None:
     public = made_up(pool=200)
     typical = StudentSpec(trainer=SPEC.trainer, selection="typical")
@@ -92,21 +78,6 @@ def test_a_slow_student_has_a_baseline_and_no_equivalent() -> None:
     slow = StudentSpec(trainer=GraphCnnStudent())
     block = worth(public, student_on(public, 50, SPEC, 0), slow, 20, ROWS[:40], 0)
     assert "manual_labels" not in block and block["released"]["auc"] > 0.6
-
-
-def test_where_all_were_released_their_number_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    counts = []
-
-    class Counting(ManualLabels):
-        def metrics_of(self, count: int) -> dict:
-            counts.append(count)
-            return super().metrics_of(count)
-
-    monkeypatch.setattr("consilium.simulations.methods.manual_labels.ManualLabels", Counting)
-    public = made_up()
-    for released, asked in ((30, 30), (20, 30)):
-        worth(public, student_on(public, 30, SPEC, 0), SPEC, released, ROWS[:asked], 0)
-    assert counts[0] == 30 and sorted(counts[1:]) == [20, 30]
 
 
 TEST = 400
@@ -128,12 +99,6 @@ def ladder(counts: np.ndarray, luck: np.ndarray) -> np.ndarray:
 def found(level: float, counts: np.ndarray) -> LabelEquivalent:
     student = np.full(TEST, level)
     return label_equivalent(student, counts, ladder(counts, np.zeros(3)), np.random.default_rng(0))
-
-
-@pytest.mark.parametrize("labels", [7, 120, 1500])
-def test_between_two_numbers_that_were_tried(labels: int) -> None:
-    """The known curve is a root, and by the logarithm the number is at most 6 % off."""
-    assert found(height(labels), COUNTS) == pytest.approx((labels, labels, labels), rel=0.15)
 
 
 @pytest.mark.parametrize(
@@ -165,9 +130,3 @@ def test_the_interval_holds_the_luck_of_draws_and_of_test_rows() -> None:
     student += height(100) - student.mean()
     by_rows = label_equivalent(student, COUNTS, ladder(COUNTS, np.zeros(3)), np.random.default_rng(0))
     assert by_rows.low < 80 and by_rows.high > 130
-
-
-def test_where_it_is_first_reached_counts() -> None:
-    counts, heights = np.array([10, 40, 80]), np.array([0.6, 0.8, 0.7])
-    assert crossing(counts, heights, 0.7) == pytest.approx(20.0)
-    assert crossing(counts, heights, 0.81) == math.inf

@@ -15,6 +15,7 @@ from consilium.simulations.divide import make_case
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import Scenario
 from consilium.simulations.study.cells import ensemble_address, source_digest, teaching
+from consilium.simulations.study.compute import _within_rows
 from consilium.simulations.study.spec import changed
 from consilium.simulations.vote import train_ensemble
 from tests.simulations.study.tiny import SCENARIO, rows
@@ -48,8 +49,8 @@ def scenario(changes: dict[str, Any]) -> Scenario:
     return validate(changed(SCENARIO, changes), Scenario, "scenario")
 
 
-def address(changes: dict[str, Any], seed: int = 0, home: float = 0.2, data: str = "d") -> str:
-    return ensemble_address(scenario(changes), seed, home, data)
+def address(changes: dict[str, Any], seed: int = 0, data: str = "d") -> str:
+    return ensemble_address(scenario(changes), seed, data)
 
 
 @pytest.mark.parametrize("name", OTHER_VOTES)
@@ -62,9 +63,8 @@ def test_what_does_not_is_not(name: str) -> None:
     assert address(SAME_VOTES[name]) == address({})
 
 
-def test_seed_share_and_data_are_in_it_too() -> None:
-    found = {address({}), address({}, seed=1), address({}, home=0.3), address({}, data="e")}
-    assert len(found) == 4
+def test_seed_and_data_are_in_it_too() -> None:
+    assert len({address({}), address({}, seed=1), address({}, data="e")}) == 3
 
 
 @pytest.mark.parametrize("name", ["mechanism", "student"])
@@ -111,3 +111,23 @@ def test_a_case_of_another_scenario_has_the_same_division(tmp_path: Path) -> Non
     assert moved.config == made.config and moved.scenario == made.scenario
     assert moved.home.keys() == made.home.keys()
     assert replace(moved, dataset=made.dataset, partition=made.partition, home=made.home) == made
+
+
+FEDERATION: dict[str, Any] = {
+    "mechanism": {"name": "histogram"},
+    "query_budget": {"queries": 300, "answers": 200},
+    "privacy": {"epsilon": 1.0, "delta": 1e-5, "unit": "party"},
+}
+
+
+@pytest.mark.parametrize(("rows", "queries", "answers"), [(16, 16, 16), (250, 250, 200), (1000, 300, 200)])
+def test_each_different_row_is_asked_once_at_most(rows: int, queries: int, answers: int) -> None:
+    assert _within_rows(FEDERATION, rows)["query_budget"] == {"queries": queries, "answers": answers}
+
+
+@pytest.mark.parametrize(
+    "change", [{"mechanism": {"name": "histogram", "sigma": 40.0}}, {"privacy": {"delta": 1e-5, "unit": "party"}}]
+)
+def test_noise_and_budgets_that_are_stated_stay(change: dict[str, Any]) -> None:
+    federation = FEDERATION | change
+    assert _within_rows(federation, 16) == federation

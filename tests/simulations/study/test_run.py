@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import os
-import pickle
 import shutil
 import signal
-import stat
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -19,27 +15,15 @@ import polars as pl
 import pytest
 
 from consilium.protocol.config_files import validate
-from consilium.protocol.errors import ConfigError, EngineError, OutputExists, PathError, StorageError
+from consilium.protocol.errors import ConfigError, DataError, EngineError, OutputExists, StorageError
 from consilium.report.progress import COMPARE
 from consilium.simulations.divide import make_case
 from consilium.simulations.judge import judged
 from consilium.simulations.methods import kinds
 from consilium.simulations.scenario import Scenario
-from consilium.simulations.study import compute, workers
+from consilium.simulations.study import compute
 from consilium.simulations.study.cells import cell_id, compared, plots
-from consilium.simulations.study.results import (
-    CACHE,
-    FACTS_FILE,
-    MARK,
-    PAGE,
-    PLACE,
-    RESULTS,
-    RESULTS_CSV,
-    mark_as_made_here,
-    open_study,
-    place_of,
-    study_folder,
-)
+from consilium.simulations.study.results import CACHE, FACTS_FILE, PAGE, RESULTS, RESULTS_CSV, open_study
 from consilium.simulations.study.run import StudyInterrupted, run_study
 from consilium.simulations.study.spec import COLUMNS, FACTS, load_study
 from consilium.simulations.study.summaries.questions import compared as compared_with
@@ -69,7 +53,6 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def copied(small: Path, tmp_path: Path) -> Path:
     shutil.copytree(small, tmp_path / "copy")
-    mark_as_made_here(tmp_path / "copy" / "out" / CACHE)
     return tmp_path / "copy"
 
 
@@ -117,11 +100,13 @@ def test_what_is_in_the_folder(tmp_path: Path) -> None:
     assert told["axes"] == {"federation.mechanism.sigma": ["2.0", "4.0"], "division": ["natural", "iid"]}
     assert (out / PAGE).is_file()
     known = open_study(out).row_scores
-    judged_on_rows = table.filter((pl.col("scope") == "run") & pl.col("metric").is_in(["accuracy", "auc", "ece"]))
+    judged_on_rows = table.filter(
+        (pl.col("scope") == "run") & pl.col("metric").is_in(["accuracy", "auc", "brier", "epsilon"])
+    )
     judged_on_rows = judged_on_rows.filter(pl.col("method").is_in(["local", "plurality", "pate"]))
     for cell, metric in judged_on_rows.select("cell", "metric").iter_rows():
         scores = known.of(cell, metric)
-        assert (scores is None) == (metric == "ece")
+        assert (scores is None) == (metric == "epsilon")
         assert scores is None or (scores.unit, scores.space[:16]) == ("row", told["data"][0]["digest"][:16])
     view = study_view(table, told["axes"], known)
     assert {contrast.over for contrast in compared_with(view, "accuracy", "pate")} == {"seeds and rows"}
@@ -146,30 +131,40 @@ def test_its_rows_are_those_of_each_method_by_hand(small: Path) -> None:
             assert sorted(table.filter(own).select(fields).iter_rows()) == [tuple(row) for row in expected]
 
 
-def test_nothing_is_computed_twice(tmp_path: Path, made: list[str]) -> None:
-    run(tmp_path, **SMALL)
-    assert sorted(made) == ["ensemble", "local", "pate", "pate", "plurality"]
-    content = (tmp_path / "out" / RESULTS).read_bytes()
-    assert run(tmp_path, **SMALL)["found"] == 6 and len(made) == 5
-    assert (tmp_path / "out" / RESULTS).read_bytes() == content
+@pytest.mark.parametrize("damaged", [False, True])
+def test_nothing_is_computed_twice_but_what_is_damaged(copied: Path, made: list[str], damaged: bool) -> None:
+    content = (copied / "out" / RESULTS).read_bytes()
+    kept, _ = (copied / "out" / CACHE).iterdir()
+    if damaged:
+        kept.write_bytes(kept.read_bytes()[:1000])
+    assert run(copied, **SMALL)["found"] == (3 if damaged else 6)
+    assert sorted(made) == (["ensemble", "local", "pate", "plurality"] if damaged else [])
+    assert (copied / "out" / RESULTS).read_bytes() == content
 
 
-def test_any_number_of_processes_gives_the_same_table(tmp_path: Path) -> None:
-    for count in (1, 2):
-        run(tmp_path, str(count), count)
-    one, two = ((tmp_path / str(count) / RESULTS).read_bytes() for count in (1, 2))
-    assert one == two
+def test_of_a_study_in_which_something_failed_that_alone_is_tried_again(
+    small: Path, tmp_path: Path, made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def predict(self: Any, case: Any, ensemble: Any) -> Any:
+        made.append("failed")
+        raise DataError("not now")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(kinds.method_of("local")), "predict", predict)
+        assert len(run(tmp_path, **SMALL)["failed"]) == 2
+        made.clear()
+        again = run(tmp_path, **SMALL)
+        assert (again["found"], len(again["failed"]), made) == (4, 2, ["ensemble", "failed"])
+    assert run(tmp_path, **SMALL)["failed"] == []
+    assert (tmp_path / "out" / RESULTS).read_bytes() == (small / "out" / RESULTS).read_bytes()
 
 
-def test_every_measure_and_manual_labels(tmp_path: Path) -> None:
-    """Under what the methods are called, and of private methods alone."""
+def test_every_measure_stands_under_what_the_methods_are_called(tmp_path: Path) -> None:
     methods = ["local", {"name": "pate", "label": "ours"}, {"name": "noisy_average", "epsilon": 5.0}]
-    study = {"methods": methods, "measures": ["division", "teachers", "gain"], "manual_labels": "quick"}
+    study = {"methods": methods, "measures": ["division", "teachers", "gain"]}
     summary = run(tmp_path, **{**SMALL, "study": {**SMALL["study"], **study}})
     assert summary["failed"] == []
     table = pl.read_parquet(tmp_path / "out" / RESULTS)
-    by_hand = table.filter(pl.col("metric").str.starts_with("manual_labels"))
-    assert by_hand.group_by("method").len().sort("method").rows() == [("noisy_average epsilon=5.0", 2), ("ours", 2)]
     assert set(table["method"]) == {"local", "ours", "noisy_average epsilon=5.0", "division", "teachers"}
     assert table.filter(pl.col("metric") == "winners_flipped_mean").height == 2
 
@@ -237,58 +232,6 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path, there: str) -> No
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
 
-def test_a_kill_before_anything_was_kept_is_no_study_of_somebody_else(tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / f"{FACTS_FILE}.part").write_text("{")
-    study_folder(tmp_path / "out", load_study(str(write_tiny(tmp_path))))
-    assert [path.name for path in (tmp_path / "out").iterdir()] == [FACTS_FILE]
-
-
-def test_nobody_else_may_read_what_is_kept(copied: Path) -> None:
-    """Exact votes. The folder holds back whoever is not its owner, whatever the modes of joblib's files are."""
-    cache = copied / "out" / CACHE
-    assert stat.S_IMODE(cache.stat().st_mode) == 0o700
-    cache.chmod(0o755)
-    with pytest.raises(ConfigError, match=f"Run: chmod 700 {cache}"):
-        run(copied, **SMALL)
-
-
-class Planted:
-    """Runs code where it is read."""
-
-    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        return os.mkdir, ("planted",)
-
-
-@pytest.mark.parametrize("handed_on", [True, False])
-def test_no_pickle_of_somebody_else_is_read(
-    small: Path, copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, handed_on: bool
-) -> None:
-    """Of a study's folder that somebody handed on; the control: one that was made here."""
-    monkeypatch.chdir(tmp_path)
-    cache = copied / "out" / CACHE
-    for path in cache.rglob("output.pkl"):
-        path.write_bytes(pickle.dumps(Planted()))
-    if handed_on:
-        for name in (MARK, PLACE):
-            shutil.copy2(small / "out" / CACHE / name, cache)
-        with pytest.raises(ConfigError, match=f"rm -r {cache}"):
-            run(copied, **SMALL)
-    else:
-        with contextlib.suppress(Exception):
-            run(copied, **SMALL)
-    assert (tmp_path / "planted").exists() == (not handed_on)
-
-
-def test_damage_anywhere_in_what_is_kept_changes_nothing(copied: Path, caplog: pytest.LogCaptureFixture) -> None:
-    content = (copied / "out" / RESULTS).read_bytes()
-    for number, path in enumerate(sorted((copied / "out" / CACHE).rglob("output.pkl"))):
-        path.write_bytes(path.read_bytes()[: 10 * number])
-    run(copied, **SMALL)
-    assert (copied / "out" / RESULTS).read_bytes() == content
-    assert caplog.records == []  # joblib would tell a traceback
-
-
 def test_the_files_of_the_data_change(copied: Path, made: list[str]) -> None:
     """The same study in the same folder, of other rows."""
     before = pl.read_parquet(copied / "out" / RESULTS)
@@ -298,102 +241,81 @@ def test_the_files_of_the_data_change(copied: Path, made: list[str]) -> None:
     assert made.count("ensemble") == 1 and not pl.read_parquet(copied / "out" / RESULTS).equals(before)
 
 
-class Killed(BaseException):
-    """In place of a signal that nobody can catch."""
-
-
-def test_killed_after_each_method_and_again_it_is_the_same(
-    small: Path, tmp_path: Path, made: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is kept is used, and the results are the same to the byte."""
-    kept, kills = compute.kept, 0
-
-    def keep_and_die(cache: str, name: str, make: Any) -> Any:
-        there, content = compute.is_kept(cache, name), kept(cache, name, make)
-        if not there:
-            raise Killed
-        return content
-
-    while True:
-        with monkeypatch.context() as patch:
-            patch.setattr(compute, "kept", keep_and_die)
-            try:
-                run(tmp_path, **SMALL)
-            except Killed:
-                kills += 1
-                continue
-        break
-    assert kills > 10 and sorted(made) == ["ensemble", "local", "pate", "pate", "plurality"]
-    assert (tmp_path / "out" / RESULTS).read_bytes() == (small / "out" / RESULTS).read_bytes()
-
-
 def test_a_signal_keeps_what_is_done_and_says_how_to_go_on(
     tmp_path: Path, made: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spec, kind = load_study(str(write_tiny(tmp_path, **SMALL))), type(kinds.method_of("plurality"))
+    """Of two divisions with two points the last point is left; results are those of a study that nobody ended, in two
+    processes."""
+    study = {**SMALL, "study": {**SMALL["study"], "seeds": 2}}
+    run(tmp_path, "whole", 2, **study)
+    spec, kind = load_study(str(tmp_path / "tiny.toml")), type(kinds.method_of("pate"))
+    predict = kind.predict
 
-    def interrupt(*given: Any) -> None:
-        os.kill(os.getpid(), signal.SIGTERM)  # a shell's background jobs ignore SIGINT
+    def interrupt(self: Any, case: Any, ensemble: Any) -> Any:
+        if case.seed and case.scenario.federation.mechanism.sigma == 4.0:
+            os.kill(os.getpid(), signal.SIGTERM)  # a shell's background jobs ignore SIGINT
+        return predict(self, case, ensemble)
 
     with monkeypatch.context() as patch, pytest.raises(StudyInterrupted) as caught:
         patch.setattr(kind, "predict", interrupt)
         run_study(spec, tmp_path / "out", command="consilium study tiny.toml")
     assert str(caught.value) == "interrupted; what is done is kept. Go on with: consilium study tiny.toml"
-    assert (caught.value.exit_code, made) == (143, ["ensemble", "local"])
+    assert caught.value.exit_code == 143
     assert json.loads((tmp_path / "out" / FACTS_FILE).read_text())["status"] == "running"
+    made.clear()
     summary = run_study(spec, tmp_path / "out")
-    assert (summary["failed"], summary["found"]) == ([], 1)
-    assert sorted(made) == ["ensemble", "local", "pate", "pate", "plurality"]
+    assert (summary["failed"], summary["found"]) == ([], 9)
+    assert sorted(made) == ["ensemble", "local", "pate", "plurality"]
+    assert (tmp_path / "out" / RESULTS).read_bytes() == (tmp_path / "whole" / RESULTS).read_bytes()
 
 
 def test_one_bar_over_all_cells_moves_as_they_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also while a worker is at its first division."""
+    """Also while a worker is at its first division, whose second point waits here until it is seen."""
     steps: list[tuple[int, int]] = []
     seen = threading.Event()
 
     def progress(stage: str, done: int, total: int) -> None:
         if stage == COMPARE:
             steps.append((done, total))
-            if 0 < done < total:
+            if done == 3:
                 seen.set()
 
     kind = type(kinds.method_of("pate"))
     predict = kind.predict
-    monkeypatch.setattr(kind, "predict", lambda *given: seen.wait(60) and predict(*given))
-    monkeypatch.setattr(workers, "POLL_SECONDS", 0.01)
+
+    def waiting(self: Any, case: Any, ensemble: Any) -> Any:
+        if case.scenario.federation.mechanism.sigma == 4.0:
+            seen.wait(60)
+        return predict(self, case, ensemble)
+
+    monkeypatch.setattr(kind, "predict", waiting)
+    monkeypatch.setattr("consilium.simulations.study.run.POLL_SECONDS", 0.01)
     run_study(load_study(str(write_tiny(tmp_path, **SMALL))), tmp_path / "out", progress=progress)
     assert steps[0] == (0, 6) and steps[-1] == (6, 6) and steps == sorted(steps) and seen.is_set()
 
 
+def test_a_full_disk_ends_a_study_with_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would compute for hours what is gone at the next interruption."""
+
+    def full(path: Path, content: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(compute, "replace_private", full)
+    with pytest.raises(StorageError, match="No space left"):
+        run(tmp_path, **SMALL)
+
+
 @pytest.mark.ray
-def test_a_ray_cluster_gives_the_same_table(small: Path, tmp_path: Path) -> None:
-    spec = load_study(str(write_tiny(tmp_path, **SMALL)))
-    assert run_study(spec, tmp_path / "out", cluster="local")["failed"] == []
+def test_a_ray_cluster_gives_the_same_table_and_goes_on(small: Path, tmp_path: Path) -> None:
+    spec, command = load_study(str(write_tiny(tmp_path, **SMALL))), "consilium study tiny.toml --cluster local"
+    assert run_study(spec, tmp_path / "out", command=command, cluster="local")["failed"] == []
     assert (tmp_path / "out" / RESULTS).read_bytes() == (small / "out" / RESULTS).read_bytes()
+    assert run_study(spec, tmp_path / "out")["found"] == 6
 
 
-def test_a_cluster_without_ray_is_an_error_that_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(EngineError, match=r"pip install 'consilium-pate\[ray\]'"):
-        in_workers(len, [((),)], 1, tmp_path, "auto")
-
-
-def test_a_worker_that_does_not_see_the_folder_is_refused(small: Path, tmp_path: Path) -> None:
-    """The folder of another machine under the same path is none either."""
-    cache = small / "out" / CACHE
-    shutil.copytree(cache, tmp_path / "away")
-    (tmp_path / "away" / PLACE).write_bytes(b"another")
-    assert workers._in_worker(len, cache, place_of(cache), ((),)) == 0
-    for away in (tmp_path / "nothing", tmp_path / "away"):
-        with pytest.raises(PathError, match=f"does not see {away}.*all machines share"):
-            workers._in_worker(len, away, place_of(cache), ((),))
-
-
-def test_a_worker_that_dies_is_an_error_with_a_way_on(tmp_path: Path) -> None:
-    with pytest.raises(EngineError, match="fewer --workers"):
-        in_workers(os._exit, [(9,), (9,)], 2, tmp_path)
+def test_a_worker_that_dies_is_an_error_with_a_way_on() -> None:
+    with pytest.raises(EngineError, match="fewer workers"):
+        list(in_workers(os._exit, [9, 9], 2))
 
 
 def test_parties_that_least_rows_cut_are_a_warning(tmp_path: Path) -> None:
@@ -407,23 +329,10 @@ def test_parties_that_least_rows_cut_are_a_warning(tmp_path: Path) -> None:
     told = json.loads((tmp_path / "out" / FACTS_FILE).read_text())
     (warning,) = told["warnings"]
     assert summary["warnings"] == told["warnings"] and warning["code"] == "parties-left-out"
-    assert warning["made"] == 20 and 0 < warning["too_small"] < 20
-    assert [point["division"] for point in warning["points"]] == ["skewed", "skewed"]
-    assert f"the partition made 20 parties, and {20 - warning['too_small']} of them take part" in warning["text"]
-    assert "data.least_rows = 6" in warning["text"] and "(the same at 1 further point)" in warning["text"]
+    assert "skewed, seed 0: the partition made 20 parties, and " in warning["text"]
+    assert "data.least_rows = 6" in warning["text"]
     page = (tmp_path / "out" / PAGE).read_text()
     assert "Not everybody takes part." in page and warning["text"] in page
-
-
-def test_a_full_disk_ends_a_study_with_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """joblib would warn, and compute for hours what is gone at the next interruption."""
-
-    def full(*given: Any, **options: Any) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("joblib.numpy_pickle.dump", full)
-    with pytest.raises(StorageError, match="Make room on its disk"):
-        compute.tried(compute.kept, str(tmp_path), "a", lambda: 1)
 
 
 def test_data_that_cannot_be_opened_are_told(tmp_path: Path) -> None:

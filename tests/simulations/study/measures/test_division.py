@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import bootstrap
 
 from consilium.simulations.judge import Row
 from consilium.simulations.study.measures.division import division_rows, told_apart
-from consilium.simulations.study.measures.figures import hellinger, shares
+from consilium.simulations.study.measures.figures import DISTANCES, gini, hellinger, ratio, shares
 from tests.simulations.study.measures.made import made_case, made_rows
 
 SIZES = [30, 8, 50, 4, 16, 90, 25, 12, 40, 6]
@@ -68,20 +69,6 @@ def test_labels_by_lot_are_within_the_floor_and_skewed_ones_above() -> None:
         assert high is not None and found["", f"{name}_mean"].value > high
 
 
-def test_the_floor_is_above_zero_and_falls_with_more_rows() -> None:
-    small, large = (run(division_rows(made_case(made_rows([size] * 10)))) for size in (10, 200))
-    assert small["hellinger_mean_floor"] > 3 * large["hellinger_mean_floor"] > 0
-
-
-def test_two_parties_and_a_party_with_one_class() -> None:
-    rows = made_rows([20, 20, 20])
-    y = np.where(rows.owner == 0, 0, 1)
-    case = made_case(replace(rows, y=y, x=rows.x), data={"public_share": 0.3})
-    found = run(division_rows(case))
-    assert found["one_class_parties"] == 1.0
-    assert found["parties"] == 2
-
-
 def test_shifted_parties_are_told_apart() -> None:
     found = figures(division_rows(made_case(made_rows(SIZES, far=1.0))))
     low = found["", "c2st_auc_mean"].low
@@ -104,3 +91,37 @@ def test_rows_of_one_patient_do_not_give_it_away() -> None:
     own, patient = np.arange(900) < 300, np.repeat(np.arange(30), 30)
     assert told_apart(x, own, np.arange(900), generator) > 0.9
     assert told_apart(x, own, patient, generator) < 0.75
+
+
+@pytest.mark.parametrize("values", [[0, 0], [2, 2, 2], [0, 0, 7], [3, 1, 4, 1, 5]])
+def test_gini_is_the_sum_over_all_pairs(values: list[int]) -> None:
+    sizes = np.array(values)
+    differences = np.abs(sizes[:, None] - sizes[None, :]).sum()
+    assert gini(sizes) == pytest.approx(differences / max(2 * (len(sizes) - 1) * sizes.sum(), 1))
+
+
+DRAWN = shares(np.random.default_rng(0).integers(0, 9, size=(12, 5)))
+COUNTS = st.lists(st.integers(0, 50), min_size=3, max_size=3).filter(any)
+
+
+@pytest.mark.parametrize("name", DISTANCES)
+@given(first=COUNTS, second=COUNTS)
+def test_a_distance(name: str, first: list[int], second: list[int]) -> None:
+    distance, p, q = DISTANCES[name], shares(np.array(first)), shares(np.array(second))
+    assert float(distance(p, p)) == 0.0
+    assert float(distance(p, q)) == pytest.approx(float(distance(q, p)), abs=1e-12)
+    assert 0 <= float(distance(p, q)) <= 1 + 1e-12
+
+
+def test_a_ratio_is_scipys_bootstrap_of_it() -> None:
+    generator = np.random.default_rng(0)
+    points, of = generator.normal(1, 1, 40), generator.integers(1, 50, 40).astype(float)
+
+    def statistic(a: np.ndarray, b: np.ndarray, axis: int) -> np.ndarray:
+        return a.sum(axis=axis) / b.sum(axis=axis)
+
+    scipys = bootstrap((points, of), statistic, paired=True, method="percentile", n_resamples=20_000, rng=1)
+    value, low, high = ratio(points, of, generator)
+    assert value == pytest.approx(points.sum() / of.sum())
+    width = scipys.confidence_interval.high - scipys.confidence_interval.low
+    assert (low, high) == pytest.approx(tuple(scipys.confidence_interval), abs=0.1 * width)

@@ -10,7 +10,6 @@ from sklearn.metrics import roc_auc_score
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import Row
 from consilium.simulations.methods.base import Predicted
-from consilium.simulations.study.measures.figures import hellinger, label_counts, shares
 from consilium.simulations.study.measures.gain import gain_rows
 from tests.simulations.study.measures.made import made_case, made_rows
 
@@ -49,16 +48,6 @@ def test_gains_by_hand(classes: int) -> None:
     }  # fmt: skip
     assert {end: found["", f"gain_accuracy{end}"].value for end in expected} == pytest.approx(expected, abs=0.02)
     assert ("", "gain_auc") in found if classes == 2 else ("", "gain_auc") not in found
-
-
-def test_who_differs_most_gains_most() -> None:
-    case = made_case(made_rows([40] * 24, skew=0.9), home_share=0.5)
-    counts = label_counts(case)
-    far = hellinger(shares(counts), shares(counts.sum(axis=0)))[case.home_party]
-    alone, right = probabilities(case, 0.0, 0), np.eye(2)[case.home_y]
-    method = np.where((far > np.median(far))[:, None], right, alone)
-    along = told(compared(case, alone, method))["", "gain_accuracy_by_distance"].value
-    assert along > 0.5
 
 
 def test_areas_are_scikit_learns() -> None:

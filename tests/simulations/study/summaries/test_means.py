@@ -78,16 +78,6 @@ def test_what_seeds_may_share_is_added_to_their_own(values: list[float], half: f
     assert known.ends == pytest.approx((np.mean(values) - both, np.mean(values) + both))
 
 
-def test_shares_and_counts_end_where_they_do() -> None:
-    known = mean_of([0.9, 1.0, 0.95], None, "auc")
-    assert known.ends is not None and 0.95 < known.ends[1] < 1.0
-    assert known.mean - known.ends[0] > known.ends[1] - known.mean
-    known = mean_of([0.9, 1.0, 0.95], 0.1, "auc")
-    assert known.ends is not None and known.ends[1] == 1.0
-    known = mean_of([0.0, 4.0, 30.0], 20.0, "manual_labels")
-    assert known.ends is not None and known.ends[0] == 0.0 and known.ends[1] > 40
-
-
 def test_a_figure_that_several_cells_share_counts_once() -> None:
     once = figures({"division": [0.1, 0.2]}, metric="hellinger_mean")
     twice = pl.concat([once, once.with_columns(cell=pl.lit("other"))])

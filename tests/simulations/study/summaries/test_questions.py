@@ -34,21 +34,6 @@ def test_without_row_scores_it_is_the_paired_t_test_over_seeds() -> None:
     assert (found.low, found.high) == pytest.approx(stats.t.interval(0.95, 4, steps.mean(), stats.sem(steps)))
 
 
-@pytest.mark.parametrize(
-    ("steps", "low", "over", "p"),
-    [
-        ([0.1], None, "none", None),
-        ([0.1, 0.1, 0.1], pytest.approx(0.1), "seeds", None),
-        ([0.1, 0.2], None, "none", None),
-        ([0.0, 0.0, 0.0], 0.0, "seeds", 1.0),
-    ],
-)
-def test_seeds_that_tell_no_spread_have_no_p(steps: list[float], low: float | None, over: str, p: float | None) -> None:
-    values = {"pate": [0.5] * len(steps), "pooled": [0.5 + step for step in steps]}
-    (found,) = contrasts(figures(values, stated=ALIKE))
-    assert (found.low, found.high, found.over, found.p) == (low, low, over, p)
-
-
 def test_only_common_seeds_are_paired() -> None:
     found = contrasts(figures({**FIVE, "local": FIVE["pooled"][:3]}))
     assert {contrast.method: contrast.seeds for contrast in found} == {"local": 3, "pooled": 5}
@@ -62,16 +47,6 @@ def test_points_of_an_axis_are_compared_for_the_same_method() -> None:
         (name, ("iid",), None) for name in ("pooled", "pate")
     ]
     assert [each.difference for each in found] == pytest.approx([0.02, 0.02])  # the same at every seed
-
-
-@pytest.mark.parametrize(("metric", "reference"), [("auc", "nobody"), ("joy", "pate")])
-def test_nothing_to_compare_is_no_contrast(metric: str, reference: str) -> None:
-    assert contrasts(figures(FIVE), metric, reference) == []
-
-
-def test_measures_are_no_methods() -> None:
-    frame = pl.concat([figures(FIVE), figures({"teachers": [0.5] * 5})])
-    assert [contrast.method for contrast in contrasts(frame)] == ["pooled"]
 
 
 SEEDS = range(5)

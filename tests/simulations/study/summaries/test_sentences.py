@@ -54,19 +54,6 @@ def test_a_planted_largest_change_is_the_first_sentence(study: int) -> None:
     assert seeds == 2 or f"significant over {seeds} seeds" in first
 
 
-@pytest.mark.parametrize("seeds", [1, 2, 3])
-def test_the_largest_change_is_told_with_both_ends(seeds: int) -> None:
-    """Whatever a partition is called; of fewer than three seeds without interval and test."""
-    levels = {"hospitals": 0.906, "country": 0.9, "dirichlet": 0.665}
-    values = {name: [level + 0.001 * seed for seed in range(seeds)] for name, level in levels.items()}
-    values["dirichlet"][-1] += 0.001 if seeds > 1 else 0.0
-    parts = [figures({"plurality": each}, axes={"division": name}) for name, each in values.items()]
-    told = answers(pl.concat(parts), {"division": list(levels)})[0]
-    assert told.startswith("The largest change: dirichlet in place of hospitals takes plurality from 0.90")
-    assert " to 0.66" in told and "AUC, −0.24" in told
-    assert ("; significant over 3 seeds." in told) == (seeds == 3) == ("(−0.24" in told)
-
-
 def test_a_study_of_partitions_ends_in_five_sentences() -> None:
     told = answers(MadeUp().frame())
     assert len(told) == 5 and not any("nan" in each.lower() or "None" in each for each in told)
