@@ -20,7 +20,7 @@ from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.models import Frozen
 from consilium.simulations.datasets.folder import read_arrays
 from consilium.simulations.papers.students import PaperStudent
-from consilium.simulations.scenario import apply_override
+from consilium.simulations.scenario import parsed, put
 
 DataSet = Literal["mnist", "svhn"]
 SCRIPT_POOL = 8000
@@ -203,5 +203,5 @@ def choice_of(overrides: Sequence[str]) -> Choice:
     """The options of a run, of `key=value`. Raises ConfigError."""
     table: dict[str, Any] = {}
     for override in overrides:
-        apply_override(table, override)
+        put(table, *parsed(override))
     return validate(table, Choice, "--set")
