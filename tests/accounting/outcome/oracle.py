@@ -85,9 +85,7 @@ class Oracle:
             out.append(product.sum())
         return np.array(out)
 
-    def worst(
-        self, votes: Iterable[int], orders: Iterable[float], both: bool = True, votes_moved: int = 1
-    ) -> np.ndarray:
+    def worst(self, votes: Iterable[int], orders: Iterable[float], votes_moved: int = 1) -> np.ndarray:
         """Largest D_alpha over all histograms that so many moved votes lead to, and both directions."""
         counts = list(votes)
         top = max(counts)
@@ -96,7 +94,7 @@ class Oracle:
         best = np.zeros(powers.size, dtype=LONG)
         for moved in within(counts, votes_moved):
             change = np.log(self.law(moved, top) / before)[:, None]
-            for w in (1 - powers, powers)[: 2 if both else 1]:
+            for w in (1 - powers, powers):
                 terms = before[:, None] * (np.expm1(w * change) - w * np.expm1(change))
                 best = np.maximum(best, np.log1p(terms.sum(axis=0)) / (powers - 1))
         return best
