@@ -15,7 +15,7 @@ import numpy as np
 
 from consilium.accounting.checks import check_orders
 from consilium.accounting.curves.gaussian import public_offsets
-from consilium.accounting.curves.gnss import gnss_cost, group_smooth_sensitivity
+from consilium.accounting.curves.gnss import gnss_cost
 from consilium.accounting.curves.immutable import claimed_epsilon, claimed_epsilon_gaussian
 from consilium.accounting.errors import EventError, ThresholdError
 from consilium.accounting.events import Comparison, Mechanism, ReleaseEvent, Step
@@ -346,7 +346,7 @@ class Sanitised(Mechanism):
     It asks nothing and answers nothing, and costs the same whatever was asked before. The cost holds at every order,
     not only at that of the released curve.
 
-    beta, sigma_ss : of the plan. log_scale_sigma : noise on ln SS, 0 where that is not released.
+    beta, sigma_ss : of the plan, whose noise is that for one vote that a unit moves.
     """
 
     name: ClassVar[str] = "sanitised"
@@ -354,14 +354,10 @@ class Sanitised(Mechanism):
 
     beta: float
     sigma_ss: float
-    log_scale_sigma: float
 
     def other_rdp(self, orders: object, answered: int, votes_moved: int) -> np.ndarray:
         alpha = check_orders(orders)
-        _, beta = group_smooth_sensitivity(1.0, self.beta, votes_moved)
-        cost = gnss_cost(alpha, beta, self.sigma_ss)
-        # ln SS moves by at most k beta between neighbours: an ordinary Gaussian release
-        return cost + alpha * beta**2 / (2 * self.log_scale_sigma**2) if self.log_scale_sigma else cost
+        return gnss_cost(alpha, self.beta, self.sigma_ss) if votes_moved == 1 else np.full(alpha.size, math.inf)
 
 
 MECHANISMS: dict[str, type[Mechanism]] = {

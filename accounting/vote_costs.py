@@ -16,13 +16,7 @@ from consilium.accounting.events import Mechanism, ReleaseEvent
 from consilium.accounting.guarantees import Guarantee, rounded_up
 from consilium.accounting.label_costs import VoteBatch, bounded_rdp, exact_rdp, published_rdp
 from consilium.accounting.outcome.argmax import MOST_WORK, work
-from consilium.accounting.sanitise.release import (
-    Answered,
-    SanitisedPlan,
-    SanitisedRelease,
-    forecast_sanitised,
-    sanitise,
-)
+from consilium.accounting.sanitise.release import SanitisedPlan, SanitisedRelease, forecast_sanitised, sanitise
 from consilium.accounting.target import least_noise, worst_case, worst_case_as_histogram
 from consilium.accounting.units import Neighbouring, Noise, Unit
 from consilium.accounting.vote_files import as_histograms, as_predictions, typical_votes
@@ -208,9 +202,9 @@ def epsilon(
     given = None if predictions is None else as_predictions(predictions)
     mask = None if answered is None else _mask(answered, queries, cap)
     weights = np.exp(event.log_p_answered(histograms, count, given)) if mask is None else mask.astype(np.float64)
-    batch = VoteBatch(histograms, count, weights, given)
-    published, labels, found = published_rdp(event, batch), worst_case([promised], delta), _exact(event, batch, delta)
-    plan, release, refusal = _sanitised(event, batch, mask, delta, public_votes) if sanitised else (None,) * 3
+    batch = VoteBatch(event, histograms, weights, given)
+    published, labels, found = published_rdp(batch), worst_case([promised], delta), _exact(batch, delta)
+    plan, release, refusal = _sanitised(batch, mask, delta, public_votes) if sanitised else (None,) * 3
     left = [promised] if release is None else [promised, release.plan.event(promised)]
     return EpsilonResult(
         mechanism=mechanism,
@@ -241,18 +235,19 @@ _SOME = 1 << 15
 """Queries that are enough to see that all are too many."""
 
 
-def _exact(event: ReleaseEvent, batch: VoteBatch, delta: float) -> EpsilonBound | None:
+def _exact(batch: VoteBatch, delta: float) -> EpsilonBound | None:
     """Of these votes; None where it is not known, or takes longer than a few seconds."""
+    event = batch.event
     whole = all(step.leaves == "histogram" and step.shares is None for step in event.steps)
     if not whole and not event.votes_decide:
         return None  # there is a bound, for all votes
     if (label := event.label) is not None:
-        votes = batch.votes[batch.weights > 0]
+        votes = batch.votes[batch.answered > 0]
         for some in (votes[:_SOME], votes):
             if work(some, label.scale, event.noise, label.law, event.votes_moved) > MOST_WORK:
                 return None
-    found = rdp_to_epsilon(exact_rdp(event, batch), DEFAULT_ORDERS, delta)
-    bounded = bounded_rdp(event, batch)[found.order == DEFAULT_ORDERS].sum()
+    found = rdp_to_epsilon(exact_rdp(batch), DEFAULT_ORDERS, delta)
+    bounded = bounded_rdp(batch)[found.order == DEFAULT_ORDERS].sum()
     return found if math.isfinite(found.epsilon) and bounded <= _SAME * found.epsilon else None
 
 
@@ -310,25 +305,24 @@ def _mask(answered: object, queries: int, cap: int) -> np.ndarray:
 
 
 def _sanitised(
-    event: ReleaseEvent, batch: VoteBatch, mask: np.ndarray | None, delta: float, public_votes: object
+    batch: VoteBatch, mask: np.ndarray | None, delta: float, public_votes: object
 ) -> tuple[SanitisedPlan | None, SanitisedRelease | None, str | None]:
     """What is planned on public votes, and a release, or why there is none."""
+    event, teachers = batch.event, batch.check()
     if public_votes is None:
-        shape = (event.asked, batch.votes.shape[1])
-        public = np.resize(typical_votes(batch.teachers, shape[1]), shape)
+        public = np.resize(typical_votes(teachers, batch.votes.shape[1]), batch.votes.shape)
     else:
-        public, _ = as_histograms(public_votes, teachers=batch.teachers)
+        public, _ = as_histograms(public_votes, teachers=teachers)
     plan = None
     try:
-        plan = forecast_sanitised(event, public, batch.teachers, delta).plan
+        plan = forecast_sanitised(event, public, teachers, delta).plan
         if mask is None and not event.mechanism.answers_all:
             raise EventError(
                 "a sanitised epsilon is one of the answers that were given. Pass answered, one bool for each query."
             )
         answered = np.ones(event.asked, dtype=np.bool_) if mask is None else mask
         counted = event.with_counts(event.asked, int(answered.sum()))
-        released = Answered(counted, batch.votes, answered, batch.predictions)
-        return plan, sanitise([released], plan, delta, batch.teachers), None
+        return plan, sanitise([batch._replace(event=counted, answered=answered)], plan, delta, teachers), None
     except (CalibrationError, EventError, NoiseError) as error:
         return plan, None, str(error)
 

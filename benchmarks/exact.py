@@ -24,7 +24,7 @@ import numpy as np
 from benchmarks import results
 from consilium import accounting
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, REFERENCE_ORDERS, Method, rdp_to_epsilon
-from consilium.accounting.events import Mechanism, ReleaseEvent
+from consilium.accounting.events import Mechanism
 from consilium.accounting.label_costs import VoteBatch, exact_rdp, published_rdp
 from consilium.accounting.target import worst_case, worst_case_as_histogram
 from consilium.accounting.units import Noise
@@ -112,27 +112,27 @@ def published_votes(name: str) -> np.ndarray:
     return votes
 
 
-def batch_of(mechanism: Mechanism, votes: np.ndarray, noise: Noise) -> tuple[ReleaseEvent, VoteBatch]:
+def batch_of(mechanism: Mechanism, votes: np.ndarray, noise: Noise) -> VoteBatch:
     """What is charged for these votes, with expected answers."""
     event, teachers = mechanism.event(len(votes), noise=noise), int(votes[0].sum())
-    return event, VoteBatch(votes, teachers, np.exp(event.log_p_answered(votes, teachers)))
+    return VoteBatch(event, votes, np.exp(event.log_p_answered(votes, teachers)))
 
 
 def figures(row: Row, votes: np.ndarray, noise: Noise) -> list[float | None]:
     """Of COLUMNS, without the paper's."""
-    event, batch = batch_of(row.mechanism, votes, noise)
-    answers = float(batch.weights.sum())
+    batch = batch_of(row.mechanism, votes, noise)
+    event, answers = batch.event, float(batch.answered.sum())
     cap = event.with_counts(event.asked, min(event.asked, math.ceil(answers - 1e-9)))
 
     def converted(curve: np.ndarray | None, method: Method = "cks") -> float | None:
         return None if curve is None else rdp_to_epsilon(curve, DEFAULT_ORDERS, row.delta, method).epsilon
 
-    published = published_rdp(event, batch)
+    published = published_rdp(batch)
     return [
         answers,
         converted(published, "classic"),
         converted(published),
-        converted(exact_rdp(event, batch)),
+        converted(exact_rdp(batch)),
         converted(cap.histogram_rdp(DEFAULT_ORDERS)),
         worst_case_as_histogram([cap], row.delta),
         converted(cap.worst_case_rdp(DEFAULT_ORDERS)),
@@ -184,9 +184,9 @@ def speed() -> None:
             print(f"{title}: the votes {name} are not beside the repository")
             continue
         for noise in Noise:
-            event, batch = batch_of(mechanism, votes, noise)
-            published = timed(lambda: published_rdp(event, batch, REFERENCE_ORDERS))  # noqa: B023
-            exact = timed(lambda: exact_rdp(event, batch, REFERENCE_ORDERS), 1)  # noqa: B023
+            batch = batch_of(mechanism, votes, noise)
+            published = timed(lambda: published_rdp(batch, REFERENCE_ORDERS))  # noqa: B023
+            exact = timed(lambda: exact_rdp(batch, REFERENCE_ORDERS), 1)  # noqa: B023
             print(f"{title:16}{noise:>12}{published:12.3f}{exact:12.3f}{exact / published:8.1f}")
 
 

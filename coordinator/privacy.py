@@ -17,16 +17,16 @@ from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilo
 from consilium.accounting.drowned import MOST_DIRECTIONS, signal, votes_of_units
 from consilium.accounting.errors import AccountingError
 from consilium.accounting.guarantees import Guarantee, Kind
-from consilium.accounting.label_costs import VoteBatch, exact_rdp
+from consilium.accounting.label_costs import VoteBatch, exact_rdp, published_rdp
 from consilium.accounting.mechanisms import event_from_json
-from consilium.accounting.sanitise.release import Answered, sanitise
+from consilium.accounting.sanitise.release import sanitise
 from consilium.accounting.target import worst_case
 from consilium.accounting.units import Unit
 from consilium.coordinator.config import Federation, FederationConfig
 from consilium.coordinator.events import EventWriter
 from consilium.coordinator.ledger import Batch, Ledger
 from consilium.protocol.errors import ConfigError, LedgerError
-from consilium.report.disclosure import epsilon_text, in_plain_words
+from consilium.report.disclosure import in_plain_words
 from consilium.report.warnings import Expected
 
 NODES = "nodes"
@@ -137,11 +137,10 @@ def published_epsilon(config: FederationConfig, batches: list[Batch], closed: bo
     for event in charged:
         total = total + event.worst_case_rdp(DEFAULT_ORDERS)
     for batch in batches:
-        if batch.histogram is None:
+        published = None if batch.histogram is None else published_rdp(_of(batch))
+        if published is None:
             return None
-        event = event_from_json(batch.event)
-        evidence = event.evidence(batch.histogram, probabilities=batch.probabilities)
-        total = total + event.data_dependent_rdp(evidence, batch.answered, DEFAULT_ORDERS)
+        total = total + published
     return rdp_to_epsilon(total, DEFAULT_ORDERS, config.privacy.delta).epsilon
 
 
@@ -150,17 +149,13 @@ def at_hand(batch: Batch) -> np.ndarray | None:
 
     Computed from the votes, in both directions, where the ledger has them.
     """
-    event = event_from_json(batch.event)
-    if batch.histogram is None:
-        return None
-    return exact_rdp(event, _of(batch))
+    return None if batch.histogram is None else exact_rdp(_of(batch))
 
 
 def _of(batch: Batch) -> VoteBatch:
     if batch.histogram is None:
         raise LedgerError("the ledger has no votes of this batch", "Read it with the program that wrote it")
-    votes = batch.histogram
-    return VoteBatch(votes, int(votes[0].sum()) if len(votes) else 0, batch.answered.astype(float), batch.probabilities)
+    return VoteBatch(event_from_json(batch.event), batch.histogram, batch.answered, batch.probabilities)
 
 
 Normal = Callable[[], float]
@@ -179,8 +174,7 @@ def close(config: FederationConfig, ledger: Ledger, normal: Normal | None, log: 
 
     Returns
     -------
-    `guarantee` (its JSON), `released_rdp`, `release_cost`, `epsilon_limit` (or None) and `event`, the charge. All of
-    it may be published.
+    `guarantee` (its JSON), `released_rdp`, `release_cost` and `event`, the charge. All of it may be published.
 
     Raises
     ------
@@ -204,16 +198,10 @@ def close(config: FederationConfig, ledger: Ledger, normal: Normal | None, log: 
             # parties may have gone since the plan was checked; a worst case is still there
             log.write("not-sanitised", reason=f"{type(error).__name__}: {error}")
             return None
-        guarantee = released.guarantee.to_json()
-        if released.epsilon_limit is not None:
-            limit = f"at most {epsilon_text(released.epsilon_limit)} with probability {planned.confidence:g}"
-            guarantee["method"] = f"{guarantee['method']}; {limit}"
         result = {
-            "guarantee": guarantee,
+            "guarantee": released.guarantee.to_json(),
             "released_rdp": released.released_rdp,
             "release_cost": released.release_cost,
-            "epsilon_limit": released.epsilon_limit,
-            "confidence": planned.confidence,
             "event": event.to_json(),
         }
         text = json.dumps(result, sort_keys=True)
@@ -221,13 +209,9 @@ def close(config: FederationConfig, ledger: Ledger, normal: Normal | None, log: 
     return json.loads(text)
 
 
-def answered_batches(batches: list[Batch]) -> list[Answered]:
+def answered_batches(batches: list[Batch]) -> list[VoteBatch]:
     """What the ledger keeps of every batch, as the accounting takes it. Secret."""
-    return [
-        Answered(event_from_json(batch.event), batch.histogram, batch.answered, batch.probabilities)
-        for batch in batches
-        if batch.histogram is not None
-    ]
+    return [_of(batch) for batch in batches if batch.histogram is not None]
 
 
 def most_teachers(batches: list[Batch]) -> int:

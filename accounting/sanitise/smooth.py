@@ -109,7 +109,7 @@ class CheckProfile:
     EventError : more orders than ``most_orders``.
     """
 
-    def __init__(self, compared: Comparison, orders: np.ndarray, k: int) -> None:
+    def __init__(self, compared: Comparison, orders: np.ndarray) -> None:
         if orders.size > self.most_orders(compared):
             raise EventError(
                 f"a check of {compared.most - compared.least:,} votes at {orders.size} orders needs too large a table."
@@ -117,7 +117,7 @@ class CheckProfile:
             )
         values = np.arange(compared.least, compared.most + 1, dtype=np.int64)
         # (orders, values): a pair of order and distance then reads one contiguous row.
-        costs = check.per_query(values, compared.threshold, compared.sigma, compared.noise, orders, votes_moved=k)
+        costs = check.per_query(values, compared.threshold, compared.sigma, compared.noise, orders)
         table = np.ascontiguousarray(costs.T)
         change = np.abs(np.diff(table, axis=1))
         edge = np.zeros((table.shape[0], 1))

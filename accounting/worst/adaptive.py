@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -29,6 +30,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 from scipy.special import ndtr, ndtri
 
 from consilium.accounting.checks import check_delta
+from consilium.accounting.composed import Composed, What
+from consilium.accounting.curves.discrete import NO_SLACK
 from consilium.accounting.curves.gdp import epsilon_of
 from consilium.accounting.units import Noise
 from consilium.accounting.worst import laplace
@@ -44,7 +47,6 @@ from consilium.accounting.worst.channel import (
     planes,
     third_tail,
 )
-from consilium.accounting.worst.compose import Composed, OneRelease, counted
 
 TAU = 1.0
 """Standard deviation, in spacings, of the weights by which a real centre is a mixture of whole ones. Smaller than in
@@ -64,6 +66,28 @@ _DOT = 1 + 1e-13
 """For the rounding of a sum of a few hundred positive terms."""
 _LEAST = 1e-250
 """What is below it is taken to be it, so that ratios stay numbers."""
+
+
+_SHARES = {"argmax": 0.66, "check": 0.66, "histogram": 1.0, "laplace": 0.51}
+_MOST_NOISE = 1e5
+
+
+class OneRelease(NamedTuple):
+    """One release of which one vote moves."""
+
+    what: What
+    sigma: float
+    noise: Noise
+
+    @property
+    def mu(self) -> float:
+        """Distance of the two inputs, in standard deviations, if the number or the histogram itself left."""
+        return (1.0 if self.what == "check" else math.sqrt(2)) / self.sigma
+
+    @property
+    def squared(self) -> float:
+        """About the squared distance of what leaves of many: only to choose by."""
+        return _SHARES[self.what] * self.mu**2
 
 
 def reduce(sigma: float, noise: Noise, fine: float) -> Lattice:
@@ -726,21 +750,28 @@ def _within_reach(release: OneRelease) -> bool:
 def adaptive_epsilon(parts: Sequence[Composed], delta: float) -> float:
     """Least epsilon at ``delta`` of an adaptive composition in any order: an upper bound, data-independent.
 
-    inf where nothing is computed: noise of less than one or more than 1e5 times a vote (Laplace: a scale of a quarter
-    to 1,000 votes), more than six kinds, more than 1e8 releases, a delta below 1e-20 for each release (for several
-    moves sooner), an epsilon above 300.
+    inf where nothing is computed: noise that is not as good as a discrete Gaussian, of less than one or more than 1e5
+    times a vote (Laplace: a scale of a quarter to 1,000 votes), more than six kinds, more than 1e8 releases, a delta
+    below 1e-20 for each release (for several moves sooner), an epsilon above 300.
 
     Raises
     ------
-    DeltaError, EventError, NoiseError, UnitError.
+    DeltaError.
 
     >>> adaptive_epsilon([Composed(10, "check", 20.0, Noise.DISCRETE)], 1e-5) < 0.52
     True
     """
     check_delta(delta)
-    counts, moves = counted(parts)
-    if not counts:
+    used = [part for part in parts if part.releases]
+    if not used:
         return 0.0
+    if any(part.slack > NO_SLACK for part in used):
+        return math.inf
+    counts: Counter[OneRelease] = Counter()
+    for part in used:
+        # more noise is a mixture of less, and costs no more
+        counts[OneRelease(part.what, min(part.sigma, _MOST_NOISE), part.noise)] += part.releases
+    moves = max(part.votes_moved for part in used)
     if len(counts) > _MOST_KINDS or not all(_within_reach(release) for release in counts):
         return math.inf
     # what is induced over comes first: of winners and checks that which contributes most

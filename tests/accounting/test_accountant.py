@@ -18,6 +18,7 @@ from consilium.accounting.curves.gdp import epsilon_of, mu_squared
 from consilium.accounting.errors import AccountingError, OrdersError, UnitError
 from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.guarantees import Guarantee, Kind, rounded_up
+from consilium.accounting.label_costs import VoteBatch, published_rdp
 from consilium.accounting.mechanisms import Confident, Distributed, GNMax, LNMax
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
 from tests.accounting.examples import MASK, VOTES, confident, event_of
@@ -32,8 +33,7 @@ def at_caps(event, asked, answered, delta):
 def test_accountant_composes():
     accountant = Accountant(DEFAULT_ORDERS)
     event = confident()
-    evidence = event.evidence(VOTES)
-    secret = event.data_dependent_rdp(evidence, MASK, DEFAULT_ORDERS)
+    secret = published_rdp(VoteBatch(event, VOTES, MASK))
     accountant.commit(event, secret)
     accountant.commit(event)
     assert len(accountant.events) == 2

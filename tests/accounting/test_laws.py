@@ -88,9 +88,8 @@ class TestWorstCase:
 def at_votes(mechanism, votes, noise, k):
     """Published and exact curves of these votes, all answered: float64 (2, orders)."""
     event = mechanism.event(len(votes), noise=noise, teachers_per_party=k)
-    batch = VoteBatch(votes, 60, np.ones(len(votes)), PREDICTIONS[: len(votes)])
-    exact = exact_rdp(event, batch, ORDERS)
-    published = published_rdp(event, batch, ORDERS)
+    batch = VoteBatch(event, votes, np.ones(len(votes)), PREDICTIONS[: len(votes)])
+    exact, published = exact_rdp(batch, ORDERS), published_rdp(batch, ORDERS)
     return np.stack((exact if published is None else published, exact))
 
 

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import gammaln, ndtr
 
+from consilium.accounting.composed import Composed
 from consilium.accounting.curves.gdp import epsilon_of
 from consilium.accounting.units import Noise
 from consilium.accounting.worst import adaptive
-from consilium.accounting.worst.adaptive import adaptive_epsilon, gaussian_profile
+from consilium.accounting.worst.adaptive import OneRelease, adaptive_epsilon, gaussian_profile
 from consilium.accounting.worst.channel import Lattice, Reach, planes
-from consilium.accounting.worst.compose import Composed, OneRelease
 from tests.accounting.worst.laplace_oracles import integer_winners, real_winners
 from tests.accounting.worst.oracles import three_outcomes, winners
 from tests.marks import third
