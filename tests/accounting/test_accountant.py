@@ -87,14 +87,9 @@ def test_guarantee_says_everything():
 
 
 def test_gaussian_parts_compose_exactly():
-    event = confident(640, 283, noise=Noise.CONTINUOUS)
-    parts = event.gaussian_parts()
-    assert parts is not None
-    squared = sum(mu_squared(part.releases, part.sigma, scalar=part.scalar) for part in parts)
-    accountant = Accountant()
-    accountant.commit(event)
-    assert accountant.exact_worst_case_epsilon(1e-5) == pytest.approx(epsilon_of(squared, 1e-5))
-    assert event_of(LNMax(0.1)).gaussian_parts() is None
+    exact = accounted(confident(640, 283, noise=Noise.CONTINUOUS)).exact_worst_case_epsilon(1e-5)
+    squared = mu_squared(640, 30.0, scalar=True) + mu_squared(283, 10.0)
+    assert exact == pytest.approx(epsilon_of(squared, 1e-5))
 
 
 def test_distributed_composition_is_exact():

@@ -12,7 +12,7 @@ from scipy.special import log_ndtr
 
 from consilium.accounting.curves.discrete import log_pr_loss_table
 from consilium.accounting.curves.gaussian import log_q_gnmax, log_q_threshold, rdp_data_dependent
-from consilium.accounting.curves.gnss import gnss_cost, gnss_room, group_smooth_sensitivity
+from consilium.accounting.curves.gnss import gnss_cost, gnss_room
 from consilium.accounting.curves.immutable import claimed_epsilon
 from consilium.accounting.curves.laplace import log_q_lnmax, rdp_lnmax
 from consilium.accounting.events import Comparison
@@ -119,7 +119,7 @@ def test_check_sensitivities_cover_every_value(noise):
         compared = Comparison(
             number=np.array([v]), least=0, most=teachers, threshold=threshold, sigma=sigma1, noise=noise
         )
-        profile = CheckProfile(compared, order, 1)
+        profile = CheckProfile(compared, order)
         bound = profile.at(np.zeros(teachers + 1, dtype=np.int64), np.arange(teachers + 1))
         assert np.all(np.diff(bound) >= 0)
         for d in range(teachers + 1):
@@ -136,7 +136,7 @@ def test_smooth_sensitivity_is_the_maximum_over_all_distances():
     profile = LabelProfile(votes, teachers, envelope("gaussian", 12.0, noise, 3, teachers, orders), rng.random(30))
     number = votes.max(axis=1)
     compared = Comparison(number=number, least=0, most=teachers, threshold=50.0, sigma=20.0, noise=noise)
-    checks = CheckProfile(compared, orders, 1)
+    checks = CheckProfile(compared, orders)
     d = np.arange(teachers + 1)
     for beta in (1e-4, 0.02, 0.2, 3.0):
         found = smooth_sensitivity([profile, checks], orders, np.full(3, beta), teachers)
@@ -228,30 +228,25 @@ def test_sound_cost_covers_random_functions_on_paths():
     assert largest > 0.9
 
 
-@pytest.mark.parametrize("k", [1, 2])
-def test_whole_release_is_as_private_as_it_says(k):
+def test_whole_release_is_as_private_as_it_says():
     """Every pair of neighbouring histograms of 20 teachers, two queries: the divergence of the released numbers."""
     teachers, sigma, order, beta, sigma_ss = 20, 4.0, 2.0, 0.06, 5.0
     rows = histograms(teachers, 3)
     orders = np.array([order])
-    costs = envelope("gaussian", sigma, Noise.CONTINUOUS, 3, teachers, orders, k)
+    costs = envelope("gaussian", sigma, Noise.CONTINUOUS, 3, teachers, orders)
 
     def one(h):
         p = LabelProfile(np.array([h, h]), teachers, costs, np.ones(2))
-        smooth, _ = group_smooth_sensitivity(float(smooth_sensitivity([p], orders, [beta], teachers)[0]), beta, k)
-        return p.cost()[0], smooth
+        return p.cost()[0], smooth_sensitivity([p], orders, [beta], teachers)[0]
 
     found = {h: one(h) for h in rows}
-    cost = gnss_cost(orders, k * beta, sigma_ss)[0]
+    cost = gnss_cost(orders, beta, sigma_ss)[0]
     largest = 0.0
     for h in rows:
-        ring = {h}
-        for _ in range(k):
-            ring = set().union(*(set(neighbours(g)) for g in ring)) | ring
-        for g in ring:
+        for g in neighbours(h):
             (f, s), (f2, s2) = found[h], found[g]
             assert abs(f - f2) <= min(s, s2) * (1 + 1e-9)
-            assert s2 <= s * math.exp(k * beta) * (1 + 1e-9)
+            assert s2 <= s * math.exp(beta) * (1 + 1e-9)
             if s > 0:
                 true = closed_divergence(f, s * sigma_ss, f2, s2 * sigma_ss, order)
                 assert true <= cost * (1 + 1e-9)
