@@ -20,7 +20,14 @@ from typing import Literal
 
 import numpy as np
 
-from consilium.accounting.checks import blocks, check_noise, check_orders, check_scale, check_votes_moved, check_weights
+from consilium.accounting.checks import (
+    check_noise,
+    check_orders,
+    check_scale,
+    check_votes,
+    check_votes_moved,
+    check_weights,
+)
 from consilium.accounting.curves.gaussian import log_q_gnmax, rdp_data_dependent, rdp_gaussian
 from consilium.accounting.curves.laplace import log_q_lnmax, rdp_laplace, rdp_lnmax
 from consilium.accounting.curves.near_zero import LEAST
@@ -224,14 +231,10 @@ def per_query(
     >>> per_query(votes, 40.0, "continuous", "gaussian", [2.0, 20.0]).round(7).tolist()
     [[0.0007693, 0.0080209], [7e-07, 2.16e-05]]
     """
-    array = np.asarray(votes)
+    array = check_votes(votes)
     scale, noise, alpha = _checked(scale, noise, kind, orders, votes_moved)
-    sorted_orders, place = np.unique(alpha, return_inverse=True)
-    out = np.empty((array.shape[0] if array.ndim else 0, alpha.size))
-    for part, block in blocks(array, None):
-        moments = _moments(block, kind, scale, noise, sorted_orders, votes_moved)
-        out[part] = (moments / (sorted_orders - 1))[:, place]
-    return out
+    ordered, place = np.unique(alpha, return_inverse=True)
+    return (_moments(array, kind, scale, noise, ordered, votes_moved) / (ordered - 1))[:, place]
 
 
 def sum_rdp(
@@ -251,19 +254,15 @@ def sum_rdp(
     weights : float64 (queries,), each in [0, 1]: the answered mask, or the probability of an answer where an
         expectation is wanted. Arguments and errors else as in ``per_query``.
     """
-    array = np.asarray(votes)
+    array = check_votes(votes)
     scale, noise, alpha = _checked(scale, noise, kind, orders, votes_moved)
-    queries = array.shape[0] if array.ndim else 0
-    w = check_weights(weights, (queries,))
-    sorted_orders, place = np.unique(alpha, return_inverse=True)
-    total = np.zeros(sorted_orders.size)
-    for part, block in blocks(array, None):
-        kept = w[part] > 0
-        rows = np.sort(block[kept], axis=1) if noise is Noise.CONTINUOUS else block[kept]
-        rows, which = np.unique(rows, axis=0, return_inverse=True)
-        weight = np.bincount(which.ravel(), weights=w[part][kept], minlength=rows.shape[0])
-        size = max(1, _CELLS // sorted_orders.size)
-        for start in range(0, rows.shape[0], size):
-            some = slice(start, start + size)
-            total += weight[some] @ _moments(rows[some], kind, scale, noise, sorted_orders, votes_moved)
-    return (total / (sorted_orders - 1))[place]
+    w = check_weights(weights, (len(array),))
+    ordered, place = np.unique(alpha, return_inverse=True)
+    kept = array[w > 0]
+    rows = np.sort(kept, axis=1) if noise is Noise.CONTINUOUS else kept
+    rows, which = np.unique(rows, axis=0, return_inverse=True)
+    weight = np.bincount(which.ravel(), weights=w[w > 0], minlength=rows.shape[0])
+    total, size = np.zeros(ordered.size), max(1, _CELLS // ordered.size)
+    for some in (slice(start, start + size) for start in range(0, rows.shape[0], size)):
+        total += weight[some] @ _moments(rows[some], kind, scale, noise, ordered, votes_moved)
+    return (total / (ordered - 1))[place]

@@ -20,7 +20,7 @@ from typing import Protocol
 
 import numpy as np
 
-from consilium.accounting.checks import blocks, check_count, check_orders
+from consilium.accounting.checks import check_count, check_orders, check_votes
 from consilium.accounting.errors import AccountingError, EventError
 from consilium.accounting.events import Comparison
 from consilium.accounting.outcome import check
@@ -70,9 +70,8 @@ class LabelProfile:
     """
 
     def __init__(self, votes: np.ndarray, teachers: int, costs: np.ndarray, weights: np.ndarray) -> None:
-        array = np.asarray(votes)
-        leads = [np.diff(np.partition(block, (-2, -1), axis=1)[:, -2:])[:, 0] for _, block in blocks(array, teachers)]
-        self._where, inverse = np.unique(np.concatenate(leads) if leads else np.zeros(0, int), return_inverse=True)
+        leads = np.diff(np.partition(check_votes(votes, teachers), (-2, -1), axis=1)[:, -2:])[:, 0]
+        self._where, inverse = np.unique(leads, return_inverse=True)
         self._paid = np.bincount(inverse, weights=np.asarray(weights, np.float64), minlength=self._where.size)
         self._costs = costs
         # Two neighbours are in a step of so many leads, and the cost does not rise with the lead. Dips are filled.

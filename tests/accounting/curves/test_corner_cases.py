@@ -8,7 +8,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from consilium.accounting.checks import blocks, check_votes
+from consilium.accounting.checks import check_votes
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, EpsilonBound, rdp_to_epsilon
 from consilium.accounting.curves.discrete import log_pr_loss_table
 from consilium.accounting.curves.gaussian import (
@@ -240,19 +240,6 @@ def test_release_cost_explodes_instead_of_turning_negative():
     for beta, sigma in ((0.0, 5.0), (-0.1, 5.0), (0.01, 0.0), (math.nan, 5.0), (0.01, math.inf)):
         with pytest.raises(NoiseError):
             gnss_cost([2.0], beta, sigma)
-
-
-def test_blocks_cover_everything_once():
-    votes = np.tile(GOOD, (70_000, 1))
-    seen = np.zeros(len(votes), dtype=int)
-    for part, block in blocks(votes, 10):
-        seen[part] += 1
-        assert block.dtype == np.int64
-    assert np.all(seen == 1)
-    wrong = votes.copy()
-    wrong[100_001, 0] += 1
-    with pytest.raises(VotesError, match="first: query 100001"):
-        list(blocks(wrong, 10))
 
 
 @pytest.mark.parametrize("sigma", [1e-3, 0.01, 0.015, 0.02, 0.3])
