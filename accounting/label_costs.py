@@ -94,8 +94,8 @@ def published_rdp(batch: VoteBatch, orders: object = DEFAULT_ORDERS) -> np.ndarr
 def exact_rdp(batch: VoteBatch, orders: object = DEFAULT_ORDERS) -> np.ndarray:
     """What leaves costs at these votes, the larger of both directions: float64 (orders,). Secret.
 
-    Labels that ``bounded_rdp`` names are charged a bound, of both directions. Where votes decide nothing of what is
-    charged: the worst case.
+    Labels whose law is not computed are charged a bound, of both directions (``outcome.argmax``). Where votes
+    decide nothing of what is charged: the worst case.
 
     Raises
     ------
@@ -115,13 +115,3 @@ def exact_rdp(batch: VoteBatch, orders: object = DEFAULT_ORDERS) -> np.ndarray:
             given = batch.votes, step.scale, event.noise, step.law
             total += argmax.sum_rdp(*given, orders, batch.paid(step), votes_moved=moved)
     return total
-
-
-def bounded_rdp(batch: VoteBatch, orders: object = DEFAULT_ORDERS) -> np.ndarray:
-    """The part of ``exact_rdp`` that is a bound, since the law of these labels is not computed: float64 (orders,)."""
-    event, label = batch.event, batch.event.label
-    if label is None or not event.votes_decide:
-        return np.zeros(check_orders(orders).size)
-    rows = ~argmax.computed(batch.votes, label.scale, event.noise, label.law, event.votes_moved)
-    given = batch.votes[rows], label.scale, event.noise, label.law, orders, batch.paid(label)[rows]
-    return argmax.sum_rdp(*given, votes_moved=event.votes_moved)

@@ -10,16 +10,17 @@ from typing import Any, TypeVar
 import numpy as np
 
 from consilium.accounting.checks import check_count, check_delta
-from consilium.accounting.curves.conversion import DEFAULT_ORDERS, EpsilonBound, Method, rdp_to_epsilon
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, Method, rdp_to_epsilon
 from consilium.accounting.errors import CalibrationError, EventError, NoiseError
 from consilium.accounting.events import Mechanism, ReleaseEvent
 from consilium.accounting.guarantees import Guarantee, rounded_up
-from consilium.accounting.label_costs import VoteBatch, bounded_rdp, exact_rdp, published_rdp
+from consilium.accounting.label_costs import VoteBatch, exact_rdp, published_rdp
+from consilium.accounting.outcome import argmax
 from consilium.accounting.outcome.argmax import MOST_WORK, work
 from consilium.accounting.sanitise.release import SanitisedPlan, SanitisedRelease, forecast_sanitised, sanitise
 from consilium.accounting.target import least_noise, worst_case, worst_case_as_histogram
 from consilium.accounting.units import Neighbouring, Noise, Unit
-from consilium.accounting.vote_files import as_histograms, as_predictions, typical_votes
+from consilium.accounting.vote_files import as_histograms, as_predictions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -30,17 +31,15 @@ class EpsilonResult:
     ------
     mechanism, queries, classes, teachers : what was asked. answers : most labels that may leave, fixed before.
     guarantee : the worst case of all that this call released, with everything that it means; it may be published.
-    worst_case_of_labels : the same without the sanitised number; ``worst_case`` where none was released.
     worst_case_as_histogram : ``worst_case`` if the whole noisy histogram left, as the papers charge it.
     exact : secret; of the labels at these votes, the larger of both directions, every move tried, and never above
-        ``worst_case``. None where it is not computed: a unit moves votes in too many ways, noise and leads are too far
-        apart, or it takes more than seconds (``label_costs.exact_rdp`` takes what it takes).
-    order : secret; the Renyi order of ``exact``.
+        ``worst_case``. None where it is not computed: a unit moves several votes, there are more than 24 classes, noise
+        and leads are too far apart, or it takes more than seconds (``label_costs.exact_rdp`` takes what it takes).
     published, published_classic : secret; the bound of the PATE papers, which covers one direction, and the same
         converted as they did. None where there is none.
     sanitised_plan : of such a release, made on public votes: what `federation.privacy.sanitised` takes.
-    sanitised : a release of a bound at the votes with noise, which may be published; None unless it was asked for.
-    sanitised_refusal : why there is none although it was asked for.
+    sanitised : a release of a bound at the votes with noise, which may be published; None without public votes.
+    sanitised_refusal : why there is none although there are.
     answered : secret; labels that leave, in expectation unless they were told.
     """
 
@@ -50,10 +49,8 @@ class EpsilonResult:
     teachers: int
     answers: int
     guarantee: Guarantee
-    worst_case_of_labels: float
     worst_case_as_histogram: float
     exact: float | None
-    order: float | None
     published: float | None
     published_classic: float | None
     sanitised_plan: SanitisedPlan | None
@@ -83,7 +80,6 @@ class EpsilonResult:
         ]
         if self.sanitised is not None:
             rows[0] = (f"worst case, {cap} and the sanitised number", self.worst_case, True)
-            rows.insert(1, ("worst case, of the labels alone", self.worst_case_of_labels, True))
             rows.append(("at the votes, sanitised", self.sanitised.guarantee.epsilon, True))
         return rows
 
@@ -100,8 +96,7 @@ class EpsilonResult:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, strict JSON; what votes decide is under `secret`, whoever it is shown to."""
-        secret = {"exact": self.exact, "order": self.order, "answered": self.answered}
-        secret |= {"published": self.published, "published_classic": self.published_classic}
+        secret = ("exact", "answered", "published", "published_classic")
         table: dict[str, Any] = {
             "mechanism": str(self.mechanism),
             "queries": self.queries,
@@ -109,19 +104,15 @@ class EpsilonResult:
             "teachers": self.teachers,
             "answers": self.answers,
             "guarantee": self.guarantee.to_json(),
-            "worst_case_of_labels": self.worst_case_of_labels,
             "worst_case_as_histogram": self.worst_case_as_histogram,
-            "secret": _strict(secret),
+            "secret": _strict({name: getattr(self, name) for name in secret}),
         }
         if self.sanitised_plan is not None or self.sanitised_refusal is not None:
-            sanitised: dict[str, Any] = {"refused": self.sanitised_refusal}
-            if self.sanitised_plan is not None:
-                sanitised |= asdict(self.sanitised_plan)
-            if self.sanitised is not None:
-                release = self.sanitised
-                sanitised |= {"epsilon": release.guarantee.epsilon, "released_rdp": release.released_rdp}
-                sanitised["release_cost"] = release.release_cost
-            table["sanitised"] = sanitised
+            plan = {} if self.sanitised_plan is None else asdict(self.sanitised_plan)
+            table["sanitised"] = {"refused": self.sanitised_refusal, **plan}
+        if (release := self.sanitised) is not None:
+            values = {"released_rdp": release.released_rdp, "release_cost": release.release_cost}
+            table["sanitised"] |= {"epsilon": release.guarantee.epsilon, **values}
         return _strict(table)
 
     @property
@@ -157,7 +148,6 @@ def epsilon(
     predictions: object = None,
     classes: int | None = None,
     teachers: int | None = None,
-    sanitised: bool = False,
     public_votes: object = None,
 ) -> EpsilonResult:
     """What it costs to release labels for these votes.
@@ -174,8 +164,8 @@ def epsilon(
     answered : bool (queries,), which queries got a label; if None, expected answers are charged, as in the papers.
     predictions : float64 (queries, classes), the student's public predictions, for `Interactive`.
     teachers : what every row of votes must sum to, where it is known.
-    sanitised : also release a bound at the votes with noise from the operating system, planned on ``public_votes``
-        (queries, classes) or on a made-up profile. Each call with it is one more release.
+    public_votes : int64 (queries, classes), on which the release of a bound at the votes is planned: it is made with
+        noise from the operating system. Each call with them is one more release.
 
     Raises
     ------
@@ -204,7 +194,7 @@ def epsilon(
     weights = np.exp(event.log_p_answered(histograms, count, given)) if mask is None else mask.astype(np.float64)
     batch = VoteBatch(event, histograms, weights, given)
     published, labels, found = published_rdp(batch), worst_case([promised], delta), _exact(batch, delta)
-    plan, release, refusal = _sanitised(batch, mask, delta, public_votes) if sanitised else (None,) * 3
+    plan, release, refusal = (None,) * 3 if public_votes is None else _sanitised(batch, mask, delta, public_votes)
     left = [promised] if release is None else [promised, release.plan.event(promised)]
     return EpsilonResult(
         mechanism=mechanism,
@@ -213,11 +203,9 @@ def epsilon(
         teachers=count,
         answers=cap,
         guarantee=labels if release is None else worst_case(left, delta),
-        worst_case_of_labels=labels.epsilon,
         worst_case_as_histogram=worst_case_as_histogram(left, delta),
         # what holds for all votes holds for these; composed without Renyi curves it may be below
-        exact=None if found is None else min(found.epsilon, labels.epsilon),
-        order=None if found is None else found.order,
+        exact=None if found is None else min(found, labels.epsilon),
         published=_converted(published, delta, "cks"),
         published_classic=_converted(published, delta, "classic"),
         sanitised_plan=plan,
@@ -227,28 +215,24 @@ def epsilon(
     )
 
 
-_SAME = 1e-6
-"""Share of an exact epsilon that a bound may be which stands for labels whose law is not computed."""
-
-
 _SOME = 1 << 15
 """Queries that are enough to see that all are too many."""
 
 
-def _exact(batch: VoteBatch, delta: float) -> EpsilonBound | None:
+def _exact(batch: VoteBatch, delta: float) -> float | None:
     """Of these votes; None where it is not known, or takes longer than a few seconds."""
     event = batch.event
-    whole = all(step.leaves == "histogram" and step.shares is None for step in event.steps)
-    if not whole and not event.votes_decide:
+    if not event.votes_decide and any(step.leaves != "histogram" or step.shares is not None for step in event.steps):
         return None  # there is a bound, for all votes
     if (label := event.label) is not None:
         votes = batch.votes[batch.answered > 0]
+        if not argmax.computed(votes, label.scale, event.noise, label.law, event.votes_moved).all():
+            return None
         for some in (votes[:_SOME], votes):
             if work(some, label.scale, event.noise, label.law, event.votes_moved) > MOST_WORK:
                 return None
-    found = rdp_to_epsilon(exact_rdp(batch), DEFAULT_ORDERS, delta)
-    bounded = bounded_rdp(batch)[found.order == DEFAULT_ORDERS].sum()
-    return found if math.isfinite(found.epsilon) and bounded <= _SAME * found.epsilon else None
+    found = rdp_to_epsilon(exact_rdp(batch), DEFAULT_ORDERS, delta).epsilon
+    return found if math.isfinite(found) else None
 
 
 M = TypeVar("M", bound=Mechanism)
@@ -309,10 +293,7 @@ def _sanitised(
 ) -> tuple[SanitisedPlan | None, SanitisedRelease | None, str | None]:
     """What is planned on public votes, and a release, or why there is none."""
     event, teachers = batch.event, batch.check()
-    if public_votes is None:
-        public = np.resize(typical_votes(teachers, batch.votes.shape[1]), batch.votes.shape)
-    else:
-        public, _ = as_histograms(public_votes, teachers=teachers)
+    public, _ = as_histograms(public_votes, teachers=teachers)
     plan = None
     try:
         plan = forecast_sanitised(event, public, teachers, delta).plan
@@ -353,7 +334,7 @@ def calibrate(
 
     >>> from consilium.accounting.mechanisms import Histogram
     >>> calibrate(Histogram(sigma=1), epsilon=1.0, asked=100, noise="continuous")
-    Histogram(sigma=52.76)
+    Histogram(sigma=52.77)
     """
     delta, mechanism = check_delta(delta), _mechanism(mechanism)
     given = mechanism.event(

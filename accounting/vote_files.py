@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import zipfile
 from pathlib import Path
@@ -10,13 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from consilium.accounting.checks import as_array, check_count, check_same_total, check_votes
-from consilium.accounting.errors import AccountingError, ThresholdError, VotesError, VotesPathError
+from consilium.accounting.errors import ThresholdError, VotesError, VotesPathError
 
 _LARGEST = 2.0**53
 """Beyond it doubles skip whole numbers."""
 
 
-def load_votes(path: Path, queries: int | None = None, classes: int | None = None) -> np.ndarray:
+def load_votes(path: Path, classes: int | None = None) -> np.ndarray:
     """Votes int64 (queries, classes) from a file.
 
     A .npz needs a key ``votes``; a .npy is the matrix itself. The number of teachers is the sum
@@ -26,12 +25,12 @@ def load_votes(path: Path, queries: int | None = None, classes: int | None = Non
 
     Parameters
     ----------
-    queries : use only the first so many. classes : the file holds integers (teachers, queries), see
+    classes : the file holds integers (teachers, queries), see
         ``votes_of_teachers``, and there are so many classes.
 
     Raises
     ------
-    AccountingError : there are not so many queries. VotesPathError : no such file. VotesError : wrong format, or no
+    VotesPathError : no such file. VotesError : wrong format, or no
         votes in it. The text never shows a count.
     """
     if not path.is_file():
@@ -56,10 +55,6 @@ def load_votes(path: Path, queries: int | None = None, classes: int | None = Non
     votes = _whole(votes, path)
     if classes is not None:
         votes = votes_of_teachers(votes, classes)
-    if queries is not None:
-        if queries < 1 or (votes.ndim and queries > votes.shape[0]):
-            raise AccountingError(f"--queries {queries} is not between 1 and the {votes.shape[0]} queries in {path}.")
-        votes = votes[:queries]
     if votes.ndim != 2 or not votes.shape[0]:
         raise VotesError(f"{path} holds no (queries, classes) matrix with at least one query.")
     return check_votes(votes, int(votes[0].astype(np.int64).sum()))
@@ -136,29 +131,3 @@ def as_predictions(predictions: object) -> np.ndarray:
         return np.asarray(predictions, dtype=np.float64)
     except (TypeError, ValueError):
         raise ThresholdError("predictions are no (queries, classes) matrix of probabilities. Pass one.") from None
-
-
-_TYPICAL = (0.3, 0.45, 0.6, 0.7, 0.78, 0.85, 0.9, 0.94, 0.97, 1.0)
-"""Share of the teachers that back the plurality, at ten equally likely kinds of query. Made up, and public."""
-
-
-def typical_votes(teachers: int, classes: int) -> np.ndarray:
-    """Made-up public votes int64 (10, classes): six tenths of the dissent on one rival, the rest spread evenly.
-
-    >>> typical_votes(100, 4)[2].tolist()
-    [60, 24, 8, 8]
-    """
-    rows = np.zeros((len(_TYPICAL), classes), dtype=np.int64)
-    for row, share in zip(rows, _TYPICAL, strict=True):
-        top = math.ceil(max(share * teachers, teachers / classes))
-        row[0] = top
-        rest = teachers - top
-        if classes == 2:
-            row[1] = rest
-            continue
-        row[1] = min(top, max(math.floor(0.6 * rest), math.ceil(rest / (classes - 1))))
-        left = rest - int(row[1])
-        spread, extra = divmod(left, classes - 2)
-        row[2:] = spread
-        row[2 : 2 + extra] += 1
-    return rows

@@ -20,7 +20,7 @@ from consilium.report.warnings import LEAST_SIGNAL
 def test_mu_is_that_of_the_promise(epsilon: float, delta: float) -> None:
     mu = mu_of(epsilon, delta)
     assert epsilon_of(mu**2, delta) == pytest.approx(epsilon, rel=1e-6)
-    assert delta_of(mu, epsilon) <= delta
+    assert delta_of(mu, epsilon) == pytest.approx(delta)
     assert mu_of(math.inf, delta) == math.inf
 
 

@@ -27,7 +27,7 @@ from consilium.accounting.guarantees import rounded_up
 from consilium.accounting.mechanisms import Distributed
 from consilium.accounting.outcome import check
 from consilium.accounting.target import worst_case
-from consilium.accounting.vote_files import load_votes, typical_votes
+from consilium.accounting.vote_files import load_votes
 
 PUBLISHED = accounting.Confident(threshold=200, sigma1=150, sigma2=40)
 GNMAX = accounting.GNMax(sigma=20)
@@ -100,10 +100,7 @@ def test_votes_of_teachers_and_files_are_the_same_votes(tmp_path, results):
     [
         ([[290, 7, 3]] * 4, GNMAX, 2, False),  # a bound stands for it
         ([[290, 7, 3, *[0] * 22]] * 4, GNMAX, 1, False),
-        ([[30_000, 0, 0]] * 4, accounting.GNMax(sigma=4), 1, True),  # too far for doubles, and costs nothing
-        ([[250, 0, 0]] * 4, accounting.GNMax(sigma=0.05), 1, True),
-        ([[125, 125, 0]] * 4, accounting.GNMax(sigma=0.05), 1, False),
-        ([[10**6, 0, 0]] * 4, accounting.LNMax(gamma=0.05), 1, True),
+        ([[30_000, 0, 0]] * 4, accounting.GNMax(sigma=4), 1, False),  # too far for doubles
         ([[125, 125]] * 100, accounting.GNMax(sigma=40), 1, True),  # Renyi curves are above the worst case
         (VOTES, accounting.Immutable(gamma=0.1, constant=5), 1, False),
         (VOTES, Distributed(sigma=20, noise_shares=1), 1, False),  # a bound for all votes
@@ -112,7 +109,7 @@ def test_votes_of_teachers_and_files_are_the_same_votes(tmp_path, results):
 @pytest.mark.parametrize("noise", ["discrete", "continuous"])
 def test_exact_is_never_above_the_worst_case_and_absent_where_unknown(votes, mechanism, k, known, noise):
     found = accounting.epsilon(votes, mechanism, teachers_per_party=k, noise=noise)
-    assert (found.exact is not None, found.order is not None) == (known, known)
+    assert (found.exact is not None) == known
     if known:
         assert found.exact <= found.worst_case and found.exact <= found.published * 1.01
 
@@ -136,19 +133,14 @@ def test_predictions_of_the_student_are_compared_with():
 
 def test_a_sanitised_release_of_answers_that_were_given():
     votes, answered = np.repeat(VOTES, 25, axis=0), np.ones(100, dtype=bool)
-    refused = accounting.epsilon(votes, CONFIDENT, sanitised=True)
+    refused = accounting.epsilon(votes, CONFIDENT, public_votes=VOTES)
     assert refused.sanitised is None
     assert "Pass answered" in str(refused.sanitised_refusal)
-    found, public = (
-        accounting.epsilon(votes, CONFIDENT, sanitised=True, answered=answered, public_votes=public)
-        for public in (None, VOTES[::-1].copy())
-    )
-    assert found.sanitised is not None and public.sanitised is not None
-    assert found.sanitised.guarantee.publishable
+    found = accounting.epsilon(votes, CONFIDENT, answered=answered, public_votes=VOTES[::-1])
+    assert found.sanitised is not None and found.sanitised.guarantee.publishable
     # what may be published counts the number that was released, too
-    assert found.worst_case > 1.001 * found.worst_case_of_labels == 1.001 * refused.worst_case
+    assert found.worst_case > 1.001 * refused.worst_case
     assert found.worst_case_as_histogram > 1.001 * refused.worst_case_as_histogram
-    assert public.sanitised.plan != found.sanitised.plan
 
 
 @pytest.mark.parametrize(
@@ -263,20 +255,12 @@ def test_a_file_that_is_no_vote_file(tmp_path, name, content):
         load_votes(tmp_path / name)
 
 
-def test_made_up_votes_are_histograms():
-    for teachers, classes in ((250, 10), (7, 2), (30, 3), (5000, 150), (11, 40)):
-        votes = typical_votes(teachers, classes)
-        assert np.all(votes >= 0)
-        assert np.all(votes.sum(axis=1) == teachers)
-        assert np.all(votes.argmax(axis=1) == 0)
-
-
 def test_what_takes_longer_than_seconds_is_not_computed(results, monkeypatch):
     """10,000 queries of ten classes took minutes, noise next to none had no end; what is promised stays."""
     assert accounting.epsilon(VOTES, accounting.LNMax(gamma=1e9), noise="continuous").published
     monkeypatch.setattr(vote_costs, "MOST_WORK", 1e5)
     for mechanism, known in ((GNMAX, True), (accounting.LNMax(gamma=1e-3), False)):
         found = accounting.epsilon(VOTES, mechanism)
-        assert (found.exact is not None, found.order is not None) == (known, known)
+        assert (found.exact is not None) == known
         assert found.published and found.worst_case
     assert accounting.epsilon(VOTES, accounting.Histogram(sigma=20)).exact == results["histogram"].exact
