@@ -117,7 +117,7 @@ def epsilon(
     console.print(f"{result.mechanism}, {result.shape}, {noise} noise; expected answers {result.answered:.1f}")
     table = Table(f"epsilon at delta {delta:g}", "value", "", box=None)
     for name, value, publishable in result.rows():
-        shown = "none" if value is None else rounded_up(value)
+        shown = "not computed" if value is None else rounded_up(value)
         table.add_row(name, shown, "may be published" if publishable else "secret")
     console.print(table)
     if public_votes is not None:

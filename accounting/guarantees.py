@@ -101,16 +101,9 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
 
     @property
     def direction(self) -> str:
-        """Which of the two divergences the number bounds.
-
-        A worst case is symmetric, and so is what is sanitised (`sanitise.gap`). Of one moved vote the cost at the votes
-        at hand is computed in both (`outcome`). Theorem 6, which stands for it where several votes move, bounds
-        D(M(D) || M(D')) only, with D the data at hand.
-        """
-        moved = votes_moved(self.unit, self.teachers_per_party, self.neighbouring)
-        if self.kind is not Kind.DATA_DEPENDENT or moved == 1:
-            return "both directions"
-        return "one direction, D(M(D) || M(D')) with D the data at hand"
+        """Which of the two divergences the number bounds: a worst case is symmetric, so is what is sanitised
+        (`sanitise.gap`), and the cost at the votes at hand is computed in both (`outcome`)."""
+        return "both directions"
 
     @property
     def relation(self) -> str:

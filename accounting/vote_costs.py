@@ -334,7 +334,7 @@ def calibrate(
 
     >>> from consilium.accounting.mechanisms import Histogram
     >>> calibrate(Histogram(sigma=1), epsilon=1.0, asked=100, noise="continuous")
-    Histogram(sigma=52.77)
+    Histogram(sigma=52.78)
     """
     delta, mechanism = check_delta(delta), _mechanism(mechanism)
     given = mechanism.event(

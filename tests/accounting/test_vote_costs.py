@@ -101,6 +101,7 @@ def test_votes_of_teachers_and_files_are_the_same_votes(tmp_path, results):
         ([[290, 7, 3]] * 4, GNMAX, 2, False),  # a bound stands for it
         ([[290, 7, 3, *[0] * 22]] * 4, GNMAX, 1, False),
         ([[30_000, 0, 0]] * 4, accounting.GNMax(sigma=4), 1, False),  # too far for doubles
+        ([[10**6, 0, 0]] * 4, accounting.LNMax(gamma=0.05), 1, False),  # took minutes
         ([[125, 125]] * 100, accounting.GNMax(sigma=40), 1, True),  # Renyi curves are above the worst case
         (VOTES, accounting.Immutable(gamma=0.1, constant=5), 1, False),
         (VOTES, Distributed(sigma=20, noise_shares=1), 1, False),  # a bound for all votes
