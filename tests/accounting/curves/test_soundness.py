@@ -20,7 +20,7 @@ from consilium.accounting.outcome import check
 from consilium.accounting.sanitise.gap import envelope
 from consilium.accounting.sanitise.smooth import CheckProfile, LabelProfile, smooth_sensitivity
 from consilium.accounting.units import Noise
-from tests.accounting.papers import actual_epsilon, constant_for, gnss_cost_published, log_pr_flip
+from tests.accounting.papers import actual_epsilon
 
 
 def covered(log_yes, log_no, bound, orders, k=1):
@@ -178,21 +178,6 @@ def test_sound_cost_is_the_divergence_on_the_worst_path_and_above_it_elsewhere(o
             assert true <= cost * (1 + 1e-7) + 1e-10
 
 
-def test_published_cost_is_too_small_on_a_path():
-    """f = (0, 1, 1 + e^beta): order 14, order times beta .45, sigma_ss 8."""
-    order, beta, sigma = 14.0, 0.45 / 14, 8.0
-    f = np.array([0.0, 1.0, 1 + math.exp(beta)])
-    local = np.array([1.0, math.exp(beta), math.exp(beta)])
-    smooth = np.array([max(math.exp(-beta * abs(i - j)) * local[j] for j in range(3)) for i in range(3)])
-    worst = max(
-        gauss_divergence(f[i], sigma * smooth[i], f[j], sigma * smooth[j], order)
-        for i, j in ((0, 1), (1, 0), (1, 2), (2, 1))
-    )
-    assert worst == pytest.approx(0.8437, abs=1e-4)
-    assert gnss_cost_published(order, beta, sigma) == pytest.approx(0.3565, abs=1e-4)
-    assert worst <= gnss_cost([order], beta, sigma)[0] * (1 + 1e-7)
-
-
 def closed_divergence(mean, scale, mean2, scale2, order):
     spread = order * scale2**2 + (1 - order) * scale**2
     return (
@@ -267,20 +252,3 @@ def test_immutable_argmax_is_not_private():
     log_t = math.log((2 + 0.05 * 101) / 4) - 0.05 * 101
     exact = math.log1p(-math.exp(log_t)) - log_t
     assert actual_epsilon(100, 0.05, "laplace", "continuous") == pytest.approx(exact, rel=1e-12)
-
-
-@pytest.mark.parametrize(("classes", "tau"), [(2, 1e-9), (10, 1e-5), (150, 0.1)])
-@pytest.mark.parametrize(("kind", "scale"), [("laplace", 0.05), ("gaussian", 40.0)])
-def test_constants_of_the_near_zero_cost_paper(kind, scale, tau, classes):
-    """They do what their union bound says, tau; the label turns from a tie more often than tau; epsilon stays large."""
-    c = constant_for(kind, classes, scale, tau)
-    size = math.exp(-scale * c) if kind == "laplace" else 2 * math.exp(-(c**2) / (2 * scale**2))
-    assert classes * size == pytest.approx(tau, rel=1e-9)
-    if classes > 2 and tau < 0.1:
-        assert (classes - 1) * math.exp(log_pr_flip(math.ceil(c) - 1, scale, kind, "continuous")) > tau
-    # The smaller tau, the larger the true epsilon of one query at a tie: it is bounded by nothing.
-    true = [
-        actual_epsilon(math.ceil(x), scale, kind, "continuous")
-        for x in (c, constant_for(kind, classes, scale, tau / 1e6))
-    ]
-    assert true[1] > 1 + true[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mpmath as mp
 import numpy as np
 import pytest
 
@@ -35,17 +34,6 @@ def test_sums_add_queries_by_weight(kind: argmax.Kind, scale: float, noise: str)
     assert argmax.sum_rdp(votes, scale, noise, kind, ORDERS) == pytest.approx(each.sum(axis=0), rel=1e-12)
 
 
-def test_five_thousand_votes_and_little_noise() -> None:
-    votes = np.array([[5000, 0, 0], [2501, 2499, 0], [2500, 2500, 0]])
-    found = argmax.per_query(votes, 2.0, "discrete", "gaussian", ORDERS)
-    assert np.isfinite(found).all()
-    assert (found[0] < 1e-250).all()
-    # one vote changes the chance of staying below by e^2500, beyond doubles
-    assert (argmax.per_query(votes[:1], 1.0, "discrete", "gaussian", ORDERS) < 1e-250).all()
-    two = argmax.per_query(votes[1:, :2], 2.0, "discrete", "gaussian", ORDERS)
-    assert found[1:] == pytest.approx(two, rel=1e-9)
-
-
 def test_a_query_costs_the_same_alone_and_in_a_batch(golden_votes) -> None:
     votes = golden_votes("glyphlike")[:40]
     batch = argmax.per_query(votes, 100.0, "discrete", "gaussian", ORDERS)
@@ -73,35 +61,3 @@ def test_refused(change: dict, error: type[AccountingError]) -> None:
     with pytest.raises(error) as caught:
         argmax.sum_rdp(**given)
     assert "130" not in str(caught.value)
-
-
-def loses(gamma, lead):
-    """Pr that the second of two classes wins under Laplace noise on integers, ties to the first; to 60 digits."""
-    r = mp.exp(-mp.mpf(gamma))
-    spread = (1 + r**2) / (1 - r**2)
-
-    def behind(gap):
-        return ((1 - r) / (1 + r)) ** 2 * r**gap * ((gap + spread) / (1 - r) + r / (1 - r) ** 2)
-
-    return behind(lead + 1) if lead >= 0 else 1 - behind(-lead)
-
-
-def two_classes(gamma, lead, order):
-    """The largest Renyi divergence over the moves of one vote, both ways."""
-    order, largest = mp.mpf(order), mp.mpf(0)
-    for moved in (lead - 2, lead + 2):
-        for p, q in ((loses(gamma, lead), loses(gamma, moved)), (loses(gamma, moved), loses(gamma, lead))):
-            moment = p**order * q ** (1 - order) + (1 - p) ** order * (1 - q) ** (1 - order)
-            largest = max(largest, mp.log(moment) / (order - 1))
-    return largest
-
-
-@pytest.mark.parametrize("lead", [2, 400, 1000, 1300, 1500, 1600, 1700])
-def test_how_far_above_the_truth_a_cost_may_come_out(lead: int) -> None:
-    """A ten millionth of it and 1e-34: down to costs that are lost in any sum, where it may be many times too large."""
-    orders = [1.01, 2.0, 10.0, 100.0, 500.0]
-    (charged,) = argmax.per_query(np.array([[1000 + lead // 2, 1000 - lead // 2]]), 0.05, "discrete", "laplace", orders)
-    with mp.workdps(60):
-        for order, cost in zip(orders, charged, strict=True):
-            truth = two_classes(0.05, lead, order)
-            assert truth <= mp.mpf(float(cost)) <= truth * (1 + mp.mpf(10) ** -7) + mp.mpf(10) ** -34

@@ -16,7 +16,7 @@ import pytest
 
 from consilium.accounting.curves.conversion import REFERENCE_ORDERS
 from consilium.accounting.outcome import argmax, divergence, winners
-from tests.accounting.outcome.oracle import Oracle, law_by_quadrature
+from tests.accounting.outcome.oracle import Oracle
 from tests.marks import third
 
 ORDERS = [1.01, 1.5, 2.0, 5.0, 20.0, 100.0, 500.0]
@@ -71,15 +71,6 @@ def test_votes_whose_law_is_not_computed_are_bounded_both_ways(
     assert (found >= truth)[within].all() and (found[4:, 2] < 0.1 * found[0, 2]).all()
 
 
-@pytest.mark.parametrize(
-    ("kind", "scale", "votes"),
-    third([("gaussian", 4.0, [5, 4, 1]), ("gaussian", 3.0, [0, 9, 2, 2]), ("laplace", 0.5, [5, 4, 1])]),
-)
-def test_the_oracle_agrees_with_adaptive_quadrature(kind: str, scale: float, votes: list[int]) -> None:
-    law = Oracle(kind, scale, "continuous", max(votes) + 2).law(votes, max(votes))
-    assert law.astype(float) == pytest.approx([float(p) for p in law_by_quadrature(votes, kind, scale)], rel=1e-14)
-
-
 def random_votes(classes: int, voters: int, rows: int, evenness: float, seed: int) -> np.ndarray:
     """From disputed (evenness 5) to nearly unanimous (.1)."""
     rng = np.random.default_rng(seed)
@@ -112,13 +103,6 @@ def test_few_classes_are_exact(kind: argmax.Kind, scale: float, noise: str, vote
         found = ratios(kind, scale, noise, random_votes(classes, voters, 4, evenness, seed))
         assert found.min() >= 1
         assert found.max() <= 1 + most
-
-
-@pytest.mark.proofs
-def test_a_thousand_times_the_noise_of_a_vote() -> None:
-    found = ratios("gaussian", 1000.0, "continuous", random_votes(4, 5000, 6, 0.5, 9))
-    assert found.min() >= 1
-    assert found.max() <= 1 + 1e-6
 
 
 def test_a_move_that_overtakes_between_two_orders_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

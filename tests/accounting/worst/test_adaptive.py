@@ -16,7 +16,7 @@ from consilium.accounting.composed import Composed
 from consilium.accounting.curves.gdp import epsilon_of
 from consilium.accounting.units import Noise
 from consilium.accounting.worst import adaptive
-from consilium.accounting.worst.adaptive import OneRelease, adaptive_epsilon, gaussian_profile
+from consilium.accounting.worst.adaptive import OneRelease, adaptive_epsilon
 from consilium.accounting.worst.channel import Lattice, Reach, planes
 from tests.accounting.worst.laplace_oracles import integer_winners, real_winners
 from tests.accounting.worst.oracles import three_outcomes, winners
@@ -107,27 +107,6 @@ def test_winners_under_laplace_noise_against_a_search(releases, gamma, delta, no
     assert found * (1 - 2e-3) <= claimed(delta, (releases, "laplace", 1 / gamma, noise)) <= 1.015 * found
 
 
-@pytest.mark.proofs
-def test_1000_labels_under_laplace_noise():
-    """Two classes at every lead in every round, exactly, on a grid five times as fine: 7.509."""
-    gamma, delta, fine = 0.05, 1e-5, 0.05 / 45
-    adversary = Adversary(fine, 13.0)
-    r, leads = math.exp(-gamma), np.arange(-100, 103)
-    spread = (1 + r * r) / (1 - r * r)
-
-    def behind(gap):
-        return ((1 - r) / (1 + r)) ** 2 * r**gap * ((gap + spread) / (1 - r) + r / (1 - r) ** 2)
-
-    win = np.where(leads <= 0, behind(np.maximum(-leads, 0)), 1 - behind(np.maximum(leads + 1, 0)))
-    p, q = np.stack((win, 1 - win)), np.stack((np.roll(win, 2), 1 - np.roll(win, 2)))
-    pairs = [(p[:, i], q[:, i]) for i in range(2, leads.size, 2)]
-    pairs += [(b, a) for a, b in pairs]
-    value = adversary.nothing()
-    for _ in range(1000):
-        value = adversary.after(value, pairs)
-    assert 7.5 < adversary.epsilon(value, delta) <= claimed(delta, (1000, "laplace", 20.0, DISCRETE)) < 7.55
-
-
 @pytest.mark.parametrize(("releases", "sigma", "delta"), [(1, 4.0, 1e-5), (12, 4.0, 1e-4), (30, 8.0, 1e-4)])
 def test_checks_against_a_search(releases, sigma, delta):
     adversary = Adversary(1 / sigma / 40, releases / sigma**2 + 9 / sigma * math.sqrt(releases))
@@ -136,12 +115,6 @@ def test_checks_against_a_search(releases, sigma, delta):
         value = adversary.after(value, pairs)
     found = adversary.epsilon(value, delta)
     assert found * (1 - 1e-3) <= claimed(delta, (releases, "check", sigma, CONTINUOUS)) <= 1.006 * found
-
-
-def test_one_release_is_as_bad_as_its_histogram():
-    """There is a lead at which the winner is the very event that tells most."""
-    exact = epsilon_of(2 / 40**2, 1e-5)
-    assert exact <= claimed(1e-5, (1, "argmax", 40.0, CONTINUOUS)) <= 1.006 * exact
 
 
 @pytest.mark.parametrize("delta", [1e-2, 1e-5])
@@ -223,34 +196,6 @@ def test_all_places_of_little_integer_noise():
         assert found <= claimed(delta, (3, "argmax", sigma, DISCRETE)) * (1 + 1e-9) <= 1.006 * found
 
 
-def coarse(sigma, releases, growth):
-    """V on a coarse grid, and what is to be added to it."""
-    release = OneRelease("argmax", sigma, DISCRETE)
-    step = 0.16 * release.mu
-    groups, _ = adaptive._groups_of(release, step, 5.0)
-    return adaptive.induced(groups, step, release.mu, releases, 4.5, 1e-12, growth)
-
-
-@pytest.mark.parametrize("sigma", [5.0, 30.0])
-def test_elements_left_out_could_not_be_the_largest(monkeypatch, sigma):
-    """All elements at every row, against those that are not ruled out by what is known at knots."""
-    found, _ = coarse(sigma, 24, 0.0)
-    monkeypatch.setattr(adaptive, "_BLOCKS", 10**9)
-    exact, _ = coarse(sigma, 24, 0.0)
-    assert np.all(found[:60] >= exact[:60] * (1 - 1e-12))
-    assert found[:60] == pytest.approx(exact[:60], rel=1e-4)
-
-
-@pytest.mark.parametrize(("growth", "more"), [(0.15, 1.003), (1.0, 1.04)])
-def test_a_block_is_at_least_as_bad_as_its_releases_one_by_one(growth, more):
-    blocks, added = coarse(5.0, 24, growth)
-    exact, _ = coarse(5.0, 24, 0.0)
-    rows = min(blocks.size, exact.size)
-    assert np.all(blocks[:rows] + added >= exact[:rows] * (1 - 1e-12))
-    losses = [float(np.interp(-1e-5, -values, np.arange(values.size))) for values in (blocks, exact)]
-    assert losses[1] <= losses[0] <= more * losses[1]
-
-
 def test_what_stands_for_a_place_is_at_least_that_in_front_of_anything():
     """T V <= L V at every row; so T L V <= L T V <= L L V, whatever is chosen."""
     release = OneRelease("check", 4.0, DISCRETE)
@@ -330,21 +275,6 @@ def test_more_releases_than_are_induced_over(monkeypatch):
     assert induced <= found <= 1.05 * induced
 
 
-def test_a_coarser_grid_is_not_below():
-    """However many releases without choice: 3,000 cost what a Gaussian of as much distance does."""
-    step = 0.004
-    one = adaptive._Fixed(adaptive._kernel(0.05**2, step, 120), step)
-    many = adaptive._many(one, 3000)
-    assert many.step >= 16 * step
-    values = adaptive._after(np.array([adaptive._LEAST]), many.step, many.kernel)
-    found = adaptive._least_epsilon(adaptive._Whole(values, many.step, many.lost), 1e-5)
-    exact = epsilon_of(3000 * 0.05**2, 1e-5)
-    assert exact <= found <= 1.006 * exact
-    coarse = one.coarser(4 * step)
-    ratios = np.exp(coarse.step * (np.arange(coarse.kernel.size) - coarse.kernel.size // 2))
-    assert [coarse.kernel.sum(), coarse.kernel @ ratios] == pytest.approx([1, 1], rel=1e-9)
-
-
 @pytest.mark.parametrize(
     ("parts", "squared"),
     [
@@ -374,17 +304,6 @@ def test_several_moves(moves):
     p, q = winners((60 + moves, 60, 45), 20.0), winners((60, 60 + moves, 45), 20.0)
     assert repeated(p, q, 30, mine) <= 1e-5
     assert repeated(p, q, 30, mine / 1.15) > 1e-5
-
-
-def test_moves_of_a_gaussian_add_up():
-    """Neighbours in a row of a Gaussian's profile are as far apart as one of the sum of the distances."""
-    step = 0.02
-    gammas = np.exp(step * np.arange(1500))
-    whole = adaptive._Whole(gaussian_profile(0.4, gammas) * (1 + 1e-12), step, 0.0)
-    for moves in (1, 2, 4):
-        found = adaptive._along_moves(whole, 1e-5, moves)
-        exact = epsilon_of((0.4 * moves) ** 2, 1e-5)
-        assert exact <= found <= 1.003 * exact
 
 
 @pytest.mark.slow

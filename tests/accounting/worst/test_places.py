@@ -201,9 +201,3 @@ def test_all_real_thresholds_at_40_digits(sigma, votes, order, noise):
     # integer thresholds at integer noise may miss the worst real one
     assert bound >= truth * (1 - (1e-4 if noise is Noise.DISCRETE else 0))
     assert bound <= 1.001 * truth
-
-
-def test_least_gain_is_two_over_pi():
-    value = rdp_check(5000.0, [2.0], "continuous") * 5000.0**2
-    assert value == pytest.approx(2 / np.pi, rel=1e-4)
-    assert value >= 2 / np.pi
