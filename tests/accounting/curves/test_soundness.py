@@ -57,14 +57,6 @@ def test_theorem6_covers_the_true_divergence_of_two_classes(noise, k):
     assert covered(log_win, log_win[::-1], bound, ORDERS, k) > 0.3
 
 
-def test_continuous_q_fails_on_the_lattice():
-    """Why the noise must be named: with integer noise, erfc is below the true probability of losing."""
-    exact, wrong = (log_q_gnmax(np.array([[30, 10]]), 6.0, noise)[0] for noise in ("discrete", "continuous"))
-    lose = (math.exp(log_pr_loss_table(6.0, 21)[20]) + math.exp(log_pr_loss_table(6.0, 21)[21])) / 2
-    assert math.exp(exact) > lose
-    assert math.exp(wrong) < math.exp(exact) * 0.9
-
-
 @pytest.mark.parametrize("noise", list(Noise))
 def test_threshold_check_covers_the_true_divergence(noise):
     sigma, threshold, top = 8.0, 25.0, np.arange(61)

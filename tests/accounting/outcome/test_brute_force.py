@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from consilium.accounting.curves.conversion import REFERENCE_ORDERS
-from consilium.accounting.outcome import argmax, divergence, winners
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, REFERENCE_ORDERS, rdp_to_epsilon
+from consilium.accounting.curves.gaussian import log_pr_answered
+from consilium.accounting.outcome import argmax, check, divergence, winners
 from tests.accounting.outcome.oracle import Oracle
 from tests.marks import third
 
@@ -126,54 +126,77 @@ def lowest(scale: float, noise: str) -> float:
     return float((argmax.per_query(DISPUTED, scale, noise, "gaussian", FEW_ORDERS) / truth).min())
 
 
-@pytest.fixture
-def plant(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    return monkeypatch.setattr
-
-
-def test_without_a_mistake_nothing_is_below() -> None:
-    assert lowest(5.0, "discrete") >= 1
-    assert lowest(5.0, "continuous") >= 1
-
-
-def test_a_direction_is_forgotten(plant: Callable[..., None]) -> None:
+def forward(patch: pytest.MonkeyPatch) -> None:
     real = divergence.moments
-    plant(divergence, "moments", lambda log_p, change, power: real(log_p, change, power) * (power[0] < 0))
-    assert lowest(5.0, "discrete") < 0.999
+    patch.setattr(divergence, "moments", lambda log_p, change, power: real(log_p, change, power) * (power[0] < 0))
 
 
-def test_ties_are_ignored(plant: Callable[..., None]) -> None:
+def no_ties(patch: pytest.MonkeyPatch) -> None:
     real = argmax.tables
-    plant(argmax, "tables", lambda *args: dataclasses.replace(real(*args), strict=0))
-    assert lowest(5.0, "discrete") < 0.999
+    patch.setattr(argmax, "tables", lambda *args: dataclasses.replace(real(*args), strict=0))
 
 
-def test_ties_go_to_the_highest_index(plant: Callable[..., None]) -> None:
+def last_first(patch: pytest.MonkeyPatch) -> None:
     real = winners.winners
-
-    def turned(tables: object, votes: np.ndarray, *args: object) -> object:
-        return real(tables, votes[:, ::-1], *args)  # pyright: ignore[reportArgumentType]
-
-    plant(argmax, "winners", turned)
-    assert lowest(5.0, "discrete") < 0.999
+    patch.setattr(argmax, "winners", lambda tables, votes, *args: real(tables, votes[:, ::-1], *args))
 
 
-def test_nodes_are_too_far_apart(plant: Callable[..., None]) -> None:
-    plant(winners, "largest_step", lambda near, classes: 2.5)
-    assert lowest(8.0, "continuous") < 1 - 1e-6
+def rounded_down(patch: pytest.MonkeyPatch) -> None:
+    real = divergence.outward
+    patch.setattr(divergence, "outward", lambda log_p, change: 2 * change - real(log_p, change))
+    patch.setattr(divergence, "UP", 1.0)
 
 
-def test_the_winner_is_cut_off(plant: Callable[..., None]) -> None:
-    plant(winners, "_HIGH", 1.0)
+@pytest.mark.parametrize(
+    ("plant", "scale", "noise", "limit"),
+    [
+        (forward, 5.0, "discrete", 0.999),
+        (no_ties, 5.0, "discrete", 0.999),
+        (last_first, 5.0, "discrete", 0.999),
+        (lambda patch: patch.setattr(winners, "largest_step", lambda *_: 2.5), 8.0, "continuous", 1 - 1e-6),
+        (lambda patch: patch.setattr(winners, "_HIGH", 1.0), 8.0, "continuous", 1 - 1e-6),
+        (rounded_down, 5.0, "discrete", 1),
+    ],
+    ids=["a direction", "no ties", "ties go to the highest", "coarse nodes", "cut off", "rounded down"],
+)
+def test_a_mistake_falls_below(plant, scale: float, noise: str, limit: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert lowest(scale, noise) >= 1
     argmax.tables.cache_clear()
+    plant(monkeypatch)
     try:
-        assert lowest(8.0, "continuous") < 1 - 1e-6
+        assert lowest(scale, noise) < limit
     finally:
+        monkeypatch.undo()
         argmax.tables.cache_clear()
 
 
-def test_errors_are_rounded_down(plant: Callable[..., None]) -> None:
-    real = divergence.outward
-    plant(divergence, "outward", lambda log_p, change: 2 * change - real(log_p, change))
-    plant(divergence, "UP", 1.0)
-    assert lowest(5.0, "discrete") < 1
+SOME = [1.2, 2.0, 8.0, 32.0, 100.0]
+VOTES = np.array([[130, 90, 20, 10], [250, 0, 0, 0], [64, 62, 62, 62], [0, 126, 124, 0], [10, 20, 90, 130]])
+
+
+@pytest.mark.parametrize(("noise", "expected"), [("continuous", 0.94623), ("discrete", 0.94748)])
+def test_the_published_votes(mnist_votes: np.ndarray, noise: str, expected: float) -> None:
+    """PATE 2018, 640 queries, T 200, sigma1 150, sigma2 40, delta 1e-5, expected answers. Theorem 6 says 1.712."""
+    votes = mnist_votes[:640]
+    answered = np.exp(log_pr_answered(votes.max(axis=1), 200.0, 150.0, noise)[0])
+    labels = argmax.sum_rdp(votes, 40.0, noise, "gaussian", DEFAULT_ORDERS, answered)
+    checks = check.sum_rdp(votes.max(axis=1), 200.0, 150.0, noise, DEFAULT_ORDERS)
+    assert rdp_to_epsilon(labels + checks, DEFAULT_ORDERS, 1e-5).epsilon == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("noise", ["discrete", "continuous"])
+@pytest.mark.parametrize(("kind", "scale"), [("gaussian", 40.0), ("gaussian", 3.0), ("laplace", 0.05)])
+def test_sums_add_queries_by_weight(kind: argmax.Kind, scale: float, noise: str) -> None:
+    votes = np.vstack([VOTES, VOTES[:2]])
+    weights = np.array([1, 0.5, 0, 1, 1, 0.25, 1])
+    each = argmax.per_query(votes, scale, noise, kind, SOME)
+    assert argmax.sum_rdp(votes, scale, noise, kind, SOME, weights) == pytest.approx(weights @ each, rel=1e-12)
+    assert argmax.sum_rdp(votes, scale, noise, kind, SOME) == pytest.approx(each.sum(axis=0), rel=1e-12)
+
+
+def test_a_query_costs_the_same_alone_and_in_a_batch(golden_votes) -> None:
+    votes = golden_votes("glyphlike")[:40]
+    batch = argmax.per_query(votes, 100.0, "discrete", "gaussian", SOME)
+    alone = np.vstack([argmax.per_query(row[None], 100.0, "discrete", "gaussian", SOME) for row in votes])
+    assert batch == pytest.approx(alone, rel=1e-9)
+    assert argmax.sum_rdp(votes[:0], 100.0, "discrete", "gaussian", SOME).tolist() == [0.0] * len(SOME)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from consilium.accounting.curves.gaussian import rdp_gaussian
-from consilium.accounting.errors import AccountingError, VotesError
 from consilium.accounting.outcome import check
 from tests.marks import third
 
@@ -70,10 +69,3 @@ def test_sums_and_the_ceiling() -> None:
     assert check.sum_rdp(NUMBERS, 200.5, 20.0, "discrete", ORDERS, weights) == pytest.approx(weights @ each, rel=1e-12)
     assert (each <= rdp_gaussian(20.0, ORDERS, scalar=True)).all()
     assert check.sum_rdp(NUMBERS[:0], 200.0, 20.0, "discrete", ORDERS).tolist() == [0.0] * len(ORDERS)
-
-
-def test_refused() -> None:
-    with pytest.raises(AccountingError):
-        check.sum_rdp(NUMBERS, 200.0, 20.0, "discrete", ORDERS, np.ones(2))
-    with pytest.raises(VotesError):
-        check.per_query(NUMBERS.astype(float), 200.0, 20.0, "discrete", ORDERS)
