@@ -36,18 +36,6 @@ def test_one_noise_unless_another_is_asked_for():
         assert inspect.signature(function).parameters["noise"].default is Noise.DISCRETE, function
 
 
-def test_votes_of_teachers(votes_file):
-    """The class of each teacher's vote, as the papers' code keeps them, costs what its counts cost."""
-    votes = np.load(votes_file)["votes"]
-    voted = np.stack([np.repeat(np.arange(3), row) for row in votes], axis=1)
-    np.save(votes_file.parent / "teachers.npy", voted)
-    plain, counted = (
-        json.loads(invoke("epsilon", "--votes", *source, *CONFIDENT, *JSON).stdout)
-        for source in ([votes_file], [votes_file.parent / "teachers.npy", "--classes", 3])
-    )
-    assert counted == plain
-
-
 def test_what_may_be_published_is_of_the_most_answers(votes_file):
     every, few = (
         json.loads(invoke("epsilon", "--votes", votes_file, *CONFIDENT, *more, *JSON).stdout)

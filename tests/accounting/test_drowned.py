@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 
 from consilium.accounting.curves.gdp import delta_of, epsilon_of
@@ -31,17 +30,6 @@ def test_it_is_the_rule_of_the_held_out_divisions() -> None:
     assert signal(40, 1.0, 1e-5, MOST_DIRECTIONS) == signal(40, 1.0, 1e-5, 1000)
     assert signal(40, 1.0, 1e-5, 2.5) == pytest.approx(2 * signal(40, 1.0, 1e-5, 10))
     assert signal(40, math.inf, 1e-5, 10) == math.inf
-
-
-def test_it_says_how_well_a_linear_student_is_read() -> None:
-    """Against least squares: on r directions with equal variances, votes that differ by all of them along one direction
-    are known to that many standard deviations."""
-    generator, votes, directions, queries, epsilon, delta = np.random.default_rng(0), 200, 5, 400, 1.0, 1e-5
-    sigma = math.sqrt(2 * queries) / mu_of(epsilon, delta)
-    x = np.linalg.qr(generator.normal(size=(queries, directions)))[0] * math.sqrt(queries / directions)
-    covariance = 2 * sigma**2 * np.linalg.inv(x.T @ x)
-    fitted = math.sqrt(np.diag(x @ covariance @ x.T).mean())  # of a difference of two counts, in the mean of the rows
-    assert votes / fitted == pytest.approx(signal(votes, epsilon, delta, directions), rel=1e-6)
 
 
 def test_votes_count_by_what_a_unit_moves() -> None:

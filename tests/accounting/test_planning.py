@@ -1,23 +1,15 @@
-"""The least noise for a target: with an amount that is known to be enough, and without one.
-
-The bound that takes no time: never below the one that is charged, for whatever may be released.
-"""
+"""The least noise for a target: with an amount that is known to be enough, and without one."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consilium.accounting.accountant import Accountant
 from consilium.accounting.errors import CalibrationError
-from consilium.accounting.events import ReleaseEvent
-from consilium.accounting.guarantees import Kind
-from consilium.accounting.mechanisms import Confident, Distributed, GNMax, Histogram, LNMax
-from consilium.accounting.target import as_histograms, least_noise
+from consilium.accounting.target import least_noise
 
 
 def power(amount: float) -> float:
@@ -63,28 +55,3 @@ def test_what_is_not_enough_is_looked_for_elsewhere() -> None:
 def test_no_amount(epsilon: float) -> None:
     with pytest.raises(CalibrationError):
         least_noise(rising, epsilon, enough=10.0)
-
-
-CHECKED = Confident(threshold=50, sigma1=90, sigma2=40)
-EVENTS: list[ReleaseEvent] = [
-    replace(mechanism.event(30, answered, teachers_per_party=k), slack=slack)
-    for k in (1, 2)
-    for mechanism, answered, slack in (
-        (CHECKED, 20, 0.0),
-        (Histogram(40), 30, 0.0),
-        (LNMax(0.05), 30, 0.0),
-        (CHECKED, 20, 0.05),
-        (Histogram(40), 30, 0.05),
-        (GNMax(20), 30, 0.3),
-        (Distributed(40, noise_shares=1600), 20, 0.0),
-    )
-]
-
-
-@pytest.mark.parametrize("event", EVENTS)
-def test_as_histograms_is_never_below_what_is_charged(event: ReleaseEvent) -> None:
-    accountant = Accountant()
-    accountant.commit(event)
-    charged = accountant.guarantee(1e-5, Kind.WORST_CASE).epsilon
-    assert charged * (1 - 1e-12) <= as_histograms([event], 1e-5) < math.inf
-    assert as_histograms([event, event], 1e-5) > as_histograms([event], 1e-5)

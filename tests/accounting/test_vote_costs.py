@@ -13,7 +13,6 @@ import pytest
 
 from consilium import accounting
 from consilium.accounting import vote_costs
-from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.errors import (
     CalibrationError,
     DeltaError,
@@ -25,7 +24,6 @@ from consilium.accounting.errors import (
 )
 from consilium.accounting.guarantees import rounded_up
 from consilium.accounting.mechanisms import Distributed
-from consilium.accounting.outcome import check
 from consilium.accounting.target import worst_case
 from consilium.accounting.vote_files import load_votes
 
@@ -113,14 +111,6 @@ def test_exact_is_never_above_the_worst_case_and_absent_where_unknown(votes, mec
     assert (found.exact is not None) == known
     if known:
         assert found.exact <= found.worst_case and found.exact <= found.published * 1.01
-
-
-def test_a_check_of_several_moved_votes_is_charged_both_ways():
-    """The bit is known exactly for any number of votes, whatever is known of the label."""
-    mechanism = accounting.Confident(threshold=250, sigma1=30, sigma2=20)
-    found = accounting.epsilon([[290, 7, 3]] * 4, mechanism, teachers_per_party=3, answered=np.zeros(4, dtype=bool))
-    bit = check.sum_rdp([290] * 4, 250.0, 30.0, "discrete", DEFAULT_ORDERS, votes_moved=3)
-    assert found.exact == pytest.approx(rdp_to_epsilon(bit, DEFAULT_ORDERS, 1e-5).epsilon, rel=1e-12)
 
 
 def test_predictions_of_the_student_are_compared_with():

@@ -10,11 +10,11 @@ import pytest
 
 from consilium.accounting.errors import NoiseError
 from consilium.accounting.outcome import argmax
-from consilium.accounting.outcome.winners import law
 from consilium.accounting.sanitise import gap, smooth
 from consilium.accounting.sanitise.gap import Kind, envelope
 from consilium.accounting.sanitise.smooth import LabelProfile
 from consilium.accounting.units import Noise
+from tests.accounting.worst.oracles import laplace_winners, winners
 from tests.marks import third
 
 close = pytest.approx
@@ -74,34 +74,22 @@ def test_random_votes_of_many_classes_do_not_cost_more(kind: Kind):
     assert np.all(costs[:, leads(votes)] >= truth)
 
 
-def wins(votes: tuple[int, ...], kind: Kind, scale: float) -> np.ndarray:
-    """Probability of each class with integer noise, the first of equals winning: float64 (classes,)."""
-    y = np.arange(-80, max(votes) + 81)
-    masses, below = np.exp(
-        np.array([law(kind, scale, (y - count).astype(float), WHOLE)[:2] for count in votes])
-    ).swapaxes(0, 1)
-    first = [
-        np.prod([below[k] - (k < j) * masses[k] for k in range(len(votes)) if k != j], axis=0)
-        for j in range(len(votes))
-    ]
-    return (masses * first).sum(axis=1)
-
-
 @pytest.mark.parametrize(("teachers", "classes", "kind", "scale"), [(10, 3, "gaussian", 1.0), (9, 4, "laplace", 0.5)])
 def test_a_vote_between_two_rivals_is_bounded_by_itself(teachers, classes, kind, scale, monkeypatch):
     """Hardly ever what decides a cost, so that its bound is looked at without that of the plurality's votes."""
     monkeypatch.setattr(gap, "_plurality_gives", lambda of_others, *_: np.zeros_like(of_others))
     orders = np.array([1.5, 4.0, 8.0])
+    wins = winners if kind == "gaussian" else laplace_winners
     bound = gap._moments(kind, scale, WHOLE, classes, teachers, orders)
     for votes in map(tuple, federation(teachers, classes)[0].tolist()):
         lead, top = leads(np.array([votes]))[0], int(np.argmax(votes))
         if lead < 2:
             continue
-        before = wins(votes, kind, scale)
+        before = wins(votes, scale)
         for giver, taker in itertools.permutations(set(range(classes)) - {top}, 2):
             if votes[giver]:
                 moved = tuple(count - (at == giver) + (at == taker) for at, count in enumerate(votes))
-                after = wins(moved, kind, scale)
+                after = wins(moved, scale)
                 for p, q in ((before, after), (after, before)):
                     moment = (p ** orders[:, None] * q ** (1 - orders[:, None])).sum(axis=1) - 1
                     assert np.all(moment <= bound[:, lead] + 1e-12)

@@ -195,32 +195,6 @@ def test_all_places_of_little_integer_noise():
         assert found <= claimed(delta, (3, "argmax", sigma, DISCRETE)) * (1 + 1e-9) <= 1.006 * found
 
 
-def test_what_stands_for_a_place_is_at_least_that_in_front_of_anything():
-    """T V <= L V at every row; so T L V <= L T V <= L L V, whatever is chosen."""
-    release = OneRelease("check", 4.0, DISCRETE)
-    step = 0.08 * release.mu
-    groups, _ = adaptive._groups_of(release, step, 6.0)
-    most = 1 + max(group.reach for group in groups)
-    values, _ = adaptive.induced(groups, step, release.mu, 6, 8.0, 1e-12, 0.0)
-
-    def chosen(values):
-        return adaptive._round(values, step, groups, values.size + most, 1)
-
-    once = chosen(values)
-    kernel = adaptive._at_least(values, once, step, release.mu, 2 * most, 8.0)
-    assert kernel is not None
-    first = adaptive._after(values, step, kernel)
-    assert np.all(first[: once.size] >= once)
-    twice, second = chosen(first), adaptive._after(first, step, kernel)
-    # but for how it is rounded up where V is next to nothing
-    assert np.all(second[: twice.size] + 1e-20 >= twice * (1 - 1e-12))
-    # and it exchanges its inputs: p at one ratio is q at the other
-    ratios = np.exp(step * np.arange(-(kernel.size // 2), kernel.size // 2 + 1))
-    assert (kernel * ratios)[::-1] == pytest.approx(kernel, rel=1e-9)
-    # a place that tells more than anything that is tried has nothing that stands for it
-    assert adaptive._at_least(values, np.minimum(1.3 * once, 1.0), step, release.mu, 2 * most, 8.0) is None
-
-
 @pytest.mark.parametrize(
     ("release", "share"), [(("check", 9.0), 0.72), (("argmax", 9.0), 0.72), (("laplace", 9.0), 0.54)]
 )
