@@ -19,14 +19,8 @@ import numpy as np
 from consilium.accounting.checks import check_count, check_orders, check_scale, check_share, check_votes_moved
 from consilium.accounting.composed import Composed
 from consilium.accounting.curves.discrete import convolution_slack, slack_rdp
-from consilium.accounting.curves.gaussian import (
-    check_threshold,
-    log_pr_answered,
-    log_q_threshold,
-    rdp_gaussian,
-    sum_rdp_data_dependent,
-)
-from consilium.accounting.curves.laplace import rdp_laplace, sum_rdp_lnmax
+from consilium.accounting.curves.gaussian import check_threshold, log_pr_answered, log_q_threshold, rdp_gaussian
+from consilium.accounting.curves.laplace import rdp_laplace
 from consilium.accounting.errors import EventError, UnitError
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit, votes_moved
 from consilium.accounting.worst.laplace import rdp_argmax_laplace
@@ -71,15 +65,6 @@ class Step:
         if self.law == "laplace":
             return rdp_laplace(self.scale, orders, moved, noise=noise)
         return rdp_gaussian(self.scale, orders, moved, scalar=self.leaves == "check")
-
-    def published_rdp(
-        self, log_q: np.ndarray, orders: object, noise: Noise, moved: int, weights: np.ndarray | None
-    ) -> np.ndarray:
-        """Sum of the papers' bounds at these log q over queries, each times its weight: float64 (orders,). Secret."""
-        if self.law == "laplace":
-            return sum_rdp_lnmax(log_q, self.scale, orders, moved, noise=noise, weights=weights)
-        scalar = self.leaves == "check"
-        return sum_rdp_data_dependent(log_q, self.scale, orders, moved, scalar=scalar, weights=weights)
 
 
 def share_slack(noise: Noise, sigma: float, shares: int | None) -> float:

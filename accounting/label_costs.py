@@ -8,8 +8,8 @@ import numpy as np
 
 from consilium.accounting.checks import check_orders, check_same_total, check_weights
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS
-from consilium.accounting.curves.gaussian import log_q_gnmax
-from consilium.accounting.curves.laplace import log_q_lnmax
+from consilium.accounting.curves.gaussian import log_q_gnmax, sum_rdp_data_dependent
+from consilium.accounting.curves.laplace import log_q_lnmax, sum_rdp_lnmax
 from consilium.accounting.errors import EventError
 from consilium.accounting.events import Comparison, ReleaseEvent, Step
 from consilium.accounting.outcome import argmax, check
@@ -83,11 +83,14 @@ def published_rdp(batch: VoteBatch, orders: object = DEFAULT_ORDERS) -> np.ndarr
     if not event.votes_decide:
         return None
     for step in event.steps:
-        if step.leaves == "check":
-            log_q = batch.compared().log_q()
+        paid, moved = batch.paid(step), event.votes_moved
+        if step.law == "laplace":
+            log_q = log_q_lnmax(batch.votes, step.scale, event.noise)
+            total += sum_rdp_lnmax(log_q, step.scale, orders, moved, noise=event.noise, weights=paid)
         else:
-            log_q = (log_q_lnmax if step.law == "laplace" else log_q_gnmax)(batch.votes, step.scale, event.noise)
-        total += step.published_rdp(log_q, orders, event.noise, event.votes_moved, batch.paid(step))
+            scalar = step.leaves == "check"
+            log_q = batch.compared().log_q() if scalar else log_q_gnmax(batch.votes, step.scale, event.noise)
+            total += sum_rdp_data_dependent(log_q, step.scale, orders, moved, scalar=scalar, weights=paid)
     return total
 
 

@@ -18,7 +18,7 @@ from consilium.accounting.checks import check_count, check_gap, check_orders, ch
 from consilium.accounting.errors import NoiseError
 
 _MOST_LONGER = 2**16
-"""Entries by which a table that has to grow may be longer than it has to be."""
+"""Entries by which a table that is kept may be longer than it has to be."""
 _AT_ONCE = 1 << 16
 """Steps of a recursion."""
 NO_SLACK = 1e-18
@@ -72,23 +72,7 @@ def _log_tails(log_pmf: np.ndarray, size: int) -> np.ndarray:
     return log_pmf[:size] + np.log(ratios)
 
 
-class _GaussianTails:
-    """One table of each sigma, as long as the longest that was asked for: after `_gaussian_tail`'s reach the recursion
-    has forgotten, to the last digit, where it began, and so a short table is the beginning of a long one."""
-
-    def __init__(self, sigma: float) -> None:
-        self._sigma, self._table = sigma, np.zeros(0)
-
-    def up_to(self, size: int) -> np.ndarray:
-        if size > len(self._table):
-            longer = min(2 * len(self._table), len(self._table) + _MOST_LONGER)
-            self._table = _gaussian_tail(self._sigma, max(size, longer))
-        return self._table[:size]
-
-
-_tails_of = lru_cache(maxsize=64)(_GaussianTails)
-
-
+@lru_cache(maxsize=64)
 def _gaussian_tail(sigma: float, size: int) -> np.ndarray:
     # So far beyond what is asked that the terms left out are below e^-84 of the smallest tail in the table.
     reach = math.ceil(math.hypot(size, 13 * sigma)) + 2
@@ -112,7 +96,10 @@ def log_tail_table(sigma: float, max_value: int) -> np.ndarray:
     NoiseError : sigma not above 0, or so large that no table is made (``checks.MOST_ENTRIES``).
     VotesError : max_value above ``checks.MOST_GAP``.
     """
-    return _tails_of(check_scale(sigma, "sigma")).up_to(check_count(check_gap(max_value), "max_value") + 1)
+    size = check_count(check_gap(max_value), "max_value") + 1
+    # a few lengths of each sigma: a short table is the beginning of a long one, to the last digit
+    most = min(1 << (size - 1).bit_length(), -(-size // _MOST_LONGER) * _MOST_LONGER)
+    return _gaussian_tail(check_scale(sigma, "sigma"), most)[:size]
 
 
 @lru_cache(maxsize=64)
@@ -152,11 +139,6 @@ def log_pr_loss_laplace(gamma: float, gaps: np.ndarray) -> np.ndarray:
     return 2 * math.log(q / (1 + p)) - gamma * gaps + np.log((gaps + spread) / q + p / q**2)
 
 
-@lru_cache(maxsize=64)
-def _laplace_loss(gamma: float, max_gap: int) -> np.ndarray:
-    return _frozen(log_pr_loss_laplace(gamma, np.arange(max_gap + 1, dtype=np.float64)))
-
-
 def log_pr_loss_table_laplace(gamma: float, max_gap: int) -> np.ndarray:
     """The same table for discrete Laplace noise, Pr[Z = z] proportional to exp(-gamma |z|): closed form.
 
@@ -165,7 +147,8 @@ def log_pr_loss_table_laplace(gamma: float, max_gap: int) -> np.ndarray:
     >>> float(np.exp(log_pr_loss_table_laplace(0.05, 0)[0]).round(6))
     0.506253
     """
-    return _laplace_loss(check_scale(gamma, "gamma"), check_count(check_gap(max_gap), "max_gap"))
+    gaps = np.arange(check_count(check_gap(max_gap), "max_gap") + 1, dtype=np.float64)
+    return log_pr_loss_laplace(check_scale(gamma, "gamma"), gaps)
 
 
 @lru_cache(maxsize=64)

@@ -26,8 +26,7 @@ from consilium.accounting.units import Noise
 
 _LARGEST_SLACK = 1e-3
 _CLOSE = 1e-13
-"""How far below its target, relative, a delta may stay."""
-_MOST_CHORDS = 200
+"""How far above the least, relative, an epsilon may stay."""
 _FAR = 40
 """Standard deviations beyond which a Gaussian tail is 0 in double precision (e^-800)."""
 MOST_LATTICE = 2_000_000
@@ -71,25 +70,11 @@ def _least_epsilon(profile: Callable[[float], float], delta: float) -> float:
             return math.inf
     if profile(0.0) <= delta:
         return 0.0
-    # chords of the logarithm, an end that stays twice weighed half (Illinois): scipy.optimize takes half a second and
-    # 20 MB to import, in each process of a node
-    wanted = math.log(delta) - _CLOSE / 2
-
-    def above(epsilon: float) -> float:
-        return math.log(max(profile(epsilon), 5e-324)) - wanted
-
-    low, over, under, last = 0.0, above(0.0), above(high), 0
-    for _ in range(_MOST_CHORDS):
-        middle = (low * under - high * over) / (under - over)
-        if not low < middle < high:
-            middle = (low + high) / 2
-        found = above(middle)
-        if found <= 0:
-            high, under, over, last = middle, found, over / (2 if last < 0 else 1), -1
-        else:
-            low, over, under, last = middle, found, under / (2 if last > 0 else 1), 1
-        if -_CLOSE <= found <= 0 or not low < (low + high) / 2 < high:
-            break
+    # by halves: scipy.optimize takes half a second and 20 MB to import, in each process of a node
+    low = 0.0
+    while low < (low + high) / 2 < high and high - low > _CLOSE * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if profile(middle) > delta else (low, middle)
     return high
 
 

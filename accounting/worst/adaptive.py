@@ -22,7 +22,6 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -275,11 +274,6 @@ def _groups(profiles: np.ndarray) -> list[_Group]:
     return groups
 
 
-_BLOCKS = 3
-"""Every ``rounds / _BLOCKS``-th row is computed for all elements; the divergence changes that slowly."""
-_EDGE, _EDGE_ROWS = 6, 3
-"""Rows before the last that is known, and all behind: every third is computed; chords between them are above."""
-_NEAR = 40
 _AT_ONCE = 64
 
 
@@ -303,77 +297,16 @@ def _curved(values: np.ndarray, step: float, reach: int, rows: int) -> np.ndarra
     return sliding_window_view(np.maximum(bend + 1e-15 * whole[:-2], 0.0) / (ratio - 1), 2 * reach + 1)
 
 
-def _added(excess: np.ndarray, windows: np.ndarray) -> np.ndarray:
-    """What each element adds at each row: float64 (rows, elements)."""
-    starts = range(0, len(windows), _AT_ONCE)
-    return np.concatenate([np.ascontiguousarray(windows[i : i + _AT_ONCE]) @ excess.T for i in starts]) * _DOT
-
-
-def _most_added(excess: np.ndarray, windows: np.ndarray) -> np.ndarray:
-    """By any of the elements: float64 (rows,)."""
-    starts = range(0, len(windows), _AT_ONCE)
-    return np.concatenate([_added(excess, windows[i : i + _AT_ONCE]).max(axis=1) for i in starts])
-
-
-def _round(values: np.ndarray, step: float, groups: Sequence[_Group], rows: int, number: int) -> np.ndarray:
-    """V after one more release, at the first ``rows`` rows.
-
-    All elements are tried at knots. Between two knots the curvature around a row is at most ``over`` times a mixture of
-    those around the knots, but for what is ``left``. So what an element adds to V is at most that mixture of what it
-    adds at the knots, and only elements are evaluated that could so reach what others do there.
-    """
+def _round(values: np.ndarray, step: float, groups: Sequence[_Group], rows: int) -> np.ndarray:
+    """V after one more release, at the first ``rows`` rows: what the element that adds most there adds."""
     most = max(group.reach for group in groups)
-    before = _around(values, step, 0, rows)
-    curved = _curved(values, step, most, rows)
-    windows = [curved[:, most - group.reach : most + group.reach + 1] for group in groups]
-    gap = max(1, number // _BLOCKS)
-    if gap == 1:
-        return before + np.max(
-            [_most_added(g.excess, window) for g, window in zip(groups, windows, strict=True)], axis=0
-        )
-    main = max(0, min(rows, values.size) - 1 - _EDGE)
-    knots = np.unique(np.r_[np.arange(0, main, gap), np.arange(main, rows, _EDGE_ROWS), rows - 1])
-    added = [_added(group.excess, window[knots]) for group, window in zip(groups, windows, strict=True)]
-    best = np.array([mine.max(axis=1) for mine in added])
-    winner, gains, gain = best.argmax(axis=0), best.max(axis=0), np.zeros(rows)
-    gain[knots] = gains
-    with np.errstate(divide="ignore", invalid="ignore"):
-        shares = [np.maximum(x[:-1], x[1:]) for x in (mine / gains[:, None] for mine in added)]
-    everything, largest = [np.zeros(0, np.int64)], [group.excess.max(axis=0) for group in groups]
-    for knot, (low, high) in enumerate(pairwise(knots[: np.searchsorted(knots, main) + 1])):
-        inner = np.arange(low + 1, high)
-        if not inner.size:
-            continue
-        for end in (knot, knot + 1):
-            group = winner[end]
-            element = groups[group].excess[added[group][end].argmax()]
-            gain[inner] = np.maximum(gain[inner], windows[group][low + 1 : high] @ element)
-        weight, around, reached = (inner - low) / (high - low), curved[low + 1 : high], gain[inner]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            mixed = ((1 - weight) * reached / gains[knot])[:, None] * curved[low]
-            mixed += (weight * reached / gains[knot + 1])[:, None] * curved[high]
-            near = slice(max(0, most - _NEAR), most + _NEAR + 1)
-            over = float(np.where(around[:, near] > 0, around[:, near] / mixed[:, near], 0.0).max())
-        if not over < 1.2:  # infinite or NaN where a knot has no curvature
-            everything.append(inner)
-            continue
-        rest = np.maximum(around - over * mixed, 0.0)
-        for index, group in enumerate(groups):
-            left = rest[:, most - group.reach : most + group.reach + 1] @ largest[index]
-            could = np.flatnonzero(shares[index][knot] >= (1 - 1e-6 - float((left / reached).max())) / over)
-            if could.size:
-                here = windows[index][low + 1 : high]
-                gain[inner] = np.maximum(gain[inner], _most_added(group.excess[could], here))
-    where = np.concatenate(everything)
-    if where.size:
-        for group, window in zip(groups, windows, strict=True):
-            gain[where] = np.maximum(gain[where], _most_added(group.excess, window[where]))
-    found = before + gain
-    last = knots[knots >= main]
-    # chords are above
-    between = np.interp(np.exp(step * np.arange(last[0], rows)), np.exp(step * last), found[last])
-    found[last[0] :] = np.maximum(found[last[0] :], between + np.spacing(between))
-    return found
+    curved, added = _curved(values, step, most, rows), np.zeros(rows)
+    for group in groups:
+        windows = curved[:, most - group.reach : most + group.reach + 1]
+        for some in (slice(start, start + _AT_ONCE) for start in range(0, rows, _AT_ONCE)):
+            found = (np.ascontiguousarray(windows[some]) @ group.excess.T).max(axis=1) * _DOT
+            np.maximum(added[some], found, out=added[some])
+    return _around(values, step, 0, rows) + added
 
 
 def induced(
@@ -387,7 +320,7 @@ def induced(
     most = 1 + max(group.reach for group in groups)
     values, done, added = np.array([_LEAST]), 0, 0.0
     while done < releases:
-        found = _round(values, step, groups, values.size + most, done + 1)
+        found = _round(values, step, groups, values.size + most)
         block = min(int(min(growth, 1.0) * done), releases - done)
         kernel = _at_least(values, found - left_out, step, mu, 2 * most, order) if block > 1 else None
         if kernel is None:
@@ -606,7 +539,7 @@ def _fixed(
     for distance in (guess * factor for factor in _DISTANCES):
         beside = _kernel((distance * release.mu) ** 2, own, math.ceil(_FAR * distance * release.mu / own))
         values = _after(np.array([_LEAST]), own, beside)
-        target = _round(values, own, groups, values.size + most, int(distance**2) + 1) - little
+        target = _round(values, own, groups, values.size + most) - little
         kernel = _at_least(values, target, own, release.mu, 2 * most, order)
         if kernel is not None:
             return (_Fixed(beside, own), _many(_Fixed(kernel, own, little), times)), times * tail
