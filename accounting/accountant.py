@@ -38,8 +38,6 @@ def _at_least(part: Composed, orders: np.ndarray) -> np.ndarray:
 class Accountant:
     """Adds up releases with the same unit, neighbouring relation and audience.
 
-    Parameters
-    ----------
     orders : Renyi orders (orders,) at which everything is tracked.
     """
 
@@ -77,15 +75,11 @@ class Accountant:
     def commit(self, event: ReleaseEvent, data_dependent_rdp: np.ndarray | None = None) -> None:
         """Charge ``event``. Call it before the release, and release only if it returns.
 
-        Parameters
-        ----------
         data_dependent_rdp : float64 (orders,) from ``label_costs.exact_rdp``; without it the worst case is charged
             to the data-dependent curve too.
 
-        Raises
-        ------
-        UnitError : it speaks about another unit, relation or audience than the releases before it. OrdersError : see
-            there. State is unchanged.
+        Raises UnitError: it speaks about another unit, relation or audience than the releases before it. OrdersError:
+        see there. State is unchanged.
         """
         self._check_same_claim(event)
         secret = None if data_dependent_rdp is None else np.array(data_dependent_rdp, dtype=np.float64)
@@ -176,9 +170,7 @@ class Accountant:
         kind : WORST_CASE only where the events hold a query budget fixed before the run; REALISED for what came
         out.
 
-        Raises
-        ------
-        AccountingError : nothing was released yet, or a sanitised value is asked for (see ``sanitise.release``).
+        Raises AccountingError: nothing was released yet, or a sanitised value is asked for (see ``sanitise.release``).
         """
         if not self._events:
             raise AccountingError("nothing was released yet, so there is no guarantee to state. Commit an event first.")

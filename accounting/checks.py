@@ -174,15 +174,11 @@ def check_votes(votes: object, teachers: int | None = None) -> np.ndarray:
 
     Zero queries are fine and cost nothing.
 
-    Parameters
-    ----------
     votes : signed integers (queries, classes); row i is the histogram of query i.
     teachers : number of votes in every row, where it is known.
 
-    Raises
-    ------
-    VotesError : unsigned, float or bool counts, NaN, fewer than 2 classes, not two dimensions, a negative count, a row
-        that does not sum to ``teachers``. The message names the query, never a count.
+    Raises VotesError: unsigned, float or bool counts, NaN, fewer than 2 classes, not two dimensions, a negative count,
+    a row that does not sum to ``teachers``. The message names the query, never a count.
 
     >>> check_votes(np.array([[3, 1, 0]]), teachers=4).dtype
     dtype('int64')
@@ -214,15 +210,11 @@ def check_same_total(votes: object, teachers: int | None = None, hint: str = "")
 
     A row with votes missing or to spare has another sensitivity than the one that is charged for.
 
-    Parameters
-    ----------
     votes : signed integers (queries, classes). teachers : that number, where it is known. hint : what else to say where
         rows have different numbers.
 
-    Raises
-    ------
-    VotesError : rows have different numbers of votes, or another one than ``teachers``; or no votes at all, as in
-        ``check_votes``. The message never shows a count.
+    Raises VotesError: rows have different numbers of votes, or another one than ``teachers``; or no votes at all, as in
+    ``check_votes``. The message never shows a count.
 
     >>> check_same_total(np.array([[3, 1], [2, 2]]))
     4

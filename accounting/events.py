@@ -31,8 +31,6 @@ from consilium.accounting.worst.renyi import rdp_argmax, rdp_check
 class Step:
     """Noise that is drawn once for a query, and what leaves of the result.
 
-    Fields
-    ------
     leaves : of noisy counts the class with the largest ("argmax") or all ("histogram"); of one noisy number whether it
         reached a threshold ("check").
     law : of the noise on a count, or on the number. scale : its sigma, or its inverse scale gamma.
@@ -72,9 +70,7 @@ def share_slack(noise: Noise, sigma: float, shares: int | None) -> float:
 
     Below 1e-15 once a share's sigma exceeds 1.92.
 
-    Raises
-    ------
-    NoiseError : a share's sigma is below 1/2, where nothing is known.
+    Raises NoiseError: a share's sigma is below 1/2, where nothing is known.
     """
     if noise is Noise.CONTINUOUS or shares is None or shares == 1:
         return 0.0
@@ -85,8 +81,6 @@ def share_slack(noise: Noise, sigma: float, shares: int | None) -> float:
 class Comparison:
     """What a threshold check compares: one number for each query, to which noise is added. Secret.
 
-    Fields
-    ------
     number : int64 (queries,); one unit changes it by at most the event's ``votes_moved``.
     least, most : between which it lies, whatever the votes are.
     threshold, sigma, noise : of the check; a query passes if number + noise >= threshold.
@@ -132,8 +126,6 @@ _CHECKS: Mapping[str, Callable[[object, str], float]] = {
 class Mechanism:
     """What all mechanisms share.
 
-    Of the class
-    ------------
     name : as tables and ledgers give it. title : as people read it.
     answers_all : whether every query gets a label.
     needs_probabilities : whether the student must send its class probabilities with the queries.
@@ -144,9 +136,7 @@ class Mechanism:
     classes : of how many it must be; None: of any number.
     moved_by_a_vote : by how much a vote that goes from one class to another moves a number that gets noise.
 
-    Raises
-    ------
-    EventError, NoiseError, ThresholdError : a parameter that it cannot have.
+    Raises EventError, NoiseError, ThresholdError: a parameter that it cannot have.
     """
 
     name: ClassVar[str]
@@ -255,9 +245,7 @@ class Mechanism:
     ) -> ReleaseEvent:
         """What is charged towards the student for ``asked`` queries of which ``answered`` (None: all) get a label.
 
-        Raises
-        ------
-        EventError, UnitError : counts or words that no release can have.
+        Raises EventError, UnitError: counts or words that no release can have.
         """
         return ReleaseEvent(
             mechanism=self,
@@ -275,8 +263,6 @@ class Mechanism:
 class ReleaseEvent:
     """So many queries that one mechanism looked at.
 
-    Fields
-    ------
     mechanism : with its parameters.
     asked : queries that it looked at. answered : those for which a label left.
     unit, teachers_per_party, neighbouring : whose data may change, and how; see ``units.votes_moved``.
@@ -284,9 +270,7 @@ class ReleaseEvent:
     slack : largest |log ratio| between the noise on a count of which a label or histogram is made and one discrete
         Gaussian; above 0 only where it is a sum of several, and charged for every answer.
 
-    Raises
-    ------
-    EventError, UnitError : a field that no release can have.
+    Raises EventError, UnitError: a field that no release can have.
 
     >>> from consilium.accounting.mechanisms import GNMax
     >>> event = ReleaseEvent(mechanism=GNMax(sigma=40), asked=100, answered=100, unit=Unit.RECORD,

@@ -57,8 +57,6 @@ _KIND_TEXT = {
 class Guarantee:
     """An (epsilon, delta) statement with its unit, neighbouring relation, direction and audience.
 
-    Fields
-    ------
     epsilon, delta : the bound; epsilon may be +inf, which means that there is none.
     order : Renyi order that gave it; NaN when it did not come from a Renyi curve. Not compared: NaN equals nothing.
     unit, neighbouring, teachers_per_party : whose data may change, and how.
@@ -66,9 +64,7 @@ class Guarantee:
     kind : where the number comes from.
     method : which bounds and conversion were used, in words.
 
-    Raises
-    ------
-    AccountingError, DeltaError, UnitError : a field that cannot be part of a guarantee.
+    Raises AccountingError, DeltaError, UnitError: a field that cannot be part of a guarantee.
 
     >>> print(Guarantee(epsilon=1.5, delta=1e-5, order=14.0, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE,
     ...                 teachers_per_party=1, towards=Towards.STUDENT, kind=Kind.WORST_CASE, method="Renyi, CKS"))

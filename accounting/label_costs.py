@@ -34,9 +34,8 @@ class VoteBatch(NamedTuple):
     def check(self) -> int:
         """The votes in every row; 0 without rows.
 
-        Raises
-        ------
-        VotesError, EventError : votes or answers are not those of the event's queries. AccountingError : no weights.
+        Raises VotesError, EventError: votes or answers are not those of the event's queries. AccountingError: no
+        weights.
         """
         event, answered = self.event, np.asarray(self.answered)
         teachers = check_same_total(self.votes)
@@ -74,9 +73,7 @@ def published_rdp(batch: VoteBatch, orders: object = DEFAULT_ORDERS) -> np.ndarr
     where there is no such bound. It may be above the worst case, since the papers bound the noisy histogram, of which
     the winner alone leaves; and may decide neither when to stop nor what to publish.
 
-    Raises
-    ------
-    VotesError, EventError : as `VoteBatch.check`.
+    Raises VotesError, EventError: as `VoteBatch.check`.
     """
     batch.check()
     event, total = batch.event, np.zeros(check_orders(orders).size)
@@ -100,9 +97,7 @@ def exact_rdp(batch: VoteBatch, orders: object = DEFAULT_ORDERS) -> np.ndarray:
     Labels whose law is not computed are charged a bound, of both directions (``outcome.argmax``). Where votes
     decide nothing of what is charged: the worst case.
 
-    Raises
-    ------
-    VotesError, EventError : as `VoteBatch.check`.
+    Raises VotesError, EventError: as `VoteBatch.check`.
     """
     batch.check()
     event, moved = batch.event, batch.event.votes_moved

@@ -231,9 +231,7 @@ class Interactive(Confident):
     ) -> Comparison:
         """The largest excess over what the student predicts.
 
-        Raises
-        ------
-        EventError : no predictions, or not one row per query. ThresholdError : not within [0, 1].
+        Raises EventError: no predictions, or not one row per query. ThresholdError: not within [0, 1].
         """
         if probabilities is None:
             raise EventError("an interactive check needs the student's predictions. Pass predictions.")
@@ -382,9 +380,7 @@ MECHANISMS: dict[str, type[Mechanism]] = {
 def mechanism_of(name: str, parameters: Mapping[str, Any]) -> Mechanism:
     """The mechanism of this name with these parameters, no more and no less.
 
-    Raises
-    ------
-    EventError : unknown, or other parameters. NoiseError, ThresholdError : a value that it cannot have.
+    Raises EventError: unknown, or other parameters. NoiseError, ThresholdError: a value that it cannot have.
 
     >>> mechanism_of("gnmax", {"gamma": 0.05})
     Traceback (most recent call last):
@@ -402,9 +398,7 @@ def mechanism_of(name: str, parameters: Mapping[str, Any]) -> Mechanism:
 def event_from_json(data: object) -> ReleaseEvent:
     """Read an event back. Unknown mechanisms and keys are refused, and so are missing ones.
 
-    Raises
-    ------
-    EventError : the JSON is not exactly what ``ReleaseEvent.to_json`` writes.
+    Raises EventError: the JSON is not exactly what ``ReleaseEvent.to_json`` writes.
     """
     if not isinstance(data, dict):
         raise EventError(f"an event is a JSON object, got {type(data).__name__}. Read the ledger with its program.")

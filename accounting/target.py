@@ -38,9 +38,7 @@ def _released(events: Iterable[ReleaseEvent]) -> Accountant:
 def worst_case(events: Iterable[ReleaseEvent], delta: float) -> Guarantee:
     """The worst case of all these releases together.
 
-    Raises
-    ------
-    AccountingError : they cannot be charged at this delta.
+    Raises AccountingError: they cannot be charged at this delta.
     """
     return _released(events).guarantee(delta, Kind.WORST_CASE)
 
@@ -66,9 +64,7 @@ def least_noise(cost: Callable[[float], float], epsilon: float, enough: float | 
     `cost` falls with the amount. AccountingError of `cost` counts as an infinite cost. `enough` is an amount that keeps
     the target, where one is known: then `cost` is asked for few others.
 
-    Raises
-    ------
-    CalibrationError : no amount from 0.001 to 100,000 keeps the target.
+    Raises CalibrationError: no amount from 0.001 to 100,000 keeps the target.
 
     >>> least_noise(lambda sigma: 30 / sigma**2, 1.0)
     5.478

@@ -27,8 +27,6 @@ from consilium.accounting.vote_files import as_histograms, as_predictions
 class EpsilonResult:
     """Bounds on what it costs to release labels for some votes. What votes decide is marked as secret.
 
-    Fields
-    ------
     mechanism, queries, classes, teachers : what was asked. answers : most labels that may leave, fixed before.
     guarantee : the worst case of all that this call released, with everything that it means; it may be published.
     worst_case_as_histogram : ``worst_case`` if the whole noisy histogram left, as the papers charge it.
@@ -152,8 +150,6 @@ def epsilon(
 ) -> EpsilonResult:
     """What it costs to release labels for these votes.
 
-    Parameters
-    ----------
     votes : signed integers (queries, classes), the count of each class; with ``classes``, integers (teachers, queries),
         the class of each teacher's vote; or the path of a .npy or .npz file of either.
     mechanism : `GNMax` or its like.
@@ -167,12 +163,10 @@ def epsilon(
     public_votes : int64 (queries, classes), on which the release of a bound at the votes is planned: it is made with
         noise from the operating system. Each call with them is one more release.
 
-    Raises
-    ------
-    VotesError : counts that are no signed integers, rows of different sums, a file that holds no votes.
-    EventError : an ``answered`` that does not fit, or marks more than ``answers``. ThresholdError : a threshold so far
-        above the teachers that noise does not reach it either. DeltaError, NoiseError, UnitError : a number or a word
-        out of range.
+    Raises VotesError: counts that are no signed integers, rows of different sums, a file that holds no votes.
+    EventError: an ``answered`` that does not fit, or marks more than ``answers``. ThresholdError: a threshold so far
+    above the teachers that noise does not reach it either. DeltaError, NoiseError, UnitError: a number or a word out of
+    range.
 
     >>> from consilium.accounting.mechanisms import GNMax
     >>> votes = [[90, 6, 4], [50, 30, 20], [100, 0, 0]]
@@ -324,13 +318,9 @@ def calibrate(
 
     Of the mechanism that is given, its threshold and the ratio of its check's noise to its label's are kept.
 
-    Parameters
-    ----------
     asked : most queries. answered : most labels, all queries if None.
 
-    Raises
-    ------
-    CalibrationError : no amount of noise keeps the target. EventError, DeltaError, UnitError : as in ``epsilon``.
+    Raises CalibrationError: no amount of noise keeps the target. EventError, DeltaError, UnitError: as in ``epsilon``.
 
     >>> from consilium.accounting.mechanisms import Histogram
     >>> calibrate(Histogram(sigma=1), epsilon=1.0, asked=100, noise="continuous")

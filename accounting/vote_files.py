@@ -23,15 +23,10 @@ def load_votes(path: Path, classes: int | None = None) -> np.ndarray:
     are: counts of any signed type, or whole numbers kept as floats (the code of 2017 writes these), and with
     ``classes`` the class that every teacher votes for.
 
-    Parameters
-    ----------
     classes : the file holds integers (teachers, queries), see
         ``votes_of_teachers``, and there are so many classes.
 
-    Raises
-    ------
-    VotesPathError : no such file. VotesError : wrong format, or no
-        votes in it. The text never shows a count.
+    Raises VotesPathError: no such file. VotesError: wrong format, or no votes in it. The text never shows a count.
     """
     if not path.is_file():
         raise VotesPathError(f"there is no file {path}. Give a .npz with key 'votes' or a .npy.")
@@ -74,9 +69,7 @@ def votes_of_teachers(classes_voted: np.ndarray, classes: int) -> np.ndarray:
 
     classes_voted : integers (teachers, queries), from 0 to classes - 1, as the code of the PATE papers keeps them.
 
-    Raises
-    ------
-    VotesError : not two dimensions, no integers, or no such class.
+    Raises VotesError: not two dimensions, no integers, or no such class.
 
     >>> votes_of_teachers(np.array([[0, 1], [0, 2], [1, 2]]), 3).tolist()
     [[2, 1, 0], [0, 1, 2]]
@@ -101,15 +94,11 @@ _OF_TEACHERS = " If a row is a teacher and holds the class of each vote, name th
 def as_histograms(votes: object, classes: int | None = None, teachers: int | None = None) -> tuple[np.ndarray, int]:
     """(votes int64 (queries, classes), teachers).
 
-    Parameters
-    ----------
     votes : signed integers (queries, classes), the count of each class; with ``classes``, integers (teachers, queries),
         the class for which each teacher votes; or the path of a .npy or .npz file of either.
     teachers : what every row must sum to, where it is known.
 
-    Raises
-    ------
-    VotesError : anything else. The message never shows a count. VotesPathError : no such file.
+    Raises VotesError: anything else. The message never shows a count. VotesPathError: no such file.
 
     >>> as_histograms([[0, 1], [0, 2], [1, 2]], classes=3)[0].tolist()
     [[2, 1, 0], [0, 1, 2]]

@@ -91,10 +91,8 @@ def log_tail_table(sigma: float, max_value: int) -> np.ndarray:
     >>> np.exp(log_tail_table(40.0, 1)).round(6).tolist()
     [0.504987, 0.495013]
 
-    Raises
-    ------
-    NoiseError : sigma not above 0, or so large that no table is made (``checks.MOST_ENTRIES``).
-    VotesError : max_value above ``checks.MOST_GAP``.
+    Raises NoiseError: sigma not above 0, or so large that no table is made (``checks.MOST_ENTRIES``). VotesError:
+    max_value above ``checks.MOST_GAP``.
     """
     size = check_count(check_gap(max_value), "max_value") + 1
     # a few lengths of each sigma: a short table is the beginning of a long one, to the last digit
@@ -120,9 +118,7 @@ def log_pr_loss_table(sigma: float, max_gap: int) -> np.ndarray:
     Z and Z' are independent discrete Gaussians of parameter ``sigma`` (the noise on one count); D is the number of
     votes by which the plurality leads a class. Entry 0 is above 1/2 because a tie is one of the outcomes.
 
-    Raises
-    ------
-    NoiseError, EventError, VotesError : as ``log_tail_table``; max_gap negative.
+    Raises NoiseError, EventError, VotesError: as ``log_tail_table``; max_gap negative.
 
     >>> from math import erfc
     >>> float((np.exp(log_pr_loss_table(40.0, 100)[100]) / (erfc(100 / 80) / 2)).round(4))
@@ -159,9 +155,7 @@ def convolution_slack(terms: int, sigma: float) -> float:
     (k+1)): Kairouz, Liu, Steinke 2021 (arXiv 2102.06387), Proposition 13 applied term by term. The summands fall with
     k; beyond the first 1,000 the last of those stands for each.
 
-    Raises
-    ------
-    NoiseError : sigma below 1/2, where the proposition does not hold.
+    Raises NoiseError: sigma below 1/2, where the proposition does not hold.
 
     >>> convolution_slack(250, 40 / 250**0.5) < 1e-25, round(convolution_slack(250, 0.8), 3)
     (True, 0.016)
@@ -179,9 +173,7 @@ def pair_slack(first: float, second: float) -> float:
     """The same of the sum of one discrete Gaussian of parameter ``first`` and one of ``second``, against one of
     parameter sqrt(first^2 + second^2): 5 exp(-2 pi^2 / (1 / first^2 + 1 / second^2)), the same Proposition 13.
 
-    Raises
-    ------
-    NoiseError : a parameter is below 1/2, where the proposition does not hold.
+    Raises NoiseError: a parameter is below 1/2, where the proposition does not hold.
 
     >>> pair_slack(40.0, 2.0) < 1e-30, round(pair_slack(1.0, 1.0), 6)
     (True, 0.000259)

@@ -47,16 +47,12 @@ def rdp_gaussian(sigma: float, orders: object, sensitivity_votes: int = 1, *, sc
 
     alpha k^2 / sigma^2 for a histogram of which k votes move, alpha k^2 / (2 sigma^2) for a scalar.
 
-    Parameters
-    ----------
     sigma : standard deviation of the noise on one count (continuous), or its parameter (discrete).
     orders : float64 (orders,), each above 1.
     sensitivity_votes : k, the votes that one unit of privacy moves.
     scalar : True for the noisy threshold check.
 
-    Raises
-    ------
-    NoiseError, OrdersError, UnitError.
+    Raises NoiseError, OrdersError, UnitError.
 
     >>> rdp_gaussian(40.0, [2.0, 20.0]).tolist(), rdp_gaussian(150.0, [2.0], scalar=True).tolist()
     ([0.00125, 0.0125], [4.4444444444444447e-05])
@@ -96,14 +92,10 @@ def rdp_data_dependent(
 
     ``log_q`` is computed at the true sigma; ``sigma`` is divided by k here. The result is secret.
 
-    Parameters
-    ----------
     log_q : float64 (queries,), log of an upper bound on the probability of the unlikely outcome; -inf costs nothing.
     sigma, orders, sensitivity_votes, scalar : as in ``rdp_gaussian``.
 
-    Raises
-    ------
-    AccountingError : NaN or a logarithm above 0. NoiseError, OrdersError, UnitError as in ``rdp_gaussian``.
+    Raises AccountingError: NaN or a logarithm above 0. NoiseError, OrdersError, UnitError as in ``rdp_gaussian``.
 
     Two queries at sigma 40, one disputed and one nearly unanimous:
 
@@ -215,19 +207,14 @@ def log_q_gnmax(votes: object, sigma: float, noise: Noise | str, teachers: int |
     """log of an upper bound on Pr[GNMax does not return the plurality], for each query: float64 (queries,), secret.
 
     q = sum over j other than the top of Pr[noise lifts j to the top's height], at most the largest that can occur.
-    Papernot et
-    al. 2018, Proposition 7 (Lemma 3 of the first version); on the lattice with ties as losses.
+    Papernot et al. 2018, Proposition 7 (Lemma 3 of the first version); on the lattice with ties as losses.
 
-    Parameters
-    ----------
     votes : signed integers (queries, classes).
     sigma : noise on one count.
     noise : "discrete" (deployed) or "continuous" (as in the paper). Required.
     teachers : if given, rows are checked to sum to it.
 
-    Raises
-    ------
-    VotesError, NoiseError.
+    Raises VotesError, NoiseError.
 
     >>> log_q_gnmax(np.array([[250, 0, 0], [126, 124, 0]]), 40.0, "continuous").round(6).tolist()
     [-11.523306, -0.695432]
@@ -242,9 +229,7 @@ def log_q_gnmax(votes: object, sigma: float, noise: Noise | str, teachers: int |
 def check_threshold(threshold: object) -> float:
     """A finite number of votes, at least 0. Above the number of teachers is allowed: it answers rarely, exactly.
 
-    Raises
-    ------
-    ThresholdError : NaN, infinite, not a number, or negative.
+    Raises ThresholdError: NaN, infinite, not a number, or negative.
     """
     if isinstance(threshold, bool) or not isinstance(threshold, Real) or not math.isfinite(threshold) or threshold < 0:
         raise ThresholdError(f"threshold must be a finite number of votes, at least 0, got {threshold!r}.")
@@ -275,16 +260,12 @@ def log_pr_answered(
 
     Both are computed on their own, so that neither loses digits when the other is near 1.
 
-    Parameters
-    ----------
     top_votes : int64 (queries,), largest count of each query (or max_j(n_j - M p_j), which may be negative).
     threshold : votes; for discrete noise a fraction is rounded up, which changes no outcome.
     sigma1 : noise of the check.
     noise : "discrete" or "continuous". Required.
 
-    Raises
-    ------
-    ThresholdError, NoiseError, VotesError.
+    Raises ThresholdError, NoiseError, VotesError.
 
     >>> p, not_p = log_pr_answered([200, 230], 200.0, 150.0, "continuous")
     >>> np.exp(p).round(4).tolist(), np.exp(not_p).round(4).tolist()

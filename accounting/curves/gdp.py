@@ -81,9 +81,7 @@ def _least_epsilon(profile: Callable[[float], float], delta: float) -> float:
 def epsilon_of(squared: float, delta: float) -> float:
     """Least epsilon at ``delta`` for a total mu^2 (0 costs nothing).
 
-    Raises
-    ------
-    DeltaError, NoiseError : delta outside (0, 1); mu^2 negative or NaN.
+    Raises DeltaError, NoiseError: delta outside (0, 1); mu^2 negative or NaN.
 
     >>> round(epsilon_of(mu_squared(640, 40.0), 1e-5), 4)
     3.8486
@@ -102,9 +100,7 @@ def sigma_needed(
 ) -> float:
     """Least sigma at which ``releases`` Gaussian releases cost ``epsilon`` at ``delta``.
 
-    Raises
-    ------
-    CalibrationError : epsilon not above 0, or so small that no noise below e^40 is enough.
+    Raises CalibrationError: epsilon not above 0, or so small that no noise below e^40 is enough.
 
     >>> round(sigma_needed(640, 2.0, 1e-5), 3)
     71.333
@@ -169,9 +165,7 @@ def discrete_epsilon(coordinates: int, sigma: float, shift: int, delta: float) -
     coordinates shifted by k. (For histograms of which k > 1 votes move, several patterns are possible and no proof is
     offered here that one of them dominates on the lattice: use the Renyi curve.)
 
-    Raises
-    ------
-    NoiseError : sigma so small (below about 0.9) that a sum is not close to a discrete Gaussian.
+    Raises NoiseError: sigma so small (below about 0.9) that a sum is not close to a discrete Gaussian.
 
     >>> round(discrete_epsilon(2 * 640, 40.0, 1, 1e-5), 4)
     3.8486

@@ -29,8 +29,6 @@ def gnss_cost(orders: object, beta: object, sigma_ss: object) -> np.ndarray:
 
     alpha e^(-2 beta) / (2 sigma_ss^2 c) - (alpha beta + ln(c) / 2) / (alpha - 1), c from ``gnss_room``.
 
-    Parameters
-    ----------
     beta : of the smooth sensitivity (a number, or one for each order). sigma_ss : noise in units of it, likewise.
 
     >>> gnss_cost([14.0], 0.45 / 14, 8.0).round(4).tolist()

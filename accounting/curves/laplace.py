@@ -107,8 +107,6 @@ def rdp_lnmax(
     q < 1 / (e^(2 gamma k) + 1). The paper searches l = 1..8 (orders 2..9); 100 queries of 250 teachers at gamma .05 and
     delta 1e-5 cost 1.84 with those and 1.20 on the full grid.
 
-    Parameters
-    ----------
     log_q : float64 (queries,), at the true gamma. gamma : inverse scale of the noise. orders : each above 1.
     noise, baseline : which data-independent curve is the ceiling.
 

@@ -211,8 +211,6 @@ def per_query(
 ) -> np.ndarray:
     """Cost of each query and order: float64 (queries, orders). Secret.
 
-    Parameters
-    ----------
     votes : signed integers (queries, classes).
     scale : sigma of the noise on one count (gaussian), or gamma, its inverse scale (laplace).
     noise : "discrete" (deployed) or "continuous" (as in the papers). Required.
@@ -220,9 +218,7 @@ def per_query(
     orders : float64 (orders,), each above 1.
     votes_moved : by one unit, from any classes to any others.
 
-    Raises
-    ------
-    VotesError, NoiseError, OrdersError, UnitError. AccountingError : another kind.
+    Raises VotesError, NoiseError, OrdersError, UnitError. AccountingError: another kind.
 
     A disputed query and a nearly unanimous one at sigma 40, which Theorem 6 bounds by .0125 and .0000532 at order 20:
 

@@ -45,15 +45,11 @@ def per_query(
 ) -> np.ndarray:
     """Cost of the check of each query and order: float64 (queries, orders). Secret.
 
-    Parameters
-    ----------
     numbers : int64 (queries,), what is compared: the top count, or max_j(n_j - M p_j).
     threshold, sigma, noise : as in ``curves.gaussian.log_pr_answered``.
     votes_moved : k, the votes that one unit moves.
 
-    Raises
-    ------
-    ThresholdError, NoiseError, VotesError, OrdersError, UnitError.
+    Raises ThresholdError, NoiseError, VotesError, OrdersError, UnitError.
 
     Of numbers at the threshold and 250 above it; the noise alone allows .0000889 at order 4:
 

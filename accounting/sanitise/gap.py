@@ -208,13 +208,9 @@ def envelope(kind: Kind, scale: float, noise: Noise, classes: int, teachers: int
     Both directions, over all histograms of so many classes with that lead or more; it does not rise with the lead, and
     is never above the worst case. The last stands for all larger leads. Public: a function of no votes.
 
-    Parameters
-    ----------
     scale : sigma of the noise on one count (gaussian), or gamma, its inverse scale (laplace).
 
-    Raises
-    ------
-    NoiseError : so much noise that the table is not made. OrdersError.
+    Raises NoiseError: so much noise that the table is not made. OrdersError.
 
     >>> envelope("gaussian", 40.0, Noise.DISCRETE, 10, 250, [8.0])[0, [0, 120, 160, 250]].round(6).tolist()
     [0.003204, 0.002174, 0.000498, 3e-06]

@@ -43,9 +43,7 @@ class SanitisedPlan:
 
     order : the one Renyi order. beta : smoothness. sigma_ss : noise in units of the smooth sensitivity.
 
-    Raises
-    ------
-    OrdersError, NoiseError : a field out of range.
+    Raises OrdersError, NoiseError: a field out of range.
     """
 
     order: float
@@ -60,9 +58,7 @@ class SanitisedPlan:
     def cost(self) -> float:
         """What the release costs at ``order``.
 
-        Raises
-        ------
-        NoiseError : alpha (1 - e^(-2 beta)) >= 1, where it costs everything.
+        Raises NoiseError: alpha (1 - e^(-2 beta)) >= 1, where it costs everything.
 
         >>> round(SanitisedPlan(order=8.0, beta=0.03375, sigma_ss=5.54146797871427).cost(), 6)
         0.268997
@@ -110,9 +106,7 @@ def _label_of(event: ReleaseEvent) -> Step:
 def label_costs(event: ReleaseEvent, teachers: int, classes: int, orders: np.ndarray) -> np.ndarray:
     """What one label costs at most, by the plurality's lead: float64 (orders, leads). Looks at no votes.
 
-    Raises
-    ------
-    EventError : the event has no data-dependent bound with a known sensitivity. NoiseError, OrdersError.
+    Raises EventError: the event has no data-dependent bound with a known sensitivity. NoiseError, OrdersError.
     """
     label = _label_of(event)
     return envelope(label.law, label.scale, event.noise, classes, teachers, orders)
@@ -121,10 +115,8 @@ def label_costs(event: ReleaseEvent, teachers: int, classes: int, orders: np.nda
 def check_plan(plan: SanitisedPlan, event: ReleaseEvent, teachers: int, classes: int) -> None:
     """Refuse a plan that ``sanitise`` would refuse after a run of ``event``. Looks at no votes.
 
-    Raises
-    ------
-    NoiseError : the release costs everything at the plan's order, or there is too much noise for a table of costs.
-    EventError : the event has no sensitivity bound.
+    Raises NoiseError: the release costs everything at the plan's order, or there is too much noise for a table of
+    costs. EventError: the event has no sensitivity bound.
     """
     plan.cost()
     label_costs(event, teachers, classes, np.array([plan.order]))
@@ -173,9 +165,8 @@ def secret_smoothness(batches: Sequence[VoteBatch], plan: SanitisedPlan, teacher
 
     Events without a data-dependent bound on sensitivity enter at their worst case, which is public and has none.
 
-    Raises
-    ------
-    VotesError, EventError, UnitError : the batches are not usable. NoiseError : too much noise for a table of costs.
+    Raises VotesError, EventError, UnitError: the batches are not usable. NoiseError: too much noise for a table of
+    costs.
     """
     order = np.array([plan.order])
     profiles: list[SensitivityProfile] = []
@@ -207,15 +198,11 @@ def sanitise(
 ) -> SanitisedRelease:
     """Release the data-dependent epsilon of ``batches`` once. Calling it again is another release and costs again.
 
-    Parameters
-    ----------
     batches : every release on the same data, all with the same unit and audience.
     teachers : the most votes that a query got; a batch may have fewer, the same number for each of its queries.
     normal : draws N(0, 1); the operating system's entropy if None. Give a seeded one in simulations only.
 
-    Raises
-    ------
-    NoiseError, UnitError, EventError, DeltaError.
+    Raises NoiseError, UnitError, EventError, DeltaError.
     """
     if not batches:
         raise EventError("nothing was released, so there is nothing to sanitise.")
@@ -290,15 +277,11 @@ def forecast_sanitised(
 ) -> Forecast:
     """Plan that minimises epsilon + 2 standard deviations of its noise on public votes.
 
-    Parameters
-    ----------
     event : parameters of the mechanism (its counts are ignored). public_votes : signed integers (queries, classes).
     orders : that are tried; as many of them as take a few seconds.
 
-    Raises
-    ------
-    CalibrationError : no plan has a finite cost. EventError : the event has no sensitivity bound, or compares with
-        predictions of a student. NoiseError : too much noise for a table of costs.
+    Raises CalibrationError: no plan has a finite cost. EventError: the event has no sensitivity bound, or compares with
+    predictions of a student. NoiseError: too much noise for a table of costs.
     """
     votes = np.asarray(public_votes)
     alpha = _within_reach(event, votes, teachers, delta, check_orders(orders))

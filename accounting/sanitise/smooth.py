@@ -58,15 +58,11 @@ def fill(hump: np.ndarray) -> np.ndarray:
 class LabelProfile:
     """Local sensitivities of labels, summed over queries: of what ``gap.envelope`` charges for the plurality's lead.
 
-    Parameters
-    ----------
     votes : signed integers (queries, classes), ``teachers`` in every row.
     costs : float64 (orders, leads), of one label; the last stands for all larger leads.
     weights : float64 (queries,) in [0, 1], how much of its label each query pays.
 
-    Raises
-    ------
-    VotesError.
+    Raises VotesError.
     """
 
     def __init__(self, votes: np.ndarray, teachers: int, costs: np.ndarray, weights: np.ndarray) -> None:
@@ -103,9 +99,7 @@ class CheckProfile:
     They can fall with distance, so the largest within d is taken for each query before summing. The cost is that of
     both directions (``outcome.check``).
 
-    Raises
-    ------
-    EventError : more orders than ``most_orders``.
+    Raises EventError: more orders than ``most_orders``.
     """
 
     def __init__(self, compared: Comparison, orders: np.ndarray) -> None:
@@ -160,13 +154,9 @@ def smooth_sensitivity(
 ) -> np.ndarray:
     """SS_beta of the sum of all profiles, at each order with its own beta: float64 (orders,). Secret, exact.
 
-    Parameters
-    ----------
     betas : float64 (orders,), each above 0. teachers : most votes that can move.
 
-    Raises
-    ------
-    AccountingError : betas do not fit the orders.
+    Raises AccountingError: betas do not fit the orders.
     """
     alpha = check_orders(orders)
     beta = np.asarray(betas, dtype=np.float64)

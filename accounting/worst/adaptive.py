@@ -687,9 +687,7 @@ def adaptive_epsilon(parts: Sequence[Composed], delta: float) -> float:
     times a vote (Laplace: a scale of a quarter to 1,000 votes), more than six kinds, more than 1e8 releases, a delta
     below 1e-20 for each release (for several moves sooner), an epsilon above 300.
 
-    Raises
-    ------
-    DeltaError.
+    Raises DeltaError.
 
     >>> adaptive_epsilon([Composed(10, "check", 20.0, Noise.DISCRETE)], 1e-5) < 0.52
     True

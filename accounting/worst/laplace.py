@@ -294,8 +294,6 @@ def _one_move(gamma: float, orders: np.ndarray, noise: Noise, votes: int) -> np.
 def rdp_argmax_laplace(gamma: float, orders: object, noise: Noise | str, votes_moved: int = 1) -> np.ndarray:
     """Worst-case curve of one winner under Laplace noise, data-independent: float64 (orders,).
 
-    Parameters
-    ----------
     gamma : inverse scale of the noise on one count, in 1 / votes.
     orders : float64 (orders,), each above 1.
     noise : "discrete" or "continuous". Required. Ties of integer noise may be broken by any order of the classes.
@@ -303,9 +301,7 @@ def rdp_argmax_laplace(gamma: float, orders: object, noise: Noise | str, votes_m
 
     Never above the curve of the noisy counts (``curves.laplace.rdp_laplace``), nor above 2 gamma votes.
 
-    Raises
-    ------
-    NoiseError, OrdersError, UnitError.
+    Raises NoiseError, OrdersError, UnitError.
 
     >>> from consilium.accounting.curves.laplace import rdp_laplace
     >>> orders = [2.0, 10.0, 100.0]
