@@ -6,21 +6,11 @@ import math
 
 import pytest
 
-from consilium.accounting.curves.gdp import delta_of, epsilon_of
-from consilium.accounting.drowned import MOST_DIRECTIONS, mu_of, signal, votes_of_units
+from consilium.accounting.drowned import MOST_DIRECTIONS, signal, votes_of_units
 from consilium.accounting.events import Mechanism
 from consilium.accounting.mechanisms import Difference, GNMax
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.report.warnings import LEAST_SIGNAL
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 0.8, 1.0, 3.0, 30.0])
-@pytest.mark.parametrize("delta", [1e-8, 1e-5, 1e-3])
-def test_mu_is_that_of_the_promise(epsilon: float, delta: float) -> None:
-    mu = mu_of(epsilon, delta)
-    assert epsilon_of(mu**2, delta) == pytest.approx(epsilon, rel=1e-6)
-    assert delta_of(mu, epsilon) == pytest.approx(delta)
-    assert mu_of(math.inf, delta) == math.inf
 
 
 def test_it_is_the_rule_of_the_held_out_divisions() -> None:

@@ -27,7 +27,7 @@ MECHANISMS = [
     Interactive(30, 12.0, 12.0),
     Histogram(9.0),
 ]
-UNITS = [(Unit.PARTY, 1), (Unit.RECORD, 5), (Unit.PARTY, 5)]
+UNITS = [(Unit.PARTY, 1), (Unit.RECORD, 5)]
 VOTES = np.random.default_rng(5).multinomial(60, [0.7, 0.2, 0.1], size=12)
 PREDICTIONS = np.full((12, 3), 1 / 3)
 each = pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)

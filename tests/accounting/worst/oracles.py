@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import ndtr
+
+from tests.accounting.outcome.oracle import Oracle
 
 
 def lattice_noise(sigma, reach):
@@ -19,39 +21,17 @@ def lattice_noise(sigma, reach):
     return pmf, np.minimum(np.cumsum(pmf), 1.0)
 
 
-def winners(histogram, sigma):
-    """Probability of each class to win with integer noise; the lowest index wins ties. Sums over the lattice."""
-    n = np.asarray(histogram)
-    reach = int(np.ceil(14 * sigma)) + int(n.max()) + 2
-    pmf, below = lattice_noise(sigma, 2 * reach)
-    x = np.arange(-reach, reach + 1)
-
-    def at(table, value):
-        return table[np.clip(value, -2 * reach, 2 * reach) + 2 * reach]
-
-    out = []
-    for j in range(n.size):
-        others = [at(below, x - n[i] - (1 if i < j else 0)) for i in range(n.size) if i != j]
-        out.append(np.sum(at(pmf, x - n[j]) * np.prod(others, axis=0)))
-    return np.array(out)
+_oracle = cache(Oracle)
 
 
-def laplace_winners(histogram, gamma):
-    """The same with Laplace noise."""
-    n = np.asarray(histogram)
-    reach = int(np.ceil(40 / gamma)) + int(n.max()) + 3
-    x = np.arange(-reach, reach + 1)
-    r = np.exp(-gamma)
+def _winners(kind, histogram, scale):
+    """Probability of each class to win with integer noise; the lowest index wins ties."""
+    counts = [int(n) for n in histogram]
+    span = 1 << (max(counts) - min(counts) + 1).bit_length()
+    return _oracle(kind, scale, "discrete", span).law(counts, max(counts)).astype(np.float64)
 
-    def at_most(centre):
-        above, under = np.maximum(x - centre + 1, 0), np.maximum(centre - x, 0)
-        return np.where(x < centre, np.exp(-gamma * under) / (1 + r), 1 - np.exp(-gamma * above) / (1 + r))
 
-    def winner(j):
-        others = [at_most(n[i] + (1 if i < j else 0)) for i in range(n.size) if i != j]
-        return np.sum(np.tanh(gamma / 2) * np.exp(-gamma * np.abs(x - n[j])) * np.prod(others, axis=0))
-
-    return np.array([winner(j) for j in range(n.size)])
+winners, laplace_winners = partial(_winners, "gaussian"), partial(_winners, "laplace")
 
 
 def neighbours(teachers, classes) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:

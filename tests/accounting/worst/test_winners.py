@@ -10,13 +10,12 @@ from consilium.accounting.curves.laplace import rdp_laplace
 from consilium.accounting.units import Noise
 from consilium.accounting.worst import laplace, renyi
 from consilium.accounting.worst.channel import Pairs
-from consilium.accounting.worst.laplace import LaplaceLattice, rare_moment, rdp_argmax_laplace
+from consilium.accounting.worst.laplace import rare_moment, rdp_argmax_laplace
 from consilium.accounting.worst.renyi import rdp_argmax, rdp_check
 from tests.accounting.worst.oracles import (
     both_directions,
     laplace_winners,
     real_laplace_winners,
-    three_outcomes,
     winners,
     worst_histogram,
     worst_lead,
@@ -113,14 +112,6 @@ def test_independent_search_over_real_leads(sigma, orders, noise):
     assert np.all(bound <= 1.005 * truth)
 
 
-def test_quadrature_of_the_search_at_30_digits():
-    """The oracle itself, against mpmath, at the worst lead and far from it."""
-    for u, v in ((0.75, 0.75), (-6.0, 3.0), (5.0, 5.0)):
-        with mp.workdps(30):
-            exact = mp.quad(lambda x, u=u, v=v: mp.npdf(x - u) * mp.ncdf(x - v), [0, *sorted({1, 3, 6, 9, 12}), 20])
-        assert three_outcomes(u, v)[0] == pytest.approx(float(exact), rel=1e-11)
-
-
 @pytest.mark.parametrize(("bound", "histogram"), [(rdp_argmax, 1.0), (rdp_check, 0.5)])
 @pytest.mark.parametrize("noise", list(Noise))
 def test_much_noise_is_charged_as_less(bound, histogram, noise):
@@ -159,34 +150,6 @@ def test_two_classes_under_laplace_noise_at_50_digits():
         bound = rdp_argmax_laplace(gamma, orders, "discrete")
         assert np.all(bound >= truth)
         assert bound == pytest.approx(truth, rel=2e-6)
-
-
-def exact_outcomes(u, v, g):
-    """Of two counts and a geometric number, by sums with 30 digits: a, which wins ties, b and the third."""
-    with mp.workdps(30):
-        r = mp.exp(-mp.mpf(g))
-        c = (1 - r) / (1 + r)
-        reach = int(70 / g) + 12
-        total = [mp.mpf(0)] * 3
-
-        def at_most(x, centre):
-            return r ** (centre - x) / (1 + r) if x < centre else 1 - r ** (x - centre + 1) / (1 + r)
-
-        for x in range(reach):
-            third_below = 1 - r**x
-            first = c * r ** abs(x - u) * at_most(x, v)
-            second = c * r ** abs(x - v) * at_most(x - 1, u)
-            total[0] += first * third_below
-            total[1] += second * third_below
-            total[2] += (1 - r) * r**x * at_most(x, u) * at_most(x, v)
-        return [float(each) for each in total]
-
-
-@pytest.mark.parametrize("g", [0.1, 0.3, 4.0])
-def test_outcomes_at_30_digits(g):
-    for u, v in ((1, 0), (1, 1), (0, 4), (7, -2), (-2, 5), (2, 2), (3, 9), (9, 3), (5, 0)):
-        found = laplace.outcomes(LaplaceLattice(g, 3), np.array([u]), np.array([v]))[:, 0]
-        assert found == pytest.approx(exact_outcomes(u, v, g), rel=1e-12)
 
 
 @pytest.mark.parametrize("seed", third(range(6), first=1))
