@@ -8,25 +8,20 @@ from pathlib import Path
 
 import numpy as np
 
-from consilium.accounting.checks import as_array, check_count, check_same_total, check_votes
+from consilium.accounting.checks import as_array, check_count, check_same_total
 from consilium.accounting.errors import ThresholdError, VotesError, VotesPathError
 
 _LARGEST = 2.0**53
 """Beyond it doubles skip whole numbers."""
 
 
-def load_votes(path: Path, classes: int | None = None) -> np.ndarray:
-    """Votes int64 (queries, classes) from a file.
+def load_votes(path: Path) -> np.ndarray:
+    """The array of a file: a .npz with a key ``votes``, or a .npy. Nothing is unpickled.
 
-    A .npz needs a key ``votes``; a .npy is the matrix itself. The number of teachers is the sum
-    of the first row, and every row must have it. Nothing is unpickled. The files of the PATE papers are read as they
-    are: counts of any signed type, or whole numbers kept as floats (the code of 2017 writes these), and with
-    ``classes`` the class that every teacher votes for.
+    The files of the PATE papers are read as they are: integers of any type, or whole numbers kept as floats, which the
+    code of 2017 writes.
 
-    classes : the file holds integers (teachers, queries), see
-        ``votes_of_teachers``, and there are so many classes.
-
-    Raises VotesPathError: no such file. VotesError: wrong format, or no votes in it. The text never shows a count.
+    Raises VotesPathError: no such file. VotesError: wrong format, or floats that are no whole numbers.
     """
     if not path.is_file():
         raise VotesPathError(f"there is no file {path}. Give a .npz with key 'votes' or a .npy.")
@@ -47,21 +42,11 @@ def load_votes(path: Path, classes: int | None = None) -> np.ndarray:
         if isinstance(error, VotesError):
             raise
         raise VotesError(f"{path} does not hold a plain array of numbers. Save it again, without objects.") from None
-    votes = _whole(votes, path)
-    if classes is not None:
-        votes = votes_of_teachers(votes, classes)
-    if votes.ndim != 2 or not votes.shape[0]:
-        raise VotesError(f"{path} holds no (queries, classes) matrix with at least one query.")
-    return check_votes(votes, int(votes[0].astype(np.int64).sum()))
-
-
-def _whole(votes: np.ndarray, path: Path) -> np.ndarray:
-    """Floats that are whole numbers as int64; every other array as it is."""
-    if not np.issubdtype(votes.dtype, np.floating):
-        return votes
-    if not np.all(np.isfinite(votes)) or np.any(votes != np.floor(votes)) or np.any(np.abs(votes) > _LARGEST):
-        raise VotesError(f"{path} holds float counts that are no whole numbers. Save the counts, not shares of them.")
-    return votes.astype(np.int64)
+    if np.issubdtype(votes.dtype, np.floating):
+        if not np.all(np.isfinite(votes) & (votes == np.floor(votes)) & (np.abs(votes) <= _LARGEST)):
+            raise VotesError(f"{path} holds float counts that are no whole numbers. Save counts, not shares of them.")
+        votes = votes.astype(np.int64)
+    return votes
 
 
 def votes_of_teachers(classes_voted: np.ndarray, classes: int) -> np.ndarray:
@@ -103,11 +88,8 @@ def as_histograms(votes: object, classes: int | None = None, teachers: int | Non
     >>> as_histograms([[0, 1], [0, 2], [1, 2]], classes=3)[0].tolist()
     [[2, 1, 0], [0, 1, 2]]
     """
-    if isinstance(votes, str | os.PathLike):
-        histograms = load_votes(Path(votes), classes=classes)
-    else:
-        array = as_array(votes)
-        histograms = array if classes is None else votes_of_teachers(array, classes)
+    array = load_votes(Path(votes)) if isinstance(votes, str | os.PathLike) else as_array(votes)
+    histograms = array if classes is None else votes_of_teachers(array, classes)
     found = check_same_total(histograms, teachers, _OF_TEACHERS if classes is None else "")
     if not len(histograms) or not found:
         raise VotesError("there are no votes to account for. Pass at least one query with at least one vote.")

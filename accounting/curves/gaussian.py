@@ -4,12 +4,12 @@ Source: Papernot et al. 2018 (arXiv 1802.08908), Theorem 6 and Proposition 10 of
 and 9 of the first). The discrete Gaussian satisfies the same data-independent curve (Canonne, Kamath, Steinke,
 arXiv 2004.00010, Theorem 14); only q differs, see ``accounting.curves.discrete``.
 
-Two kinds of release share the formulas. A *histogram* (GNMax): one moved vote changes two counts by 1, squared L2
-sensitivity 2, curve alpha / sigma^2. A *scalar* (the threshold check of Confident and Interactive): one number changes
-by 1, curve alpha / (2 sigma^2), which is the histogram curve at sigma sqrt(2). With k votes moved, sigma is divided by
-k in both, but never inside q, the probability that noise overturns the plurality or the less likely side of the check.
+A *histogram* (GNMax): one moved vote changes two counts by 1, curve alpha / sigma^2. A *scalar* (the check of Confident
+and Interactive): one number changes by 1, curve alpha / (2 sigma^2). With k votes moved, sigma is divided by k in both,
+but never inside q, the probability that noise overturns the plurality or the less likely side of the check.
 
-Theorem 6 bounds D(M(D) || M(D')), with the data at hand in first place. It says nothing about the other direction."""
+Theorem 6 bounds D(M(D) || M(D')), with the data at hand in first place, and not the other direction.
+"""
 
 from __future__ import annotations
 

@@ -1,20 +1,14 @@
 """What a label costs at most where the plurality leads by some number of votes: a bound that is a function of the lead.
 
-The cost of a label at the votes at hand (``outcome``) has no known sensitivity at every distance. But of all histograms
-in which the plurality leads by at least G votes none costs more than ``envelope`` says, in both directions. It does not
-rise with G, one moved vote changes G by at most 2, and so its local sensitivities are read off one table. This holds
-for Gaussian and for Laplace noise, integer or not, and at every order: nothing has to hold of noise, order or classes.
+Of all histograms in which the plurality leads by at least G votes none costs more than ``envelope`` says, in both
+directions. It does not rise with G, one moved vote changes G by at most 2, and so its local sensitivities are read off
+one table.
 
-Proof: docs/proofs.md, "A bound by the lead". With phi(p, q) = q^w p^(1 - w) - p - w (q - p), w = alpha
-and w = 1 - alpha for the two directions, the moment is 1 + the sum over classes of phi(P_j, Q_j). phi is at least 0,
-jointly convex and homogeneous. So it may be bounded class by class, and for a class by the height of its noisy count:
-
-- the class that gets the vote of the plurality: by its count and the plurality's alone (``_sums``);
-- a class that is not named: its probability changes by a factor of at most psi(D - 1) / psi(D), psi(D) the probability
-  that a class D votes behind overtakes;
-- the plurality itself: by what all others together gain.
-
-A move between two rivals is bounded alike. For each class the largest value over all D >= G counts.
+Proof: docs/proofs.md, "A bound by the lead". With phi(p, q) = q^w p^(1 - w) - p - w (q - p), w = alpha and w = 1 -
+alpha for the two directions, the moment is 1 + the sum over classes of phi(P_j, Q_j), bounded class by class: of the
+class that gets the vote by its count and the plurality's alone (``_sums``); of one that is not named by a factor of at
+most psi(D - 1) / psi(D), psi(D) the probability that a class D votes behind overtakes; of the plurality by what all
+others together gain. For each class the largest value over all D >= G counts.
 """
 
 from __future__ import annotations

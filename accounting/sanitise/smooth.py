@@ -4,9 +4,6 @@ Source: Nissim, Raskhodnikova, Smith 2007, Definition 2.2; Papernot et al. 2018 
 Algorithms 4 and 5. One neighbour changes one teacher, so one vote in *every* query: the local sensitivity of a sum
 over queries is at most the sum of theirs, each at its own worst histogram within d votes.
 
-What a query costs is a table in one whole number that a moved vote changes by a bounded amount: a label in the lead of
-the plurality (``gap``), a check in the number that is compared. So each local sensitivity is read off a table, too.
-
 The maximum over d is found by bisection with bounds: the sum S(d) does not decrease in d, hence no d strictly between
 a and b beats e^(-beta (a+1)) S(b). The maximum is exact; most distances are never evaluated.
 

@@ -2,17 +2,12 @@
 
 The largest hockey-stick divergence to which n releases can be brought, V_n(gamma), follows from that of n - 1 by one
 step of backward induction: V_n(gamma) = max over places of sum_j p_j V_(n-1)(gamma q_j / p_j), with V_0(gamma) =
-max(0, 1 - gamma). Places are those of ``worst.channel`` and ``worst.laplace``: where the votes of the next release
-stand. It is computed on a grid of log gamma and rounded up at every step. Nothing is imagined beside it, so that little
-is lost, whatever the number of releases and delta. Proof: docs/proofs.md, "The worst case of what
-leaves".
+max(0, 1 - gamma). Places are those of ``worst.channel`` and ``worst.laplace``. It is computed on a grid of log gamma
+and rounded up at every step.
 
-After m releases one more hardly changes shape, so the next few are a block: a release in which nothing can be chosen,
-and which is at least as bad as every place in front of V_m, stands for each of them.
-
-Releases of other kinds (the checks of Confident beside its winners) may come in any order. Beside an imagined release
-each of them tells at most as much as one in which nothing can be chosen, and those commute with everything. So do
-histograms, in which nothing can be chosen anyway.
+A block of releases without choice, at least as bad as every place in front of V_m, stands for the next few after m.
+Beside an imagined release such ones stand for releases of other kinds, which may come in any order; histograms have no
+choice anyway. Proof: docs/proofs.md, "The worst case of what leaves".
 """
 
 from __future__ import annotations

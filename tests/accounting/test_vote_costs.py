@@ -25,7 +25,7 @@ from consilium.accounting.errors import (
 from consilium.accounting.guarantees import rounded_up
 from consilium.accounting.mechanisms import Distributed
 from consilium.accounting.target import worst_case
-from consilium.accounting.vote_files import load_votes
+from consilium.accounting.vote_files import as_histograms
 
 PUBLISHED = accounting.Confident(threshold=200, sigma1=150, sigma2=40)
 GNMAX = accounting.GNMax(sigma=20)
@@ -243,7 +243,7 @@ def array(values):
 def test_a_file_that_is_no_vote_file(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(VotesError):
-        load_votes(tmp_path / name)
+        as_histograms(tmp_path / name)
 
 
 def test_what_takes_longer_than_seconds_is_not_computed(results, monkeypatch):
