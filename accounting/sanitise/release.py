@@ -91,14 +91,14 @@ def _label_of(event: ReleaseEvent) -> Step:
             "a data-dependent epsilon has no known sensitivity where a party may be added or removed: queries would"
             ' differ in their number of votes. Drop the plan, or take neighbouring = "replace".'
         )
+    if label is None:
+        raise EventError(
+            f"a {event.mechanism.name} release has no data-dependent bound with a known sensitivity. Drop the plan."
+        )
     if event.votes_moved > 1:
         raise EventError(
             f"a data-dependent epsilon has no known sensitivity where one unit moves {event.votes_moved} votes on a"
             " query. Drop the plan, or take one teacher for a party."
-        )
-    if label is None:
-        raise EventError(
-            f"a {event.mechanism.name} release has no data-dependent bound with a known sensitivity. Drop the plan."
         )
     return label
 
