@@ -1,4 +1,4 @@
-"""``consilium accounting``: what given votes cost, and the least noise for a target.
+"""``consilium accounting``: what given votes cost, what may be promised, and the least noise for a target.
 
 Errors are told, and turned into exit codes, by `consilium.edge`.
 """
@@ -19,6 +19,7 @@ from consilium.accounting.units import MechanismName, Neighbouring, Noise, Unit
 
 if TYPE_CHECKING:
     from consilium.accounting.events import Mechanism
+    from consilium.accounting.guarantees import Guarantee
 
 app = typer.Typer(
     name="accounting",
@@ -85,16 +86,19 @@ def epsilon(
     neighbouring: NeighbouringOption = Neighbouring.REPLACE,
     teachers_per_party: TeachersOption = 1,
     noise: NoiseOption = Noise.DISCRETE,
+    sanitised: Annotated[
+        bool, typer.Option("--sanitised", help="Plan a sanitised epsilon, and release one where all are answered.")
+    ] = False,
     public_votes: Annotated[
-        Path | None,
-        typer.Option(help="PUBLIC votes on which a sanitised epsilon is planned; released where all are answered."),
+        Path | None, typer.Option(help="PUBLIC votes on which it is planned; else a made-up profile.")
     ] = None,
     format: Format = "text",
 ) -> None:
     """Cost of releasing labels for these votes: worst cases, the published bound, and the exact cost.
 
     The worst case is of all that leaves; below it stands what the papers charge, for the whole noisy histogram. What
-    the votes decide is marked as secret: keep it to yourself. With --public-votes each call is one more release.
+    the votes decide is marked as secret: keep it to yourself. With --sanitised or --public-votes each call is one more
+    release.
     """
     from consilium.accounting import vote_costs as costs
 
@@ -108,6 +112,7 @@ def epsilon(
         noise=noise,
         answers=answers,
         classes=classes,
+        sanitised=sanitised,
         public_votes=public_votes,
     )
     if format == "json":
@@ -120,9 +125,46 @@ def epsilon(
         shown = "not computed" if value is None else rounded_up(value)
         table.add_row(name, shown, "may be published" if publishable else "secret")
     console.print(table)
-    if public_votes is not None:
+    if sanitised or public_votes is not None:
         console.print(result.sanitised_text())
     console.print(str(result.guarantee))
+
+
+def _print_promise(mechanism: Mechanism, guarantee: Guarantee, format: str) -> None:
+    if format == "json":
+        _print_json({"mechanism": str(mechanism), **mechanism.parameters(), "guarantee": guarantee.to_json()})
+    else:
+        console = _console()
+        console.print(str(mechanism))
+        console.print(str(guarantee))
+
+
+@app.command("guarantee")
+def guarantee_command(
+    mechanism: MechanismOption,
+    delta: DeltaOption,
+    queries: QueriesOption,
+    threshold: ThresholdOption = None,
+    sigma: SigmaOption = None,
+    sigma1: Sigma1Option = None,
+    sigma2: Sigma2Option = None,
+    gamma: GammaOption = None,
+    answers: AnswersOption = None,
+    unit: UnitOption = Unit.PARTY,
+    neighbouring: NeighbouringOption = Neighbouring.REPLACE,
+    teachers_per_party: TeachersOption = 1,
+    noise: NoiseOption = Noise.DISCRETE,
+    format: Format = "text",
+) -> None:
+    """What may be promised for so many queries before there are any votes."""
+    from consilium.accounting import vote_costs as costs
+
+    given = _mechanism(mechanism, threshold=threshold, sigma=sigma, sigma1=sigma1, sigma2=sigma2, gamma=gamma)
+    promised = costs.guarantee(
+        given, queries, answers, delta,
+        unit=unit, teachers_per_party=teachers_per_party, neighbouring=neighbouring, noise=noise,
+    )  # fmt: skip
+    _print_promise(given, promised, format)
 
 
 @app.command("calibrate")
@@ -156,10 +198,4 @@ def calibrate_command(
         "unit": unit, "teachers_per_party": teachers_per_party, "neighbouring": neighbouring, "noise": noise,
     }  # fmt: skip
     found = costs.calibrate(given, epsilon, delta, asked=queries, answered=answers, **claim)
-    promised = costs.guarantee(found, queries, answers, delta, **claim)
-    if format == "json":
-        _print_json({"mechanism": str(found), **found.parameters(), "guarantee": promised.to_json()})
-    else:
-        console = _console()
-        console.print(str(found))
-        console.print(str(promised))
+    _print_promise(found, costs.guarantee(found, queries, answers, delta, **claim), format)

@@ -20,7 +20,7 @@ from consilium.accounting.outcome.argmax import MOST_WORK, work
 from consilium.accounting.sanitise.release import SanitisedPlan, SanitisedRelease, forecast_sanitised, sanitise
 from consilium.accounting.target import least_noise, worst_case, worst_case_as_histogram
 from consilium.accounting.units import Neighbouring, Noise, Unit
-from consilium.accounting.vote_files import as_histograms, as_predictions
+from consilium.accounting.vote_files import as_histograms, as_predictions, typical_votes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -29,15 +29,16 @@ class EpsilonResult:
 
     mechanism, queries, classes, teachers : what was asked. answers : most labels that may leave, fixed before.
     guarantee : the worst case of all that this call released, with everything that it means; it may be published.
+    worst_case_of_labels : the same of the labels alone, without a sanitised number.
     worst_case_as_histogram : ``worst_case`` if the whole noisy histogram left, as the papers charge it.
     exact : secret; of the labels at these votes, the larger of both directions, every move tried, and never above
         ``worst_case``. None where it is not computed: a unit moves several votes, there are more than 24 classes, noise
         and leads are too far apart, or it takes more than seconds (``label_costs.exact_rdp`` takes what it takes).
     published, published_classic : secret; the bound of the PATE papers, which covers one direction, and the same
         converted as they did. None where there is none.
-    sanitised_plan : of such a release, made on public votes: what `federation.privacy.sanitised` takes.
-    sanitised : a release of a bound at the votes with noise, which may be published; None without public votes.
-    sanitised_refusal : why there is none although there are.
+    sanitised_plan : of such a release, made without these votes: what `federation.privacy.sanitised` takes.
+    sanitised : a release of a bound at the votes with noise, which may be published; None if not asked for.
+    sanitised_refusal : why there is none although it was.
     answered : secret; labels that leave, in expectation unless they were told.
     """
 
@@ -47,6 +48,7 @@ class EpsilonResult:
     teachers: int
     answers: int
     guarantee: Guarantee
+    worst_case_of_labels: float
     worst_case_as_histogram: float
     exact: float | None
     published: float | None
@@ -78,6 +80,7 @@ class EpsilonResult:
         ]
         if self.sanitised is not None:
             rows[0] = (f"worst case, {cap} and the sanitised number", self.worst_case, True)
+            rows.insert(1, ("worst case, of the labels alone", self.worst_case_of_labels, True))
             rows.append(("at the votes, sanitised", self.sanitised.guarantee.epsilon, True))
         return rows
 
@@ -102,6 +105,7 @@ class EpsilonResult:
             "teachers": self.teachers,
             "answers": self.answers,
             "guarantee": self.guarantee.to_json(),
+            "worst_case_of_labels": self.worst_case_of_labels,
             "worst_case_as_histogram": self.worst_case_as_histogram,
             "secret": _strict({name: getattr(self, name) for name in secret}),
         }
@@ -146,6 +150,7 @@ def epsilon(
     predictions: object = None,
     classes: int | None = None,
     teachers: int | None = None,
+    sanitised: bool = False,
     public_votes: object = None,
 ) -> EpsilonResult:
     """What it costs to release labels for these votes.
@@ -160,8 +165,9 @@ def epsilon(
     answered : bool (queries,), which queries got a label; if None, expected answers are charged, as in the papers.
     predictions : float64 (queries, classes), the student's public predictions, for `Interactive`.
     teachers : what every row of votes must sum to, where it is known.
-    public_votes : int64 (queries, classes), on which the release of a bound at the votes is planned: it is made with
-        noise from the operating system. Each call with them is one more release.
+    sanitised : also release a bound at the votes with noise from the operating system. Each call is one more release.
+    public_votes : int64 (queries, classes), on which such a release is planned, instead of a made-up profile; asks for
+        it too.
 
     Raises VotesError: counts that are no signed integers, rows of different sums, a file that holds no votes.
     EventError: an ``answered`` that does not fit, or marks more than ``answers``. ThresholdError: a threshold so far
@@ -188,7 +194,8 @@ def epsilon(
     weights = np.exp(event.log_p_answered(histograms, count, given)) if mask is None else mask.astype(np.float64)
     batch = VoteBatch(event, histograms, weights, given)
     published, labels, found = published_rdp(batch), worst_case([promised], delta), _exact(batch, delta)
-    plan, release, refusal = (None,) * 3 if public_votes is None else _sanitised(batch, mask, delta, public_votes)
+    asked = sanitised or public_votes is not None
+    plan, release, refusal = _sanitised(batch, mask, delta, public_votes) if asked else (None,) * 3
     left = [promised] if release is None else [promised, release.plan.event(promised)]
     return EpsilonResult(
         mechanism=mechanism,
@@ -197,6 +204,7 @@ def epsilon(
         teachers=count,
         answers=cap,
         guarantee=labels if release is None else worst_case(left, delta),
+        worst_case_of_labels=labels.epsilon,
         worst_case_as_histogram=worst_case_as_histogram(left, delta),
         # what holds for all votes holds for these; composed without Renyi curves it may be below
         exact=None if found is None else min(found, labels.epsilon),
@@ -285,9 +293,12 @@ def _mask(answered: object, queries: int, cap: int) -> np.ndarray:
 def _sanitised(
     batch: VoteBatch, mask: np.ndarray | None, delta: float, public_votes: object
 ) -> tuple[SanitisedPlan | None, SanitisedRelease | None, str | None]:
-    """What is planned on public votes, and a release, or why there is none."""
+    """What is planned on public or made-up votes, and a release, or why there is none."""
     event, teachers = batch.event, batch.check()
-    public, _ = as_histograms(public_votes, teachers=teachers)
+    if public_votes is None:
+        public = np.resize(typical_votes(teachers, batch.votes.shape[1]), batch.votes.shape)
+    else:
+        public, _ = as_histograms(public_votes, teachers=teachers)
     plan = None
     try:
         plan = forecast_sanitised(event, public, teachers, delta).plan

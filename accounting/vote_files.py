@@ -102,3 +102,21 @@ def as_predictions(predictions: object) -> np.ndarray:
         return np.asarray(predictions, dtype=np.float64)
     except (TypeError, ValueError):
         raise ThresholdError("predictions are no (queries, classes) matrix of probabilities. Pass one.") from None
+
+
+_TYPICAL = (0.3, 0.45, 0.6, 0.7, 0.78, 0.85, 0.9, 0.94, 0.97, 1.0)
+"""Share of the teachers that back the plurality, at ten equally likely kinds of query. Made up, and public."""
+
+
+def typical_votes(teachers: int, classes: int) -> np.ndarray:
+    """Made-up public votes int64 (10, classes): six tenths of the dissent on one rival, the rest spread evenly.
+
+    >>> typical_votes(100, 4)[2].tolist()
+    [60, 24, 8, 8]
+    """
+    top = np.ceil(np.maximum(np.array(_TYPICAL) * teachers, teachers / classes)).astype(np.int64)
+    rest = teachers - top
+    rival = np.minimum(top, np.maximum(3 * rest // 5, -(-rest // (classes - 1))))
+    left, others = (rest - rival)[:, None], max(classes - 2, 1)
+    spread = left // others + (np.arange(classes - 2) < left % others)
+    return np.column_stack([top, rival, spread])

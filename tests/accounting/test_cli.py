@@ -32,7 +32,7 @@ def invoke(*args):
 
 
 def test_one_noise_unless_another_is_asked_for():
-    for function in (epsilon, guarantee, calibrate, cli.epsilon, cli.calibrate_command):
+    for function in (epsilon, guarantee, calibrate, cli.epsilon, cli.guarantee_command, cli.calibrate_command):
         assert inspect.signature(function).parameters["noise"].default is Noise.DISCRETE, function
 
 
@@ -62,7 +62,7 @@ def test_each_mechanism_has_its_options(votes_file):
 
 @pytest.mark.slow
 def test_what_cannot_be_sanitised_is_a_refusal_not_a_failure(votes_file):
-    options = ["--votes", votes_file, "--public-votes", votes_file]
+    options = ["--votes", votes_file, "--sanitised"]
     refused = json.loads(invoke("epsilon", *HISTOGRAM, *options, *JSON).stdout)["sanitised"]
     assert "no data-dependent bound with a known sensitivity" in refused["refused"]
     released = json.loads(invoke("epsilon", *GNMAX, *options, *JSON).stdout)["sanitised"]
@@ -96,6 +96,9 @@ def test_calibrate_meets_its_target(more):
     command = ["calibrate", *HISTOGRAM, "--epsilon", 1, "--queries", 40, *more]
     found = json.loads(invoke(*command, *JSON).stdout)
     assert 0.99 < found["guarantee"]["epsilon"] <= 1.0
+    options = ["guarantee", *HISTOGRAM, "--sigma", found["sigma"], "--queries", 40, *more]
+    assert json.loads(invoke(*options, *JSON).stdout) == found
+    assert "at delta 1e-05 towards" in invoke(*options).stdout
     shown = invoke(*command).stdout
     assert found["mechanism"] in shown and "Unit:" in shown
 

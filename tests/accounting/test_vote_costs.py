@@ -25,7 +25,7 @@ from consilium.accounting.errors import (
 from consilium.accounting.guarantees import rounded_up
 from consilium.accounting.mechanisms import Distributed
 from consilium.accounting.target import worst_case
-from consilium.accounting.vote_files import as_histograms
+from consilium.accounting.vote_files import as_histograms, typical_votes
 
 PUBLISHED = accounting.Confident(threshold=200, sigma1=150, sigma2=40)
 GNMAX = accounting.GNMax(sigma=20)
@@ -124,13 +124,15 @@ def test_predictions_of_the_student_are_compared_with():
 
 def test_a_sanitised_release_of_answers_that_were_given():
     votes, answered = np.repeat(VOTES, 25, axis=0), np.ones(100, dtype=bool)
-    refused = accounting.epsilon(votes, CONFIDENT, public_votes=VOTES)
+    refused = accounting.epsilon(votes, CONFIDENT, sanitised=True)
     assert refused.sanitised is None
     assert "Pass answered" in str(refused.sanitised_refusal)
-    found = accounting.epsilon(votes, CONFIDENT, answered=answered, public_votes=VOTES[::-1])
+    found = accounting.epsilon(votes, CONFIDENT, answered=answered, sanitised=True)
+    public = accounting.epsilon(votes, CONFIDENT, answered=answered, public_votes=VOTES[::-1])
+    assert public.sanitised is not None and public.sanitised_plan != found.sanitised_plan
     assert found.sanitised is not None and found.sanitised.guarantee.publishable
     # what may be published counts the number that was released, too
-    assert found.worst_case > 1.001 * refused.worst_case
+    assert found.worst_case > 1.001 * found.worst_case_of_labels == 1.001 * refused.worst_case
     assert found.worst_case_as_histogram > 1.001 * refused.worst_case_as_histogram
 
 
@@ -244,6 +246,23 @@ def test_a_file_that_is_no_vote_file(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(VotesError):
         as_histograms(tmp_path / name)
+
+
+@pytest.mark.parametrize(("teachers", "classes"), [(250, 10), (7, 2), (30, 3), (5000, 150), (11, 40)])
+def test_made_up_votes_are_histograms(teachers, classes):
+    votes = typical_votes(teachers, classes)
+    assert votes.shape == (10, classes) and votes.min() >= 0
+    assert np.all(votes.sum(axis=1) == teachers) and np.all(votes.argmax(axis=1) == 0)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "k", "why"),
+    [(GNMAX, 2, "one unit moves 2 votes"), (accounting.Difference(sigma=20), 1, "no data-dependent bound")],
+)
+def test_what_has_no_sanitised_value_says_so(mechanism, k, why):
+    found = accounting.epsilon([[60, 40]] * 4, mechanism, teachers_per_party=k, sanitised=True)
+    assert found.sanitised is None and why in str(found.sanitised_refusal)
+    assert found.worst_case == found.worst_case_of_labels
 
 
 def test_what_takes_longer_than_seconds_is_not_computed(results, monkeypatch):

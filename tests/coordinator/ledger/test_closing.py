@@ -26,7 +26,6 @@ from consilium.coordinator.privacy import answered_batches, close, most_teachers
 from consilium.node.limits import events_of
 from consilium.protocol.errors import BudgetExceeded, ConfigError, LedgerError
 from consilium.protocol.noise import SeededNoise
-from consilium.report.disclosure import epsilon_text
 from tests.federation import make_config, make_rows
 
 PLAN = SanitisedKeys(order=2.5, beta=0.1, sigma_ss=6.0)
