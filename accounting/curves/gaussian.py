@@ -35,6 +35,8 @@ from consilium.accounting.errors import ThresholdError, VotesError
 from consilium.accounting.units import Noise
 
 _BLOCK = 128
+_MOST_DISTINCT = 1 << 16
+"""Values of log q that are evaluated, a second's work."""
 
 
 def _effective_sigma(sigma: float, sensitivity_votes: int, scalar: bool) -> float:
@@ -150,9 +152,14 @@ def sum_rdp_data_dependent(
 def sum_over_queries(
     curve: Callable[[np.ndarray], np.ndarray], log_q: object, weights: object, orders: int
 ) -> np.ndarray:
-    """Sum of ``curve`` float64 (queries, orders), each query times its weight; equal log q are evaluated once."""
+    """Sum of ``curve`` float64 (queries, orders), each query times its weight; equal log q are evaluated once.
+
+    Where too many differ, some in a row are charged at the largest of them: any upper bound of q gives a bound.
+    """
     lq = check_log_q(log_q)
     distinct, inverse = np.unique(lq, return_inverse=True)
+    together = max(1, -(-distinct.size // _MOST_DISTINCT))
+    distinct, inverse = np.append(distinct[together - 1 : -1 : together], distinct[-1:]), inverse // together
     paid = np.bincount(inverse, weights=check_weights(weights, lq.shape), minlength=distinct.size)
     total = np.zeros(orders)
     for start in range(0, distinct.size, _BLOCK):

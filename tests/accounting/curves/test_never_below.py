@@ -16,8 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from consilium.accounting.curves import gaussian
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, conversion_cost, rdp_to_epsilon
-from consilium.accounting.curves.gaussian import rdp_data_dependent, rdp_gaussian
+from consilium.accounting.curves.gaussian import rdp_data_dependent, rdp_gaussian, sum_over_queries
 from consilium.accounting.curves.gdp import delta_of, epsilon_of, mu_squared
 from consilium.accounting.curves.gnss import gnss_cost
 from consilium.accounting.curves.laplace import rdp_laplace, rdp_lnmax
@@ -64,6 +65,20 @@ def test_a_million_weak_queries_are_not_free():
         event = LNMax(3e-8).event(1_000_000, noise=noise, unit="record")
         claimed = rdp_to_epsilon(event.worst_case_rdp(DEFAULT_ORDERS), DEFAULT_ORDERS, 1e-9).epsilon
         assert claimed > 1.6e-4
+
+
+@pytest.mark.parametrize("most", [1, 3, 64, 1000])
+def test_of_too_many_queries_some_are_charged_together_and_no_less(monkeypatch, most):
+    monkeypatch.setattr(gaussian, "_MOST_DISTINCT", most)
+    log_q, weights, seen = -np.random.default_rng(3).exponential(3, 500), np.linspace(0, 1, 500), []
+
+    def curve(some: np.ndarray) -> np.ndarray:
+        seen.append(some.size)
+        return rdp_lnmax(some, 0.05, [2.0, 20.0], noise="continuous")
+
+    found, each = sum_over_queries(curve, log_q, weights, 2), weights @ curve(log_q)
+    assert sum(seen[:-1]) <= most and np.all(found >= each * (1 - 1e-12))
+    assert most < 64 or found == pytest.approx(each, rel=0.05)
 
 
 def test_one_zero_among_other_values_proves_nothing():
