@@ -65,11 +65,11 @@ def outward(log_p: np.ndarray, change: np.ndarray) -> np.ndarray:
     return change + np.sign(change) * error
 
 
+@np.errstate(over="ignore")
 def _by_outcome(log_p: np.ndarray, change: np.ndarray, power: np.ndarray) -> np.ndarray:
     """S of each row, inf where it cannot be held, with each P f(L) taken by itself: float64 (rows, powers)."""
     p, x = np.exp(log_p)[..., None], change[..., None] * power
-    with np.errstate(over="ignore"):
-        whole = np.exp(log_p[..., None] + x) - p
+    whole = np.exp(log_p[..., None] + x) - p
     moved = mass_moved(log_p, change)[..., None]
     terms = np.where(x > 1, whole, p * np.expm1(np.minimum(x, 1.0)))
     terms += _ROUNDING * np.abs(moved * power) - moved * power
@@ -87,6 +87,7 @@ def moments(log_p: np.ndarray, change: np.ndarray, power: np.ndarray) -> np.ndar
     return out
 
 
+@np.errstate(over="ignore")  # what no double holds is taken in logarithms
 def _moments(log_p: np.ndarray, change: np.ndarray, power: np.ndarray) -> np.ndarray:
     size = np.abs(power)
     most = float(size.max())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -200,3 +201,11 @@ def test_a_query_costs_the_same_alone_and_in_a_batch(golden_votes) -> None:
     alone = np.vstack([argmax.per_query(row[None], 100.0, "discrete", "gaussian", SOME) for row in votes])
     assert batch == pytest.approx(alone, rel=1e-9)
     assert argmax.sum_rdp(votes[:0], 100.0, "discrete", "gaussian", SOME).tolist() == [0.0] * len(SOME)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("change", [7.102, 7.105, 8.0])
+def test_a_moment_that_no_double_holds_is_taken_in_logarithms(change):
+    """Two outcomes that a double holds, and whose sum it does not; and larger ones."""
+    found = divergence.moments(np.array([[-0.7, -0.7, -3.0]]), np.array([[change, change, -0.1]]), np.array([100.0]))
+    assert found[0, 0] == pytest.approx(math.log(2) - 0.7 + 100 * change, rel=1e-9)
