@@ -291,8 +291,9 @@ def log_pr_answered(
     reach = int(np.abs(need).max(initial=0)) + 1
     tails = log_tail_table(sigma1, reach)
     # Pr[Z >= t] for t <= 0 is 1 - Pr[Z >= 1 - t], by symmetry.
-    upper = np.where(need > 0, tails[np.abs(need)], np.log1p(-np.exp(tails[np.abs(1 - need)])))
-    lower = np.where(need > 0, np.log1p(-np.exp(tails[np.abs(need)])), tails[np.abs(1 - need)])
+    with np.errstate(divide="ignore"):  # of the side that is not taken, under little noise
+        upper = np.where(need > 0, tails[np.abs(need)], np.log1p(-np.exp(tails[np.abs(1 - need)])))
+        lower = np.where(need > 0, np.log1p(-np.exp(tails[np.abs(need)])), tails[np.abs(1 - need)])
     return upper, lower
 
 

@@ -113,6 +113,12 @@ def test_exact_is_never_above_the_worst_case_and_absent_where_unknown(votes, mec
         assert found.exact <= found.worst_case and found.exact <= found.published * 1.01
 
 
+@pytest.mark.filterwarnings("error")
+def test_so_little_noise_that_a_check_is_certain():
+    found = accounting.epsilon([[8, 2], [6, 4]], accounting.Confident(threshold=8, sigma1=0.01, sigma2=0.01))
+    assert found.answered == 1.0 and found.exact is None
+
+
 def test_predictions_of_the_student_are_compared_with():
     """Where the student knows the answer, little is left to say, so little is answered."""
     mechanism = accounting.Interactive(threshold=30, sigma1=5, sigma2=10)
