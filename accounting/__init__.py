@@ -16,7 +16,7 @@ guarantees  an epsilon with its unit, relation, audience and kind
 label_costs what an event costs at the votes at hand
 sanitise    a data-dependent epsilon that may be published
 target      the worst case of several releases, and the least noise for an epsilon
-vote_files  votes as researchers hold them, and made-up ones
+vote_files  votes as researchers hold them
 vote_costs  all of it in five lines, with `mechanisms`: the names below
 cli         `consilium accounting`
 

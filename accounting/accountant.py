@@ -10,15 +10,15 @@ import math
 import numpy as np
 
 from consilium.accounting.checks import check_delta, check_orders
+from consilium.accounting.composed import Composed
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, EpsilonBound, rdp_to_epsilon
 from consilium.accounting.curves.gaussian import rdp_gaussian
-from consilium.accounting.curves.gdp import GaussianPart, exact_epsilon
+from consilium.accounting.curves.gdp import exact_epsilon
 from consilium.accounting.curves.laplace import rdp_laplace
 from consilium.accounting.errors import AccountingError, OrdersError, UnitError
 from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.guarantees import Guarantee, Kind
 from consilium.accounting.worst.adaptive import adaptive_epsilon
-from consilium.accounting.worst.compose import Composed
 
 _BY_CURVES = "Renyi curves summed per order, cks conversion"
 _NO_GAIN = 1e-9
@@ -38,8 +38,6 @@ def _at_least(part: Composed, orders: np.ndarray) -> np.ndarray:
 class Accountant:
     """Adds up releases with the same unit, neighbouring relation and audience.
 
-    Parameters
-    ----------
     orders : Renyi orders (orders,) at which everything is tracked.
     """
 
@@ -47,7 +45,6 @@ class Accountant:
         self._orders = check_orders(orders).copy()
         self._orders.setflags(write=False)
         self._events: list[ReleaseEvent] = []
-        self._parts: list[tuple[Composed, ...] | None] = []
         self._curves: list[np.ndarray] = []
         self._secrets: list[np.ndarray | None] = []
 
@@ -78,15 +75,11 @@ class Accountant:
     def commit(self, event: ReleaseEvent, data_dependent_rdp: np.ndarray | None = None) -> None:
         """Charge ``event``. Call it before the release, and release only if it returns.
 
-        Parameters
-        ----------
-        data_dependent_rdp : float64 (orders,) from ``event.data_dependent_rdp``; without it the worst case is charged
+        data_dependent_rdp : float64 (orders,) from ``label_costs.exact_rdp``; without it the worst case is charged
             to the data-dependent curve too.
 
-        Raises
-        ------
-        UnitError : it speaks about another unit, relation or audience than the releases before it. OrdersError : see
-            there. State is unchanged.
+        Raises UnitError: it speaks about another unit, relation or audience than the releases before it. OrdersError:
+        see there. State is unchanged.
         """
         self._check_same_claim(event)
         secret = None if data_dependent_rdp is None else np.array(data_dependent_rdp, dtype=np.float64)
@@ -94,7 +87,6 @@ class Accountant:
             secret.shape != self._orders.shape or np.any(np.isnan(secret)) or np.any(secret < 0)
         ):
             raise OrdersError(f"a data-dependent curve must be >= 0 with shape {self._orders.shape}.")
-        self._parts.append(event.composed_parts())
         self._secrets.append(secret)
         self._events.append(event)
 
@@ -109,22 +101,19 @@ class Accountant:
         total = np.sum(self._worst(), axis=0) if self._events else np.zeros(self._orders.size)
         return rdp_to_epsilon(total, self._orders, delta)
 
+    def _parts(self) -> list[Composed] | None:
+        """What was released, step by step; None where a cost is not a sum of such."""
+        parts = [event.composed_parts() for event in self._events]
+        return [part for mine in parts for part in mine] if all(parts) else None
+
     def exact_worst_case_epsilon(self, delta: float) -> float | None:
         """The same without the loss of the Renyi route, if all are made of Gaussian ones; None where no form is known.
 
         See ``accounting.curves.gdp``. Of releases that show less than what they are made of it may be above
         ``worst_case_epsilon``.
         """
-        parts: list[GaussianPart] = []
-        for event in self._events:
-            mine = event.gaussian_parts()
-            if mine is None or event.noise is not self._events[0].noise:
-                return None
-            parts.extend(mine)
-        if not parts:
-            return None
-        first = self._events[0]
-        return exact_epsilon(parts, first.noise, first.votes_moved, delta)
+        parts = self._parts()
+        return exact_epsilon(parts, delta) if parts else None
 
     def pure_worst_case_epsilon(self, delta: float) -> float | None:
         """The same by adding epsilons at a delta of 0, which holds at any; None where a release has none."""
@@ -138,16 +127,15 @@ class Accountant:
         See ``accounting.worst.adaptive``. Of one to three releases, or where several kinds tell about as much, it may
         be above the others.
         """
-        if None in self._parts:
-            return None
-        epsilon = adaptive_epsilon([part for parts in self._parts for part in parts or ()], delta)
-        return epsilon if math.isfinite(epsilon) else None
+        parts = self._parts()
+        return None if parts is None else adaptive_epsilon(parts, delta)
 
     def _curves_may_be_below(self, epsilon: float, delta: float) -> bool:
         """False where even what two classes near a tie cost at every order is above."""
-        if None in self._parts or math.isinf(epsilon):
+        parts = self._parts()
+        if not parts or math.isinf(epsilon):
             return True
-        least = np.sum([_at_least(part, self._orders) for parts in self._parts for part in parts or ()], axis=0)
+        least = np.sum([_at_least(part, self._orders) for part in parts], axis=0)
         return rdp_to_epsilon(np.broadcast_to(least, self._orders.shape), self._orders, delta).epsilon < epsilon
 
     def least_worst_case_epsilon(self, delta: float) -> tuple[EpsilonBound, str]:
@@ -182,9 +170,7 @@ class Accountant:
         kind : WORST_CASE only where the events hold a query budget fixed before the run; REALISED for what came
         out.
 
-        Raises
-        ------
-        AccountingError : nothing was released yet, or a sanitised value is asked for (see ``sanitise.release``).
+        Raises AccountingError: nothing was released yet, or a sanitised value is asked for (see ``sanitise.release``).
         """
         if not self._events:
             raise AccountingError("nothing was released yet, so there is no guarantee to state. Commit an event first.")

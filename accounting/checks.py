@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from numbers import Integral, Real
 
 import numpy as np
@@ -145,10 +144,6 @@ def check_weights(weights: object, shape: tuple[int, ...]) -> np.ndarray:
     return found
 
 
-BLOCK_CELLS = 1 << 18
-"""Cells (queries x classes) handled at once. 2 MiB of int64: stays in cache, and memory does not grow with queries."""
-
-
 def _dtype_problem(array: np.ndarray) -> str | None:
     if array.dtype == np.bool_:
         return "bool counts cannot hold more than one vote"
@@ -174,35 +169,16 @@ def _check_shape(array: np.ndarray) -> None:
         raise VotesError(f"{problem}. Convert the counts to int64 where they are made.")
 
 
-def _check_rows(block: np.ndarray, teachers: int, first: int) -> None:
-    if block.size == 0:
-        return
-    if block.min() < 0:
-        row = first + int(np.argmax(block.min(axis=1) < 0))
-        raise VotesError(f"votes hold a negative count (first in query {row}). Collect that query again.")
-    wrong = block.sum(axis=1, dtype=np.int64) != teachers
-    if wrong.any():
-        row = first + int(np.argmax(wrong))
-        raise VotesError(
-            f"{int(wrong.sum())} of the queries do not sum to the {teachers} teachers (first: query {row}). "
-            "Every teacher casts exactly one vote per query; fix the collection or the number of teachers."
-        )
-
-
-def check_votes(votes: object, teachers: int) -> np.ndarray:
+def check_votes(votes: object, teachers: int | None = None) -> np.ndarray:
     """Votes as int64 (queries, classes), or an error; no copy if they are int64 already.
 
-    Zero queries are fine and cost nothing. The sums are taken in int64 whatever came in.
+    Zero queries are fine and cost nothing.
 
-    Parameters
-    ----------
     votes : signed integers (queries, classes); row i is the histogram of query i.
-    teachers : number of votes in every row.
+    teachers : number of votes in every row, where it is known.
 
-    Raises
-    ------
-    VotesError : unsigned, float or bool counts, NaN, fewer than 2 classes, not two dimensions, a negative count, a row
-        that does not sum to ``teachers``. The message names the query, never a count.
+    Raises VotesError: unsigned, float or bool counts, NaN, fewer than 2 classes, not two dimensions, a negative count,
+    a row that does not sum to ``teachers``. The message names the query, never a count.
 
     >>> check_votes(np.array([[3, 1, 0]]), teachers=4).dtype
     dtype('int64')
@@ -211,11 +187,22 @@ def check_votes(votes: object, teachers: int) -> np.ndarray:
     consilium.accounting.errors.VotesError: unsigned counts (uint8) wrap around when votes are subtracted. Convert the \
 counts to int64 where they are made.
     """
-    array = np.asarray(votes)
-    check_count(teachers, "teachers", 1, VotesError)
+    array = as_array(votes)
+    if teachers is not None:
+        check_count(teachers, "teachers", 1, VotesError)
     _check_shape(array)
-    _check_rows(array, teachers, 0)
-    return array.astype(np.int64, copy=False)
+    array = array.astype(np.int64, copy=False)
+    if array.min(initial=0) < 0:
+        row = int(np.argmax(array.min(axis=1) < 0))
+        raise VotesError(f"votes hold a negative count (first in query {row}). Collect that query again.")
+    wrong = array.sum(axis=1) != teachers
+    if teachers is not None and wrong.any():
+        raise VotesError(
+            f"{int(wrong.sum())} of the queries do not sum to the {teachers} teachers (first: query"
+            f" {int(np.argmax(wrong))}). Every teacher casts exactly one vote per query; fix the collection or the"
+            " number of teachers."
+        )
+    return array
 
 
 def check_same_total(votes: object, teachers: int | None = None, hint: str = "") -> int:
@@ -223,47 +210,22 @@ def check_same_total(votes: object, teachers: int | None = None, hint: str = "")
 
     A row with votes missing or to spare has another sensitivity than the one that is charged for.
 
-    Parameters
-    ----------
     votes : signed integers (queries, classes). teachers : that number, where it is known. hint : what else to say where
         rows have different numbers.
 
-    Raises
-    ------
-    VotesError : rows have different numbers of votes, or another one than ``teachers``; or no votes at all, as in
-        ``check_votes``. The message never shows a count.
+    Raises VotesError: rows have different numbers of votes, or another one than ``teachers``; or no votes at all, as in
+    ``check_votes``. The message never shows a count.
 
     >>> check_same_total(np.array([[3, 1], [2, 2]]))
     4
     """
-    array = as_array(votes)
-    if teachers is not None:
-        check_count(teachers, "teachers", 1, VotesError)
-    totals = np.concatenate([block.sum(axis=1) for _, block in blocks(array, teachers)] or [np.zeros(0, np.int64)])
+    array = check_votes(votes, teachers)
+    totals = array.sum(axis=1)
     found, times = np.unique(totals, return_counts=True)
     wrong = totals != (found[np.argmax(times)] if totals.size else 0)
     if wrong.any():
         raise VotesError(
-            f"{int(wrong.sum())} of {totals.size} rows of votes ({array.dtype}) have another number of votes than most"
-            f" (first: query {int(np.argmax(wrong))}). Take queries apart whose votes are not complete.{hint}"
+            f"{int(wrong.sum())} of {totals.size} rows of votes ({as_array(votes).dtype}) have another number of votes"
+            f" than most (first: query {int(np.argmax(wrong))}). Take queries apart whose votes are not complete.{hint}"
         )
     return int(totals[0]) if totals.size else 0
-
-
-def blocks(votes: np.ndarray, teachers: int | None) -> Iterator[tuple[slice, np.ndarray]]:
-    """Slices of queries with their votes as int64, so that a million queries need no second copy in memory.
-
-    ``votes`` may be memory-mapped or narrower than int64. With ``teachers`` every block is checked as by
-    ``check_votes``; with None only shape, dtype and sign are.
-    """
-    array = np.asarray(votes)
-    _check_shape(array)
-    rows = max(1, BLOCK_CELLS // array.shape[1])
-    for start in range(0, array.shape[0], rows):
-        part = slice(start, min(start + rows, array.shape[0]))
-        block = array[part].astype(np.int64, copy=False)
-        if teachers is not None:
-            _check_rows(block, teachers, start)
-        elif block.min() < 0:
-            raise VotesError("votes hold a negative count. Collect that block again.")
-        yield part, block

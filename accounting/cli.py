@@ -78,7 +78,6 @@ def epsilon(
     sigma1: Sigma1Option = None,
     sigma2: Sigma2Option = None,
     gamma: GammaOption = None,
-    queries: Annotated[int | None, typer.Option(help="Use only the first N queries.")] = None,
     classes: Annotated[
         int | None, typer.Option(help="The file holds (teachers, queries): the class of each vote, of so many classes.")
     ] = None,
@@ -91,21 +90,20 @@ def epsilon(
         bool, typer.Option("--sanitised", help="Plan a sanitised epsilon, and release one where all are answered.")
     ] = False,
     public_votes: Annotated[
-        Path | None,
-        typer.Option(help="PUBLIC votes on which the sanitised release is planned; else a made-up profile."),
+        Path | None, typer.Option(help="PUBLIC votes on which it is planned; else a made-up profile.")
     ] = None,
     format: Format = "text",
 ) -> None:
     """Cost of releasing labels for these votes: worst cases, the published bound, and the exact cost.
 
     The worst case is of all that leaves; below it stands what the papers charge, for the whole noisy histogram. What
-    the votes decide is marked as secret: keep it to yourself. With --sanitised each call is one more release.
+    the votes decide is marked as secret: keep it to yourself. With --sanitised or --public-votes each call is one more
+    release.
     """
     from consilium.accounting import vote_costs as costs
-    from consilium.accounting.vote_files import load_votes
 
     result = costs.epsilon(
-        load_votes(votes, queries, classes),
+        votes,
         _mechanism(mechanism, threshold=threshold, sigma=sigma, sigma1=sigma1, sigma2=sigma2, gamma=gamma),
         delta,
         unit,
@@ -113,6 +111,7 @@ def epsilon(
         neighbouring=neighbouring,
         noise=noise,
         answers=answers,
+        classes=classes,
         sanitised=sanitised,
         public_votes=public_votes,
     )
@@ -123,10 +122,10 @@ def epsilon(
     console.print(f"{result.mechanism}, {result.shape}, {noise} noise; expected answers {result.answered:.1f}")
     table = Table(f"epsilon at delta {delta:g}", "value", "", box=None)
     for name, value, publishable in result.rows():
-        shown = "none" if value is None else rounded_up(value)
+        shown = "not computed" if value is None else rounded_up(value)
         table.add_row(name, shown, "may be published" if publishable else "secret")
     console.print(table)
-    if sanitised:
+    if sanitised or public_votes is not None:
         console.print(result.sanitised_text())
     console.print(str(result.guarantee))
 
@@ -134,10 +133,10 @@ def epsilon(
 def _print_promise(mechanism: Mechanism, guarantee: Guarantee, format: str) -> None:
     if format == "json":
         _print_json({"mechanism": str(mechanism), **mechanism.parameters(), "guarantee": guarantee.to_json()})
-        return
-    console = _console()
-    console.print(str(mechanism))
-    console.print(str(guarantee))
+    else:
+        console = _console()
+        console.print(str(mechanism))
+        console.print(str(guarantee))
 
 
 @app.command("guarantee")
@@ -195,12 +194,8 @@ def calibrate_command(
     from consilium.accounting import vote_costs as costs
 
     given = _mechanism(mechanism, threshold=threshold, sigma=sigma, sigma1=sigma1, sigma2=sigma2, gamma=gamma)
-    found = costs.calibrate(
-        given, epsilon, delta, asked=queries, answered=answers,
-        unit=unit, teachers_per_party=teachers_per_party, neighbouring=neighbouring, noise=noise,
-    )  # fmt: skip
-    promised = costs.guarantee(
-        found, queries, answers, delta,
-        unit=unit, teachers_per_party=teachers_per_party, neighbouring=neighbouring, noise=noise,
-    )  # fmt: skip
-    _print_promise(found, promised, format)
+    claim: dict[str, Any] = {
+        "unit": unit, "teachers_per_party": teachers_per_party, "neighbouring": neighbouring, "noise": noise,
+    }  # fmt: skip
+    found = costs.calibrate(given, epsilon, delta, asked=queries, answered=answers, **claim)
+    _print_promise(found, costs.guarantee(found, queries, answers, delta, **claim), format)

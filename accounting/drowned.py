@@ -12,29 +12,23 @@ from __future__ import annotations
 import math
 
 from consilium.accounting.checks import check_delta
-from consilium.accounting.curves.gdp import delta_of, epsilon_of
+from consilium.accounting.curves.gdp import epsilon_of, sigma_needed
 from consilium.accounting.events import ReleaseEvent
 
 MOST_DIRECTIONS = 10.0
 """That a student under noise learns, of however many there are."""
-_LEAST_MU, _MOST_MU, _HALVINGS = 1e-6, 1e3, 60
 
 
 def mu_of(epsilon: float, delta: float) -> float:
-    """The mu of a Gaussian mechanism that promises this epsilon at this delta, from 1e-6 to 1000; infinite for an
-    infinite epsilon.
+    """The mu of a Gaussian mechanism that promises this epsilon at this delta; infinite for an infinite epsilon.
 
     >>> round(mu_of(1.0, 1e-5), 3)
     0.268
     """
     check_delta(delta)
-    if math.isinf(epsilon):
-        return math.inf
-    low, high = _LEAST_MU, _MOST_MU
-    for _ in range(_HALVINGS):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if delta_of(middle, epsilon) <= delta else (low, middle)
-    return low
+    if math.isinf(epsilon) or epsilon == 0:
+        return epsilon
+    return 1 / sigma_needed(1, epsilon, delta, scalar=True)
 
 
 def signal(votes: float, epsilon: float, delta: float, directions: float) -> float:

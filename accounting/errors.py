@@ -63,9 +63,5 @@ class EventError(AccountingError):
     """A release event is inconsistent or cannot be read."""
 
 
-class NoDataDependentBoundError(AccountingError):
-    """The mechanism has no data-dependent bound; use its worst case."""
-
-
 class CalibrationError(AccountingError):
     """No parameters reach the target that was asked for."""

@@ -16,29 +16,13 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
-from consilium.accounting.checks import (
-    check_count,
-    check_log_q,
-    check_orders,
-    check_same_total,
-    check_scale,
-    check_share,
-    check_votes_moved,
-)
-from consilium.accounting.curves.discrete import NO_SLACK, convolution_slack, slack_rdp
-from consilium.accounting.curves.gaussian import (
-    check_threshold,
-    log_pr_answered,
-    log_q_gnmax,
-    log_q_threshold,
-    rdp_gaussian,
-    sum_rdp_data_dependent,
-)
-from consilium.accounting.curves.gdp import GaussianPart
-from consilium.accounting.curves.laplace import log_q_lnmax, rdp_laplace, sum_rdp_lnmax
-from consilium.accounting.errors import EventError, NoDataDependentBoundError, UnitError
+from consilium.accounting.checks import check_count, check_orders, check_scale, check_share, check_votes_moved
+from consilium.accounting.composed import Composed
+from consilium.accounting.curves.discrete import convolution_slack, slack_rdp
+from consilium.accounting.curves.gaussian import check_threshold, log_pr_answered, log_q_threshold, rdp_gaussian
+from consilium.accounting.curves.laplace import rdp_laplace
+from consilium.accounting.errors import EventError, UnitError
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit, votes_moved
-from consilium.accounting.worst.compose import Composed
 from consilium.accounting.worst.laplace import rdp_argmax_laplace
 from consilium.accounting.worst.renyi import rdp_argmax, rdp_check
 
@@ -47,8 +31,6 @@ from consilium.accounting.worst.renyi import rdp_argmax, rdp_check
 class Step:
     """Noise that is drawn once for a query, and what leaves of the result.
 
-    Fields
-    ------
     leaves : of noisy counts the class with the largest ("argmax") or all ("histogram"); of one noisy number whether it
         reached a threshold ("check").
     law : of the noise on a count, or on the number. scale : its sigma, or its inverse scale gamma.
@@ -82,46 +64,23 @@ class Step:
             return rdp_laplace(self.scale, orders, moved, noise=noise)
         return rdp_gaussian(self.scale, orders, moved, scalar=self.leaves == "check")
 
-    def published_rdp(
-        self, log_q: np.ndarray, orders: object, noise: Noise, moved: int, weights: np.ndarray | None
-    ) -> np.ndarray:
-        """Sum of the papers' bounds at these log q over queries, each times its weight: float64 (orders,). Secret."""
-        if self.law == "laplace":
-            return sum_rdp_lnmax(log_q, self.scale, orders, moved, noise=noise, weights=weights)
-        scalar = self.leaves == "check"
-        return sum_rdp_data_dependent(log_q, self.scale, orders, moved, scalar=scalar, weights=weights)
-
 
 def share_slack(noise: Noise, sigma: float, shares: int | None) -> float:
     """Largest |log(sum of shares / one discrete Gaussian)| of the noise on a count; 0 for noise of one piece.
 
     Below 1e-15 once a share's sigma exceeds 1.92.
 
-    Raises
-    ------
-    NoiseError : a share's sigma is below 1/2, where nothing is known.
+    Raises NoiseError: a share's sigma is below 1/2, where nothing is known.
     """
     if noise is Noise.CONTINUOUS or shares is None or shares == 1:
         return 0.0
     return convolution_slack(shares, sigma / math.sqrt(shares))
 
 
-class Evidence(NamedTuple):
-    """What one batch of votes says about its cost: two float64 (asked,) of log q, or None. Secret; never printed."""
-
-    log_q_check: np.ndarray | None
-    log_q_label: np.ndarray | None
-
-    def __repr__(self) -> str:
-        return "Evidence(<secret>)"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Comparison:
     """What a threshold check compares: one number for each query, to which noise is added. Secret.
 
-    Fields
-    ------
     number : int64 (queries,); one unit changes it by at most the event's ``votes_moved``.
     least, most : between which it lies, whatever the votes are.
     threshold, sigma, noise : of the check; a query passes if number + noise >= threshold.
@@ -159,7 +118,6 @@ _CHECKS: Mapping[str, Callable[[object, str], float]] = {
     "constant": check_count,
     "confidence": check_share,
     "noise_shares": lambda value, name: check_count(value, name, 1),
-    "log_scale_sigma": lambda value, name: check_scale(value, name) if value != 0 else 0.0,
 }
 """What a parameter of this name may be."""
 
@@ -168,8 +126,6 @@ _CHECKS: Mapping[str, Callable[[object, str], float]] = {
 class Mechanism:
     """What all mechanisms share.
 
-    Of the class
-    ------------
     name : as tables and ledgers give it. title : as people read it.
     answers_all : whether every query gets a label.
     needs_probabilities : whether the student must send its class probabilities with the queries.
@@ -180,9 +136,7 @@ class Mechanism:
     classes : of how many it must be; None: of any number.
     moved_by_a_vote : by how much a vote that goes from one class to another moves a number that gets noise.
 
-    Raises
-    ------
-    EventError, NoiseError, ThresholdError : a parameter that it cannot have.
+    Raises EventError, NoiseError, ThresholdError: a parameter that it cannot have.
     """
 
     name: ClassVar[str]
@@ -291,9 +245,7 @@ class Mechanism:
     ) -> ReleaseEvent:
         """What is charged towards the student for ``asked`` queries of which ``answered`` (None: all) get a label.
 
-        Raises
-        ------
-        EventError, UnitError : counts or words that no release can have.
+        Raises EventError, UnitError: counts or words that no release can have.
         """
         return ReleaseEvent(
             mechanism=self,
@@ -311,8 +263,6 @@ class Mechanism:
 class ReleaseEvent:
     """So many queries that one mechanism looked at.
 
-    Fields
-    ------
     mechanism : with its parameters.
     asked : queries that it looked at. answered : those for which a label left.
     unit, teachers_per_party, neighbouring : whose data may change, and how; see ``units.votes_moved``.
@@ -320,9 +270,7 @@ class ReleaseEvent:
     slack : largest |log ratio| between the noise on a count of which a label or histogram is made and one discrete
         Gaussian; above 0 only where it is a sum of several, and charged for every answer.
 
-    Raises
-    ------
-    EventError, UnitError : a field that no release can have.
+    Raises EventError, UnitError: a field that no release can have.
 
     >>> from consilium.accounting.mechanisms import GNMax
     >>> event = ReleaseEvent(mechanism=GNMax(sigma=40), asked=100, answered=100, unit=Unit.RECORD,
@@ -430,28 +378,12 @@ class ReleaseEvent:
             return None
         return sum(self.count(step) * 2 * step.scale * self.votes_moved for step in self.steps)
 
-    def _all_gaussian(self) -> bool:
-        return bool(self.steps) and all(step.law == "gaussian" for step in self.steps)
-
-    def gaussian_parts(self) -> tuple[GaussianPart, ...] | None:
-        """The Gaussian releases of which all that leaves is made, for exact composition; None if it is not.
-
-        What leaves may be less than they are: a winner of a noisy histogram.
-        """
-        if not self._all_gaussian():
-            return None
-        return tuple(GaussianPart(self.count(s), s.scale, s.leaves == "check", self._slack(s)) for s in self.steps)
-
-    def composed_parts(self) -> tuple[Composed, ...] | None:
-        """What leaves, for the composition of winners, bits and histograms; None where there is none for it, or where
-        noise is not as good as a discrete Gaussian."""
-        if not self.steps or any(self._slack(step) > NO_SLACK for step in self.steps):
-            return None
-        n, noise, moved = self.count, self.noise, self.votes_moved
+    def composed_parts(self) -> tuple[Composed, ...]:
+        """What leaves, step by step; empty where the cost is not a sum of such."""
         return tuple(
-            Composed(n(step), "laplace", 1 / step.scale, noise, moved)
+            Composed(self.count(step), "laplace", 1 / step.scale, self.noise, self.votes_moved)
             if step.law == "laplace"
-            else Composed(n(step), step.leaves, step.scale, noise, moved)
+            else Composed(self.count(step), step.leaves, step.scale, self.noise, self.votes_moved, self._slack(step))
             for step in self.steps
         )
 
@@ -465,69 +397,6 @@ class ReleaseEvent:
         """Whether the cost at votes is another than the worst case: labels or bits leave, of exact counts."""
         in_one = all(step.leaves != "histogram" and step.shares is None for step in self.steps)
         return bool(self.steps) and in_one and self.slack == 0
-
-    def evidence(
-        self, votes: np.ndarray, teachers: int | None = None, probabilities: np.ndarray | None = None
-    ) -> Evidence:
-        """log q of every query, from votes int64 (asked, classes). Secret. None where votes do not decide the cost.
-
-        teachers : the votes in every row, where the caller knows it; else all rows must have one number.
-        probabilities : float64 (asked, classes), the student's public predictions, for a mechanism that compares with
-            them; the others look at votes alone.
-
-        Raises
-        ------
-        VotesError : rows differ in their number of votes. EventError : votes or predictions do not cover the queries
-        asked.
-        """
-        if not self.votes_decide:
-            return Evidence(None, None)
-        total = check_same_total(votes, teachers)
-        if len(votes) != self.asked:
-            raise EventError(f"votes hold {len(votes)} queries, the event says {self.asked} were asked.")
-        compared = self.mechanism.comparison(votes, total, self.noise, probabilities)
-        label = None
-        if (step := self.label) is not None:
-            log_q = log_q_lnmax if step.law == "laplace" else log_q_gnmax
-            label = log_q(votes, step.scale, self.noise)
-        return Evidence(None if compared is None else compared.log_q(), label)
-
-    def data_dependent_rdp(self, evidence: Evidence, answered: object, orders: object) -> np.ndarray:
-        """Curve at the data at hand, by the papers' bounds: float64 (orders,). Secret.
-
-        answered : bool (asked,), the realised answers; or float64 (asked,), the probability of each, for expected
-            answers as in the papers.
-
-        One direction. The result may decide neither when to stop nor what to publish. Where the votes are at hand,
-        ``label_costs.exact_rdp`` computes what this bounds. It may be above ``worst_case_rdp``, since the papers bound
-        the noisy histogram, of which the winner alone leaves.
-
-        Raises
-        ------
-        NoDataDependentBoundError : votes do not decide the cost. EventError : answers or evidence of other queries.
-        """
-        if not self.votes_decide:
-            raise NoDataDependentBoundError(
-                f"a {self.mechanism.name} release of these sums has no data-dependent bound. Use worst_case_rdp."
-            )
-        weights = np.asarray(answered)
-        if weights.dtype.name not in ("bool", "float64") or weights.shape != (self.asked,):
-            raise EventError(
-                f"answered must be a bool mask, or probabilities, of shape ({self.asked},), got {weights.dtype}"
-                f" {weights.shape}."
-            )
-        if weights.dtype == np.bool_ and int(weights.sum()) != self.answered:
-            raise EventError(
-                f"the mask marks {int(weights.sum())} queries as answered, the event says {self.answered}."
-            )
-        total = np.zeros(check_orders(orders).size)
-        for step in self.steps:
-            log_q = evidence.log_q_check if step.leaves == "check" else evidence.log_q_label
-            if log_q is None or check_log_q(log_q).shape != (self.asked,):
-                raise EventError(f"evidence does not cover the {self.asked} queries of the event. Recompute it.")
-            paid = weights if step.only_answered else None
-            total += step.published_rdp(log_q, orders, self.noise, self.votes_moved, paid)
-        return total
 
     def to_json(self) -> dict[str, Any]:
         """Plain values in one table, with the mechanism's name as "type"; ``mechanisms.event_from_json`` reads it."""

@@ -57,8 +57,6 @@ _KIND_TEXT = {
 class Guarantee:
     """An (epsilon, delta) statement with its unit, neighbouring relation, direction and audience.
 
-    Fields
-    ------
     epsilon, delta : the bound; epsilon may be +inf, which means that there is none.
     order : Renyi order that gave it; NaN when it did not come from a Renyi curve. Not compared: NaN equals nothing.
     unit, neighbouring, teachers_per_party : whose data may change, and how.
@@ -66,9 +64,7 @@ class Guarantee:
     kind : where the number comes from.
     method : which bounds and conversion were used, in words.
 
-    Raises
-    ------
-    AccountingError, DeltaError, UnitError : a field that cannot be part of a guarantee.
+    Raises AccountingError, DeltaError, UnitError: a field that cannot be part of a guarantee.
 
     >>> print(Guarantee(epsilon=1.5, delta=1e-5, order=14.0, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE,
     ...                 teachers_per_party=1, towards=Towards.STUDENT, kind=Kind.WORST_CASE, method="Renyi, CKS"))
@@ -101,16 +97,9 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
 
     @property
     def direction(self) -> str:
-        """Which of the two divergences the number bounds.
-
-        A worst case is symmetric, and so is what is sanitised (`sanitise.gap`). Of one moved vote the cost at the votes
-        at hand is computed in both (`outcome`). Theorem 6, which stands for it where several votes move, bounds
-        D(M(D) || M(D')) only, with D the data at hand.
-        """
-        moved = votes_moved(self.unit, self.teachers_per_party, self.neighbouring)
-        if self.kind is not Kind.DATA_DEPENDENT or moved == 1:
-            return "both directions"
-        return "one direction, D(M(D) || M(D')) with D the data at hand"
+        """Which of the two divergences the number bounds: a worst case is symmetric, so is what is sanitised
+        (`sanitise.gap`), and the cost at the votes at hand is computed in both (`outcome`)."""
+        return "both directions"
 
     @property
     def relation(self) -> str:

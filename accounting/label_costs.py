@@ -6,89 +6,110 @@ from typing import NamedTuple
 
 import numpy as np
 
-from consilium.accounting.checks import check_orders, check_same_total
+from consilium.accounting.checks import check_orders, check_same_total, check_weights
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS
+from consilium.accounting.curves.gaussian import log_q_gnmax, sum_rdp_data_dependent
+from consilium.accounting.curves.laplace import log_q_lnmax, sum_rdp_lnmax
 from consilium.accounting.errors import EventError
-from consilium.accounting.events import ReleaseEvent
+from consilium.accounting.events import Comparison, ReleaseEvent, Step
 from consilium.accounting.outcome import argmax, check
-from consilium.accounting.units import Noise
 
 
 class VoteBatch(NamedTuple):
-    """Votes of one batch and all that decides what they cost. Secret.
+    """A release, and all that decides what it costs. Secret.
 
-    votes : int64 (queries, classes), ``teachers`` in every row. weights : float64 (queries,) in [0, 1], how much of its
-    label each query pays. predictions : float64 (queries, classes) of the student, for an interactive event.
+    votes : int64 (queries, classes), as many in every row. answered : bool (queries,), which queries got a label; or
+    float64 in [0, 1], the probability of each. predictions : float64 (queries, classes), the student's public ones,
+    for an interactive event.
     """
 
+    event: ReleaseEvent
     votes: np.ndarray
-    teachers: int
-    weights: np.ndarray
+    answered: np.ndarray
     predictions: np.ndarray | None = None
 
     def __repr__(self) -> str:
         return "VoteBatch(<secret>)"
 
+    def check(self) -> int:
+        """The votes in every row; 0 without rows.
 
-def published_rdp(event: ReleaseEvent, batch: VoteBatch, orders: object = DEFAULT_ORDERS) -> np.ndarray | None:
+        Raises VotesError, EventError: votes or answers are not those of the event's queries. AccountingError: no
+        weights.
+        """
+        event, answered = self.event, np.asarray(self.answered)
+        teachers = check_same_total(self.votes)
+        if len(self.votes) != event.asked:
+            raise EventError(f"votes hold {len(self.votes)} queries, the event says {event.asked} were asked.")
+        if answered.dtype.name not in ("bool", "float64") or answered.shape != (event.asked,):
+            raise EventError(
+                f"answered must be a bool mask, or probabilities, of shape ({event.asked},), got {answered.dtype}"
+                f" {answered.shape}."
+            )
+        if answered.dtype == np.bool_ and int(answered.sum()) != event.answered:
+            raise EventError(
+                f"the mask marks {int(answered.sum())} queries as answered, the event says {event.answered}."
+            )
+        check_weights(answered, answered.shape)
+        return teachers
+
+    def paid(self, step: Step) -> np.ndarray:
+        """How much of a step each query pays: float64 (queries,)."""
+        return self.answered.astype(np.float64) if step.only_answered else np.ones(len(self.votes))
+
+    def compared(self) -> Comparison:
+        """What the check of each query compares. Raises EventError where predictions are missing or do not fit."""
+        event, teachers = self.event, int(self.votes[0].sum()) if len(self.votes) else 0
+        found = event.mechanism.comparison(self.votes, teachers, event.noise, self.predictions)
+        if found is None:
+            raise EventError(f"{event.mechanism.name} has a check that compares nothing. Update this program.")
+        return found
+
+
+def published_rdp(batch: VoteBatch, orders: object = DEFAULT_ORDERS) -> np.ndarray | None:
     """The bounds of the PATE papers at these votes: float64 (orders,), one direction. Secret.
 
     Papernot et al. 2018, Theorem 6, of Gaussian noise; Papernot et al. 2017, Theorems 2 and 3, of Laplace noise. None
-    where there is no such bound.
+    where there is no such bound. It may be above the worst case, since the papers bound the noisy histogram, of which
+    the winner alone leaves; and may decide neither when to stop nor what to publish.
+
+    Raises VotesError, EventError: as `VoteBatch.check`.
     """
-    if not _at_hand(event, batch):
+    batch.check()
+    event, total = batch.event, np.zeros(check_orders(orders).size)
+    if not event.votes_decide:
         return None
-    evidence = event.evidence(batch.votes, batch.teachers, batch.predictions)
-    return event.data_dependent_rdp(evidence, batch.weights, orders)
-
-
-def exact_rdp(
-    event: ReleaseEvent, batch: VoteBatch, orders: object = DEFAULT_ORDERS, *, both: bool = True
-) -> np.ndarray:
-    """What leaves costs at these votes: float64 (orders,). Secret.
-
-    both : the larger of both directions; False: D(M(D) || M(D')) with D the data at hand, as the published bounds.
-    Labels that ``bounded_rdp`` names are charged a bound, of both directions. Where votes decide nothing of what is
-    charged: the worst case.
-
-    Raises
-    ------
-    VotesError, EventError : the votes are not those of the event's queries, of ``teachers`` each.
-    """
-    if not _at_hand(event, batch):
-        return event.worst_case_rdp(orders)
-    total, moved = np.zeros(check_orders(orders).size), event.votes_moved
     for step in event.steps:
-        weights = batch.weights if step.only_answered else None
-        if step.leaves == "check":
-            total += check.sum_rdp(*_compared(event, batch), orders, weights, both, votes_moved=moved)
+        paid, moved = batch.paid(step), event.votes_moved
+        if step.law == "laplace":
+            log_q = log_q_lnmax(batch.votes, step.scale, event.noise)
+            total += sum_rdp_lnmax(log_q, step.scale, orders, moved, noise=event.noise, weights=paid)
         else:
-            given = batch.votes, step.scale, event.noise, step.law, orders
-            total += argmax.sum_rdp(*given, weights, both, votes_moved=moved)
+            scalar = step.leaves == "check"
+            log_q = batch.compared().log_q() if scalar else log_q_gnmax(batch.votes, step.scale, event.noise)
+            total += sum_rdp_data_dependent(log_q, step.scale, orders, moved, scalar=scalar, weights=paid)
     return total
 
 
-def bounded_rdp(event: ReleaseEvent, batch: VoteBatch, orders: object = DEFAULT_ORDERS) -> np.ndarray:
-    """The part of ``exact_rdp`` that is a bound, since the law of these labels is not computed: float64 (orders,)."""
-    label = event.label
-    if label is None or not _at_hand(event, batch):
-        return np.zeros(check_orders(orders).size)
-    rows = ~argmax.computed(batch.votes, label.scale, event.noise, label.law, event.votes_moved)
-    given = batch.votes[rows], label.scale, event.noise, label.law, orders, batch.weights[rows]
-    return argmax.sum_rdp(*given, votes_moved=event.votes_moved)
+def exact_rdp(batch: VoteBatch, orders: object = DEFAULT_ORDERS) -> np.ndarray:
+    """What leaves costs at these votes, the larger of both directions: float64 (orders,). Secret.
 
+    Labels whose law is not computed are charged a bound, of both directions (``outcome.argmax``). Where votes
+    decide nothing of what is charged: the worst case.
 
-def _at_hand(event: ReleaseEvent, batch: VoteBatch) -> bool:
-    """Whether these votes, which are checked, decide what is charged."""
-    check_same_total(batch.votes, batch.teachers)
-    if len(batch.votes) != event.asked:
-        raise EventError(f"votes hold {len(batch.votes)} queries, the event says {event.asked} were asked.")
-    return event.votes_decide
-
-
-def _compared(event: ReleaseEvent, batch: VoteBatch) -> tuple[np.ndarray, float, float, Noise]:
-    """Number, threshold, sigma and noise of the check of each query."""
-    compared = event.mechanism.comparison(batch.votes, batch.teachers, event.noise, batch.predictions)
-    if compared is None:
-        raise EventError(f"{event.mechanism.name} has a check that compares nothing. Update this program.")
-    return compared.number, compared.threshold, compared.sigma, compared.noise
+    Raises VotesError, EventError: as `VoteBatch.check`.
+    """
+    batch.check()
+    event, moved = batch.event, batch.event.votes_moved
+    if not event.votes_decide:
+        return event.worst_case_rdp(orders)
+    total = np.zeros(check_orders(orders).size)
+    for step in event.steps:
+        if step.leaves == "check":
+            compared = batch.compared()
+            given = compared.number, compared.threshold, compared.sigma, compared.noise
+            total += check.sum_rdp(*given, orders, batch.paid(step), votes_moved=moved)
+        else:
+            given = batch.votes, step.scale, event.noise, step.law
+            total += argmax.sum_rdp(*given, orders, batch.paid(step), votes_moved=moved)
+    return total

@@ -15,7 +15,7 @@ import numpy as np
 
 from consilium.accounting.checks import check_orders
 from consilium.accounting.curves.gaussian import public_offsets
-from consilium.accounting.curves.gnss import gnss_cost, group_smooth_sensitivity
+from consilium.accounting.curves.gnss import gnss_cost
 from consilium.accounting.curves.immutable import claimed_epsilon, claimed_epsilon_gaussian
 from consilium.accounting.errors import EventError, ThresholdError
 from consilium.accounting.events import Comparison, Mechanism, ReleaseEvent, Step
@@ -231,9 +231,7 @@ class Interactive(Confident):
     ) -> Comparison:
         """The largest excess over what the student predicts.
 
-        Raises
-        ------
-        EventError : no predictions, or not one row per query. ThresholdError : not within [0, 1].
+        Raises EventError: no predictions, or not one row per query. ThresholdError: not within [0, 1].
         """
         if probabilities is None:
             raise EventError("an interactive check needs the student's predictions. Pass predictions.")
@@ -346,7 +344,7 @@ class Sanitised(Mechanism):
     It asks nothing and answers nothing, and costs the same whatever was asked before. The cost holds at every order,
     not only at that of the released curve.
 
-    beta, sigma_ss : of the plan. log_scale_sigma : noise on ln SS, 0 where that is not released.
+    beta, sigma_ss : of the plan, whose noise is that for one vote that a unit moves.
     """
 
     name: ClassVar[str] = "sanitised"
@@ -354,14 +352,10 @@ class Sanitised(Mechanism):
 
     beta: float
     sigma_ss: float
-    log_scale_sigma: float
 
     def other_rdp(self, orders: object, answered: int, votes_moved: int) -> np.ndarray:
         alpha = check_orders(orders)
-        _, beta = group_smooth_sensitivity(1.0, self.beta, votes_moved)
-        cost = gnss_cost(alpha, beta, self.sigma_ss)
-        # ln SS moves by at most k beta between neighbours: an ordinary Gaussian release
-        return cost + alpha * beta**2 / (2 * self.log_scale_sigma**2) if self.log_scale_sigma else cost
+        return gnss_cost(alpha, self.beta, self.sigma_ss) if votes_moved == 1 else np.full(alpha.size, math.inf)
 
 
 MECHANISMS: dict[str, type[Mechanism]] = {
@@ -386,9 +380,7 @@ MECHANISMS: dict[str, type[Mechanism]] = {
 def mechanism_of(name: str, parameters: Mapping[str, Any]) -> Mechanism:
     """The mechanism of this name with these parameters, no more and no less.
 
-    Raises
-    ------
-    EventError : unknown, or other parameters. NoiseError, ThresholdError : a value that it cannot have.
+    Raises EventError: unknown, or other parameters. NoiseError, ThresholdError: a value that it cannot have.
 
     >>> mechanism_of("gnmax", {"gamma": 0.05})
     Traceback (most recent call last):
@@ -406,9 +398,7 @@ def mechanism_of(name: str, parameters: Mapping[str, Any]) -> Mechanism:
 def event_from_json(data: object) -> ReleaseEvent:
     """Read an event back. Unknown mechanisms and keys are refused, and so are missing ones.
 
-    Raises
-    ------
-    EventError : the JSON is not exactly what ``ReleaseEvent.to_json`` writes.
+    Raises EventError: the JSON is not exactly what ``ReleaseEvent.to_json`` writes.
     """
     if not isinstance(data, dict):
         raise EventError(f"an event is a JSON object, got {type(data).__name__}. Read the ledger with its program.")

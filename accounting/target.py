@@ -15,14 +15,12 @@ from consilium.accounting.errors import AccountingError, CalibrationError
 from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.guarantees import Guarantee, Kind
 
-_LEAST, _MOST = 1e-3, 1e5
-_STEPS = (2.0, 1.05)
-"""Factors by which amounts are tried: the second finds a range that the first steps over."""
+_LEAST, _MOST, _FACTOR = 1e-3, 1e5, 1.25
+"""Amounts that are tried, each so many times the one before."""
 _DIGITS = 4
-_PRECISION = 1e-6
 _CLOSE, _STILL_CLOSE = 5e-4, 5e-3
-"""How far below the target a cost may stay, relative, where it takes a second: noise is then as far above the least at
-most. It is computed on lattices that change with the noise, in steps of a few thousandths: after some steps what is
+"""How far below the target a cost may stay, relative: noise is then as far above the least at most. A cost may take a
+second, and is computed on lattices that change with the noise, in steps of a few thousandths: after some steps what is
 that close is taken."""
 _MOST_SECANTS, _LONGEST = 10, 1.5
 """And the longest of them."""
@@ -40,9 +38,7 @@ def _released(events: Iterable[ReleaseEvent]) -> Accountant:
 def worst_case(events: Iterable[ReleaseEvent], delta: float) -> Guarantee:
     """The worst case of all these releases together.
 
-    Raises
-    ------
-    AccountingError : they cannot be charged at this delta.
+    Raises AccountingError: they cannot be charged at this delta.
     """
     return _released(events).guarantee(delta, Kind.WORST_CASE)
 
@@ -62,16 +58,13 @@ def worst_case_as_histogram(events: Sequence[ReleaseEvent], delta: float) -> flo
 
 
 def least_noise(cost: Callable[[float], float], epsilon: float, enough: float | None = None) -> float:
-    """The least amount of noise whose `cost` is at most `epsilon`, as a number of four digits that is not below it.
+    """An amount of noise whose `cost` is at most `epsilon` and less than a thousandth below it, as a number of four
+    digits.
 
-    `cost` falls with the amount. It may rise again beyond some point, as that of a mechanism does whose check fails
-    more often under more noise: what is found is the lower end of the range that keeps the target. AccountingError of
-    `cost` counts as an infinite cost. `enough` is an amount that keeps the target, where one is known: then `cost` is
-    asked for few others, and what is found may cost half a thousandth less than the target.
+    `cost` falls with the amount. AccountingError of `cost` counts as an infinite cost. `enough` is an amount that keeps
+    the target, where one is known: then `cost` is asked for few others.
 
-    Raises
-    ------
-    CalibrationError : no amount from 0.001 to 100,000 keeps the target.
+    Raises CalibrationError: no amount from 0.001 to 100,000 keeps the target.
 
     >>> least_noise(lambda sigma: 30 / sigma**2, 1.0)
     5.478
@@ -86,37 +79,22 @@ def least_noise(cost: Callable[[float], float], epsilon: float, enough: float | 
         except AccountingError:
             return math.inf
 
-    near = None if enough is None else _near(price, epsilon, enough)
-    if near is not None:
-        return near
-    from scipy.optimize import brentq  # a fifth of a second to import, in each process of a node
-
-    for factor in _STEPS:
-        high = _first_within(price, epsilon, factor)
-        if high is None:
-            continue
-        if high == _LEAST:
-            return high
-        root = brentq(
-            lambda log_amount: _excess(price, epsilon, math.exp(log_amount)),
-            math.log(high / factor),
-            math.log(high),
-            xtol=_PRECISION,
+    if enough is None or price(enough) > epsilon:
+        steps = math.ceil(math.log(_MOST / _LEAST, _FACTOR))
+        amounts = (min(round_up(_LEAST * _FACTOR**step), _MOST) for step in range(steps + 1))
+        enough = next((amount for amount in amounts if price(amount) <= epsilon), None)
+    if enough is None:
+        raise CalibrationError(
+            f"no amount of noise up to {_MOST:,g} keeps the worst case at epsilon {epsilon:g}. Raise epsilon or delta,"
+            " lower the query budget, or raise the threshold where the mechanism has one."
         )
-        readable = round_up(math.exp(float(root)) * (1 + 2 * _PRECISION))  # pyright: ignore[reportArgumentType]
-        if price(readable) <= epsilon:
-            return readable
-    raise CalibrationError(
-        f"no amount of noise up to {_MOST:,g} keeps the worst case at epsilon {epsilon:g}. Raise epsilon or delta,"
-        " lower the query budget, or raise the threshold where the mechanism has one."
-    )
+    return enough if enough == _LEAST else _near(price, epsilon, enough)
 
 
-def _near(price: Callable[[float], float], epsilon: float, enough: float) -> float | None:
+def _near(price: Callable[[float], float], epsilon: float, enough: float) -> float:
     """An amount that is nearly the least, from one that is enough, by secants in logarithms: a cost is nearly a power.
 
-    Never outside what is known to be too little and enough, so that steps in a cost do not matter. None where
-    ``enough`` is not enough.
+    Never outside what is known to be too little and enough, so that steps in a cost do not matter.
     """
     low, high = -math.inf, math.log(enough)
     best, cost = enough, -_FAR
@@ -137,25 +115,13 @@ def _near(price: Callable[[float], float], epsilon: float, enough: float) -> flo
         amount = round_up(math.exp(x))
         if not low < math.log(amount) < high:
             break  # no number of four digits between them
-    return best if _excess(price, epsilon, best) <= 0 else None
+    return best
 
 
 def _excess(price: Callable[[float], float], epsilon: float, amount: float) -> float:
     """Logarithm of the cost over the target."""
     cost = price(amount)
     return min(math.log(cost / epsilon), _FAR) if cost > 0 else -_FAR
-
-
-def _first_within(price: Callable[[float], float], epsilon: float, factor: float) -> float | None:
-    amount, last = _LEAST, math.inf
-    while amount <= _MOST:
-        now = price(amount)
-        if now <= epsilon:
-            return amount
-        if now > last:
-            return None  # it only rises from here
-        amount, last = amount * factor, now
-    return None
 
 
 def round_up(value: float) -> float:

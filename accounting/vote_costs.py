@@ -10,19 +10,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from consilium.accounting.checks import check_count, check_delta
-from consilium.accounting.curves.conversion import DEFAULT_ORDERS, EpsilonBound, Method, rdp_to_epsilon
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, Method, rdp_to_epsilon
 from consilium.accounting.errors import CalibrationError, EventError, NoiseError
 from consilium.accounting.events import Mechanism, ReleaseEvent
 from consilium.accounting.guarantees import Guarantee, rounded_up
-from consilium.accounting.label_costs import VoteBatch, bounded_rdp, exact_rdp, published_rdp
+from consilium.accounting.label_costs import VoteBatch, exact_rdp, published_rdp
+from consilium.accounting.outcome import argmax
 from consilium.accounting.outcome.argmax import MOST_WORK, work
-from consilium.accounting.sanitise.release import (
-    Answered,
-    SanitisedPlan,
-    SanitisedRelease,
-    forecast_sanitised,
-    sanitise,
-)
+from consilium.accounting.sanitise.release import SanitisedPlan, SanitisedRelease, forecast_sanitised, sanitise
 from consilium.accounting.target import least_noise, worst_case, worst_case_as_histogram
 from consilium.accounting.units import Neighbouring, Noise, Unit
 from consilium.accounting.vote_files import as_histograms, as_predictions, typical_votes
@@ -32,21 +27,18 @@ from consilium.accounting.vote_files import as_histograms, as_predictions, typic
 class EpsilonResult:
     """Bounds on what it costs to release labels for some votes. What votes decide is marked as secret.
 
-    Fields
-    ------
     mechanism, queries, classes, teachers : what was asked. answers : most labels that may leave, fixed before.
     guarantee : the worst case of all that this call released, with everything that it means; it may be published.
-    worst_case_of_labels : the same without the sanitised number; ``worst_case`` where none was released.
+    worst_case_of_labels : the same of the labels alone, without a sanitised number.
     worst_case_as_histogram : ``worst_case`` if the whole noisy histogram left, as the papers charge it.
     exact : secret; of the labels at these votes, the larger of both directions, every move tried, and never above
-        ``worst_case``. None where it is not computed: a unit moves votes in too many ways, noise and leads are too far
-        apart, or it takes more than seconds (``label_costs.exact_rdp`` takes what it takes).
-    order : secret; the Renyi order of ``exact``.
+        ``worst_case``. None where it is not computed: a unit moves several votes, there are more than 24 classes, noise
+        and leads are too far apart, or it takes more than seconds (``label_costs.exact_rdp`` takes what it takes).
     published, published_classic : secret; the bound of the PATE papers, which covers one direction, and the same
         converted as they did. None where there is none.
-    sanitised_plan : of such a release, made on public votes: what `federation.privacy.sanitised` takes.
-    sanitised : a release of a bound at the votes with noise, which may be published; None unless it was asked for.
-    sanitised_refusal : why there is none although it was asked for.
+    sanitised_plan : of such a release, made without these votes: what `federation.privacy.sanitised` takes.
+    sanitised : a release of a bound at the votes with noise, which may be published; None if not asked for.
+    sanitised_refusal : why there is none although it was.
     answered : secret; labels that leave, in expectation unless they were told.
     """
 
@@ -59,7 +51,6 @@ class EpsilonResult:
     worst_case_of_labels: float
     worst_case_as_histogram: float
     exact: float | None
-    order: float | None
     published: float | None
     published_classic: float | None
     sanitised_plan: SanitisedPlan | None
@@ -106,8 +97,7 @@ class EpsilonResult:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, strict JSON; what votes decide is under `secret`, whoever it is shown to."""
-        secret = {"exact": self.exact, "order": self.order, "answered": self.answered}
-        secret |= {"published": self.published, "published_classic": self.published_classic}
+        secret = ("exact", "answered", "published", "published_classic")
         table: dict[str, Any] = {
             "mechanism": str(self.mechanism),
             "queries": self.queries,
@@ -117,17 +107,14 @@ class EpsilonResult:
             "guarantee": self.guarantee.to_json(),
             "worst_case_of_labels": self.worst_case_of_labels,
             "worst_case_as_histogram": self.worst_case_as_histogram,
-            "secret": _strict(secret),
+            "secret": _strict({name: getattr(self, name) for name in secret}),
         }
         if self.sanitised_plan is not None or self.sanitised_refusal is not None:
-            sanitised: dict[str, Any] = {"refused": self.sanitised_refusal}
-            if self.sanitised_plan is not None:
-                sanitised |= asdict(self.sanitised_plan)
-            if self.sanitised is not None:
-                release = self.sanitised
-                sanitised |= {"epsilon": release.guarantee.epsilon, "released_rdp": release.released_rdp}
-                sanitised["release_cost"] = release.release_cost
-            table["sanitised"] = sanitised
+            plan = {} if self.sanitised_plan is None else asdict(self.sanitised_plan)
+            table["sanitised"] = {"refused": self.sanitised_refusal, **plan}
+        if (release := self.sanitised) is not None:
+            values = {"released_rdp": release.released_rdp, "release_cost": release.release_cost}
+            table["sanitised"] |= {"epsilon": release.guarantee.epsilon, **values}
         return _strict(table)
 
     @property
@@ -168,8 +155,6 @@ def epsilon(
 ) -> EpsilonResult:
     """What it costs to release labels for these votes.
 
-    Parameters
-    ----------
     votes : signed integers (queries, classes), the count of each class; with ``classes``, integers (teachers, queries),
         the class of each teacher's vote; or the path of a .npy or .npz file of either.
     mechanism : `GNMax` or its like.
@@ -180,15 +165,14 @@ def epsilon(
     answered : bool (queries,), which queries got a label; if None, expected answers are charged, as in the papers.
     predictions : float64 (queries, classes), the student's public predictions, for `Interactive`.
     teachers : what every row of votes must sum to, where it is known.
-    sanitised : also release a bound at the votes with noise from the operating system, planned on ``public_votes``
-        (queries, classes) or on a made-up profile. Each call with it is one more release.
+    sanitised : also release a bound at the votes with noise from the operating system. Each call is one more release.
+    public_votes : int64 (queries, classes), on which such a release is planned, instead of a made-up profile; asks for
+        it too.
 
-    Raises
-    ------
-    VotesError : counts that are no signed integers, rows of different sums, a file that holds no votes.
-    EventError : an ``answered`` that does not fit, or marks more than ``answers``. ThresholdError : a threshold so far
-        above the teachers that noise does not reach it either. DeltaError, NoiseError, UnitError : a number or a word
-        out of range.
+    Raises VotesError: counts that are no signed integers, rows of different sums, a file that holds no votes.
+    EventError: an ``answered`` that does not fit, or marks more than ``answers``. ThresholdError: a threshold so far
+    above the teachers that noise does not reach it either. DeltaError, NoiseError, UnitError: a number or a word out of
+    range.
 
     >>> from consilium.accounting.mechanisms import GNMax
     >>> votes = [[90, 6, 4], [50, 30, 20], [100, 0, 0]]
@@ -208,9 +192,10 @@ def epsilon(
     given = None if predictions is None else as_predictions(predictions)
     mask = None if answered is None else _mask(answered, queries, cap)
     weights = np.exp(event.log_p_answered(histograms, count, given)) if mask is None else mask.astype(np.float64)
-    batch = VoteBatch(histograms, count, weights, given)
-    published, labels, found = published_rdp(event, batch), worst_case([promised], delta), _exact(event, batch, delta)
-    plan, release, refusal = _sanitised(event, batch, mask, delta, public_votes) if sanitised else (None,) * 3
+    batch = VoteBatch(event, histograms, weights, given)
+    published, labels, found = published_rdp(batch), worst_case([promised], delta), _exact(batch, delta)
+    asked = sanitised or public_votes is not None
+    plan, release, refusal = _sanitised(batch, mask, delta, public_votes) if asked else (None,) * 3
     left = [promised] if release is None else [promised, release.plan.event(promised)]
     return EpsilonResult(
         mechanism=mechanism,
@@ -222,8 +207,7 @@ def epsilon(
         worst_case_of_labels=labels.epsilon,
         worst_case_as_histogram=worst_case_as_histogram(left, delta),
         # what holds for all votes holds for these; composed without Renyi curves it may be below
-        exact=None if found is None else min(found.epsilon, labels.epsilon),
-        order=None if found is None else found.order,
+        exact=None if found is None else min(found, labels.epsilon),
         published=_converted(published, delta, "cks"),
         published_classic=_converted(published, delta, "classic"),
         sanitised_plan=plan,
@@ -233,27 +217,24 @@ def epsilon(
     )
 
 
-_SAME = 1e-6
-"""Share of an exact epsilon that a bound may be which stands for labels whose law is not computed."""
-
-
 _SOME = 1 << 15
 """Queries that are enough to see that all are too many."""
 
 
-def _exact(event: ReleaseEvent, batch: VoteBatch, delta: float) -> EpsilonBound | None:
+def _exact(batch: VoteBatch, delta: float) -> float | None:
     """Of these votes; None where it is not known, or takes longer than a few seconds."""
-    whole = all(step.leaves == "histogram" and step.shares is None for step in event.steps)
-    if not whole and not event.votes_decide:
+    event = batch.event
+    if not event.votes_decide and any(step.leaves != "histogram" or step.shares is not None for step in event.steps):
         return None  # there is a bound, for all votes
     if (label := event.label) is not None:
-        votes = batch.votes[batch.weights > 0]
+        votes = batch.votes[batch.answered > 0]
+        if not argmax.computed(votes, label.scale, event.noise, label.law, event.votes_moved).all():
+            return None
         for some in (votes[:_SOME], votes):
             if work(some, label.scale, event.noise, label.law, event.votes_moved) > MOST_WORK:
                 return None
-    found = rdp_to_epsilon(exact_rdp(event, batch), DEFAULT_ORDERS, delta)
-    bounded = bounded_rdp(event, batch)[found.order == DEFAULT_ORDERS].sum()
-    return found if math.isfinite(found.epsilon) and bounded <= _SAME * found.epsilon else None
+    found = rdp_to_epsilon(exact_rdp(batch), DEFAULT_ORDERS, delta).epsilon
+    return found if math.isfinite(found) else None
 
 
 M = TypeVar("M", bound=Mechanism)
@@ -310,25 +291,24 @@ def _mask(answered: object, queries: int, cap: int) -> np.ndarray:
 
 
 def _sanitised(
-    event: ReleaseEvent, batch: VoteBatch, mask: np.ndarray | None, delta: float, public_votes: object
+    batch: VoteBatch, mask: np.ndarray | None, delta: float, public_votes: object
 ) -> tuple[SanitisedPlan | None, SanitisedRelease | None, str | None]:
-    """What is planned on public votes, and a release, or why there is none."""
+    """What is planned on public or made-up votes, and a release, or why there is none."""
+    event, teachers = batch.event, batch.check()
     if public_votes is None:
-        shape = (event.asked, batch.votes.shape[1])
-        public = np.resize(typical_votes(batch.teachers, shape[1]), shape)
+        public = np.resize(typical_votes(teachers, batch.votes.shape[1]), batch.votes.shape)
     else:
-        public, _ = as_histograms(public_votes, teachers=batch.teachers)
+        public, _ = as_histograms(public_votes, teachers=teachers)
     plan = None
     try:
-        plan = forecast_sanitised(event, public, batch.teachers, delta).plan
+        plan = forecast_sanitised(event, public, teachers, delta).plan
         if mask is None and not event.mechanism.answers_all:
             raise EventError(
                 "a sanitised epsilon is one of the answers that were given. Pass answered, one bool for each query."
             )
         answered = np.ones(event.asked, dtype=np.bool_) if mask is None else mask
         counted = event.with_counts(event.asked, int(answered.sum()))
-        released = Answered(counted, batch.votes, answered, batch.predictions)
-        return plan, sanitise([released], plan, delta, batch.teachers), None
+        return plan, sanitise([batch._replace(event=counted, answered=answered)], plan, delta, teachers), None
     except (CalibrationError, EventError, NoiseError) as error:
         return plan, None, str(error)
 
@@ -349,17 +329,13 @@ def calibrate(
 
     Of the mechanism that is given, its threshold and the ratio of its check's noise to its label's are kept.
 
-    Parameters
-    ----------
     asked : most queries. answered : most labels, all queries if None.
 
-    Raises
-    ------
-    CalibrationError : no amount of noise keeps the target. EventError, DeltaError, UnitError : as in ``epsilon``.
+    Raises CalibrationError: no amount of noise keeps the target. EventError, DeltaError, UnitError: as in ``epsilon``.
 
     >>> from consilium.accounting.mechanisms import Histogram
     >>> calibrate(Histogram(sigma=1), epsilon=1.0, asked=100, noise="continuous")
-    Histogram(sigma=52.76)
+    Histogram(sigma=52.78)
     """
     delta, mechanism = check_delta(delta), _mechanism(mechanism)
     given = mechanism.event(

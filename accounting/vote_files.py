@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-import math
 import os
 import zipfile
 from pathlib import Path
 
 import numpy as np
 
-from consilium.accounting.checks import as_array, check_count, check_same_total, check_votes
-from consilium.accounting.errors import AccountingError, ThresholdError, VotesError, VotesPathError
+from consilium.accounting.checks import as_array, check_count, check_same_total
+from consilium.accounting.errors import ThresholdError, VotesError, VotesPathError
 
 _LARGEST = 2.0**53
 """Beyond it doubles skip whole numbers."""
 
 
-def load_votes(path: Path, queries: int | None = None, classes: int | None = None) -> np.ndarray:
-    """Votes int64 (queries, classes) from a file.
+def load_votes(path: Path) -> np.ndarray:
+    """The array of a file: a .npz with a key ``votes``, or a .npy. Nothing is unpickled.
 
-    A .npz needs a key ``votes``; a .npy is the matrix itself. The number of teachers is the sum
-    of the first row, and every row must have it. Nothing is unpickled. The files of the PATE papers are read as they
-    are: counts of any signed type, or whole numbers kept as floats (the code of 2017 writes these), and with
-    ``classes`` the class that every teacher votes for.
+    The files of the PATE papers are read as they are: integers of any type, or whole numbers kept as floats, which the
+    code of 2017 writes.
 
-    Parameters
-    ----------
-    queries : use only the first so many. classes : the file holds integers (teachers, queries), see
-        ``votes_of_teachers``, and there are so many classes.
-
-    Raises
-    ------
-    AccountingError : there are not so many queries. VotesPathError : no such file. VotesError : wrong format, or no
-        votes in it. The text never shows a count.
+    Raises VotesPathError: no such file. VotesError: wrong format, or floats that are no whole numbers.
     """
     if not path.is_file():
         raise VotesPathError(f"there is no file {path}. Give a .npz with key 'votes' or a .npy.")
@@ -53,25 +42,11 @@ def load_votes(path: Path, queries: int | None = None, classes: int | None = Non
         if isinstance(error, VotesError):
             raise
         raise VotesError(f"{path} does not hold a plain array of numbers. Save it again, without objects.") from None
-    votes = _whole(votes, path)
-    if classes is not None:
-        votes = votes_of_teachers(votes, classes)
-    if queries is not None:
-        if queries < 1 or (votes.ndim and queries > votes.shape[0]):
-            raise AccountingError(f"--queries {queries} is not between 1 and the {votes.shape[0]} queries in {path}.")
-        votes = votes[:queries]
-    if votes.ndim != 2 or not votes.shape[0]:
-        raise VotesError(f"{path} holds no (queries, classes) matrix with at least one query.")
-    return check_votes(votes, int(votes[0].astype(np.int64).sum()))
-
-
-def _whole(votes: np.ndarray, path: Path) -> np.ndarray:
-    """Floats that are whole numbers as int64; every other array as it is."""
-    if not np.issubdtype(votes.dtype, np.floating):
-        return votes
-    if not np.all(np.isfinite(votes)) or np.any(votes != np.floor(votes)) or np.any(np.abs(votes) > _LARGEST):
-        raise VotesError(f"{path} holds float counts that are no whole numbers. Save the counts, not shares of them.")
-    return votes.astype(np.int64)
+    if np.issubdtype(votes.dtype, np.floating):
+        if not np.all(np.isfinite(votes) & (votes == np.floor(votes)) & (np.abs(votes) <= _LARGEST)):
+            raise VotesError(f"{path} holds float counts that are no whole numbers. Save counts, not shares of them.")
+        votes = votes.astype(np.int64)
+    return votes
 
 
 def votes_of_teachers(classes_voted: np.ndarray, classes: int) -> np.ndarray:
@@ -79,9 +54,7 @@ def votes_of_teachers(classes_voted: np.ndarray, classes: int) -> np.ndarray:
 
     classes_voted : integers (teachers, queries), from 0 to classes - 1, as the code of the PATE papers keeps them.
 
-    Raises
-    ------
-    VotesError : not two dimensions, no integers, or no such class.
+    Raises VotesError: not two dimensions, no integers, or no such class.
 
     >>> votes_of_teachers(np.array([[0, 1], [0, 2], [1, 2]]), 3).tolist()
     [[2, 1, 0], [0, 1, 2]]
@@ -106,24 +79,17 @@ _OF_TEACHERS = " If a row is a teacher and holds the class of each vote, name th
 def as_histograms(votes: object, classes: int | None = None, teachers: int | None = None) -> tuple[np.ndarray, int]:
     """(votes int64 (queries, classes), teachers).
 
-    Parameters
-    ----------
     votes : signed integers (queries, classes), the count of each class; with ``classes``, integers (teachers, queries),
         the class for which each teacher votes; or the path of a .npy or .npz file of either.
     teachers : what every row must sum to, where it is known.
 
-    Raises
-    ------
-    VotesError : anything else. The message never shows a count. VotesPathError : no such file.
+    Raises VotesError: anything else. The message never shows a count. VotesPathError: no such file.
 
     >>> as_histograms([[0, 1], [0, 2], [1, 2]], classes=3)[0].tolist()
     [[2, 1, 0], [0, 1, 2]]
     """
-    if isinstance(votes, str | os.PathLike):
-        histograms = load_votes(Path(votes), classes=classes)
-    else:
-        array = as_array(votes)
-        histograms = array if classes is None else votes_of_teachers(array, classes)
+    array = load_votes(Path(votes)) if isinstance(votes, str | os.PathLike) else as_array(votes)
+    histograms = array if classes is None else votes_of_teachers(array, classes)
     found = check_same_total(histograms, teachers, _OF_TEACHERS if classes is None else "")
     if not len(histograms) or not found:
         raise VotesError("there are no votes to account for. Pass at least one query with at least one vote.")
@@ -148,17 +114,9 @@ def typical_votes(teachers: int, classes: int) -> np.ndarray:
     >>> typical_votes(100, 4)[2].tolist()
     [60, 24, 8, 8]
     """
-    rows = np.zeros((len(_TYPICAL), classes), dtype=np.int64)
-    for row, share in zip(rows, _TYPICAL, strict=True):
-        top = math.ceil(max(share * teachers, teachers / classes))
-        row[0] = top
-        rest = teachers - top
-        if classes == 2:
-            row[1] = rest
-            continue
-        row[1] = min(top, max(math.floor(0.6 * rest), math.ceil(rest / (classes - 1))))
-        left = rest - int(row[1])
-        spread, extra = divmod(left, classes - 2)
-        row[2:] = spread
-        row[2 : 2 + extra] += 1
-    return rows
+    top = np.ceil(np.maximum(np.array(_TYPICAL) * teachers, teachers / classes)).astype(np.int64)
+    rest = teachers - top
+    rival = np.minimum(top, np.maximum(3 * rest // 5, -(-rest // (classes - 1))))
+    left, others = (rest - rival)[:, None], max(classes - 2, 1)
+    spread = left // others + (np.arange(classes - 2) < left % others)
+    return np.column_stack([top, rival, spread])

@@ -134,7 +134,7 @@ def smooth(
     label = LabelProfile(votes, teachers, label_costs(event, teachers, votes.shape[1], orders), weights)
     compared = event.mechanism.comparison(votes, teachers, event.noise)
     assert compared is not None
-    return smooth_sensitivity([label, CheckProfile(compared, orders, 1)], orders, 0.4 / orders, teachers)
+    return smooth_sensitivity([label, CheckProfile(compared, orders)], orders, 0.4 / orders, teachers)
 
 
 def best_of(runs: int, call: Call) -> tuple[float, np.ndarray]:

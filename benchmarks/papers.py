@@ -26,8 +26,9 @@ from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilo
 from consilium.accounting.errors import CalibrationError, NoiseError
 from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.guarantees import Kind
+from consilium.accounting.label_costs import VoteBatch, published_rdp
 from consilium.accounting.mechanisms import Confident, GNMax, Histogram, Immutable, LNMax
-from consilium.accounting.sanitise.release import Answered, forecast_sanitised, sanitise
+from consilium.accounting.sanitise.release import forecast_sanitised, sanitise
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.draw import Drawn, draw, exact
 from consilium.coordinator.laws import law_of
@@ -157,9 +158,8 @@ def epsilons(row: Row, votes: np.ndarray, labels: np.ndarray, teachers: int, see
         "data-dependent": None,
         "sanitised": None,
     }
-    evidence = event.evidence(votes)
-    if evidence.log_q_label is not None:
-        curve = event.data_dependent_rdp(evidence, answered, DEFAULT_ORDERS)
+    batch = VoteBatch(event, votes, answered)
+    if (curve := published_rdp(batch)) is not None:
         found["data-dependent"] = rdp_to_epsilon(curve, DEFAULT_ORDERS, DELTA).epsilon
     if event.label is not None and teachers == PUBLISHED:
         with np.load(data_folder("") / "pate2018_votes_mnist.npz") as published:
@@ -167,7 +167,7 @@ def epsilons(row: Row, votes: np.ndarray, labels: np.ndarray, teachers: int, see
         try:
             plan = forecast_sanitised(event, public, teachers, DELTA).plan
             noise = np.random.default_rng([seed, len(votes)])
-            release = sanitise([Answered(event, votes, answered)], plan, DELTA, teachers, lambda: float(noise.normal()))
+            release = sanitise([batch], plan, DELTA, teachers, lambda: float(noise.normal()))
             found["sanitised"] = release.guarantee.epsilon
         except (CalibrationError, NoiseError) as error:
             print(f"no sanitised epsilon: {error}")

@@ -47,10 +47,6 @@ class SanitisedKeys(Frozen):
     order: float = Field(gt=1, le=1e4, description="Rényi order at which the cost is released")
     beta: float = Field(gt=0, le=10, description="decay of the smooth sensitivity")
     sigma_ss: float = Field(gt=0, le=1e6, description="noise, in units of the smooth sensitivity")
-    log_scale_sigma: float | None = Field(
-        default=None, gt=0, le=1e6, description="noise on the logarithm of the sensitivity, which is then released too"
-    )
-    confidence: float = Field(default=0.95, gt=0, lt=1, description="of the bound that is published")
 
     def plan(self) -> SanitisedPlan:
         """As the accounting takes it."""

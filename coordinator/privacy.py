@@ -18,16 +18,16 @@ from consilium.accounting.drowned import MOST_DIRECTIONS, signal, votes_of_units
 from consilium.accounting.errors import AccountingError
 from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.guarantees import Guarantee, Kind
-from consilium.accounting.label_costs import VoteBatch, exact_rdp
+from consilium.accounting.label_costs import VoteBatch, exact_rdp, published_rdp
 from consilium.accounting.mechanisms import event_from_json
-from consilium.accounting.sanitise.release import Answered, sanitise
+from consilium.accounting.sanitise.release import sanitise
 from consilium.accounting.target import worst_case
 from consilium.accounting.units import Unit
 from consilium.coordinator.config import Federation, FederationConfig
 from consilium.coordinator.events import EventWriter
 from consilium.coordinator.ledger import Batch, Ledger
 from consilium.protocol.errors import ConfigError
-from consilium.report.disclosure import epsilon_text, in_plain_words
+from consilium.report.disclosure import in_plain_words
 from consilium.report.warnings import Expected
 
 NODES = "nodes"
@@ -94,13 +94,8 @@ def spent(config: FederationConfig, batches: list[Batch], closed: bool = False) 
     for event in (config.event(0, 0), *_closing(config, closed)):
         accountant.commit(event)
     for batch in batches:
-        event, votes = event_from_json(batch.event), batch.histogram
-        if votes is None:
-            accountant.commit(event)
-            continue
-        teachers = int(votes[0].sum()) if len(votes) else 0
-        cast = VoteBatch(votes, teachers, batch.answered.astype(float), batch.probabilities)
-        accountant.commit(event, exact_rdp(event, cast))
+        votes = _votes(batch)
+        accountant.commit(event_from_json(batch.event), None if votes is None else exact_rdp(votes))
     return {
         name: accountant.guarantee(config.privacy.delta, kind)
         for name, kind in (("spent", Kind.REALISED), ("data_dependent", Kind.DATA_DEPENDENT))
@@ -116,12 +111,18 @@ def published_epsilon(config: FederationConfig, batches: list[Batch], closed: bo
     for event in _closing(config, closed):
         total = total + event.worst_case_rdp(DEFAULT_ORDERS)
     for batch in batches:
-        if batch.histogram is None:
+        votes = _votes(batch)
+        if votes is None or (published := published_rdp(votes)) is None:
             return None
-        event = event_from_json(batch.event)
-        evidence = event.evidence(batch.histogram, probabilities=batch.probabilities)
-        total = total + event.data_dependent_rdp(evidence, batch.answered, DEFAULT_ORDERS)
+        total = total + published
     return rdp_to_epsilon(total, DEFAULT_ORDERS, config.privacy.delta).epsilon
+
+
+def _votes(batch: Batch) -> VoteBatch | None:
+    """What decides its cost at the votes at hand, secret; None where the ledger keeps no votes."""
+    if batch.histogram is None:
+        return None
+    return VoteBatch(event_from_json(batch.event), batch.histogram, batch.answered, batch.probabilities)
 
 
 Normal = Callable[[], float]
@@ -140,8 +141,7 @@ def close(config: FederationConfig, ledger: Ledger, normal: Normal | None, log: 
 
     Returns
     -------
-    `guarantee` (its JSON), `released_rdp`, `release_cost`, `epsilon_limit` (or None) and `event`, the charge. All of
-    it may be published.
+    `guarantee` (its JSON), `released_rdp`, `release_cost` and `event`, the charge. All of it may be published.
 
     Raises
     ------
@@ -165,16 +165,10 @@ def close(config: FederationConfig, ledger: Ledger, normal: Normal | None, log: 
             # parties may have gone since the plan was checked; a worst case is still there
             log.write("not-sanitised", reason=f"{type(error).__name__}: {error}")
             return None
-        guarantee = released.guarantee.to_json()
-        if released.epsilon_limit is not None:
-            limit = f"at most {epsilon_text(released.epsilon_limit)} with probability {planned.confidence:g}"
-            guarantee["method"] = f"{guarantee['method']}; {limit}"
         result = {
-            "guarantee": guarantee,
+            "guarantee": released.guarantee.to_json(),
             "released_rdp": released.released_rdp,
             "release_cost": released.release_cost,
-            "epsilon_limit": released.epsilon_limit,
-            "confidence": planned.confidence,
             "event": event.to_json(),
         }
         text = json.dumps(result, sort_keys=True)
@@ -182,13 +176,9 @@ def close(config: FederationConfig, ledger: Ledger, normal: Normal | None, log: 
     return json.loads(text)
 
 
-def answered_batches(batches: list[Batch]) -> list[Answered]:
+def answered_batches(batches: list[Batch]) -> list[VoteBatch]:
     """What the ledger keeps of every batch, as the accounting takes it. Secret."""
-    return [
-        Answered(event_from_json(batch.event), batch.histogram, batch.answered, batch.probabilities)
-        for batch in batches
-        if batch.histogram is not None
-    ]
+    return [votes for batch in batches if (votes := _votes(batch)) is not None]
 
 
 def most_teachers(batches: list[Batch]) -> int:

@@ -47,7 +47,6 @@ MOST: dict[str, float] = {
     "sigma2": 1e5,
     "beta": 10,
     "sigma_ss": 1e6,
-    "log_scale_sigma": 1e6,
 }
 """The largest number that each field of an event may hold: what it costs to compute an epsilon grows with them."""
 LEAST: dict[str, float] = {"gamma": 1e-12, "sigma": 0.01, "sigma1": 0.01, "sigma2": 0.01}

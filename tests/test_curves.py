@@ -41,10 +41,3 @@ def test_other_code_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with curves.kept_in(tmp_path):
         assert [path.name for path in tmp_path.iterdir()] == ["other"]
         assert list((tmp_path / "other").iterdir()) == []
-
-
-def test_it_ends_with_its_context(tmp_path: Path) -> None:
-    before = renyi._one_move, adaptive._epsilon
-    with curves.kept_in(tmp_path):
-        assert (renyi._one_move, adaptive._epsilon) != before
-    assert (renyi._one_move, adaptive._epsilon) == before

@@ -68,18 +68,14 @@ def conversion_cost(orders: object, delta: float, method: Method = "cks") -> np.
 def rdp_to_epsilon(rdp: object, orders: object, delta: float, method: Method = "cks") -> EpsilonBound:
     """Least epsilon over the orders for which the mechanism is (epsilon, delta)-DP.
 
-    Parameters
-    ----------
     rdp : float64 (orders,), Renyi bounds, each >= 0; +inf where an order gives nothing. 0 at every order says that
         the release does not depend on the data.
     orders : float64 (orders,), each above 1.
     delta : probability in (0, 1).
     method : "cks" (tighter, default) or "classic" (as in the PATE papers).
 
-    Raises
-    ------
-    OrdersError : shapes differ, an order at or below 1, a negative or NaN curve.
-    DeltaError : delta outside (0, 1).
+    Raises OrdersError: shapes differ, an order at or below 1, a negative or NaN curve. DeltaError: delta outside (0,
+    1).
 
     640 queries of GNMax at sigma 40, first as the papers convert, then with CKS:
 

@@ -18,7 +18,7 @@ from consilium.accounting.checks import check_count, check_gap, check_orders, ch
 from consilium.accounting.errors import NoiseError
 
 _MOST_LONGER = 2**16
-"""Entries by which a table that has to grow may be longer than it has to be."""
+"""Entries by which a table that is kept may be longer than it has to be."""
 _AT_ONCE = 1 << 16
 """Steps of a recursion."""
 NO_SLACK = 1e-18
@@ -72,23 +72,7 @@ def _log_tails(log_pmf: np.ndarray, size: int) -> np.ndarray:
     return log_pmf[:size] + np.log(ratios)
 
 
-class _GaussianTails:
-    """One table of each sigma, as long as the longest that was asked for: after `_gaussian_tail`'s reach the recursion
-    has forgotten, to the last digit, where it began, and so a short table is the beginning of a long one."""
-
-    def __init__(self, sigma: float) -> None:
-        self._sigma, self._table = sigma, np.zeros(0)
-
-    def up_to(self, size: int) -> np.ndarray:
-        if size > len(self._table):
-            longer = min(2 * len(self._table), len(self._table) + _MOST_LONGER)
-            self._table = _gaussian_tail(self._sigma, max(size, longer))
-        return self._table[:size]
-
-
-_tails_of = lru_cache(maxsize=64)(_GaussianTails)
-
-
+@lru_cache(maxsize=64)
 def _gaussian_tail(sigma: float, size: int) -> np.ndarray:
     # So far beyond what is asked that the terms left out are below e^-84 of the smallest tail in the table.
     reach = math.ceil(math.hypot(size, 13 * sigma)) + 2
@@ -107,12 +91,13 @@ def log_tail_table(sigma: float, max_value: int) -> np.ndarray:
     >>> np.exp(log_tail_table(40.0, 1)).round(6).tolist()
     [0.504987, 0.495013]
 
-    Raises
-    ------
-    NoiseError : sigma not above 0, or so large that no table is made (``checks.MOST_ENTRIES``).
-    VotesError : max_value above ``checks.MOST_GAP``.
+    Raises NoiseError: sigma not above 0, or so large that no table is made (``checks.MOST_ENTRIES``). VotesError:
+    max_value above ``checks.MOST_GAP``.
     """
-    return _tails_of(check_scale(sigma, "sigma")).up_to(check_count(check_gap(max_value), "max_value") + 1)
+    size = check_count(check_gap(max_value), "max_value") + 1
+    # a few lengths of each sigma: a short table is the beginning of a long one, to the last digit
+    most = min(1 << (size - 1).bit_length(), -(-size // _MOST_LONGER) * _MOST_LONGER)
+    return _gaussian_tail(check_scale(sigma, "sigma"), most)[:size]
 
 
 @lru_cache(maxsize=64)
@@ -133,9 +118,7 @@ def log_pr_loss_table(sigma: float, max_gap: int) -> np.ndarray:
     Z and Z' are independent discrete Gaussians of parameter ``sigma`` (the noise on one count); D is the number of
     votes by which the plurality leads a class. Entry 0 is above 1/2 because a tie is one of the outcomes.
 
-    Raises
-    ------
-    NoiseError, EventError, VotesError : as ``log_tail_table``; max_gap negative.
+    Raises NoiseError, EventError, VotesError: as ``log_tail_table``; max_gap negative.
 
     >>> from math import erfc
     >>> float((np.exp(log_pr_loss_table(40.0, 100)[100]) / (erfc(100 / 80) / 2)).round(4))
@@ -152,11 +135,6 @@ def log_pr_loss_laplace(gamma: float, gaps: np.ndarray) -> np.ndarray:
     return 2 * math.log(q / (1 + p)) - gamma * gaps + np.log((gaps + spread) / q + p / q**2)
 
 
-@lru_cache(maxsize=64)
-def _laplace_loss(gamma: float, max_gap: int) -> np.ndarray:
-    return _frozen(log_pr_loss_laplace(gamma, np.arange(max_gap + 1, dtype=np.float64)))
-
-
 def log_pr_loss_table_laplace(gamma: float, max_gap: int) -> np.ndarray:
     """The same table for discrete Laplace noise, Pr[Z = z] proportional to exp(-gamma |z|): closed form.
 
@@ -165,7 +143,8 @@ def log_pr_loss_table_laplace(gamma: float, max_gap: int) -> np.ndarray:
     >>> float(np.exp(log_pr_loss_table_laplace(0.05, 0)[0]).round(6))
     0.506253
     """
-    return _laplace_loss(check_scale(gamma, "gamma"), check_count(check_gap(max_gap), "max_gap"))
+    gaps = np.arange(check_count(check_gap(max_gap), "max_gap") + 1, dtype=np.float64)
+    return log_pr_loss_laplace(check_scale(gamma, "gamma"), gaps)
 
 
 @lru_cache(maxsize=64)
@@ -176,9 +155,7 @@ def convolution_slack(terms: int, sigma: float) -> float:
     (k+1)): Kairouz, Liu, Steinke 2021 (arXiv 2102.06387), Proposition 13 applied term by term. The summands fall with
     k; beyond the first 1,000 the last of those stands for each.
 
-    Raises
-    ------
-    NoiseError : sigma below 1/2, where the proposition does not hold.
+    Raises NoiseError: sigma below 1/2, where the proposition does not hold.
 
     >>> convolution_slack(250, 40 / 250**0.5) < 1e-25, round(convolution_slack(250, 0.8), 3)
     (True, 0.016)
@@ -196,9 +173,7 @@ def pair_slack(first: float, second: float) -> float:
     """The same of the sum of one discrete Gaussian of parameter ``first`` and one of ``second``, against one of
     parameter sqrt(first^2 + second^2): 5 exp(-2 pi^2 / (1 / first^2 + 1 / second^2)), the same Proposition 13.
 
-    Raises
-    ------
-    NoiseError : a parameter is below 1/2, where the proposition does not hold.
+    Raises NoiseError: a parameter is below 1/2, where the proposition does not hold.
 
     >>> pair_slack(40.0, 2.0) < 1e-30, round(pair_slack(1.0, 1.0), 6)
     (True, 0.000259)

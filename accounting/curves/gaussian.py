@@ -4,27 +4,28 @@ Source: Papernot et al. 2018 (arXiv 1802.08908), Theorem 6 and Proposition 10 of
 and 9 of the first). The discrete Gaussian satisfies the same data-independent curve (Canonne, Kamath, Steinke,
 arXiv 2004.00010, Theorem 14); only q differs, see ``accounting.curves.discrete``.
 
-Two kinds of release share the formulas. A *histogram* (GNMax): one moved vote changes two counts by 1, squared L2
-sensitivity 2, curve alpha / sigma^2. A *scalar* (the threshold check of Confident and Interactive): one number changes
-by 1, curve alpha / (2 sigma^2), which is the histogram curve at sigma sqrt(2). With k votes moved, sigma is divided by
-k in both, but never inside q, the probability that noise overturns the plurality or the less likely side of the check.
+A *histogram* (GNMax): one moved vote changes two counts by 1, curve alpha / sigma^2. A *scalar* (the check of Confident
+and Interactive): one number changes by 1, curve alpha / (2 sigma^2). With k votes moved, sigma is divided by k in both,
+but never inside q, the probability that noise overturns the plurality or the less likely side of the check.
 
-Theorem 6 bounds D(M(D) || M(D')), with the data at hand in first place. It says nothing about the other direction."""
+Theorem 6 bounds D(M(D) || M(D')), with the data at hand in first place, and not the other direction.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from numbers import Real
 
 import numpy as np
 
 from consilium.accounting.checks import (
-    blocks,
     check_gap,
     check_log_q,
     check_noise,
     check_orders,
     check_scale,
+    check_votes,
     check_votes_moved,
     check_weights,
 )
@@ -34,6 +35,8 @@ from consilium.accounting.errors import ThresholdError, VotesError
 from consilium.accounting.units import Noise
 
 _BLOCK = 128
+_MOST_DISTINCT = 1 << 16
+"""Values of log q that are evaluated, a second's work."""
 
 
 def _effective_sigma(sigma: float, sensitivity_votes: int, scalar: bool) -> float:
@@ -46,16 +49,12 @@ def rdp_gaussian(sigma: float, orders: object, sensitivity_votes: int = 1, *, sc
 
     alpha k^2 / sigma^2 for a histogram of which k votes move, alpha k^2 / (2 sigma^2) for a scalar.
 
-    Parameters
-    ----------
     sigma : standard deviation of the noise on one count (continuous), or its parameter (discrete).
     orders : float64 (orders,), each above 1.
     sensitivity_votes : k, the votes that one unit of privacy moves.
     scalar : True for the noisy threshold check.
 
-    Raises
-    ------
-    NoiseError, OrdersError, UnitError.
+    Raises NoiseError, OrdersError, UnitError.
 
     >>> rdp_gaussian(40.0, [2.0, 20.0]).tolist(), rdp_gaussian(150.0, [2.0], scalar=True).tolist()
     ([0.00125, 0.0125], [4.4444444444444447e-05])
@@ -88,50 +87,6 @@ def ingredients(log_q: np.ndarray, variance: float) -> tuple[np.ndarray, ...]:
     return np.where(usable, mu1, 0.0), log_1mq, log_a, log_b
 
 
-def _rounding(
-    log_q: np.ndarray, log_1mq: np.ndarray, first: np.ndarray, second: np.ndarray, share: np.ndarray
-) -> np.ndarray:
-    """Most by which log(e^first + e^second) can have come out too small; ``share`` is at least the second's part.
-
-    The result may be far smaller than its parts (at sigma 1e12 all of it would be rounding), so what rounding may have
-    taken is added: a bound too large by as much, never one too small.
-    """
-    most = second - (2 * log_q - 1)
-    most *= share
-    most += first
-    most -= 2 * log_1mq
-    most *= ROUNDING / 100
-    return most
-
-
-def _theorem6(
-    log_q: np.ndarray, top: np.ndarray, parts: tuple[np.ndarray, ...], alpha: np.ndarray, baseline: np.ndarray
-) -> np.ndarray:
-    """min(Theorem 6, baseline) as (queries, orders); ``top`` is the largest valid order of each query."""
-    log_1mq, log_a, log_b = parts
-    x = alpha - 1.0
-    first = log_1mq[:, None] + log_a[:, None] * x
-    second = log_q[:, None] + log_b[:, None] * x
-    gap = second - first
-    above = gap > 0
-    # logaddexp written out: NumPy's own is several times slower, and this form vectorises.
-    np.abs(gap, out=gap)
-    np.negative(gap, out=gap)
-    np.exp(gap, out=gap)
-    rounding = _rounding(log_q[:, None], log_1mq[:, None], first, second, np.maximum(gap, above))
-    np.maximum(first, second, out=first)
-    np.log1p(gap, out=gap)
-    first += gap
-    first += rounding
-    first /= x
-    np.maximum(first, LEAST, out=first)
-    np.minimum(first, baseline, out=first)
-    # top descends within a block of sorted queries, so most columns are valid for every row.
-    if top[-1] < alpha[-1]:
-        np.copyto(first, np.broadcast_to(baseline, first.shape), where=alpha > top[:, None])
-    return first
-
-
 def rdp_data_dependent(
     log_q: object, sigma: float, orders: object, sensitivity_votes: int = 1, *, scalar: bool = False
 ) -> np.ndarray:
@@ -139,14 +94,10 @@ def rdp_data_dependent(
 
     ``log_q`` is computed at the true sigma; ``sigma`` is divided by k here. The result is secret.
 
-    Parameters
-    ----------
     log_q : float64 (queries,), log of an upper bound on the probability of the unlikely outcome; -inf costs nothing.
     sigma, orders, sensitivity_votes, scalar : as in ``rdp_gaussian``.
 
-    Raises
-    ------
-    AccountingError : NaN or a logarithm above 0. NoiseError, OrdersError, UnitError as in ``rdp_gaussian``.
+    Raises AccountingError: NaN or a logarithm above 0. NoiseError, OrdersError, UnitError as in ``rdp_gaussian``.
 
     Two queries at sigma 40, one disputed and one nearly unanimous:
 
@@ -157,17 +108,20 @@ def rdp_data_dependent(
     lq = check_log_q(log_q)
     variance = _effective_sigma(sigma, sensitivity_votes, scalar) ** 2
     baseline = alpha / variance
-    mu1, *parts = ingredients(lq, variance)
-    out = np.empty((lq.size, alpha.size))
-    out[:] = baseline
-    out[np.isneginf(lq)] = 0.0
-    rank = np.argsort(alpha, kind="stable")
-    rows = np.argsort(-mu1, kind="stable")[: int(np.count_nonzero(mu1 > alpha[rank[0]]))]
-    for start in range(0, rows.size, _BLOCK):
-        block = rows[start : start + _BLOCK]
-        columns = rank[: int(np.searchsorted(alpha[rank], mu1[block[0]], side="right"))]
-        values = tuple(part[block] for part in parts)
-        out[np.ix_(block, columns)] = _theorem6(lq[block], mu1[block], values, alpha[columns], baseline[columns])
+    top, log_1mq, log_a, log_b = (part[:, None] for part in ingredients(lq, variance))
+    out = np.where(np.isneginf(lq)[:, None], 0.0, baseline)
+    rows, x = np.flatnonzero(top > alpha.min()), alpha - 1.0
+    lq, top, log_1mq, log_a, log_b = (part[rows] for part in (lq[:, None], top, log_1mq, log_a, log_b))
+    first, second = log_1mq + log_a * x, lq + log_b * x
+    # logaddexp written out: NumPy's own is several times slower
+    lesser = np.exp(-np.abs(second - first))
+    moment = np.maximum(first, second) + np.log1p(lesser)
+    # The result may be far smaller than its parts (at sigma 1e12 all of it would be rounding), so what rounding may
+    # have taken is added: a bound too large by as much, never one too small.
+    share = np.where(second > first, 1.0, lesser)
+    moment += ROUNDING / 100 * (share * (second - 2 * lq + 1) + first - 2 * log_1mq)
+    bound = np.minimum(np.maximum(moment / x, LEAST), baseline)
+    out[rows] = np.where(alpha <= top, bound, baseline)
     return out
 
 
@@ -188,31 +142,30 @@ def sum_rdp_data_dependent(
     >>> sum_rdp_data_dependent([-1.7, -10.02], 40.0, [2.0, 20.0]).round(7).tolist()
     [0.0012653, 0.0125532]
     """
-    alpha = check_orders(orders)
+
+    def curve(log_q: np.ndarray) -> np.ndarray:
+        return rdp_data_dependent(log_q, sigma, orders, sensitivity_votes, scalar=scalar)
+
+    return sum_over_queries(curve, log_q, weights, check_orders(orders).size)
+
+
+def sum_over_queries(
+    curve: Callable[[np.ndarray], np.ndarray], log_q: object, weights: object, orders: int
+) -> np.ndarray:
+    """Sum of ``curve`` float64 (queries, orders), each query times its weight; equal log q are evaluated once.
+
+    Where too many differ, some in a row are charged at the largest of them: any upper bound of q gives a bound.
+    """
     lq = check_log_q(log_q)
-    variance = _effective_sigma(sigma, sensitivity_votes, scalar) ** 2
-    w = check_weights(weights, lq.shape)
-    keep = np.isfinite(lq) & (w > 0)
-    lq, inverse = np.unique(lq[keep], return_inverse=True)
-    w = np.bincount(inverse, weights=w[keep], minlength=lq.size)
-    rank = np.argsort(alpha, kind="stable")
-    ordered = alpha[rank]
-    baseline = ordered / variance
-    mu1, *parts = ingredients(lq, variance)
-    total = np.zeros(alpha.size)
-    # Ascending log q is descending mu1, and the usable queries come first.
-    usable = int(np.count_nonzero(mu1 > ordered[0]))
-    for start in range(0, usable, _BLOCK):
-        block = slice(start, min(start + _BLOCK, usable))
-        last = int(np.searchsorted(ordered, mu1[block.start], side="right"))
-        values = tuple(part[block] for part in parts)
-        terms = _theorem6(lq[block], mu1[block], values, ordered[:last], baseline[:last])
-        total[:last] += w[block] @ terms
-        total[last:] += w[block].sum() * baseline[last:]
-    total += w[usable:].sum() * baseline
-    out = np.empty(alpha.size)
-    out[rank] = total
-    return out
+    distinct, inverse = np.unique(lq, return_inverse=True)
+    together = max(1, -(-distinct.size // _MOST_DISTINCT))
+    distinct, inverse = np.append(distinct[together - 1 : -1 : together], distinct[-1:]), inverse // together
+    paid = np.bincount(inverse, weights=check_weights(weights, lq.shape), minlength=distinct.size)
+    total = np.zeros(orders)
+    for start in range(0, distinct.size, _BLOCK):
+        part = slice(start, start + _BLOCK)
+        total += paid[part] @ curve(distinct[part])
+    return total
 
 
 _SMALLEST = 1e-280
@@ -232,74 +185,58 @@ def log_tail_by_gap(sigma: float, max_gap: int, noise: Noise | str) -> np.ndarra
     return log_ndtr(-np.arange(check_gap(max_gap) + 1) / (np.sqrt(2) * check_scale(sigma, "sigma")))
 
 
-def log_q_cap(classes: int, noise: Noise) -> float:
-    """log of the largest q that can occur.
+def log_q_from_tails(votes: np.ndarray, log_tails: np.ndarray, noise: Noise) -> np.ndarray:
+    """log of the union bound over all classes but the plurality: float64 (queries,).
 
-    continuous: 1 - 1/m, since by symmetry no class is returned more often than the plurality. discrete: 1, because a
-    rule that breaks ties by class number may favour a rival. Theorem 6 does not apply near either, so no cost differs.
+    It is at most the largest q that can occur. continuous: 1 - 1/m, since by symmetry no class is returned more often
+    than the plurality. discrete: 1, because a rule that breaks ties by class number may favour a rival. Theorem 6 does
+    not apply near either, so no cost differs.
+
+    votes : int64 (queries, classes), checked. log_tails : (largest gap + 1,), by gap.
     """
-    return float(np.log1p(-1.0 / classes)) if noise is Noise.CONTINUOUS else 0.0
-
-
-def log_q_from_tails(votes: np.ndarray, log_tails: np.ndarray) -> np.ndarray:
-    """log of the union bound over all classes but the plurality, not capped: float64 (queries,).
-
-    votes : int64 (queries, classes). log_tails : (largest gap + 1,), by gap. Not validated: use ``log_q_gnmax``.
-    """
-    queries = votes.shape[0]
+    most = float(np.log1p(-1.0 / votes.shape[1])) if noise is Noise.CONTINUOUS else 0.0
+    queries = np.arange(len(votes))
     top = np.argmax(votes, axis=1)
-    gaps = votes[np.arange(queries), top][:, None] - votes
+    gaps = votes[queries, top][:, None] - votes
     # The plurality must not count as its own rival: send it to an extra entry of probability 0.
-    gaps[np.arange(queries), top] = log_tails.size
-    tails = np.append(np.exp(log_tails), 0.0)
-    q = tails[gaps].sum(axis=1)
+    gaps[queries, top] = log_tails.size
+    q = np.append(np.exp(log_tails), 0.0)[gaps].sum(axis=1)
     tiny = q < _SMALLEST
     log_q = np.log(np.where(tiny, 1.0, q))
     if tiny.any():
         logs = np.append(log_tails, -np.inf)[gaps[tiny]]
         peak = logs.max(axis=1)
         log_q[tiny] = peak + np.log(np.exp(logs - peak[:, None]).sum(axis=1))
-    return log_q
+    return np.minimum(log_q, most)
 
 
 def log_q_gnmax(votes: object, sigma: float, noise: Noise | str, teachers: int | None = None) -> np.ndarray:
     """log of an upper bound on Pr[GNMax does not return the plurality], for each query: float64 (queries,), secret.
 
-    q = sum over j other than the top of Pr[noise lifts j to the top's height], capped as in ``log_q_cap``. Papernot et
-    al. 2018, Proposition 7 (Lemma 3 of the first version); on the lattice with ties as losses.
+    q = sum over j other than the top of Pr[noise lifts j to the top's height], at most the largest that can occur.
+    Papernot et al. 2018, Proposition 7 (Lemma 3 of the first version); on the lattice with ties as losses.
 
-    Parameters
-    ----------
-    votes : signed integers (queries, classes), read in blocks, so it may be memory-mapped.
+    votes : signed integers (queries, classes).
     sigma : noise on one count.
     noise : "discrete" (deployed) or "continuous" (as in the paper). Required.
     teachers : if given, rows are checked to sum to it.
 
-    Raises
-    ------
-    VotesError, NoiseError.
+    Raises VotesError, NoiseError.
 
     >>> log_q_gnmax(np.array([[250, 0, 0], [126, 124, 0]]), 40.0, "continuous").round(6).tolist()
     [-11.523306, -0.695432]
     >>> log_q_gnmax(np.array([[250, 0, 0], [126, 124, 0]]), 40.0, "discrete").round(6).tolist()
     [-11.482712, -0.687801]
     """
-    noise = check_noise(noise)
-    check_scale(sigma, "sigma")
-    array = np.asarray(votes)
-    out = np.empty(array.shape[0] if array.ndim else 0)
-    for part, block in blocks(array, teachers):
-        log_q = log_q_from_tails(block, log_tail_by_gap(sigma, int(block.max()), noise))
-        out[part] = np.minimum(log_q, log_q_cap(block.shape[1], noise))
-    return out
+    array, noise = check_votes(votes, teachers), check_noise(noise)
+    tails = log_tail_by_gap(check_scale(sigma, "sigma"), int(array.max(initial=0)), noise)
+    return log_q_from_tails(array, tails, noise)
 
 
 def check_threshold(threshold: object) -> float:
     """A finite number of votes, at least 0. Above the number of teachers is allowed: it answers rarely, exactly.
 
-    Raises
-    ------
-    ThresholdError : NaN, infinite, not a number, or negative.
+    Raises ThresholdError: NaN, infinite, not a number, or negative.
     """
     if isinstance(threshold, bool) or not isinstance(threshold, Real) or not math.isfinite(threshold) or threshold < 0:
         raise ThresholdError(f"threshold must be a finite number of votes, at least 0, got {threshold!r}.")
@@ -330,16 +267,12 @@ def log_pr_answered(
 
     Both are computed on their own, so that neither loses digits when the other is near 1.
 
-    Parameters
-    ----------
     top_votes : int64 (queries,), largest count of each query (or max_j(n_j - M p_j), which may be negative).
     threshold : votes; for discrete noise a fraction is rounded up, which changes no outcome.
     sigma1 : noise of the check.
     noise : "discrete" or "continuous". Required.
 
-    Raises
-    ------
-    ThresholdError, NoiseError, VotesError.
+    Raises ThresholdError, NoiseError, VotesError.
 
     >>> p, not_p = log_pr_answered([200, 230], 200.0, 150.0, "continuous")
     >>> np.exp(p).round(4).tolist(), np.exp(not_p).round(4).tolist()
@@ -358,8 +291,9 @@ def log_pr_answered(
     reach = int(np.abs(need).max(initial=0)) + 1
     tails = log_tail_table(sigma1, reach)
     # Pr[Z >= t] for t <= 0 is 1 - Pr[Z >= 1 - t], by symmetry.
-    upper = np.where(need > 0, tails[np.abs(need)], np.log1p(-np.exp(tails[np.abs(1 - need)])))
-    lower = np.where(need > 0, np.log1p(-np.exp(tails[np.abs(need)])), tails[np.abs(1 - need)])
+    with np.errstate(divide="ignore"):  # of the side that is not taken, under little noise
+        upper = np.where(need > 0, tails[np.abs(need)], np.log1p(-np.exp(tails[np.abs(1 - need)])))
+        lower = np.where(need > 0, np.log1p(-np.exp(tails[np.abs(need)])), tails[np.abs(1 - need)])
     return upper, lower
 
 

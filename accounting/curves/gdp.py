@@ -14,11 +14,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 
 from consilium.accounting.checks import check_count, check_delta, check_scale, check_votes_moved
+from consilium.accounting.composed import Composed
 from consilium.accounting.curves.discrete import convolution_slack, log_tail_table
 from consilium.accounting.curves.near_zero import ROUNDING
 from consilium.accounting.errors import CalibrationError, NoiseError
@@ -26,25 +26,11 @@ from consilium.accounting.units import Noise
 
 _LARGEST_SLACK = 1e-3
 _CLOSE = 1e-13
-"""How far below its target, relative, a delta may stay."""
-_MOST_CHORDS = 200
+"""How far above the least, relative, an epsilon may stay."""
 _FAR = 40
 """Standard deviations beyond which a Gaussian tail is 0 in double precision (e^-800)."""
 MOST_LATTICE = 2_000_000
 """Entries of the largest table that `exact_epsilon` makes (half a second, 40 MB); beyond it, take the Renyi curve."""
-
-
-class GaussianPart(NamedTuple):
-    """``releases`` Gaussian releases of the same sigma: a histogram each, or one number each.
-
-    slack : largest |log ratio| between the noise of a count and exact (discrete) Gaussian noise; 0 unless it is a sum
-        of shares.
-    """
-
-    releases: int
-    sigma: float
-    scalar: bool
-    slack: float = 0.0
 
 
 def mu_squared(releases: int, sigma: float, sensitivity_votes: int = 1, *, scalar: bool = False) -> float:
@@ -84,34 +70,18 @@ def _least_epsilon(profile: Callable[[float], float], delta: float) -> float:
             return math.inf
     if profile(0.0) <= delta:
         return 0.0
-    # chords of the logarithm, an end that stays twice weighed half (Illinois): scipy.optimize takes half a second and
-    # 20 MB to import, in each process of a node
-    wanted = math.log(delta) - _CLOSE / 2
-
-    def above(epsilon: float) -> float:
-        return math.log(max(profile(epsilon), 5e-324)) - wanted
-
-    low, over, under, last = 0.0, above(0.0), above(high), 0
-    for _ in range(_MOST_CHORDS):
-        middle = (low * under - high * over) / (under - over)
-        if not low < middle < high:
-            middle = (low + high) / 2
-        found = above(middle)
-        if found <= 0:
-            high, under, over, last = middle, found, over / (2 if last < 0 else 1), -1
-        else:
-            low, over, under, last = middle, found, under / (2 if last > 0 else 1), 1
-        if -_CLOSE <= found <= 0 or not low < (low + high) / 2 < high:
-            break
+    # by halves: scipy.optimize takes half a second and 20 MB to import, in each process of a node
+    low = 0.0
+    while low < (low + high) / 2 < high and high - low > _CLOSE * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if profile(middle) > delta else (low, middle)
     return high
 
 
 def epsilon_of(squared: float, delta: float) -> float:
     """Least epsilon at ``delta`` for a total mu^2 (0 costs nothing).
 
-    Raises
-    ------
-    DeltaError, NoiseError : delta outside (0, 1); mu^2 negative or NaN.
+    Raises DeltaError, NoiseError: delta outside (0, 1); mu^2 negative or NaN.
 
     >>> round(epsilon_of(mu_squared(640, 40.0), 1e-5), 4)
     3.8486
@@ -130,9 +100,7 @@ def sigma_needed(
 ) -> float:
     """Least sigma at which ``releases`` Gaussian releases cost ``epsilon`` at ``delta``.
 
-    Raises
-    ------
-    CalibrationError : epsilon not above 0, or so small that no noise below e^40 is enough.
+    Raises CalibrationError: epsilon not above 0, or so small that no noise below e^40 is enough.
 
     >>> round(sigma_needed(640, 2.0, 1e-5), 3)
     71.333
@@ -197,9 +165,7 @@ def discrete_epsilon(coordinates: int, sigma: float, shift: int, delta: float) -
     coordinates shifted by k. (For histograms of which k > 1 votes move, several patterns are possible and no proof is
     offered here that one of them dominates on the lattice: use the Renyi curve.)
 
-    Raises
-    ------
-    NoiseError : sigma so small (below about 0.9) that a sum is not close to a discrete Gaussian.
+    Raises NoiseError: sigma so small (below about 0.9) that a sum is not close to a discrete Gaussian.
 
     >>> round(discrete_epsilon(2 * 640, 40.0, 1, 1e-5), 4)
     3.8486
@@ -215,30 +181,41 @@ def _discrete_epsilon(coordinates: int, sigma: float, shift: int, delta: float) 
     return _least_epsilon(lambda epsilon: discrete_delta(coordinates, sigma, shift, epsilon), delta)
 
 
-def exact_epsilon(parts: Sequence[GaussianPart], noise: Noise, votes_moved: int, delta: float) -> float | None:
-    """Least epsilon of a composition of Gaussian releases, or None where no exact form is known.
+def exact_epsilon(parts: Sequence[Composed], delta: float) -> float | None:
+    """Least epsilon of a composition of releases as if what they are made of left whole, or None where no exact form is
+    known.
 
-    Shares have to be fine enough. Integer noise: one sigma, one vote that moves (or numbers only), and a lattice of at
-    most `MOST_LATTICE` points. Otherwise take the Renyi curve.
+    All noise has to be Gaussian and of one kind, and shares fine enough. Integer noise: one sigma, one vote that moves
+    (or numbers only), and a lattice of at most `MOST_LATTICE` points. Otherwise take the Renyi curve.
 
-    >>> round(exact_epsilon([GaussianPart(640, 40.0, False)], Noise.DISCRETE, 1, 1e-5) or 0, 4)
+    >>> round(exact_epsilon([Composed(640, "argmax", 40.0, Noise.DISCRETE)], 1e-5) or 0, 4)
     3.8486
     """
     used = [part for part in parts if part.releases]
+    if not used:
+        return 0.0
+    if any(part.what == "laplace" for part in used) or len({(part.noise, part.votes_moved) for part in used}) > 1:
+        return None
+    noise, votes_moved = used[0].noise, used[0].votes_moved
+    numbers = [part.what == "check" for part in used]
     # Each probability is off by a factor within e^(+-slack): delta grows by one such factor, the loss by two.
-    slack = sum(part.slack * part.releases * (1 if part.scalar else 2 * votes_moved) for part in used)
+    slack = sum(
+        part.slack * part.releases * (1 if scalar else 2 * votes_moved)
+        for part, scalar in zip(used, numbers, strict=True)
+    )
     if slack > _LARGEST_SLACK:
         return None
     within, beyond = delta * math.exp(-slack), 2 * slack
     if noise is Noise.CONTINUOUS:
-        squared = sum(mu_squared(part.releases, part.sigma, votes_moved, scalar=part.scalar) for part in used)
+        squared = sum(
+            mu_squared(part.releases, part.sigma, votes_moved, scalar=scalar)
+            for part, scalar in zip(used, numbers, strict=True)
+        )
         return epsilon_of(squared, within) + beyond
-    if not used:
-        return 0.0
-    if len({part.sigma for part in used}) > 1 or (votes_moved > 1 and not all(part.scalar for part in used)):
+    if len({part.sigma for part in used}) > 1 or (votes_moved > 1 and not all(numbers)):
         return None
     sigma = used[0].sigma
-    coordinates = sum(part.releases * (1 if part.scalar else 2) for part in used)
+    coordinates = sum(part.releases * (1 if scalar else 2) for part, scalar in zip(used, numbers, strict=True))
     if sigma < 1 or _far(sigma * math.sqrt(coordinates), coordinates * votes_moved) > MOST_LATTICE:
         return None
     return discrete_epsilon(coordinates, sigma, votes_moved, within) + beyond

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from consilium.accounting.checks import check_orders, check_scale, check_votes_moved
+from consilium.accounting.checks import check_orders, check_scale
 from consilium.accounting.curves.near_zero import ROUNDING, log1p_minus
 from consilium.accounting.errors import NoiseError
 
@@ -29,8 +29,6 @@ def gnss_cost(orders: object, beta: object, sigma_ss: object) -> np.ndarray:
 
     alpha e^(-2 beta) / (2 sigma_ss^2 c) - (alpha beta + ln(c) / 2) / (alpha - 1), c from ``gnss_room``.
 
-    Parameters
-    ----------
     beta : of the smooth sensitivity (a number, or one for each order). sigma_ss : noise in units of it, likewise.
 
     >>> gnss_cost([14.0], 0.45 / 14, 8.0).round(4).tolist()
@@ -49,18 +47,6 @@ def gnss_cost(orders: object, beta: object, sigma_ss: object) -> np.ndarray:
     whole, part = log1p_minus(np.where(c > 0, alpha * u, 0.0)), alpha * log1p_minus(u)
     scales = (whole - part + ROUNDING * whole) / (2 * (alpha - 1))
     return np.where(c > 0, alpha * np.exp(-2 * b) / (2 * s**2 * safe) + scales, math.inf)
-
-
-def group_smooth_sensitivity(smooth: float, beta: float, k: int) -> tuple[float, float]:
-    """(SS, beta) for neighbours that differ in k votes per query, from those for one vote.
-
-    Along k steps the value moves by at most SS (1 + e^beta + ... + e^((k-1) beta)), and SS by a factor e^(k beta).
-
-    >>> group_smooth_sensitivity(0.5, 0.01, 1)
-    (0.5, 0.01)
-    """
-    steps = check_votes_moved(k)
-    return smooth * math.expm1(steps * beta) / math.expm1(beta), steps * beta
 
 
 def best_sigma_ss(order: float, beta: float, smooth: float) -> float:

@@ -14,17 +14,16 @@ from typing import Literal
 import numpy as np
 
 from consilium.accounting.checks import (
-    blocks,
     check_gap,
     check_log_q,
     check_noise,
     check_orders,
     check_scale,
+    check_votes,
     check_votes_moved,
-    check_weights,
 )
 from consilium.accounting.curves.discrete import log_pr_loss_table_laplace
-from consilium.accounting.curves.gaussian import log_q_cap, log_q_from_tails
+from consilium.accounting.curves.gaussian import log_q_from_tails, sum_over_queries
 from consilium.accounting.curves.near_zero import (
     LEAST,
     ROUNDING,
@@ -62,14 +61,9 @@ def log_q_lnmax(votes: object, gamma: float, noise: Noise | str, teachers: int |
     >>> log_q_lnmax(np.array([[250, 0, 0]]), 0.05, "continuous").round(6).tolist()
     [-10.518999]
     """
-    noise = check_noise(noise)
-    check_scale(gamma, "gamma")
-    array = np.asarray(votes)
-    out = np.empty(array.shape[0] if array.ndim else 0)
-    for part, block in blocks(array, teachers):
-        log_q = log_q_from_tails(block, log_tail_by_gap_laplace(gamma, int(block.max()), noise))
-        out[part] = np.minimum(log_q, log_q_cap(block.shape[1], noise))
-    return out
+    array, noise = check_votes(votes, teachers), check_noise(noise)
+    tails = log_tail_by_gap_laplace(check_scale(gamma, "gamma"), int(array.max(initial=0)), noise)
+    return log_q_from_tails(array, tails, noise)
 
 
 def rdp_laplace(
@@ -113,8 +107,6 @@ def rdp_lnmax(
     q < 1 / (e^(2 gamma k) + 1). The paper searches l = 1..8 (orders 2..9); 100 queries of 250 teachers at gamma .05 and
     delta 1e-5 cost 1.84 with those and 1.20 on the full grid.
 
-    Parameters
-    ----------
     log_q : float64 (queries,), at the true gamma. gamma : inverse scale of the noise. orders : each above 1.
     noise, baseline : which data-independent curve is the ceiling.
 
@@ -155,13 +147,8 @@ def sum_rdp_lnmax(
     weights: object = None,
 ) -> np.ndarray:
     """Sum over queries of ``rdp_lnmax``: float64 (orders,), in memory that does not grow with queries."""
-    lq = check_log_q(log_q)
-    w = check_weights(weights, lq.shape)
-    unique, inverse = np.unique(lq, return_inverse=True)
-    total_weight = np.bincount(inverse, weights=w, minlength=unique.size)
-    total = np.zeros(check_orders(orders).size)
-    for start in range(0, unique.size, 256):
-        part = slice(start, start + 256)
-        curve = rdp_lnmax(unique[part], gamma, orders, sensitivity_votes, noise=noise, baseline=baseline)
-        total += total_weight[part] @ curve
-    return total
+
+    def curve(log_q: np.ndarray) -> np.ndarray:
+        return rdp_lnmax(log_q, gamma, orders, sensitivity_votes, noise=noise, baseline=baseline)
+
+    return sum_over_queries(curve, log_q, weights, check_orders(orders).size)

@@ -5,32 +5,35 @@ A neighbour moves one vote from a class a (with a vote) to a class b. The law of
 than the noise alone allows. The release is one label, so nothing less can be claimed: this is the cost, up to errors
 that are all rounded up (``winners``, ``divergence``). docs/proofs.md has the statement and its proof.
 
-Where a unit moves k votes, a neighbour has any of them in other classes, and the law of each neighbour is computed.
-Queries for which that is too much (``computed``) are charged the papers' bounds at the neighbour that is nearest to a
-tie, which hold in both directions, and are tight where the plurality leads by far.
+Where a unit moves several votes, with more than 24 classes, and where doubles cannot hold the law (``computed``), the
+papers' bounds are charged at the neighbour that is nearest to a tie. They hold in both directions, and are tight where
+the plurality leads by far.
 
 All moves are evaluated at a few orders; those that come near the largest anywhere are evaluated at every order, and so
-are those whose chord between the few orders passes above them. The others are below, as moments are convex. With more
-than 24 classes the moves among those with most votes are evaluated so, and all others are bounded (``left_out``).
+are those whose chord between the few orders passes above them. The others are below, as moments are convex.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
 
-from consilium.accounting.checks import blocks, check_noise, check_orders, check_scale, check_votes_moved, check_weights
+from consilium.accounting.checks import (
+    check_noise,
+    check_orders,
+    check_scale,
+    check_votes,
+    check_votes_moved,
+    check_weights,
+)
 from consilium.accounting.curves.gaussian import log_q_gnmax, rdp_data_dependent, rdp_gaussian
 from consilium.accounting.curves.laplace import log_q_lnmax, rdp_laplace, rdp_lnmax
 from consilium.accounting.curves.near_zero import LEAST
 from consilium.accounting.errors import AccountingError
 from consilium.accounting.outcome import divergence
-from consilium.accounting.outcome.left_out import families, groups, merged
 from consilium.accounting.outcome.winners import (
-    Removed,
     Winners,
     add,
     cells,
@@ -46,13 +49,10 @@ from consilium.accounting.units import Noise
 
 Kind = Literal["gaussian", "laplace"]
 
-_ALL_ACTIVE, _ACTIVE = 24, (6, 20)
-"""Up to so many classes all moves are evaluated; with more those among 6, or among 20 where a query is loose with 6."""
+MOST_CLASSES = 24
+"""With more there are too many moves to try them all."""
 _NEAR_LARGEST = 0.9
-_LOOSE, _OF_CAP, _IN_USE = 1.001, 1e-5, 100.0
 _CELLS = 1 << 20
-MOST_NEIGHBOURS = 1 << 17
-"""Neighbours of all queries together, where several votes move."""
 
 
 def _worst_case(kind: str, scale: float, noise: Noise, orders: np.ndarray, moved: int) -> np.ndarray:
@@ -61,13 +61,13 @@ def _worst_case(kind: str, scale: float, noise: Noise, orders: np.ndarray, moved
     return (orders - 1) * curve
 
 
-def _moves(state: Winners, removed: Removed) -> tuple[np.ndarray, np.ndarray]:
-    """Query of each possible move among active classes, and its changes: int64 (moves,), float64 (moves, classes)."""
-    change = add(state, removed)
-    c = state.active.shape[1]
-    possible = (state.of_active(state.votes) > 0)[:, :, None] & ~np.eye(c, dtype=bool)
+def _moves(state: Winners) -> tuple[np.ndarray, np.ndarray]:
+    """Query of each possible move, and its changes, moved outward: int64 (moves,), float64 (moves, classes)."""
+    change = add(state, remove(state))
+    possible = (state.votes > 0)[:, :, None] & ~np.eye(state.votes.shape[1], dtype=bool)
     query = np.nonzero(possible)[0]
-    return query, divergence.close(state.log_p[query], change[possible])
+    log_p = state.log_p[query]
+    return query, divergence.outward(log_p, divergence.close(log_p, change[possible]))
 
 
 def _within(moments: np.ndarray, cap: np.ndarray) -> np.ndarray:
@@ -93,19 +93,12 @@ def _evaluate(
         _largest(query[part], divergence.moments(log_p[part], change[part], power), into)
 
 
-def _worst(
-    query: np.ndarray,
-    log_p: np.ndarray,
-    change: np.ndarray,
-    queries: int,
-    orders: np.ndarray,
-    few: np.ndarray,
-    cap: np.ndarray,
-    both: bool,
-) -> np.ndarray:
-    """Largest (alpha - 1) D_alpha over moves and directions, ``query`` ascending: float64 (queries, orders)."""
+def _worst(state: Winners, orders: np.ndarray, few: np.ndarray, cap: np.ndarray) -> np.ndarray:
+    """Largest (alpha - 1) D_alpha over moves and directions: float64 (queries, orders)."""
+    query, change = _moves(state)
+    queries, log_p = len(state.votes), state.log_p[query]
     best = np.full((queries, orders.size), LEAST)
-    for power in divergence.powers(orders, both):
+    for power in (1 - orders, orders):
         at_few = _within(divergence.moments(log_p, change, power[few]), cap[few])
         largest, rest = (np.full((queries, few.size), LEAST) for _ in range(2))
         _largest(query, at_few, largest)
@@ -117,39 +110,10 @@ def _worst(
         rows = np.nonzero(np.logical_not(close_by) & np.take(above, query))[0]
         crossing = (divergence.chord(orders, few, at_few[rows]) > best[query[rows]]).any(axis=1)
         _evaluate(rows[crossing], query, log_p, change, power, best)
-    return best
+    return np.minimum(best, cap)
 
 
-def _block_moments(
-    state: Winners, orders: np.ndarray, few: np.ndarray, cap: np.ndarray, both: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """Largest (alpha - 1) D_alpha over moves and directions, float64 (queries, orders), and where it is loose.
-
-    loose : bool (queries,), whether the bound on moves that are not evaluated says more than all that are, by more than
-        can matter to a sum, at an order in use.
-    """
-    queries, classes = state.votes.shape
-    removed = remove(state)
-    query, change = _moves(state, removed)
-    log_p = state.log_p[query]
-    change = divergence.outward(log_p, change)
-    left_out = None
-    if state.active.shape[1] < classes:
-        found = groups(state.log_p, state.gaps, state.active.shape[1])
-        left_out = families(state, removed, found)
-        log_p, change = merged(found, query, log_p, change)
-    best = _worst(query, log_p, change, queries, orders, few, cap, both)
-    bound = np.full(best.shape, LEAST)
-    if left_out is not None:
-        for power in divergence.powers(orders, both):
-            np.maximum(bound, divergence.chord(orders, few, _within(left_out.moments(power[few]), cap[few])), out=bound)
-    loose = np.any((bound > _LOOSE * best + _OF_CAP * cap)[:, orders <= _IN_USE], axis=1)
-    return np.minimum(np.maximum(best, bound), cap), loose
-
-
-def _batches(
-    votes: np.ndarray, kind: str, scale: float, noise: Noise, active: int
-) -> Iterator[tuple[np.ndarray, Winners]]:
+def _batches(votes: np.ndarray, kind: str, scale: float, noise: Noise) -> Iterator[tuple[np.ndarray, Winners]]:
     """Blocks of queries that share a rule, with the law of their winners; each in memory that does not grow."""
     gaps = votes.max(axis=1, keepdims=True) - votes
     widest = gaps.max(axis=1)
@@ -165,88 +129,33 @@ def _batches(
         while start < members.size:
             low, high = reach(kind, scale, int(widest[members[start]]))
             nodes = (high - low) / chosen.stride * len(chosen.offsets)
-            end = start + max(1, int(_CELLS // (nodes * classes * active)))
+            end = start + max(1, int(_CELLS // (nodes * classes**2)))
             part = members[start:end]
             low, high = reach(kind, scale, int(widest[part[-1]]))
-            yield part, winners(table, votes[part], active, low, high)
+            yield part, winners(table, votes[part], low, high)
             start = end
 
 
-def displacements(classes: int, votes_moved: int) -> np.ndarray:
-    """What moving at most so many votes adds to the counts, in every way: int64 (ways, classes), each row sums to 0.
-
-    >>> displacements(2, 2).tolist()
-    [[-2, 2], [-1, 1], [1, -1], [2, -2]]
-    """
-    gains = np.zeros((1, classes), dtype=np.int64)
-    for _ in range(votes_moved):
-        gains = np.unique(np.vstack([gains, *(gains + one for one in np.eye(classes, dtype=np.int64))]), axis=0)
-    moves = gains[:, None] - gains[None, :]
-    moves = np.unique(moves[moves.sum(axis=2) == 0], axis=0)
-    return moves[moves.any(axis=1)]
-
-
-def _log_laws(votes: np.ndarray, kind: str, scale: float, noise: Noise) -> np.ndarray:
-    """log Pr[j wins]: float64 (queries, classes)."""
-    out = np.empty(votes.shape)
-    for part, state in _batches(votes, kind, scale, noise, 1):
-        out[part] = state.log_p
-    return out
-
-
-def _of_several(
-    votes: np.ndarray, kind: str, scale: float, noise: Noise, orders: np.ndarray, both: bool, moved: int
-) -> np.ndarray:
-    """``_moments`` where several votes move: the law of every neighbour is computed by itself."""
-    ways = displacements(votes.shape[1], moved)
-    cap, few = _worst_case(kind, scale, noise, orders, moved), divergence.few_orders(orders)
-    out = np.empty((len(votes), orders.size))
-    size = max(1, _CELLS // ways.size)
-    for part in (slice(start, start + size) for start in range(0, len(votes), size)):
-        block = votes[part]
-        beside = block[:, None] + ways
-        query, way = np.nonzero((beside >= 0).all(axis=2))
-        laws, which = np.unique(np.vstack([block, beside[query, way]]), axis=0, return_inverse=True)
-        log_law = _log_laws(laws, kind, scale, noise)[which.ravel()]
-        log_p = log_law[: len(block)][query]
-        change = divergence.outward(log_p, divergence.close(log_p, log_law[len(block) :] - log_p))
-        out[part] = np.minimum(_worst(query, log_p, change, len(block), orders, few, cap, both), cap)
-    return out
-
-
-def _moments(
-    votes: np.ndarray, kind: str, scale: float, noise: Noise, orders: np.ndarray, both: bool, moved: int
-) -> np.ndarray:
+def _moments(votes: np.ndarray, kind: str, scale: float, noise: Noise, orders: np.ndarray, moved: int) -> np.ndarray:
     """(alpha - 1) D_alpha at sorted orders: float64 (queries, orders)."""
     known = computed(votes, scale, noise, kind, moved)
     out, rows = np.empty((len(votes), orders.size)), np.flatnonzero(known)
     out[~known] = _bounded(votes[~known], kind, scale, noise, orders, moved)
-    if moved > 1 and rows.size:
-        out[rows] = _of_several(votes[rows], kind, scale, noise, orders, both, moved)
-    if moved > 1:
-        return out
-    classes, cap, few = votes.shape[1], _worst_case(kind, scale, noise, orders, 1), divergence.few_orders(orders)
-    for active in (classes,) if classes <= _ALL_ACTIVE else _ACTIVE:
-        again = []
-        for part, state in _batches(votes[rows], kind, scale, noise, active):
-            out[rows[part]], loose = _block_moments(state, orders, few, cap, both)
-            again.append(rows[part[loose]])
-        rows = np.concatenate(again) if again else rows[:0]
+    if rows.size:
+        cap, few = _worst_case(kind, scale, noise, orders, 1), divergence.few_orders(orders)
+        for part, state in _batches(votes[rows], kind, scale, noise):
+            out[rows[part]] = _worst(state, orders, few, cap)
     return out
 
 
 def computed(votes: np.ndarray, scale: float, noise: Noise, kind: str, votes_moved: int) -> np.ndarray:
     """Queries of which every neighbour's law is computed: bool (queries,), for int64 (queries, classes).
 
-    One vote moves, or several in few enough ways; factors fit into doubles and tables into memory (``winners.fits``).
+    One vote moves among few enough classes; factors fit into doubles and tables into memory (``winners.fits``).
     """
-    ways = len(votes) * math.comb(votes.shape[1] + votes_moved - 1, votes_moved) ** 2
-    if votes_moved > 1 and ways > MOST_NEIGHBOURS:
+    if votes_moved > 1 or votes.shape[1] > MOST_CLASSES:
         return np.zeros(len(votes), dtype=bool)
-    gaps = votes.max(axis=1) - votes.min(axis=1)
-    # a ratio of k moved votes is a product of k, and has to fit too
-    gaps = gaps if votes_moved == 1 else votes_moved * (gaps + 2 * votes_moved)
-    return fits(scale, gaps, kind, noise, votes.shape[1])
+    return fits(scale, votes.max(axis=1) - votes.min(axis=1), kind, noise, votes.shape[1])
 
 
 MOST_WORK = 2e8
@@ -255,23 +164,18 @@ MOST_WORK = 2e8
 
 def work(votes: np.ndarray, scale: float, noise: Noise, kind: str, votes_moved: int) -> float:
     """How much it is to compute the cost of these queries, int64 (queries, classes), about 25 ns each: for who has
-    seconds. Laws of neighbours count, and moves among classes.
+    seconds.
 
     >>> queries = np.tile([130, 110, 10], (1000, 1)) + np.outer(np.arange(1000) % 9, [1, -1, 0])
-    >>> work(queries, 40.0, Noise.DISCRETE, "gaussian", 1) < 1e5 < work(queries, 0.005, Noise.DISCRETE, "laplace", 4)
+    >>> work(queries, 40.0, Noise.DISCRETE, "gaussian", 1) < 1e5 < work(queries, 0.005, Noise.DISCRETE, "laplace", 1)
     True
     """
-    alike, classes = np.sort(votes, axis=1) if noise is Noise.CONTINUOUS else votes, votes.shape[1]
-    rows = np.unique(alike, axis=0)
+    rows = np.unique(np.sort(votes, axis=1) if noise is Noise.CONTINUOUS else votes, axis=0)
     rows = rows[computed(rows, scale, noise, kind, votes_moved)]
     if not len(rows):
         return 0.0
-    nodes = cells(scale, rows.max(axis=1, initial=0) - rows.min(axis=1, initial=0), kind, noise, classes)
-    active = classes if classes <= _ALL_ACTIVE else _ACTIVE[1]
-    if votes_moved > 1:
-        ways = math.comb(classes + votes_moved - 1, votes_moved) ** 2
-        return ways * float((nodes / active / 2 + 12 * active**2).sum())
-    return float((nodes * (1.0 if kind == "laplace" else 0.1) + 100 * active**3).sum())
+    nodes = cells(scale, rows.max(axis=1) - rows.min(axis=1), kind, noise, rows.shape[1])
+    return float((nodes * (1.0 if kind == "laplace" else 0.1) + 100 * rows.shape[1] ** 3).sum())
 
 
 def _bounded(votes: np.ndarray, kind: str, scale: float, noise: Noise, orders: np.ndarray, moved: int) -> np.ndarray:
@@ -303,30 +207,18 @@ def _checked(
 
 
 def per_query(
-    votes: object,
-    scale: float,
-    noise: Noise | str,
-    kind: Kind,
-    orders: object,
-    *,
-    both: bool = True,
-    votes_moved: int = 1,
+    votes: object, scale: float, noise: Noise | str, kind: Kind, orders: object, *, votes_moved: int = 1
 ) -> np.ndarray:
     """Cost of each query and order: float64 (queries, orders). Secret.
 
-    Parameters
-    ----------
     votes : signed integers (queries, classes).
     scale : sigma of the noise on one count (gaussian), or gamma, its inverse scale (laplace).
     noise : "discrete" (deployed) or "continuous" (as in the papers). Required.
     kind : "gaussian" or "laplace".
     orders : float64 (orders,), each above 1.
-    both : also D(P' || P); without it the direction that Theorem 6 bounds, for tables.
     votes_moved : by one unit, from any classes to any others.
 
-    Raises
-    ------
-    VotesError, NoiseError, OrdersError, UnitError. AccountingError : another kind.
+    Raises VotesError, NoiseError, OrdersError, UnitError. AccountingError: another kind.
 
     A disputed query and a nearly unanimous one at sigma 40, which Theorem 6 bounds by .0125 and .0000532 at order 20:
 
@@ -335,14 +227,10 @@ def per_query(
     >>> per_query(votes, 40.0, "continuous", "gaussian", [2.0, 20.0]).round(7).tolist()
     [[0.0007693, 0.0080209], [7e-07, 2.16e-05]]
     """
-    array = np.asarray(votes)
+    array = check_votes(votes)
     scale, noise, alpha = _checked(scale, noise, kind, orders, votes_moved)
-    sorted_orders, place = np.unique(alpha, return_inverse=True)
-    out = np.empty((array.shape[0] if array.ndim else 0, alpha.size))
-    for part, block in blocks(array, None):
-        moments = _moments(block, kind, scale, noise, sorted_orders, both, votes_moved)
-        out[part] = (moments / (sorted_orders - 1))[:, place]
-    return out
+    ordered, place = np.unique(alpha, return_inverse=True)
+    return (_moments(array, kind, scale, noise, ordered, votes_moved) / (ordered - 1))[:, place]
 
 
 def sum_rdp(
@@ -352,7 +240,6 @@ def sum_rdp(
     kind: Kind,
     orders: object,
     weights: object = None,
-    both: bool = True,
     *,
     votes_moved: int = 1,
 ) -> np.ndarray:
@@ -363,19 +250,15 @@ def sum_rdp(
     weights : float64 (queries,), each in [0, 1]: the answered mask, or the probability of an answer where an
         expectation is wanted. Arguments and errors else as in ``per_query``.
     """
-    array = np.asarray(votes)
+    array = check_votes(votes)
     scale, noise, alpha = _checked(scale, noise, kind, orders, votes_moved)
-    queries = array.shape[0] if array.ndim else 0
-    w = check_weights(weights, (queries,))
-    sorted_orders, place = np.unique(alpha, return_inverse=True)
-    total = np.zeros(sorted_orders.size)
-    for part, block in blocks(array, None):
-        kept = w[part] > 0
-        rows = np.sort(block[kept], axis=1) if noise is Noise.CONTINUOUS else block[kept]
-        rows, which = np.unique(rows, axis=0, return_inverse=True)
-        weight = np.bincount(which.ravel(), weights=w[part][kept], minlength=rows.shape[0])
-        size = max(1, _CELLS // sorted_orders.size)
-        for start in range(0, rows.shape[0], size):
-            some = slice(start, start + size)
-            total += weight[some] @ _moments(rows[some], kind, scale, noise, sorted_orders, both, votes_moved)
-    return (total / (sorted_orders - 1))[place]
+    w = check_weights(weights, (len(array),))
+    ordered, place = np.unique(alpha, return_inverse=True)
+    kept = array[w > 0]
+    rows = np.sort(kept, axis=1) if noise is Noise.CONTINUOUS else kept
+    rows, which = np.unique(rows, axis=0, return_inverse=True)
+    weight = np.bincount(which.ravel(), weights=w[w > 0], minlength=rows.shape[0])
+    total, size = np.zeros(ordered.size), max(1, _CELLS // ordered.size)
+    for some in (slice(start, start + size) for start in range(0, rows.shape[0], size)):
+        total += weight[some] @ _moments(rows[some], kind, scale, noise, ordered, votes_moved)
+    return (total / (ordered - 1))[place]

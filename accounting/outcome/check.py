@@ -28,40 +28,28 @@ def _pair(
 
 
 def _moments(
-    numbers: np.ndarray, threshold: float, sigma: float, noise: Noise, orders: np.ndarray, both: bool, most: int
+    numbers: np.ndarray, threshold: float, sigma: float, noise: Noise, orders: np.ndarray, most: int
 ) -> np.ndarray:
     cap = (orders - 1) * rdp_gaussian(sigma, orders, most, scalar=True)
     best = np.full((numbers.size, orders.size), LEAST)
     for step in (-most, most):
         law, change = _pair(numbers, threshold, sigma, noise, step)
         change = divergence.outward(law, change)
-        for power in divergence.powers(orders, both):
+        for power in (1 - orders, orders):
             np.maximum(best, divergence.moments(law, change, power), out=best)
     return np.minimum(best, cap)
 
 
 def per_query(
-    numbers: object,
-    threshold: float,
-    sigma: float,
-    noise: Noise | str,
-    orders: object,
-    *,
-    both: bool = True,
-    votes_moved: int = 1,
+    numbers: object, threshold: float, sigma: float, noise: Noise | str, orders: object, *, votes_moved: int = 1
 ) -> np.ndarray:
     """Cost of the check of each query and order: float64 (queries, orders). Secret.
 
-    Parameters
-    ----------
     numbers : int64 (queries,), what is compared: the top count, or max_j(n_j - M p_j).
     threshold, sigma, noise : as in ``curves.gaussian.log_pr_answered``.
-    both : also D(P' || P), the neighbour's law in first place.
     votes_moved : k, the votes that one unit moves.
 
-    Raises
-    ------
-    ThresholdError, NoiseError, VotesError, OrdersError, UnitError.
+    Raises ThresholdError, NoiseError, VotesError, OrdersError, UnitError.
 
     Of numbers at the threshold and 250 above it; the noise alone allows .0000889 at order 4:
 
@@ -71,7 +59,7 @@ def per_query(
     scale, noise, alpha = check_scale(sigma, "sigma"), check_noise(noise), check_orders(orders)
     distinct, which = np.unique(np.asarray(numbers), return_inverse=True)
     most = check_votes_moved(votes_moved)
-    return _moments(distinct, threshold, scale, noise, alpha, both, most)[which.ravel()] / (alpha - 1)
+    return _moments(distinct, threshold, scale, noise, alpha, most)[which.ravel()] / (alpha - 1)
 
 
 def sum_rdp(
@@ -81,7 +69,6 @@ def sum_rdp(
     noise: Noise | str,
     orders: object,
     weights: object = None,
-    both: bool = True,
     *,
     votes_moved: int = 1,
 ) -> np.ndarray:
@@ -94,4 +81,4 @@ def sum_rdp(
     w = check_weights(weights, array.shape)
     distinct, which = np.unique(array, return_inverse=True)
     weight = np.bincount(which.ravel(), weights=w, minlength=distinct.size)
-    return weight @ per_query(distinct, threshold, sigma, noise, alpha, both=both, votes_moved=votes_moved)
+    return weight @ per_query(distinct, threshold, sigma, noise, alpha, votes_moved=votes_moved)

@@ -34,85 +34,46 @@ def close(log_p: np.ndarray, change: np.ndarray) -> np.ndarray:
     """The change of an outcome with more than half of the probability, from what the others gain or lose.
 
     Probabilities sum to 1 before and after, so the likely outcome's change is known to the digits of the others'; its
-    own sum would be known to the digits of 1. log_p (..., classes) and change (..., classes) broadcast; in place.
+    own sum would be known to the digits of 1. Both float64 (rows, outcomes); in place.
     """
-    top = np.argmax(log_p, axis=-1)
-    index = np.broadcast_to(top.reshape(top.shape + (1,) * (log_p.ndim - top.ndim)), (*change.shape[:-1], 1))
+    top = np.argmax(log_p, axis=1)[:, None]
     flow = mass_moved(log_p, change)
-    np.put_along_axis(flow, index, 0.0, axis=-1)
-    largest = np.take_along_axis(np.broadcast_to(log_p, change.shape), index, axis=-1)
-    by_others = -flow.sum(axis=-1, keepdims=True) * np.exp(-np.maximum(largest, -1.0))
-    mine = np.take_along_axis(change, index, axis=-1)
+    np.put_along_axis(flow, top, 0.0, axis=1)
+    largest, mine = (np.take_along_axis(values, top, axis=1) for values in (log_p, change))
+    by_others = -flow.sum(axis=1, keepdims=True) * np.exp(-np.maximum(largest, -1.0))
     usable = (largest > LIKELY) & (by_others > -0.9)
-    np.put_along_axis(change, index, np.where(usable, np.log1p(np.maximum(by_others, -0.9)), mine), axis=-1)
+    np.put_along_axis(change, top, np.where(usable, np.log1p(np.maximum(by_others, -0.9)), mine), axis=1)
     return change
 
 
 def mass_moved(log_p: np.ndarray, change: np.ndarray) -> np.ndarray:
     """P'(j) - P(j) = P(j) (e^change - 1), also where P(j) underflows or the factor overflows."""
     grown = np.exp(np.minimum(log_p + change, 0.0))
-    usual = np.exp(log_p) * np.expm1(np.minimum(change, 600.0))
-    return np.where(change > 600.0, grown, usual)
+    usual = np.exp(log_p) * np.expm1(np.minimum(change, _MOST))
+    return np.where(change > _MOST, grown, usual)
 
 
-def outward(log_p: np.ndarray, change: np.ndarray, away: float | None = None) -> np.ndarray:
+def outward(log_p: np.ndarray, change: np.ndarray) -> np.ndarray:
     """Changes moved away from 0 by their error: that of two probabilities, and of logarithms as long as log_p.
 
     The change of an outcome with more than half of the probability is known from the others' (``close``), so
     its error is theirs times what they have before and after.
-
-    away : the direction, -1 or 1, of bounds on a change; the sign of the change itself without it.
     """
     others = np.minimum(1.0, -2 * np.expm1(np.minimum(log_p, 0.0)) + np.abs(change))
     share = np.where(log_p > LIKELY, others, 1.0)
     error = (_SLACK + 2e-15 * np.abs(log_p)) * share + _RELATIVE * np.abs(change)
-    return change + (np.sign(change) if away is None else away) * error
+    return change + np.sign(change) * error
 
 
-def powers(orders: np.ndarray, both: bool) -> tuple[np.ndarray, ...]:
-    """w of each direction that is charged: one or two float64 (orders,)."""
-    return (1 - orders, orders) if both else (1 - orders,)
-
-
-def _small(log_p: np.ndarray, change: np.ndarray, most: float) -> np.ndarray:
-    """Rows of which nothing underflows or overflows up to |w| = most: bool (rows,)."""
-    return (log_p.min(axis=1) > -_MOST) & (np.abs(change).max(axis=1) * most < _MOST)
-
-
-def _faint(log_p: np.ndarray, change: np.ndarray, most: float) -> np.ndarray:
-    """Outcomes whose P f(L) is below (1 + |w|) e^-640 up to |w| = most: bool, shape of log_p."""
-    return log_p + max(most, 1.0) * np.abs(change) < _FAINT
-
-
-def excess(log_p: np.ndarray, change: np.ndarray, power: np.ndarray) -> np.ndarray:
-    """P f(L) of each outcome, rounded up: float64 (rows, outcomes, powers), inf where it cannot be held.
-
-    log_p, change : float64 (rows, outcomes). power : float64 (powers,).
-    """
-    out = np.empty((*log_p.shape, power.size))
-    size = np.abs(power)
-    most = float(size.max())
-    faint = _faint(log_p, change, most)
-    log_p, change = np.where(faint, -1.0, log_p), np.where(faint, 0.0, change)
-    small = _small(log_p, change, most)
-    p, grown = np.exp(log_p), np.exp(np.minimum(log_p + change, 0.0))
-    moved = np.where(change > _MOST, grown, p * np.expm1(np.minimum(change, _MOST)))
-    if small.all():
-        np.multiply(change[..., None], power, out=out)
-        np.expm1(out, out=out)
-        out *= p[..., None]
-    else:
-        x = change[small, :, None] * power
-        out[small] = np.expm1(x, out=x) * p[small, :, None]
-        large = ~small
-        x = change[large, :, None] * power
-        with np.errstate(over="ignore"):
-            whole = np.exp(log_p[large, :, None] + x) - p[large, :, None]
-        out[large] = np.where(x > 1, whole, p[large, :, None] * np.expm1(np.minimum(x, 1.0)))
-    out -= moved[..., None] * power
-    out += (_ROUNDING * np.abs(moved))[..., None] * size
-    out += (faint * math.exp(_FAINT))[..., None] * (1 + size)
-    return np.maximum(out, 0.0, out=out)
+@np.errstate(over="ignore")
+def _by_outcome(log_p: np.ndarray, change: np.ndarray, power: np.ndarray) -> np.ndarray:
+    """S of each row, inf where it cannot be held, with each P f(L) taken by itself: float64 (rows, powers)."""
+    p, x = np.exp(log_p)[..., None], change[..., None] * power
+    whole = np.exp(log_p[..., None] + x) - p
+    moved = mass_moved(log_p, change)[..., None]
+    terms = np.where(x > 1, whole, p * np.expm1(np.minimum(x, 1.0)))
+    terms += _ROUNDING * np.abs(moved * power) - moved * power
+    return np.maximum(terms, 0.0).sum(axis=1)
 
 
 def moments(log_p: np.ndarray, change: np.ndarray, power: np.ndarray) -> np.ndarray:
@@ -126,33 +87,31 @@ def moments(log_p: np.ndarray, change: np.ndarray, power: np.ndarray) -> np.ndar
     return out
 
 
+@np.errstate(over="ignore")  # what no double holds is taken in logarithms
 def _moments(log_p: np.ndarray, change: np.ndarray, power: np.ndarray) -> np.ndarray:
-    most = float(np.abs(power).max())
-    faint = _faint(log_p, change, most)
-    dropped = np.count_nonzero(faint, axis=1)[:, None] * ((1 + np.abs(power)) * math.exp(_FAINT))
+    size = np.abs(power)
+    most = float(size.max())
+    # of these P f(L) is below (1 + |w|) e^-640, which is charged
+    faint = log_p + max(most, 1.0) * np.abs(change) < _FAINT
+    dropped = np.count_nonzero(faint, axis=1)[:, None] * ((1 + size) * math.exp(_FAINT))
     p_kept, kept = np.where(faint, -1.0, log_p), np.where(faint, 0.0, change)
-    small = _small(p_kept, kept, most)
+    # nothing underflows or overflows
+    small = (p_kept.min(axis=1) > -_MOST) & (np.abs(kept).max(axis=1) * most < _MOST)
     total = np.empty((log_p.shape[0], power.size))
     p, x = np.exp(p_kept[small]), kept[small, :, None] * power
     moved = p * np.expm1(kept[small])
     found = np.matmul(p[:, None, :], np.expm1(x, out=x))[:, 0]
     found -= moved.sum(axis=1)[:, None] * power
-    found += _ROUNDING * np.abs(moved).sum(axis=1)[:, None] * np.abs(power)
+    found += _ROUNDING * np.abs(moved).sum(axis=1)[:, None] * size
     total[small] = np.maximum(found, 0.0)
-    rows = np.nonzero(~small)[0]
-    with np.errstate(over="ignore"):
-        total[rows] = excess(p_kept[rows], kept[rows], power).sum(axis=1)
+    total[~small] = _by_outcome(p_kept[~small], kept[~small], power)
     out = np.log1p((total + dropped) * UP)
     row, column = np.nonzero(~np.isfinite(out))
     if row.size:
-        out[row, column] = log_sum(log_p[row] + change[row] * power[column][:, None])
+        terms = log_p[row] + change[row] * power[column][:, None]
+        peak = terms.max(axis=1, keepdims=True)
+        out[row, column] = (peak[:, 0] + np.log(np.exp(terms - peak).sum(axis=1))) * UP
     return out
-
-
-def log_sum(terms: np.ndarray) -> np.ndarray:
-    """log of the sum of e^terms over the last axis, rounded up, for sums that no double holds: float64 (rows,)."""
-    peak = terms.max(axis=1, keepdims=True)
-    return (peak[:, 0] + np.log(np.exp(terms - peak).sum(axis=1))) * UP
 
 
 def chord(orders: np.ndarray, known: np.ndarray, moments: np.ndarray) -> np.ndarray:

@@ -1,20 +1,14 @@
 """What a label costs at most where the plurality leads by some number of votes: a bound that is a function of the lead.
 
-The cost of a label at the votes at hand (``outcome``) has no known sensitivity at every distance. But of all histograms
-in which the plurality leads by at least G votes none costs more than ``envelope`` says, in both directions. It does not
-rise with G, one moved vote changes G by at most 2, and so its local sensitivities are read off one table. This holds
-for Gaussian and for Laplace noise, integer or not, and at every order: nothing has to hold of noise, order or classes.
+Of all histograms in which the plurality leads by at least G votes none costs more than ``envelope`` says, in both
+directions. It does not rise with G, one moved vote changes G by at most 2, and so its local sensitivities are read off
+one table.
 
-Proof: docs/proofs.md, "A bound by the lead". With phi(p, q) = q^w p^(1 - w) - p - w (q - p), w = alpha
-and w = 1 - alpha for the two directions, the moment is 1 + the sum over classes of phi(P_j, Q_j). phi is at least 0,
-jointly convex and homogeneous. So it may be bounded class by class, and for a class by the height of its noisy count:
-
-- the class that gets the vote of the plurality: by its count and the plurality's alone (``_sums``);
-- a class that is not named: its probability changes by a factor of at most psi(D - 1) / psi(D), psi(D) the probability
-  that a class D votes behind overtakes;
-- the plurality itself: by what all others together gain.
-
-A move between two rivals is bounded alike. For each class the largest value over all D >= G counts.
+Proof: docs/proofs.md, "A bound by the lead". With phi(p, q) = q^w p^(1 - w) - p - w (q - p), w = alpha and w = 1 -
+alpha for the two directions, the moment is 1 + the sum over classes of phi(P_j, Q_j), bounded class by class: of the
+class that gets the vote by its count and the plurality's alone (``_sums``); of one that is not named by a factor of at
+most psi(D - 1) / psi(D), psi(D) the probability that a class D votes behind overtakes; of the plurality by what all
+others together gain. For each class the largest value over all D >= G counts.
 """
 
 from __future__ import annotations
@@ -32,7 +26,7 @@ from consilium.accounting.errors import NoiseError
 from consilium.accounting.outcome.winners import law
 from consilium.accounting.units import Noise
 from consilium.accounting.worst.laplace import rdp_argmax_laplace
-from consilium.accounting.worst.renyi import along_moves, rdp_argmax
+from consilium.accounting.worst.renyi import rdp_argmax
 
 Kind = Literal["gaussian", "laplace"]
 
@@ -201,49 +195,29 @@ def _likely(surest: np.ndarray, moved: np.ndarray, power: float, sign: int) -> n
     return np.where(known, p * _excess(power, np.log1p(sign * np.where(known, moved, 0.0) / p)), math.inf)
 
 
-def _one_vote(kind: Kind, scale: float, noise: Noise, classes: int, teachers: int, orders: np.ndarray) -> np.ndarray:
-    worst = (rdp_argmax if kind == "gaussian" else rdp_argmax_laplace)(scale, orders, noise)
-    tilt = (orders - 1) * (1 / scale if kind == "gaussian" else scale)
-    enough = scale >= _LEAST_SIGMA if kind == "gaussian" else scale <= _MOST_GAMMA
-    near = np.flatnonzero(enough & (tilt <= _MOST_TILT[kind]))
-    leads = min(teachers, _reach(kind, scale, float(orders[near].max(initial=1.0))))
-    out = np.repeat(worst[:, None], leads + 1, axis=1)
-    for start in range(0, near.size, _AT_ONCE):
-        some = near[start : start + _AT_ONCE]
-        moments = _moments(kind, scale, noise, classes, leads, orders[some])
-        out[some] = np.minimum(out[some], np.log1p(moments) * (1 + _MARGIN) / (orders[some] - 1)[:, None])
-    return out
-
-
-def envelope(
-    kind: Kind, scale: float, noise: Noise, classes: int, teachers: int, orders: object, votes_moved: int = 1
-) -> np.ndarray:
-    """Largest cost of one label by the plurality's lead of 0, 1, ... votes: float64 (orders, leads).
+def envelope(kind: Kind, scale: float, noise: Noise, classes: int, teachers: int, orders: object) -> np.ndarray:
+    """Largest cost of one label, of which one vote moves, by the plurality's lead of 0, 1, ... votes: float64 (orders,
+    leads).
 
     Both directions, over all histograms of so many classes with that lead or more; it does not rise with the lead, and
     is never above the worst case. The last stands for all larger leads. Public: a function of no votes.
 
-    Parameters
-    ----------
     scale : sigma of the noise on one count (gaussian), or gamma, its inverse scale (laplace).
-    votes_moved : as in ``worst.renyi.rdp_argmax``.
 
-    Raises
-    ------
-    NoiseError : so much noise that the table is not made. OrdersError.
+    Raises NoiseError: so much noise that the table is not made. OrdersError.
 
     >>> envelope("gaussian", 40.0, Noise.DISCRETE, 10, 250, [8.0])[0, [0, 120, 160, 250]].round(6).tolist()
     [0.003204, 0.002174, 0.000498, 3e-06]
     """
-    alpha, steps = check_orders(orders), votes_moved
-
-    def one_vote(orders: np.ndarray) -> np.ndarray:
-        return _one_vote(kind, scale, noise, classes, teachers, orders)
-
-    if steps == 1:
-        return one_vote(alpha)
-    worst = (rdp_argmax if kind == "gaussian" else rdp_argmax_laplace)(scale, alpha, noise, votes_moved)
-    # histograms on the way have lost GAP_MOVED of the lead with every vote but the last
-    found = along_moves(one_vote, alpha, steps)
-    lead = np.maximum(np.arange(found.shape[1]) - GAP_MOVED * (steps - 1), 0)
-    return np.minimum(found[:, lead], worst[:, None])
+    alpha = check_orders(orders)
+    worst = (rdp_argmax if kind == "gaussian" else rdp_argmax_laplace)(scale, alpha, noise)
+    tilt = (alpha - 1) * (1 / scale if kind == "gaussian" else scale)
+    enough = scale >= _LEAST_SIGMA if kind == "gaussian" else scale <= _MOST_GAMMA
+    near = np.flatnonzero(enough & (tilt <= _MOST_TILT[kind]))
+    leads = min(teachers, _reach(kind, scale, float(alpha[near].max(initial=1.0))))
+    out = np.repeat(worst[:, None], leads + 1, axis=1)
+    for start in range(0, near.size, _AT_ONCE):
+        some = near[start : start + _AT_ONCE]
+        moments = _moments(kind, scale, noise, classes, leads, alpha[some])
+        out[some] = np.minimum(out[some], np.log1p(moments) * (1 + _MARGIN) / (alpha[some] - 1)[:, None])
+    return out

@@ -6,8 +6,7 @@ is the released number plus that cost plus the conversion. Order, beta, sigma_ss
 fixed without a look at private votes: plan them on public or simulated ones (``forecast_sanitised``).
 
 The result is an unbiased estimate before clipping, not a ceiling. Its standard deviation is SS sigma_ss, which is
-private too. With ``log_scale_sigma`` ln SS, which moves by at most beta, is released as well, for an upper confidence
-limit.
+private too.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
 
 from consilium.accounting.checks import LEAST_SCALE, check_delta, check_orders, check_scale
 from consilium.accounting.curves.conversion import REFERENCE_ORDERS, conversion_cost
-from consilium.accounting.curves.gnss import best_sigma_ss, gnss_cost, group_smooth_sensitivity
+from consilium.accounting.curves.gnss import best_sigma_ss, gnss_cost
 from consilium.accounting.errors import CalibrationError, EventError, NoiseError, UnitError
 from consilium.accounting.events import ReleaseEvent, Step
 from consilium.accounting.guarantees import Guarantee, Kind
+from consilium.accounting.label_costs import VoteBatch
 from consilium.accounting.mechanisms import Sanitised
 from consilium.accounting.sanitise.gap import envelope, orders_within_reach
 from consilium.accounting.sanitise.smooth import CheckProfile, LabelProfile, SensitivityProfile, smooth_sensitivity
@@ -43,49 +42,39 @@ class SanitisedPlan:
     """Public parameters of a sanitised release, fixed before the run.
 
     order : the one Renyi order. beta : smoothness. sigma_ss : noise in units of the smooth sensitivity.
-    log_scale_sigma : noise on ln SS, or None not to release a confidence limit. confidence : of that limit.
 
-    Raises
-    ------
-    OrdersError, NoiseError, DeltaError : a field out of range.
+    Raises OrdersError, NoiseError: a field out of range.
     """
 
     order: float
     beta: float
     sigma_ss: float
-    log_scale_sigma: float | None = None
-    confidence: float = 0.95
 
     def __post_init__(self) -> None:
         check_orders([self.order])
         check_scale(self.beta, "beta")
         check_scale(self.sigma_ss, "sigma_ss")
-        check_delta(self.confidence, "confidence")
-        if self.log_scale_sigma is not None:
-            check_scale(self.log_scale_sigma, "log_scale_sigma")
 
-    def cost(self, k: int = 1) -> float:
-        """What the release costs at ``order`` when one unit moves k votes per query.
+    def cost(self) -> float:
+        """What the release costs at ``order``.
 
-        Raises
-        ------
-        NoiseError : alpha (1 - e^(-2 k beta)) >= 1, where it costs everything.
+        Raises NoiseError: alpha (1 - e^(-2 beta)) >= 1, where it costs everything.
 
         >>> round(SanitisedPlan(order=8.0, beta=0.03375, sigma_ss=5.54146797871427).cost(), 6)
         0.268997
         """
-        cost = float(self.mechanism.other_rdp([self.order], 0, k)[0])
+        cost = float(self.mechanism.other_rdp([self.order], 0, 1)[0])
         if math.isinf(cost):
             raise NoiseError(
-                f"order {self.order:g} with beta {self.beta:g} and {k} vote(s) moved has alpha (1 - e^(-2 k beta)) "
-                ">= 1: the release has no finite cost. Take a smaller beta or order."
+                f"order {self.order:g} with beta {self.beta:g} has alpha (1 - e^(-2 beta)) >= 1: the release has no"
+                " finite cost. Take a smaller beta or order."
             )
         return cost
 
     @property
     def mechanism(self) -> Sanitised:
         """What is charged for the release, at every order."""
-        return Sanitised(self.beta, self.sigma_ss, self.log_scale_sigma or 0.0)
+        return Sanitised(self.beta, self.sigma_ss)
 
     def event(self, like: ReleaseEvent) -> ReleaseEvent:
         """The charge of this release, with unit, relation and audience of the events that it speaks about. Raises
@@ -106,45 +95,31 @@ def _label_of(event: ReleaseEvent) -> Step:
         raise EventError(
             f"a {event.mechanism.name} release has no data-dependent bound with a known sensitivity. Drop the plan."
         )
+    if event.votes_moved > 1:
+        raise EventError(
+            f"a data-dependent epsilon has no known sensitivity where one unit moves {event.votes_moved} votes on a"
+            " query. Drop the plan, or take one teacher for a party."
+        )
     return label
 
 
 def label_costs(event: ReleaseEvent, teachers: int, classes: int, orders: np.ndarray) -> np.ndarray:
     """What one label costs at most, by the plurality's lead: float64 (orders, leads). Looks at no votes.
 
-    Raises
-    ------
-    EventError : the event has no data-dependent bound with a known sensitivity. NoiseError, OrdersError.
+    Raises EventError: the event has no data-dependent bound with a known sensitivity. NoiseError, OrdersError.
     """
     label = _label_of(event)
-    return envelope(label.law, label.scale, event.noise, classes, teachers, orders, event.votes_moved)
+    return envelope(label.law, label.scale, event.noise, classes, teachers, orders)
 
 
 def check_plan(plan: SanitisedPlan, event: ReleaseEvent, teachers: int, classes: int) -> None:
     """Refuse a plan that ``sanitise`` would refuse after a run of ``event``. Looks at no votes.
 
-    Raises
-    ------
-    NoiseError : the release costs everything at the plan's order, or there is too much noise for a table of costs.
-    EventError : the event has no sensitivity bound.
+    Raises NoiseError: the release costs everything at the plan's order, or there is too much noise for a table of
+    costs. EventError: the event has no sensitivity bound.
     """
-    plan.cost(event.votes_moved)
+    plan.cost()
     label_costs(event, teachers, classes, np.array([plan.order]))
-
-
-class Answered(NamedTuple):
-    """One batch as it happened: event, votes int64 (asked, classes), answered mask bool (asked,). Secret.
-
-    probabilities : the student's public predictions, for an interactive event.
-    """
-
-    event: ReleaseEvent
-    votes: np.ndarray
-    answered: np.ndarray
-    probabilities: np.ndarray | None = None
-
-    def __repr__(self) -> str:
-        return f"Answered({self.event.mechanism.name}, <secret>)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,17 +135,12 @@ class SecretSmoothness:
 
 @dataclass(frozen=True, slots=True)
 class SanitisedRelease:
-    """What may be published: the guarantee, the released curve, its cost, and a confidence limit if one was planned.
-
-    epsilon_limit : with probability ``plan.confidence`` over the noise, at least what the guarantee would be without
-        noise (None if the plan has no ``log_scale_sigma``).
-    """
+    """What may be published: the guarantee, the released curve, and its cost."""
 
     guarantee: Guarantee
     plan: SanitisedPlan
     released_rdp: float
     release_cost: float
-    epsilon_limit: float | None
 
 
 def _profiles(
@@ -187,36 +157,31 @@ def _profiles(
         LabelProfile(votes, teachers, costs, weights),
         event.mechanism.comparison(votes, teachers, event.noise, probabilities),
     )
-    return [label] if compared is None else [label, CheckProfile(compared, orders, event.votes_moved)]
+    return [label] if compared is None else [label, CheckProfile(compared, orders)]
 
 
-def secret_smoothness(batches: Sequence[Answered], plan: SanitisedPlan, teachers: int) -> SecretSmoothness:
+def secret_smoothness(batches: Sequence[VoteBatch], plan: SanitisedPlan, teachers: int) -> SecretSmoothness:
     """rho(order) and SS_beta of everything that was released, at the realised answers. Secret.
 
     Events without a data-dependent bound on sensitivity enter at their worst case, which is public and has none.
 
-    Raises
-    ------
-    VotesError, EventError, UnitError : the batches are not usable. NoiseError : too much noise for a table of costs.
+    Raises VotesError, EventError, UnitError: the batches are not usable. NoiseError: too much noise for a table of
+    costs.
     """
     order = np.array([plan.order])
     profiles: list[SensitivityProfile] = []
     total = 0.0
     for batch in batches:
-        if np.asarray(batch.votes).shape[0] != batch.event.asked or batch.answered.shape != (batch.event.asked,):
-            raise EventError(f"votes and mask must cover the {batch.event.asked} queries asked.")
-        if int(batch.answered.sum()) != batch.event.answered:
-            raise EventError("the mask and the event disagree on how many queries were answered.")
+        present = batch.check()  # fewer than `teachers` where a party was missing
         if not batch.event.asked:
             continue
-        present = int(np.asarray(batch.votes)[0].sum())  # fewer than `teachers` where a party was missing
         if present > teachers:
             raise EventError(f"a query has {present} votes, more than the {teachers} teachers.")
         if batch.event.label is None:
             total += float(batch.event.worst_case_rdp(order)[0])
             continue
         weights = batch.answered.astype(np.float64)
-        parts = _profiles(batch.event, batch.votes, present, order, weights, batch.probabilities)
+        parts = _profiles(batch.event, batch.votes, present, order, weights, batch.predictions)
         for part in parts:
             total += float(part.cost()[0])
         profiles.extend(parts)
@@ -225,7 +190,7 @@ def secret_smoothness(batches: Sequence[Answered], plan: SanitisedPlan, teachers
 
 
 def sanitise(
-    batches: Sequence[Answered],
+    batches: Sequence[VoteBatch],
     plan: SanitisedPlan,
     delta: float,
     teachers: int,
@@ -233,15 +198,11 @@ def sanitise(
 ) -> SanitisedRelease:
     """Release the data-dependent epsilon of ``batches`` once. Calling it again is another release and costs again.
 
-    Parameters
-    ----------
     batches : every release on the same data, all with the same unit and audience.
     teachers : the most votes that a query got; a batch may have fewer, the same number for each of its queries.
     normal : draws N(0, 1); the operating system's entropy if None. Give a seeded one in simulations only.
 
-    Raises
-    ------
-    NoiseError, UnitError, EventError, DeltaError.
+    Raises NoiseError, UnitError, EventError, DeltaError.
     """
     if not batches:
         raise EventError("nothing was released, so there is nothing to sanitise.")
@@ -250,22 +211,13 @@ def sanitise(
     claims = {(e.unit, e.neighbouring, e.votes_moved, e.towards) for e in events}
     if len(claims) > 1:
         raise UnitError("the batches differ in unit, relation or audience. Sanitise each kind on its own.")
-    k = first.votes_moved
-    cost = plan.cost(k)
+    cost = plan.cost()
     secret = secret_smoothness(batches, plan, teachers)
-    smooth, _ = group_smooth_sensitivity(secret.smooth, plan.beta, k)
     draw = normal or (lambda: random.SystemRandom().gauss(0.0, 1.0))
     worst = sum(float(batch.event.worst_case_rdp([plan.order])[0]) for batch in batches)
-    noisy = secret.rdp + smooth * plan.sigma_ss * draw()
+    noisy = secret.rdp + secret.smooth * plan.sigma_ss * draw()
     released = min(max(0.0, math.ceil(noisy / _GRAIN) * _GRAIN), worst)
     converted = float(conversion_cost([plan.order], check_delta(delta))[0])
-    limit = None
-    if plan.log_scale_sigma is not None:
-        # Two one-sided misses share the failure probability.
-        z = float(ndtri(1 - (1 - plan.confidence) / 2))
-        log_scale = math.log(max(smooth, 1e-300)) + plan.log_scale_sigma * draw()
-        std = plan.sigma_ss * math.exp(log_scale + z * plan.log_scale_sigma)
-        limit = max(0.0, min(released + z * std, worst) + cost + converted)
     return SanitisedRelease(
         guarantee=Guarantee(
             epsilon=max(0.0, released + cost + converted),
@@ -281,7 +233,6 @@ def sanitise(
         plan=plan,
         released_rdp=released,
         release_cost=cost,
-        epsilon_limit=limit,
     )
 
 
@@ -308,11 +259,8 @@ def _within_reach(
     event: ReleaseEvent, votes: np.ndarray, teachers: int, delta: float, orders: np.ndarray
 ) -> np.ndarray:
     """As many orders as are evaluated in seconds, around the best one for whole histograms: float64 (some,)."""
-    label, k, queries = event.label, event.votes_moved, len(votes)
-    if label is None:
-        return orders
-    # of several moves each order takes two of one move (``worst.renyi.along_moves``)
-    fit = orders_within_reach(label.law, label.scale, event.noise, teachers, k * orders.max()) // min(k, 2)
+    label, queries = _label_of(event), len(votes)
+    fit = orders_within_reach(label.law, label.scale, event.noise, teachers, orders.max())
     compared = event.mechanism.comparison(votes, teachers, event.noise)
     if compared is not None:
         fit = min(fit, CheckProfile.most_orders(compared))
@@ -329,31 +277,26 @@ def forecast_sanitised(
 ) -> Forecast:
     """Plan that minimises epsilon + 2 standard deviations of its noise on public votes.
 
-    Parameters
-    ----------
     event : parameters of the mechanism (its counts are ignored). public_votes : signed integers (queries, classes).
     orders : that are tried; as many of them as take a few seconds.
 
-    Raises
-    ------
-    CalibrationError : no plan has a finite cost. EventError : the event has no sensitivity bound, or compares with
-        predictions of a student. NoiseError : too much noise for a table of costs.
+    Raises CalibrationError: no plan has a finite cost. EventError: the event has no sensitivity bound, or compares with
+    predictions of a student. NoiseError: too much noise for a table of costs.
     """
     votes = np.asarray(public_votes)
-    k, alpha = event.votes_moved, _within_reach(event, votes, teachers, delta, check_orders(orders))
+    alpha = _within_reach(event, votes, teachers, delta, check_orders(orders))
     profiles = _profiles(event, votes, teachers, alpha, np.exp(event.log_p_answered(votes, teachers)))
     rho = np.sum([profile.cost() for profile in profiles], axis=0)
     near, best = np.argsort(rho + conversion_cost(alpha, delta))[:_NEAR], None
     for share in _SHARES:
-        betas = share / (alpha * k)
+        betas = share / alpha
         smooth = smooth_sensitivity(profiles, alpha, betas, teachers)
         for at in near[:: max(1, near.size // _TRIED)]:
-            order, beta = float(alpha[at]), float(betas[at])
-            scale, group_beta = group_smooth_sensitivity(float(smooth[at]), beta, k)
+            order, beta, scale = float(alpha[at]), float(betas[at]), float(smooth[at])
             if scale < LEAST_SCALE:
                 continue  # every lead is charged the worst case there
-            sigma_ss = best_sigma_ss(order, group_beta, scale)
-            cost = float(gnss_cost([order], group_beta, sigma_ss)[0])
+            sigma_ss = best_sigma_ss(order, beta, scale)
+            cost = float(gnss_cost([order], beta, sigma_ss)[0])
             epsilon = float(rho[at] + cost + conversion_cost([order], delta)[0])
             std = scale * sigma_ss
             if best is None or epsilon + 2 * std < best[0]:

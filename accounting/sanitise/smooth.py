@@ -4,9 +4,6 @@ Source: Nissim, Raskhodnikova, Smith 2007, Definition 2.2; Papernot et al. 2018 
 Algorithms 4 and 5. One neighbour changes one teacher, so one vote in *every* query: the local sensitivity of a sum
 over queries is at most the sum of theirs, each at its own worst histogram within d votes.
 
-What a query costs is a table in one whole number that a moved vote changes by a bounded amount: a label in the lead of
-the plurality (``gap``), a check in the number that is compared. So each local sensitivity is read off a table, too.
-
 The maximum over d is found by bisection with bounds: the sum S(d) does not decrease in d, hence no d strictly between
 a and b beats e^(-beta (a+1)) S(b). The maximum is exact; most distances are never evaluated.
 
@@ -20,7 +17,7 @@ from typing import Protocol
 
 import numpy as np
 
-from consilium.accounting.checks import blocks, check_count, check_orders
+from consilium.accounting.checks import check_count, check_orders, check_votes
 from consilium.accounting.errors import AccountingError, EventError
 from consilium.accounting.events import Comparison
 from consilium.accounting.outcome import check
@@ -58,21 +55,16 @@ def fill(hump: np.ndarray) -> np.ndarray:
 class LabelProfile:
     """Local sensitivities of labels, summed over queries: of what ``gap.envelope`` charges for the plurality's lead.
 
-    Parameters
-    ----------
     votes : signed integers (queries, classes), ``teachers`` in every row.
     costs : float64 (orders, leads), of one label; the last stands for all larger leads.
     weights : float64 (queries,) in [0, 1], how much of its label each query pays.
 
-    Raises
-    ------
-    VotesError.
+    Raises VotesError.
     """
 
     def __init__(self, votes: np.ndarray, teachers: int, costs: np.ndarray, weights: np.ndarray) -> None:
-        array = np.asarray(votes)
-        leads = [np.diff(np.partition(block, (-2, -1), axis=1)[:, -2:])[:, 0] for _, block in blocks(array, teachers)]
-        self._where, inverse = np.unique(np.concatenate(leads) if leads else np.zeros(0, int), return_inverse=True)
+        leads = np.diff(np.partition(check_votes(votes, teachers), (-2, -1), axis=1)[:, -2:])[:, 0]
+        self._where, inverse = np.unique(leads, return_inverse=True)
         self._paid = np.bincount(inverse, weights=np.asarray(weights, np.float64), minlength=self._where.size)
         self._costs = costs
         # Two neighbours are in a step of so many leads, and the cost does not rise with the lead. Dips are filled.
@@ -104,12 +96,10 @@ class CheckProfile:
     They can fall with distance, so the largest within d is taken for each query before summing. The cost is that of
     both directions (``outcome.check``).
 
-    Raises
-    ------
-    EventError : more orders than ``most_orders``.
+    Raises EventError: more orders than ``most_orders``.
     """
 
-    def __init__(self, compared: Comparison, orders: np.ndarray, k: int) -> None:
+    def __init__(self, compared: Comparison, orders: np.ndarray) -> None:
         if orders.size > self.most_orders(compared):
             raise EventError(
                 f"a check of {compared.most - compared.least:,} votes at {orders.size} orders needs too large a table."
@@ -117,7 +107,7 @@ class CheckProfile:
             )
         values = np.arange(compared.least, compared.most + 1, dtype=np.int64)
         # (orders, values): a pair of order and distance then reads one contiguous row.
-        costs = check.per_query(values, compared.threshold, compared.sigma, compared.noise, orders, votes_moved=k)
+        costs = check.per_query(values, compared.threshold, compared.sigma, compared.noise, orders)
         table = np.ascontiguousarray(costs.T)
         change = np.abs(np.diff(table, axis=1))
         edge = np.zeros((table.shape[0], 1))
@@ -161,13 +151,9 @@ def smooth_sensitivity(
 ) -> np.ndarray:
     """SS_beta of the sum of all profiles, at each order with its own beta: float64 (orders,). Secret, exact.
 
-    Parameters
-    ----------
     betas : float64 (orders,), each above 0. teachers : most votes that can move.
 
-    Raises
-    ------
-    AccountingError : betas do not fit the orders.
+    Raises AccountingError: betas do not fit the orders.
     """
     alpha = check_orders(orders)
     beta = np.asarray(betas, dtype=np.float64)

@@ -2,26 +2,21 @@
 
 The largest hockey-stick divergence to which n releases can be brought, V_n(gamma), follows from that of n - 1 by one
 step of backward induction: V_n(gamma) = max over places of sum_j p_j V_(n-1)(gamma q_j / p_j), with V_0(gamma) =
-max(0, 1 - gamma). Places are those of ``worst.channel`` and ``worst.laplace``: where the votes of the next release
-stand. It is computed on a grid of log gamma and rounded up at every step. Nothing is imagined beside it, so that little
-is lost, whatever the number of releases and delta. Proof: docs/proofs.md, "The worst case of what
-leaves".
+max(0, 1 - gamma). Places are those of ``worst.channel`` and ``worst.laplace``. It is computed on a grid of log gamma
+and rounded up at every step.
 
-After m releases one more hardly changes shape, so the next few are a block: a release in which nothing can be chosen,
-and which is at least as bad as every place in front of V_m, stands for each of them.
-
-Releases of other kinds (the checks of Confident beside its winners) may come in any order. Beside an imagined release
-each of them tells at most as much as one in which nothing can be chosen, and those commute with everything. So do
-histograms, in which nothing can be chosen anyway.
+A block of releases without choice, at least as bad as every place in front of V_m, stands for the next few after m.
+Beside an imagined release such ones stand for releases of other kinds, which may come in any order; histograms have no
+choice anyway. Proof: docs/proofs.md, "The worst case of what leaves".
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +24,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 from scipy.special import ndtr, ndtri
 
 from consilium.accounting.checks import check_delta
+from consilium.accounting.composed import Composed, What
+from consilium.accounting.curves.discrete import NO_SLACK
 from consilium.accounting.curves.gdp import epsilon_of
 from consilium.accounting.units import Noise
 from consilium.accounting.worst import laplace
@@ -44,7 +41,6 @@ from consilium.accounting.worst.channel import (
     planes,
     third_tail,
 )
-from consilium.accounting.worst.compose import Composed, OneRelease, counted
 
 TAU = 1.0
 """Standard deviation, in spacings, of the weights by which a real centre is a mixture of whole ones. Smaller than in
@@ -64,6 +60,28 @@ _DOT = 1 + 1e-13
 """For the rounding of a sum of a few hundred positive terms."""
 _LEAST = 1e-250
 """What is below it is taken to be it, so that ratios stay numbers."""
+
+
+_SHARES = {"argmax": 0.66, "check": 0.66, "histogram": 1.0, "laplace": 0.51}
+_MOST_NOISE = 1e5
+
+
+class OneRelease(NamedTuple):
+    """One release of which one vote moves."""
+
+    what: What
+    sigma: float
+    noise: Noise
+
+    @property
+    def mu(self) -> float:
+        """Distance of the two inputs, in standard deviations, if the number or the histogram itself left."""
+        return (1.0 if self.what == "check" else math.sqrt(2)) / self.sigma
+
+    @property
+    def squared(self) -> float:
+        """About the squared distance of what leaves of many: only to choose by."""
+        return _SHARES[self.what] * self.mu**2
 
 
 def reduce(sigma: float, noise: Noise, fine: float) -> Lattice:
@@ -251,11 +269,6 @@ def _groups(profiles: np.ndarray) -> list[_Group]:
     return groups
 
 
-_BLOCKS = 3
-"""Every ``rounds / _BLOCKS``-th row is computed for all elements; the divergence changes that slowly."""
-_EDGE, _EDGE_ROWS = 6, 3
-"""Rows before the last that is known, and all behind: every third is computed; chords between them are above."""
-_NEAR = 40
 _AT_ONCE = 64
 
 
@@ -279,77 +292,16 @@ def _curved(values: np.ndarray, step: float, reach: int, rows: int) -> np.ndarra
     return sliding_window_view(np.maximum(bend + 1e-15 * whole[:-2], 0.0) / (ratio - 1), 2 * reach + 1)
 
 
-def _added(excess: np.ndarray, windows: np.ndarray) -> np.ndarray:
-    """What each element adds at each row: float64 (rows, elements)."""
-    starts = range(0, len(windows), _AT_ONCE)
-    return np.concatenate([np.ascontiguousarray(windows[i : i + _AT_ONCE]) @ excess.T for i in starts]) * _DOT
-
-
-def _most_added(excess: np.ndarray, windows: np.ndarray) -> np.ndarray:
-    """By any of the elements: float64 (rows,)."""
-    starts = range(0, len(windows), _AT_ONCE)
-    return np.concatenate([_added(excess, windows[i : i + _AT_ONCE]).max(axis=1) for i in starts])
-
-
-def _round(values: np.ndarray, step: float, groups: Sequence[_Group], rows: int, number: int) -> np.ndarray:
-    """V after one more release, at the first ``rows`` rows.
-
-    All elements are tried at knots. Between two knots the curvature around a row is at most ``over`` times a mixture of
-    those around the knots, but for what is ``left``. So what an element adds to V is at most that mixture of what it
-    adds at the knots, and only elements are evaluated that could so reach what others do there.
-    """
+def _round(values: np.ndarray, step: float, groups: Sequence[_Group], rows: int) -> np.ndarray:
+    """V after one more release, at the first ``rows`` rows: what the element that adds most there adds."""
     most = max(group.reach for group in groups)
-    before = _around(values, step, 0, rows)
-    curved = _curved(values, step, most, rows)
-    windows = [curved[:, most - group.reach : most + group.reach + 1] for group in groups]
-    gap = max(1, number // _BLOCKS)
-    if gap == 1:
-        return before + np.max(
-            [_most_added(g.excess, window) for g, window in zip(groups, windows, strict=True)], axis=0
-        )
-    main = max(0, min(rows, values.size) - 1 - _EDGE)
-    knots = np.unique(np.r_[np.arange(0, main, gap), np.arange(main, rows, _EDGE_ROWS), rows - 1])
-    added = [_added(group.excess, window[knots]) for group, window in zip(groups, windows, strict=True)]
-    best = np.array([mine.max(axis=1) for mine in added])
-    winner, gains, gain = best.argmax(axis=0), best.max(axis=0), np.zeros(rows)
-    gain[knots] = gains
-    with np.errstate(divide="ignore", invalid="ignore"):
-        shares = [np.maximum(x[:-1], x[1:]) for x in (mine / gains[:, None] for mine in added)]
-    everything, largest = [np.zeros(0, np.int64)], [group.excess.max(axis=0) for group in groups]
-    for knot, (low, high) in enumerate(pairwise(knots[: np.searchsorted(knots, main) + 1])):
-        inner = np.arange(low + 1, high)
-        if not inner.size:
-            continue
-        for end in (knot, knot + 1):
-            group = winner[end]
-            element = groups[group].excess[added[group][end].argmax()]
-            gain[inner] = np.maximum(gain[inner], windows[group][low + 1 : high] @ element)
-        weight, around, reached = (inner - low) / (high - low), curved[low + 1 : high], gain[inner]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            mixed = ((1 - weight) * reached / gains[knot])[:, None] * curved[low]
-            mixed += (weight * reached / gains[knot + 1])[:, None] * curved[high]
-            near = slice(max(0, most - _NEAR), most + _NEAR + 1)
-            over = float(np.where(around[:, near] > 0, around[:, near] / mixed[:, near], 0.0).max())
-        if not over < 1.2:  # infinite or NaN where a knot has no curvature
-            everything.append(inner)
-            continue
-        rest = np.maximum(around - over * mixed, 0.0)
-        for index, group in enumerate(groups):
-            left = rest[:, most - group.reach : most + group.reach + 1] @ largest[index]
-            could = np.flatnonzero(shares[index][knot] >= (1 - 1e-6 - float((left / reached).max())) / over)
-            if could.size:
-                here = windows[index][low + 1 : high]
-                gain[inner] = np.maximum(gain[inner], _most_added(group.excess[could], here))
-    where = np.concatenate(everything)
-    if where.size:
-        for group, window in zip(groups, windows, strict=True):
-            gain[where] = np.maximum(gain[where], _most_added(group.excess, window[where]))
-    found = before + gain
-    last = knots[knots >= main]
-    # chords are above
-    between = np.interp(np.exp(step * np.arange(last[0], rows)), np.exp(step * last), found[last])
-    found[last[0] :] = np.maximum(found[last[0] :], between + np.spacing(between))
-    return found
+    curved, added = _curved(values, step, most, rows), np.zeros(rows)
+    for group in groups:
+        windows = curved[:, most - group.reach : most + group.reach + 1]
+        for some in (slice(start, start + _AT_ONCE) for start in range(0, rows, _AT_ONCE)):
+            found = (np.ascontiguousarray(windows[some]) @ group.excess.T).max(axis=1) * _DOT
+            np.maximum(added[some], found, out=added[some])
+    return _around(values, step, 0, rows) + added
 
 
 def induced(
@@ -363,7 +315,7 @@ def induced(
     most = 1 + max(group.reach for group in groups)
     values, done, added = np.array([_LEAST]), 0, 0.0
     while done < releases:
-        found = _round(values, step, groups, values.size + most, done + 1)
+        found = _round(values, step, groups, values.size + most)
         block = min(int(min(growth, 1.0) * done), releases - done)
         kernel = _at_least(values, found - left_out, step, mu, 2 * most, order) if block > 1 else None
         if kernel is None:
@@ -582,7 +534,7 @@ def _fixed(
     for distance in (guess * factor for factor in _DISTANCES):
         beside = _kernel((distance * release.mu) ** 2, own, math.ceil(_FAR * distance * release.mu / own))
         values = _after(np.array([_LEAST]), own, beside)
-        target = _round(values, own, groups, values.size + most, int(distance**2) + 1) - little
+        target = _round(values, own, groups, values.size + most) - little
         kernel = _at_least(values, target, own, release.mu, 2 * most, order)
         if kernel is not None:
             return (_Fixed(beside, own), _many(_Fixed(kernel, own, little), times)), times * tail
@@ -726,21 +678,26 @@ def _within_reach(release: OneRelease) -> bool:
 def adaptive_epsilon(parts: Sequence[Composed], delta: float) -> float:
     """Least epsilon at ``delta`` of an adaptive composition in any order: an upper bound, data-independent.
 
-    inf where nothing is computed: noise of less than one or more than 1e5 times a vote (Laplace: a scale of a quarter
-    to 1,000 votes), more than six kinds, more than 1e8 releases, a delta below 1e-20 for each release (for several
-    moves sooner), an epsilon above 300.
+    inf where nothing is computed: noise that is not as good as a discrete Gaussian, of less than one or more than 1e5
+    times a vote (Laplace: a scale of a quarter to 1,000 votes), more than six kinds, more than 1e8 releases, a delta
+    below 1e-20 for each release (for several moves sooner), an epsilon above 300.
 
-    Raises
-    ------
-    DeltaError, EventError, NoiseError, UnitError.
+    Raises DeltaError.
 
     >>> adaptive_epsilon([Composed(10, "check", 20.0, Noise.DISCRETE)], 1e-5) < 0.52
     True
     """
     check_delta(delta)
-    counts, moves = counted(parts)
-    if not counts:
+    used = [part for part in parts if part.releases]
+    if not used:
         return 0.0
+    if any(part.slack > NO_SLACK for part in used):
+        return math.inf
+    counts: Counter[OneRelease] = Counter()
+    for part in used:
+        # more noise is a mixture of less, and costs no more
+        counts[OneRelease(part.what, min(part.sigma, _MOST_NOISE), part.noise)] += part.releases
+    moves = max(part.votes_moved for part in used)
     if len(counts) > _MOST_KINDS or not all(_within_reach(release) for release in counts):
         return math.inf
     # what is induced over comes first: of winners and checks that which contributes most

@@ -9,13 +9,12 @@ the direction of the move.
 
 *Check.* A number with noise is compared with a threshold: two outcomes.
 
-Probabilities are sums of positive terms, so that small ones keep their digits. With T(U, V) = Pr[X = Y >= 1],
-Pr[a wins at (U, V)] - Pr[a wins at (U, V + 1)] = T(U, V): all of a plane are running sums of T along one axis.
+Probabilities are sums of positive terms, so that small ones keep their digits: with T(U, V) = Pr[X = Y >= 1],
+Pr[a wins at (U, V)] - Pr[a wins at (U, V + 1)] = T(U, V), and all of a plane are running sums of T along one axis.
 
-*Lattice.* A supremum over all leads is wanted, of real and integer noise of every size. Where noise is large the
-residue modulo a spacing is revealed, and what is left, noise around a real centre, is a mixture of a little less noise
-around whole ones (proofs: docs/proofs.md, "The worst case of what leaves"). Divergences are jointly
-convex, so the maximum over whole centres bounds all. Small integer noise stays as it is, and nothing is lost.
+*Lattice.* Where noise is large the residue modulo a spacing is revealed, and what is left, noise around a real centre,
+is a mixture of a little less noise around whole ones (docs/proofs.md, "The worst case of what leaves"). Divergences are
+jointly convex, so the maximum over whole centres bounds all. Small integer noise stays as it is.
 """
 
 from __future__ import annotations

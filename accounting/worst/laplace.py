@@ -4,14 +4,14 @@ The noisy counts cost twice the curve of one Laplace variable; for much noise an
 that, which two classes attain. Statement and proof: docs/proofs.md, "The worst case of a winner under
 Laplace noise". Every step is rounded up.
 
-As in ``worst.channel`` a vote moves from a to b, and what can be revealed of the other classes is. But not the largest
-of their noisy counts itself. Laplace noise is the difference of two geometric numbers. The one that is subtracted is
-revealed, with the class o that has the largest count: o's count is then known up to a geometric number T, which has no
-memory. What is left is a plane of leads, U of a's centre and V of b's over o's least count; a beats o where X > T.
+As in ``worst.channel`` a vote moves from a to b, and what can be revealed of the other classes is. Laplace noise is the
+difference of two geometric numbers: the one that is subtracted is revealed, with the class o that has the largest
+count, which is then known up to a geometric number T. What is left is a plane of leads, U of a's centre and V of b's
+over o's least count; a beats o where X > T.
 
-Noise is Pr[z] proportional to r^|z| on the integers, r = e^-g, and a move carries N of them. Real noise is brought to
-that form without losing any. Where a centre is below every T the law is affine in a power of it; where both are above,
-quadratic in a power t of the lesser: a moment is at most the largest at the corners of triangles around (t, t^2).
+Noise is Pr[z] proportional to r^|z| on the integers, r = e^-g, and a move carries N of them. Where a centre is below
+every T the law is affine in a power of it; where both are above, quadratic in a power t of the lesser: a moment is at
+most the largest at the corners of triangles around (t, t^2).
 """
 
 from __future__ import annotations
@@ -294,8 +294,6 @@ def _one_move(gamma: float, orders: np.ndarray, noise: Noise, votes: int) -> np.
 def rdp_argmax_laplace(gamma: float, orders: object, noise: Noise | str, votes_moved: int = 1) -> np.ndarray:
     """Worst-case curve of one winner under Laplace noise, data-independent: float64 (orders,).
 
-    Parameters
-    ----------
     gamma : inverse scale of the noise on one count, in 1 / votes.
     orders : float64 (orders,), each above 1.
     noise : "discrete" or "continuous". Required. Ties of integer noise may be broken by any order of the classes.
@@ -303,9 +301,7 @@ def rdp_argmax_laplace(gamma: float, orders: object, noise: Noise | str, votes_m
 
     Never above the curve of the noisy counts (``curves.laplace.rdp_laplace``), nor above 2 gamma votes.
 
-    Raises
-    ------
-    NoiseError, OrdersError, UnitError.
+    Raises NoiseError, OrdersError, UnitError.
 
     >>> from consilium.accounting.curves.laplace import rdp_laplace
     >>> orders = [2.0, 10.0, 100.0]

@@ -53,8 +53,6 @@ def envelope(
 ) -> np.ndarray:
     """max over places of value(x, place) at each argument x: float64 (arguments,).
 
-    Parameters
-    ----------
     value : at some arguments and places, float64 (arguments, places). As a function of the argument each place's is
         convex.
     places : float64 (facts, places): what ``value`` needs to know of each place.
@@ -241,8 +239,6 @@ def along_moves(curve: Callable[[np.ndarray], np.ndarray], alpha: np.ndarray, mo
 def rdp_argmax(sigma: float, orders: object, noise: Noise | str, votes_moved: int = 1) -> np.ndarray:
     """Worst-case curve of one released winner, data-independent: float64 (orders,).
 
-    Parameters
-    ----------
     sigma : standard deviation of the Gaussian noise on one count, in votes (discrete: its parameter).
     orders : float64 (orders,), each above 1.
     noise : "discrete" or "continuous". Required. Ties of integer noise may be broken by any order of the classes.
@@ -250,9 +246,7 @@ def rdp_argmax(sigma: float, orders: object, noise: Noise | str, votes_moved: in
 
     k moves are k neighbours in a row (``along_moves``): they cost k^2 times as much, as of the histogram.
 
-    Raises
-    ------
-    NoiseError, OrdersError, UnitError.
+    Raises NoiseError, OrdersError, UnitError.
 
     >>> (rdp_argmax(40.0, [2.0, 10.0], "discrete") * 40**2 / np.array([2.0, 10.0])).round(3).tolist()
     [0.64, 0.641]
@@ -293,17 +287,13 @@ def _bit(sigma: float, orders: tuple[float, ...], noise: Noise, votes: int) -> n
 def rdp_check(sigma: float, orders: object, noise: Noise | str, votes_moved: int = 1) -> np.ndarray:
     """Worst-case curve of one released bit "is the noisy number at least the threshold": float64 (orders,).
 
-    Parameters
-    ----------
     sigma : noise on the number that is compared, in votes. noise : "discrete" or "continuous". Required.
     orders : float64 (orders,), each above 1.
     votes_moved : by how much the number moves at most: moves of one unit, times the votes that each carries.
 
     A number that moves by less is covered: the curve is that of the largest move, and the supremum rises with it.
 
-    Raises
-    ------
-    NoiseError, OrdersError, UnitError.
+    Raises NoiseError, OrdersError, UnitError.
 
     >>> (rdp_check(150.0, [2.0, 10.0], "discrete") * 2 * 150**2 / np.array([2.0, 10.0])).round(4).tolist()
     [0.6366, 0.6367]

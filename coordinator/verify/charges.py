@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from consilium.accounting.curves.gnss import group_smooth_sensitivity
 from consilium.accounting.sanitise.release import sanitise, secret_smoothness
 from consilium.coordinator.collection.kept_sums import ROSTER, SUMS, KeptSum, read_sums
 from consilium.coordinator.ledger import Batch
@@ -61,7 +60,7 @@ def check_closing(recorded: Recorded) -> str:
     votes, teachers, plan = answered_batches(recorded.batches), most_teachers(recorded.batches), planned.plan()
     again = sanitise(votes, plan, recorded.config.privacy.delta, teachers, lambda: 0.0)
     cost, rdp = _number(closing, "the closing", "release_cost"), _number(closing, "the closing", "released_rdp")
-    _close_to("the release's cost", cost, plan.cost(event.votes_moved))
+    _close_to("the release's cost", cost, plan.cost())
     guarantee = entry(closing, "the closing", "guarantee")
     epsilon = _number(guarantee, "the closing", "epsilon")
     if not abs((rdp - again.released_rdp) - (epsilon - again.guarantee.epsilon)) < TOLERANCE:
@@ -70,7 +69,7 @@ def check_closing(recorded: Recorded) -> str:
         if key not in ("epsilon", "method"):
             agree(f"its {key}", entry(guarantee, "the closing", key), truth)
     secret = secret_smoothness(votes, plan, teachers)
-    scale = group_smooth_sensitivity(secret.smooth, plan.beta, event.votes_moved)[0] * plan.sigma_ss
+    scale = secret.smooth * plan.sigma_ss
     if not abs(rdp - again.released_rdp) <= MOST_DEVIATIONS * scale + ROUNDING:
         raise Contradiction("it is further from the ledger's votes than its noise explains")
     return f"{epsilon:.4f}, of which the release itself costs {cost:.4f}"

@@ -13,6 +13,7 @@ import numpy as np
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.curves.laplace import PAPER_MOMENTS, log_q_lnmax, sum_rdp_lnmax
 from consilium.accounting.events import Mechanism
+from consilium.accounting.label_costs import VoteBatch, published_rdp
 from consilium.accounting.target import worst_case
 from consilium.accounting.units import Neighbouring, Noise, Unit
 from consilium.coordinator.config import FederationConfig
@@ -255,6 +256,7 @@ def costs(mechanism: Mechanism, votes: np.ndarray, known: np.ndarray, delta: flo
         claimed = mechanism.claimed_epsilon(len(votes), delta)
         return {"epsilon": claimed, "unbounded": True}
     else:
-        curve = event.data_dependent_rdp(event.evidence(votes), known, DEFAULT_ORDERS)
+        published = published_rdp(VoteBatch(event, votes, known))
+        curve = event.histogram_rdp(DEFAULT_ORDERS) if published is None else published
         epsilon = rdp_to_epsilon(curve, DEFAULT_ORDERS, delta, "classic").epsilon
     return {"epsilon": epsilon, "worst": worst_case([event], delta).epsilon}

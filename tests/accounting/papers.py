@@ -16,14 +16,6 @@ def gnss_cost_published(order, beta, sigma_ss):
     return first + (order * beta - math.log1p(-2 * order * beta) / 2) / (order - 1)
 
 
-def constant_for(kind, classes, scale, tau):
-    """c = ln(L / tau) / gamma, or sqrt(2 sigma^2 ln(2 L / tau)): section 4.2 of the near-zero-cost paper.
-
-    They bound Pr[one of the L noises is at least c in size] by tau. The label turns more often, and no epsilon follows.
-    """
-    return math.log(classes / tau) / scale if kind == "laplace" else scale * math.sqrt(2 * math.log(2 * classes / tau))
-
-
 def log_pr_flip(constant, scale, kind, noise):
     """log Pr[noise bridges the gap c + 1 between (126 + c, 125) and (125, 126 + c)], ties included."""
     gap = float(constant + 1)

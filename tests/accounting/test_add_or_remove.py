@@ -102,7 +102,7 @@ def test_no_smooth_sensitivity_covers_a_vote_that_comes() -> None:
     mechanism, order, beta = Confident(24, 3.0, 6.0), np.array([8.0]), np.array([0.3])
     event = mechanism.event(1, **COUNTED)
     less, more = (
-        CheckProfile(mechanism.comparison(np.array([[votes, 0]]), votes, event.noise), order, 1) for votes in (19, 20)
+        CheckProfile(mechanism.comparison(np.array([[votes, 0]]), votes, event.noise), order) for votes in (19, 20)
     )
     assert abs(more.cost() - less.cost()) > smooth_sensitivity([less], order, beta, 19)
     with pytest.raises(EventError, match="number of votes"):

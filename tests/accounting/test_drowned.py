@@ -4,24 +4,13 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 
-from consilium.accounting.curves.gdp import delta_of, epsilon_of
-from consilium.accounting.drowned import MOST_DIRECTIONS, mu_of, signal, votes_of_units
+from consilium.accounting.drowned import MOST_DIRECTIONS, signal, votes_of_units
 from consilium.accounting.events import Mechanism
 from consilium.accounting.mechanisms import Difference, GNMax
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.report.warnings import LEAST_SIGNAL
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 0.8, 1.0, 3.0, 30.0])
-@pytest.mark.parametrize("delta", [1e-8, 1e-5, 1e-3])
-def test_mu_is_that_of_the_promise(epsilon: float, delta: float) -> None:
-    mu = mu_of(epsilon, delta)
-    assert epsilon_of(mu**2, delta) == pytest.approx(epsilon, rel=1e-6)
-    assert delta_of(mu, epsilon) <= delta
-    assert mu_of(math.inf, delta) == math.inf
 
 
 def test_it_is_the_rule_of_the_held_out_divisions() -> None:
@@ -31,17 +20,6 @@ def test_it_is_the_rule_of_the_held_out_divisions() -> None:
     assert signal(40, 1.0, 1e-5, MOST_DIRECTIONS) == signal(40, 1.0, 1e-5, 1000)
     assert signal(40, 1.0, 1e-5, 2.5) == pytest.approx(2 * signal(40, 1.0, 1e-5, 10))
     assert signal(40, math.inf, 1e-5, 10) == math.inf
-
-
-def test_it_says_how_well_a_linear_student_is_read() -> None:
-    """Against least squares: on r directions with equal variances, votes that differ by all of them along one direction
-    are known to that many standard deviations."""
-    generator, votes, directions, queries, epsilon, delta = np.random.default_rng(0), 200, 5, 400, 1.0, 1e-5
-    sigma = math.sqrt(2 * queries) / mu_of(epsilon, delta)
-    x = np.linalg.qr(generator.normal(size=(queries, directions)))[0] * math.sqrt(queries / directions)
-    covariance = 2 * sigma**2 * np.linalg.inv(x.T @ x)
-    fitted = math.sqrt(np.diag(x @ covariance @ x.T).mean())  # of a difference of two counts, in the mean of the rows
-    assert votes / fitted == pytest.approx(signal(votes, epsilon, delta, directions), rel=1e-6)
 
 
 def test_votes_count_by_what_a_unit_moves() -> None:

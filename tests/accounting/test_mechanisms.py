@@ -11,17 +11,11 @@ import numpy as np
 import pytest
 
 from consilium.accounting.accountant import Accountant
-from consilium.accounting.curves.gaussian import log_q_threshold, rdp_data_dependent, rdp_gaussian
-from consilium.accounting.errors import (
-    AccountingError,
-    EventError,
-    NoDataDependentBoundError,
-    NoiseError,
-    UnitError,
-    VotesError,
-)
-from consilium.accounting.events import Evidence, Mechanism, ReleaseEvent
+from consilium.accounting.curves.gaussian import log_q_gnmax, log_q_threshold, rdp_data_dependent, rdp_gaussian
+from consilium.accounting.errors import AccountingError, EventError, NoiseError, UnitError, VotesError
+from consilium.accounting.events import Mechanism, ReleaseEvent
 from consilium.accounting.guarantees import Kind
+from consilium.accounting.label_costs import VoteBatch, published_rdp
 from consilium.accounting.mechanisms import (
     MECHANISMS,
     Distributed,
@@ -77,22 +71,14 @@ class TestEveryMechanism:
             with pytest.raises(TypeError, match=name):
                 ReleaseEvent(mechanism=mechanism, **{key: value for key, value in stated().items() if key != name})
 
-    def test_rows_of_different_numbers_of_votes_are_no_evidence(self, mechanism: Mechanism):
+    def test_rows_of_different_numbers_of_votes_have_no_cost(self, mechanism: Mechanism):
         """A vote missing in one row of 40 was taken as it came; the error tells where, and no count."""
-        event = event_of(mechanism)
-        if not event.votes_decide:
-            assert event.evidence(votes_for(mechanism, SHORT), None, THIRDS) == (None, None)
-            with pytest.raises(NoDataDependentBoundError):
-                event.data_dependent_rdp(Evidence(None, None), np.ones(40, dtype=bool), [2.0])
-            return
         told = r"^1 of 40 rows of votes \(int64\) have another number of votes than most \(first: query 7\)"
+        batch = VoteBatch(event_of(mechanism), votes_for(mechanism, SHORT), np.ones(40, dtype=bool), THIRDS)
         with pytest.raises(VotesError, match=told) as caught:
-            event.evidence(votes_for(mechanism, SHORT), None, THIRDS)
+            published_rdp(batch)
         assert "100" not in str(caught.value)
         assert "99" not in str(caught.value)
-        with pytest.raises(VotesError, match="101 teachers"):
-            event.evidence(votes_for(mechanism), 101, THIRDS)
-        event.evidence(votes_for(mechanism), 100, THIRDS)
 
     def test_bad_counts_are_refused(self, mechanism: Mechanism):
         for asked, answered in ((-1, 0), (3, 4), (3, -1), (2.0, 2), (True, 1)):
@@ -125,12 +111,14 @@ def test_registry_is_complete():
 
 
 def test_expected_answers_cost_between_none_and_all():
-    event = confident(40, 40)
-    evidence, orders = event.evidence(VOTES), [2.0, 8.0]
+    event, orders = confident(40, 40), [2.0, 8.0]
     p = np.exp(event.log_p_answered(VOTES, 100))
-    none, some, every = (event.data_dependent_rdp(evidence, w, orders) for w in (np.zeros(40), p, np.ones(40)))
-    assert (every == event.data_dependent_rdp(evidence, np.ones(40, dtype=bool), orders)).all()
-    check, label = evidence
+    none, some, every, sure = (
+        published_rdp(VoteBatch(event, VOTES, w), orders)
+        for w in (np.zeros(40), p, np.ones(40), np.ones(40, dtype=bool))
+    )
+    assert (every == sure).all()
+    check, label = log_q_threshold(VOTES.max(axis=1), 60, 30, "discrete"), log_q_gnmax(VOTES, 10, "discrete")
     by_hand = rdp_data_dependent(check, 30.0, orders, scalar=True).sum(axis=0)
     assert none == pytest.approx(by_hand, rel=1e-11)
     by_hand += (p[:, None] * rdp_data_dependent(label, 10.0, orders)).sum(axis=0)
@@ -143,12 +131,12 @@ def test_interactive_subtracts_public_predictions():
     event = event_of(Interactive(60, 30, 10), 40, 25)
     p = np.tile([0.5, 0.25, 0.25], (40, 1))
     top = (VOTES - np.array([50, 25, 25])).max(axis=1)
-    expected = log_q_threshold(top, 60.0, 30.0, "discrete")
-    assert event.evidence(VOTES, probabilities=p).log_q_check == pytest.approx(expected)
+    batch = VoteBatch(event, VOTES, MASK, p)
+    assert batch.compared().log_q() == pytest.approx(log_q_threshold(top, 60.0, 30.0, "discrete"))
     with pytest.raises(EventError, match="Pass predictions"):
-        event.evidence(VOTES)
+        published_rdp(batch._replace(predictions=None))
     with pytest.raises(EventError, match="one row per query"):
-        event.evidence(VOTES, probabilities=p[:3])
+        published_rdp(batch._replace(predictions=p[:3]))
     assert np.array_equal(event.worst_case_rdp([2.0]), confident().worst_case_rdp([2.0]))
 
 
@@ -188,23 +176,21 @@ def test_immutable_has_no_finite_guarantee(mechanism):
     assert (guarantee.to_json()["epsilon"], guarantee.to_json()["infinite"]) == (None, ["epsilon"])
 
 
-def test_evidence_and_mask_must_fit():
-    event = confident()
-    evidence = event.evidence(VOTES)
-    with pytest.raises(EventError, match="marks"):
-        event.data_dependent_rdp(evidence, np.ones(40, dtype=bool), [2.0])
-    for bad in (np.ones(40, dtype=int), np.ones(39, dtype=bool)):
-        with pytest.raises(EventError, match="bool mask"):
-            event.data_dependent_rdp(evidence, bad, [2.0])
-    with pytest.raises(AccountingError, match="weights"):
-        event.data_dependent_rdp(evidence, np.full(40, 1.5), [2.0])
-    with pytest.raises(EventError, match="cover"):
-        event.data_dependent_rdp(Evidence(None, evidence.log_q_label), MASK, [2.0])
-    with pytest.raises(EventError, match="hold 3 queries"):
-        event.evidence(VOTES[:3])
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"answered": np.ones(40, dtype=bool)}, EventError, "marks 40"),
+        ({"answered": np.ones(40, dtype=int)}, EventError, "bool mask"),
+        ({"answered": np.ones(39, dtype=bool)}, EventError, "bool mask"),
+        ({"answered": np.full(40, 1.5)}, AccountingError, "weights"),
+        ({"votes": VOTES[:3]}, EventError, "hold 3 queries"),
+    ],
+)
+def test_votes_and_mask_must_fit(change, error, words):
+    with pytest.raises(error, match=words):
+        published_rdp(VoteBatch(confident(), VOTES, MASK)._replace(**change))
 
 
 def test_nothing_of_the_votes_is_printed():
-    event = confident()
-    assert repr(event.evidence(VOTES)) == "Evidence(<secret>)"
+    assert repr(VoteBatch(confident(), VOTES, MASK)) == "VoteBatch(<secret>)"
     assert repr(CONFIDENT.comparison(VOTES, 100, Noise.DISCRETE)) == "Comparison(<secret>)"

@@ -1,32 +1,15 @@
-"""The least noise for a target: with an amount that is known to be enough, and without one.
-
-The bound that takes no time: never below the one that is charged, for whatever may be released.
-
-A sanitised release on the published votes.
-"""
+"""The least noise for a target: with an amount that is known to be enough, and without one."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consilium.accounting.accountant import Accountant
-from consilium.accounting.curves.conversion import conversion_cost
-from consilium.accounting.curves.gaussian import log_pr_answered
 from consilium.accounting.errors import CalibrationError
-from consilium.accounting.events import ReleaseEvent
-from consilium.accounting.guarantees import Kind
-from consilium.accounting.mechanisms import Confident, Distributed, GNMax, Histogram, LNMax
-from consilium.accounting.sanitise.release import forecast_sanitised, label_costs
-from consilium.accounting.sanitise.smooth import CheckProfile, LabelProfile, smooth_sensitivity
-from consilium.accounting.target import as_histograms, least_noise
-from consilium.accounting.units import Noise
-from consilium.accounting.vote_files import typical_votes
+from consilium.accounting.target import least_noise
 
 
 def power(amount: float) -> float:
@@ -72,54 +55,3 @@ def test_what_is_not_enough_is_looked_for_elsewhere() -> None:
 def test_no_amount(epsilon: float) -> None:
     with pytest.raises(CalibrationError):
         least_noise(rising, epsilon, enough=10.0)
-
-
-CHECKED = Confident(threshold=50, sigma1=90, sigma2=40)
-EVENTS: list[ReleaseEvent] = [
-    replace(mechanism.event(30, answered, teachers_per_party=k), slack=slack)
-    for k in (1, 2)
-    for mechanism, answered, slack in (
-        (CHECKED, 20, 0.0),
-        (Histogram(40), 30, 0.0),
-        (LNMax(0.05), 30, 0.0),
-        (CHECKED, 20, 0.05),
-        (Histogram(40), 30, 0.05),
-        (GNMax(20), 30, 0.3),
-        (Distributed(40, noise_shares=1600), 20, 0.0),
-    )
-]
-
-
-@pytest.mark.parametrize("event", EVENTS)
-def test_as_histograms_is_never_below_what_is_charged(event: ReleaseEvent) -> None:
-    accountant = Accountant()
-    accountant.commit(event)
-    charged = accountant.guarantee(1e-5, Kind.WORST_CASE).epsilon
-    assert charged * (1 - 1e-12) <= as_histograms([event], 1e-5) < math.inf
-    assert as_histograms([event, event], 1e-5) > as_histograms([event], 1e-5)
-
-
-REAL = Noise.CONTINUOUS
-EVENT = Confident(threshold=200, sigma1=150, sigma2=40).event(640, 283, noise=REAL)
-
-
-@pytest.fixture
-def votes(mnist_votes):
-    return mnist_votes[:640]
-
-
-def answered(votes, noise=REAL):
-    return np.exp(log_pr_answered(votes.max(axis=1), 200.0, 150.0, noise)[0])
-
-
-def test_sound_sanitising(votes):
-    tuned = forecast_sanitised(EVENT, votes, 250, 1e-5, np.arange(8.0, 12.0, 0.5))
-    assert [tuned.epsilon, tuned.noise_std, tuned.plan.order] == pytest.approx([1.499, 0.154, 9.5], abs=1e-3)
-    public = np.resize(typical_votes(250, 10), (640, 10))
-    plan = forecast_sanitised(EVENT, public, 250, 1e-5, np.arange(8.0, 12.0, 0.5)).plan
-    order = np.array([plan.order])
-    label = LabelProfile(votes, 250, label_costs(EVENT, 250, 10, order), answered(votes))
-    check = CheckProfile(EVENT.mechanism.comparison(votes, 250, REAL), order, 1)
-    smooth = smooth_sensitivity([label, check], order, [plan.beta], 250)[0]
-    mean = label.cost()[0] + check.cost()[0] + plan.cost() + conversion_cost(order, 1e-5)[0]
-    assert [mean, smooth * plan.sigma_ss, plan.cost()] == pytest.approx([1.428, 0.194, 0.150], abs=1e-3)

@@ -163,7 +163,7 @@ class Game:
                 table |= {"sigma": 40.0, "constant": 5}
             case "sanitised":
                 table |= {"asked": 0, "answered": 0, "noise": "continuous"}
-                table |= {"beta": self.number(0.1), "sigma_ss": self.number(6.0), "log_scale_sigma": 0.0}
+                table |= {"beta": self.number(0.1), "sigma_ss": self.number(6.0)}
         return table
 
     def hello(self) -> HelloRequest:

@@ -12,6 +12,7 @@ import hashlib
 import numpy as np
 import pytest
 
+from consilium.accounting.composed import Composed
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, REFERENCE_ORDERS, rdp_to_epsilon
 from consilium.accounting.curves.gaussian import (
     log_pr_answered,
@@ -21,7 +22,7 @@ from consilium.accounting.curves.gaussian import (
     rdp_gaussian,
     sum_rdp_data_dependent,
 )
-from consilium.accounting.curves.gdp import GaussianPart, epsilon_of, exact_epsilon, mu_squared, sigma_needed
+from consilium.accounting.curves.gdp import epsilon_of, exact_epsilon, mu_squared, sigma_needed
 from consilium.accounting.curves.gnss import gnss_cost
 from consilium.accounting.curves.laplace import PAPER_MOMENTS, log_q_lnmax, rdp_laplace, rdp_lnmax, sum_rdp_lnmax
 from consilium.accounting.errors import CalibrationError
@@ -209,33 +210,25 @@ def test_noise_that_no_sigma_gives_is_refused() -> None:
         sigma_needed(10**6, 1e-30, 1e-15)
 
 
-def test_halting_on_a_data_dependent_spend_tells_neighbours_apart(golden):
-    row = golden("theory_checks.json")["halt_example"]
-    costs = []
-    for name in ("D", "D2"):
-        log_q = log_q_gnmax(np.array([row[name]]), 40.0, "continuous")
-        costs.append(rdp_data_dependent(log_q, 40.0, [20.0])[0, 0])
-    assert costs == close([row["cost_D"], row["cost_D2"]], rel=1e-9)
-    stops = [int(np.floor(row["B"] / cost * (1 + 1e-12))) for cost in costs]
-    assert stops == [row["n_D"], row["n_D2"]]
-
-
 def test_a_party_of_k_moves_k_votes_in_every_formula():
     assert mu_squared(10, 20.0, 3) == close(10 * 9 * 2 / 400)
     assert mu_squared(10, 20.0, 3, scalar=True) == close(10 * 9 / 400)
-    parts = [GaussianPart(10, 20.0, False), GaussianPart(7, 9.0, True)]
-    apart = [GaussianPart(10, 10.0, False), GaussianPart(7, 4.5, True)]
-    assert exact_epsilon(parts, Noise.CONTINUOUS, 2, 1e-5) == close(exact_epsilon(apart, Noise.CONTINUOUS, 1, 1e-5))
+    two, one = (
+        [Composed(10, "argmax", 10.0 * k, Noise.CONTINUOUS, k), Composed(7, "check", 4.5 * k, Noise.CONTINUOUS, k)]
+        for k in (2, 1)
+    )
+    assert exact_epsilon(two, 1e-5) == close(exact_epsilon(one, 1e-5))
 
 
 @pytest.mark.parametrize(("noise", "k"), [(Noise.DISCRETE, 1), (Noise.CONTINUOUS, 1), (Noise.CONTINUOUS, 3)])
 def test_noise_made_of_shares_is_charged_twice_its_slack(noise, k):
     total = 20 * 2 * k * 1e-6
-    exact, within = (exact_epsilon([GaussianPart(20, 15.0, False)], noise, k, d) for d in (1e-5, 1e-5 * np.exp(-total)))
+    part = Composed(20, "histogram", 15.0, noise, k)
+    exact, within = (exact_epsilon([part], d) for d in (1e-5, 1e-5 * np.exp(-total)))
     assert exact is not None and within is not None
-    assert exact_epsilon([GaussianPart(20, 15.0, False, 1e-6)], noise, k, 1e-5) == close(within + 2 * total, rel=1e-12)
+    assert exact_epsilon([part._replace(slack=1e-6)], 1e-5) == close(within + 2 * total, rel=1e-12)
     assert within > exact
-    assert exact_epsilon([GaussianPart(20, 15.0, False, 1e-3)], noise, k, 1e-5) is None
+    assert exact_epsilon([part._replace(slack=1e-3)], 1e-5) is None
 
 
 def test_sound_cost_against_golden(golden):
@@ -251,9 +244,3 @@ def test_sound_cost_against_golden(golden):
         assert cost == close(row["exact_gauss"], rel=1e-9)
         published = gnss_cost_published(row["order"], row["beta"], row["sigma"])
         assert published == close(row["theorem23"], rel=1e-9)
-    for row in data["pipeline_effect"]:
-        true = gnss_cost([row["order"]], row["ref_beta"], row["ref_sigma"])[0]
-        assert true == close(row["true_cost_at_ref_params"], rel=1e-9)
-        found = row["exact_opt"]
-        assert gnss_cost([row["order"]], found["beta"], found["sigma"])[0] == close(found["cost"], rel=1e-9)
-        assert 2 * found["ss"] * found["sigma"] == close(found["two_std"], rel=1e-9)

@@ -16,16 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from consilium.accounting.curves import gaussian
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, conversion_cost, rdp_to_epsilon
-from consilium.accounting.curves.gaussian import (
-    log_pr_answered,
-    log_q_gnmax,
-    log_q_threshold,
-    rdp_data_dependent,
-    rdp_gaussian,
-)
+from consilium.accounting.curves.gaussian import rdp_data_dependent, rdp_gaussian, sum_over_queries
 from consilium.accounting.curves.gdp import delta_of, epsilon_of, mu_squared
-from consilium.accounting.curves.gnss import gnss_cost, gnss_room
+from consilium.accounting.curves.gnss import gnss_cost
 from consilium.accounting.curves.laplace import rdp_laplace, rdp_lnmax
 from consilium.accounting.mechanisms import LNMax
 from consilium.accounting.units import Noise
@@ -70,6 +65,20 @@ def test_a_million_weak_queries_are_not_free():
         event = LNMax(3e-8).event(1_000_000, noise=noise, unit="record")
         claimed = rdp_to_epsilon(event.worst_case_rdp(DEFAULT_ORDERS), DEFAULT_ORDERS, 1e-9).epsilon
         assert claimed > 1.6e-4
+
+
+@pytest.mark.parametrize("most", [1, 3, 64, 1000])
+def test_of_too_many_queries_some_are_charged_together_and_no_less(monkeypatch, most):
+    monkeypatch.setattr(gaussian, "_MOST_DISTINCT", most)
+    log_q, weights, seen = -np.random.default_rng(3).exponential(3, 500), np.linspace(0, 1, 500), []
+
+    def curve(some: np.ndarray) -> np.ndarray:
+        seen.append(some.size)
+        return rdp_lnmax(some, 0.05, [2.0, 20.0], noise="continuous")
+
+    found, each = sum_over_queries(curve, log_q, weights, 2), weights @ curve(log_q)
+    assert sum(seen[:-1]) <= most and np.all(found >= each * (1 - 1e-12))
+    assert most < 64 or found == pytest.approx(each, rel=0.05)
 
 
 def test_one_zero_among_other_values_proves_nothing():
@@ -187,44 +196,6 @@ LOG_Q = st.floats(-900.0, -1e-6)
 MANY = settings(max_examples=some(120), deadline=None)
 
 
-@st.composite
-def histogram(draw, most=300):
-    counts = draw(st.lists(st.integers(0, most), min_size=2, max_size=8))
-    return np.array([counts if sum(counts) else [1, *counts[1:]]], dtype=np.int64)
-
-
-@MANY
-@given(histogram(), SIGMAS, NOISES)
-def test_q_is_a_probability_and_more_consensus_lowers_it(votes, sigma, noise):
-    log_q = log_q_gnmax(votes, sigma, noise)[0]
-    assert log_q <= 0
-    more = votes.copy()
-    more[0, votes[0].argmax()] += 1
-    assert log_q_gnmax(more, sigma, noise)[0] <= log_q + 1e-12
-    # The lattice counts ties as losses.
-    assert log_q_gnmax(votes, sigma, "discrete")[0] >= log_q_gnmax(votes, sigma, "continuous")[0] * (1 + 1e-9) - 1e-9
-
-
-@MANY
-@given(LOG_Q, st.floats(1e-9, 5.0), st.floats(0.005, 1.0), NOISES)
-def test_lnmax_cost_does_not_fall_when_q_grows(log_q, step, gamma, noise):
-    low, high = rdp_lnmax([log_q - step, log_q], gamma, ORDERS, noise=noise)
-    assert np.all(low <= high * (1 + 1e-9) + 1e-300)
-    assert np.all(high <= rdp_laplace(gamma, ORDERS, noise=noise))
-    exact, paper = (rdp_laplace(gamma, ORDERS, noise=noise, baseline=b) for b in ("exact", "paper"))
-    assert np.all(exact <= paper * (1 + 1e-9))
-
-
-@MANY
-@given(st.integers(0, 300), st.floats(0, 400), SIGMAS, NOISES)
-def test_answer_and_abstention_sum_to_one(top, threshold, sigma, noise):
-    log_p, log_not_p = log_pr_answered([top], threshold, sigma, noise)
-    assert abs(np.logaddexp(log_p, log_not_p)[0]) < 1e-12
-    assert log_q_threshold([top], threshold, sigma, noise)[0] <= np.log(0.5) + 1e-12
-    more, _ = log_pr_answered([top + 1], threshold, sigma, noise)
-    assert more[0] >= log_p[0]
-
-
 @MANY
 @given(st.integers(1, 2000), st.floats(3.0, 200.0), st.floats(1e-10, 1e-2))
 def test_exact_composition_is_exact_and_below_renyi(n, sigma, delta):
@@ -234,14 +205,3 @@ def test_exact_composition_is_exact_and_below_renyi(n, sigma, delta):
     if epsilon > 1e-9:
         assert delta_of(np.sqrt(squared), epsilon * (1 - 1e-6)) > delta
     assert epsilon <= rdp_to_epsilon(n * rdp_gaussian(sigma, DEFAULT_ORDERS), DEFAULT_ORDERS, delta).epsilon + 1e-9
-
-
-@MANY
-@given(st.floats(1.05, 100.0), st.floats(0.01, 0.49), st.floats(1.0, 200.0), st.floats(1.01, 3.0))
-def test_release_cost_is_positive_and_falls_with_noise(order, share, sigma, factor):
-    beta = share / order
-    assert gnss_room([order], beta)[0] > 0
-    cost = gnss_cost([order], beta, sigma)[0]
-    assert cost > 0
-    assert gnss_cost([order], beta, sigma * factor)[0] <= cost
-    assert gnss_cost([order], beta * 0.9, sigma)[0] <= cost * (1 + 1e-9)

@@ -7,61 +7,20 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
-from dp_accounting import dp_event
 from dp_accounting.pld import privacy_loss_distribution as pld
-from dp_accounting.rdp import RdpAccountant
 
-from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS
 from consilium.accounting.curves.discrete import (
     convolution_slack,
     log_pr_loss_table,
     log_pr_loss_table_laplace,
     log_tail_table,
 )
-from consilium.accounting.curves.gaussian import log_q_gnmax, rdp_data_dependent, rdp_gaussian, sum_rdp_data_dependent
-from consilium.accounting.curves.gdp import discrete_epsilon, epsilon_of, mu_squared
-from consilium.accounting.curves.laplace import log_q_lnmax, rdp_laplace
-from tests.accounting.curves.test_never_below import theorem_6
+from consilium.accounting.curves.gaussian import rdp_data_dependent, rdp_gaussian, sum_rdp_data_dependent
+from consilium.accounting.curves.gdp import discrete_epsilon
+from consilium.accounting.curves.laplace import rdp_laplace
 
 close = pytest.approx
-
-
-def largest_useful(sigma, orders):
-    """The largest log q at which Theorem 6 is below the data-independent curve, by bisection: float64 (orders,)."""
-    base = orders / sigma**2
-    low, high = np.full(orders.shape, -3000.0), np.zeros(orders.shape)
-    for _ in range(80):
-        middle = (low + high) / 2
-        useful = np.diagonal(rdp_data_dependent(middle, sigma, orders)) < base
-        low, high = np.where(useful, middle, low), np.where(useful, high, middle)
-    return low
-
-
-def relative(value, exact):
-    return float(abs(mp.mpf(float(value)) - exact) / exact)
-
-
-@pytest.mark.parametrize("sigma", [5.0, 40.0])
-def test_theorem6_at_50_digits(sigma):
-    """From q = e^-900 (far below the smallest double) to q near 1, and on both sides of every edge."""
-    orders = np.array([1.001, 1.5, 2.0, 7.25, 20.0, 64.0, 500.0])
-    edges = largest_useful(sigma, orders)
-    near = np.concatenate([edges * (1 + e) for e in (-1e-6, 1e-6, -1e-3, 1e-3)])
-    validity = np.array([-(((a - 1) / sigma) ** 2) * (1 + e) for a in orders for e in (-1e-9, 1e-9)])
-    grid = np.array([-900, -745.5, -740, -300, -50, -20, -10, -5, -3, -2, -1, -0.5, -0.1])
-    log_q = np.concatenate((grid, near, validity))
-    log_q = log_q[(log_q < 0) & (log_q > -1000)]
-    got = rdp_data_dependent(log_q, sigma, orders)
-    worst = 0.0
-    for i, lq in enumerate(log_q):
-        for j, order in enumerate(orders):
-            with mp.workdps(50 + int(-lq)):
-                exact = theorem_6(lq, sigma, order)
-            if exact < mp.mpf("1e-300"):
-                assert got[i, j] < 1e-300
-                continue
-            worst = max(worst, relative(got[i, j], exact))
-    assert worst < 1e-9
 
 
 def test_sum_equals_sum_of_parts():
@@ -76,21 +35,7 @@ def test_sum_equals_sum_of_parts():
     assert again[np.argsort(shuffled)] == close(total, rel=1e-12)
 
 
-def test_union_bound_in_logarithms_at_50_digits():
-    """5,000 unanimous teachers at sigma 40: q is e^-3912, far below the smallest double."""
-    votes = np.array([[5000, 0, 0], [4000, 600, 400]])
-    log_q = log_q_gnmax(votes, 40.0, "continuous")
-    with mp.workdps(50):
-        for row, value in zip(votes.tolist(), log_q, strict=True):
-            exact = mp.log(sum(mp.erfc(mp.mpf(row[0] - n) / 80) / 2 for n in row[1:]))
-            assert relative(value, exact) < 1e-12
-            laplace = mp.log(
-                sum((2 + mp.mpf(row[0] - n) / 20) / (4 * mp.e ** (mp.mpf(row[0] - n) / 20)) for n in row[1:])
-            )
-            assert relative(log_q_lnmax(np.array([row]), 0.05, "continuous")[0], laplace) < 1e-12
-
-
-@pytest.mark.parametrize("sigma", [0.6, 1.3, 10.0])
+@pytest.mark.parametrize("sigma", [0.01, 0.3, 0.6, 1.3, 10.0])
 def test_lattice_tables_at_50_digits(sigma):
     reach = int(20 * sigma) + 100
     with mp.workdps(50):
@@ -141,31 +86,6 @@ def test_convolution_slack_covers_the_true_ratio():
     middle = np.abs(z) <= 8
     worst = np.abs(np.log(total[middle] / wide[middle])).max()
     assert 0 < worst <= convolution_slack(terms, sigma)
-
-
-@pytest.mark.parametrize(("n", "sigma", "delta"), [(1, 4.0, 1e-5), (640, 40.0, 1e-5), (3000, 100.0, 1e-6)])
-def test_gaussian_composition_against_dp_accounting(n, sigma, delta):
-    """A histogram of which one vote moves is a Gaussian mechanism with sensitivity sqrt 2."""
-    orders = DEFAULT_ORDERS[DEFAULT_ORDERS > 1.05]
-    theirs = RdpAccountant(orders)  # pyright: ignore[reportArgumentType]
-    theirs.compose(dp_event.GaussianDpEvent(sigma / math.sqrt(2)), n)
-    mine = rdp_to_epsilon(n * rdp_gaussian(sigma, orders), orders, delta)
-    assert mine.epsilon == close(theirs.get_epsilon(delta), rel=1e-9)
-    loss = pld.from_gaussian_mechanism(sigma / math.sqrt(2), value_discretization_interval=1e-4)
-    exact = epsilon_of(mu_squared(n, sigma), delta)
-    their_exact = loss.self_compose(n).get_epsilon_for_delta(delta)
-    assert exact == close(their_exact, abs=1e-4 * math.sqrt(n) + 2e-3)
-    assert exact <= mine.epsilon
-
-
-@pytest.mark.parametrize(("n", "gamma"), [(1, 0.5), (100, 0.05), (1000, 0.02)])
-def test_laplace_composition_against_dp_accounting(n, gamma):
-    """Two counts move by one each: twice the Laplace mechanism."""
-    orders = DEFAULT_ORDERS[DEFAULT_ORDERS > 1.05]
-    theirs = RdpAccountant(orders)  # pyright: ignore[reportArgumentType]
-    theirs.compose(dp_event.LaplaceDpEvent(1 / gamma), 2 * n)
-    mine = rdp_to_epsilon(n * rdp_laplace(gamma, orders, noise="continuous"), orders, 1e-5)
-    assert mine.epsilon == close(theirs.get_epsilon(1e-5), rel=1e-9)
 
 
 @pytest.mark.parametrize(("sigma", "n"), [(1.5, 2), (3.0, 16)])

@@ -85,9 +85,7 @@ class Oracle:
             out.append(product.sum())
         return np.array(out)
 
-    def worst(
-        self, votes: Iterable[int], orders: Iterable[float], both: bool = True, votes_moved: int = 1
-    ) -> np.ndarray:
+    def worst(self, votes: Iterable[int], orders: Iterable[float], votes_moved: int = 1) -> np.ndarray:
         """Largest D_alpha over all histograms that so many moved votes lead to, and both directions."""
         counts = list(votes)
         top = max(counts)
@@ -96,7 +94,7 @@ class Oracle:
         best = np.zeros(powers.size, dtype=LONG)
         for moved in within(counts, votes_moved):
             change = np.log(self.law(moved, top) / before)[:, None]
-            for w in (1 - powers, powers)[: 2 if both else 1]:
+            for w in (1 - powers, powers):
                 terms = before[:, None] * (np.expm1(w * change) - w * np.expm1(change))
                 best = np.maximum(best, np.log1p(terms.sum(axis=0)) / (powers - 1))
         return best
@@ -111,29 +109,3 @@ def within(counts: list[int], votes_moved: int) -> set[tuple[int, ...]]:
                 if some[a]:
                     found.add(tuple(n - (i == a) + (i == b) for i, n in enumerate(some)))
     return found - {tuple(counts)}
-
-
-def law_by_quadrature(votes: list[int], kind: str, scale: float) -> list[mpmath.mpf]:
-    """The continuous law by mpmath's adaptive quadrature."""
-    with mpmath.workdps(30):
-        s = mpmath.mpf(scale)
-
-        def below(y: mpmath.mpf) -> mpmath.mpf:
-            if kind == "gaussian":
-                return mpmath.ncdf(y / s)
-            return mpmath.exp(s * y) / 2 if y < 0 else 1 - mpmath.exp(-s * y) / 2
-
-        def density(y: mpmath.mpf) -> mpmath.mpf:
-            return mpmath.npdf(y / s) / s if kind == "gaussian" else s * mpmath.exp(-s * abs(y)) / 2
-
-        reach, piece = (13 * s, 3 * s) if kind == "gaussian" else (55 / s, 4 / s)
-        edges = sorted({min(votes) - reach, *map(mpmath.mpf, votes), max(votes) + reach})
-        points = [edges[0]]
-        for left, right in itertools.pairwise(edges):
-            parts = max(1, int(mpmath.ceil((right - left) / piece)))
-            points += [left + (right - left) * i / parts for i in range(1, parts + 1)]
-
-        def integrand(x: mpmath.mpf, j: int) -> mpmath.mpf:
-            return density(x - votes[j]) * mpmath.fprod(below(x - n) for i, n in enumerate(votes) if i != j)
-
-        return [mpmath.quad(lambda x, j=j: integrand(x, j), points) for j in range(len(votes))]

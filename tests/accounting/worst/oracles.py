@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from functools import cache, partial
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import ndtr
+
+from tests.accounting.outcome.oracle import Oracle
 
 
 def lattice_noise(sigma, reach):
@@ -18,21 +21,17 @@ def lattice_noise(sigma, reach):
     return pmf, np.minimum(np.cumsum(pmf), 1.0)
 
 
-def winners(histogram, sigma):
-    """Probability of each class to win with integer noise; the lowest index wins ties. Sums over the lattice."""
-    n = np.asarray(histogram)
-    reach = int(np.ceil(14 * sigma)) + int(n.max()) + 2
-    pmf, below = lattice_noise(sigma, 2 * reach)
-    x = np.arange(-reach, reach + 1)
+_oracle = cache(Oracle)
 
-    def at(table, value):
-        return table[np.clip(value, -2 * reach, 2 * reach) + 2 * reach]
 
-    out = []
-    for j in range(n.size):
-        others = [at(below, x - n[i] - (1 if i < j else 0)) for i in range(n.size) if i != j]
-        out.append(np.sum(at(pmf, x - n[j]) * np.prod(others, axis=0)))
-    return np.array(out)
+def _winners(kind, histogram, scale):
+    """Probability of each class to win with integer noise; the lowest index wins ties."""
+    counts = [int(n) for n in histogram]
+    span = 1 << (max(counts) - min(counts) + 1).bit_length()
+    return _oracle(kind, scale, "discrete", span).law(counts, max(counts)).astype(np.float64)
+
+
+winners, laplace_winners = partial(_winners, "gaussian"), partial(_winners, "laplace")
 
 
 def neighbours(teachers, classes) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -53,15 +52,14 @@ def renyi(p, q, order):
     return np.log1p(excess) / (order - 1)
 
 
-def worst_histogram(teachers, classes, sigma, orders):
-    """Largest divergence over all histograms, moves and directions: float64 (orders,)."""
-    cache = {}
+def both_directions(p, q, orders):
+    """The larger of the two divergences at each order: float64 (orders,)."""
+    return np.array([max(renyi(p, q, order), renyi(q, p, order)) for order in orders])
 
-    def of(histogram):
-        if histogram not in cache:
-            cache[histogram] = winners(histogram, sigma)
-        return cache[histogram]
 
+def worst_histogram(law, teachers, classes, scale, orders):
+    """Largest divergence over all histograms, moves and directions: float64 (orders,). law: ``winners`` or its like."""
+    of = cache(lambda histogram: law(histogram, scale))
     pairs = [(of(n), of(moved)) for n, moved in neighbours(teachers, classes)]
     return np.array([max(renyi(p, q, order) for p, q in pairs) for order in orders])
 
@@ -93,3 +91,16 @@ def worst_lead(h, order):
     starts = [(0.75, 0.75), (3.0, 3.0), (3 - tilt, 3 + tilt), (0.7 - tilt / 2, 0.7 + tilt / 2), (-tilt, 4.0), (0, 0)]
     found = [minimize(loss, start, method="Nelder-Mead", options={"xatol": 1e-4, "fatol": 1e-9}) for start in starts]
     return -min(each.fun for each in found) * order * h**2
+
+
+def real_laplace_winners(centres):
+    """The same for real Laplace noise of scale 1 around real centres, by Gauss-Legendre between kinks."""
+    n = np.asarray(centres, dtype=np.float64)
+    kinks = np.concatenate(([n.min() - 38], np.sort(n), [n.max() + 38]))
+    edges = np.unique(np.concatenate([np.linspace(a, b, 25) for a, b in itertools.pairwise(kinks)]))
+    half = np.diff(edges)[:, None] / 2
+    x = ((edges[1:] + edges[:-1])[:, None] / 2 + half * _NODES).ravel()
+    weights = (half * _WEIGHTS).ravel()
+    near = np.exp(-np.abs(x - n[:, None])) / 2
+    below = np.where(x < n[:, None], near, 1 - near)
+    return np.array([np.sum(weights * near[j] * np.prod(np.delete(below, j, axis=0), axis=0)) for j in range(n.size)])

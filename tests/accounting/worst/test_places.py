@@ -13,20 +13,9 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from consilium.accounting.units import Noise
-from consilium.accounting.worst import adaptive, channel
+from consilium.accounting.worst import adaptive
 from consilium.accounting.worst import renyi as check
-from consilium.accounting.worst.channel import (
-    SLACK,
-    TAU,
-    Lattice,
-    Reach,
-    both_tails,
-    check_tail,
-    duel_tail,
-    planes,
-    reduce,
-    third_tail,
-)
+from consilium.accounting.worst.channel import SLACK, TAU, Lattice, Reach, both_tails, check_tail, duel_tail, third_tail
 from consilium.accounting.worst.renyi import envelope, rdp_check
 from tests.accounting.worst.oracles import lattice_noise, renyi
 
@@ -57,57 +46,6 @@ def test_mixture_over_integer_centres(scale, centre):
 
 def test_a_narrower_mixture_is_seen():
     assert mixture_error(19.0, 1.0, 0.5) > SLACK
-
-
-@pytest.mark.parametrize("sigma", [3.0, 33.7, 50.0, 51.0, 90.0, 108.0, 1000.0, 12345.0])
-@pytest.mark.parametrize("fine", [24.0, 36.0])
-@pytest.mark.parametrize("noise", list(Noise))
-def test_less_noise_than_there_is(sigma, fine, noise):
-    lattice = reduce(sigma, noise, 3, fine)
-    loss = lattice.shift / lattice.scale / (3 / sigma)
-    assert 1 <= loss <= 1.004
-    assert (lattice.slack == 0) == (lattice.scale == sigma)
-    assert lattice.slack or lattice.shift == 3
-    assert lattice.scale > 15 or lattice.slack == 0
-
-
-def direct(scale, u, v):
-    """The three outcomes by their definition, at 30 digits."""
-    with mp.workdps(30):
-        reach = int(9 * scale) + 12
-        s = mp.mpf(scale)
-
-        def pmf(centre):
-            weights = {x: mp.exp(-((x - mp.mpf(centre)) ** 2) / (2 * s**2)) for x in range(-reach, reach + 1)}
-            total = mp.fsum(weights.values())
-            return {x: w / total for x, w in weights.items()}
-
-        first, second = pmf(u), pmf(v)
-        out = [mp.mpf(0)] * 3
-        for x, px in first.items():
-            for y, py in second.items():
-                if x <= 0 and y <= 0:
-                    out[2] += px * py
-                elif x >= y:
-                    out[0] += px * py
-                else:
-                    out[1] += px * py
-        return [float(o) for o in out]
-
-
-@pytest.mark.parametrize(("scale", "rows"), [(0.6, 1), (0.6, 3), (1.7, 1000)])
-def test_probabilities_of_the_plane(scale, rows, monkeypatch):
-    """All places, at both inputs, however many rows a strip has; in the other direction they are of the other rule."""
-    monkeypatch.setattr(channel, "_ROWS", rows)
-    least, most = -math.ceil(3 * scale + 2), math.ceil(math.sqrt(2) * 2 * scale)
-    places = {(u, v) for u in range(least, most - least + 1) for v in range(least, most - u + 1)}
-    strips = list(planes(Lattice(scale, 1, 0.0), Reach(2.0, 1.0)))
-    assert {pair for u, v, _ in strips for pair in zip(u.tolist(), v.tolist(), strict=True)} == places
-    for u, v, pairs in strips:
-        for index in range(0, u.size, 7):
-            a, b = int(u[index]), int(v[index])
-            assert pairs.p[:, index] == pytest.approx(direct(scale, a, b), rel=1e-11)
-            assert pairs.q[:, index] == pytest.approx(direct(scale, a - 1, b + 1), rel=1e-11)
 
 
 @pytest.mark.parametrize("scale", [0.7, 3.0, 20.0])
@@ -201,9 +139,3 @@ def test_all_real_thresholds_at_40_digits(sigma, votes, order, noise):
     # integer thresholds at integer noise may miss the worst real one
     assert bound >= truth * (1 - (1e-4 if noise is Noise.DISCRETE else 0))
     assert bound <= 1.001 * truth
-
-
-def test_least_gain_is_two_over_pi():
-    value = rdp_check(5000.0, [2.0], "continuous") * 5000.0**2
-    assert value == pytest.approx(2 / np.pi, rel=1e-4)
-    assert value >= 2 / np.pi

@@ -24,7 +24,6 @@ from consilium.coordinator.parts import Privacy, SanitisedKeys
 from consilium.coordinator.privacy import answered_batches, close, most_teachers, promised, spent
 from consilium.protocol.errors import BudgetExceeded, ConfigError, LedgerError
 from consilium.protocol.noise import SeededNoise
-from consilium.report.disclosure import epsilon_text
 from tests.federation import make_config, make_rows
 
 PLAN = SanitisedKeys(order=2.5, beta=0.1, sigma_ss=6.0)
@@ -151,16 +150,6 @@ def test_a_changed_closing_is_found(make, log, statement) -> None:
         other.execute(statement)
     with pytest.raises(LedgerError, match="chain is broken at the closing"):
         ledger.closing()
-
-
-def test_a_confidence_limit_is_told_if_it_was_planned(make, log) -> None:
-    plan = SanitisedKeys(order=2.5, beta=0.1, sigma_ss=6.0, log_scale_sigma=0.5, confidence=0.9)
-    config, ledger, service = make(privacy=Privacy(unit=Unit.RECORD, delta=1e-5, sanitised=plan))
-    service.ask(make_rows(30, 3)[0])
-    result = close(config, ledger, lambda: 0.0, log)
-    assert result is not None
-    assert result["epsilon_limit"] > result["guarantee"]["epsilon"]
-    assert f"at most {epsilon_text(result['epsilon_limit'])} with probability 0.9" in result["guarantee"]["method"]
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def sound(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def sanitised(tmp_path_factory) -> Path:
     """A run that released a sanitised epsilon, so that its ledger keeps histograms."""
-    privacy = {"unit": "record", "delta": 1e-5, "sanitised": SANITISED}
+    privacy = {"unit": "record", "neighbouring": "add_or_remove", "delta": 1e-5, "sanitised": SANITISED}
     mechanism = {"name": "confident", "threshold": 7, "sigma1": 12.0, "sigma2": 8.0}
     return node_run(tmp_path_factory.mktemp("verify"), privacy=privacy, mechanism=mechanism)
 
