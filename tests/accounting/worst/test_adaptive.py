@@ -106,6 +106,27 @@ def test_winners_under_laplace_noise_against_a_search(releases, gamma, delta, no
     assert found * (1 - 2e-3) <= claimed(delta, (releases, "laplace", 1 / gamma, noise)) <= 1.015 * found
 
 
+@pytest.mark.nightly
+def test_1000_labels_under_laplace_noise():
+    """Two classes at every lead in every round, exactly, on a grid five times as fine: 7.509."""
+    gamma, delta, fine = 0.05, 1e-5, 0.05 / 45
+    adversary = Adversary(fine, 13.0)
+    r, leads = math.exp(-gamma), np.arange(-100, 103)
+    spread = (1 + r * r) / (1 - r * r)
+
+    def behind(gap):
+        return ((1 - r) / (1 + r)) ** 2 * r**gap * ((gap + spread) / (1 - r) + r / (1 - r) ** 2)
+
+    win = np.where(leads <= 0, behind(np.maximum(-leads, 0)), 1 - behind(np.maximum(leads + 1, 0)))
+    p, q = np.stack((win, 1 - win)), np.stack((np.roll(win, 2), 1 - np.roll(win, 2)))
+    pairs = [(p[:, i], q[:, i]) for i in range(2, leads.size, 2)]
+    pairs += [(b, a) for a, b in pairs]
+    value = adversary.nothing()
+    for _ in range(1000):
+        value = adversary.after(value, pairs)
+    assert 7.5 < adversary.epsilon(value, delta) <= claimed(delta, (1000, "laplace", 20.0, DISCRETE)) < 7.55
+
+
 @pytest.mark.parametrize(("releases", "sigma", "delta"), [(1, 4.0, 1e-5), (12, 4.0, 1e-4), (30, 8.0, 1e-4)])
 def test_checks_against_a_search(releases, sigma, delta):
     adversary = Adversary(1 / sigma / 40, releases / sigma**2 + 9 / sigma * math.sqrt(releases))
