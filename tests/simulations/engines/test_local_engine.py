@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import json
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -70,11 +71,13 @@ def test_a_worker_that_dies_ends_the_run_and_a_party_that_raises_is_left_out(
 def test_leaving_while_a_party_hangs_ends_its_worker(tmp_path: Path, sabotaged: Callable[..., None]) -> None:
     case = small()
     sabotaged(**{f"{case.parties[0]}__vote": "hang"})
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # xdist's processes ignore it
     with running_workers(2) as workers:
         threading.Thread(target=_interrupt, args=(tmp_path / "flag",), daemon=True).start()
         with pytest.raises(KeyboardInterrupt), LocalGrid(Population.of(case), workers) as grid:
             SimulatedFederation.of(case).run(FlowerTransport(grid), tmp_path)
         assert any(worker.gone for worker in workers)
+    signal.signal(signal.SIGINT, before)
 
 
 def _interrupt(flag: Path) -> None:
