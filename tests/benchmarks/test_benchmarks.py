@@ -18,7 +18,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, Any]]:
     """What was written, by its id."""
     found: dict[str, dict[str, Any]] = {}
     monkeypatch.setenv("RECORD", "1")
-    monkeypatch.setattr(results, "record", lambda name, result: found.update({name: result}))
+    monkeypatch.setattr(results, "record", lambda name, result, seconds: found.update({name: result}))
     return found
 
 

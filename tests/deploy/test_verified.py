@@ -12,7 +12,7 @@ from tests.deploy.processes import SERVES, running
 from tests.deploy.recorder import Recorder
 from tests.deploy.site import PARTIES, SECOND, command, make_site
 
-pytestmark = [pytest.mark.deploy, pytest.mark.slow, pytest.mark.nightly, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.deploy, pytest.mark.nightly, pytest.mark.timeout(1500)]
 HOST, EACH, AWAY = "127.0.0.2", 8, "the second aggregator does not answer"
 KILLED = ["", "node.supernode", "node.apps"]
 """What is in the command line of the process; none: the one that systemd watches."""

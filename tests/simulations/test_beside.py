@@ -99,7 +99,7 @@ def test_what_a_worker_cannot_do_is_done_here(monkeypatch: pytest.MonkeyPatch) -
             patched.setattr(Task, "run", fails_here)
             assert told_and_result(Idle(workers))[1] == CURVE
         begin = Idle(workers)
-        workers[0].kill()
+        workers[0]._process.kill()
         assert told_and_result(begin)[1] == CURVE
         workers[0]._process.wait()
         assert told_and_result(Idle(workers))[1] == CURVE

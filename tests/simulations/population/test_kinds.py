@@ -127,7 +127,7 @@ def test_the_pooled_baseline_is_of_the_teachers_kind(spec: TeacherKind) -> None:
 def test_the_pooled_network_is_bounded(monkeypatch) -> None:
     from consilium.simulations.methods import pooled
 
-    epochs = [pooled._model(MlpSpec(), rows).spec.epochs for rows in (100, 50_000, 1_000_000)]
+    epochs = [pooled._model(MlpSpec(), rows).keys.epochs for rows in (100, 50_000, 1_000_000)]
     assert epochs == [20, 4, 1]
 
 

@@ -46,14 +46,6 @@ FAULTS: dict[str, tuple[Callable[[], pl.DataFrame], dict[str, Any]]] = {
         {"public": {"by": "owner", "owners": ["Nord"]}},
     ),
     "22.2% of the private rows stand at a second party": (copied, {}),
-    "'ost\\u200b' and 'Ost' differ": (
-        lambda: sound().with_columns(
-            pl.when(pl.int_range(COUNT) % 2 > 0)
-            .then(pl.col("hospital").replace("Ost", "ost\u200b"))
-            .otherwise("hospital")
-        ),
-        {},
-    ),
     "partition made 4 parties, and 3 of them take part: 1 has fewer": (
         lambda: sound().slice(0, COUNT - ROWS + 5),
         {"least_rows": 6},
