@@ -67,13 +67,14 @@ def promises(config: FederationConfig) -> dict[str, Guarantee]:
 
 
 def promised_in_other_units(config: Federation) -> dict[str, Guarantee]:
-    """What the promise means for a record, a patient and a party, by `guarantee_` and the unit; the one that it is made
-    in is left out. Empty where all are the same, as where a party has one teacher and counts get noise."""
+    """What the promise means for a record and a party, by `guarantee_` and the unit; the one that it is made in is left
+    out. Empty where all are the same, as where a party has one teacher and counts get noise. Nothing is promised for a
+    patient in other units: where a party names no patients, the rows of one are in several shards."""
     if len({replace(config.event(0, 0), unit=unit).votes_moved for unit in Unit}) == 1:
         return {}
     return {
         f"guarantee_{unit}": _worst_case(config, [replace(event, unit=unit) for event in config.promised_events()])
-        for unit in Unit
+        for unit in (Unit.RECORD, Unit.PARTY)
         if unit is not config.privacy.unit
     }
 

@@ -23,7 +23,6 @@ TITLES = {
     "data_dependent": "Spent at these very votes",
     "sanitised": "Estimate released with noise",
     "guarantee_record": "For a record",
-    "guarantee_patient": "For a patient",
     "guarantee_party": "For a whole party",
 }
 KINDS = {

@@ -165,14 +165,14 @@ def test_votes_are_secret_unless_they_are_said_not_to_be() -> None:
     assert Federation.model_validate(left_out).collection == "secure"
 
 
-def test_a_promise_is_stated_for_every_unit_where_they_differ() -> None:
+def test_a_promise_is_stated_for_other_units_where_they_differ() -> None:
     one, several = (make_config(teachers_per_party=count, mechanism=Histogram(sigma=40.0)) for count in (1, 4))
     assert promised_in_other_units(one) == {}
     found = promised_in_other_units(several)
-    assert set(found) == {f"guarantee_{unit}" for unit in Unit if unit is not several.privacy.unit}
-    by_unit = {guarantee.unit: guarantee.epsilon for guarantee in (promised(several), *found.values())}
-    assert by_unit[Unit.RECORD] == by_unit[Unit.PATIENT] < by_unit[Unit.PARTY]
-    assert all(guarantee.publishable for guarantee in found.values())
+    assert promised(several).unit is Unit.PARTY
+    assert set(found) == {"guarantee_record"}  # rows of one patient, whom nobody named, may be in all shards
+    assert found["guarantee_record"].epsilon < promised(several).epsilon
+    assert found["guarantee_record"].publishable
 
 
 def test_a_difference_of_three_classes_is_refused() -> None:
