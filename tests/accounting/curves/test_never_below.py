@@ -205,3 +205,12 @@ def test_exact_composition_is_exact_and_below_renyi(n, sigma, delta):
     if epsilon > 1e-9:
         assert delta_of(np.sqrt(squared), epsilon * (1 - 1e-6)) > delta
     assert epsilon <= rdp_to_epsilon(n * rdp_gaussian(sigma, DEFAULT_ORDERS), DEFAULT_ORDERS, delta).epsilon + 1e-9
+
+
+@pytest.mark.parametrize("method", ["cks", "classic"])
+def test_conversion_of_a_gaussian_whose_epsilon_is_known(method) -> None:
+    for mu in (0.05, 0.3, 1.0, 4.0):
+        for delta in (1e-9, 1e-5, 1e-2):
+            exact = epsilon_of(mu**2, delta)
+            found = rdp_to_epsilon(DEFAULT_ORDERS * mu**2 / 2, DEFAULT_ORDERS, delta, method).epsilon
+            assert exact <= found <= 1.6 * exact + 0.2

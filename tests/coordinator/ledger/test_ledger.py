@@ -56,6 +56,14 @@ def test_what_is_committed_is_read_back(ledger) -> None:
     assert ledger.spent() == (3, 2)
 
 
+def test_a_check_of_queries_is_drawn_once_until_they_are_released(ledger) -> None:
+    """A coordinator that died after it showed what passed shows the same again."""
+    assert [ledger.checked(["a", "b"], outcome) for outcome in ("first", "second")] == ["first", "first"]
+    assert ledger.checked(["b"], "other") == "other"
+    ledger.commit(batch("a", "b"), 10, 10)
+    assert ledger.checked(["a", "b"], "third") == "third"
+
+
 @pytest.mark.parametrize(("queries", "answers"), [(2, 10), (10, 2)])
 def test_caps_hold_inside_the_transaction(ledger, queries: int, answers: int) -> None:
     ledger.commit(batch("a", "b"), 2, 2)
