@@ -213,4 +213,4 @@ def test_conversion_of_a_gaussian_whose_epsilon_is_known(method) -> None:
         for delta in (1e-9, 1e-5, 1e-2):
             exact = epsilon_of(mu**2, delta)
             found = rdp_to_epsilon(DEFAULT_ORDERS * mu**2 / 2, DEFAULT_ORDERS, delta, method).epsilon
-            assert exact <= found <= 1.6 * exact + 0.2
+            assert exact <= found <= 1.6 * exact + 0.3
