@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -38,14 +39,14 @@ from consilium.student.run import judged, learn
 class Replayed:
     """What a federation ended with. All but what was promised, `student` and the labels is secret.
 
-    promised: towards the student and everybody, at the query budget. spent: see `coordinator.privacy`.
+    promised: towards the student and everybody, at the query budget.
     sanitised: what the closing released, None where none is planned. batches: the ledger's.
     rows, outcomes, labels: int64 (n,), what the student asked, in its order: rows of the pool, `Outcome`, and classes
     (NO_LABEL where there is none), as in labels.parquet.
     """
 
+    config: FederationConfig = field(repr=False)
     promised: Guarantee
-    spent: dict[str, Guarantee] = field(repr=False)
     sanitised: dict[str, Any] | None
     batches: list[Batch] = field(repr=False)
     student: Published = field(repr=False)
@@ -53,6 +54,11 @@ class Replayed:
     rows: np.ndarray = field(repr=False)
     outcomes: np.ndarray = field(repr=False)
     labels: np.ndarray = field(repr=False)
+
+    @cached_property
+    def spent(self) -> dict[str, Guarantee]:
+        """See `coordinator.privacy`. Not of liars' votes (`attack`): they may be negative, and cost no party more."""
+        return spent(self.config, self.batches, closed=self.sanitised is not None)
 
     @property
     def metrics(self) -> dict[str, Any] | None:
@@ -88,8 +94,8 @@ def replay(case: Case, votes: VoteTotals, noise: NoiseFor | None = None) -> Repl
         sanitised, batches = close(config, ledger, normal_for(config), NoLog()), ledger.batches()
     student = learned.publish(None, pool)
     return Replayed(
+        config=config,
         promised=promised(config),
-        spent=spent(config, batches, closed=sanitised is not None),
         sanitised=sanitised,
         batches=batches,
         student=student,

@@ -188,7 +188,7 @@ def simulate(
     scenario : name of a shipped one, path of a file, or what `load_scenario` gives.
     seed : of division, teachers, student and, where the scenario says so, noise.
     out : new folder of the run; None: a temporary one, removed with the `Run`.
-    settings : keys of the scenario, {"federation.privacy.epsilon": 0.5}.
+    settings : keys of the scenario, {"simulation.noise": "system"}.
 
     Raises
     ------
