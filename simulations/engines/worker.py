@@ -107,14 +107,19 @@ def _work_as_fork(connection: Connection, engine: Connection) -> None:
         serve(connection)
 
 
+THREADED = frozenset({"polars", "torch"})
+"""Libraries with threads of their own: a fork of a process that used them waits for threads that it does not have."""
+
+
 @contextmanager
 def running_workers(count: int | None = None, teacher: TeacherKind | None = None) -> Iterator[list[Worker]]:
     """`count` worker processes, one for each core by default; they are ended with the context. Forks of this process,
     which share its memory and have imported what they need. Where a fork could hang, since this process has threads, or
-    torch may have had some, or the system's libraries forbid it, each takes a second to import its own, for teachers of
-    this kind too."""
+    a library may have had some, or the system's libraries forbid it, each takes a second to import its own, for
+    teachers of this kind too."""
     count = count or os.cpu_count() or 1
-    if sys.platform == "linux" and threading.active_count() == 1 and "torch" not in sys.modules:
+    alone = threading.active_count() == 1 and not THREADED & sys.modules.keys()
+    if sys.platform == "linux" and alone:
         gc.freeze()  # a collection would copy all memory that the processes share
         workers = [_forked() for _ in range(count)]
     else:

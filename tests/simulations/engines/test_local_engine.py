@@ -100,6 +100,8 @@ from tests.simulations.engines.test_local_engine import asked
 
 if sys.argv[1] == "threads":
     threading.Thread(target=threading.Event().wait, daemon=True).start()
+if sys.argv[1] == "polars":
+    import polars
 with running_workers(3) as workers:
     first = [asked(worker).result for worker in workers]
     workers[1].stop()
@@ -108,7 +110,7 @@ with running_workers(3) as workers:
     print(json.dumps([first, after, [type(worker._process).__name__ for worker in workers], pids]), flush=True)
     os._exit(0)
 """
-    for given, kind in (("none", "_Fork"), ("threads", "Popen")):
+    for given, kind in (("none", "_Fork"), ("threads", "Popen"), ("polars", "Popen")):
         done = subprocess.run([sys.executable, "-c", program, given], capture_output=True, text=True, check=True)
         first, after, kinds, pids = json.loads(done.stdout)
         assert (first, after) == ([True] * 3, [True, None, True])
