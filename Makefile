@@ -76,7 +76,7 @@ dist: $(VENV)/.dev
 	rm -rf dist && $(BIN)/python -m hatchling build -d dist
 	bare=$$(mktemp -d) && $(PYTHON) -m venv $$bare/venv && cp constraints.txt dist/*.whl $$bare && cd $$bare && \
 	for what in torch *.whl; do venv/bin/python -m pip --disable-pip-version-check install -q -c constraints.txt $$what; done && \
-	venv/bin/consilium run digits --out run && venv/bin/consilium audit run
+	venv/bin/consilium run digits --out out && venv/bin/consilium audit out
 
 wheelhouse:
 	@# all that a node without internet installs from
