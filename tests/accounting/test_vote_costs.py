@@ -113,7 +113,7 @@ def test_exact_is_never_above_the_worst_case_and_absent_where_unknown(votes, mec
         assert found.exact <= found.worst_case and found.exact <= found.published * 1.01
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_so_little_noise_that_a_check_is_certain():
     found = accounting.epsilon([[8, 2], [6, 4]], accounting.Confident(threshold=8, sigma1=0.01, sigma2=0.01))
     assert found.answered == 1.0 and found.exact is None

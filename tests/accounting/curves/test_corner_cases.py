@@ -39,7 +39,7 @@ from consilium.accounting.worst.renyi import rdp_argmax, rdp_check
 
 GOOD = np.array([[6, 3, 1], [10, 0, 0]])
 
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 
 
 @pytest.mark.parametrize(

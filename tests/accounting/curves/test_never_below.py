@@ -26,7 +26,7 @@ from consilium.accounting.mechanisms import LNMax
 from consilium.accounting.units import Noise
 from tests.marks import some
 
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 
 
 def digits(*sizes: float) -> int:

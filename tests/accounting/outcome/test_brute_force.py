@@ -203,7 +203,7 @@ def test_a_query_costs_the_same_alone_and_in_a_batch(golden_votes) -> None:
     assert argmax.sum_rdp(votes[:0], 100.0, "discrete", "gaussian", SOME).tolist() == [0.0] * len(SOME)
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("change", [7.102, 7.105, 8.0])
 def test_a_moment_that_no_double_holds_is_taken_in_logarithms(change):
     """Two outcomes that a double holds, and whose sum it does not; and larger ones."""
