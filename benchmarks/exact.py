@@ -105,14 +105,6 @@ def load(name: str, queries: int | None = None) -> np.ndarray | None:
     return np.load(path)["votes"][:queries].astype(np.int64) if path.exists() else None
 
 
-def published_votes(name: str) -> np.ndarray:
-    """All queries of a set, int64 (queries, classes), for a benchmark that has nothing to say without them."""
-    votes = load(name)
-    if votes is None:
-        sys.exit("the published votes are not beside the repository")
-    return votes
-
-
 def batch_of(mechanism: Mechanism, votes: np.ndarray, noise: Noise) -> VoteBatch:
     """What is charged for these votes, with expected answers."""
     event, teachers = mechanism.event(len(votes), noise=noise), int(votes[0].sum())

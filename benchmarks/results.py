@@ -20,6 +20,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -166,11 +167,15 @@ def measure(names: Sequence[str]) -> None:
     """Run the command of each of these results, or of all, once. The others stay as they were where one fails."""
     commands = dict.fromkeys(result["command"] for name, result in read().items() if not names or name in names)
     for command in commands:
-        words = shlex.split(command)
-        if words[0] == "consilium":  # a study or a paper: recorded by the benchmark of that name
-            words = ["python", "-m", "benchmarks.studies" if words[1] == "study" else "benchmarks.papers", words[2]]
-        print(shlex.join(words), flush=True)
-        subprocess.run([sys.executable, *words[1:]], cwd=ROOT, env={**os.environ, "RECORD": "1"}, check=True)
+        _, *words = shlex.split(command)
+        print(command, flush=True)
+        with tempfile.TemporaryDirectory() as folder:
+            steps = [words]
+            if command.startswith("consilium "):  # a study, or a paper's rows: recorded once they are there
+                made = f"{folder}/made"
+                steps = [["-m", "consilium", *words, "--out", made], ["-m", "benchmarks.studies", made]]
+            for each in steps:
+                subprocess.run([sys.executable, *each], cwd=ROOT, env={**os.environ, "RECORD": "1"}, check=True)
 
 
 def main(arguments: Sequence[str] = ()) -> None:

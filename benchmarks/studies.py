@@ -1,14 +1,17 @@
-"""What finished studies found, for results.md: `python -m benchmarks.studies [FOLDER...]`, kept with RECORD=1."""
+"""What finished studies and papers found: `python -m benchmarks.studies [FOLDER...]`, kept with RECORD=1."""
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
-from benchmarks.results import record
+from benchmarks.results import Rows, record
 from consilium.report.words import many
+from consilium.simulations.papers.run import RESULTS, exhibits
 from consilium.simulations.study.results import open_study
 from consilium.simulations.study.summaries.questions import questions
 from consilium.simulations.study.summaries.sentences import answers_of
@@ -22,11 +25,28 @@ JUDGES = {
     "writers": "images of held-out writers; the student's constants were chosen with test images in view",
 }
 """Which rows judge, by study."""
+IMAGES = "nothing was chosen on images that judge; intervals are 95 %, over seeds and test images together"
+
+
+def paper(results: dict[str, Any]) -> None:
+    """Print, and keep, the first table of a paper's page: its figures beside ours."""
+    shown = exhibits(results)[0].exhibits[0].table
+    assert shown is not None
+    rows = Rows(shown.columns)
+    for line in shown.lines:
+        rows.add(str(line.name), *(str(cell.text) or None for cell in line.cells))
+    if os.environ.get("RECORD"):
+        command = f"consilium run {results['paper']}"
+        result = {"values": rows.values, "split": IMAGES, "seeds": results["seeds"], "command": command}
+        record(results["paper"], result, results["seconds"])
 
 
 def main(folders: list[str] | None = None) -> None:
-    """Print, and keep, how each study was made and its sentences; of `naturals` a table too."""
+    """Print, and keep, how each study was made and its sentences, or a paper's table."""
     for folder in folders or sorted(Path("runs").glob("study-*")):
+        if (Path(folder) / RESULTS).exists():
+            paper(json.loads((Path(folder) / RESULTS).read_text(encoding="utf-8")))
+            continue
         files = open_study(Path(folder))
         facts, view = files.facts, study_view(files.results, files.facts["axes"], files.row_scores)
         words = shlex.split(facts["command"])

@@ -111,6 +111,12 @@ def test_a_false_vote_moves_a_cell_by_no_more_than_an_honest_one(deviation: floa
     assert (cells[:, 0] <= votes + reach).all() and out[np.abs(around) > votes + 10 * deviation].all()
 
 
+def test_a_row_that_adds_up_to_other_votes_is_told() -> None:
+    """Each cell may be what noise gives, and the total not."""
+    _, out = clip(np.array([[8, 3], [15, 15], [-4, -4]]), 10, 1.0)
+    assert out.tolist() == [False, True, True]
+
+
 class TestTheCoordinatorStarts:
     """Again, between any two steps."""
 
