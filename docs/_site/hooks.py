@@ -2,6 +2,7 @@
 
 - The package is copied to a temporary folder, where the rooms lie inside it: the checkout has links there, and the
   collector of docstrings follows none.
+- The first place on a page where it uses a word of the glossary leads there.
 - Pages of the reference are made: of the public names, `consilium.__all__` (one that is not there ends the build), and
   of the commands, from the command line itself.
 - A link to a file that is no page (decisions, changelog, CONTRIBUTING.md) becomes its text and the
@@ -33,6 +34,10 @@ BOOSTS = {"questions.md": 2.0, "proofs.md": 0.5, "reference/consilium.md": 0.5, 
 """Of pages that a search finds before or after others."""
 PUBLIC_NAMES = "reference/consilium.md"
 COMMANDS = "reference/commands.md"
+GLOSSARY = "glossary.md"
+ROW = re.compile(r"<td>([^<]+)</td>(?=\n<td>.+</td>\n<td>)")
+UNLINKED = "a|button|code|h[1-6]|pre|th"
+"""Within these elements no word is made a link."""
 LINK = re.compile(r"(?<!!)\[(?P<text>[^]]*)\]\((?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
 FETCHED = re.compile(
     rb"""<(?:script|img|iframe|link(?![^>]*rel="?canonical))[^>]*?(?:src|href)="?(?:https?:)?//[^"\s>]+"""
@@ -106,6 +111,37 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         return f"{found['text']} (`{path}`)"
 
     return LINK.sub(moved, markdown)
+
+
+def on_page_content(html: str, page: Any, **_: Any) -> str:
+    """Let each word of the glossary lead there, once on a page; in the glossary, give the words their places."""
+    if page.file.src_uri == GLOSSARY:
+        return ROW.sub(lambda row: f'<td id="{_place(row[1])}">{row[1]}</td>', html)
+    left = {} if page.file.src_uri.startswith("reference/") else _words()
+
+    def linked(found: re.Match[str]) -> str:
+        place = left.pop(found[1].lower(), None)
+        return f'<a class="word" href="{place}">{found[0]}</a>' if place else found[0]
+
+    word = re.compile(rf"\b({'|'.join(sorted(left, key=len, reverse=True))})s?\b", re.IGNORECASE)
+    inside, parts = 0, re.split(r"(<[^>]+>)", html)
+    for index, part in enumerate(parts):
+        if tag := re.match(rf"<(/?)(?:{UNLINKED})\b", part):
+            inside += -1 if tag[1] else 1
+        elif left and not inside and not part.startswith("<"):
+            parts[index] = word.sub(linked, part)
+    return "".join(parts)
+
+
+def _words() -> dict[str, str]:
+    """The words of the glossary, in small letters, and where each stands."""
+    rows = re.findall(r"^\| (\w[^|]*?) \|", (ROOT / "docs" / GLOSSARY).read_text(encoding="utf-8"), re.MULTILINE)
+    places = {row: f"{GLOSSARY[:-3]}.html#{_place(row)}" for row in rows if row != "word"}
+    return {word.lower(): place for row, place in places.items() for word in row.split(", ")}
+
+
+def _place(row: str) -> str:
+    return row.split(", ")[0].replace(" ", "-")
 
 
 def public_names() -> list[str]:
