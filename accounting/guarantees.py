@@ -19,11 +19,7 @@ _MANY = 1e9
 
 def rounded_up(epsilon: float) -> str:
     """An epsilon with four digits, never below the shortest number that is the same double: what is printed must not
-    promise more than what was computed.
-
-    >>> rounded_up(1.15841), rounded_up(0.8), rounded_up(math.inf)
-    ('1.1585', '0.8000', 'inf')
-    """
+    promise more than what was computed."""
     if not math.isfinite(epsilon):
         return str(epsilon)
     exact = Decimal(repr(float(epsilon)))
@@ -60,17 +56,9 @@ class Guarantee:
     epsilon, delta : the bound; epsilon may be +inf, which means that there is none.
     order : Renyi order that gave it; NaN when it did not come from a Renyi curve. Not compared: NaN equals nothing.
     unit, neighbouring, teachers_per_party : whose data may change, and how.
-    towards : who sees the releases.
-    kind : where the number comes from.
-    method : which bounds and conversion were used, in words.
+    towards : who sees the releases. kind : where the number comes from. method : which bounds and conversion were used.
 
     Raises AccountingError, DeltaError, UnitError: a field that cannot be part of a guarantee.
-
-    >>> print(Guarantee(epsilon=1.5, delta=1e-5, order=14.0, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE,
-    ...                 teachers_per_party=1, towards=Towards.STUDENT, kind=Kind.WORST_CASE, method="Renyi, CKS"))
-    epsilon 1.5000 at delta 1e-05 towards the student; worst case over all data; may be published.
-    Unit: a record, replaced (one teacher's vote per query changes); with one teacher per party this is also the \
-guarantee of a whole party; both directions; Renyi, CKS, order 14.
     """
 
     epsilon: float

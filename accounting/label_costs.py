@@ -18,9 +18,9 @@ from consilium.accounting.outcome import argmax, check
 class VoteBatch(NamedTuple):
     """A release, and all that decides what it costs. Secret.
 
-    votes : int64 (queries, classes), as many in every row. answered : bool (queries,), which queries got a label; or
-    float64 in [0, 1], the probability of each. predictions : float64 (queries, classes), the student's public ones,
-    for an interactive event.
+    votes : int64 (queries, classes), as many in every row.
+    answered : bool (queries,), which queries got a label; or float64 in [0, 1], the probability of each.
+    predictions : float64 (queries, classes), the student's public ones, for an interactive event.
     """
 
     event: ReleaseEvent
@@ -67,13 +67,11 @@ class VoteBatch(NamedTuple):
 
 
 def published_rdp(batch: VoteBatch, orders: object = DEFAULT_ORDERS) -> np.ndarray | None:
-    """The bounds of the PATE papers at these votes: float64 (orders,), one direction. Secret.
+    """The bounds of the PATE papers at these votes: float64 (orders,), one direction; None where there is none. Secret.
 
-    Papernot et al. 2018, Theorem 6, of Gaussian noise; Papernot et al. 2017, Theorems 2 and 3, of Laplace noise. None
-    where there is no such bound. It may be above the worst case, since the papers bound the noisy histogram, of which
-    the winner alone leaves; and may decide neither when to stop nor what to publish.
-
-    Raises VotesError, EventError: as `VoteBatch.check`.
+    Papernot et al. 2018, Theorem 6, of Gaussian noise; Papernot et al. 2017, Theorems 2 and 3, of Laplace noise. It may
+    be above the worst case, since the papers bound the noisy histogram, of which the winner alone leaves; and may
+    decide neither when to stop nor what to publish. Raises VotesError, EventError: as `VoteBatch.check`.
     """
     batch.check()
     event, total = batch.event, np.zeros(check_orders(orders).size)
@@ -86,16 +84,17 @@ def published_rdp(batch: VoteBatch, orders: object = DEFAULT_ORDERS) -> np.ndarr
             total += sum_rdp_lnmax(log_q, step.scale, orders, moved, noise=event.noise, weights=paid)
         else:
             scalar = step.leaves == "check"
-            log_q = batch.compared().log_q() if scalar else log_q_gnmax(batch.votes, step.scale, event.noise)
+            log_q = (
+                np.minimum(*batch.compared().log_p()) if scalar else log_q_gnmax(batch.votes, step.scale, event.noise)
+            )
             total += sum_rdp_data_dependent(log_q, step.scale, orders, moved, scalar=scalar, weights=paid)
     return total
 
 
 def exact_rdp(batch: VoteBatch, orders: object = DEFAULT_ORDERS) -> np.ndarray:
-    """What leaves costs at these votes, the larger of both directions: float64 (orders,). Secret.
-
-    Labels whose law is not computed are charged a bound, of both directions (``outcome.argmax``). Where votes
-    decide nothing of what is charged: the worst case.
+    """What leaves costs at these votes, the larger of both directions: float64 (orders,). Secret. Labels whose law is
+    not computed are charged a bound (``outcome.argmax``). Where votes decide nothing of what is charged: the worst
+    case.
 
     Raises VotesError, EventError: as `VoteBatch.check`.
     """

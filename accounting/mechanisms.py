@@ -9,14 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from consilium.accounting.checks import check_orders
-from consilium.accounting.curves.gaussian import public_offsets
+from consilium.accounting.checks import check_count, check_orders
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
+from consilium.accounting.curves.gaussian import public_offsets, rdp_gaussian
 from consilium.accounting.curves.gnss import gnss_cost
-from consilium.accounting.curves.immutable import claimed_epsilon, claimed_epsilon_gaussian
+from consilium.accounting.curves.laplace import rdp_laplace
 from consilium.accounting.errors import EventError, ThresholdError
 from consilium.accounting.events import Comparison, Mechanism, ReleaseEvent, Step
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit, votes_moved
@@ -31,7 +32,7 @@ class GNMax(Mechanism):
 
     Charged for the winner, which is what leaves (``worst.renyi``), and not for the histogram, as there.
 
-    >>> GNMax(sigma=40).event(100, unit="record").worst_case_rdp([2.0]).round(4).tolist()
+    >>> GNMax(sigma=40).event(100).worst_case_rdp([2.0]).round(4).tolist()
     [0.08]
     """
 
@@ -55,12 +56,6 @@ class Difference(Mechanism):
     or a patient that is added or removed still changes a vote: 2.
 
     sigma : on the difference, in votes.
-
-    >>> whole = {"unit": "party", "neighbouring": "add_or_remove"}
-    >>> Difference(sigma=40).event(100, **whole).worst_case_rdp([2.0]).round(4).tolist()
-    [0.0398]
-    >>> Difference(sigma=80).event(100).worst_case_rdp([2.0]).round(4).tolist()
-    [0.0398]
     """
 
     name: ClassVar[str] = "difference"
@@ -102,10 +97,6 @@ class LNMax(Mechanism):
     """argmax of votes + Lap(1/gamma) on each count; every query is answered. Papernot et al. 2017, Theorems 2 and 3.
 
     Charged for the winner, which is what leaves (``worst.laplace``), and not for the noisy counts, as there.
-
-    >>> event = LNMax(gamma=0.05).event(100)
-    >>> event.worst_case_rdp([2.0]).round(4).tolist(), event.pure_epsilon()
-    ([0.2499], 10.0)
     """
 
     name: ClassVar[str] = "lnmax"
@@ -125,9 +116,6 @@ class Histogram(Mechanism):
     The Gaussian mechanism on a histogram of which k votes move, so its L2 sensitivity is k sqrt(2): what the papers
     charge GNMax, which does not show the histogram (Papernot et al. 2018, Section 3.1). No votes make it cheaper: the
     distance of two histograms is the same wherever they lie.
-
-    >>> Histogram(sigma=40).event(100).worst_case_rdp([2.0]).tolist()
-    [0.125]
     """
 
     name: ClassVar[str] = "histogram"
@@ -174,16 +162,9 @@ class Confident(Mechanism):
         self, votes: np.ndarray, teachers: int, noise: Noise, probabilities: np.ndarray | None = None
     ) -> Comparison:
         """The top count."""
-        return self._compare(np.asarray(votes).max(axis=1), 0, teachers, noise)
-
-    def _compare(self, number: np.ndarray, least: int, most: int, noise: Noise) -> Comparison:
+        number = np.asarray(votes).max(axis=1).astype(np.int64, copy=False)
         return Comparison(
-            number=number.astype(np.int64, copy=False),
-            least=least,
-            most=most,
-            threshold=self.threshold,
-            sigma=self.sigma1,
-            noise=noise,
+            number=number, least=0, most=teachers, threshold=self.threshold, sigma=self.sigma1, noise=noise
         )
 
     def check_reach(self, teachers: int) -> None:
@@ -241,18 +222,20 @@ class Interactive(Confident):
                 f"predictions have shape {offsets.shape}, the votes {array.shape}. Pass one row per query."
             )
         least, most = -int(offsets.max(initial=0)), teachers - int(offsets.min(initial=0))
-        return self._compare((array - offsets).max(axis=1), least, most, noise)
+        number = (array - offsets).max(axis=1)
+        return Comparison(
+            number=number, least=least, most=most, threshold=self.threshold, sigma=self.sigma1, noise=noise
+        )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Immutable(Mechanism):
     """Noisy argmax after ``constant`` was added to the top count, Laplace noise: NOT differentially private.
 
-    Its curve is infinite as soon as anything was answered, and stays so under composition. What the near-zero-cost
-    paper claims for it is in ``curves.immutable``.
-
-    >>> Immutable(gamma=0.1, constant=1000).event(1).worst_case_rdp([2.0]).tolist()
-    [inf]
+    The near-zero-cost paper charges it as if the noise alone protected the votes: (2 gamma, 0)-DP per query. That proof
+    needs counts that change by 1 between neighbours, and those after adding c do not: (126 + c, 125) and (125, 126 + c)
+    are neighbours, and return different classes unless noise bridges a gap of c + 1. So the true epsilon is about
+    (c + 1) gamma, without bound in c: its curve is infinite as soon as anything was answered, and stays so.
     """
 
     name: ClassVar[str] = "immutable"
@@ -267,8 +250,13 @@ class Immutable(Mechanism):
         return np.full(check_orders(orders).size, math.inf if answered else 0.0)
 
     def claimed_epsilon(self, asked: int, delta: float) -> float:
-        """By Theorem 4 of the near-zero-cost paper."""
-        return claimed_epsilon(asked, self.gamma, delta).epsilon
+        """By Theorem 4 of the near-zero-cost paper, moments 2 gamma^2 l (l + 1). NOT a guarantee.
+
+        >>> round(Immutable(gamma=1e-10, constant=1).claimed_epsilon(9000, 1e-5), 4)
+        0.0231
+        """
+        each = rdp_laplace(self.gamma, DEFAULT_ORDERS, noise=Noise.CONTINUOUS, baseline="paper")
+        return rdp_to_epsilon(check_count(asked, "asked") * each, DEFAULT_ORDERS, delta, "classic").epsilon
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -286,8 +274,13 @@ class ImmutableGaussian(Mechanism):
     other_rdp = Immutable.other_rdp
 
     def claimed_epsilon(self, asked: int, delta: float) -> float:
-        """The noise alone, as section 4.2 of the near-zero-cost paper charges it."""
-        return claimed_epsilon_gaussian(asked, self.sigma, delta).epsilon
+        """The noise alone, as section 4.2 of the near-zero-cost paper charges it. NOT a guarantee."""
+        each = rdp_gaussian(self.sigma, DEFAULT_ORDERS)
+        return rdp_to_epsilon(check_count(asked, "asked") * each, DEFAULT_ORDERS, delta, "classic").epsilon
+
+
+_SEEN: Mapping[Towards, Literal["histogram"]] = {Towards.COORDINATOR: "histogram"}
+"""What leaves of sums with noise in them; towards everybody else it is the winner."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -299,7 +292,7 @@ class Distributed(Mechanism):
     but the coordinator is charged the winner (where labels alone are released): a threshold on the largest noisy count
     costs nothing beside it, since with the larger of it and of the other classes' largest count in the place of the
     latter, what leaves is a function of the same three outcomes. For integer noise the sum of shares is not quite a
-    discrete Gaussian; the difference is charged (``events.share_slack``).
+    discrete Gaussian; the difference is charged (``events.Step.slack``).
     """
 
     name: ClassVar[str] = "distributed"
@@ -309,7 +302,7 @@ class Distributed(Mechanism):
     noise_shares: int
 
     def steps(self, towards: Towards) -> tuple[Step, ...]:
-        return (_shared(self.sigma, self.noise_shares, towards, only_answered=False),)
+        return (Step(_SEEN.get(towards, "argmax"), "gaussian", self.sigma, False, self.noise_shares),)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -328,13 +321,9 @@ class DistributedTwoPhase(Mechanism):
     noise_shares: int
 
     def steps(self, towards: Towards) -> tuple[Step, ...]:
-        screen = _shared(self.sigma1, self.noise_shares, towards, only_answered=False)
-        return (screen, _shared(self.sigma2, self.noise_shares, towards, only_answered=True))
-
-
-def _shared(sigma: float, shares: int, towards: Towards, *, only_answered: bool) -> Step:
-    leaves = "histogram" if towards is Towards.COORDINATOR else "argmax"
-    return Step(leaves, "gaussian", sigma, only_answered, shares)
+        leaves = _SEEN.get(towards, "argmax")
+        screen = Step(leaves, "gaussian", self.sigma1, False, self.noise_shares)
+        return (screen, Step(leaves, "gaussian", self.sigma2, True, self.noise_shares))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -358,21 +347,9 @@ class Sanitised(Mechanism):
         return gnss_cost(alpha, self.beta, self.sigma_ss) if votes_moved == 1 else np.full(alpha.size, math.inf)
 
 
+_LABELS = (LNMax, GNMax, Difference, Histogram, Confident, Interactive, Immutable, ImmutableGaussian)
 MECHANISMS: dict[str, type[Mechanism]] = {
-    cls.name: cls
-    for cls in (
-        LNMax,
-        GNMax,
-        Difference,
-        Histogram,
-        Confident,
-        Interactive,
-        Distributed,
-        DistributedTwoPhase,
-        Immutable,
-        ImmutableGaussian,
-        Sanitised,
-    )
+    kind.name: kind for kind in (*_LABELS, Distributed, DistributedTwoPhase, Sanitised)
 }
 """Every mechanism by its name."""
 

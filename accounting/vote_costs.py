@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,7 +15,6 @@ from consilium.accounting.events import Mechanism, ReleaseEvent
 from consilium.accounting.guarantees import Guarantee, rounded_up
 from consilium.accounting.label_costs import VoteBatch, exact_rdp, published_rdp
 from consilium.accounting.outcome import argmax
-from consilium.accounting.outcome.argmax import MOST_WORK, work
 from consilium.accounting.sanitise.release import SanitisedPlan, SanitisedRelease, forecast_sanitised, sanitise
 from consilium.accounting.target import least_noise, worst_case, worst_case_as_histogram
 from consilium.accounting.units import Neighbouring, Noise, Unit
@@ -70,43 +68,39 @@ class EpsilonResult:
 
     def rows(self) -> list[tuple[str, float | None, bool]]:
         """(name, epsilon or None where there is none, whether it may be published) in reading order."""
-        cap = f"at most {self.answers} labels for {self.queries} queries"
-        rows: list[tuple[str, float | None, bool]] = [
-            (f"worst case, {cap}", self.worst_case, True),
+        cap = f"worst case, at most {self.answers} labels for {self.queries} queries"
+        released = self.sanitised
+        labels = [] if released is None else [("worst case, of the labels alone", self.worst_case_of_labels, True)]
+        at_votes = [] if released is None else [("at the votes, sanitised", released.guarantee.epsilon, True)]
+        return [
+            (cap if released is None else f"{cap} and the sanitised number", self.worst_case, True),
+            *labels,
             ("worst case, as if the histogram left", self.worst_case_as_histogram, True),
             ("exact, both directions", self.exact, False),
             ("published bound, one direction", self.published, False),
             ("published bound, classic conversion", self.published_classic, False),
+            *at_votes,
         ]
-        if self.sanitised is not None:
-            rows[0] = (f"worst case, {cap} and the sanitised number", self.worst_case, True)
-            rows.insert(1, ("worst case, of the labels alone", self.worst_case_of_labels, True))
-            rows.append(("at the votes, sanitised", self.sanitised.guarantee.epsilon, True))
-        return rows
 
     def sanitised_text(self) -> str:
         """The plan of a sanitised value, what its release costs, or why there is none."""
-        parts = [f"No sanitised value: {self.sanitised_refusal}"] if self.sanitised is None else []
-        if self.sanitised_plan is not None:
-            plan = self.sanitised_plan
+        plan, released = self.sanitised_plan, self.sanitised
+        parts = [f"No sanitised value: {self.sanitised_refusal}"] if released is None else []
+        if plan is not None:
             numbers = f"order {plan.order:g}, beta {plan.beta:.4g}, sigma_ss {plan.sigma_ss:.4g}"
             parts.append(f"Planned without these votes: {numbers}.")
-        if self.sanitised is not None:
-            parts.append(f"The release costs {rounded_up(self.sanitised.release_cost)}.")
+        if released is not None:
+            parts.append(f"The release costs {rounded_up(released.release_cost)}.")
         return " ".join(parts)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, strict JSON; what votes decide is under `secret`, whoever it is shown to."""
+        public = ("queries", "classes", "teachers", "answers", "worst_case_of_labels", "worst_case_as_histogram")
         secret = ("exact", "answered", "published", "published_classic")
         table: dict[str, Any] = {
             "mechanism": str(self.mechanism),
-            "queries": self.queries,
-            "classes": self.classes,
-            "teachers": self.teachers,
-            "answers": self.answers,
+            **{name: getattr(self, name) for name in public},
             "guarantee": self.guarantee.to_json(),
-            "worst_case_of_labels": self.worst_case_of_labels,
-            "worst_case_as_histogram": self.worst_case_as_histogram,
             "secret": _strict({name: getattr(self, name) for name in secret}),
         }
         if self.sanitised_plan is not None or self.sanitised_refusal is not None:
@@ -123,17 +117,14 @@ class EpsilonResult:
         return f"{self.teachers} teachers, {self.queries} queries, {self.classes} classes"
 
     def __repr__(self) -> str:
-        return (
-            f"EpsilonResult({self.mechanism}, {self.shape}, delta {self.delta:g}, "
-            f"worst case {rounded_up(self.worst_case)}; exact, published: secret)"
-        )
+        worst = f"worst case {rounded_up(self.worst_case)}; exact, published: secret"
+        return f"EpsilonResult({self.mechanism}, {self.shape}, delta {self.delta:g}, {worst})"
 
 
 def _strict(table: dict[str, Any]) -> dict[str, Any]:
     """Without infinity, as `Guarantee.to_json`."""
-    numbers = {key: value for key, value in table.items() if isinstance(value, float) and not math.isfinite(value)}
-    infinite = [key for key, value in numbers.items() if math.isinf(value)]
-    return {**table, **dict.fromkeys(numbers), **({"infinite": infinite} if infinite else {})}
+    infinite = [key for key, value in table.items() if isinstance(value, float) and math.isinf(value)]
+    return {**table, **dict.fromkeys(infinite), **({"infinite": infinite} if infinite else {})}
 
 
 def epsilon(
@@ -148,15 +139,12 @@ def epsilon(
     answers: int | None = None,
     answered: object = None,
     predictions: object = None,
-    classes: int | None = None,
-    teachers: int | None = None,
     sanitised: bool = False,
     public_votes: object = None,
 ) -> EpsilonResult:
     """What it costs to release labels for these votes.
 
-    votes : signed integers (queries, classes), the count of each class; with ``classes``, integers (teachers, queries),
-        the class of each teacher's vote; or the path of a .npy or .npz file of either.
+    votes : signed integers (queries, classes), the count of each class; or the path of a .npy or .npz file of them.
     mechanism : `GNMax` or its like.
     unit, teachers_per_party, neighbouring : whose data may change, and how; see ``units.votes_moved``.
     noise : "discrete" as deployed, "continuous" as in the papers.
@@ -164,7 +152,6 @@ def epsilon(
         and nothing else.
     answered : bool (queries,), which queries got a label; if None, expected answers are charged, as in the papers.
     predictions : float64 (queries, classes), the student's public predictions, for `Interactive`.
-    teachers : what every row of votes must sum to, where it is known.
     sanitised : also release a bound at the votes with noise from the operating system. Each call is one more release.
     public_votes : int64 (queries, classes), on which such a release is planned, instead of a made-up profile; asks for
         it too.
@@ -181,17 +168,17 @@ def epsilon(
     (0.4003, 0.4249, 3.0)
     """
     delta, mechanism = check_delta(delta), _mechanism(mechanism)
-    histograms, count = as_histograms(votes, classes, teachers)
-    mechanism.check_reach(count)
+    histograms, teachers = as_histograms(votes)
+    mechanism.check_reach(teachers)
     queries = len(histograms)
     cap = queries if answers is None else check_count(answers, "answers")
-    event_of = partial(
-        mechanism.event, unit=unit, neighbouring=neighbouring, teachers_per_party=teachers_per_party, noise=noise
+    event = mechanism.event(
+        queries, unit=unit, neighbouring=neighbouring, teachers_per_party=teachers_per_party, noise=noise
     )
-    event, promised = event_of(queries), event_of(queries, cap)
+    promised = event.with_counts(queries, cap)
     given = None if predictions is None else as_predictions(predictions)
     mask = None if answered is None else _mask(answered, queries, cap)
-    weights = np.exp(event.log_p_answered(histograms, count, given)) if mask is None else mask.astype(np.float64)
+    weights = np.exp(event.log_p_answered(histograms, teachers, given)) if mask is None else mask.astype(np.float64)
     batch = VoteBatch(event, histograms, weights, given)
     published, labels, found = published_rdp(batch), worst_case([promised], delta), _exact(batch, delta)
     asked = sanitised or public_votes is not None
@@ -201,7 +188,7 @@ def epsilon(
         mechanism=mechanism,
         queries=queries,
         classes=histograms.shape[1],
-        teachers=count,
+        teachers=teachers,
         answers=cap,
         guarantee=labels if release is None else worst_case(left, delta),
         worst_case_of_labels=labels.epsilon,
@@ -217,10 +204,6 @@ def epsilon(
     )
 
 
-_SOME = 1 << 15
-"""Queries that are enough to see that all are too many."""
-
-
 def _exact(batch: VoteBatch, delta: float) -> float | None:
     """Of these votes; None where it is not known, or takes longer than a few seconds."""
     event = batch.event
@@ -230,45 +213,10 @@ def _exact(batch: VoteBatch, delta: float) -> float | None:
         votes = batch.votes[batch.answered > 0]
         if not argmax.computed(votes, label.scale, event.noise, label.law, event.votes_moved).all():
             return None
-        for some in (votes[:_SOME], votes):
-            if work(some, label.scale, event.noise, label.law, event.votes_moved) > MOST_WORK:
-                return None
+        if argmax.work(votes, label.scale, event.noise, label.law, event.votes_moved) > argmax.MOST_WORK:
+            return None
     found = rdp_to_epsilon(exact_rdp(batch), DEFAULT_ORDERS, delta).epsilon
     return found if math.isfinite(found) else None
-
-
-M = TypeVar("M", bound=Mechanism)
-
-
-def _mechanism(mechanism: M) -> M:
-    if getattr(type(mechanism), "closing", True):  # of its type, since a class without parameters is none either
-        raise EventError(f"the mechanism is {mechanism!r}, no mechanism. Pass one as accounting.GNMax(sigma=40).")
-    return mechanism
-
-
-def guarantee(
-    mechanism: Mechanism,
-    asked: int,
-    answered: int | None = None,
-    delta: float = 1e-5,
-    *,
-    unit: Unit | str = Unit.PARTY,
-    teachers_per_party: int = 1,
-    neighbouring: Neighbouring | str = Neighbouring.REPLACE,
-    noise: Noise | str = Noise.DISCRETE,
-) -> Guarantee:
-    """What may be promised for these numbers of queries before there are any votes: the worst case of what leaves.
-
-    Arguments and errors as in ``calibrate``.
-
-    >>> from consilium.accounting.mechanisms import Histogram
-    >>> guarantee(Histogram(sigma=52.76), asked=100, noise="continuous")
-    Guarantee(epsilon=1.0000, delta=1e-05, unit=party, kind=worst_case)
-    """
-    event = _mechanism(mechanism).event(
-        asked, answered, unit=unit, neighbouring=neighbouring, teachers_per_party=teachers_per_party, noise=noise
-    )
-    return worst_case([event], check_delta(delta))
 
 
 def _converted(curve: np.ndarray | None, delta: float, method: Method) -> float | None:
@@ -298,7 +246,7 @@ def _sanitised(
     if public_votes is None:
         public = np.resize(typical_votes(teachers, batch.votes.shape[1]), batch.votes.shape)
     else:
-        public, _ = as_histograms(public_votes, teachers=teachers)
+        public, _ = as_histograms(public_votes, teachers)
     plan = None
     try:
         plan = forecast_sanitised(event, public, teachers, delta).plan
@@ -311,6 +259,36 @@ def _sanitised(
         return plan, sanitise([batch._replace(event=counted, answered=answered)], plan, delta, teachers), None
     except (CalibrationError, EventError, NoiseError) as error:
         return plan, None, str(error)
+
+
+M = TypeVar("M", bound=Mechanism)
+
+
+def _mechanism(mechanism: M) -> M:
+    if getattr(type(mechanism), "closing", True):  # of its type, since a class without parameters is none either
+        raise EventError(f"the mechanism is {mechanism!r}, no mechanism. Pass one as accounting.GNMax(sigma=40).")
+    return mechanism
+
+
+def guarantee(
+    mechanism: Mechanism,
+    asked: int,
+    answered: int | None = None,
+    delta: float = 1e-5,
+    *,
+    unit: Unit | str = Unit.PARTY,
+    teachers_per_party: int = 1,
+    neighbouring: Neighbouring | str = Neighbouring.REPLACE,
+    noise: Noise | str = Noise.DISCRETE,
+) -> Guarantee:
+    """What may be promised for these numbers of queries before there are any votes: the worst case of what leaves.
+
+    Arguments and errors as in ``calibrate``.
+    """
+    event = _mechanism(mechanism).event(
+        asked, answered, unit=unit, neighbouring=neighbouring, teachers_per_party=teachers_per_party, noise=noise
+    )
+    return worst_case([event], check_delta(delta))
 
 
 def calibrate(

@@ -1,4 +1,4 @@
-"""Vote histograms as researchers hold them: counts, every teacher's class, or a .npy or .npz file of either."""
+"""Vote histograms as researchers hold them: counts, or a .npy or .npz file of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from consilium.accounting.checks import as_array, check_count, check_same_total
+from consilium.accounting.checks import as_array, check_same_total
 from consilium.accounting.errors import ThresholdError, VotesError, VotesPathError
 
 _LARGEST = 2.0**53
@@ -16,10 +16,8 @@ _LARGEST = 2.0**53
 
 
 def load_votes(path: Path) -> np.ndarray:
-    """The array of a file: a .npz with a key ``votes``, or a .npy. Nothing is unpickled.
-
-    The files of the PATE papers are read as they are: integers of any type, or whole numbers kept as floats, which the
-    code of 2017 writes.
+    """The array of a file: a .npz with a key ``votes``, or a .npy. Nothing is unpickled. The files of the PATE papers
+    are read as they are: integers of any type, or whole numbers kept as floats, which the code of 2017 writes.
 
     Raises VotesPathError: no such file. VotesError: wrong format, or floats that are no whole numbers.
     """
@@ -49,51 +47,19 @@ def load_votes(path: Path) -> np.ndarray:
     return votes
 
 
-def votes_of_teachers(classes_voted: np.ndarray, classes: int) -> np.ndarray:
-    """Votes int64 (queries, classes) from the class that each teacher votes for.
-
-    classes_voted : integers (teachers, queries), from 0 to classes - 1, as the code of the PATE papers keeps them.
-
-    Raises VotesError: not two dimensions, no integers, or no such class.
-
-    >>> votes_of_teachers(np.array([[0, 1], [0, 2], [1, 2]]), 3).tolist()
-    [[2, 1, 0], [0, 1, 2]]
-    """
-    array = np.asarray(classes_voted)
-    check_count(classes, "classes", 2, VotesError)
-    if array.ndim != 2 or not np.issubdtype(array.dtype, np.integer):
-        raise VotesError(
-            f"votes of teachers must be integers (teachers, queries), got {array.dtype} in {array.ndim} dimension(s)."
-            " Pass the class of each vote, or leave classes out for counts."
-        )
-    if array.size and (array.min() < 0 or array.max() >= classes):
-        raise VotesError(f"a teacher votes for a class that is not from 0 to {classes - 1}. Raise classes.")
-    queries = array.shape[1]
-    cells = array.astype(np.int64) + classes * np.arange(queries)
-    return np.bincount(cells.ravel(), minlength=queries * classes).reshape(queries, classes).astype(np.int64)
-
-
-_OF_TEACHERS = " If a row is a teacher and holds the class of each vote, name the number of classes."
-
-
-def as_histograms(votes: object, classes: int | None = None, teachers: int | None = None) -> tuple[np.ndarray, int]:
+def as_histograms(votes: object, teachers: int | None = None) -> tuple[np.ndarray, int]:
     """(votes int64 (queries, classes), teachers).
 
-    votes : signed integers (queries, classes), the count of each class; with ``classes``, integers (teachers, queries),
-        the class for which each teacher votes; or the path of a .npy or .npz file of either.
+    votes : signed integers (queries, classes), the count of each class; or the path of a .npy or .npz file of them.
     teachers : what every row must sum to, where it is known.
 
     Raises VotesError: anything else. The message never shows a count. VotesPathError: no such file.
-
-    >>> as_histograms([[0, 1], [0, 2], [1, 2]], classes=3)[0].tolist()
-    [[2, 1, 0], [0, 1, 2]]
     """
     array = load_votes(Path(votes)) if isinstance(votes, str | os.PathLike) else as_array(votes)
-    histograms = array if classes is None else votes_of_teachers(array, classes)
-    found = check_same_total(histograms, teachers, _OF_TEACHERS if classes is None else "")
-    if not len(histograms) or not found:
+    found = check_same_total(array, teachers)
+    if not len(array) or not found:
         raise VotesError("there are no votes to account for. Pass at least one query with at least one vote.")
-    return histograms.astype(np.int64, copy=False), found
+    return array.astype(np.int64, copy=False), found
 
 
 def as_predictions(predictions: object) -> np.ndarray:
@@ -109,11 +75,7 @@ _TYPICAL = (0.3, 0.45, 0.6, 0.7, 0.78, 0.85, 0.9, 0.94, 0.97, 1.0)
 
 
 def typical_votes(teachers: int, classes: int) -> np.ndarray:
-    """Made-up public votes int64 (10, classes): six tenths of the dissent on one rival, the rest spread evenly.
-
-    >>> typical_votes(100, 4)[2].tolist()
-    [60, 24, 8, 8]
-    """
+    """Made-up public votes int64 (10, classes): six tenths of the dissent on one rival, the rest spread evenly."""
     top = np.ceil(np.maximum(np.array(_TYPICAL) * teachers, teachers / classes)).astype(np.int64)
     rest = teachers - top
     rival = np.minimum(top, np.maximum(3 * rest // 5, -(-rest // (classes - 1))))

@@ -25,7 +25,7 @@ def test_what_is_kept_is_what_was_computed(tmp_path: Path, monkeypatch: pytest.M
     with curves.kept_in(tmp_path):
         assert (renyi._one_move(5.0, ORDERS, Noise.DISCRETE, 1) == truth).all()
         other = renyi._one_move(6.0, ORDERS, Noise.DISCRETE, 1)
-        epsilon = adaptive._epsilon(((adaptive.OneRelease("check", 30.0, Noise.DISCRETE), 9),), 1, 1e-5)
+        epsilon = adaptive._epsilon(((adaptive.Composed(1, "check", 30.0, Noise.DISCRETE), 9),), 1, 1e-5)
     monkeypatch.setattr(curves, "kept", lambda function, folder: function)  # nothing but files is left
     (folder,) = tmp_path.iterdir()
     found = [np.load(path) for path in folder.glob("*.npy")]

@@ -31,11 +31,9 @@ _CHORD = 0.6
 
 
 def close(log_p: np.ndarray, change: np.ndarray) -> np.ndarray:
-    """The change of an outcome with more than half of the probability, from what the others gain or lose.
-
-    Probabilities sum to 1 before and after, so the likely outcome's change is known to the digits of the others'; its
-    own sum would be known to the digits of 1. Both float64 (rows, outcomes); in place.
-    """
+    """The change of an outcome with more than half of the probability, from what the others gain or lose. Probabilities
+    sum to 1 before and after, so it is known to the digits of the others'; its own sum would be known to the digits
+    of 1. Both float64 (rows, outcomes); in place."""
     top = np.argmax(log_p, axis=1)[:, None]
     flow = mass_moved(log_p, change)
     np.put_along_axis(flow, top, 0.0, axis=1)
@@ -54,11 +52,9 @@ def mass_moved(log_p: np.ndarray, change: np.ndarray) -> np.ndarray:
 
 
 def outward(log_p: np.ndarray, change: np.ndarray) -> np.ndarray:
-    """Changes moved away from 0 by their error: that of two probabilities, and of logarithms as long as log_p.
-
-    The change of an outcome with more than half of the probability is known from the others' (``close``), so
-    its error is theirs times what they have before and after.
-    """
+    """Changes moved away from 0 by their error: that of two probabilities, and of logarithms as long as log_p. That of
+    an outcome with more than half of the probability is known from the others' (``close``), so its error is theirs
+    times what they have before and after."""
     others = np.minimum(1.0, -2 * np.expm1(np.minimum(log_p, 0.0)) + np.abs(change))
     share = np.where(log_p > LIKELY, others, 1.0)
     error = (_SLACK + 2e-15 * np.abs(log_p)) * share + _RELATIVE * np.abs(change)
@@ -115,9 +111,8 @@ def _moments(log_p: np.ndarray, change: np.ndarray, power: np.ndarray) -> np.nda
 
 
 def chord(orders: np.ndarray, known: np.ndarray, moments: np.ndarray) -> np.ndarray:
-    """Moments at all orders from those at a few, rounded up: float64 (rows, orders).
-
-    (alpha - 1) D_alpha is convex in alpha, so between two orders it lies below the straight line.
+    """Moments at all orders from those at a few, rounded up: float64 (rows, orders). (alpha - 1) D_alpha is convex in
+    alpha, so between two orders it lies below the straight line.
 
     known : int64 (few,), places in the sorted ``orders``, with both ends. moments : float64 (rows, few).
     """

@@ -1,13 +1,13 @@
 """Who wins a noisy argmax, where the winner lies, and what one moved vote does to both.
 
 Ties of integer noise go to the lowest index, as `numpy.argmax` does: class i stays below winner j if its noisy count is
-at most that of j where i > j, and less where i < j. Nothing is symmetrised: classes with equal counts keep their index.
+at most that of j where i > j, and less where i < j.
 
 Nodes
 -----
-At these the position of the winning noisy count is summed. How far can such a sum be from the truth? The probability
-that class j wins is a sum (integer noise) or an integral over x, the height of the winner: the density of count j at x
-times, for each other class, the probability of staying below. Three rules:
+At these the position of the winning noisy count is summed. The probability that class j wins is a sum (integer noise)
+or an integral over x, the height of the winner: the density of count j at x times, for each other class, the
+probability of staying below. Three rules:
 
 discrete Laplace    every integer: nothing is approximated.
 Gaussian            the trapezoidal rule. For z = x + iy both |density(z)| <= e^(y^2/2s^2) density(x) and
@@ -27,8 +27,8 @@ continuous Laplace  Gauss-Legendre within each unit, as densities have kinks at 
 
 Tables
 ------
-They hold logarithms of what one noisy count does, over all integer gaps: a histogram then costs gathers and sums only.
-Everything is a function of y, how far the winner lies above a class's count:
+They hold what one noisy count does, over all integer gaps. Everything is a function of y, how far the winner lies above
+a class's count:
 
 log_density   log of the density (or probability) that the class's own noise is y
 log_below     log F(y), the class stays below (integer noise: at or below)
@@ -63,10 +63,8 @@ _LAPLACE_LOW, _LAPLACE_HIGH = 16.0, 30.0
 
 @dataclass(frozen=True, slots=True)
 class NodeRule:
-    """Nodes around an integer lattice: ``stride`` integers apart, or several ``offsets`` after each integer.
-
-    offsets, weights : float64 (per unit,). stride : integers from one node to the next; 1 if there are several offsets.
-    """
+    """Nodes around an integer lattice: ``stride`` integers apart, or, at a stride of 1, several ``offsets`` after each
+    integer with their weights."""
 
     stride: int
     offsets: tuple[float, ...]
@@ -98,11 +96,7 @@ def _growth(y: np.ndarray, d: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=4096)
 def largest_step(near: int, classes: int) -> float:
-    """Largest step in units of s whose trapezoidal error is below 1e-11: the least over strips of half-width d s.
-
-    >>> round(largest_step(10, 10), 3), round(largest_step(150, 150), 3)
-    (0.272, 0.07)
-    """
+    """Largest step in units of s whose trapezoidal error is below 1e-11: the least over strips of half-width d s."""
     d = np.geomspace(0.02, 8.0, 400)
     # the winner's own density grows as well, whether its class is near or not
     grown = min(near + 1, classes) * d**2 / 2 + (classes - near) * _growth(np.array(_FAR), d)
@@ -146,9 +140,7 @@ MOST_CELLS = 1 << 23
 
 def fits(scale: float, gaps: np.ndarray, kind: str, noise: Noise, classes: int) -> np.ndarray:
     """Queries whose factors fit into doubles, and whose tables into memory: bool (queries,); gaps int64 (queries,).
-
-    Gaussian: one vote changes the chance of staying below by e^(gap / 2s^2).
-    """
+    Gaussian: one vote changes the chance of staying below by e^(gap / 2s^2)."""
     if not (1e-4 <= scale <= 20.0 if kind == "laplace" else scale <= 2e4):
         return np.zeros(gaps.shape, dtype=bool)
     small = (gaps / 2 + 6.5 * scale + 5) / scale**2 < MOST_EXPONENT if kind == "gaussian" else True

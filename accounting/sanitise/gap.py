@@ -6,7 +6,7 @@ one table.
 
 Proof: docs/proofs.md, "A bound by the lead". With phi(p, q) = q^w p^(1 - w) - p - w (q - p), w = alpha and w = 1 -
 alpha for the two directions, the moment is 1 + the sum over classes of phi(P_j, Q_j), bounded class by class: of the
-class that gets the vote by its count and the plurality's alone (``_sums``); of one that is not named by a factor of at
+class that gets the vote by its count and the plurality's alone (``_Sums``); of one that is not named by a factor of at
 most psi(D - 1) / psi(D), psi(D) the probability that a class D votes behind overtakes; of the plurality by what all
 others together gain. For each class the largest value over all D >= G counts.
 """
@@ -66,11 +66,7 @@ def _cells(kind: Kind, scale: float, noise: Noise) -> int:
 
 
 def orders_within_reach(kind: Kind, scale: float, noise: Noise, teachers: int, most_order: float) -> int:
-    """At how many orders up to this ``envelope`` takes a few seconds at most, at least 1.
-
-    >>> orders_within_reach("gaussian", 40.0, Noise.DISCRETE, 250, 64.0) > 1000
-    True
-    """
+    """At how many orders up to this ``envelope`` takes a few seconds at most, at least 1."""
     reach = _reach(kind, scale, most_order)
     work = _SUMS_AN_ORDER * 2 * reach * _cells(kind, scale, noise) * (min(teachers, reach) + _ENTRY)
     return max(1, int(_WORK / work))
@@ -114,10 +110,8 @@ class _Sums:
         self._plain, self._once = self._sum(0.0), self._sum(1.0)
 
     def _against(self, weights: np.ndarray, chances: np.ndarray) -> np.ndarray:
-        """sum over z of weights(z) chances(z - D): float64 (gaps + 1,).
-
-        D is whole, so that places with one remainder meet each other alone.
-        """
+        """sum over z of weights(z) chances(z - D): float64 (gaps + 1,). D is whole, so places with one remainder meet
+        each other alone."""
         per, total = self._per, np.zeros(self.gaps + 1)
         for first in range(per):
             total += np.correlate(chances[first::per], weights[first::per], "valid")
@@ -197,17 +191,14 @@ def _likely(surest: np.ndarray, moved: np.ndarray, power: float, sign: int) -> n
 
 def envelope(kind: Kind, scale: float, noise: Noise, classes: int, teachers: int, orders: object) -> np.ndarray:
     """Largest cost of one label, of which one vote moves, by the plurality's lead of 0, 1, ... votes: float64 (orders,
-    leads).
+    leads). Public.
 
     Both directions, over all histograms of so many classes with that lead or more; it does not rise with the lead, and
-    is never above the worst case. The last stands for all larger leads. Public: a function of no votes.
+    is never above the worst case. The last stands for all larger leads.
 
     scale : sigma of the noise on one count (gaussian), or gamma, its inverse scale (laplace).
 
     Raises NoiseError: so much noise that the table is not made. OrdersError.
-
-    >>> envelope("gaussian", 40.0, Noise.DISCRETE, 10, 250, [8.0])[0, [0, 120, 160, 250]].round(6).tolist()
-    [0.003204, 0.002174, 0.000498, 3e-06]
     """
     alpha = check_orders(orders)
     worst = (rdp_argmax if kind == "gaussian" else rdp_argmax_laplace)(scale, alpha, noise)

@@ -1,13 +1,12 @@
 """Smooth sensitivity: SS_beta = max over d of e^(-beta d) times the largest local sensitivity within d moved votes.
+Secret.
 
-Source: Nissim, Raskhodnikova, Smith 2007, Definition 2.2; Papernot et al. 2018 (arXiv 1802.08908), appendix,
-Algorithms 4 and 5. One neighbour changes one teacher, so one vote in *every* query: the local sensitivity of a sum
-over queries is at most the sum of theirs, each at its own worst histogram within d votes.
+Source: Nissim, Raskhodnikova, Smith 2007, Definition 2.2; Papernot et al. 2018 (arXiv 1802.08908), appendix, Algorithms
+4 and 5. One neighbour changes one teacher, so one vote in *every* query: the local sensitivity of a sum over queries is
+at most the sum of theirs, each at its own worst histogram within d votes.
 
-The maximum over d is found by bisection with bounds: the sum S(d) does not decrease in d, hence no d strictly between
-a and b beats e^(-beta (a+1)) S(b). The maximum is exact; most distances are never evaluated.
-
-All results here are functions of the votes, and secret.
+The maximum over d is found by bisection with bounds: the sum S(d) does not decrease in d, hence no d strictly between a
+and b beats e^(-beta (a+1)) S(b). It is exact; most distances are never evaluated.
 """
 
 from __future__ import annotations
@@ -37,10 +36,8 @@ class SensitivityProfile(Protocol):
         ...
 
     def at(self, order_index: np.ndarray, distance: np.ndarray) -> np.ndarray:
-        """Sum over queries of the largest local sensitivity within d votes, for pairs of (order, distance).
-
-        float64 (pairs,); does not decrease with distance at a fixed order.
-        """
+        """Sum over queries of the largest local sensitivity within d votes, for pairs of (order, distance): float64
+        (pairs,); does not decrease with distance at a fixed order."""
         ...
 
 
@@ -73,11 +70,9 @@ class LabelProfile:
         self._peaks = self._falls.argmax(axis=1)
 
     def cost(self) -> np.ndarray:
-        """See `SensitivityProfile.cost`."""
         return self._costs[:, np.minimum(self._where, self._costs.shape[1] - 1)] @ self._paid
 
     def at(self, order_index: np.ndarray, distance: np.ndarray) -> np.ndarray:
-        """See `SensitivityProfile.at`."""
         out, last = np.zeros(order_index.size), self._falls.shape[1] - 1
         rows = max(1, _CELLS // max(1, self._where.size))
         for first in range(0, order_index.size, rows):
@@ -91,10 +86,9 @@ class LabelProfile:
 
 
 class CheckProfile:
-    """Local sensitivities of the threshold check, summed over queries: exact, by trying every value of the number.
-
-    They can fall with distance, so the largest within d is taken for each query before summing. The cost is that of
-    both directions (``outcome.check``).
+    """Local sensitivities of the threshold check, summed over queries: exact, by trying every value of the number. They
+    can fall with distance, so the largest within d is taken for each query before summing. The cost is that of both
+    directions (``outcome.check``).
 
     Raises EventError: more orders than ``most_orders``.
     """
@@ -129,11 +123,9 @@ class CheckProfile:
         return _MOST_ENTRIES // (values * values.bit_length())
 
     def cost(self) -> np.ndarray:
-        """See `SensitivityProfile.cost`."""
         return self._table[:, self._where] @ self._counts
 
     def at(self, order_index: np.ndarray, distance: np.ndarray) -> np.ndarray:
-        """See `SensitivityProfile.at`."""
         out, last = np.zeros(order_index.size), self._table.shape[1] - 1
         step = max(1, _CELLS // max(1, self._where.size))
         for first in range(0, order_index.size, step):
@@ -149,12 +141,8 @@ class CheckProfile:
 def smooth_sensitivity(
     profiles: Sequence[SensitivityProfile], orders: object, betas: object, teachers: int
 ) -> np.ndarray:
-    """SS_beta of the sum of all profiles, at each order with its own beta: float64 (orders,). Secret, exact.
-
-    betas : float64 (orders,), each above 0. teachers : most votes that can move.
-
-    Raises AccountingError: betas do not fit the orders.
-    """
+    """SS_beta of the sum of all profiles, at each order with its own beta above 0: float64 (orders,). teachers: most
+    votes that can move. Raises AccountingError: betas do not fit the orders."""
     alpha = check_orders(orders)
     beta = np.asarray(betas, dtype=np.float64)
     if beta.shape != alpha.shape or not np.all(np.isfinite(beta) & (beta > 0)):

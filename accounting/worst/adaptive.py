@@ -1,9 +1,8 @@
 """Composition of winners, checks and histograms against an adversary that chooses each release in view of the others.
 
-The largest hockey-stick divergence to which n releases can be brought, V_n(gamma), follows from that of n - 1 by one
-step of backward induction: V_n(gamma) = max over places of sum_j p_j V_(n-1)(gamma q_j / p_j), with V_0(gamma) =
-max(0, 1 - gamma). Places are those of ``worst.channel`` and ``worst.laplace``. It is computed on a grid of log gamma
-and rounded up at every step.
+The largest hockey-stick divergence to which n releases can be brought follows from that of n - 1 by backward induction:
+V_n(gamma) = max over places of sum_j p_j V_(n-1)(gamma q_j / p_j), with V_0(gamma) = max(0, 1 - gamma). Places are
+those of ``worst.channel`` and ``worst.laplace``. It is computed on a grid of log gamma and rounded up at every step.
 
 A block of releases without choice, at least as bad as every place in front of V_m, stands for the next few after m.
 Beside an imagined release such ones stand for releases of other kinds, which may come in any order; histograms have no
@@ -24,36 +23,23 @@ from numpy.lib.stride_tricks import sliding_window_view
 from scipy.special import ndtr, ndtri
 
 from consilium.accounting.checks import check_delta
-from consilium.accounting.composed import Composed, What
 from consilium.accounting.curves.discrete import NO_SLACK
-from consilium.accounting.curves.gdp import epsilon_of
+from consilium.accounting.curves.gdp import Composed, epsilon_of
 from consilium.accounting.units import Noise
-from consilium.accounting.worst import laplace
-from consilium.accounting.worst.channel import (
-    Lattice,
-    Pairs,
-    Reach,
-    check_line,
-    check_tail,
-    difference,
-    duel_line,
-    duel_tail,
-    planes,
-    third_tail,
-)
+from consilium.accounting.worst import channel, laplace
 
 TAU = 1.0
 """Standard deviation, in spacings, of the weights by which a real centre is a mixture of whole ones. Smaller than in
-``channel``: what it leaves out of account, 1.5e-8 for each count, is charged as rounding is."""
+``channel``: what it leaves out, 1.5e-8 for each count, is charged as rounding is."""
 FINE, FINE_LINE = 13.0, 40.0
 """Parameter of the lattice of two counts, and of one: .3 % and .03 % of the distance are lost."""
 STEP = 0.08
 """Spacing of log gamma in units of the distance of one release. Chords between them cost .13 % of epsilon."""
 MOST_RELEASES = 2000
-"""That are induced over: beyond it convolutions take seconds, and what is imagined instead costs little."""
+"""That are induced over: beyond it what is imagined instead costs little."""
 GROWTH = 0.03
-"""Releases of a block, as a part of those behind it, for one release in all; for n of them sqrt(n) times that. What the
-blocks cost is then about the same for every n: less than .1 % of epsilon."""
+"""Releases of a block, as a part of those behind it, for one release in all; for n of them sqrt(n) times that, which
+costs less than .1 % of epsilon."""
 _ROUNDING = 2e-13
 """Relative rounding of the sums of positive terms that probabilities are."""
 _DOT = 1 + 1e-13
@@ -66,44 +52,29 @@ _SHARES = {"argmax": 0.66, "check": 0.66, "histogram": 1.0, "laplace": 0.51}
 _MOST_NOISE = 1e5
 
 
-class OneRelease(NamedTuple):
-    """One release of which one vote moves."""
-
-    what: What
-    sigma: float
-    noise: Noise
-
-    @property
-    def mu(self) -> float:
-        """Distance of the two inputs, in standard deviations, if the number or the histogram itself left."""
-        return (1.0 if self.what == "check" else math.sqrt(2)) / self.sigma
-
-    @property
-    def squared(self) -> float:
-        """About the squared distance of what leaves of many: only to choose by."""
-        return _SHARES[self.what] * self.mu**2
+def _squared(release: Composed) -> float:
+    """About the squared distance of what leaves of many: only to choose by."""
+    return _SHARES[release.what] * release.mu**2
 
 
-def reduce(sigma: float, noise: Noise, fine: float) -> Lattice:
+def reduce(sigma: float, noise: Noise, fine: float) -> channel.Lattice:
     """The lattice for noise ``sigma`` on a count that moves by one vote; as ``channel.reduce``, with this ``TAU``."""
 
     def slack(scale: float) -> float:
         return 5 * math.exp(-2 * (math.pi * TAU) ** 2 * (1 - (TAU / scale) ** 2))
 
     if noise is Noise.CONTINUOUS:
-        return Lattice(math.sqrt(fine**2 - TAU**2), fine / sigma, slack(fine))
+        return channel.Lattice(math.sqrt(fine**2 - TAU**2), fine / sigma, slack(fine))
     if sigma < 2 * fine:
-        return Lattice(sigma, 1, 0.0)
+        return channel.Lattice(sigma, 1, 0.0)
     spacing = int(sigma / fine)
     scale = sigma / spacing
-    return Lattice(math.sqrt(scale**2 - TAU**2), 1 / spacing, slack(scale))
+    return channel.Lattice(math.sqrt(scale**2 - TAU**2), 1 / spacing, slack(scale))
 
 
-def excess(pairs: Pairs, gammas: np.ndarray, slack: float = 0.0) -> np.ndarray:
-    """By how much the profile of each place is above max(0, 1 - gamma): float64 (places, gammas), rounded up.
-
-    slack : |log| of the ratio of a probability to what stands in ``pairs``, at most.
-    """
+def excess(pairs: channel.Pairs, gammas: np.ndarray, slack: float = 0.0) -> np.ndarray:
+    """By how much the profile of each place is above max(0, 1 - gamma): float64 (places, gammas), rounded up. slack:
+    |log| of the ratio of a probability to what stands in ``pairs``, at most."""
     most = gammas.size // 2
     down, up = gammas[:most], gammas[most:]
     low, high = 1 - _ROUNDING - slack, 1 + _ROUNDING + 1.01 * slack
@@ -116,11 +87,9 @@ def excess(pairs: Pairs, gammas: np.ndarray, slack: float = 0.0) -> np.ndarray:
 
 
 def steps_of(profile: np.ndarray, step: float) -> np.ndarray:
-    """The release with ratios q / p on the grid that has this profile: float64 (gammas + 2,).
-
-    Entry k is the probability of q / p = e^(step (k - middle)). But for the bend at 1 a profile is convex, so second
-    differences are probabilities; one that rounding makes negative is rounded up to 0.
-    """
+    """The release with ratios q / p on the grid that has this profile: float64 (gammas + 2,); entry k is the
+    probability of q / p = e^(step (k - middle)). But for the bend at 1 a profile is convex, so second differences
+    are probabilities."""
     ratio, wide = math.exp(step), np.pad(profile[::-1], 2)
     steps = (wide[:-2] - (1 + ratio) * wide[1:-1] + ratio * wide[2:]) / (ratio - 1)
     steps[steps.size // 2] += 1.0
@@ -132,8 +101,8 @@ def _gammas(step: float, most: int) -> np.ndarray:
 
 
 def _cut(profiles: np.ndarray, tail: float) -> tuple[np.ndarray, float]:
-    """All that one release can be: profiles above max(0, 1 - gamma), float64 (elements, gammas), which are 0 at both
-    ends of the grid, and what was left out, in units of 1 + gamma. What is at an end is as much as beyond."""
+    """Profiles above max(0, 1 - gamma), float64 (elements, gammas), made 0 at both ends of the grid, and what was left
+    out, in units of 1 + gamma: what is at an end is as much as beyond."""
     ends = float(profiles[:, [0, -1]].max())
     profiles[:, [0, -1]] = 0.0
     return profiles, tail + ends
@@ -143,12 +112,9 @@ _PLACES = 512
 """Whose profiles are computed at once."""
 
 
-def _by_cell(pairs: Pairs, cells: np.ndarray, step: float, most: int, slack: float = 0.0) -> np.ndarray:
-    """The largest profile of the places of each cell in both directions: float64 (2 cells, gammas).
-
-    A cell is one element, which has the largest of the profiles of its places at each gamma. Beyond the largest ratio
-    of a place its profile is 0: places are sorted by it, and computed no further.
-    """
+def _by_cell(pairs: channel.Pairs, cells: np.ndarray, step: float, most: int, slack: float = 0.0) -> np.ndarray:
+    """The largest profile of the places of each cell, an element, in both directions: float64 (2 cells, gammas). Beyond
+    the largest ratio of a place its profile is 0: places are sorted by it, and computed no further."""
     gammas, names = _gammas(step, most), np.unique(cells, return_inverse=True)[1]
     reach = np.minimum(np.abs(pairs.log_ratio()).max(axis=0) / step + 2, most).astype(np.int64)
     profiles = np.zeros((names.max() + 1, gammas.size))
@@ -168,7 +134,7 @@ _CORE = (2.5, -0.3, 1.7)
 element by itself. Outside they tell too little for cells to matter."""
 
 
-def _cells(lattice: Lattice, u: np.ndarray, v: np.ndarray) -> np.ndarray:
+def _cells(lattice: channel.Lattice, u: np.ndarray, v: np.ndarray) -> np.ndarray:
     """The cell of each place: a number."""
     lead, total = u - v + 1, u + v  # to win at equality is to lead by one more
     x, height = np.abs(lead) / lattice.scale, total / (2 * lattice.scale)
@@ -184,12 +150,14 @@ def _cells(lattice: Lattice, u: np.ndarray, v: np.ndarray) -> np.ndarray:
     return ((across * 10**7 + along) * 10**4 + lead // across + 5000) * 10**4 + total // along + 5000
 
 
-def winners(lattice: Lattice, reach: Reach, step: float, most: int) -> tuple[np.ndarray, float]:
+def winners(lattice: channel.Lattice, reach: channel.Reach, step: float, most: int) -> tuple[np.ndarray, float]:
     """One released winner under Gaussian noise."""
     slack = 2 * lattice.slack
-    strips = list(planes(lattice, reach))
+    strips = list(channel.planes(lattice, reach))
     u, v = (np.concatenate([strip[axis] for strip in strips]) for axis in (0, 1))
-    pairs = Pairs(*(np.concatenate(sides, axis=1) for sides in zip(*(strip[2] for strip in strips), strict=True)))
+    pairs = channel.Pairs(
+        *(np.concatenate(sides, axis=1) for sides in zip(*(strip[2] for strip in strips), strict=True))
+    )
     # one that leads far and is far above a third wins but for the tails
     ahead, above = math.sqrt(2) * reach.far * lattice.scale, reach.far * lattice.scale
     told = np.flatnonzero(
@@ -197,9 +165,13 @@ def winners(lattice: Lattice, reach: Reach, step: float, most: int) -> tuple[np.
     )
     u, v, pairs = u[told], v[told], pairs.of(told)
     gammas = _gammas(step, most)
-    lines = [excess(line, gammas, slack) for line in (duel_line(lattice, reach), check_line(lattice, reach))]
+    lines = [
+        excess(line, gammas, slack) for line in (channel.duel_line(lattice, reach), channel.check_line(lattice, reach))
+    ]
     plane = _by_cell(pairs, _cells(lattice, u, v), step, most, slack)
-    tail = 2 * check_tail(lattice, reach) + duel_tail(lattice, reach) + third_tail(lattice, reach)
+    tail = (
+        2 * channel.check_tail(lattice, reach) + channel.duel_tail(lattice, reach) + channel.third_tail(lattice, reach)
+    )
     return _cut(np.concatenate((*lines, plane)), tail)
 
 
@@ -282,11 +254,9 @@ def _around(values: np.ndarray, step: float, reach: int, rows: int) -> np.ndarra
 
 
 def _curved(values: np.ndarray, step: float, reach: int, rows: int) -> np.ndarray:
-    """The curvature of V in a window around each row: float64 (rows, 2 reach + 1), rounded up.
-
-    values : V at gamma = 1, e^step, ... A row is a gamma = e^(step row). Of a convex function that is linear between
-    rows, sum_j p_j V(gamma q_j / p_j) - V(gamma) is the sum of curvature times excess over the window.
-    """
+    """The curvature of V, known at gamma = 1, e^step, ..., in a window around each row: float64 (rows, 2 reach + 1),
+    rounded up. Of a convex function that is linear between rows, sum_j p_j V(gamma q_j / p_j) - V(gamma) is the sum
+    of curvature times excess over the window."""
     ratio, whole = math.exp(step), _around(values, step, reach + 1, rows)
     bend = whole[2:] - (1 + ratio) * whole[1:-1] + ratio * whole[:-2]
     return sliding_window_view(np.maximum(bend + 1e-15 * whole[:-2], 0.0) / (ratio - 1), 2 * reach + 1)
@@ -394,35 +364,35 @@ def _at_least(
 
 
 def _kernel(squared: float, step: float, reach: int) -> np.ndarray:
-    """A release on the grid that tells about as much as a Gaussian of squared distance ``squared``: float64.
-
-    Exchanging its inputs turns it round, whatever is cut off: q / p is e^(step k), and q the mirror image of p.
-    """
+    """A release on the grid that tells about as much as a Gaussian of squared distance ``squared``: float64. q is the
+    mirror image of p, whatever is cut off."""
     k = step * np.arange(-reach, reach + 1)
     weights = np.exp(-(k**2) / (2 * squared) - k / 2)
     return weights / weights.sum()
 
 
-def _profiles_of(release: OneRelease, step: float, far: float) -> tuple[np.ndarray, float]:
+def _profiles_of(release: Composed, step: float, far: float) -> tuple[np.ndarray, float]:
     """All that one release of any kind can be, on a grid of log gamma with spacing ``step``."""
     if release.what == "laplace":
         return laplace_winners(1 / release.sigma, release.noise, step, math.ceil(2 / release.sigma / step) + 2)
-    reach = Reach(far, 0.0)
+    reach = channel.Reach(far, 0.0)
     most = math.ceil((1.15 * far * release.mu + release.mu**2) / step) + 3
     if release.what == "argmax":
         return winners(reduce(release.sigma, release.noise, FINE), reach, step, most)
     gammas = _gammas(step, most)
     if release.what == "check":
         lattice = reduce(release.sigma, release.noise, FINE_LINE)
-        return _cut(excess(check_line(lattice, reach), gammas, lattice.slack), check_tail(lattice, reach))
+        return _cut(
+            excess(channel.check_line(lattice, reach), gammas, lattice.slack), channel.check_tail(lattice, reach)
+        )
     if release.noise is Noise.CONTINUOUS:
         above = gaussian_profile(release.mu, gammas[most:]) * (1 + 1e-9)
         return _cut(np.concatenate(((above / gammas[most:])[:0:-1], above))[None], 0.0)
     lattice = reduce(release.sigma, release.noise, FINE_LINE)
     end = math.ceil(far * math.sqrt(2) * lattice.scale + 2 * lattice.shift) + 1
     offsets = np.arange(-end, end + 1)
-    pair = Pairs(*(difference(lattice, offsets, x)[:, None] for x in (0.0, 2 * lattice.shift)))
-    return _cut(excess(pair, gammas, 2 * lattice.slack), duel_tail(lattice, reach))
+    pair = channel.Pairs(*(channel.difference(lattice, offsets, x)[:, None] for x in (0.0, 2 * lattice.shift)))
+    return _cut(excess(pair, gammas, 2 * lattice.slack), channel.duel_tail(lattice, reach))
 
 
 def gaussian_profile(mu: float, gammas: np.ndarray) -> np.ndarray:
@@ -477,10 +447,8 @@ def _many(one: _Fixed, times: int, coarsest: float = math.inf) -> _Fixed:
 
 
 def _both(first: _Fixed, second: _Fixed, far: float) -> _Fixed:
-    """Both, on the grid of both; what is beyond ``far`` is cut off.
-
-    What is too far on the other side is moved to the end: a smaller q / p tells more.
-    """
+    """Both, on the grid of both; what is beyond ``far`` is cut off. What is too far on the other side is moved to the
+    end: a smaller q / p tells more."""
     kernel = np.convolve(first.kernel, second.kernel)
     over, lost = kernel.size // 2 - math.ceil(far / first.step), 0.0
     if over > 0:
@@ -496,13 +464,13 @@ def _after(values: np.ndarray, step: float, kernel: np.ndarray) -> np.ndarray:
     return np.convolve(_around(values, step, reach, values.size + reach), kernel[::-1], "valid") * _DOT
 
 
-def _step(release: OneRelease) -> float:
+def _step(release: Composed) -> float:
     """Spacing of log gamma; that of a winner under Laplace noise, with no loss above 2 gamma, is a part of that."""
     return 1 / release.sigma / 9 if release.what == "laplace" else STEP * release.mu
 
 
 @lru_cache(maxsize=4)
-def _groups_of(release: OneRelease, step: float, far: float) -> tuple[list[_Group], float]:
+def _groups_of(release: Composed, step: float, far: float) -> tuple[list[_Group], float]:
     """All that one release can be, on this grid, and its tail."""
     profiles, tail = _profiles_of(release, step, far)
     return _groups(profiles), tail
@@ -516,13 +484,12 @@ _FAR = 9.0
 
 @lru_cache(maxsize=16)
 def _fixed(
-    release: OneRelease, times: int, step: float, far: float, order: float, little: float
+    release: Composed, times: int, step: float, far: float, order: float, little: float
 ) -> tuple[tuple[_Fixed, ...], float] | None:
     """As many releases without choice that stand for ``times`` of these wherever they come, each but for ``little``,
     and what is imagined with them, on grids of ``step`` times powers of two; and their tail. None if none are found.
-
-    What stands for a release in front of V_1, the profile of the imagined one, does so in front of both and anything.
-    """
+    What stands for a release in front of V_1, the profile of the imagined one, does so in front of both and
+    anything."""
     own = step * 2.0 ** -math.ceil(math.log2(step / _step(release)) - 1e-9)
     if release.what == "histogram":
         profiles, tail = _profiles_of(release, own, far)
@@ -542,10 +509,8 @@ def _fixed(
 
 
 class _Whole(NamedTuple):
-    """Profile of a composition: V at gamma = e^(step i), i = 0, 1, ..., and what is to be added to it.
-
-    tail : in units of 1 + gamma.
-    """
+    """Profile of a composition: V at gamma = e^(step i), i = 0, 1, ..., and what is to be added to it, ``tail`` in
+    units of 1 + gamma."""
 
     values: np.ndarray
     step: float
@@ -559,11 +524,11 @@ _MOST_TIMES = 10**8
 _MOST_EPSILON = 300.0
 
 
-def _composed(counts: tuple[tuple[OneRelease, int], ...], delta: float) -> _Whole | None:
+def _composed(counts: tuple[tuple[Composed, int], ...], delta: float) -> _Whole | None:
     """The profile of all of them: the first is induced over if it is of few enough that tell enough, the others are
     without choice. None if none is found."""
     (core, times), *others = counts
-    variance, total = sum(n * release.squared for release, n in counts), sum(n for _, n in counts)
+    variance, total = sum(n * _squared(release) for release, n in counts), sum(n for _, n in counts)
     epsilon = epsilon_of(variance, delta)
     left_out = delta * 1e-3 / total
     far = max(6.0, float(-ndtri(left_out / (1 + math.exp(min(epsilon, 50.0))))))
@@ -616,11 +581,9 @@ _COARSELY, _FINELY = 0.05, 500
 
 
 def _along_moves(whole: _Whole, delta: float, moves: int) -> float:
-    """The same for neighbours that are so many moves apart.
-
-    Of one move an event of probability x under one input has at most f(x) = min over gamma of V(gamma) + gamma x under
-    the other; f is concave and rises. So delta is at most the largest f(f(...f(x))) - e^epsilon x.
-    """
+    """The same for neighbours that are so many moves apart. Of one move an event of probability x under one input has
+    at most f(x) = min over gamma of V(gamma) + gamma x under the other; f is concave and rises. So delta is at most
+    the largest f(f(...f(x))) - e^epsilon x."""
     gammas = np.exp(whole.step * np.arange(whole.values.size))
     values = np.minimum(whole.values + whole.tail * (1 + gammas), 1.0)
     # gamma below 1: V(1 / gamma) = 1 - 1 / gamma + V(gamma) / gamma
@@ -653,7 +616,7 @@ _WINDOW = 0.006
 """Share by which noise may be below that from which a coarser lattice is taken, where .4 % more is lost."""
 
 
-def _until_coarser(release: OneRelease) -> tuple[OneRelease, ...]:
+def _until_coarser(release: Composed) -> tuple[Composed, ...]:
     """The release, and the one with the least noise of the next lattice if that is near: its epsilon is not less than
     ours by more than lattices differ, and the larger of both falls with the noise."""
     if release.what not in _FINENESS or release.noise is Noise.CONTINUOUS:
@@ -670,7 +633,7 @@ _LEAST_SHIFT = {"laplace": 1e-3}
 _MOST_SHIFT = {"laplace": 4.0}
 
 
-def _within_reach(release: OneRelease) -> bool:
+def _within_reach(release: Composed) -> bool:
     """Whether its profile can be computed: neither lost in rounding nor so telling that nothing is gained."""
     return _LEAST_SHIFT.get(release.what, 1e-5) <= 1 / release.sigma <= _MOST_SHIFT.get(release.what, 1.0)
 
@@ -683,9 +646,6 @@ def adaptive_epsilon(parts: Sequence[Composed], delta: float) -> float:
     below 1e-20 for each release (for several moves sooner), an epsilon above 300.
 
     Raises DeltaError.
-
-    >>> adaptive_epsilon([Composed(10, "check", 20.0, Noise.DISCRETE)], 1e-5) < 0.52
-    True
     """
     check_delta(delta)
     used = [part for part in parts if part.releases]
@@ -693,27 +653,29 @@ def adaptive_epsilon(parts: Sequence[Composed], delta: float) -> float:
         return 0.0
     if any(part.slack > NO_SLACK for part in used):
         return math.inf
-    counts: Counter[OneRelease] = Counter()
+    counts: Counter[Composed] = Counter()
     for part in used:
         # more noise is a mixture of less, and costs no more
-        counts[OneRelease(part.what, min(part.sigma, _MOST_NOISE), part.noise)] += part.releases
+        counts[Composed(1, part.what, min(part.sigma, _MOST_NOISE), part.noise)] += part.releases
     moves = max(part.votes_moved for part in used)
     if len(counts) > _MOST_KINDS or not all(_within_reach(release) for release in counts):
         return math.inf
     # what is induced over comes first: of winners and checks that which contributes most
-    kinds = sorted(counts.items(), key=lambda item: (item[0].what == "histogram", -item[1] * item[0].squared, item[0]))
+    kinds = sorted(
+        counts.items(), key=lambda item: (item[0].what == "histogram", -item[1] * _squared(item[0]), item[0])
+    )
     return _epsilon(tuple(kinds), moves, delta)
 
 
 @lru_cache(maxsize=1024)
-def _epsilon(kinds: tuple[tuple[OneRelease, int], ...], moves: int, delta: float) -> float:
+def _epsilon(kinds: tuple[tuple[Composed, int], ...], moves: int, delta: float) -> float:
     """Kept by all that decides it: what is promised, what was spent and what a party charges are often one."""
     (core, times), *others = kinds
     found = []
     for release in _until_coarser(core):
         sizing = delta
         if moves > 1:  # what is left over after one move grows along the others
-            rough = epsilon_of(sum(n * each.squared for each, n in kinds), delta)
+            rough = epsilon_of(sum(n * _squared(each) for each, n in kinds), delta)
             sizing = max(delta * 1e-2 * math.exp(-1.5 * (moves - 1) * rough), 1e-200)
         whole = _composed(((release, times), *others), sizing)
         if whole is None:

@@ -31,7 +31,7 @@ def at_caps(event, asked, answered, delta):
 
 
 def test_accountant_composes():
-    accountant = Accountant(DEFAULT_ORDERS)
+    accountant = Accountant()
     event = confident()
     secret = published_rdp(VoteBatch(event, VOTES, MASK))
     accountant.commit(event, secret)

@@ -32,7 +32,7 @@ def invoke(*args):
 
 
 def test_one_noise_unless_another_is_asked_for():
-    for function in (epsilon, guarantee, calibrate, cli.epsilon, cli.guarantee_command, cli.calibrate_command):
+    for function in (epsilon, guarantee, calibrate, cli._given):
         assert inspect.signature(function).parameters["noise"].default is Noise.DISCRETE, function
 
 

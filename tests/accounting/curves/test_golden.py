@@ -12,7 +12,6 @@ import hashlib
 import numpy as np
 import pytest
 
-from consilium.accounting.composed import Composed
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, REFERENCE_ORDERS, rdp_to_epsilon
 from consilium.accounting.curves.gaussian import (
     log_pr_answered,
@@ -22,7 +21,7 @@ from consilium.accounting.curves.gaussian import (
     rdp_gaussian,
     sum_rdp_data_dependent,
 )
-from consilium.accounting.curves.gdp import epsilon_of, exact_epsilon, mu_squared, sigma_needed
+from consilium.accounting.curves.gdp import Composed, epsilon_of, exact_epsilon, mu_squared, sigma_needed
 from consilium.accounting.curves.gnss import gnss_cost
 from consilium.accounting.curves.laplace import PAPER_MOMENTS, log_q_lnmax, rdp_laplace, rdp_lnmax, sum_rdp_lnmax
 from consilium.accounting.errors import CalibrationError

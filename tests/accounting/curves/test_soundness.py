@@ -12,8 +12,8 @@ from scipy.special import log_ndtr
 
 from consilium.accounting.curves.gaussian import log_q_threshold, rdp_data_dependent
 from consilium.accounting.curves.gnss import gnss_cost
-from consilium.accounting.curves.immutable import claimed_epsilon
 from consilium.accounting.events import Comparison
+from consilium.accounting.mechanisms import Immutable
 from consilium.accounting.outcome import check
 from consilium.accounting.sanitise.gap import envelope
 from consilium.accounting.sanitise.smooth import CheckProfile, LabelProfile, smooth_sensitivity
@@ -157,7 +157,7 @@ def test_whole_release_is_as_private_as_it_says():
 
 def test_immutable_argmax_is_not_private():
     """Its true epsilon grows with the constant it adds, while the claimed one goes to 0."""
-    claimed = claimed_epsilon(9000, 1e-6, 1e-5).epsilon
+    claimed = Immutable(gamma=1e-6, constant=1).claimed_epsilon(9000, 1e-5)
     assert claimed < 0.1
     true = [actual_epsilon(c, 1e-6, "laplace", "continuous") for c in (10**6, 10**7, 10**8)]
     assert true[0] < true[1] < true[2]

@@ -52,7 +52,7 @@ def test_the_charge_of_a_sanitised_release():
     # its noise is that for one moved vote: of a unit that moves more it says nothing
     whole = dataclasses.replace(event, unit=Unit.PARTY, teachers_per_party=2)
     assert np.isinf(whole.worst_case_rdp([PLAN.order])).all()
-    accountant = Accountant(DEFAULT_ORDERS)
+    accountant = Accountant()
     accountant.commit(confident())
     alone = accountant.guarantee(1e-5, Kind.WORST_CASE).epsilon
     accountant.commit(event)

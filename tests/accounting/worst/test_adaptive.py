@@ -12,11 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import gammaln, ndtr
 
-from consilium.accounting.composed import Composed
-from consilium.accounting.curves.gdp import epsilon_of
+from consilium.accounting.curves.gdp import Composed, epsilon_of
 from consilium.accounting.units import Noise
 from consilium.accounting.worst import adaptive
-from consilium.accounting.worst.adaptive import OneRelease, adaptive_epsilon
+from consilium.accounting.worst.adaptive import adaptive_epsilon
 from consilium.accounting.worst.channel import Lattice, Reach, planes
 from tests.accounting.worst.oracles import laplace_winners, real_laplace_winners, three_outcomes, winners
 from tests.marks import third
@@ -221,7 +220,7 @@ def test_all_places_of_little_integer_noise():
 )
 def test_what_has_no_choice_tells_more_beside_the_imagined_release(release, share):
     """Profiles of both together, of every place, by convolution."""
-    release = OneRelease(*release, DISCRETE)
+    release = Composed(1, *release, DISCRETE)
     step = adaptive._step(release)
     (imagined, one), _ = adaptive._fixed(release, 1, step, 6.0, 6.0, 1e-14)
     profiles = adaptive._profiles_of(release, step, 6.0)[0]
