@@ -77,10 +77,10 @@ BOUNDS = {"plaintext": [S, S, S, NONE], "secure": [S, S, L, N], "verified": [S, 
 """Of student, public, other parties, coordinator and second aggregator."""
 
 
+@pytest.mark.parametrize(("mechanism", "collection"), PRIVATE)
 class TestEachNumber:
     """Every way to say what is promised to a node says that node's number, and never another's."""
 
-    @pytest.mark.parametrize(("mechanism", "collection"), PRIVATE)
     def test_what_the_program_computes(self, mechanism: Mechanism, collection: CollectionMode) -> None:
         config, right = promised_of(mechanism, collection)
         assert promised(config).epsilon == pytest.approx(right[Bound.STUDENT], rel=1e-9)
@@ -93,7 +93,6 @@ class TestEachNumber:
         bounds = [view.bound for view in config.disclosure.audiences()]
         assert bounds == BOUNDS[collection]
 
-    @pytest.mark.parametrize(("mechanism", "collection"), PRIVATE)
     def test_report_public_report_and_their_tables(self, mechanism: Mechanism, collection: CollectionMode) -> None:
         config, right = promised_of(mechanism, collection)
         stated = {name: guarantee.to_json() for name, guarantee in promises(config).items()}
@@ -116,7 +115,6 @@ class TestEachNumber:
             else:
                 assert "no limit: it must be trusted with this" in page
 
-    @pytest.mark.parametrize(("mechanism", "collection"), PRIVATE)
     def test_card_terms_and_lines(self, serve: Any, mechanism: Mechanism, collection: CollectionMode) -> None:
         config, right = promised_of(mechanism, collection)
         terms = serve(config).describe()
@@ -145,7 +143,6 @@ class TestEachNumber:
         if stated is not None:
             assert epsilon_text(stated) in told
 
-    @pytest.mark.parametrize(("mechanism", "collection"), PRIVATE)
     def test_a_party_and_its_account(self, mechanism: Mechanism, collection: CollectionMode) -> None:
         """By its own unit and delta, which are here those of the federation."""
         config, right = promised_of(mechanism, collection)

@@ -44,7 +44,7 @@ def _worst_case(kind: str, scale: float, noise: Noise, orders: np.ndarray, moved
 
 def _moves(state: winners.Winners) -> tuple[np.ndarray, np.ndarray]:
     """Query of each possible move, and its changes, moved outward: int64 (moves,), float64 (moves, classes)."""
-    change = winners.add(state, winners.remove(state))
+    change = winners.move(state)
     possible = (state.votes > 0)[:, :, None] & ~np.eye(state.votes.shape[1], dtype=bool)
     query = np.nonzero(possible)[0]
     log_p = state.log_p[query]

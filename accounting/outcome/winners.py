@@ -42,8 +42,8 @@ own_gaining   density(y - 1) / density(y) - 1
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr
@@ -61,8 +61,7 @@ _DEEPER = 3.0
 _LAPLACE_LOW, _LAPLACE_HIGH = 16.0, 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRule:
+class NodeRule(NamedTuple):
     """Nodes around an integer lattice: ``stride`` integers apart, or, at a stride of 1, several ``offsets`` after each
     integer with their weights."""
 
@@ -158,9 +157,8 @@ def cells(scale: float, gaps: np.ndarray, kind: str, noise: Noise, classes: int)
     return (high - low) / nodes.stride * len(nodes.offsets) * classes**2
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Tables:
-    """Seven float64 vectors over y = first, first + offset, ..., by integer and then by offset; read-only."""
+class Tables(NamedTuple):
+    """Seven float64 vectors over y = first, first + offset, ..., by integer and then by offset."""
 
     first: int
     rule: NodeRule
@@ -251,7 +249,7 @@ def tables(kind: str, scale: float, noise: Noise, rule: NodeRule, most_gap: int)
     def clipped(log_value: np.ndarray) -> np.ndarray:
         return np.exp(np.minimum(log_value, MOST_EXPONENT + 15))
 
-    found = Tables(
+    return Tables(
         first=first,
         rule=rule,
         strict=int(noise is Noise.DISCRETE),
@@ -263,13 +261,9 @@ def tables(kind: str, scale: float, noise: Noise, rule: NodeRule, most_gap: int)
         own_losing=clipped(density[up] - density[mid]),
         own_gaining=np.expm1(np.minimum(density[down] - density[mid], MOST_EXPONENT + 15)),
     )
-    for name in ("log_density", "log_below", "losing", "gaining", "kept", "own_losing", "own_gaining"):
-        getattr(found, name).setflags(write=False)
-    return found
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Winners:
+class Winners(NamedTuple):
     """A block of histograms with the law of the winner. Secret.
 
     votes, gaps : int64 (queries, classes); gaps to the largest count.
@@ -326,20 +320,10 @@ def log1p_or(small: np.ndarray, whole: np.ndarray) -> np.ndarray:
     return out
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Removed:
-    """The law after one vote of a class a is gone.
-
-    change : float64 (queries, a, classes), log of the factor on Pr[j wins].
-    at : float64 (queries, a, classes, nodes), where the winner j then lies.
+def remove(state: Winners) -> tuple[np.ndarray, np.ndarray]:
+    """One vote less for each class a: float64 (queries, a, classes), log of the factor on Pr[j wins], and (queries, a,
+    classes, nodes), where the winner j then lies. Sums of at and factor - 1, so that small changes keep their digits.
     """
-
-    change: np.ndarray
-    at: np.ndarray
-
-
-def remove(state: Winners) -> Removed:
-    """One vote less for each class. Sums of at and factor - 1, so that small changes keep their digits."""
     tables, gaps = state.tables, state.gaps
     weak = state.window(tables.losing, gaps)
     factor = np.repeat(weak[:, :, None], gaps.shape[1], axis=2)
@@ -354,18 +338,19 @@ def remove(state: Winners) -> Removed:
     factor *= state.at[:, None]
     whole = factor.sum(axis=3)
     factor /= whole[..., None]
-    return Removed(log1p_or(change, whole), factor)
+    return log1p_or(change, whole), factor
 
 
-def add(state: Winners, removed: Removed) -> np.ndarray:
+def move(state: Winners) -> np.ndarray:
     """log of the factor on Pr[j wins] of moving a vote from a to b: float64 (queries, a, b, classes)."""
     tables, gaps = state.tables, state.gaps
-    queries, rows, classes, nodes = removed.at.shape
-    flat = removed.at.reshape(queries, rows * classes, nodes)
+    change, at = remove(state)
+    queries, rows, classes, nodes = at.shape
+    flat = at.reshape(queries, rows * classes, nodes)
 
     def against(table: np.ndarray) -> np.ndarray:
         """What one vote more for b does to its staying below the winner j, as if b = j did not win by it."""
-        found = (flat @ state.window(table, gaps).transpose(0, 2, 1)).reshape((*removed.at.shape[:3], -1))
+        found = (flat @ state.window(table, gaps).transpose(0, 2, 1)).reshape((*at.shape[:3], -1))
         if tables.strict:
             strict = flat @ state.window(table, gaps - 1).transpose(0, 2, 1)
             found = np.where(state.first().T, strict.reshape(found.shape), found)
@@ -375,6 +360,6 @@ def add(state: Winners, removed: Removed) -> np.ndarray:
     factor = log1p_or(small, against(tables.kept) if small.min(initial=0.0) < -0.5 else small)
     # The winner b itself: its own density moves instead of its chance of staying below. A vote more never makes it less
     # likely, whatever rounding says.
-    own, each = np.einsum("qabk,qbk->qab", removed.at, state.window(tables.own_gaining, gaps)), np.arange(classes)
+    own, each = np.einsum("qabk,qbk->qab", at, state.window(tables.own_gaining, gaps)), np.arange(classes)
     factor[:, :, each, each] = np.log1p(np.maximum(own, 0.0))
-    return removed.change[:, :, None, :] + factor
+    return change[:, :, None, :] + factor

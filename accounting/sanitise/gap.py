@@ -165,9 +165,9 @@ def _moments(kind: Kind, scale: float, noise: Noise, classes: int, leads: int, o
             unnamed.append(_from_here_on(np.where(far, 0.0, psi[1:] * factor))[1:] + _FAINT)
         for at, power in enumerate((1 - alpha, alpha)):
             named.append(_plurality_gives(gained[at] + others * unnamed[at], surest, two + others * one[1:], power))
-            if others:
+            if others:  # a vote goes from one rival to another: the plurality may gain or lose
                 rivals = between[0] + between[1] + (others - 1) * unnamed[at]
-                named.append(_rivals_give(rivals, surest, one[1:], power))
+                named.append(rivals + np.maximum(*(_likely(surest, one[1:], power, sign) for sign in (-1, 1))))
         out[place, 2:] = _from_here_on(np.max(named, axis=0))
     return out[:, :-1]
 
@@ -175,11 +175,6 @@ def _moments(kind: Kind, scale: float, noise: Noise, classes: int, leads: int, o
 def _plurality_gives(of_others: np.ndarray, surest: np.ndarray, moved: np.ndarray, power: float) -> np.ndarray:
     """The moment where a vote goes from the plurality to a rival, by lead; `of_others`: what all others add."""
     return of_others + _likely(surest, moved, power, -1)
-
-
-def _rivals_give(of_others: np.ndarray, surest: np.ndarray, moved: np.ndarray, power: float) -> np.ndarray:
-    """The same where it goes from one rival to another: the plurality may gain or lose."""
-    return of_others + np.maximum(*(_likely(surest, moved, power, sign) for sign in (-1, 1)))
 
 
 def _likely(surest: np.ndarray, moved: np.ndarray, power: float, sign: int) -> np.ndarray:

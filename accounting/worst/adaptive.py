@@ -210,22 +210,12 @@ def laplace_winners(gamma: float, noise: Noise, step: float, most: int) -> tuple
     return _cut(np.concatenate(found), tail)
 
 
-class _Group(NamedTuple):
-    """Elements whose ratios reach equally far: what each is above max(0, 1 - gamma), the largest gamma first, float64
-    (elements, 2 reach + 1)."""
-
-    excess: np.ndarray
-
-    @property
-    def reach(self) -> int:
-        return self.excess.shape[1] // 2
-
-
 _PARTS = (0.5, 0.8, 0.93, 1.0)
 
 
-def _groups(profiles: np.ndarray) -> list[_Group]:
-    """By how far ratios reach: most places reach a fifth as far as the farthest, and cost a fifth."""
+def _groups(profiles: np.ndarray) -> list[np.ndarray]:
+    """By how far ratios reach: most places reach a fifth as far as the farthest, and cost a fifth. Of each element what
+    it is above max(0, 1 - gamma), the largest gamma first: float64 (elements, 2 reach + 1)."""
     middle = profiles.shape[1] // 2
     there = profiles > 0
     used = np.maximum(middle - there.argmax(axis=1), middle - there[:, ::-1].argmax(axis=1))
@@ -236,7 +226,7 @@ def _groups(profiles: np.ndarray) -> list[_Group]:
         rows = order[first:last]
         if rows.size:
             wide = max(1, int(used[rows].max()))
-            groups.append(_Group(np.ascontiguousarray(profiles[rows, middle - wide : middle + wide + 1][:, ::-1])))
+            groups.append(np.ascontiguousarray(profiles[rows, middle - wide : middle + wide + 1][:, ::-1]))
         first = last
     return groups
 
@@ -262,27 +252,27 @@ def _curved(values: np.ndarray, step: float, reach: int, rows: int) -> np.ndarra
     return sliding_window_view(np.maximum(bend + 1e-15 * whole[:-2], 0.0) / (ratio - 1), 2 * reach + 1)
 
 
-def _round(values: np.ndarray, step: float, groups: Sequence[_Group], rows: int) -> np.ndarray:
+def _round(values: np.ndarray, step: float, groups: Sequence[np.ndarray], rows: int) -> np.ndarray:
     """V after one more release, at the first ``rows`` rows: what the element that adds most there adds."""
-    most = max(group.reach for group in groups)
+    most = max(group.shape[1] // 2 for group in groups)
     curved, added = _curved(values, step, most, rows), np.zeros(rows)
     for group in groups:
-        windows = curved[:, most - group.reach : most + group.reach + 1]
+        windows = curved[:, most - group.shape[1] // 2 : most + group.shape[1] // 2 + 1]
         for some in (slice(start, start + _AT_ONCE) for start in range(0, rows, _AT_ONCE)):
-            found = (np.ascontiguousarray(windows[some]) @ group.excess.T).max(axis=1) * _DOT
+            found = (np.ascontiguousarray(windows[some]) @ group.T).max(axis=1) * _DOT
             np.maximum(added[some], found, out=added[some])
     return _around(values, step, 0, rows) + added
 
 
 def induced(
-    groups: Sequence[_Group], step: float, mu: float, releases: int, order: float, left_out: float, growth: float
+    groups: Sequence[np.ndarray], step: float, mu: float, releases: int, order: float, left_out: float, growth: float
 ) -> tuple[np.ndarray, float]:
     """V after ``releases`` adaptive ones, but for what is to be added to it: float64, at gamma = 1, e^step, ...
 
     ``left_out`` of that may be used up by each release. growth : largest block,
     as a part of the releases behind it; 0 is one at a time. order : Renyi order at which a block is to tell little.
     """
-    most = 1 + max(group.reach for group in groups)
+    most = 1 + max(group.shape[1] // 2 for group in groups)
     values, done, added = np.array([_LEAST]), 0, 0.0
     while done < releases:
         found = _round(values, step, groups, values.size + most)
@@ -386,19 +376,14 @@ def _profiles_of(release: Composed, step: float, far: float) -> tuple[np.ndarray
             excess(channel.check_line(lattice, reach), gammas, lattice.slack), channel.check_tail(lattice, reach)
         )
     if release.noise is Noise.CONTINUOUS:
-        above = gaussian_profile(release.mu, gammas[most:]) * (1 + 1e-9)
-        return _cut(np.concatenate(((above / gammas[most:])[:0:-1], above))[None], 0.0)
+        up, losses = gammas[most:], np.log(gammas[most:]) / release.mu
+        above = (ndtr(release.mu / 2 - losses) - up * ndtr(-release.mu / 2 - losses)) * (1 + 1e-9)
+        return _cut(np.concatenate(((above / up)[:0:-1], above))[None], 0.0)
     lattice = reduce(release.sigma, release.noise, FINE_LINE)
     end = math.ceil(far * math.sqrt(2) * lattice.scale + 2 * lattice.shift) + 1
     offsets = np.arange(-end, end + 1)
     pair = channel.Pairs(*(channel.difference(lattice, offsets, x)[:, None] for x in (0.0, 2 * lattice.shift)))
     return _cut(excess(pair, gammas, 2 * lattice.slack), channel.duel_tail(lattice, reach))
-
-
-def gaussian_profile(mu: float, gammas: np.ndarray) -> np.ndarray:
-    """delta of a Gaussian release with distance ``mu``, as a function of gamma: float64, shape of gammas."""
-    losses = np.log(gammas) / mu
-    return ndtr(mu / 2 - losses) - gammas * ndtr(-mu / 2 - losses)
 
 
 class _Fixed(NamedTuple):
@@ -470,7 +455,7 @@ def _step(release: Composed) -> float:
 
 
 @lru_cache(maxsize=4)
-def _groups_of(release: Composed, step: float, far: float) -> tuple[list[_Group], float]:
+def _groups_of(release: Composed, step: float, far: float) -> tuple[list[np.ndarray], float]:
     """All that one release can be, on this grid, and its tail."""
     profiles, tail = _profiles_of(release, step, far)
     return _groups(profiles), tail
@@ -495,7 +480,7 @@ def _fixed(
         profiles, tail = _profiles_of(release, own, far)
         return (_many(_Fixed(steps_of(profiles[0], own), own), times),), times * tail
     groups, tail = _groups_of(release, own, far)
-    most = 1 + max(group.reach for group in groups)
+    most = 1 + max(group.shape[1] // 2 for group in groups)
     # a part of about .3 (mu / distance)^2 is lost of each
     guess = min(max((0.3 * times) ** 0.25, 1.0), 8.0)
     for distance in (guess * factor for factor in _DISTANCES):

@@ -188,10 +188,6 @@ def _one_move(sigma: float, orders: tuple[float, ...], noise: Noise, votes: int)
     return curve
 
 
-def _curve(sigma: float, orders: np.ndarray, noise: Noise) -> np.ndarray:
-    return np.minimum(falling(_one_move, sigma, orders, noise, 1, FINE), orders / sigma**2)
-
-
 def along_moves(curve: Callable[[np.ndarray], np.ndarray], alpha: np.ndarray, moves: int) -> np.ndarray:
     """Curve of several moves, which are as many neighbours in a row, from that of one: float64 (orders,).
 
@@ -226,10 +222,11 @@ def rdp_argmax(sigma: float, orders: object, noise: Noise | str, votes_moved: in
     """
     alpha, sigma, noise = check_orders(orders), check_scale(sigma, "sigma"), check_noise(noise)
     k = check_votes_moved(votes_moved)
-    if k == 1:
-        return _curve(sigma, alpha, noise)
-    total = along_moves(lambda orders: _curve(sigma, orders, noise), alpha, k)
-    return np.minimum(total, alpha * (k / sigma) ** 2)
+
+    def one_move(orders: np.ndarray) -> np.ndarray:
+        return np.minimum(falling(_one_move, sigma, orders, noise, 1, FINE), orders / sigma**2)
+
+    return one_move(alpha) if k == 1 else np.minimum(along_moves(one_move, alpha, k), alpha * (k / sigma) ** 2)
 
 
 FINE_LINE = 2000.0

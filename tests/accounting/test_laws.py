@@ -8,14 +8,10 @@ import pytest
 from consilium.accounting import Confident, Difference, GNMax, Histogram, Interactive, LNMax
 from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS
-from consilium.accounting.curves.gaussian import rdp_gaussian
-from consilium.accounting.curves.laplace import rdp_laplace
 from consilium.accounting.events import Mechanism
 from consilium.accounting.label_costs import VoteBatch, exact_rdp, published_rdp
 from consilium.accounting.target import as_histograms, worst_case_as_histogram
 from consilium.accounting.units import Neighbouring, Noise, Unit
-from consilium.accounting.worst.laplace import rdp_argmax_laplace
-from consilium.accounting.worst.renyi import rdp_argmax, rdp_check
 from tests.accounting.examples import votes_for
 
 ORDERS = DEFAULT_ORDERS[::20]
@@ -106,23 +102,3 @@ def test_a_cost_at_votes_adds_up_and_hangs_on_no_name_of_a_class(mechanism: Mech
         assert np.all(at_votes(mechanism, one_vote_more, noise, k)[0] <= whole[0] * (1 + 1e-9))
     ceiling = mechanism.event(len(VOTES), noise=noise, teachers_per_party=k).histogram_rdp(ORDERS)
     assert np.all(whole > 0) and np.all(whole <= ceiling * (1 + 1e-9))
-
-
-BITS = [
-    (rdp_argmax, lambda scale, orders, k, noise: rdp_gaussian(scale, orders, k)),
-    (rdp_check, lambda scale, orders, k, noise: rdp_gaussian(scale, orders, k, scalar=True)),
-    (
-        rdp_argmax_laplace,
-        lambda scale, orders, k, noise: np.minimum(rdp_laplace(scale, orders, k, noise=noise), 2 * scale * k),
-    ),
-]
-
-
-@pytest.mark.parametrize(("leaves", "whole"), BITS, ids=lambda f: f.__name__)
-@noises
-@pytest.mark.parametrize("k", [1, 3])
-def test_what_leaves_costs_no_more_than_what_it_is_made_of(leaves, whole, noise, k):
-    for scale in (1e-3, 0.1, 0.6, 3.0, 40.0, 1e6):
-        curve = leaves(scale, ORDERS, noise, k)
-        assert np.all((curve > 0) & (curve <= whole(scale, ORDERS, k, noise) * (1 + 1e-14)))
-        assert k > 1 or np.all(np.diff(curve) >= -1e-12 * curve[1:])

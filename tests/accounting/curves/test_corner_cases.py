@@ -24,6 +24,7 @@ from consilium.accounting.curves.gnss import gnss_cost
 from consilium.accounting.curves.laplace import log_q_lnmax, rdp_lnmax
 from consilium.accounting.errors import (
     AccountingError,
+    CalibrationError,
     DeltaError,
     NoiseError,
     OrdersError,
@@ -84,6 +85,7 @@ REFUSED = [
     (NoiseError, "beta", lambda v: gnss_cost([2.0], v, 5.0), (0.0, -0.1, NAN)),
     (DeltaError, "delta", lambda v: rdp_to_epsilon([0.1], [2.0], v), (0.0, 1.0, -1e-5, NAN, True, "1e-5")),
     (DeltaError, "delta", lambda v: sigma_needed(10, 1.0, v), (0.0,)),
+    (CalibrationError, "needs noise above", lambda v: sigma_needed(10**6, v, 1e-15), (1e-30,)),
     (NoiseError, "'discrete' or", lambda v: log_q_gnmax(GOOD, 4.0, v), ("gaussian", None, "DISCRETE")),
     (NoiseError, "'discrete' or", lambda v: log_pr_answered([5], 4.0, 2.0, v), ("",)),
     (NoiseError, "'discrete' or", lambda v: argmax.sum_rdp(GOOD, 4.0, v, "gaussian", [2.0]), ("pink",)),
@@ -130,9 +132,7 @@ def test_threshold_above_the_teachers_and_at_zero_are_exact():
         assert log_q_threshold([300], 0.0, 5.0, noise)[0] == not_low[0]
         p, not_p = log_pr_answered(np.arange(40), 20.0, 5.0, noise)
         assert np.exp(p) + np.exp(not_p) == pytest.approx(np.ones(40), rel=1e-12)
-
-
-def test_a_fractional_threshold_is_rounded_up_on_the_lattice():
+    # a fraction is rounded up on the lattice
     a = log_pr_answered([7], 9.2, 3.0, "discrete")[0]
     assert a == log_pr_answered([7], 10.0, 3.0, "discrete")[0]
     assert a < log_pr_answered([7], 9.0, 3.0, "discrete")[0]
