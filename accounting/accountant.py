@@ -1,7 +1,4 @@
-"""Composition of releases.
-
-Curves add per order over all releases on the same data; the conversion to epsilon happens once, at the end.
-"""
+"""Composition of releases: curves add per order over all on the same data, and are converted once, at the end."""
 
 from __future__ import annotations
 
@@ -82,11 +79,9 @@ class Accountant:
         return [part for mine in parts for part in mine] if all(parts) else None
 
     def exact_worst_case_epsilon(self, delta: float) -> float | None:
-        """The same without the loss of the Renyi route, if all are made of Gaussian ones; None where no form is known.
-
-        See ``accounting.curves.gdp``. Of releases that show less than what they are made of it may be above
-        ``worst_case_epsilon``.
-        """
+        """The same without the loss of the Renyi route (``curves.gdp``), if all are made of Gaussian ones; None where
+        no form is known. Of releases that show less than what they are made of it may be above
+        ``worst_case_epsilon``."""
         parts = self._parts()
         return exact_epsilon(parts, delta) if parts else None
 
@@ -126,18 +121,10 @@ class Accountant:
         return converted([e.worst_case_rdp(DEFAULT_ORDERS) if own is None else own for e, own in events], delta)
 
     def guarantee(self, delta: float, kind: Kind) -> Guarantee:
-        """The epsilon together with everything that it means.
-
-        kind : WORST_CASE only where the events hold a query budget fixed before the run; REALISED for what came out.
-
-        Raises AccountingError: nothing was released yet, or a sanitised value is asked for (see ``sanitise.release``).
-        """
+        """The epsilon together with everything that it means. WORST_CASE is only for events of a query budget fixed
+        before the run; REALISED for what came out. Raises AccountingError: nothing was released yet."""
         if not self._events:
             raise AccountingError("nothing was released yet, so there is no guarantee to state. Commit an event first.")
-        if kind is Kind.SANITISED:
-            raise AccountingError(
-                "an accountant holds no sanitised value. Make one with consilium.accounting.sanitise.release."
-            )
         # what holds for all data holds for these too, so the worst case may stand for either
         bound, words = self.least_worst_case_epsilon(delta)
         at_votes = kind is Kind.DATA_DEPENDENT and any(secret is not None for secret in self._secrets)

@@ -193,19 +193,15 @@ class Mechanism:
         self, votes: np.ndarray, teachers: int, noise: Noise, probabilities: np.ndarray | None = None
     ) -> Comparison | None:
         """What a bit tells of votes int64 (queries, classes) of ``teachers`` each; None where none leaves. Secret.
-
-        probabilities : float64 (queries, classes), the student's public predictions, where they are needed.
-        """
+        probabilities: float64 (queries, classes), the student's public predictions, where they are needed."""
         return None
 
     def check_reach(self, teachers: int) -> None:
         """Raise ThresholdError for a threshold that so many votes hardly reach, or any reaches."""
 
     def with_noise(self, amount: float) -> Self:
-        """The same with so much noise on a count; the noise of a check keeps its ratio to it.
-
-        amount : standard deviation of Gaussian noise, or the scale 1 / gamma of Laplace noise.
-        """
+        """The same with so much noise on a count, a standard deviation or the scale 1 / gamma of Laplace noise; the
+        noise of a check keeps its ratio to it."""
         before = {name: value for name, value in self.parameters().items() if name in ("sigma1", "sigma2", "sigma")}
         if not before:
             return replace(self, **{"gamma": 1 / amount})
@@ -223,9 +219,7 @@ class Mechanism:
         noise: Noise | str = Noise.DISCRETE,
     ) -> ReleaseEvent:
         """What is charged towards the student for ``asked`` queries of which ``answered`` (None: all) get a label.
-
-        Raises EventError, UnitError: counts or words that no release can have.
-        """
+        Raises EventError, UnitError: counts or words that no release can have."""
         return ReleaseEvent(
             mechanism=self,
             asked=asked,

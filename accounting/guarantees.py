@@ -51,7 +51,7 @@ _KIND_TEXT = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarantee:
-    """An (epsilon, delta) statement with its unit, neighbouring relation, direction and audience.
+    """An (epsilon, delta) statement, of both directions, with its unit, neighbouring relation and audience.
 
     epsilon, delta : the bound; epsilon may be +inf, which means that there is none.
     order : Renyi order that gave it; NaN when it did not come from a Renyi curve. Not compared: NaN equals nothing.
@@ -84,12 +84,6 @@ class Guarantee:
         return self.kind in (Kind.WORST_CASE, Kind.SANITISED)
 
     @property
-    def direction(self) -> str:
-        """Which of the two divergences the number bounds: a worst case is symmetric, so is what is sanitised
-        (`sanitise.gap`), and the cost at the votes at hand is computed in both (`outcome`)."""
-        return "both directions"
-
-    @property
     def relation(self) -> str:
         """The neighbouring relation in words."""
         k = self.teachers_per_party
@@ -120,7 +114,7 @@ class Guarantee:
             )
         return (
             f"epsilon {rounded_up(self.epsilon)} at delta {self.delta:g} towards the {self.towards};"
-            f" {_KIND_TEXT[self.kind]}; {what}.\nUnit: {self.relation}; {self.direction}; {self.method}{order}.{fails}"
+            f" {_KIND_TEXT[self.kind]}; {what}.\nUnit: {self.relation}; both directions; {self.method}{order}.{fails}"
         )
 
     def __repr__(self) -> str:
@@ -139,7 +133,6 @@ class Guarantee:
             "neighbouring": self.neighbouring.value,
             "relation": self.relation,
             "teachers_per_party": self.teachers_per_party,
-            "direction": self.direction,
             "towards": self.towards.value,
             "kind": self.kind.value,
             "method": self.method,

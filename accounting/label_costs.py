@@ -32,11 +32,8 @@ class VoteBatch(NamedTuple):
         return "VoteBatch(<secret>)"
 
     def check(self) -> int:
-        """The votes in every row; 0 without rows.
-
-        Raises VotesError, EventError: votes or answers are not those of the event's queries. AccountingError: no
-        weights.
-        """
+        """The votes in every row; 0 without rows. Raises VotesError, EventError: votes or answers are not those of the
+        event's queries. AccountingError: no weights."""
         event, answered = self.event, np.asarray(self.answered)
         teachers = check_same_total(self.votes)
         if len(self.votes) != event.asked:

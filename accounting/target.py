@@ -55,10 +55,9 @@ def least_noise(cost: Callable[[float], float], epsilon: float, enough: float | 
     """An amount of noise whose `cost` is at most `epsilon` and less than a thousandth below it, as a number of four
     digits.
 
-    `cost` falls with the amount. AccountingError of `cost` counts as an infinite cost. `enough` is an amount that keeps
-    the target, where one is known: then `cost` is asked for few others.
-
-    Raises CalibrationError: no amount from 0.001 to 100,000 keeps the target.
+    `cost` falls with the amount; its AccountingError counts as infinite. `enough` is an amount that keeps the target,
+    where one is known: then `cost` is asked for few others. Raises CalibrationError: no amount from 0.001 to 100,000
+    keeps it.
 
     >>> least_noise(lambda sigma: 30 / sigma**2, 1.0)
     5.478

@@ -18,20 +18,6 @@ class Unit(StrEnum):
     PARTY = "party"
     """Everything that one data holder has. All k of its teachers change, so at most k votes move per query."""
 
-    @property
-    def protects(self) -> str:
-        """In words, what nobody can tell from a release, and what may show."""
-        return _PROTECTS[self]
-
-
-_PROTECTS = {
-    Unit.RECORD: "any one row of a party; whoever has several rows is protected less, and what most of a party's rows"
-    " have in common may show",
-    Unit.PATIENT: "all rows of one patient at one party; a patient of several parties is protected less, and what most"
-    " of a party's patients have in common may show",
-    Unit.PARTY: "all that one party has, and so everybody in it; only what many parties have in common shows",
-}
-
 
 class Neighbouring(StrEnum):
     """Which two inputs the guarantee compares. Who is in the roster is public and the same in both.

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import math
+import os
+import zipfile
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from consilium.accounting.checks import check_count, check_delta
+from consilium.accounting.checks import as_array, check_count, check_delta, check_same_total
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, Method, rdp_to_epsilon
-from consilium.accounting.errors import CalibrationError, EventError, NoiseError
+from consilium.accounting.errors import (
+    CalibrationError,
+    EventError,
+    NoiseError,
+    ThresholdError,
+    VotesError,
+    VotesPathError,
+)
 from consilium.accounting.events import Mechanism, ReleaseEvent
 from consilium.accounting.guarantees import Guarantee, rounded_up
 from consilium.accounting.label_costs import VoteBatch, exact_rdp, published_rdp
@@ -18,26 +28,93 @@ from consilium.accounting.outcome import argmax
 from consilium.accounting.sanitise.release import SanitisedPlan, SanitisedRelease, forecast_sanitised, sanitise
 from consilium.accounting.target import least_noise, worst_case, worst_case_as_histogram
 from consilium.accounting.units import Neighbouring, Noise, Unit
-from consilium.accounting.vote_files import as_histograms, as_predictions, typical_votes
+
+_LARGEST = 2.0**53
+"""Beyond it doubles skip whole numbers."""
+
+
+def load_votes(path: Path) -> np.ndarray:
+    """The array of a file: a .npz with a key ``votes``, or a .npy. Nothing is unpickled. The files of the PATE papers
+    are read as they are: integers of any type, or whole numbers kept as floats, which the code of 2017 writes.
+
+    Raises VotesPathError: no such file. VotesError: wrong format, or floats that are no whole numbers.
+    """
+    if not path.is_file():
+        raise VotesPathError(f"there is no file {path}. Give a .npz with key 'votes' or a .npy.")
+    try:
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as archive:
+                if "votes" not in archive:
+                    keys = ", ".join(archive.files)
+                    raise VotesError(f"{path} has no key 'votes' (it has: {keys}). Save the histogram as votes=.")
+                votes = archive["votes"]
+        elif path.suffix == ".npy":
+            votes = np.load(path, allow_pickle=False, mmap_mode="r")
+        else:
+            raise VotesError(f"{path} is neither .npz nor .npy. Save the histogram as votes= in a .npz.")
+    except (OSError, zipfile.BadZipFile, EOFError) as error:
+        raise VotesError(f"{path} is not a readable NumPy file ({type(error).__name__}). Save it again.") from None
+    except ValueError as error:
+        if isinstance(error, VotesError):
+            raise
+        raise VotesError(f"{path} does not hold a plain array of numbers. Save it again, without objects.") from None
+    if np.issubdtype(votes.dtype, np.floating):
+        if not np.all(np.isfinite(votes) & (votes == np.floor(votes)) & (np.abs(votes) <= _LARGEST)):
+            raise VotesError(f"{path} holds float counts that are no whole numbers. Save counts, not shares of them.")
+        votes = votes.astype(np.int64)
+    return votes
+
+
+def as_histograms(votes: object, teachers: int | None = None) -> tuple[np.ndarray, int]:
+    """(votes int64 (queries, classes), teachers).
+
+    votes : signed integers (queries, classes), the count of each class; or the path of a .npy or .npz file of them.
+    teachers : what every row must sum to, where it is known.
+
+    Raises VotesError: anything else. The message never shows a count. VotesPathError: no such file.
+    """
+    array = load_votes(Path(votes)) if isinstance(votes, str | os.PathLike) else as_array(votes)
+    found = check_same_total(array, teachers)
+    if not len(array) or not found:
+        raise VotesError("there are no votes to account for. Pass at least one query with at least one vote.")
+    return array.astype(np.int64, copy=False), found
+
+
+def _predictions(predictions: object) -> np.ndarray | None:
+    """A student's class probabilities as float64 (queries, classes), of which `curves.gaussian` asks more."""
+    try:
+        return None if predictions is None else np.asarray(predictions, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ThresholdError("predictions are no (queries, classes) matrix of probabilities. Pass one.") from None
+
+
+_TYPICAL = (0.3, 0.45, 0.6, 0.7, 0.78, 0.85, 0.9, 0.94, 0.97, 1.0)
+"""Share of the teachers that back the plurality, at ten equally likely kinds of query. Made up, and public."""
+
+
+def typical_votes(teachers: int, classes: int) -> np.ndarray:
+    """Made-up public votes int64 (10, classes): six tenths of the dissent on one rival, the rest spread evenly."""
+    top = np.ceil(np.maximum(np.array(_TYPICAL) * teachers, teachers / classes)).astype(np.int64)
+    rest = teachers - top
+    rival = np.minimum(top, np.maximum(3 * rest // 5, -(-rest // (classes - 1))))
+    left, others = (rest - rival)[:, None], max(classes - 2, 1)
+    spread = left // others + (np.arange(classes - 2) < left % others)
+    return np.column_stack([top, rival, spread])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class EpsilonResult:
-    """Bounds on what it costs to release labels for some votes. What votes decide is marked as secret.
+    """Bounds on what it costs to release labels for some votes: docs/researchers.md has each by its name.
 
-    mechanism, queries, classes, teachers : what was asked. answers : most labels that may leave, fixed before.
-    guarantee : the worst case of all that this call released, with everything that it means; it may be published.
-    worst_case_of_labels : the same of the labels alone, without a sanitised number.
-    worst_case_as_histogram : ``worst_case`` if the whole noisy histogram left, as the papers charge it.
-    exact : secret; of the labels at these votes, the larger of both directions, every move tried, and never above
-        ``worst_case``. None where it is not computed: a unit moves several votes, there are more than 24 classes, noise
-        and leads are too far apart, or it takes more than seconds (``label_costs.exact_rdp`` takes what it takes).
-    published, published_classic : secret; the bound of the PATE papers, which covers one direction, and the same
-        converted as they did. None where there is none.
+    guarantee : the worst case of all that this call released, with everything that it means; it may be published, and
+        so may ``worst_case_of_labels``, without a sanitised number, and ``worst_case_as_histogram``, as the papers
+        charge it.
+    exact, published, published_classic, answered : secret. ``exact`` is the larger of both directions, never above the
+        worst case; None where a unit moves several votes, there are more than 24 classes, noise and leads are too far
+        apart, or it takes more than seconds. ``published`` covers one direction.
     sanitised_plan : of such a release, made without these votes: what `federation.privacy.sanitised` takes.
-    sanitised : a release of a bound at the votes with noise, which may be published; None if not asked for.
-    sanitised_refusal : why there is none although it was.
-    answered : secret; labels that leave, in expectation unless they were told.
+    sanitised, sanitised_refusal : a release of a bound at the votes with noise, which may be published, or why there is
+        none.
     """
 
     mechanism: Mechanism
@@ -176,7 +253,7 @@ def epsilon(
         queries, unit=unit, neighbouring=neighbouring, teachers_per_party=teachers_per_party, noise=noise
     )
     promised = event.with_counts(queries, cap)
-    given = None if predictions is None else as_predictions(predictions)
+    given = _predictions(predictions)
     mask = None if answered is None else _mask(answered, queries, cap)
     weights = np.exp(event.log_p_answered(histograms, teachers, given)) if mask is None else mask.astype(np.float64)
     batch = VoteBatch(event, histograms, weights, given)
@@ -282,9 +359,7 @@ def guarantee(
     noise: Noise | str = Noise.DISCRETE,
 ) -> Guarantee:
     """What may be promised for these numbers of queries before there are any votes: the worst case of what leaves.
-
-    Arguments and errors as in ``calibrate``.
-    """
+    Arguments and errors as in ``calibrate``."""
     event = _mechanism(mechanism).event(
         asked, answered, unit=unit, neighbouring=neighbouring, teachers_per_party=teachers_per_party, noise=noise
     )
@@ -303,9 +378,8 @@ def calibrate(
     neighbouring: Neighbouring | str = Neighbouring.REPLACE,
     noise: Noise | str = Noise.DISCRETE,
 ) -> M:
-    """The mechanism with the least noise whose worst case is at most ``epsilon`` for these numbers of queries.
-
-    Of the mechanism that is given, its threshold and the ratio of its check's noise to its label's are kept.
+    """The mechanism with the least noise whose worst case is at most ``epsilon`` for these numbers of queries: with the
+    threshold of the one that is given, and the ratio of its check's noise to its label's.
 
     asked : most queries. answered : most labels, all queries if None.
 

@@ -21,7 +21,7 @@ from scipy.special import log_ndtr, logsumexp
 
 from consilium import accounting
 from consilium.accounting.curves.conversion import REFERENCE_ORDERS
-from consilium.accounting.curves.gaussian import log_pr_answered, log_q_gnmax, log_q_threshold, sum_rdp_data_dependent
+from consilium.accounting.curves.gaussian import log_pr_answered, log_q_gnmax, sum_rdp_data_dependent
 from consilium.accounting.curves.laplace import PAPER_MOMENTS, log_q_lnmax, sum_rdp_lnmax
 from consilium.accounting.sanitise.release import label_costs
 from consilium.accounting.sanitise.smooth import CheckProfile, LabelProfile, smooth_sensitivity
@@ -112,8 +112,8 @@ def plain_lnmax(votes: np.ndarray, gamma: float) -> np.ndarray:
 
 def confident(votes: np.ndarray, threshold: float, sigma1: float, sigma2: float) -> np.ndarray:
     top = votes.max(axis=1)
-    log_p, _ = log_pr_answered(top, threshold, sigma1, "continuous")
-    check = log_q_threshold(top, threshold, sigma1, "continuous")
+    log_p, log_fails = log_pr_answered(top, threshold, sigma1, "continuous")
+    check = np.minimum(log_p, log_fails)
     total = sum_rdp_data_dependent(check, sigma1, REFERENCE_ORDERS, scalar=True)
     log_q = log_q_gnmax(votes, sigma2, "continuous")
     return total + sum_rdp_data_dependent(log_q, sigma2, REFERENCE_ORDERS, weights=np.exp(log_p))

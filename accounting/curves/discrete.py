@@ -114,19 +114,13 @@ def log_pr_loss_table(sigma: float, max_gap: int) -> np.ndarray:
     return _gaussian_loss(check_scale(sigma, "sigma"), check_count(check_gap(max_gap), "max_gap"))
 
 
-def log_pr_loss_laplace(gamma: float, gaps: np.ndarray) -> np.ndarray:
-    """log Pr[Z - Z' >= D] of discrete Laplace noise at given gaps, float64; closed form, see the table below."""
-    q = -math.expm1(-gamma)
-    p = math.exp(-gamma)
-    spread = (1 + p * p) / (-math.expm1(-2 * gamma))
-    return 2 * math.log(q / (1 + p)) - gamma * gaps + np.log((gaps + spread) / q + p / q**2)
-
-
 def log_pr_loss_table_laplace(gamma: float, max_gap: int) -> np.ndarray:
     """The same table for discrete Laplace noise, Pr[Z = z] proportional to exp(-gamma |z|): closed form. With p =
     e^-gamma: Pr[Z - Z' = d] = ((1-p)/(1+p))^2 p^d (d + (1+p^2)/(1-p^2)) for d >= 0, summed from D on."""
     gaps = np.arange(check_count(check_gap(max_gap), "max_gap") + 1, dtype=np.float64)
-    return log_pr_loss_laplace(check_scale(gamma, "gamma"), gaps)
+    p, q = math.exp(-check_scale(gamma, "gamma")), -math.expm1(-gamma)
+    spread = (1 + p * p) / (-math.expm1(-2 * gamma))
+    return 2 * math.log(q / (1 + p)) - gamma * gaps + np.log((gaps + spread) / q + p / q**2)
 
 
 @lru_cache(maxsize=64)

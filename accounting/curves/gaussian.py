@@ -80,9 +80,9 @@ def rdp_data_dependent(
 
     log_q : float64 (queries,), log of an upper bound, at the true sigma, on the probability of the unlikely outcome;
         -inf costs nothing.
-    sigma, orders, sensitivity_votes, scalar : as in ``rdp_gaussian``; so are errors.
 
-    Raises AccountingError: NaN or a logarithm above 0. Two queries at sigma 40, one disputed and one nearly unanimous:
+    Raises AccountingError: NaN or a logarithm above 0; others as ``rdp_gaussian``. Two queries at sigma 40, one
+    disputed and one nearly unanimous:
 
     >>> rdp_data_dependent([-1.7, -10.02], 40.0, [2.0, 20.0]).round(7).tolist()
     [[0.00125, 0.0125], [1.53e-05, 5.32e-05]]
@@ -180,19 +180,14 @@ def log_q_from_tails(votes: np.ndarray, log_tails: np.ndarray, noise: Noise) -> 
     return np.minimum(log_q, most)
 
 
-def log_q_gnmax(votes: object, sigma: float, noise: Noise | str, teachers: int | None = None) -> np.ndarray:
+def log_q_gnmax(votes: object, sigma: float, noise: Noise | str) -> np.ndarray:
     """log of an upper bound on Pr[GNMax does not return the plurality], for each query: float64 (queries,), secret.
 
     q = sum over j other than the top of Pr[noise lifts j to the top's height], at most the largest that can occur.
-    Papernot et al. 2018, Proposition 7 (Lemma 3 of the first version); on the lattice with ties as losses. Rows are
-    checked to sum to ``teachers``, if given.
-
-    Raises VotesError, NoiseError.
-
-    >>> log_q_gnmax(np.array([[250, 0, 0], [126, 124, 0]]), 40.0, "continuous").round(6).tolist()
-    [-11.523306, -0.695432]
+    Papernot et al. 2018, Proposition 7 (Lemma 3 of the first version); on the lattice with ties as losses. Raises
+    VotesError, NoiseError.
     """
-    array, noise = checks.check_votes(votes, teachers), checks.check_noise(noise)
+    array, noise = checks.check_votes(votes), checks.check_noise(noise)
     tails = log_tail_by_gap(checks.check_scale(sigma, "sigma"), int(array.max(initial=0)), noise)
     return log_q_from_tails(array, tails, noise)
 
@@ -244,9 +239,3 @@ def log_pr_answered(
         upper = np.where(need > 0, tails[np.abs(need)], np.log1p(-np.exp(tails[np.abs(1 - need)])))
         lower = np.where(need > 0, np.log1p(-np.exp(tails[np.abs(need)])), tails[np.abs(1 - need)])
     return upper, lower
-
-
-def log_q_threshold(top_votes: object, threshold: float, sigma1: float, noise: Noise | str) -> np.ndarray:
-    """log of the probability of the less likely of answer and abstention: float64 (queries,), secret. This is q for
-    Theorem 6 on the check (with ``scalar=True``), Papernot et al. 2018, Section 3.2."""
-    return np.minimum(*log_pr_answered(top_votes, threshold, sigma1, noise))

@@ -54,6 +54,11 @@ class Composed(NamedTuple):
         """Distance of the inputs that a move apart, in standard deviations, if the number or histogram itself left."""
         return (1.0 if self.what == "check" else math.sqrt(2)) / self.sigma
 
+    @property
+    def told(self) -> float:
+        """About the squared distance of what leaves of one release: only to choose by."""
+        return {"argmax": 0.66, "check": 0.66, "histogram": 1.0, "laplace": 0.51}[self.what] * self.mu**2
+
 
 def mu_squared(releases: int, sigma: float, sensitivity_votes: int = 1, *, scalar: bool = False) -> float:
     """What ``releases`` Gaussian releases add to mu^2: k^2 (1 if scalar, else 2) / sigma^2 each."""
@@ -169,6 +174,7 @@ def _far(total: float, distance: int) -> int:
     return math.ceil(_FAR * total) + distance
 
 
+@lru_cache(maxsize=4096)  # what is promised, what was spent and what a party charges are often one sum
 def discrete_epsilon(coordinates: int, sigma: float, shift: int, delta: float) -> float:
     """Least epsilon at ``delta`` for the same composition: what integer noise really costs.
 
@@ -180,13 +186,7 @@ def discrete_epsilon(coordinates: int, sigma: float, shift: int, delta: float) -
     """
     check_delta(delta)
     n, sigma, k = check_count(coordinates, "coordinates"), check_scale(sigma, "sigma"), check_votes_moved(shift)
-    return _discrete_epsilon(n, sigma, k, delta) if n else 0.0
-
-
-@lru_cache(maxsize=4096)
-def _discrete_epsilon(coordinates: int, sigma: float, shift: int, delta: float) -> float:
-    """Kept by all that decides it: what is promised, what was spent and what a party charges are often one sum."""
-    return _least_epsilon(lambda epsilon: discrete_delta(coordinates, sigma, shift, epsilon), delta)
+    return _least_epsilon(lambda epsilon: discrete_delta(n, sigma, k, epsilon), delta) if n else 0.0
 
 
 def exact_epsilon(parts: Sequence[Composed], delta: float) -> float | None:

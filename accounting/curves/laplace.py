@@ -34,10 +34,10 @@ def log_tail_by_gap_laplace(gamma: float, max_gap: int, noise: Noise | str) -> n
     return np.log((2 + x) / 4) - x
 
 
-def log_q_lnmax(votes: object, gamma: float, noise: Noise | str, teachers: int | None = None) -> np.ndarray:
+def log_q_lnmax(votes: object, gamma: float, noise: Noise | str) -> np.ndarray:
     """log of an upper bound on Pr[LNMax does not return the plurality]: float64 (queries,), secret. Arguments and
     errors as in ``gaussian.log_q_gnmax``; gamma is the inverse scale of the noise."""
-    array, noise = checks.check_votes(votes, teachers), checks.check_noise(noise)
+    array, noise = checks.check_votes(votes), checks.check_noise(noise)
     tails = log_tail_by_gap_laplace(checks.check_scale(gamma, "gamma"), int(array.max(initial=0)), noise)
     return log_q_from_tails(array, tails, noise)
 

@@ -264,12 +264,9 @@ def tables(kind: str, scale: float, noise: Noise, rule: NodeRule, most_gap: int)
 
 
 class Winners(NamedTuple):
-    """A block of histograms with the law of the winner. Secret.
-
-    votes, gaps : int64 (queries, classes); gaps to the largest count.
-    log_p : float64 (queries, classes), log Pr[j wins].
-    at : float64 (queries, classes, nodes), where the winner lies if it is j; sums to 1 over nodes.
-    """
+    """A block of histograms with the law of the winner. Secret. votes, gaps (to the largest count): int64 (queries,
+    classes). log_p: float64 (queries, classes), log Pr[j wins]. at: float64 (queries, classes, nodes), where the
+    winner lies if it is j; sums to 1."""
 
     tables: Tables
     votes: np.ndarray

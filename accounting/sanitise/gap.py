@@ -138,11 +138,9 @@ def _from_here_on(values: np.ndarray) -> np.ndarray:
 
 
 def _moments(kind: Kind, scale: float, noise: Noise, classes: int, leads: int, orders: np.ndarray) -> np.ndarray:
-    """The sum of phi over all classes, at most, by lead: float64 (orders, leads + 1); infinite where none is known.
-
-    None is below a lead of 2: the plurality may change, and a rival's vote may be hidden by a tie. A tie that goes to
-    the plurality puts the other class one vote further behind, so gaps go up to leads + 1.
-    """
+    """The sum of phi over all classes, at most, by lead: float64 (orders, leads + 1); infinite below a lead of 2: the
+    plurality may change, and a rival's vote may be hidden by a tie. A tie that goes to the plurality puts the other
+    class one vote further behind, so gaps go up to leads + 1."""
     gaps = leads + 1
     sums = _Sums(kind, scale, noise, gaps, float(orders.max()))
     tails = log_tail_by_gap if kind == "gaussian" else log_tail_by_gap_laplace

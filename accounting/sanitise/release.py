@@ -233,8 +233,6 @@ class Forecast(NamedTuple):
     plan: SanitisedPlan
     epsilon: float
     noise_std: float
-    release_cost: float
-    smooth: float
 
 
 def _within_reach(
@@ -283,7 +281,7 @@ def forecast_sanitised(
             std = scale * sigma_ss
             if best is None or epsilon + 2 * std < best[0]:
                 plan = SanitisedPlan(order=order, beta=beta, sigma_ss=sigma_ss)
-                best = (epsilon + 2 * std, Forecast(plan, max(0.0, epsilon), std, cost, scale))
+                best = (epsilon + 2 * std, Forecast(plan, max(0.0, epsilon), std))
     if best is None or not np.isfinite(best[0]):
         raise CalibrationError("no sanitised release has a finite cost here. Publish the worst case.")
     return best[1]

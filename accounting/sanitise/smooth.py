@@ -12,7 +12,6 @@ and b beats e^(-beta (a+1)) S(b). It is exact; most distances are never evaluate
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -26,19 +25,6 @@ _CELLS = 1 << 18
 _MOST_ENTRIES = 1 << 23
 """Of the table of a check: 64 MiB, and about as much again while it is made."""
 _FIRST_DISTANCES = 20
-
-
-class SensitivityProfile(Protocol):
-    """The cost of one step of a batch, and how much moved votes can change it. Secret."""
-
-    def cost(self) -> np.ndarray:
-        """Sum over queries of the costs whose sensitivity this is: float64 (orders,)."""
-        ...
-
-    def at(self, order_index: np.ndarray, distance: np.ndarray) -> np.ndarray:
-        """Sum over queries of the largest local sensitivity within d votes, for pairs of (order, distance): float64
-        (pairs,); does not decrease with distance at a fixed order."""
-        ...
 
 
 def fill(hump: np.ndarray) -> np.ndarray:
@@ -70,9 +56,11 @@ class LabelProfile:
         self._peaks = self._falls.argmax(axis=1)
 
     def cost(self) -> np.ndarray:
+        """Sum over queries of the costs whose sensitivity this is: float64 (orders,)."""
         return self._costs[:, np.minimum(self._where, self._costs.shape[1] - 1)] @ self._paid
 
     def at(self, order_index: np.ndarray, distance: np.ndarray) -> np.ndarray:
+        """Sum over queries of the largest local sensitivity within d votes: float64 (pairs,)."""
         out, last = np.zeros(order_index.size), self._falls.shape[1] - 1
         rows = max(1, _CELLS // max(1, self._where.size))
         for first in range(0, order_index.size, rows):
@@ -136,6 +124,11 @@ class CheckProfile:
             ends = self._largest[power, order, left], self._largest[power, order, right + 1 - (1 << power)]
             out[pair] = np.maximum(*ends) @ self._counts
         return out
+
+
+SensitivityProfile = LabelProfile | CheckProfile
+"""The cost of one step of a batch, and how much moved votes can change it. Secret. ``at``, for pairs of (order,
+distance), does not fall with distance at a fixed order."""
 
 
 def smooth_sensitivity(

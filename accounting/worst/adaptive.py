@@ -48,13 +48,7 @@ _LEAST = 1e-250
 """What is below it is taken to be it, so that ratios stay numbers."""
 
 
-_SHARES = {"argmax": 0.66, "check": 0.66, "histogram": 1.0, "laplace": 0.51}
 _MOST_NOISE = 1e5
-
-
-def _squared(release: Composed) -> float:
-    """About the squared distance of what leaves of many: only to choose by."""
-    return _SHARES[release.what] * release.mu**2
 
 
 def reduce(sigma: float, noise: Noise, fine: float) -> channel.Lattice:
@@ -267,11 +261,9 @@ def _round(values: np.ndarray, step: float, groups: Sequence[np.ndarray], rows: 
 def induced(
     groups: Sequence[np.ndarray], step: float, mu: float, releases: int, order: float, left_out: float, growth: float
 ) -> tuple[np.ndarray, float]:
-    """V after ``releases`` adaptive ones, but for what is to be added to it: float64, at gamma = 1, e^step, ...
-
-    ``left_out`` of that may be used up by each release. growth : largest block,
-    as a part of the releases behind it; 0 is one at a time. order : Renyi order at which a block is to tell little.
-    """
+    """V after ``releases`` adaptive ones, at gamma = 1, e^step, ..., and what is to be added to it: ``left_out`` may be
+    used up by each. growth: largest block, as a part of the releases behind it; 0 is one at a time. order: Renyi
+    order at which a block is to tell little."""
     most = 1 + max(group.shape[1] // 2 for group in groups)
     values, done, added = np.array([_LEAST]), 0, 0.0
     while done < releases:
@@ -291,10 +283,8 @@ def induced(
 
 
 def _shortened(values: np.ndarray, little: float) -> np.ndarray:
-    """Without the rows behind the first that is so little: they are taken to be as that is.
-
-    ``little`` has to grow from release to release, as nothing is ever below what was so taken.
-    """
+    """Without the rows behind the first that is so little, as which they are taken. ``little`` has to grow from release
+    to release."""
     return values[: np.count_nonzero(values > little) + 1]
 
 
@@ -310,10 +300,8 @@ _NARROW, _WIDE, _KNOTS = 0.3, 1.1, 9
 def _at_least(
     values: np.ndarray, target: np.ndarray, step: float, mu: float, reach: int, order: float
 ) -> np.ndarray | None:
-    """A release on the grid without choice that in front of V is at least ``target`` at each row: its kernel.
-
-    Of those that are tried, about the one that tells least at ``order``. None if none of them does.
-    """
+    """A release on the grid without choice that in front of V is at least ``target`` at each row: its kernel, of those
+    that are tried about the one that tells least at ``order``. None if none does."""
     whole = _around(values, step, reach, target.size)
 
     def in_front(kernel: np.ndarray) -> np.ndarray:
@@ -513,7 +501,7 @@ def _composed(counts: tuple[tuple[Composed, int], ...], delta: float) -> _Whole 
     """The profile of all of them: the first is induced over if it is of few enough that tell enough, the others are
     without choice. None if none is found."""
     (core, times), *others = counts
-    variance, total = sum(n * _squared(release) for release, n in counts), sum(n for _, n in counts)
+    variance, total = sum(n * release.told for release, n in counts), sum(n for _, n in counts)
     epsilon = epsilon_of(variance, delta)
     left_out = delta * 1e-3 / total
     far = max(6.0, float(-ndtri(left_out / (1 + math.exp(min(epsilon, 50.0))))))
@@ -646,9 +634,7 @@ def adaptive_epsilon(parts: Sequence[Composed], delta: float) -> float:
     if len(counts) > _MOST_KINDS or not all(_within_reach(release) for release in counts):
         return math.inf
     # what is induced over comes first: of winners and checks that which contributes most
-    kinds = sorted(
-        counts.items(), key=lambda item: (item[0].what == "histogram", -item[1] * _squared(item[0]), item[0])
-    )
+    kinds = sorted(counts.items(), key=lambda item: (item[0].what == "histogram", -item[1] * item[0].told, item[0]))
     return _epsilon(tuple(kinds), moves, delta)
 
 
@@ -660,7 +646,7 @@ def _epsilon(kinds: tuple[tuple[Composed, int], ...], moves: int, delta: float) 
     for release in _until_coarser(core):
         sizing = delta
         if moves > 1:  # what is left over after one move grows along the others
-            rough = epsilon_of(sum(n * _squared(each) for each, n in kinds), delta)
+            rough = epsilon_of(sum(n * each.told for each, n in kinds), delta)
             sizing = max(delta * 1e-2 * math.exp(-1.5 * (moves - 1) * rough), 1e-200)
         whole = _composed(((release, times), *others), sizing)
         if whole is None:

@@ -116,10 +116,8 @@ def _low(lattice: LaplaceLattice, u: np.ndarray, v: np.ndarray, first_wins_ties:
 
 
 def _ahead(lattice: LaplaceLattice, lead: np.ndarray, t: np.ndarray, square: np.ndarray) -> np.ndarray:
-    """Probabilities of a, b and the third for centres of at least 0, ``lead`` apart, the lesser m: float64 (3, ...).
-
-    t, square : r^m and its square; affine in the two.
-    """
+    """Probabilities of a, b and the third for centres of at least 0, ``lead`` apart, the lesser m: float64 (3, ...),
+    affine in t and square, r^m and its square."""
     r = lattice.r
     size = np.abs(lead)
     zero = np.zeros_like(size)

@@ -12,7 +12,6 @@ from consilium.accounting.curves.conversion import DEFAULT_ORDERS, REFERENCE_ORD
 from consilium.accounting.curves.gaussian import (
     log_pr_answered,
     log_q_gnmax,
-    log_q_threshold,
     rdp_data_dependent,
     rdp_gaussian,
     sum_rdp_data_dependent,
@@ -25,11 +24,16 @@ from consilium.accounting.units import Noise
 close = pytest.approx
 
 
+def classic(curve, delta, orders=REFERENCE_ORDERS):
+    """As the papers convert."""
+    return rdp_to_epsilon(curve, orders, delta, "classic")
+
+
 def confident(votes, threshold, sigma1, sigma2, orders, k=1):  # pyright: ignore
     """(total, check) curves with the expected answered set, as the paper computes them."""
     top = votes.max(axis=1)
-    log_p, _ = log_pr_answered(top, threshold, sigma1, "continuous")
-    log_q_check = log_q_threshold(top, threshold, sigma1, "continuous")
+    log_p, log_fails = log_pr_answered(top, threshold, sigma1, "continuous")
+    log_q_check = np.minimum(log_p, log_fails)
     check = sum_rdp_data_dependent(log_q_check, sigma1, orders, k, scalar=True)
     log_q = log_q_gnmax(votes, sigma2, "continuous")
     label = sum_rdp_data_dependent(log_q, sigma2, orders, k, weights=np.exp(log_p))
@@ -49,12 +53,10 @@ def test_gnmax(golden, golden_votes):
         first = sum_rdp_data_dependent(log_q[:1000], case["sigma"], orders)
         assert first == close(np.array(case["rdp_sum_first1000"]), rel=1e-9)
         curve = sum_rdp_data_dependent(log_q, case["sigma"], REFERENCE_ORDERS)
-        bound = rdp_to_epsilon(curve, REFERENCE_ORDERS, case["delta"], "classic")
+        bound = classic(curve, case["delta"])
         assert bound.epsilon == close(case["eps_all_grid"], rel=1e-9)
         assert bound.order == close(case["order_all_grid"])
-        worst = rdp_to_epsilon(
-            case["n"] * rdp_gaussian(case["sigma"], REFERENCE_ORDERS), REFERENCE_ORDERS, case["delta"], "classic"
-        )
+        worst = classic(case["n"] * rdp_gaussian(case["sigma"], REFERENCE_ORDERS), case["delta"])
         assert worst.epsilon == close(case["eps_all_data_independent"], rel=1e-9)
 
 
@@ -67,7 +69,7 @@ def test_confident(golden, golden_votes):
         assert check == close(np.array(case["rdp_step1"]), rel=1e-9)
         for point in case["checkpoints"]:
             total, check, expected = confident(votes[: point["queries"]], *args, REFERENCE_ORDERS)
-            bound = rdp_to_epsilon(total, REFERENCE_ORDERS, case["delta"], "classic")
+            bound = classic(total, case["delta"])
             assert expected == close(point["expected_answered"], rel=1e-9)
             assert bound.epsilon == close(point["eps"], rel=1e-9)
             assert bound.order == close(point["order"])
@@ -76,7 +78,7 @@ def test_confident(golden, golden_votes):
             assert check[at] == close(point["rdp_step1_at_order"], rel=1e-9)
             worst = point["queries"] * rdp_gaussian(case["sigma1"], REFERENCE_ORDERS, scalar=True)
             worst = worst + expected * rdp_gaussian(case["sigma2"], REFERENCE_ORDERS)
-            bound = rdp_to_epsilon(worst, REFERENCE_ORDERS, case["delta"], "classic")
+            bound = classic(worst, case["delta"])
             assert bound.epsilon == close(point["eps_data_independent"], rel=1e-9)
 
 
@@ -87,8 +89,8 @@ def test_published_mnist_votes(golden, mnist_votes):
     votes = mnist_votes[: row["queries"]]
     total, _, expected = confident(votes, row["T"], row["sigma1"], row["sigma2"], REFERENCE_ORDERS)
     assert expected == close(row["expected_answered"], rel=1e-9)
-    classic = rdp_to_epsilon(total, REFERENCE_ORDERS, row["delta"], "classic")
-    assert [classic.epsilon, classic.order] == close(row["mironov"], rel=1e-9)
+    by_paper = classic(total, row["delta"])
+    assert [by_paper.epsilon, by_paper.order] == close(row["mironov"], rel=1e-9)
     epsilon, order = row["cks"]
     curve, _, _ = confident(votes, row["T"], row["sigma1"], row["sigma2"], [order])
     assert rdp_to_epsilon(curve, [order], row["delta"]).epsilon == close(epsilon, rel=1e-9)
@@ -104,20 +106,18 @@ def test_eight_moments_and_full_grid(golden, golden_votes):
         orders = PAPER_MOMENTS + 1
         curve = sum_rdp_lnmax(log_q, case["gamma"], orders, noise="continuous", baseline="paper")
         assert curve * PAPER_MOMENTS == close(np.array(case["logmgf"]), rel=1e-9)
-        each = [rdp_to_epsilon(c, o, case["delta"], "classic").epsilon for c, o in zip(curve, orders, strict=True)]
+        each = [classic(c, case["delta"], o).epsilon for c, o in zip(curve, orders, strict=True)]
         assert each == close(case["eps_per_l"], rel=1e-9)
-        best = rdp_to_epsilon(curve, orders, case["delta"], "classic")
+        best = classic(curve, case["delta"], orders)
         assert best.epsilon == close(case["eps"], rel=1e-9)
         assert best.order == case["best_l"] + 1
         worst = case["n"] * rdp_laplace(case["gamma"], orders, noise="continuous", baseline="paper")
-        assert rdp_to_epsilon(worst, orders, case["delta"], "classic").epsilon == close(
-            case["eps_data_independent"], rel=1e-9
-        )
+        assert classic(worst, case["delta"], orders).epsilon == close(case["eps_data_independent"], rel=1e-9)
         at = np.array([2.0, 3.0, 5.0, 9.0])
         rdp = sum_rdp_lnmax(log_q, case["gamma"], at, noise="continuous", baseline="paper")
         assert rdp == close(np.array(case["rdp_at_orders_2_3_5_9"]), rel=1e-9)
         full = sum_rdp_lnmax(log_q, case["gamma"], REFERENCE_ORDERS, noise="continuous", baseline="paper")
-        bound = rdp_to_epsilon(full, REFERENCE_ORDERS, case["delta"], "classic")
+        bound = classic(full, case["delta"])
         assert bound.epsilon == close(case["eps_rdp_grid"], rel=1e-9)
         assert bound.order == close(case["order_rdp_grid"])
         tighter = sum_rdp_lnmax(log_q, case["gamma"], REFERENCE_ORDERS, noise="continuous")
@@ -146,9 +146,9 @@ def test_gaussian_dp(golden):
         assert epsilon_of(squared, row["delta"]) == close(row["exact_gdp"], rel=1e-9)
         curve = row["n"] * rdp_gaussian(row["sigma"], WIDE)
         curve_at_reference = row["n"] * rdp_gaussian(row["sigma"], REFERENCE_ORDERS)
-        classic = rdp_to_epsilon(curve_at_reference, REFERENCE_ORDERS, row["delta"], "classic")
+        by_paper = classic(curve_at_reference, row["delta"])
         cks = rdp_to_epsilon(curve_at_reference, REFERENCE_ORDERS, row["delta"])
-        assert [classic.epsilon, cks.epsilon] == close([row["mironov"], row["cks"]], rel=1e-9)
+        assert [by_paper.epsilon, cks.epsilon] == close([row["mironov"], row["cks"]], rel=1e-9)
         assert row["exact_gdp"] < rdp_to_epsilon(curve, WIDE, row["delta"]).epsilon
 
 

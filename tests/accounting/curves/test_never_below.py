@@ -22,7 +22,7 @@ from consilium.accounting.curves.discrete import (
     log_pr_loss_table_laplace,
     log_tail_table,
 )
-from consilium.accounting.curves.gaussian import log_q_threshold, rdp_data_dependent, rdp_gaussian, sum_over_queries
+from consilium.accounting.curves.gaussian import log_pr_answered, rdp_data_dependent, rdp_gaussian, sum_over_queries
 from consilium.accounting.curves.gdp import delta_of, discrete_epsilon, epsilon_of
 from consilium.accounting.curves.gnss import gnss_cost
 from consilium.accounting.curves.laplace import rdp_laplace, rdp_lnmax
@@ -211,7 +211,7 @@ def covered(log_yes, log_no, bound, orders, k=1):
 @pytest.mark.parametrize("noise", list(Noise))
 def test_threshold_check_covers_the_true_divergence(noise):
     sigma, threshold, top = 8.0, 25.0, np.arange(61)
-    bound = rdp_data_dependent(log_q_threshold(top, threshold, sigma, noise), sigma, ORDERS, scalar=True)
+    bound = rdp_data_dependent(np.minimum(*log_pr_answered(top, threshold, sigma, noise)), sigma, ORDERS, scalar=True)
     if noise is Noise.CONTINUOUS:
         yes, no = log_ndtr((top - threshold) / sigma), log_ndtr((threshold - top) / sigma)
     else:

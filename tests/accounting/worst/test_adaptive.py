@@ -228,23 +228,6 @@ def test_several_moves(moves):
     assert repeated(p, q, 30, mine / 1.15) > 1e-5
 
 
-@pytest.mark.parametrize(
-    ("delta", "adversary", "parts"),
-    [
-        (1e-5, 0.3205, ((10, "argmax", 40.0, DISCRETE),)),
-        (1e-5, 1.071, ((100, "argmax", 40.0, DISCRETE),)),
-        pytest.param(
-            *(1e-5, 0.718, ((800, "check", 300.0, DISCRETE), (300, "argmax", 108.0, DISCRETE))),
-            marks=pytest.mark.nightly,
-        ),
-    ],
-)
-def test_table_of_the_documentation(delta, adversary, parts):
-    """Within half a hundredth of an adversary's own value that was searched for."""
-    found = claimed(delta, *parts)
-    assert adversary <= found <= 1.006 * adversary
-
-
 def test_falls_with_noise_and_delta_and_rises_with_releases():
     base = claimed(1e-5, (5, "check", 30.0, DISCRETE))
     assert claimed(1e-12, (5, "check", 30.0, DISCRETE)) > base
