@@ -24,6 +24,8 @@ from consilium.accounting.units import Neighbouring, Noise, Towards, Unit, votes
 
 _REACH = 2
 """Standard deviations by which a threshold may lie above the number of teachers."""
+_SEEN: Mapping[Towards, Literal["histogram"]] = {Towards.COORDINATOR: "histogram"}
+"""What leaves of sums with noise in them; towards everybody else it is the winner."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -265,10 +267,6 @@ class ImmutableGaussian(Mechanism):
         """The noise alone, as section 4.2 of the near-zero-cost paper charges it. NOT a guarantee."""
         each = rdp_gaussian(self.sigma, DEFAULT_ORDERS)
         return rdp_to_epsilon(check_count(asked, "asked") * each, DEFAULT_ORDERS, delta, "classic").epsilon
-
-
-_SEEN: Mapping[Towards, Literal["histogram"]] = {Towards.COORDINATOR: "histogram"}
-"""What leaves of sums with noise in them; towards everybody else it is the winner."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -31,6 +31,9 @@ from consilium.accounting.units import Neighbouring, Noise, Unit
 
 _LARGEST = 2.0**53
 """Beyond it doubles skip whole numbers."""
+_TYPICAL = (0.3, 0.45, 0.6, 0.7, 0.78, 0.85, 0.9, 0.94, 0.97, 1.0)
+"""Share of the teachers that back the plurality, at ten equally likely kinds of query. Made up, and public."""
+M = TypeVar("M", bound=Mechanism)
 
 
 def load_votes(path: Path) -> np.ndarray:
@@ -86,10 +89,6 @@ def _predictions(predictions: object) -> np.ndarray | None:
         return None if predictions is None else np.asarray(predictions, dtype=np.float64)
     except (TypeError, ValueError):
         raise ThresholdError("predictions are no (queries, classes) matrix of probabilities. Pass one.") from None
-
-
-_TYPICAL = (0.3, 0.45, 0.6, 0.7, 0.78, 0.85, 0.9, 0.94, 0.97, 1.0)
-"""Share of the teachers that back the plurality, at ten equally likely kinds of query. Made up, and public."""
 
 
 def typical_votes(teachers: int, classes: int) -> np.ndarray:
@@ -336,9 +335,6 @@ def _sanitised(
         return plan, sanitise([batch._replace(event=counted, answered=answered)], plan, delta, teachers), None
     except (CalibrationError, EventError, NoiseError) as error:
         return plan, None, str(error)
-
-
-M = TypeVar("M", bound=Mechanism)
 
 
 def _mechanism(mechanism: M) -> M:

@@ -14,6 +14,8 @@ import numpy as np
 from consilium.accounting.checks import check_delta, check_orders
 from consilium.accounting.errors import OrdersError
 
+Method = Literal["cks", "classic"]
+
 
 def _frozen(array: np.ndarray) -> np.ndarray:
     array.setflags(write=False)
@@ -30,9 +32,6 @@ DEFAULT_ORDERS: np.ndarray = _frozen(
 )
 """float64 (393,): 40 orders between 1.01 and 2 (needed once epsilon is above about 20), then ``REFERENCE_ORDERS`` with
 quarter steps up to 30, where the CKS conversion has its optimum most often."""
-
-
-Method = Literal["cks", "classic"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ from consilium.accounting.units import Noise
 _BLOCK = 128
 _MOST_DISTINCT = 1 << 16
 """Values of log q that are evaluated, a second's work."""
+_SMALLEST = 1e-280
+"""Below this a sum of tails is taken in logarithms; above it doubles lose nothing."""
 
 
 def _effective_sigma(sigma: float, sensitivity_votes: int, scalar: bool) -> float:
@@ -142,10 +144,6 @@ def sum_over_queries(
         part = slice(start, start + _BLOCK)
         total += paid[part] @ curve(distinct[part])
     return total
-
-
-_SMALLEST = 1e-280
-"""Below this a sum of tails is taken in logarithms; above it doubles lose nothing."""
 
 
 def log_tail_by_gap(sigma: float, max_gap: int, noise: Noise | str) -> np.ndarray:

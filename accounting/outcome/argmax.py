@@ -34,6 +34,8 @@ MOST_CLASSES = 24
 """With more there are too many moves to try them all."""
 _NEAR_LARGEST = 0.9
 _CELLS = 1 << 20
+MOST_WORK = 2e8
+"""Of `work`, some five seconds."""
 
 
 def _worst_case(kind: str, scale: float, noise: Noise, orders: np.ndarray, moved: int) -> np.ndarray:
@@ -135,10 +137,6 @@ def computed(votes: np.ndarray, scale: float, noise: Noise, kind: str, votes_mov
     if votes_moved > 1 or votes.shape[1] > MOST_CLASSES:
         return np.zeros(len(votes), dtype=bool)
     return winners.fits(scale, votes.max(axis=1) - votes.min(axis=1), kind, noise, votes.shape[1])
-
-
-MOST_WORK = 2e8
-"""Of `work`, some five seconds."""
 
 
 def work(votes: np.ndarray, scale: float, noise: Noise, kind: str, votes_moved: int) -> float:

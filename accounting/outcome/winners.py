@@ -59,6 +59,10 @@ _FAR = 3.0
 _LOW, _HIGH = 6.5, 8.0
 _DEEPER = 3.0
 _LAPLACE_LOW, _LAPLACE_HIGH = 16.0, 30.0
+MOST_EXPONENT = 690.0
+"""Largest logarithm of a factor that is formed; ``fits`` says which histograms stay below it."""
+MOST_CELLS = 1 << 23
+"""Nodes times classes, squared, of one histogram: some hundred megabytes while it is computed."""
 
 
 class NodeRule(NamedTuple):
@@ -129,12 +133,6 @@ def rule(kind: str, scale: float, noise: Noise, near: int, classes: int) -> Node
         return NodeRule(stride, (0.0,), (float(stride),))
     parts = math.ceil(1 / step)
     return NodeRule(1, tuple(i / parts for i in range(parts)), (1 / parts,) * parts)
-
-
-MOST_EXPONENT = 690.0
-"""Largest logarithm of a factor that is formed; ``fits`` says which histograms stay below it."""
-MOST_CELLS = 1 << 23
-"""Nodes times classes, squared, of one histogram: some hundred megabytes while it is computed."""
 
 
 def fits(scale: float, gaps: np.ndarray, kind: str, noise: Noise, classes: int) -> np.ndarray:

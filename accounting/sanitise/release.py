@@ -34,6 +34,10 @@ BOUND = "smooth sensitivity of a bound by the plurality's lead"
 """With this a release's method begins."""
 _GRAIN = 1e-4
 """The released curve is rounded up to this; the low-order bits of a float can tell about the noise (Mironov 2012)."""
+_SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4)
+"""alpha beta that are tried; the sound cost explodes towards 1/2."""
+_NEAR, _TRIED = 60, 20
+"""Orders that are best without the cost of the release, which moves the best one; so many of them are tried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,12 +222,6 @@ def sanitise(
         released_rdp=released,
         release_cost=cost,
     )
-
-
-_SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4)
-"""alpha beta that are tried; the sound cost explodes towards 1/2."""
-_NEAR, _TRIED = 60, 20
-"""Orders that are best without the cost of the release, which moves the best one; so many of them are tried."""
 
 
 class Forecast(NamedTuple):

@@ -49,6 +49,51 @@ _LEAST = 1e-250
 
 
 _MOST_NOISE = 1e5
+_PLACES = 512
+"""Whose profiles are computed at once."""
+_CORE = (2.5, -0.3, 1.7)
+"""Largest lead, least and largest mean height of the two counts, in noise parameters, within which every place is an
+element by itself. Outside they tell too little for cells to matter."""
+_RARE_LEAD = 1e-7
+"""How rare all outcomes but one are where leads under Laplace noise are no longer tried."""
+_CELL = 1.0
+"""Ends of the intervals of ``laplace.plane``, as a logarithm; a quarter of it changes nothing in five digits."""
+_MILD = 1e-11
+"""Relative rounding of the closed forms of ``laplace``, which cancel mildly."""
+_MANY_LEADS = 2.0
+"""Lead, in scales of the noise, up to which each is an element by itself, or a twentieth of the scale."""
+_PARTS = (0.5, 0.8, 0.93, 1.0)
+_AT_ONCE = 64
+_SHAPES = (
+    (2.0, 0.0),
+    *itertools.product((2.0, 4.0, 9.0), (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)),
+)
+"""Of releases without choice: squared distance of the rarer one in units of the number's, and how rare it is."""
+_NARROW, _WIDE, _KNOTS = 0.3, 1.1, 9
+"""Least and most of the squared distance of the other one, in the same units, and how many are looked at first."""
+_DEVIATIONS = 10.0
+"""Beyond which so many releases without choice hardly reach."""
+_COARSE = 25.0
+"""Standard deviation, in spacings, from which on the grid of many releases is made twice as coarse."""
+_DISTANCES = (1.0, 2.0, 4.0)
+"""Of the imagined release, in units of what is a guess at the best, until one is found."""
+_FAR = 9.0
+"""Standard deviations of it that are looked at."""
+_MOST_FAR = 10.0
+"""Noise parameters within which places are tried: beyond, they would take more than a second and 100 MB."""
+_MOST_TIMES = 10**8
+"""Releases without choice: of more the rounding of each would show."""
+_MOST_EPSILON = 300.0
+_COARSELY, _FINELY = 0.05, 500
+"""Steps of log x, and into how many of them each is divided where more may be reached."""
+_FINENESS = {"argmax": FINE, "check": FINE_LINE, "histogram": FINE_LINE}
+_WINDOW = 0.006
+"""Share by which noise may be below that from which a coarser lattice is taken, where .4 % more is lost."""
+_DIGITS = 7
+_MOST_KINDS = 6
+"""Releases of one federation are of two kinds; each takes up to half a second."""
+_LEAST_SHIFT = {"laplace": 1e-3}
+_MOST_SHIFT = {"laplace": 4.0}
 
 
 def reduce(sigma: float, noise: Noise, fine: float) -> channel.Lattice:
@@ -102,10 +147,6 @@ def _cut(profiles: np.ndarray, tail: float) -> tuple[np.ndarray, float]:
     return profiles, tail + ends
 
 
-_PLACES = 512
-"""Whose profiles are computed at once."""
-
-
 def _by_cell(pairs: channel.Pairs, cells: np.ndarray, step: float, most: int, slack: float = 0.0) -> np.ndarray:
     """The largest profile of the places of each cell, an element, in both directions: float64 (2 cells, gammas). Beyond
     the largest ratio of a place its profile is 0: places are sorted by it, and computed no further."""
@@ -121,11 +162,6 @@ def _by_cell(pairs: channel.Pairs, cells: np.ndarray, step: float, most: int, sl
         profiles[distinct, within] = np.maximum(profiles[distinct, within], found)
     # exchanging the two inputs: what is above 1 - gamma at 1 / gamma is what is above 0 at gamma, over gamma
     return np.concatenate((profiles, profiles[:, ::-1] * gammas))
-
-
-_CORE = (2.5, -0.3, 1.7)
-"""Largest lead, least and largest mean height of the two counts, in noise parameters, within which every place is an
-element by itself. Outside they tell too little for cells to matter."""
 
 
 def _cells(lattice: channel.Lattice, u: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -169,16 +205,6 @@ def winners(lattice: channel.Lattice, reach: channel.Reach, step: float, most: i
     return _cut(np.concatenate((*lines, plane)), tail)
 
 
-_RARE_LEAD = 1e-7
-"""How rare all outcomes but one are where leads under Laplace noise are no longer tried."""
-_CELL = 1.0
-"""Ends of the intervals of ``laplace.plane``, as a logarithm; a quarter of it changes nothing in five digits."""
-_MILD = 1e-11
-"""Relative rounding of the closed forms of ``laplace``, which cancel mildly."""
-_MANY_LEADS = 2.0
-"""Lead, in scales of the noise, up to which each is an element by itself, or a twentieth of the scale."""
-
-
 def laplace_winners(gamma: float, noise: Noise, step: float, most: int) -> tuple[np.ndarray, float]:
     """One released winner under Laplace noise.
 
@@ -204,9 +230,6 @@ def laplace_winners(gamma: float, noise: Noise, step: float, most: int) -> tuple
     return _cut(np.concatenate(found), tail)
 
 
-_PARTS = (0.5, 0.8, 0.93, 1.0)
-
-
 def _groups(profiles: np.ndarray) -> list[np.ndarray]:
     """By how far ratios reach: most places reach a fifth as far as the farthest, and cost a fifth. Of each element what
     it is above max(0, 1 - gamma), the largest gamma first: float64 (elements, 2 reach + 1)."""
@@ -223,9 +246,6 @@ def _groups(profiles: np.ndarray) -> list[np.ndarray]:
             groups.append(np.ascontiguousarray(profiles[rows, middle - wide : middle + wide + 1][:, ::-1]))
         first = last
     return groups
-
-
-_AT_ONCE = 64
 
 
 def _around(values: np.ndarray, step: float, reach: int, rows: int) -> np.ndarray:
@@ -286,15 +306,6 @@ def _shortened(values: np.ndarray, little: float) -> np.ndarray:
     """Without the rows behind the first that is so little, as which they are taken. ``little`` has to grow from release
     to release."""
     return values[: np.count_nonzero(values > little) + 1]
-
-
-_SHAPES = (
-    (2.0, 0.0),
-    *itertools.product((2.0, 4.0, 9.0), (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)),
-)
-"""Of releases without choice: squared distance of the rarer one in units of the number's, and how rare it is."""
-_NARROW, _WIDE, _KNOTS = 0.3, 1.1, 9
-"""Least and most of the squared distance of the other one, in the same units, and how many are looked at first."""
 
 
 def _at_least(
@@ -395,12 +406,6 @@ class _Fixed(NamedTuple):
         return _Fixed(kernel * _DOT, mine, self.lost)
 
 
-_DEVIATIONS = 10.0
-"""Beyond which so many releases without choice hardly reach."""
-_COARSE = 25.0
-"""Standard deviation, in spacings, from which on the grid of many releases is made twice as coarse."""
-
-
 def _many(one: _Fixed, times: int, coarsest: float = math.inf) -> _Fixed:
     """``times`` of them, one after another, on a grid that is made coarser as they grow."""
     kernel, step, reach = one.kernel, one.step, one.kernel.size // 2
@@ -449,12 +454,6 @@ def _groups_of(release: Composed, step: float, far: float) -> tuple[list[np.ndar
     return _groups(profiles), tail
 
 
-_DISTANCES = (1.0, 2.0, 4.0)
-"""Of the imagined release, in units of what is a guess at the best, until one is found."""
-_FAR = 9.0
-"""Standard deviations of it that are looked at."""
-
-
 @lru_cache(maxsize=16)
 def _fixed(
     release: Composed, times: int, step: float, far: float, order: float, little: float
@@ -488,13 +487,6 @@ class _Whole(NamedTuple):
     values: np.ndarray
     step: float
     tail: float
-
-
-_MOST_FAR = 10.0
-"""Noise parameters within which places are tried: beyond, they would take more than a second and 100 MB."""
-_MOST_TIMES = 10**8
-"""Releases without choice: of more the rounding of each would show."""
-_MOST_EPSILON = 300.0
 
 
 def _composed(counts: tuple[tuple[Composed, int], ...], delta: float) -> _Whole | None:
@@ -549,10 +541,6 @@ def _least_epsilon(whole: _Whole, delta: float) -> float:
     return (whole.step * (last - 1) + math.log1p(part * math.expm1(whole.step))) * (1 + 1e-12)
 
 
-_COARSELY, _FINELY = 0.05, 500
-"""Steps of log x, and into how many of them each is divided where more may be reached."""
-
-
 def _along_moves(whole: _Whole, delta: float, moves: int) -> float:
     """The same for neighbours that are so many moves apart. Of one move an event of probability x under one input has
     at most f(x) = min over gamma of V(gamma) + gamma x under the other; f is concave and rises. So delta is at most
@@ -584,11 +572,6 @@ def _along_moves(whole: _Whole, delta: float, moves: int) -> float:
     return math.log((between / x[:, :-1]).max(initial=most)) * (1 + 1e-12)
 
 
-_FINENESS = {"argmax": FINE, "check": FINE_LINE, "histogram": FINE_LINE}
-_WINDOW = 0.006
-"""Share by which noise may be below that from which a coarser lattice is taken, where .4 % more is lost."""
-
-
 def _until_coarser(release: Composed) -> tuple[Composed, ...]:
     """The release, and the one with the least noise of the next lattice if that is near: its epsilon is not less than
     ours by more than lattices differ, and the larger of both falls with the noise."""
@@ -597,13 +580,6 @@ def _until_coarser(release: Composed) -> tuple[Composed, ...]:
     following = _FINENESS[release.what] * max(2, int(release.sigma / _FINENESS[release.what]) + 1)
     near = release.sigma >= following * (1 - _WINDOW)
     return (release, release._replace(sigma=following)) if near else (release,)
-
-
-_DIGITS = 7
-_MOST_KINDS = 6
-"""Releases of one federation are of two kinds; each takes up to half a second."""
-_LEAST_SHIFT = {"laplace": 1e-3}
-_MOST_SHIFT = {"laplace": 4.0}
 
 
 def _within_reach(release: Composed) -> bool:

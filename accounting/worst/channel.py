@@ -32,6 +32,10 @@ TAU = 1.5
 """Standard deviation, in spacings, of the weights of the mixture."""
 SLACK = 5 * math.exp(-2 * (math.pi * TAU) ** 2 * 0.99)
 """Bound on |log| of the ratio of a probability to that of the mixture, for one count: 4e-19, by Poisson's sum."""
+_MARGIN = 12.5
+"""Noise parameters by which sums run beyond the plane: what they leave out is below e^-39 of any of them."""
+_ROWS = 64
+"""Rows of a plane that are in memory at once: some 70,000 places."""
 
 
 class Lattice(NamedTuple):
@@ -100,10 +104,6 @@ def both_tails(scale: float, shift: float, first: int, last: int) -> tuple[np.nd
     upper.setflags(write=False)
     lower.setflags(write=False)
     return upper, lower
-
-
-_MARGIN = 12.5
-"""Noise parameters by which sums run beyond the plane: what they leave out is below e^-39 of any of them."""
 
 
 class Pairs(NamedTuple):
@@ -189,10 +189,6 @@ def third_tail(lattice: Lattice, reach: Reach) -> float:
     Y <= 0 given its parity, under both inputs and tilted, since none of them moves the sum."""
     wide = math.sqrt(2) * lattice.scale
     return tail(wide, math.ceil(reach.far * wide)) / mass(wide, 2, 1)
-
-
-_ROWS = 64
-"""Rows of a plane that are in memory at once: some 70,000 places."""
 
 
 def planes(lattice: Lattice, reach: Reach) -> Iterator[tuple[np.ndarray, np.ndarray, Pairs]]:

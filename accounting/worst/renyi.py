@@ -23,6 +23,22 @@ _ROUNDING = 1e-9
 _AT_ONCE = 20_000
 """Values that are computed without a choice: fewer take longer to choose from than to compute."""
 _KNOTS = 65
+FINE = 36.0
+"""Parameter of the lattice of two counts: a plane of half a million places, and .2 % more than with no spacing."""
+MOST_TILT = 6.0
+"""Largest (alpha - 1) h that is computed. A conversion has its optimum below 6 for any delta above 1e-9."""
+LEAST_SHIFT, MOST_SHIFT = 1e-5, 4.0
+"""h = votes / sigma outside this range is not computed: below it rounding would show, above it little is gained."""
+MARGIN = 1e-6
+"""Relative, upward. Sums of 2,000 positive terms are wrong by 2e-13 at most, log ratios by twice that, and they are as
+small as h: 8e-8 of a moment at the least h."""
+MOST_NOISE = (1 - 1e-5) / LEAST_SHIFT
+"""Noise, in votes of a move, beyond which the curve of this much is charged, where that is less than the histogram."""
+_RISE = 0.004
+"""Where integer noise is first brought to a lattice, the curve rises by less; at coarser ones in proportion."""
+FINE_LINE = 2000.0
+"""Parameter of the lattice of one count: a line is so much shorter than a plane that nothing visible is lost."""
+MOST_LINE_TILT = 9.0
 
 
 def _hopeless(low: np.ndarray, high: np.ndarray, weights: np.ndarray, reached: np.ndarray) -> np.ndarray:
@@ -111,28 +127,11 @@ def with_rare(log_moment: np.ndarray | float, rare: float, exponent: np.ndarray,
     return np.logaddexp(log_moment + (1 - orders) * np.log1p(-rare), exponent + np.log(rare))
 
 
-FINE = 36.0
-"""Parameter of the lattice of two counts: a plane of half a million places, and .2 % more than with no spacing."""
-MOST_TILT = 6.0
-"""Largest (alpha - 1) h that is computed. A conversion has its optimum below 6 for any delta above 1e-9."""
-LEAST_SHIFT, MOST_SHIFT = 1e-5, 4.0
-"""h = votes / sigma outside this range is not computed: below it rounding would show, above it little is gained."""
-MARGIN = 1e-6
-"""Relative, upward. Sums of 2,000 positive terms are wrong by 2e-13 at most, log ratios by twice that, and they are as
-small as h: 8e-8 of a moment at the least h."""
-
-
 def rare_enough(shift: float) -> float:
     """Noise parameters beyond which outcomes are rarer than a ten millionth of the least moment, which is about h^2."""
     from scipy.special import ndtri  # as in `gdp`
 
     return float(-ndtri(1e-7 * min(shift, 1.0) ** 2))
-
-
-MOST_NOISE = (1 - 1e-5) / LEAST_SHIFT
-"""Noise, in votes of a move, beyond which the curve of this much is charged, where that is less than the histogram."""
-_RISE = 0.004
-"""Where integer noise is first brought to a lattice, the curve rises by less; at coarser ones in proportion."""
 
 
 def falling(
@@ -227,11 +226,6 @@ def rdp_argmax(sigma: float, orders: object, noise: Noise | str, votes_moved: in
         return np.minimum(falling(_one_move, sigma, orders, noise, 1, FINE), orders / sigma**2)
 
     return one_move(alpha) if k == 1 else np.minimum(along_moves(one_move, alpha, k), alpha * (k / sigma) ** 2)
-
-
-FINE_LINE = 2000.0
-"""Parameter of the lattice of one count: a line is so much shorter than a plane that nothing visible is lost."""
-MOST_LINE_TILT = 9.0
 
 
 @lru_cache(maxsize=256)
