@@ -140,6 +140,11 @@ class Mechanism:
     classes: ClassVar[int | None] = None
     moved_by_a_vote: ClassVar[int] = 1
 
+    def __init_subclass__(cls, **settings: Any) -> None:
+        """Of the above, by name; none where `dataclass` makes the class again with slots."""
+        for name, value in settings.items():
+            setattr(cls, name, value)
+
     def __post_init__(self) -> None:
         for name, value in self.parameters().items():
             object.__setattr__(self, name, _CHECKS[name](_plain(value), name))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from consilium.accounting.checks import check_orders, check_same_total, check_weights
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS
-from consilium.accounting.curves.gaussian import log_q_gnmax, sum_rdp_data_dependent
-from consilium.accounting.curves.laplace import log_q_lnmax, sum_rdp_lnmax
+from consilium.accounting.curves.gaussian import log_q_gnmax, rdp_data_dependent, sum_over_queries
+from consilium.accounting.curves.laplace import log_q_lnmax, rdp_lnmax
 from consilium.accounting.errors import EventError
 from consilium.accounting.events import Comparison, ReleaseEvent, Step
 from consilium.accounting.outcome import argmax, check
@@ -71,20 +72,19 @@ def published_rdp(batch: VoteBatch, orders: object = DEFAULT_ORDERS) -> np.ndarr
     decide neither when to stop nor what to publish. Raises VotesError, EventError: as `VoteBatch.check`.
     """
     batch.check()
-    event, total = batch.event, np.zeros(check_orders(orders).size)
+    event, moved, total = batch.event, batch.event.votes_moved, np.zeros(check_orders(orders).size)
     if not event.votes_decide:
         return None
     for step in event.steps:
-        paid, moved = batch.paid(step), event.votes_moved
+        curve = partial(rdp_data_dependent, sigma=step.scale, orders=orders, sensitivity_votes=moved)
         if step.law == "laplace":
             log_q = log_q_lnmax(batch.votes, step.scale, event.noise)
-            total += sum_rdp_lnmax(log_q, step.scale, orders, moved, noise=event.noise, weights=paid)
+            curve = partial(rdp_lnmax, gamma=step.scale, orders=orders, sensitivity_votes=moved, noise=event.noise)
+        elif step.leaves == "check":
+            log_q, curve = np.minimum(*batch.compared().log_p()), partial(curve, scalar=True)
         else:
-            scalar = step.leaves == "check"
-            log_q = (
-                np.minimum(*batch.compared().log_p()) if scalar else log_q_gnmax(batch.votes, step.scale, event.noise)
-            )
-            total += sum_rdp_data_dependent(log_q, step.scale, orders, moved, scalar=scalar, weights=paid)
+            log_q = log_q_gnmax(batch.votes, step.scale, event.noise)
+        total += sum_over_queries(curve, log_q, batch.paid(step))
     return total
 
 

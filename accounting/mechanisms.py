@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -24,12 +24,13 @@ from consilium.accounting.units import Neighbouring, Noise, Towards, Unit, votes
 
 _REACH = 2
 """Standard deviations by which a threshold may lie above the number of teachers."""
+_NOT_PRIVATE = "immutable noisy argmax, NOT differentially private"
 _SEEN: Mapping[Towards, Literal["histogram"]] = {Towards.COORDINATOR: "histogram"}
 """What leaves of sums with noise in them; towards everybody else it is the winner."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class GNMax(Mechanism):
+class GNMax(Mechanism, name="gnmax", title="GNMax", answers_all=True):
     """argmax of votes + N(0, sigma^2) on each count; every query is answered. Papernot et al. 2018, Section 3.1.
 
     Charged for the winner, which is what leaves (``worst.renyi``), and not for the histogram, as there.
@@ -38,10 +39,6 @@ class GNMax(Mechanism):
     [0.08]
     """
 
-    name: ClassVar[str] = "gnmax"
-    title: ClassVar[str] = "GNMax"
-    answers_all: ClassVar[bool] = True
-
     sigma: float
 
     def steps(self, towards: Towards) -> tuple[Step, ...]:
@@ -49,7 +46,9 @@ class GNMax(Mechanism):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Difference(Mechanism):
+class Difference(
+    Mechanism, name="difference", title="noisy difference", answers_all=True, classes=2, moved_by_a_vote=2
+):
     """Which of two classes has more votes, by n_1 - n_0 + N(0, sigma^2); every query is answered, at 0 with class 0.
 
     One bit of one noisy number leaves (``worst.renyi.rdp_check``). A vote that moves to the other class moves the
@@ -59,12 +58,6 @@ class Difference(Mechanism):
 
     sigma : on the difference, in votes.
     """
-
-    name: ClassVar[str] = "difference"
-    title: ClassVar[str] = "noisy difference"
-    answers_all: ClassVar[bool] = True
-    classes: ClassVar[int | None] = 2
-    moved_by_a_vote: ClassVar[int] = 2
 
     sigma: float
 
@@ -95,15 +88,11 @@ class Difference(Mechanism):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class LNMax(Mechanism):
+class LNMax(Mechanism, name="lnmax", title="LNMax", answers_all=True):
     """argmax of votes + Lap(1/gamma) on each count; every query is answered. Papernot et al. 2017, Theorems 2 and 3.
 
     Charged for the winner, which is what leaves (``worst.laplace``), and not for the noisy counts, as there.
     """
-
-    name: ClassVar[str] = "lnmax"
-    title: ClassVar[str] = "LNMax"
-    answers_all: ClassVar[bool] = True
 
     gamma: float
 
@@ -112,17 +101,13 @@ class LNMax(Mechanism):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Histogram(Mechanism):
+class Histogram(Mechanism, name="histogram", title="noisy histogram", answers_all=True):
     """votes + N(0, sigma^2) on each count, all of which is released; every query is answered.
 
     The Gaussian mechanism on a histogram of which k votes move, so its L2 sensitivity is k sqrt(2): what the papers
     charge GNMax, which does not show the histogram (Papernot et al. 2018, Section 3.1). No votes make it cheaper: the
     distance of two histograms is the same wherever they lie.
     """
-
-    name: ClassVar[str] = "histogram"
-    title: ClassVar[str] = "noisy histogram"
-    answers_all: ClassVar[bool] = True
 
     sigma: float
 
@@ -131,16 +116,13 @@ class Histogram(Mechanism):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Confident(Mechanism):
+class Confident(Mechanism, name="confident", title="Confident GNMax"):
     """GNMax (sigma2) where the top count + N(0, sigma1^2) reaches the threshold. Papernot et al. 2018, Algorithm 1.
     Every query pays the check, noise on one number of sensitivity 1; only answered queries pay GNMax.
 
     >>> Confident(threshold=200, sigma1=150, sigma2=40).event(640, 283).worst_case_rdp([2.0]).round(6).tolist()
     [0.244513]
     """
-
-    name: ClassVar[str] = "confident"
-    title: ClassVar[str] = "Confident GNMax"
 
     threshold: float
     sigma1: float
@@ -181,17 +163,13 @@ class Confident(Mechanism):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Interactive(Confident):
+class Interactive(Confident, name="interactive", title="Interactive GNMax", needs_probabilities=True):
     """The same check on max_j(n_j - M p_j), p the student's public prediction. Papernot et al. 2018, Algorithm 2.
 
     M is the number of votes per query; M p_j is rounded half up before any vote is subtracted. The sensitivity is 1 as
     well, because p is public. Where the check fails and max p exceeds ``confidence``, the student's argmax p is
     confirmed, which is post-processing: it counts as asked, not as answered. confidence: in [0, 1]; 1 confirms nothing.
     """
-
-    name: ClassVar[str] = "interactive"
-    title: ClassVar[str] = "Interactive GNMax"
-    needs_probabilities: ClassVar[bool] = True
 
     confidence: float = 1.0
 
@@ -223,7 +201,7 @@ class Interactive(Confident):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Immutable(Mechanism):
+class Immutable(Mechanism, name="immutable", title=_NOT_PRIVATE, answers_all=True, private=False):
     """Noisy argmax after ``constant`` was added to the top count, Laplace noise: NOT differentially private.
 
     The near-zero-cost paper charges it as if the noise alone protected the votes: (2 gamma, 0)-DP per query. That proof
@@ -231,11 +209,6 @@ class Immutable(Mechanism):
     are neighbours, and return different classes unless noise bridges a gap of c + 1. So the true epsilon is about
     (c + 1) gamma, without bound in c: its curve is infinite as soon as anything was answered, and stays so.
     """
-
-    name: ClassVar[str] = "immutable"
-    title: ClassVar[str] = "immutable noisy argmax, NOT differentially private"
-    answers_all: ClassVar[bool] = True
-    private: ClassVar[bool] = False
 
     gamma: float
     constant: int
@@ -250,13 +223,8 @@ class Immutable(Mechanism):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ImmutableGaussian(Mechanism):
+class ImmutableGaussian(Mechanism, name="immutable_gaussian", title=_NOT_PRIVATE, answers_all=True, private=False):
     """The same with Gaussian noise: NOT differentially private either."""
-
-    name: ClassVar[str] = "immutable_gaussian"
-    title: ClassVar[str] = "immutable noisy argmax, NOT differentially private"
-    answers_all: ClassVar[bool] = True
-    private: ClassVar[bool] = False
 
     sigma: float
     constant: int
@@ -270,7 +238,7 @@ class ImmutableGaussian(Mechanism):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Distributed(Mechanism):
+class Distributed(Mechanism, name="distributed", noise_by_parties=True):
     """One noisy histogram per query, which the coordinator sees; everybody else sees the label, or that there is none.
 
     The noise of variance sigma^2 is the sum of ``noise_shares`` independent shares (of honest parties: leave out those
@@ -281,9 +249,6 @@ class Distributed(Mechanism):
     discrete Gaussian; the difference is charged (``events.Step.slack``).
     """
 
-    name: ClassVar[str] = "distributed"
-    noise_by_parties: ClassVar[bool] = True
-
     sigma: float
     noise_shares: int
 
@@ -292,26 +257,21 @@ class Distributed(Mechanism):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class DistributedTwoPhase(Mechanism):
+class DistributedTwoPhase(Mechanism, name="distributed_two_phase", rounds=2, noise_by_parties=True):
     """Screen every query with a noisy histogram (sigma1), label those that passed with a fresh one (sigma2). Phase one
     shows a whole histogram: alpha / sigma1^2 (not half of it) for every query asked."""
-
-    name: ClassVar[str] = "distributed_two_phase"
-    rounds: ClassVar[int] = 2
-    noise_by_parties: ClassVar[bool] = True
 
     sigma1: float
     sigma2: float
     noise_shares: int
 
     def steps(self, towards: Towards) -> tuple[Step, ...]:
-        leaves = _SEEN.get(towards, "argmax")
-        screen = Step(leaves, "gaussian", self.sigma1, False, self.noise_shares)
-        return (screen, Step(leaves, "gaussian", self.sigma2, True, self.noise_shares))
+        screen = Step(_SEEN.get(towards, "argmax"), "gaussian", self.sigma1, False, self.noise_shares)
+        return (screen, Step(_SEEN.get(towards, "argmax"), "gaussian", self.sigma2, True, self.noise_shares))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Sanitised(Mechanism):
+class Sanitised(Mechanism, name="sanitised", closing=True):
     """One release of a data-dependent curve with noise scaled to its smooth sensitivity; see ``sanitise.release``.
 
     It asks nothing and answers nothing, and costs the same whatever was asked before. The cost holds at every order,
@@ -319,9 +279,6 @@ class Sanitised(Mechanism):
 
     beta, sigma_ss : of the plan, whose noise is that for one vote that a unit moves.
     """
-
-    name: ClassVar[str] = "sanitised"
-    closing: ClassVar[bool] = True
 
     beta: float
     sigma_ss: float

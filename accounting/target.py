@@ -94,7 +94,8 @@ def _near(price: Callable[[float], float], epsilon: float, enough: float) -> flo
     before: tuple[float, float] | None = None
     amount = enough
     for asked in range(_MOST_SECANTS):
-        x, now = math.log(amount), _excess(price, epsilon, amount)
+        x, now = math.log(amount), price(amount)
+        now = min(math.log(now / epsilon), _FAR) if now > 0 else -_FAR
         if now <= 0 and (best == enough or now > cost):
             best, cost = amount, now
         if -_CLOSE <= now <= 0 or (cost >= -_STILL_CLOSE and asked >= _MOST_SECANTS // 2):
@@ -109,12 +110,6 @@ def _near(price: Callable[[float], float], epsilon: float, enough: float) -> flo
         if not low < math.log(amount) < high:
             break  # no number of four digits between them
     return best
-
-
-def _excess(price: Callable[[float], float], epsilon: float, amount: float) -> float:
-    """Logarithm of the cost over the target."""
-    cost = price(amount)
-    return min(math.log(cost / epsilon), _FAR) if cost > 0 else -_FAR
 
 
 def round_up(value: float) -> float:

@@ -30,23 +30,14 @@ from tests.rooms import ROOMS
 ROOT = Path(__file__).resolve().parents[1]
 
 
-@pytest.mark.parametrize("arguments", [["--format", "json"], ["--format=json"]])
-def test_json_is_asked_for_in_both_ways(arguments: list[str]) -> None:
-    assert consilium("rnu", *arguments).json()["error"]["what"] == "no such command 'rnu'; did you mean 'run'?"
-
-
-def test_a_suggestion_stands_once() -> None:
+def test_the_command_itself() -> None:
+    """JSON is asked for in both ways; a suggestion stands once; no command is the help."""
+    for wanted in (["--format", "json"], ["--format=json"]):
+        assert consilium("rnu", *wanted).json()["error"]["what"] == "no such command 'rnu'; did you mean 'run'?"
     assert consilium("rnu").stderr == "consilium: no such command 'rnu'; did you mean 'run'? See `consilium --help`\n"
-
-
-def test_no_command_is_the_help() -> None:
     for words in ((), ("party",)):
         done = consilium(*words)
-        assert done.exit_code == 2
-        assert done.output.count("Usage: ") == 1
-
-
-def test_version() -> None:
+        assert (done.exit_code, done.output.count("Usage: ")) == (2, 1)
     assert consilium("--version").stdout == f"consilium {version('consilium-pate')}\n"
 
 
@@ -172,39 +163,6 @@ def test_a_mistake_anywhere_is_an_object() -> None:
     for name in COMMANDS:
         done = consilium(*name.split(), "--no-such-option", "--format", "json")
         assert (done.exit_code, done.json()["error"]["type"], done.stderr) == (2, "Usage", ""), name
-
-
-FIRST = """
-import sys
-class First:
-    def write(self, text):
-        if text.strip():
-            heavy = [name for name in ("torch", "flwr", "polars", "sklearn", "scipy") if name in sys.modules]
-            print(heavy, text.split("  ")[-1], file=sys.__stdout__, flush=True)
-            import os
-            os._exit(0)
-    def flush(self):
-        pass
-    def isatty(self):
-        return False
-sys.stderr = First()
-from consilium.cli import main
-main(sys.argv[1:])
-"""
-
-
-@pytest.mark.parametrize(
-    ("line", "first"),
-    [("run", "run of stroke, engine local, seed 0"), ("study empty.toml", "study empty, results in runs/study-empty")],
-)
-def test_the_first_line_comes_before_the_libraries(tmp_path: Path, line: str, first: str) -> None:
-    """They take seconds to load. What is measured is what is loaded when the line is written, not a time."""
-    (tmp_path / "empty.toml").touch()  # a file that is not there is told at once: tests/simulations/test_shipped.py
-    done = subprocess.run(
-        [sys.executable, "-c", FIRST, *line.split()],
-        cwd=tmp_path, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    assert done.stdout == f"[] {first}\n"
 
 
 def test_every_code_has_one_meaning_and_every_meaning_one_code() -> None:

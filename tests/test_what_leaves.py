@@ -223,14 +223,9 @@ def promised_of(mechanism: Mechanism, collection: CollectionMode) -> tuple[Feder
     """
     few = QueryBudget(queries=30, answers=30)
     config = collected(mechanism, collection, query_budget=few)
-    own = config.mechanism
-    event = own.event(
-        asked=30,
-        answered=30,
-        unit=config.privacy.unit,
-        neighbouring=config.privacy.neighbouring,
-        teachers_per_party=config.teachers_per_party,
-    )
+    own, privacy = config.mechanism, config.privacy
+    claim = {"unit": privacy.unit, "neighbouring": privacy.neighbouring}
+    event = own.event(30, 30, teachers_per_party=config.teachers_per_party, **claim)
     found = {Bound.STUDENT: worst_case([event], config.privacy.delta).epsilon}
     if collection != "plaintext":
         part = 1 / 2 if collection == "verified" else 2 / 3

@@ -110,40 +110,17 @@ def rdp_data_dependent(
     return out
 
 
-def sum_rdp_data_dependent(
-    log_q: object,
-    sigma: float,
-    orders: object,
-    sensitivity_votes: int = 1,
-    *,
-    scalar: bool = False,
-    weights: object = None,
-) -> np.ndarray:
-    """Sum over queries of ``rdp_data_dependent``: float64 (orders,), in memory that does not grow with queries.
-    ``weights`` (queries,), each in [0, 1], multiply queries: the realised answered mask, or the probability of being
-    answered where an expectation is wanted."""
-
-    def curve(log_q: np.ndarray) -> np.ndarray:
-        return rdp_data_dependent(log_q, sigma, orders, sensitivity_votes, scalar=scalar)
-
-    return sum_over_queries(curve, log_q, weights, checks.check_orders(orders).size)
-
-
-def sum_over_queries(
-    curve: Callable[[np.ndarray], np.ndarray], log_q: object, weights: object, orders: int
-) -> np.ndarray:
-    """Sum of ``curve`` float64 (queries, orders), each query times its weight; equal log q are evaluated once. Where
-    too many differ, some in a row are charged at the largest of them: any upper bound of q gives a bound."""
+def sum_over_queries(curve: Callable[[np.ndarray], np.ndarray], log_q: object, weights: object = None) -> np.ndarray:
+    """Sum of ``curve`` float64 (queries, orders), each query times its weight in [0, 1]: float64 (orders,), in memory
+    that does not grow with queries; equal log q are evaluated once. Where too many differ, some in a row are charged at
+    the largest of them: any upper bound of q gives a bound."""
     lq = checks.check_log_q(log_q)
     distinct, inverse = np.unique(lq, return_inverse=True)
     together = max(1, -(-distinct.size // _MOST_DISTINCT))
     distinct, inverse = np.append(distinct[together - 1 : -1 : together], distinct[-1:]), inverse // together
     paid = np.bincount(inverse, weights=checks.check_weights(weights, lq.shape), minlength=distinct.size)
-    total = np.zeros(orders)
-    for start in range(0, distinct.size, _BLOCK):
-        part = slice(start, start + _BLOCK)
-        total += paid[part] @ curve(distinct[part])
-    return total
+    blocks = (slice(start, start + _BLOCK) for start in range(0, max(1, distinct.size), _BLOCK))
+    return np.add.reduce([paid[part] @ curve(distinct[part]) for part in blocks])
 
 
 def log_tail_by_gap(sigma: float, max_gap: int, noise: Noise | str) -> np.ndarray:

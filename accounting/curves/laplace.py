@@ -16,7 +16,7 @@ import numpy as np
 from consilium.accounting import checks
 from consilium.accounting.curves import near_zero
 from consilium.accounting.curves.discrete import log_pr_loss_table_laplace
-from consilium.accounting.curves.gaussian import log_q_from_tails, sum_over_queries
+from consilium.accounting.curves.gaussian import log_q_from_tails
 from consilium.accounting.errors import AccountingError
 from consilium.accounting.units import Noise
 
@@ -106,21 +106,3 @@ def rdp_lnmax(
     bound = near_zero.rdp_from_moment(np.logaddexp(0.0, log_excess), alpha)
     out[rows] = np.minimum(bound, ceiling)
     return out
-
-
-def sum_rdp_lnmax(
-    log_q: object,
-    gamma: float,
-    orders: object,
-    sensitivity_votes: int = 1,
-    *,
-    noise: Noise | str,
-    baseline: Baseline = "exact",
-    weights: object = None,
-) -> np.ndarray:
-    """Sum over queries of ``rdp_lnmax``: float64 (orders,), in memory that does not grow with queries."""
-
-    def curve(log_q: np.ndarray) -> np.ndarray:
-        return rdp_lnmax(log_q, gamma, orders, sensitivity_votes, noise=noise, baseline=baseline)
-
-    return sum_over_queries(curve, log_q, weights, checks.check_orders(orders).size)

@@ -53,11 +53,6 @@ def _moves(state: winners.Winners) -> tuple[np.ndarray, np.ndarray]:
     return query, divergence.outward(log_p, divergence.close(log_p, change[possible]))
 
 
-def _within(moments: np.ndarray, cap: np.ndarray) -> np.ndarray:
-    """Moments, at least the least positive double and never above the worst case."""
-    return np.minimum(np.maximum(moments, LEAST), cap)
-
-
 def _largest(query: np.ndarray, values: np.ndarray, into: np.ndarray) -> None:
     """into[query] = max(into[query], values), for rows with ascending queries; in place."""
     if query.size:
@@ -82,7 +77,7 @@ def _worst(state: winners.Winners, orders: np.ndarray, few: np.ndarray, cap: np.
     queries, log_p = len(state.votes), state.log_p[query]
     best = np.full((queries, orders.size), LEAST)
     for power in (1 - orders, orders):
-        at_few = _within(divergence.moments(log_p, change, power[few]), cap[few])
+        at_few = np.minimum(np.maximum(divergence.moments(log_p, change, power[few]), LEAST), cap[few])
         largest, rest = (np.full((queries, few.size), LEAST) for _ in range(2))
         _largest(query, at_few, largest)
         close_by = (at_few >= _NEAR_LARGEST * largest[query]).any(axis=1)
@@ -182,16 +177,9 @@ def per_query(
 
     votes : signed integers (queries, classes).
     scale : sigma of the noise on one count (gaussian), or gamma, its inverse scale (laplace).
-    noise : "discrete" (deployed) or "continuous" (as in the papers).
     votes_moved : by one unit, from any classes to any others.
 
     Raises VotesError, NoiseError, OrdersError, UnitError. AccountingError: another kind.
-
-    A disputed query and a nearly unanimous one at sigma 40, which Theorem 6 bounds by .0125 and .0000532 at order 20:
-
-    >>> votes = np.array([[130, 110, 10], [240, 10, 0]])
-    >>> per_query(votes, 40.0, "continuous", "gaussian", [2.0, 20.0]).round(7).tolist()
-    [[0.0007693, 0.0080209], [7e-07, 2.16e-05]]
     """
     array = checks.check_votes(votes)
     scale, noise, alpha = _checked(scale, noise, kind, orders, votes_moved)

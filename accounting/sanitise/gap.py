@@ -1,14 +1,8 @@
 """What a label costs at most where the plurality leads by some number of votes: a bound that is a function of the lead.
 
 Of all histograms in which the plurality leads by at least G votes none costs more than ``envelope`` says, in both
-directions. It does not rise with G, one moved vote changes G by at most 2, and so its local sensitivities are read off
-one table.
-
-Proof: docs/proofs.md, "A bound by the lead". With phi(p, q) = q^w p^(1 - w) - p - w (q - p), w = alpha and w = 1 -
-alpha for the two directions, the moment is 1 + the sum over classes of phi(P_j, Q_j), bounded class by class: of the
-class that gets the vote by its count and the plurality's alone (``_Sums``); of one that is not named by a factor of at
-most psi(D - 1) / psi(D), psi(D) the probability that a class D votes behind overtakes; of the plurality by what all
-others together gain. For each class the largest value over all D >= G counts.
+directions. One moved vote changes G by at most 2, so local sensitivities are read off one table. Statement and proof:
+docs/proofs.md, "A bound by the lead", whose phi and psi these are; w = alpha and 1 - alpha for the two directions.
 """
 
 from __future__ import annotations

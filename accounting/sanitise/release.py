@@ -226,7 +226,7 @@ def sanitise(
 
 class Forecast(NamedTuple):
     """What a plan would give if the private votes looked like the public ones (so: a forecast, no guarantee): epsilon
-    before the noise of the release, with ``release_cost``; the standard deviation of that noise."""
+    before the noise of the release, with what that costs; the standard deviation of that noise."""
 
     plan: SanitisedPlan
     epsilon: float

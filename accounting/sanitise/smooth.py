@@ -27,14 +27,6 @@ _MOST_ENTRIES = 1 << 23
 _FIRST_DISTANCES = 20
 
 
-def fill(hump: np.ndarray) -> np.ndarray:
-    """Least array above ``hump`` (orders, values) that rises up to its peak and falls after it, row by row."""
-    peak = hump.argmax(axis=1)[:, None]
-    rising = np.maximum.accumulate(hump, axis=1)
-    falling = np.maximum.accumulate(hump[:, ::-1], axis=1)[:, ::-1]
-    return np.where(np.arange(hump.shape[1]) <= peak, rising, falling)
-
-
 class LabelProfile:
     """Local sensitivities of labels, summed over queries: of what ``gap.envelope`` charges for the plurality's lead.
 
@@ -52,8 +44,10 @@ class LabelProfile:
         self._costs = costs
         # Two neighbours are in a step of so many leads, and the cost does not rise with the lead. Dips are filled.
         after = np.pad(costs, ((0, 0), (0, GAP_MOVED)), mode="edge")[:, GAP_MOVED:]
-        self._falls = fill(costs - after)
-        self._peaks = self._falls.argmax(axis=1)
+        falls = costs - after
+        rising, falling = (np.maximum.accumulate(x, axis=1) for x in (falls, falls[:, ::-1]))
+        self._peaks = falls.argmax(axis=1)
+        self._falls = np.where(np.arange(falls.shape[1]) <= self._peaks[:, None], rising, falling[:, ::-1])
 
     def cost(self) -> np.ndarray:
         """Sum over queries of the costs whose sensitivity this is: float64 (orders,)."""

@@ -1,12 +1,10 @@
 """Composition of winners, checks and histograms against an adversary that chooses each release in view of the others.
 
-The largest hockey-stick divergence to which n releases can be brought follows from that of n - 1 by backward induction:
-V_n(gamma) = max over places of sum_j p_j V_(n-1)(gamma q_j / p_j), with V_0(gamma) = max(0, 1 - gamma). Places are
-those of ``worst.channel`` and ``worst.laplace``. It is computed on a grid of log gamma and rounded up at every step.
-
-A block of releases without choice, at least as bad as every place in front of V_m, stands for the next few after m.
-Beside an imagined release such ones stand for releases of other kinds, which may come in any order; histograms have no
-choice anyway. Proof: docs/proofs.md, "The worst case of what leaves".
+V_n(gamma) = max over places of sum_j p_j V_(n-1)(gamma q_j / p_j), with V_0(gamma) = max(0, 1 - gamma): the largest
+hockey-stick divergence to which n releases can be brought, on a grid of log gamma, rounded up at every step. Places are
+those of ``worst.channel`` and ``worst.laplace``. A block of releases without choice, at least as bad as every place in
+front of V_m, stands for the next few after m. Beside an imagined release such ones stand for releases of other kinds,
+which may come in any order. Proof: docs/proofs.md, "The worst case of what leaves".
 """
 
 from __future__ import annotations
@@ -582,11 +580,6 @@ def _until_coarser(release: Composed) -> tuple[Composed, ...]:
     return (release, release._replace(sigma=following)) if near else (release,)
 
 
-def _within_reach(release: Composed) -> bool:
-    """Whether its profile can be computed: neither lost in rounding nor so telling that nothing is gained."""
-    return _LEAST_SHIFT.get(release.what, 1e-5) <= 1 / release.sigma <= _MOST_SHIFT.get(release.what, 1.0)
-
-
 def adaptive_epsilon(parts: Sequence[Composed], delta: float) -> float:
     """Least epsilon at ``delta`` of an adaptive composition in any order: an upper bound, data-independent.
 
@@ -607,8 +600,9 @@ def adaptive_epsilon(parts: Sequence[Composed], delta: float) -> float:
         # more noise is a mixture of less, and costs no more
         counts[Composed(1, part.what, min(part.sigma, _MOST_NOISE), part.noise)] += part.releases
     moves = max(part.votes_moved for part in used)
-    if len(counts) > _MOST_KINDS or not all(_within_reach(release) for release in counts):
-        return math.inf
+    shifts = [(_LEAST_SHIFT.get(one.what, 1e-5), 1 / one.sigma, _MOST_SHIFT.get(one.what, 1.0)) for one in counts]
+    if len(counts) > _MOST_KINDS or not all(least <= shift <= most for least, shift, most in shifts):
+        return math.inf  # lost in rounding, or so telling that nothing is gained
     # what is induced over comes first: of winners and checks that which contributes most
     kinds = sorted(counts.items(), key=lambda item: (item[0].what == "histogram", -item[1] * item[0].told, item[0]))
     return _epsilon(tuple(kinds), moves, delta)

@@ -1,19 +1,15 @@
 """What a release tells about one moved vote: a channel of two or three outcomes, at every place it can stand.
 
-*Argmax.* A vote moves from class a to class b. Reveal the largest noisy count W of all other classes, and the class o
-that has it: neither depends on the two counts. What is left has three outcomes, a, b or o. On the lattice below, with W
-at 0, a's noisy count X has centre U, b's Y has centre V; the neighbour's have centres U - shift and V + shift. Six
-orders of indices decide ties, but moving U or V by 1 turns each of them into one of two: o wins against both at X = 0
-or Y = 0, and X = Y goes to a, or to b. One of these is enough: exchange a and b, and the direction of the move.
-
-*Check.* A number with noise is compared with a threshold: two outcomes.
+*Argmax.* A vote moves from class a to class b. What is left, if the largest noisy count of all others and its class o
+are revealed, has three outcomes, a, b or o. With that count at 0, a's noisy count X has centre U, b's Y has centre V;
+the neighbour's have centres U - shift and V + shift. o wins against both at X = 0 or Y = 0, and X = Y goes to a; other
+rules for ties are other places, or a and b and the direction of the move exchanged. *Check.* A number with noise is
+compared with a threshold.
 
 Probabilities are sums of positive terms, so that small ones keep their digits: with T(U, V) = Pr[X = Y >= 1], Pr[a wins
-at (U, V)] - Pr[a wins at (U, V + 1)] = T(U, V), and all of a plane are running sums of T along one axis.
-
-*Lattice.* Where noise is large the residue modulo a spacing is revealed, and what is left, noise around a real centre,
-is a mixture of a little less noise around whole ones (docs/proofs.md, "The worst case of what leaves"). Divergences are
-jointly convex, so the maximum over whole centres bounds all.
+at (U, V)] - Pr[a wins at (U, V + 1)] = T(U, V), and all of a plane are running sums of T along one axis. *Lattice.*
+Where noise is large, it is a mixture of a little less noise around whole centres. Proofs: docs/proofs.md, "The worst
+case of what leaves".
 """
 
 from __future__ import annotations

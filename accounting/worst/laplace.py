@@ -2,14 +2,11 @@
 
 The noisy counts cost twice the curve of one Laplace variable; for much noise and low orders the winner costs half of
 that, which two classes attain. Every step is rounded up. Statement and proof: docs/proofs.md, "The worst case of a
-winner under Laplace noise".
-
-As in ``worst.channel`` a vote moves from a to b, and what can be revealed of the other classes is. Laplace noise is the
-difference of two geometric numbers: the one that is subtracted is revealed, with the class o that has the largest
-count, which is then known up to a geometric number T. What is left is a plane of leads, U of a's centre and V of b's
-over o's least count; a beats o where X > T. Noise is Pr[z] proportional to r^|z| on the integers, r = e^-g, and a move
-carries N of them. Where a centre is below every T the law is affine in a power of it; where both are above, quadratic
-in a power t of the lesser: a moment is at most the largest at the corners of triangles around (t, t^2).
+winner under Laplace noise". As in ``worst.channel`` a vote moves from a to b; of the class o with the largest other
+count all is revealed but a geometric number T. What is left is a plane of leads, U of a's centre and V of b's over o's
+least count; a beats o where X > T. Noise is Pr[z] proportional to r^|z| on the integers, r = e^-g, and a move carries N
+of them. The law is affine or quadratic in a power t of a centre: a moment is at most the largest at the corners of
+triangles around (t, t^2).
 """
 
 from __future__ import annotations

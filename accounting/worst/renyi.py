@@ -192,10 +192,9 @@ def along_moves(curve: Callable[[np.ndarray], np.ndarray], alpha: np.ndarray, mo
 
     D_alpha <= k alpha sum_{i < k} D^1_(k alpha - i) / (k alpha - i), by the weak triangle inequality (Mironov, arXiv
     1702.07476, Proposition 11), at the exponents at which it is exact for a curve that is linear in the order.
-    ``curve`` takes orders in any sequence, and so may give float64 (orders, ...).
+    ``curve`` takes orders in any sequence.
     """
     k, size, ends = moves, alpha.size, curve(np.concatenate((moves * alpha - (moves - 1), moves * alpha)))
-    alpha = alpha.reshape(-1, *[1] * (ends.ndim - 1))
     least, most = k * alpha - (k - 1), k * alpha
     at_least, at_most = (least - 1) * ends[:size], (most - 1) * ends[size:]
     total = np.zeros_like(at_most)

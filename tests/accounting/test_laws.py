@@ -11,13 +11,11 @@ from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS
 from consilium.accounting.errors import EventError
 from consilium.accounting.events import Mechanism
-from consilium.accounting.label_costs import VoteBatch, exact_rdp, published_rdp
 from consilium.accounting.mechanisms import Confident, Difference, GNMax, Histogram, Interactive, LNMax
 from consilium.accounting.sanitise.release import SanitisedPlan, check_plan
 from consilium.accounting.sanitise.smooth import CheckProfile, smooth_sensitivity
 from consilium.accounting.target import as_histograms, worst_case_as_histogram
 from consilium.accounting.units import Neighbouring, Noise, Unit, votes_moved
-from tests.accounting.examples import votes_for
 from tests.accounting.outcome.oracle import Oracle
 from tests.accounting.worst.oracles import lattice_noise, renyi
 
@@ -31,8 +29,6 @@ MECHANISMS = [
     Histogram(9.0),
 ]
 UNITS = [(Unit.PARTY, 1), (Unit.RECORD, 5)]
-VOTES = np.random.default_rng(5).multinomial(60, [0.7, 0.2, 0.1], size=12)
-PREDICTIONS = np.full((12, 3), 1 / 3)
 each = pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
 noises = pytest.mark.parametrize("noise", list(Noise))
 
@@ -83,32 +79,6 @@ class TestWorstCase:
             5, noise=noise, unit=Unit.RECORD, teachers_per_party=k, neighbouring=Neighbouring.ADD_OR_REMOVE
         )
         assert np.all(single.worst_case_rdp(ORDERS) <= given.worst_case_rdp(ORDERS) * (1 + 1e-12))
-
-
-def at_votes(mechanism, votes, noise, k):
-    """Published and exact curves of these votes, all answered: float64 (2, orders)."""
-    event = mechanism.event(len(votes), noise=noise, teachers_per_party=k)
-    batch = VoteBatch(event, votes, np.ones(len(votes)), PREDICTIONS[: len(votes)])
-    exact, published = exact_rdp(batch, ORDERS), published_rdp(batch, ORDERS)
-    return np.stack((exact if published is None else published, exact))
-
-
-@each
-@noises
-@pytest.mark.parametrize("k", [1, 2])
-def test_a_cost_at_votes_adds_up_and_hangs_on_no_name_of_a_class(mechanism: Mechanism, noise, k):
-    votes = votes_for(mechanism, VOTES)
-    whole = at_votes(mechanism, votes, noise, k)
-    parts = at_votes(mechanism, votes[:5], noise, k) + at_votes(mechanism, votes[5:], noise, k)
-    assert whole == pytest.approx(parts, rel=1e-9)
-    turned = at_votes(mechanism, votes[:, ::-1], noise, k)
-    if noise is Noise.CONTINUOUS:  # of integer noise ties go to the lowest index, which the exact cost knows
-        assert turned[1] == pytest.approx(whole[1], rel=1e-9)
-    one_vote_more = VOTES + np.array([1, -1, 0])
-    if mechanism.name in ("gnmax", "lnmax") and np.all(one_vote_more >= 0):
-        assert np.all(at_votes(mechanism, one_vote_more, noise, k)[0] <= whole[0] * (1 + 1e-9))
-    ceiling = mechanism.event(len(VOTES), noise=noise, teachers_per_party=k).histogram_rdp(ORDERS)
-    assert np.all(whole > 0) and np.all(whole <= ceiling * (1 + 1e-9))
 
 
 FEW_ORDERS = [1.5, 2.0, 5.0, 12.0]

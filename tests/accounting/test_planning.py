@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consilium.accounting.drowned import MOST_DIRECTIONS, signal, votes_of_units
-from consilium.accounting.errors import CalibrationError
 from consilium.accounting.events import Mechanism
 from consilium.accounting.mechanisms import Difference, GNMax
 from consilium.accounting.target import least_noise
@@ -54,12 +53,6 @@ def rising(amount: float) -> float:
 
 def test_what_is_not_enough_is_looked_for_elsewhere() -> None:
     assert rising(least_noise(rising, 6.0, enough=2.0)) <= 6.0
-
-
-@pytest.mark.parametrize("epsilon", [4.0, 0.0, math.inf])
-def test_no_amount(epsilon: float) -> None:
-    with pytest.raises(CalibrationError):
-        least_noise(rising, epsilon, enough=10.0)
 
 
 def test_it_is_the_rule_of_the_held_out_divisions() -> None:

@@ -98,7 +98,7 @@ REFUSED = [
     (
         errors.AccountingError,
         "weights",
-        lambda v: gaussian.sum_rdp_data_dependent([-1.0], 4.0, [2.0], weights=v),
+        lambda v: gaussian.sum_over_queries(lambda q: rdp_data_dependent(q, 4.0, [2.0]), [-1.0], v),
         ([1.5], [NAN], [1, 1]),
     ),
 ]

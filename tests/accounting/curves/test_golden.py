@@ -14,14 +14,22 @@ from consilium.accounting.curves.gaussian import (
     log_q_gnmax,
     rdp_data_dependent,
     rdp_gaussian,
-    sum_rdp_data_dependent,
+    sum_over_queries,
 )
 from consilium.accounting.curves.gdp import Composed, epsilon_of, exact_epsilon, mu_squared
 from consilium.accounting.curves.gnss import gnss_cost
-from consilium.accounting.curves.laplace import PAPER_MOMENTS, log_q_lnmax, rdp_laplace, rdp_lnmax, sum_rdp_lnmax
+from consilium.accounting.curves.laplace import PAPER_MOMENTS, log_q_lnmax, rdp_laplace, rdp_lnmax
 from consilium.accounting.units import Noise
 
 close = pytest.approx
+
+
+def sum_rdp(log_q, *parameters, weights=None, **more):
+    return sum_over_queries(lambda some: rdp_data_dependent(some, *parameters, **more), log_q, weights)
+
+
+def sum_rdp_lnmax(log_q, *parameters, **more):
+    return sum_over_queries(lambda some: rdp_lnmax(some, *parameters, noise="continuous", **more), log_q)
 
 
 def classic(curve, delta, orders=REFERENCE_ORDERS):
@@ -34,9 +42,9 @@ def confident(votes, threshold, sigma1, sigma2, orders, k=1):  # pyright: ignore
     top = votes.max(axis=1)
     log_p, log_fails = log_pr_answered(top, threshold, sigma1, "continuous")
     log_q_check = np.minimum(log_p, log_fails)
-    check = sum_rdp_data_dependent(log_q_check, sigma1, orders, k, scalar=True)
+    check = sum_rdp(log_q_check, sigma1, orders, k, scalar=True)
     log_q = log_q_gnmax(votes, sigma2, "continuous")
-    label = sum_rdp_data_dependent(log_q, sigma2, orders, k, weights=np.exp(log_p))
+    label = sum_rdp(log_q, sigma2, orders, k, weights=np.exp(log_p))
     return check + label, check, float(np.exp(log_p).sum())
 
 
@@ -48,11 +56,11 @@ def test_gnmax(golden, golden_votes):
         assert log_q[:20] == close(np.array(case["logq_first20"]), rel=1e-9)
         assert log_q.sum() == close(case["logq_sum"], rel=1e-9)
         assert rdp_data_dependent(log_q[:20], case["sigma"], orders) == close(np.array(case["rdp_first20"]), rel=1e-9)
-        total = sum_rdp_data_dependent(log_q, case["sigma"], orders)
+        total = sum_rdp(log_q, case["sigma"], orders)
         assert total == close(np.array(case["rdp_sum"]), rel=1e-9)
-        first = sum_rdp_data_dependent(log_q[:1000], case["sigma"], orders)
+        first = sum_rdp(log_q[:1000], case["sigma"], orders)
         assert first == close(np.array(case["rdp_sum_first1000"]), rel=1e-9)
-        curve = sum_rdp_data_dependent(log_q, case["sigma"], REFERENCE_ORDERS)
+        curve = sum_rdp(log_q, case["sigma"], REFERENCE_ORDERS)
         bound = classic(curve, case["delta"])
         assert bound.epsilon == close(case["eps_all_grid"], rel=1e-9)
         assert bound.order == close(case["order_all_grid"])
@@ -104,7 +112,7 @@ def test_eight_moments_and_full_grid(golden, golden_votes):
         log_q = log_q_lnmax(votes, case["gamma"], "continuous")
         assert log_q[:10] == close(np.array(case["logq_first10"]), rel=1e-9)
         orders = PAPER_MOMENTS + 1
-        curve = sum_rdp_lnmax(log_q, case["gamma"], orders, noise="continuous", baseline="paper")
+        curve = sum_rdp_lnmax(log_q, case["gamma"], orders, baseline="paper")
         assert curve * PAPER_MOMENTS == close(np.array(case["logmgf"]), rel=1e-9)
         each = [classic(c, case["delta"], o).epsilon for c, o in zip(curve, orders, strict=True)]
         assert each == close(case["eps_per_l"], rel=1e-9)
@@ -114,13 +122,13 @@ def test_eight_moments_and_full_grid(golden, golden_votes):
         worst = case["n"] * rdp_laplace(case["gamma"], orders, noise="continuous", baseline="paper")
         assert classic(worst, case["delta"], orders).epsilon == close(case["eps_data_independent"], rel=1e-9)
         at = np.array([2.0, 3.0, 5.0, 9.0])
-        rdp = sum_rdp_lnmax(log_q, case["gamma"], at, noise="continuous", baseline="paper")
+        rdp = sum_rdp_lnmax(log_q, case["gamma"], at, baseline="paper")
         assert rdp == close(np.array(case["rdp_at_orders_2_3_5_9"]), rel=1e-9)
-        full = sum_rdp_lnmax(log_q, case["gamma"], REFERENCE_ORDERS, noise="continuous", baseline="paper")
+        full = sum_rdp_lnmax(log_q, case["gamma"], REFERENCE_ORDERS, baseline="paper")
         bound = classic(full, case["delta"])
         assert bound.epsilon == close(case["eps_rdp_grid"], rel=1e-9)
         assert bound.order == close(case["order_rdp_grid"])
-        tighter = sum_rdp_lnmax(log_q, case["gamma"], REFERENCE_ORDERS, noise="continuous")
+        tighter = sum_rdp_lnmax(log_q, case["gamma"], REFERENCE_ORDERS)
         assert np.all(tighter <= full)
 
 

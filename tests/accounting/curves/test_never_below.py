@@ -70,7 +70,7 @@ def test_of_too_many_queries_some_are_charged_together_and_no_less(monkeypatch, 
         seen.append(some.size)
         return rdp_lnmax(some, 0.05, [2.0, 20.0], noise="continuous")
 
-    found, each = sum_over_queries(curve, log_q, weights, 2), weights @ curve(log_q)
+    found, each = sum_over_queries(curve, log_q, weights), weights @ curve(log_q)
     assert sum(seen[:-1]) <= most and np.all(found >= each * (1 - 1e-12))
     assert most < 64 or found == pytest.approx(each, rel=0.05)
 

@@ -194,16 +194,6 @@ def test_a_grid_too_coarse_is_seen(monkeypatch):
     assert below(rdp_argmax, 40.0, "continuous", truth, [2.0])
 
 
-@pytest.mark.parametrize("tails", [True, False])
-def test_a_tail_left_out_is_seen(monkeypatch, tails):
-    """A plane that is far too small is still a bound as long as what lies beyond is charged."""
-    truth = np.array([worst_lead(1 / 5, order) for order in ORDERS[:5]])
-    monkeypatch.setattr(renyi, "rare_enough", lambda shift: 0.05)
-    if not tails:
-        monkeypatch.setattr(renyi, "with_rare", lambda log_moment, rare, exponent, orders: 0 * orders)
-    assert below(rdp_argmax, 5.0, "continuous", truth, ORDERS[:5]) is not tails
-
-
 def test_a_plane_of_leads_too_small_is_seen(monkeypatch):
     """Leads up to N alone, because what lies beyond is held to be cheap; and no plane at all."""
     truth = worst_histogram(laplace_winners, 24, 3, 0.3, ORDERS)
