@@ -39,9 +39,6 @@ class Accountant:
         self._events: list[ReleaseEvent] = []
         self._secrets: list[np.ndarray | None] = []
 
-    def __repr__(self) -> str:
-        return f"Accountant({len(self._events)} release(s))"
-
     @property
     def events(self) -> tuple[ReleaseEvent, ...]:
         """What was committed, in order."""

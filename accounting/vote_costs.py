@@ -44,22 +44,21 @@ def load_votes(path: Path) -> np.ndarray:
     """
     if not path.is_file():
         raise VotesPathError(f"there is no file {path}. Give a .npz with key 'votes' or a .npy.")
+    if path.suffix not in (".npz", ".npy"):
+        raise VotesError(f"{path} is neither .npz nor .npy. Save the histogram as votes= in a .npz.")
     try:
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as archive:
+        votes = np.load(path, allow_pickle=False, mmap_mode="r" if path.suffix == ".npy" else None)
+        if not isinstance(votes, np.ndarray):
+            with votes as archive:
                 if "votes" not in archive:
                     keys = ", ".join(archive.files)
                     raise VotesError(f"{path} has no key 'votes' (it has: {keys}). Save the histogram as votes=.")
                 votes = archive["votes"]
-        elif path.suffix == ".npy":
-            votes = np.load(path, allow_pickle=False, mmap_mode="r")
-        else:
-            raise VotesError(f"{path} is neither .npz nor .npy. Save the histogram as votes= in a .npz.")
+    except VotesError:
+        raise
     except (OSError, zipfile.BadZipFile, EOFError) as error:
         raise VotesError(f"{path} is not a readable NumPy file ({type(error).__name__}). Save it again.") from None
-    except ValueError as error:
-        if isinstance(error, VotesError):
-            raise
+    except ValueError:
         raise VotesError(f"{path} does not hold a plain array of numbers. Save it again, without objects.") from None
     if np.issubdtype(votes.dtype, np.floating):
         if not np.all(np.isfinite(votes) & (votes == np.floor(votes)) & (np.abs(votes) <= _LARGEST)):

@@ -6,8 +6,7 @@ A curve may be minimised over any set of orders that was not chosen by looking a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -34,8 +33,7 @@ DEFAULT_ORDERS: np.ndarray = _frozen(
 quarter steps up to 30, where the CKS conversion has its optimum most often."""
 
 
-@dataclass(frozen=True, slots=True)
-class EpsilonBound:
+class EpsilonBound(NamedTuple):
     """An epsilon and the Renyi order that gave it (NaN when no order gives a finite one)."""
 
     epsilon: float

@@ -44,15 +44,6 @@ def _worst_case(kind: str, scale: float, noise: Noise, orders: np.ndarray, moved
     return (orders - 1) * curve
 
 
-def _moves(state: winners.Winners) -> tuple[np.ndarray, np.ndarray]:
-    """Query of each possible move, and its changes, moved outward: int64 (moves,), float64 (moves, classes)."""
-    change = winners.move(state)
-    possible = (state.votes > 0)[:, :, None] & ~np.eye(state.votes.shape[1], dtype=bool)
-    query = np.nonzero(possible)[0]
-    log_p = state.log_p[query]
-    return query, divergence.outward(log_p, divergence.close(log_p, change[possible]))
-
-
 def _largest(query: np.ndarray, values: np.ndarray, into: np.ndarray) -> None:
     """into[query] = max(into[query], values), for rows with ascending queries; in place."""
     if query.size:
@@ -73,8 +64,10 @@ def _evaluate(
 
 def _worst(state: winners.Winners, orders: np.ndarray, few: np.ndarray, cap: np.ndarray) -> np.ndarray:
     """Largest (alpha - 1) D_alpha over moves and directions: float64 (queries, orders)."""
-    query, change = _moves(state)
+    possible = (state.votes > 0)[:, :, None] & ~np.eye(state.votes.shape[1], dtype=bool)
+    query = np.nonzero(possible)[0]
     queries, log_p = len(state.votes), state.log_p[query]
+    change = divergence.outward(log_p, divergence.close(log_p, winners.move(state)[possible]))
     best = np.full((queries, orders.size), LEAST)
     for power in (1 - orders, orders):
         at_few = np.minimum(np.maximum(divergence.moments(log_p, change, power[few]), LEAST), cap[few])

@@ -16,24 +16,16 @@ from consilium.accounting.outcome import divergence
 from consilium.accounting.units import Noise
 
 
-def _pair(
-    numbers: np.ndarray, threshold: float, sigma: float, noise: Noise, step: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """log P and log P'/P of (passes, fails) for the number and the number + step: two float64 (numbers, 2)."""
-    law = np.stack(log_pr_answered(numbers, threshold, sigma, noise), axis=1)
-    moved = np.stack(log_pr_answered(numbers + step, threshold, sigma, noise), axis=1)
-    # Two logarithms near 0 are equal to many digits: close() takes that outcome's change from the other's.
-    return law, divergence.close(law, moved - law)
-
-
 def _moments(
     numbers: np.ndarray, threshold: float, sigma: float, noise: Noise, orders: np.ndarray, most: int
 ) -> np.ndarray:
     cap = (orders - 1) * rdp_gaussian(sigma, orders, most, scalar=True)
     best = np.full((numbers.size, orders.size), LEAST)
+    law = np.stack(log_pr_answered(numbers, threshold, sigma, noise), axis=1)
     for step in (-most, most):
-        law, change = _pair(numbers, threshold, sigma, noise, step)
-        change = divergence.outward(law, change)
+        moved = np.stack(log_pr_answered(numbers + step, threshold, sigma, noise), axis=1)
+        # Two logarithms near 0 are equal to many digits: close() takes that outcome's change from the other's.
+        change = divergence.outward(law, divergence.close(law, moved - law))
         for power in (1 - orders, orders):
             np.maximum(best, divergence.moments(law, change, power), out=best)
     return np.minimum(best, cap)

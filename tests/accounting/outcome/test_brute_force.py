@@ -11,8 +11,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from consilium.accounting.curves.conversion import DEFAULT_ORDERS, REFERENCE_ORDERS, rdp_to_epsilon
-from consilium.accounting.curves.gaussian import log_pr_answered
+from consilium.accounting.curves.conversion import REFERENCE_ORDERS
 from consilium.accounting.outcome import argmax, check, divergence, winners
 from tests.accounting.outcome.oracle import Oracle
 from tests.marks import third
@@ -168,16 +167,6 @@ def test_a_mistake_falls_below(plant, scale: float, noise: str, limit: float, mo
 
 
 SOME = [1.2, 2.0, 8.0, 32.0, 100.0]
-
-
-@pytest.mark.parametrize(("noise", "expected"), [("continuous", 0.94623), ("discrete", 0.94748)])
-def test_the_published_votes(mnist_votes: np.ndarray, noise: str, expected: float) -> None:
-    """PATE 2018, 640 queries, T 200, sigma1 150, sigma2 40, delta 1e-5, expected answers. Theorem 6 says 1.712."""
-    votes = mnist_votes[:640]
-    answered = np.exp(log_pr_answered(votes.max(axis=1), 200.0, 150.0, noise)[0])
-    labels = argmax.sum_rdp(votes, 40.0, noise, "gaussian", DEFAULT_ORDERS, answered)
-    checks = check.sum_rdp(votes.max(axis=1), 200.0, 150.0, noise, DEFAULT_ORDERS)
-    assert rdp_to_epsilon(labels + checks, DEFAULT_ORDERS, 1e-5).epsilon == pytest.approx(expected, abs=1e-5)
 
 
 def test_a_query_costs_the_same_alone_and_in_a_batch(golden_votes) -> None:
