@@ -8,9 +8,6 @@ Statement and proof: docs/proofs.md.
 Where a unit moves several votes, with more than 24 classes, and where doubles cannot hold the law (``computed``), the
 papers' bounds are charged at the neighbour that is nearest to a tie. They hold in both directions, and are tight where
 the plurality leads by far.
-
-All moves are evaluated at a few orders; those that come near the largest anywhere are evaluated at every order, and so
-are those whose chord between the few orders passes above them. The others are below, as moments are convex.
 """
 
 from __future__ import annotations
@@ -32,7 +29,6 @@ Kind = Literal["gaussian", "laplace"]
 
 MOST_CLASSES = 24
 """With more there are too many moves to try them all."""
-_NEAR_LARGEST = 0.9
 _CELLS = 1 << 20
 MOST_WORK = 2e8
 """Of `work`, some five seconds."""
@@ -52,35 +48,16 @@ def _largest(query: np.ndarray, values: np.ndarray, into: np.ndarray) -> None:
         into[some] = np.maximum(into[some], np.maximum.reduceat(values, starts, axis=0))
 
 
-def _evaluate(
-    rows: np.ndarray, query: np.ndarray, log_p: np.ndarray, change: np.ndarray, power: np.ndarray, into: np.ndarray
-) -> None:
-    """Moments of some rows at all orders, into the largest of their queries; in place."""
-    size = max(1, _CELLS // (log_p.shape[1] * power.size))
-    for start in range(0, rows.size, size):
-        part = rows[start : start + size]
-        _largest(query[part], divergence.moments(log_p[part], change[part], power), into)
-
-
-def _worst(state: winners.Winners, orders: np.ndarray, few: np.ndarray, cap: np.ndarray) -> np.ndarray:
+def _worst(state: winners.Winners, orders: np.ndarray, cap: np.ndarray) -> np.ndarray:
     """Largest (alpha - 1) D_alpha over moves and directions: float64 (queries, orders)."""
     possible = (state.votes > 0)[:, :, None] & ~np.eye(state.votes.shape[1], dtype=bool)
     query = np.nonzero(possible)[0]
-    queries, log_p = len(state.votes), state.log_p[query]
+    log_p, best = state.log_p[query], np.full((len(state.votes), orders.size), LEAST)
     change = divergence.outward(log_p, divergence.close(log_p, winners.move(state)[possible]))
-    best = np.full((queries, orders.size), LEAST)
-    for power in (1 - orders, orders):
-        at_few = np.minimum(np.maximum(divergence.moments(log_p, change, power[few]), LEAST), cap[few])
-        largest, rest = (np.full((queries, few.size), LEAST) for _ in range(2))
-        _largest(query, at_few, largest)
-        close_by = (at_few >= _NEAR_LARGEST * largest[query]).any(axis=1)
-        _evaluate(np.nonzero(close_by)[0], query, log_p, change, power, best)
-        _largest(query[~close_by], at_few[~close_by], rest)
-        # A moment that turns upwards between two of the few orders lies far below its chord there.
-        above = (divergence.chord(orders, few, rest) > best).any(axis=1)
-        rows = np.nonzero(np.logical_not(close_by) & np.take(above, query))[0]
-        crossing = (divergence.chord(orders, few, at_few[rows]) > best[query[rows]]).any(axis=1)
-        _evaluate(rows[crossing], query, log_p, change, power, best)
+    size = max(1, _CELLS // (log_p.shape[1] * orders.size))
+    for part in (slice(start, start + size) for start in range(0, query.size, size)):
+        for power in (1 - orders, orders):
+            _largest(query[part], divergence.moments(log_p[part], change[part], power), best)
     return np.minimum(best, cap)
 
 
@@ -113,9 +90,9 @@ def _moments(votes: np.ndarray, kind: str, scale: float, noise: Noise, orders: n
     out, rows = np.empty((len(votes), orders.size)), np.flatnonzero(known)
     out[~known] = _bounded(votes[~known], kind, scale, noise, orders, moved)
     if rows.size:
-        cap, few = _worst_case(kind, scale, noise, orders, 1), divergence.few_orders(orders)
+        cap = _worst_case(kind, scale, noise, orders, 1)
         for part, state in _batches(votes[rows], kind, scale, noise):
-            out[rows[part]] = _worst(state, orders, few, cap)
+            out[rows[part]] = _worst(state, orders, cap)
     return out
 
 

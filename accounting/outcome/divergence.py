@@ -27,7 +27,6 @@ UP = 1 + _SLACK + 1e-13
 _MOST = 600.0
 _FAINT = -640.0
 _MIDDLE = 40.0
-_CHORD = 0.6
 
 
 def close(log_p: np.ndarray, change: np.ndarray) -> np.ndarray:
@@ -108,31 +107,3 @@ def _moments(log_p: np.ndarray, change: np.ndarray, power: np.ndarray) -> np.nda
         peak = terms.max(axis=1, keepdims=True)
         out[row, column] = (peak[:, 0] + np.log(np.exp(terms - peak).sum(axis=1))) * UP
     return out
-
-
-def chord(orders: np.ndarray, known: np.ndarray, moments: np.ndarray) -> np.ndarray:
-    """Moments at all orders from those at a few, rounded up: float64 (rows, orders). (alpha - 1) D_alpha is convex in
-    alpha, so between two orders it lies below the straight line.
-
-    known : int64 (few,), places in the sorted ``orders``, with both ends. moments : float64 (rows, few).
-    """
-    right = np.clip(np.searchsorted(known, np.arange(orders.size)), 1, max(1, known.size - 1))
-    if known.size == 1:
-        return moments
-    left, right = known[right - 1], known[right]
-    share = (orders - orders[left]) / (orders[right] - orders[left])
-    at = {place: i for i, place in enumerate(known.tolist())}
-    lower, upper = (moments[:, [at[i] for i in side.tolist()]] for side in (left, right))
-    return np.where(share == 0, lower, np.where(share == 1, upper, (1 - share) * lower + share * upper))
-
-
-def few_orders(orders: np.ndarray) -> np.ndarray:
-    """Places of so many of the sorted orders that a chord between them is about 9 % above: int64 (few,)."""
-    few = [0]
-    for i in range(1, orders.size):
-        at = orders[few[-1]]
-        if orders[i] - at > _CHORD * np.sqrt(at * (at - 1)) and i - 1 > few[-1]:
-            few.append(i - 1)
-    if orders.size > 1 and few[-1] != orders.size - 1:
-        few.append(orders.size - 1)
-    return np.array(few)

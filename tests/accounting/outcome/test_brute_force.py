@@ -11,7 +11,6 @@ import mpmath
 import numpy as np
 import pytest
 
-from consilium.accounting.curves.conversion import REFERENCE_ORDERS
 from consilium.accounting.outcome import argmax, check, divergence, winners
 from tests.accounting.outcome.oracle import Oracle
 from tests.marks import third
@@ -100,16 +99,6 @@ def test_few_classes_are_exact(kind: argmax.Kind, scale: float, noise: str, vote
         found = ratios(kind, scale, noise, random_votes(classes, voters, 4, evenness, seed))
         assert found.min() >= 1
         assert found.max() <= 1 + most
-
-
-def test_a_move_that_overtakes_between_two_orders_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All moves at the first and the last order only, and at once no other than the largest there."""
-    votes = np.vstack([random_votes(6, 250, 10, evenness, 6) for evenness in (0.2, 1.0)])
-    expected = argmax.per_query(votes, 40.0, "discrete", "gaussian", REFERENCE_ORDERS)
-    monkeypatch.setattr(divergence, "_CHORD", 1e6)
-    monkeypatch.setattr(argmax, "_NEAR_LARGEST", 1.0)
-    found = argmax.per_query(votes, 40.0, "discrete", "gaussian", REFERENCE_ORDERS)
-    assert found == pytest.approx(expected, rel=1e-12)
 
 
 FEW_ORDERS = [1.5, 4.0, 30.0]
