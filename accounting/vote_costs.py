@@ -136,11 +136,6 @@ class EpsilonResult:
         """Epsilon that may be published: of what leaves, whatever the votes are, at counts that were fixed before."""
         return self.guarantee.epsilon
 
-    @property
-    def delta(self) -> float:
-        """Probability that the guarantee may fail."""
-        return self.guarantee.delta
-
     def rows(self) -> list[tuple[str, float | None, bool]]:
         """(name, epsilon or None where there is none, whether it may be published) in reading order."""
         cap = f"worst case, at most {self.answers} labels for {self.queries} queries"
@@ -193,7 +188,7 @@ class EpsilonResult:
 
     def __repr__(self) -> str:
         worst = f"worst case {rounded_up(self.worst_case)}; exact, published: secret"
-        return f"EpsilonResult({self.mechanism}, {self.shape}, delta {self.delta:g}, {worst})"
+        return f"EpsilonResult({self.mechanism}, {self.shape}, delta {self.guarantee.delta:g}, {worst})"
 
 
 def _strict(table: dict[str, Any]) -> dict[str, Any]:

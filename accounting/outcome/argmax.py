@@ -21,7 +21,6 @@ from consilium.accounting import checks
 from consilium.accounting.curves.gaussian import log_q_gnmax, rdp_data_dependent, rdp_gaussian
 from consilium.accounting.curves.laplace import log_q_lnmax, rdp_laplace, rdp_lnmax
 from consilium.accounting.curves.near_zero import LEAST
-from consilium.accounting.errors import AccountingError
 from consilium.accounting.outcome import divergence, winners
 from consilium.accounting.units import Noise
 
@@ -62,30 +61,22 @@ def _worst(state: winners.Winners, orders: np.ndarray, cap: np.ndarray) -> np.nd
 
 
 def _batches(votes: np.ndarray, kind: str, scale: float, noise: Noise) -> Iterator[tuple[np.ndarray, winners.Winners]]:
-    """Blocks of queries that share a rule, with the law of their winners, in memory that does not grow."""
-    gaps = votes.max(axis=1, keepdims=True) - votes
-    widest = gaps.max(axis=1)
-    classes = votes.shape[1]
-    near = winners.near_classes(gaps, scale) if kind == "gaussian" else np.full(widest.shape, classes)
-    by_near = {n: winners.rule(kind, scale, noise, n, classes) for n in np.unique(near).tolist()}
-    most = 1 << int(widest.max(initial=1)).bit_length()
-    for chosen in dict.fromkeys(by_near.values()):
-        members = np.nonzero(np.isin(near, [n for n, its in by_near.items() if its == chosen]))[0]
-        members = members[np.argsort(widest[members], kind="stable")]
-        table = winners.tables(kind, scale, noise, chosen, most)
-        start = 0
-        while start < members.size:
-            low, high = winners.reach(kind, scale, int(widest[members[start]]))
-            nodes = (high - low) / chosen.stride * len(chosen.offsets)
-            end = start + max(1, int(_CELLS // (nodes * classes**2)))
-            part = members[start:end]
-            low, high = winners.reach(kind, scale, int(widest[part[-1]]))
-            yield part, winners.winners(table, votes[part], low, high)
-            start = end
+    """Blocks of queries with the law of their winners, in memory that does not grow."""
+    widest, classes = np.ptp(votes, axis=1), votes.shape[1]
+    rule = winners.rule(kind, scale, noise, classes)
+    table = winners.tables(kind, scale, noise, rule, 1 << int(widest.max(initial=1)).bit_length())
+    order, start = np.argsort(widest, kind="stable"), 0
+    while start < order.size:
+        low, high = winners.reach(kind, scale, int(widest[order[start]]))
+        nodes = (high - low) / rule.stride * len(rule.offsets)
+        part = order[start : start + max(1, int(_CELLS // (nodes * classes**2)))]
+        low, high = winners.reach(kind, scale, int(widest[part[-1]]))
+        yield part, winners.winners(table, votes[part], low, high)
+        start += part.size
 
 
 def _moments(votes: np.ndarray, kind: str, scale: float, noise: Noise, orders: np.ndarray, moved: int) -> np.ndarray:
-    """(alpha - 1) D_alpha at sorted orders: float64 (queries, orders)."""
+    """(alpha - 1) D_alpha: float64 (queries, orders)."""
     known = computed(votes, scale, noise, kind, moved)
     out, rows = np.empty((len(votes), orders.size)), np.flatnonzero(known)
     out[~known] = _bounded(votes[~known], kind, scale, noise, orders, moved)
@@ -131,32 +122,6 @@ def _bounded(votes: np.ndarray, kind: str, scale: float, noise: Noise, orders: n
     return out
 
 
-def _checked(
-    scale: object, noise: Noise | str, kind: str, orders: object, votes_moved: int
-) -> tuple[float, Noise, np.ndarray]:
-    checks.check_votes_moved(votes_moved)
-    if kind not in ("gaussian", "laplace"):
-        raise AccountingError(f"kind must be 'gaussian' or 'laplace', got {kind!r}.")
-    return checks.check_scale(scale, "scale"), checks.check_noise(noise), checks.check_orders(orders)
-
-
-def per_query(
-    votes: object, scale: float, noise: Noise | str, kind: Kind, orders: object, *, votes_moved: int = 1
-) -> np.ndarray:
-    """Cost of each query and order: float64 (queries, orders). Secret.
-
-    votes : signed integers (queries, classes).
-    scale : sigma of the noise on one count (gaussian), or gamma, its inverse scale (laplace).
-    votes_moved : by one unit, from any classes to any others.
-
-    Raises VotesError, NoiseError, OrdersError, UnitError. AccountingError: another kind.
-    """
-    array = checks.check_votes(votes)
-    scale, noise, alpha = _checked(scale, noise, kind, orders, votes_moved)
-    ordered, place = np.unique(alpha, return_inverse=True)
-    return (_moments(array, kind, scale, noise, ordered, votes_moved) / (ordered - 1))[:, place]
-
-
 def sum_rdp(
     votes: object,
     scale: float,
@@ -167,21 +132,25 @@ def sum_rdp(
     *,
     votes_moved: int = 1,
 ) -> np.ndarray:
-    """Sum over queries of ``per_query``: float64 (orders,), in memory that does not grow with queries. Secret. Equal
-    histograms are evaluated once; for continuous noise those that are permutations of each other are equal.
+    """Cost of all queries: float64 (orders,), in memory that does not grow with them. Secret. Equal histograms are
+    evaluated once; for continuous noise those that are permutations of each other are equal.
 
+    votes : signed integers (queries, classes).
+    scale : sigma of the noise on one count (gaussian), or gamma, its inverse scale (laplace).
     weights : float64 (queries,), each in [0, 1]: the answered mask, or the probability of an answer where an
         expectation is wanted.
+    votes_moved : by one unit, from any classes to any others.
+
+    Raises VotesError, NoiseError, OrdersError, UnitError.
     """
-    array = checks.check_votes(votes)
-    scale, noise, alpha = _checked(scale, noise, kind, orders, votes_moved)
+    array, moved = checks.check_votes(votes), checks.check_votes_moved(votes_moved)
+    scale, noise, alpha = checks.check_scale(scale, "scale"), checks.check_noise(noise), checks.check_orders(orders)
     w = checks.check_weights(weights, (len(array),))
-    ordered, place = np.unique(alpha, return_inverse=True)
     kept = array[w > 0]
     rows = np.sort(kept, axis=1) if noise is Noise.CONTINUOUS else kept
     rows, which = np.unique(rows, axis=0, return_inverse=True)
     weight = np.bincount(which.ravel(), weights=w[w > 0], minlength=rows.shape[0])
-    total, size = np.zeros(ordered.size), max(1, _CELLS // ordered.size)
+    total, size = np.zeros(alpha.size), max(1, _CELLS // alpha.size)
     for some in (slice(start, start + size) for start in range(0, rows.shape[0], size)):
-        total += weight[some] @ _moments(rows[some], kind, scale, noise, ordered, votes_moved)
-    return (total / (ordered - 1))[place]
+        total += weight[some] @ _moments(rows[some], kind, scale, noise, alpha, moved)
+    return total / (alpha - 1)

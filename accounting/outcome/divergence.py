@@ -26,7 +26,6 @@ UP = 1 + _SLACK + 1e-13
 """What a sum of excesses is multiplied with, for errors of P and of the sum."""
 _MOST = 600.0
 _FAINT = -640.0
-_MIDDLE = 40.0
 
 
 def close(log_p: np.ndarray, change: np.ndarray) -> np.ndarray:
@@ -71,19 +70,9 @@ def _by_outcome(log_p: np.ndarray, change: np.ndarray, power: np.ndarray) -> np.
     return np.maximum(terms, 0.0).sum(axis=1)
 
 
-def moments(log_p: np.ndarray, change: np.ndarray, power: np.ndarray) -> np.ndarray:
-    """log(1 + S) of each row, rounded up: float64 (rows, powers). |w| rises along ``power``."""
-    out = np.empty((log_p.shape[0], power.size))
-    # few outcomes are faint at large powers, and many are at small ones
-    middle = int(np.searchsorted(np.abs(power), _MIDDLE))
-    for part in (slice(0, middle), slice(middle, None)):
-        if power[part].size:
-            out[:, part] = _moments(log_p, change, power[part])
-    return out
-
-
 @np.errstate(over="ignore")  # what no double holds is taken in logarithms
-def _moments(log_p: np.ndarray, change: np.ndarray, power: np.ndarray) -> np.ndarray:
+def moments(log_p: np.ndarray, change: np.ndarray, power: np.ndarray) -> np.ndarray:
+    """log(1 + S) of each row, rounded up: float64 (rows, powers)."""
     size = np.abs(power)
     most = float(size.max())
     # of these P f(L) is below (1 + |w|) e^-640, which is charged

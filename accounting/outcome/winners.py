@@ -12,13 +12,11 @@ probability of staying below. Three rules:
 discrete Laplace    every integer: nothing is approximated.
 Gaussian            the trapezoidal rule. For z = x + iy both |density(z)| <= e^(y^2/2s^2) density(x) and
                     |Phi(z)| <= e^(y^2/2s^2) Phi(x) hold (the second from Phi(z) = integral over t >= 0 of
-                    density(z - t)), for integer noise as well, whose tail is the same with a sum over t. A class 3 s
-                    or more below x also has |Phi(z)| <= 1 + e^(y^2/2s^2) Phi(-3). So with N classes near, in the strip
-                    |y| <= d, the integrand grows by at most e^((N+1) d^2/2s^2) times the far ones' share, and the
+                    density(z - t)), for integer noise as well, whose tail is the same with a sum over t. So with m
+                    classes, in the strip |y| <= d, the integrand grows by at most e^(m d^2/2s^2), and the
                     trapezoidal error is at most 2 / (e^(2 pi d/h) - 1) times that, relative to the probability itself
                     (Trefethen and Weideman, SIAM Review 2014, Theorem 5.1). A sum over every h-th integer is compared
-                    with the sum over all through the same integral. Where more classes come near, deep below, hardly
-                    any of the probability lies: e^-a^2 at a s below the midpoint of a class and the plurality.
+                    with the sum over all through the same integral.
 continuous Laplace  Gauss-Legendre within each unit, as densities have kinks at integers only. A factor grows by at
                     most e^(gamma R) within distance R, so all m by e^(m gamma R): the error follows from the largest
                     value in a Bernstein ellipse (Trefethen, SIAM Review 2008, Theorem 4.5).
@@ -46,7 +44,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr
+from scipy.special import log_ndtr
 
 from consilium.accounting.curves.discrete import log_tail_table
 from consilium.accounting.units import Noise
@@ -55,9 +53,7 @@ ERROR = 2e-11
 """Relative error of each probability, of the rule and of the tails cut off together."""
 
 _RULE = 1e-11
-_FAR = 3.0
 _LOW, _HIGH = 6.5, 8.0
-_DEEPER = 3.0
 _LAPLACE_LOW, _LAPLACE_HIGH = 16.0, 30.0
 MOST_EXPONENT = 690.0
 """Largest logarithm of a factor that is formed; ``fits`` says which histograms stay below it."""
@@ -86,29 +82,12 @@ def reach(kind: str, scale: float, gap: int) -> tuple[int, int]:
     return -math.ceil(gap / 2 + _LOW * scale) - 2, math.ceil(_HIGH * scale) + 2
 
 
-def near_classes(gaps: np.ndarray, scale: float) -> np.ndarray:
-    """How many classes of each query are not 3 s below 9.5 s under the midpoint: int64 (queries,). Gaussian noise."""
-    lowest = -(gaps.max(axis=1) / 2 + (_LOW + _DEEPER) * scale) - 4
-    return np.count_nonzero(gaps + lowest[:, None] < _FAR * scale, axis=1)
-
-
-def _growth(y: np.ndarray, d: np.ndarray) -> np.ndarray:
-    """log of the most by which |Phi| exceeds Phi(y) at imaginary part d; both in units of s."""
-    return np.minimum(d**2 / 2, np.log1p(np.exp(d**2 / 2) * ndtr(-y)) - np.log(ndtr(y)))
-
-
 @lru_cache(maxsize=4096)
-def largest_step(near: int, classes: int) -> float:
+def largest_step(classes: int) -> float:
     """Largest step in units of s whose trapezoidal error is below 1e-11: the least over strips of half-width d s."""
     d = np.geomspace(0.02, 8.0, 400)
-    # the winner's own density grows as well, whether its class is near or not
-    grown = min(near + 1, classes) * d**2 / 2 + (classes - near) * _growth(np.array(_FAR), d)
-    # deeper, where more classes come near, the law of the winner falls by e^-depth^2
-    depth = np.linspace(0.0, 20.0, 201)[:, None]
-    tail = near * d**2 / 2 + (classes - near) * _growth(_FAR - depth, d) - (_LOW + _DEEPER + depth) ** 2
-    grown = np.where((tail < math.log(_RULE)).all(axis=0), grown, np.inf)
     # two sums are compared with one integral, hence 4 rather than 2
-    return float(np.max(2 * math.pi * d / np.logaddexp(0.0, grown + math.log(4 / _RULE))))
+    return float(np.max(2 * math.pi * d / np.logaddexp(0.0, classes * d**2 / 2 + math.log(4 / _RULE))))
 
 
 @lru_cache(maxsize=256)
@@ -123,11 +102,11 @@ def _gauss_legendre(growth: float) -> NodeRule:
     return NodeRule(1, tuple((x + 1) / 2), tuple(w / 2))
 
 
-def rule(kind: str, scale: float, noise: Noise, near: int, classes: int) -> NodeRule:
-    """The coarsest rule that keeps the stated error, for histograms of which ``near`` classes are near the winner."""
+def rule(kind: str, scale: float, noise: Noise, classes: int) -> NodeRule:
+    """The coarsest rule that keeps the stated error."""
     if kind == "laplace":
         return NodeRule(1, (0.0,), (1.0,)) if noise is Noise.DISCRETE else _gauss_legendre(scale * classes)
-    step = scale * largest_step(near, classes)
+    step = scale * largest_step(classes)
     if step >= 1 or noise is Noise.DISCRETE:
         stride = max(1, math.floor(step))
         return NodeRule(stride, (0.0,), (float(stride),))
@@ -146,7 +125,7 @@ def fits(scale: float, gaps: np.ndarray, kind: str, noise: Noise, classes: int) 
 
 def cells(scale: float, gaps: np.ndarray, kind: str, noise: Noise, classes: int) -> np.ndarray:
     """Nodes times classes, squared, of each histogram: float64 (queries,); arguments as of ``fits``."""
-    nodes = rule(kind, scale, noise, classes, classes)
+    nodes = rule(kind, scale, noise, classes)
     low, high = (
         (-np.floor(gaps + _LAPLACE_LOW / scale), _LAPLACE_HIGH / scale)
         if kind == "laplace"

@@ -87,20 +87,13 @@ class CheckProfile:
         table = np.ascontiguousarray(costs.T)
         change = np.abs(np.diff(table, axis=1))
         edge = np.zeros((table.shape[0], 1))
-        local = np.maximum(np.concatenate((change, edge), axis=1), np.concatenate((edge, change), axis=1))
-        # largest[i] of places first, ..., first + 2^i - 1: any window is covered by two of them
-        largest = [local]
-        for i in range((values.size).bit_length() - 1):
-            later = np.roll(largest[-1], -(1 << i), axis=1)
-            later[:, -(1 << i) :] = 0.0
-            largest.append(np.maximum(largest[-1], later))
-        self._largest = np.stack(largest)
+        self._local = np.maximum(np.concatenate((change, edge), axis=1), np.concatenate((edge, change), axis=1))
         self._where, self._counts = np.unique(compared.number - compared.least, return_counts=True)
         self._table = table
 
     @staticmethod
     def most_orders(compared: Comparison) -> int:
-        """At so many orders together a table can be made."""
+        """So many orders together take seconds."""
         values = compared.most - compared.least + 1
         return _MOST_ENTRIES // (values * values.bit_length())
 
@@ -108,16 +101,11 @@ class CheckProfile:
         return self._table[:, self._where] @ self._counts
 
     def at(self, order_index: np.ndarray, distance: np.ndarray) -> np.ndarray:
-        out, last = np.zeros(order_index.size), self._table.shape[1] - 1
-        step = max(1, _CELLS // max(1, self._where.size))
-        for first in range(0, order_index.size, step):
-            pair = slice(first, first + step)
-            order, d = order_index[pair][:, None], distance[pair][:, None]
-            left, right = np.maximum(self._where - d, 0), np.minimum(self._where + d, last)
-            power = np.frexp(right - left + 1)[1] - 1
-            ends = self._largest[power, order, left], self._largest[power, order, right + 1 - (1 << power)]
-            out[pair] = np.maximum(*ends) @ self._counts
-        return out
+        from scipy.ndimage import maximum_filter1d  # as in `gdp`
+
+        windows = zip(order_index.tolist(), (2 * distance + 1).tolist(), strict=True)
+        largest = (maximum_filter1d(self._local[order], size, mode="constant") for order, size in windows)
+        return np.array([each[self._where] @ self._counts for each in largest])
 
 
 SensitivityProfile = LabelProfile | CheckProfile

@@ -210,7 +210,7 @@ def laplace_winners(gamma: float, noise: Noise, step: float, most: int) -> tuple
     probability at most theta, before and after, a profile is at most theta (1 - g e^(-2 gamma)) above max(0, 1 - g),
     and in the other direction at most theta (g - e^(-2 gamma)).
     """
-    lattice = laplace.reduce(gamma, noise, 1)
+    lattice = laplace.reduce(gamma, noise)
     end = 2 * lattice.shift
     while laplace.beyond(lattice, end) > _RARE_LEAD:
         end += math.ceil(0.25 / lattice.g)

@@ -28,10 +28,8 @@ from consilium.accounting.worst.renyi import MARGIN, along_moves, largest
 
 FINE = 1 / 32
 """Largest g of real noise: nothing visible above no spacing at gamma .05, .5 % at gamma 1."""
-MOST_SPACINGS = 64
-"""Integer noise: a move of more votes is brought to the largest divisor of their number up to this."""
 LEAST_SHIFT, MOST_SHIFT = 1e-4, 4.0
-"""h = votes gamma outside this range: below it the plane would have millions of places, above it little is gained."""
+"""Gamma outside this range: below it the plane would have millions of places, above it little is gained."""
 CELLS = {1.0: 4.0, 4.0: 1.0, 60.0: 0.2}
 """For orders up to which tilt 2 (alpha - 1) h how far the ends of an interval of t are apart, as a logarithm. Up to the
 second two classes cost most, and a third need not be known closely; beyond the last, counts are charged."""
@@ -58,13 +56,12 @@ class LaplaceLattice(NamedTuple):
         return -math.expm1(-self.g)
 
 
-def reduce(gamma: float, noise: Noise, votes: int) -> LaplaceLattice:
-    """The lattice for noise Lap(1 / gamma) on counts of which ``votes`` move."""
-    if noise is Noise.CONTINUOUS:
-        halvings = math.ceil(max(0.0, math.log2(gamma * votes / FINE)))
-        return LaplaceLattice(gamma * votes / 2**halvings, 2**halvings)
-    shift = next(n for n in range(min(votes, MOST_SPACINGS), 0, -1) if votes % n == 0)
-    return LaplaceLattice(gamma * (votes // shift), shift)
+def reduce(gamma: float, noise: Noise) -> LaplaceLattice:
+    """The lattice for noise Lap(1 / gamma) on counts of which one vote moves."""
+    if noise is Noise.DISCRETE:
+        return LaplaceLattice(gamma, 1)
+    halvings = math.ceil(max(0.0, math.log2(gamma / FINE)))
+    return LaplaceLattice(gamma / 2**halvings, 2**halvings)
 
 
 def _power(lattice: LaplaceLattice, exponent: np.ndarray) -> np.ndarray:
@@ -260,18 +257,17 @@ def _computed(lattice: LaplaceLattice, orders: np.ndarray) -> np.ndarray:
     return curve
 
 
-def _one_move(gamma: float, orders: np.ndarray, noise: Noise, votes: int) -> np.ndarray:
-    """Curve of one move of ``votes``; ``orders`` are increasing. Falls with the noise (step 6 of the proof)."""
-    h = gamma * votes
-    curve = np.minimum(rdp_laplace(gamma, orders, votes, noise=noise), 2 * h)
-    if h > MOST_SHIFT:
-        return curve
-    lattice = reduce(max(gamma, LEAST_SHIFT / votes), noise, votes)
-    curve = np.minimum(curve, _computed(lattice, orders))
-    if noise is Noise.CONTINUOUS and lattice.g > FINE / 2 and lattice.shift * FINE < MOST_SHIFT:
-        # with a little less noise the lattice has half the spacing, and the curve may be lower
-        curve = np.minimum(curve, _computed(LaplaceLattice(FINE / 2, 2 * lattice.shift), orders))
-    return curve
+def _one_move(gamma: float, orders: np.ndarray, noise: Noise) -> np.ndarray:
+    """Curve of one vote that moves. Falls with the noise (step 6 of the proof)."""
+    alpha, where = np.unique(orders, return_inverse=True)
+    curve = np.minimum(rdp_laplace(gamma, alpha, noise=noise), 2 * gamma)
+    if gamma <= MOST_SHIFT:
+        lattice = reduce(max(gamma, LEAST_SHIFT), noise)
+        curve = np.minimum(curve, _computed(lattice, alpha))
+        if noise is Noise.CONTINUOUS and lattice.g > FINE / 2 and lattice.shift * FINE < MOST_SHIFT:
+            # with a little less noise the lattice has half the spacing, and the curve may be lower
+            curve = np.minimum(curve, _computed(LaplaceLattice(FINE / 2, 2 * lattice.shift), alpha))
+    return curve[where]
 
 
 def rdp_argmax_laplace(gamma: float, orders: object, noise: Noise | str, votes_moved: int = 1) -> np.ndarray:
@@ -286,12 +282,7 @@ def rdp_argmax_laplace(gamma: float, orders: object, noise: Noise | str, votes_m
     """
     alpha, gamma, noise = check_orders(orders), check_scale(gamma, "gamma"), check_noise(noise)
     k = check_votes_moved(votes_moved)
-
-    def one_move(orders: np.ndarray) -> np.ndarray:
-        distinct, where = np.unique(orders, return_inverse=True)
-        return _one_move(gamma, distinct, noise, 1)[where]
-
     if k == 1:
-        return one_move(alpha)
-    counts = rdp_laplace(gamma, alpha, k, noise=noise)
-    return np.minimum(np.minimum(along_moves(one_move, alpha, k), counts), 2 * gamma * k)
+        return _one_move(gamma, alpha, noise)
+    moved = along_moves(lambda orders: _one_move(gamma, orders, noise), alpha, k)
+    return np.minimum(np.minimum(moved, rdp_laplace(gamma, alpha, k, noise=noise)), 2 * gamma * k)

@@ -97,12 +97,6 @@ def envelope(
     return best
 
 
-def _facts(pairs: channel.Pairs) -> np.ndarray:
-    """For each place probabilities, log ratios, and what rounding left of their sums: (2 outcomes + 1, places)."""
-    drift = (pairs.q - pairs.p).sum(axis=0, keepdims=True)
-    return np.concatenate((pairs.p, pairs.log_ratio(), drift))
-
-
 def _log_moment(alpha: np.ndarray, facts: np.ndarray) -> np.ndarray:
     """log sum_j p_j^alpha q_j^(1 - alpha): float64 (orders, places). The sum is formed without its 1, so that a moment
     far below the spacing of doubles at 1 is not lost, and without the first order in q - p, which is 0 in truth."""
@@ -117,7 +111,9 @@ def largest(pairs: channel.Pairs, orders: np.ndarray, floor: np.ndarray | float 
     """max over places of (alpha - 1) D_alpha(p || q), and at least ``floor``: float64 (orders,)."""
     if not pairs.p.shape[1]:
         return np.maximum(floor, np.full(orders.size, -np.inf))
-    return np.maximum(floor, envelope(_log_moment, _facts(pairs), orders, floor))
+    # for each place probabilities, log ratios, and what rounding left of their sums
+    facts = np.concatenate((pairs.p, pairs.log_ratio(), (pairs.q - pairs.p).sum(axis=0, keepdims=True)))
+    return np.maximum(floor, envelope(_log_moment, facts, orders, floor))
 
 
 def with_rare(log_moment: np.ndarray | float, rare: float, exponent: np.ndarray, orders: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from consilium.accounting.outcome import argmax, check, divergence, winners
-from tests.accounting.outcome.oracle import Oracle
+from tests.accounting.outcome.oracle import Oracle, per_query
 from tests.marks import third
 
 ORDERS = [1.01, 1.5, 2.0, 5.0, 20.0, 100.0, 500.0]
@@ -45,7 +45,7 @@ def test_all_histograms_cost_what_their_worst_neighbour_says(
     votes = histograms(classes, voters)
     oracle = Oracle(kind, scale, noise, voters + 2)
     truth = np.array([oracle.worst(row, ORDERS) for row in votes.tolist()])
-    found = argmax.per_query(votes, scale, noise, kind, ORDERS)
+    found = per_query(votes, scale, noise, kind, ORDERS)
     assert found.shape == truth.shape
     assert (found >= truth).all()
     assert (found <= truth * (1 + 2e-9)).all()
@@ -62,7 +62,7 @@ def test_votes_whose_law_is_not_computed_are_bounded_both_ways(
     votes = np.array([[3, 3, 2], [6, 1, 1], [12, 1, 0], [2, 14, 2], [25, 0, 0], [0, 4, 25]])
     oracle = Oracle(kind, scale, noise, 27)
     truth = np.array([oracle.worst(row, ORDERS, moved) for row in votes.tolist()])
-    found = argmax.per_query(votes, scale, noise, kind, ORDERS, votes_moved=moved)
+    found = per_query(votes, scale, noise, kind, ORDERS, votes_moved=moved)
     within = (truth > 1e-28) & np.isfinite(truth)  # of the oracle's digits
     assert (found >= truth)[within].all() and (found[4:, 2] < 0.1 * found[0, 2]).all()
 
@@ -77,7 +77,7 @@ def ratios(kind: argmax.Kind, scale: float, noise: str, votes: np.ndarray) -> np
     """What is charged by the truth: (queries, orders)."""
     oracle = Oracle(kind, scale, noise, int(np.ptp(votes, axis=1).max()) + 2)
     truth = np.array([oracle.worst(row, ORDERS) for row in votes.tolist()])
-    return (argmax.per_query(votes, scale, noise, kind, ORDERS) / truth).astype(float)
+    return (per_query(votes, scale, noise, kind, ORDERS) / truth).astype(float)
 
 
 @pytest.mark.parametrize("noise", ["discrete", "continuous"])
@@ -109,7 +109,7 @@ def lowest(scale: float, noise: str) -> float:
     """The least ratio of what is charged to the truth."""
     oracle = Oracle("gaussian", scale, noise, int(np.ptp(DISPUTED, axis=1).max()) + 2)
     truth = np.array([oracle.worst(row, FEW_ORDERS) for row in DISPUTED.tolist()])
-    return float((argmax.per_query(DISPUTED, scale, noise, "gaussian", FEW_ORDERS) / truth).min())
+    return float((per_query(DISPUTED, scale, noise, "gaussian", FEW_ORDERS) / truth).min())
 
 
 def forward(patch: pytest.MonkeyPatch) -> None:
@@ -160,8 +160,8 @@ SOME = [1.2, 2.0, 8.0, 32.0, 100.0]
 
 def test_a_query_costs_the_same_alone_and_in_a_batch(golden_votes) -> None:
     votes = golden_votes("glyphlike")[:40]
-    batch = argmax.per_query(votes, 100.0, "discrete", "gaussian", SOME)
-    alone = np.vstack([argmax.per_query(row[None], 100.0, "discrete", "gaussian", SOME) for row in votes])
+    batch = per_query(votes, 100.0, "discrete", "gaussian", SOME)
+    alone = np.vstack([per_query(row[None], 100.0, "discrete", "gaussian", SOME) for row in votes])
     assert batch == pytest.approx(alone, rel=1e-9)
     assert argmax.sum_rdp(votes[:0], 100.0, "discrete", "gaussian", SOME).tolist() == [0.0] * len(SOME)
 

@@ -12,11 +12,12 @@ import pytest
 from consilium.accounting.curves.gnss import gnss_cost
 from consilium.accounting.errors import NoiseError
 from consilium.accounting.events import Comparison
-from consilium.accounting.outcome import argmax, check
+from consilium.accounting.outcome import check
 from consilium.accounting.sanitise import gap, smooth
 from consilium.accounting.sanitise.gap import Kind, envelope
 from consilium.accounting.sanitise.smooth import CheckProfile, LabelProfile, smooth_sensitivity
 from consilium.accounting.units import Noise
+from tests.accounting.outcome.oracle import per_query
 from tests.accounting.worst.oracles import laplace_winners, neighbours, winners
 from tests.marks import third
 
@@ -53,7 +54,7 @@ FEDERATIONS: list[tuple[int, int, Kind, float]] = [
 
 def exact(teachers: int, classes: int, kind: Kind, scale: float, noise: Noise) -> np.ndarray:
     votes, _ = federation(teachers, classes)
-    return argmax.per_query(votes, scale, noise, kind, ORDERS).T
+    return per_query(votes, scale, noise, kind, ORDERS).T
 
 
 @pytest.mark.parametrize("noise", list(Noise))
