@@ -34,7 +34,7 @@ MOST_GAP = 1 << 22
 
 def _number(value: object) -> float:
     """NaN for what is no number."""
-    return float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    return math.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
 
 
 def as_array(values: object) -> np.ndarray:
