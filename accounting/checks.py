@@ -26,6 +26,15 @@ MOST_COUNT = 10**15
 """Of queries, teachers and the like: doubles hold the sums of their squares."""
 MOST_MOVED = 1000
 """Votes of one unit on one query: curves of several moves are sums over them."""
+MOST_ENTRIES = 1 << 23
+"""Numbers in one table: 64 MiB, and a few times as much while it is made."""
+MOST_GAP = 1 << 22
+"""Votes by which a class may lead, and a number may be away from its threshold, where a table has an entry for each."""
+
+
+def _number(value: object) -> float:
+    """NaN for what is no number."""
+    return math.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
 
 
 def as_array(values: object) -> np.ndarray:
@@ -41,29 +50,30 @@ def check_orders(orders: object) -> np.ndarray:
     array = np.atleast_1d(np.asarray(orders, dtype=np.float64))
     if array.ndim != 1 or array.size == 0:
         raise OrdersError(f"orders must be a non-empty vector, got shape {array.shape}. Pass DEFAULT_ORDERS.")
-    if not np.all(np.isfinite(array)) or np.any(array <= 1.0):
-        bad = array[~(np.isfinite(array) & (array > 1.0))][0]
-        raise OrdersError(f"a Renyi order must be finite and above 1, got {bad}. Drop it from the grid.")
+    good = np.isfinite(array) & (array > 1.0)
+    if not good.all():
+        raise OrdersError(f"a Renyi order must be finite and above 1, got {array[~good][0]}. Drop it from the grid.")
     return array
 
 
 def check_scale(value: object, name: str) -> float:
     """A noise scale: a finite number above 0, whose square is neither 0 nor infinite in doubles; else NoiseError."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value) or value <= 0:
+    scale = _number(value)
+    if not 0 < scale < math.inf:
         raise NoiseError(f"{name} must be a finite number above 0, got {value!r}. Without noise there is no guarantee.")
-    if not LEAST_SCALE <= float(value) <= MOST_SCALE:
+    if not LEAST_SCALE <= scale <= MOST_SCALE:
         raise NoiseError(
-            f"{name} {float(value):g} is outside {LEAST_SCALE:g} to {MOST_SCALE:g}: its square is lost in doubles."
+            f"{name} {scale:g} is outside {LEAST_SCALE:g} to {MOST_SCALE:g}: its square is lost in doubles."
             " Choose a scale that can be computed with."
         )
-    return float(value)
+    return scale
 
 
 def check_share(value: object, name: str) -> float:
     """A number from 0 to 1; else ThresholdError."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) <= 1:
+    if not 0 <= _number(value) <= 1:
         raise ThresholdError(f"{name} must be from 0 to 1, got {value!r}. 1 confirms nothing.")
-    return float(value)
+    return _number(value)
 
 
 def check_noise(noise: Noise | str) -> Noise:
@@ -72,12 +82,6 @@ def check_noise(noise: Noise | str) -> Noise:
         return Noise(noise)
     except ValueError:
         raise NoiseError(f"noise must be 'discrete' or 'continuous', got {noise!r}.") from None
-
-
-MOST_ENTRIES = 1 << 23
-"""Numbers in one table: 64 MiB, and a few times as much while it is made."""
-MOST_GAP = 1 << 22
-"""Votes by which a class may lead, and a number may be away from its threshold, where a table has an entry for each."""
 
 
 def check_gap(gap: int) -> int:
@@ -99,13 +103,14 @@ def check_table(entries: float, name: str, scale: float) -> None:
         )
 
 
-def check_delta(value: object, name: str = "delta") -> float:
+def check_delta(value: object) -> float:
     """A probability strictly between 0 and 1, and at least ``LEAST_DELTA``; else DeltaError."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 < float(value) < 1.0:
-        raise DeltaError(f"{name} must lie strictly between 0 and 1, got {value!r}. Take one well below 1 / records.")
-    if float(value) < LEAST_DELTA:
-        raise DeltaError(f"{name} {float(value):g} is below {LEAST_DELTA:g}, the least that is computed. Raise it.")
-    return float(value)
+    delta = _number(value)
+    if not 0.0 < delta < 1.0:
+        raise DeltaError(f"delta must lie strictly between 0 and 1, got {value!r}. Take one well below 1 / records.")
+    if delta < LEAST_DELTA:
+        raise DeltaError(f"delta {delta:g} is below {LEAST_DELTA:g}, the least that is computed. Raise it.")
+    return delta
 
 
 def check_count(value: object, name: str, least: int = 0, error: type[AccountingError] = EventError) -> int:
@@ -130,7 +135,7 @@ def check_log_q(log_q: object) -> np.ndarray:
     array = np.atleast_1d(np.asarray(log_q, dtype=np.float64))
     if array.ndim != 1:
         raise AccountingError(f"log_q must be a vector over queries, got {array.ndim} dimensions. Flatten it first.")
-    if np.any(np.isnan(array)) or np.any(array > 0.0):
+    if not np.all(array <= 0.0):
         raise AccountingError("log_q holds NaN or a value above 0, so q is no probability. Recompute it.")
     return array
 
@@ -144,53 +149,39 @@ def check_weights(weights: object, shape: tuple[int, ...]) -> np.ndarray:
     return found
 
 
-def _dtype_problem(array: np.ndarray) -> str | None:
-    if array.dtype == np.bool_:
-        return "bool counts cannot hold more than one vote"
-    if np.issubdtype(array.dtype, np.unsignedinteger):
-        return f"unsigned counts ({array.dtype}) wrap around when votes are subtracted"
-    if np.issubdtype(array.dtype, np.floating):
-        what = "hold NaN" if np.any(np.isnan(array)) else "are not exact"
-        return f"float counts ({array.dtype}) {what}"
-    if not np.issubdtype(array.dtype, np.signedinteger):
-        return f"counts of type {array.dtype} are not whole numbers"
-    return None
-
-
-def _check_shape(array: np.ndarray) -> None:
-    if array.ndim != 2:
-        raise VotesError(f"votes must be a (queries, classes) matrix, got {array.ndim} dimension(s). Reshape them.")
-    if array.shape[1] < 2:
-        raise VotesError(f"votes need at least 2 classes, got {array.shape[1]}: one class has one possible answer.")
-    problem = _dtype_problem(array)
-    if problem and array.dtype.kind == "f" and array.size and np.all((array >= 0) & (array <= 1)):
-        raise VotesError(f"{problem}: shares of the votes? Multiply them by the teachers, and make int64 of them.")
-    if problem:
-        raise VotesError(f"{problem}. Convert the counts to int64 where they are made.")
+def _check_type(array: np.ndarray) -> None:
+    kind, dtype = array.dtype.kind, array.dtype
+    if kind == "f":
+        what = f"float counts ({dtype}) {'hold NaN' if np.any(np.isnan(array)) else 'are not exact'}"
+        if array.size and np.all((array >= 0) & (array <= 1)):
+            raise VotesError(f"{what}: shares of the votes? Multiply them by the teachers, and make int64 of them.")
+    elif kind == "b":
+        what = "bool counts cannot hold more than one vote"
+    elif kind == "u":
+        what = f"unsigned counts ({dtype}) wrap around when votes are subtracted"
+    else:
+        what = f"counts of type {dtype} are not whole numbers"
+    if kind != "i":
+        raise VotesError(f"{what}. Convert the counts to int64 where they are made.")
 
 
 def check_votes(votes: object, teachers: int | None = None) -> np.ndarray:
-    """Votes as int64 (queries, classes), or an error; no copy if they are int64 already.
-
-    Zero queries are fine and cost nothing.
+    """Votes as int64 (queries, classes), or an error; no copy if they are int64 already. Zero queries cost nothing.
 
     votes : signed integers (queries, classes); row i is the histogram of query i.
     teachers : number of votes in every row, where it is known.
 
     Raises VotesError: unsigned, float or bool counts, NaN, fewer than 2 classes, not two dimensions, a negative count,
     a row that does not sum to ``teachers``. The message names the query, never a count.
-
-    >>> check_votes(np.array([[3, 1, 0]]), teachers=4).dtype
-    dtype('int64')
-    >>> check_votes(np.array([[3, 1]], dtype=np.uint8), teachers=4)
-    Traceback (most recent call last):
-    consilium.accounting.errors.VotesError: unsigned counts (uint8) wrap around when votes are subtracted. Convert the \
-counts to int64 where they are made.
     """
     array = as_array(votes)
     if teachers is not None:
         check_count(teachers, "teachers", 1, VotesError)
-    _check_shape(array)
+    if array.ndim != 2:
+        raise VotesError(f"votes must be a (queries, classes) matrix, got {array.ndim} dimension(s). Reshape them.")
+    if array.shape[1] < 2:
+        raise VotesError(f"votes need at least 2 classes, got {array.shape[1]}: one class has one possible answer.")
+    _check_type(array)
     array = array.astype(np.int64, copy=False)
     if array.min(initial=0) < 0:
         row = int(np.argmax(array.min(axis=1) < 0))
@@ -205,19 +196,11 @@ counts to int64 where they are made.
     return array
 
 
-def check_same_total(votes: object, teachers: int | None = None, hint: str = "") -> int:
-    """The one number of votes that every row has; 0 without rows. Here alone it is asked, for all events.
+def check_same_total(votes: object, teachers: int | None = None) -> int:
+    """The one number of votes that every row has; 0 without rows. A row with votes missing or to spare has another
+    sensitivity than the one that is charged for.
 
-    A row with votes missing or to spare has another sensitivity than the one that is charged for.
-
-    votes : signed integers (queries, classes). teachers : that number, where it is known. hint : what else to say where
-        rows have different numbers.
-
-    Raises VotesError: rows have different numbers of votes, or another one than ``teachers``; or no votes at all, as in
-    ``check_votes``. The message never shows a count.
-
-    >>> check_same_total(np.array([[3, 1], [2, 2]]))
-    4
+    Raises VotesError: rows have different numbers of votes, or another one than ``teachers``, or as in ``check_votes``.
     """
     array = check_votes(votes, teachers)
     totals = array.sum(axis=1)
@@ -226,6 +209,6 @@ def check_same_total(votes: object, teachers: int | None = None, hint: str = "")
     if wrong.any():
         raise VotesError(
             f"{int(wrong.sum())} of {totals.size} rows of votes ({as_array(votes).dtype}) have another number of votes"
-            f" than most (first: query {int(np.argmax(wrong))}). Take queries apart whose votes are not complete.{hint}"
+            f" than most (first: query {int(np.argmax(wrong))}). Take queries apart whose votes are not complete."
         )
     return int(totals[0]) if totals.size else 0

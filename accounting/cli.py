@@ -5,10 +5,12 @@ Errors are told, and turned into exit codes, by `consilium.edge`.
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 from rich.console import Console
@@ -28,28 +30,84 @@ app = typer.Typer(
     # Local variables in a traceback would be votes.
     pretty_exceptions_show_locals=False,
 )
-Format = Annotated[Literal["text", "json"], typer.Option(help="What goes to stdout; json: one object, errors too.")]
-MechanismOption = Annotated[
-    MechanismName, typer.Option("--mechanism", case_sensitive=False, help="What adds noise; with its numbers below.")
-]
-ThresholdOption = Annotated[float | None, typer.Option(help="Confident, Interactive: votes that a query has to reach.")]
-SigmaOption = Annotated[
-    float | None, typer.Option(help="GNMax, Histogram: standard deviation of the noise on a count; Difference: on it.")
-]
-Sigma1Option = Annotated[float | None, typer.Option(help="Confident, Interactive: that of the check's noise.")]
-Sigma2Option = Annotated[float | None, typer.Option(help="Confident, Interactive: that of the label's noise.")]
-GammaOption = Annotated[float | None, typer.Option(help="LNMax: inverse scale of its noise.")]
-DeltaOption = Annotated[float, typer.Option(help="Probability that the guarantee may fail.")]
-QueriesOption = Annotated[int, typer.Option(min=1, help="Most queries that will be asked.")]
-AnswersOption = Annotated[
-    int | None, typer.Option(help="Most labels that may leave, fixed before; left out: all queries.")
-]
-UnitOption = Annotated[Unit, typer.Option(help="Whose data may change.")]
-NeighbouringOption = Annotated[
-    Neighbouring, typer.Option(help="How it may change: of k > 1 teachers a record replaced moves 2 votes, else 1.")
-]
-TeachersOption = Annotated[int, typer.Option(help="k: votes that a party moves.")]
-NoiseOption = Annotated[Noise, typer.Option(help="discrete as deployed, continuous as in the papers.")]
+_MostQueries = Annotated[int, typer.Option(min=1, help="Most queries that will be asked.")]
+
+
+class _Given(NamedTuple):
+    """What every command is given; ``claim``: whose data may change, and how, and which noise is drawn."""
+
+    mechanism: Mechanism
+    delta: float
+    answers: int | None
+    claim: dict[str, Any]
+    as_json: bool
+
+    def print_json(self, value: dict[str, Any]) -> None:
+        typer.echo(json.dumps(value, allow_nan=False))
+
+    def print_promise(self, mechanism: Mechanism, guarantee: Guarantee) -> None:
+        if self.as_json:
+            self.print_json({"mechanism": str(mechanism), **mechanism.parameters(), "guarantee": guarantee.to_json()})
+        else:
+            console = _console()
+            console.print(str(mechanism))
+            console.print(str(guarantee))
+
+
+def _given(
+    mechanism: Annotated[
+        MechanismName, typer.Option(case_sensitive=False, help="What adds noise; with its numbers below.")
+    ],
+    delta: Annotated[float, typer.Option(help="Probability that the guarantee may fail.")],
+    threshold: Annotated[
+        float | None, typer.Option(help="Confident, Interactive: votes that a query has to reach.")
+    ] = None,
+    sigma: Annotated[
+        float | None,
+        typer.Option(help="GNMax, Histogram: standard deviation of the noise on a count; Difference: on it."),
+    ] = None,
+    sigma1: Annotated[float | None, typer.Option(help="Confident, Interactive: that of the check's noise.")] = None,
+    sigma2: Annotated[float | None, typer.Option(help="Confident, Interactive: that of the label's noise.")] = None,
+    gamma: Annotated[float | None, typer.Option(help="LNMax: inverse scale of its noise.")] = None,
+    answers: Annotated[
+        int | None, typer.Option(help="Most labels that may leave, fixed before; left out: all queries.")
+    ] = None,
+    unit: Annotated[Unit, typer.Option(help="Whose data may change.")] = Unit.PARTY,
+    neighbouring: Annotated[
+        Neighbouring, typer.Option(help="How it may change: of k > 1 teachers a record replaced moves 2 votes, else 1.")
+    ] = Neighbouring.REPLACE,
+    teachers_per_party: Annotated[int, typer.Option(help="k: votes that a party moves.")] = 1,
+    noise: Annotated[Noise, typer.Option(help="discrete as deployed, continuous as in the papers.")] = Noise.DISCRETE,
+    format: Annotated[
+        Literal["text", "json"], typer.Option(help="What goes to stdout; json: one object, errors too.")
+    ] = "text",
+) -> _Given:
+    from consilium.accounting.mechanisms import mechanism_of
+
+    numbers = {"threshold": threshold, "sigma": sigma, "sigma1": sigma1, "sigma2": sigma2, "gamma": gamma}
+    claim = {"unit": unit, "neighbouring": neighbouring, "teachers_per_party": teachers_per_party, "noise": noise}
+    made = mechanism_of(mechanism, {key: value for key, value in numbers.items() if value is not None})
+    return _Given(made, delta, answers, claim, format == "json")
+
+
+def _command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A command with the options of `_given`, whose result it gets, and its own."""
+
+    def added(function: Callable[..., None]) -> Callable[..., None]:
+        shared = inspect.signature(_given, eval_str=True).parameters
+        _, *own = inspect.signature(function, eval_str=True).parameters.values()
+
+        def command(**options: Any) -> None:
+            function(_given(**{key: options.pop(key) for key in shared}), **options)
+
+        every = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*shared.values(), *own)]
+        command.__signature__ = inspect.Signature(every)  # pyright: ignore[reportFunctionMemberAccess]
+        command.__annotations__ = {each.name: each.annotation for each in every}
+        command.__doc__ = function.__doc__
+        app.command(name)(command)
+        return function
+
+    return added
 
 
 def _console() -> Console:
@@ -58,41 +116,16 @@ def _console() -> Console:
     return console if console.width >= 110 else Console(file=sys.stdout, highlight=False, soft_wrap=True, width=110)
 
 
-def _mechanism(name: MechanismName, **numbers: float | None) -> Mechanism:
-    from consilium.accounting.mechanisms import mechanism_of
-
-    return mechanism_of(name, {key: value for key, value in numbers.items() if value is not None})
-
-
-def _print_json(value: dict[str, Any]) -> None:
-    typer.echo(json.dumps(value, allow_nan=False))
-
-
-@app.command()
+@_command("epsilon")
 def epsilon(
-    mechanism: MechanismOption,
+    given: _Given,
     votes: Annotated[Path, typer.Option(help="Votes (queries, classes): .npz with key 'votes', or .npy.")],
-    delta: DeltaOption,
-    threshold: ThresholdOption = None,
-    sigma: SigmaOption = None,
-    sigma1: Sigma1Option = None,
-    sigma2: Sigma2Option = None,
-    gamma: GammaOption = None,
-    classes: Annotated[
-        int | None, typer.Option(help="The file holds (teachers, queries): the class of each vote, of so many classes.")
-    ] = None,
-    answers: AnswersOption = None,
-    unit: UnitOption = Unit.PARTY,
-    neighbouring: NeighbouringOption = Neighbouring.REPLACE,
-    teachers_per_party: TeachersOption = 1,
-    noise: NoiseOption = Noise.DISCRETE,
     sanitised: Annotated[
         bool, typer.Option("--sanitised", help="Plan a sanitised epsilon, and release one where all are answered.")
     ] = False,
     public_votes: Annotated[
         Path | None, typer.Option(help="PUBLIC votes on which it is planned; else a made-up profile.")
     ] = None,
-    format: Format = "text",
 ) -> None:
     """Cost of releasing labels for these votes: worst cases, the published bound, and the exact cost.
 
@@ -103,24 +136,16 @@ def epsilon(
     from consilium.accounting import vote_costs as costs
 
     result = costs.epsilon(
-        votes,
-        _mechanism(mechanism, threshold=threshold, sigma=sigma, sigma1=sigma1, sigma2=sigma2, gamma=gamma),
-        delta,
-        unit,
-        teachers_per_party,
-        neighbouring=neighbouring,
-        noise=noise,
-        answers=answers,
-        classes=classes,
-        sanitised=sanitised,
-        public_votes=public_votes,
-    )
-    if format == "json":
-        _print_json(result.to_json())
+        votes, given.mechanism, given.delta,
+        answers=given.answers, sanitised=sanitised, public_votes=public_votes, **given.claim,
+    )  # fmt: skip
+    if given.as_json:
+        given.print_json(result.to_json())
         return
     console = _console()
-    console.print(f"{result.mechanism}, {result.shape}, {noise} noise; expected answers {result.answered:.1f}")
-    table = Table(f"epsilon at delta {delta:g}", "value", "", box=None)
+    drawn = f"{given.claim['noise']} noise; expected answers {result.answered:.1f}"
+    console.print(f"{result.mechanism}, {result.shape}, {drawn}")
+    table = Table(f"epsilon at delta {given.delta:g}", "value", "", box=None)
     for name, value, publishable in result.rows():
         shown = "not computed" if value is None else rounded_up(value)
         table.add_row(name, shown, "may be published" if publishable else "secret")
@@ -130,60 +155,20 @@ def epsilon(
     console.print(str(result.guarantee))
 
 
-def _print_promise(mechanism: Mechanism, guarantee: Guarantee, format: str) -> None:
-    if format == "json":
-        _print_json({"mechanism": str(mechanism), **mechanism.parameters(), "guarantee": guarantee.to_json()})
-    else:
-        console = _console()
-        console.print(str(mechanism))
-        console.print(str(guarantee))
-
-
-@app.command("guarantee")
-def guarantee_command(
-    mechanism: MechanismOption,
-    delta: DeltaOption,
-    queries: QueriesOption,
-    threshold: ThresholdOption = None,
-    sigma: SigmaOption = None,
-    sigma1: Sigma1Option = None,
-    sigma2: Sigma2Option = None,
-    gamma: GammaOption = None,
-    answers: AnswersOption = None,
-    unit: UnitOption = Unit.PARTY,
-    neighbouring: NeighbouringOption = Neighbouring.REPLACE,
-    teachers_per_party: TeachersOption = 1,
-    noise: NoiseOption = Noise.DISCRETE,
-    format: Format = "text",
-) -> None:
+@_command("guarantee")
+def guarantee_command(given: _Given, queries: _MostQueries) -> None:
     """What may be promised for so many queries before there are any votes."""
     from consilium.accounting import vote_costs as costs
 
-    given = _mechanism(mechanism, threshold=threshold, sigma=sigma, sigma1=sigma1, sigma2=sigma2, gamma=gamma)
-    promised = costs.guarantee(
-        given, queries, answers, delta,
-        unit=unit, teachers_per_party=teachers_per_party, neighbouring=neighbouring, noise=noise,
-    )  # fmt: skip
-    _print_promise(given, promised, format)
+    promised = costs.guarantee(given.mechanism, queries, given.answers, given.delta, **given.claim)
+    given.print_promise(given.mechanism, promised)
 
 
-@app.command("calibrate")
+@_command("calibrate")
 def calibrate_command(
-    mechanism: MechanismOption,
+    given: _Given,
     epsilon: Annotated[float, typer.Option(help="Worst-case epsilon that the run must not pass.")],
-    delta: DeltaOption,
-    queries: QueriesOption,
-    threshold: ThresholdOption = None,
-    sigma: SigmaOption = None,
-    sigma1: Sigma1Option = None,
-    sigma2: Sigma2Option = None,
-    gamma: GammaOption = None,
-    answers: AnswersOption = None,
-    unit: UnitOption = Unit.PARTY,
-    neighbouring: NeighbouringOption = Neighbouring.REPLACE,
-    teachers_per_party: TeachersOption = 1,
-    noise: NoiseOption = Noise.DISCRETE,
-    format: Format = "text",
+    queries: _MostQueries,
 ) -> None:
     """The least noise whose worst-case epsilon meets a target; a threshold and the ratio of two noises stay as given.
 
@@ -193,9 +178,6 @@ def calibrate_command(
     """
     from consilium.accounting import vote_costs as costs
 
-    given = _mechanism(mechanism, threshold=threshold, sigma=sigma, sigma1=sigma1, sigma2=sigma2, gamma=gamma)
-    claim: dict[str, Any] = {
-        "unit": unit, "teachers_per_party": teachers_per_party, "neighbouring": neighbouring, "noise": noise,
-    }  # fmt: skip
-    found = costs.calibrate(given, epsilon, delta, asked=queries, answered=answers, **claim)
-    _print_promise(found, costs.guarantee(found, queries, answers, delta, **claim), format)
+    counts, delta, claim = {"asked": queries, "answered": given.answers}, given.delta, given.claim
+    found = costs.calibrate(given.mechanism, epsilon, delta, **counts, **claim)
+    given.print_promise(found, costs.guarantee(found, **counts, delta=delta, **claim))

@@ -1,8 +1,5 @@
-"""Typed errors of the accounting.
-
-Every message names the thing, its value, the limit and the next action. None of them ever carries votes, counts per
-class or a data-dependent cost: an exception text travels to logs and to other machines, and those values are secret.
-"""
+"""Typed errors of the accounting: each names the thing, its value, the limit and the next action, and never votes,
+counts per class or a data-dependent cost. An exception text travels to logs and to other machines."""
 
 from __future__ import annotations
 
@@ -18,11 +15,7 @@ class AccountingError(ValueError):
     exit_code: ClassVar[int] = 2
 
     def told(self) -> tuple[str, str]:
-        """What is wrong, and what to do next: the last sentence of a text that has several.
-
-        >>> DeltaError("delta is 2, it must be below 1. Give a smaller one.").told()
-        ('delta is 2, it must be below 1', 'Give a smaller one.')
-        """
+        """What is wrong, and what to do next: the last sentence of a text that has several."""
         what, stop, action = str(self).rpartition(". ")
         return (what, action) if stop else (str(self), "")
 

@@ -1,9 +1,8 @@
 """What was released, as one frozen value that knows its cost: a mechanism, how often it was used, and whose data it is.
 
 A mechanism (`mechanisms` has them all) is a few noisy steps, and what a release costs is the sum of theirs: at worst,
-as if the noisy counts left whole, and at votes. Nobody asks of which class a mechanism is.
-
-Unit, neighbouring relation, audience and noise are required: a default would be a silent claim.
+as if the noisy counts left whole, and at votes. Nobody asks of which class a mechanism is. Unit, neighbouring relation,
+audience and noise are required: a default would be a silent claim.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 
 from consilium.accounting.checks import check_count, check_orders, check_scale, check_share, check_votes_moved
-from consilium.accounting.composed import Composed
 from consilium.accounting.curves.discrete import convolution_slack, slack_rdp
-from consilium.accounting.curves.gaussian import check_threshold, log_pr_answered, log_q_threshold, rdp_gaussian
+from consilium.accounting.curves.gaussian import check_threshold, log_pr_answered, rdp_gaussian
+from consilium.accounting.curves.gdp import Composed
 from consilium.accounting.curves.laplace import rdp_laplace
 from consilium.accounting.errors import EventError, UnitError
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit, votes_moved
@@ -64,17 +63,12 @@ class Step:
             return rdp_laplace(self.scale, orders, moved, noise=noise)
         return rdp_gaussian(self.scale, orders, moved, scalar=self.leaves == "check")
 
-
-def share_slack(noise: Noise, sigma: float, shares: int | None) -> float:
-    """Largest |log(sum of shares / one discrete Gaussian)| of the noise on a count; 0 for noise of one piece.
-
-    Below 1e-15 once a share's sigma exceeds 1.92.
-
-    Raises NoiseError: a share's sigma is below 1/2, where nothing is known.
-    """
-    if noise is Noise.CONTINUOUS or shares is None or shares == 1:
-        return 0.0
-    return convolution_slack(shares, sigma / math.sqrt(shares))
+    def slack(self, noise: Noise) -> float:
+        """Largest |log(sum of shares / one discrete Gaussian)| of the noise on a count; below 1e-15 once a share's
+        sigma exceeds 1.92. Raises NoiseError: that is below 1/2, where nothing is known."""
+        if noise is Noise.CONTINUOUS or self.shares is None or self.shares == 1:
+            return 0.0
+        return convolution_slack(self.shares, self.scale / math.sqrt(self.shares))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -96,13 +90,9 @@ class Comparison:
     def __repr__(self) -> str:
         return "Comparison(<secret>)"
 
-    def log_p(self) -> np.ndarray:
-        """log of the probability that each query passes: float64 (queries,)."""
-        return log_pr_answered(self.number, self.threshold, self.sigma, self.noise)[0]
-
-    def log_q(self) -> np.ndarray:
-        """log of the probability of the less likely outcome, pass or fail: float64 (queries,)."""
-        return log_q_threshold(self.number, self.threshold, self.sigma, self.noise)
+    def log_p(self) -> tuple[np.ndarray, np.ndarray]:
+        """log of the probabilities that each query passes, and that it fails: two float64 (queries,)."""
+        return log_pr_answered(self.number, self.threshold, self.sigma, self.noise)
 
 
 class PartyNoise(NamedTuple):
@@ -150,27 +140,25 @@ class Mechanism:
     classes: ClassVar[int | None] = None
     moved_by_a_vote: ClassVar[int] = 1
 
+    def __init_subclass__(cls, **settings: Any) -> None:
+        """Of the above, by name; none where `dataclass` makes the class again with slots."""
+        for name, value in settings.items():
+            setattr(cls, name, value)
+
     def __post_init__(self) -> None:
         for name, value in self.parameters().items():
-            plain = value.item() if isinstance(value, np.generic) else value
-            object.__setattr__(self, name, _CHECKS[name](plain, name))
+            object.__setattr__(self, name, _CHECKS[name](_plain(value), name))
 
     def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}({', '.join(f'{name}={value:.10g}' for name, value in self.parameters().items())})"
-        )
+        values = ", ".join(f"{name}={value:.10g}" for name, value in self.parameters().items())
+        return f"{type(self).__name__}({values})"
 
     def parameters(self) -> dict[str, float]:
         """By name, in the order in which they are written."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def describe(self) -> str:
-        """One line for people, with all parameters.
-
-        >>> from consilium.accounting.mechanisms import GNMax
-        >>> GNMax(sigma=40).describe()
-        'GNMax, sigma 40'
-        """
+        """One line for people, with all parameters: "GNMax, sigma 40"."""
         parameters = (f"{key} {value:.10g}" for key, value in self.parameters().items())
         return ", ".join([self.title or self.name, *parameters])
 
@@ -210,23 +198,15 @@ class Mechanism:
         self, votes: np.ndarray, teachers: int, noise: Noise, probabilities: np.ndarray | None = None
     ) -> Comparison | None:
         """What a bit tells of votes int64 (queries, classes) of ``teachers`` each; None where none leaves. Secret.
-
-        probabilities : float64 (queries, classes), the student's public predictions, where they are needed.
-        """
+        probabilities: float64 (queries, classes), the student's public predictions, where they are needed."""
         return None
 
     def check_reach(self, teachers: int) -> None:
         """Raise ThresholdError for a threshold that so many votes hardly reach, or any reaches."""
 
     def with_noise(self, amount: float) -> Self:
-        """The same with so much noise on a count; the noise of a check keeps its ratio to it.
-
-        amount : standard deviation of Gaussian noise, or the scale 1 / gamma of Laplace noise.
-
-        >>> from consilium.accounting.mechanisms import Confident, LNMax
-        >>> Confident(threshold=200, sigma1=150, sigma2=40).with_noise(80), LNMax(gamma=1).with_noise(20)
-        (Confident(threshold=200, sigma1=300, sigma2=80), LNMax(gamma=0.05))
-        """
+        """The same with so much noise on a count, a standard deviation or the scale 1 / gamma of Laplace noise; the
+        noise of a check keeps its ratio to it."""
         before = {name: value for name, value in self.parameters().items() if name in ("sigma1", "sigma2", "sigma")}
         if not before:
             return replace(self, **{"gamma": 1 / amount})
@@ -244,9 +224,7 @@ class Mechanism:
         noise: Noise | str = Noise.DISCRETE,
     ) -> ReleaseEvent:
         """What is charged towards the student for ``asked`` queries of which ``answered`` (None: all) get a label.
-
-        Raises EventError, UnitError: counts or words that no release can have.
-        """
+        Raises EventError, UnitError: counts or words that no release can have."""
         return ReleaseEvent(
             mechanism=self,
             asked=asked,
@@ -259,11 +237,15 @@ class Mechanism:
         )
 
 
+def _plain(value: Any) -> Any:
+    """JSON and messages have no numbers of NumPy."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseEvent:
     """So many queries that one mechanism looked at.
 
-    mechanism : with its parameters.
     asked : queries that it looked at. answered : those for which a label left.
     unit, teachers_per_party, neighbouring : whose data may change, and how; see ``units.votes_moved``.
     towards : who sees the release. noise : which noise was drawn.
@@ -271,13 +253,6 @@ class ReleaseEvent:
         Gaussian; above 0 only where it is a sum of several, and charged for every answer.
 
     Raises EventError, UnitError: a field that no release can have.
-
-    >>> from consilium.accounting.mechanisms import GNMax
-    >>> event = ReleaseEvent(mechanism=GNMax(sigma=40), asked=100, answered=100, unit=Unit.RECORD,
-    ...                      neighbouring=Neighbouring.REPLACE, teachers_per_party=1, towards=Towards.STUDENT,
-    ...                      noise=Noise.DISCRETE)
-    >>> event.worst_case_rdp([2.0]).round(4).tolist(), event.histogram_rdp([2.0]).tolist()
-    ([0.08], [0.125])
     """
 
     mechanism: Mechanism
@@ -299,9 +274,8 @@ class ReleaseEvent:
                 allowed = ", ".join(repr(str(member)) for member in enum)
                 error = UnitError if enum in (Unit, Neighbouring) else EventError
                 raise error(f"{name} must be one of {allowed}, got {value!r}. State it; it has no default.") from None
-        for name in ("asked", "answered", "teachers_per_party", "slack"):  # JSON and messages have no numpy
-            value = getattr(self, name)
-            object.__setattr__(self, name, value.item() if isinstance(value, np.generic) else value)
+        for name in ("asked", "answered", "teachers_per_party", "slack"):
+            object.__setattr__(self, name, _plain(getattr(self, name)))
         check_count(self.asked, "asked")
         check_count(self.answered, "answered")
         what = self.mechanism.name
@@ -353,15 +327,14 @@ class ReleaseEvent:
         return self.answered if step.only_answered else self.asked
 
     def _slack(self, step: Step) -> float:
-        return 0.0 if step.leaves == "check" else self.slack + share_slack(self.noise, step.scale, step.shares)
+        return 0.0 if step.leaves == "check" else self.slack + step.slack(self.noise)
 
     def _sum(self, one: Callable[[Step, object, Noise, int], np.ndarray], orders: object) -> np.ndarray:
         total = self.mechanism.other_rdp(orders, self.answered, self.votes_moved)
         for step in self.steps:
-            if not self.count(step):
-                continue
-            each = one(step, orders, self.noise, self.votes_moved)
-            total += self.count(step) * (each + slack_rdp(self._slack(step), self.votes_moved, orders))
+            if self.count(step):
+                each = one(step, orders, self.noise, self.votes_moved)
+                total += self.count(step) * (each + slack_rdp(self._slack(step), self.votes_moved, orders))
         return total
 
     def worst_case_rdp(self, orders: object) -> np.ndarray:
@@ -390,7 +363,7 @@ class ReleaseEvent:
     def log_p_answered(self, votes: np.ndarray, teachers: int, probabilities: np.ndarray | None = None) -> np.ndarray:
         """log of the probability that each query gets a label: float64 (asked,). Secret."""
         compared = self.mechanism.comparison(votes, teachers, self.noise, probabilities)
-        return np.zeros(len(votes)) if compared is None or self.mechanism.answers_all else compared.log_p()
+        return np.zeros(len(votes)) if compared is None or self.mechanism.answers_all else compared.log_p()[0]
 
     @property
     def votes_decide(self) -> bool:

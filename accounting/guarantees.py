@@ -19,11 +19,7 @@ _MANY = 1e9
 
 def rounded_up(epsilon: float) -> str:
     """An epsilon with four digits, never below the shortest number that is the same double: what is printed must not
-    promise more than what was computed.
-
-    >>> rounded_up(1.15841), rounded_up(0.8), rounded_up(math.inf)
-    ('1.1585', '0.8000', 'inf')
-    """
+    promise more than what was computed."""
     if not math.isfinite(epsilon):
         return str(epsilon)
     exact = Decimal(repr(float(epsilon)))
@@ -55,22 +51,14 @@ _KIND_TEXT = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarantee:
-    """An (epsilon, delta) statement with its unit, neighbouring relation, direction and audience.
+    """An (epsilon, delta) statement, of both directions, with its unit, neighbouring relation and audience.
 
     epsilon, delta : the bound; epsilon may be +inf, which means that there is none.
     order : Renyi order that gave it; NaN when it did not come from a Renyi curve. Not compared: NaN equals nothing.
     unit, neighbouring, teachers_per_party : whose data may change, and how.
-    towards : who sees the releases.
-    kind : where the number comes from.
-    method : which bounds and conversion were used, in words.
+    towards : who sees the releases. kind : where the number comes from. method : which bounds and conversion were used.
 
     Raises AccountingError, DeltaError, UnitError: a field that cannot be part of a guarantee.
-
-    >>> print(Guarantee(epsilon=1.5, delta=1e-5, order=14.0, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE,
-    ...                 teachers_per_party=1, towards=Towards.STUDENT, kind=Kind.WORST_CASE, method="Renyi, CKS"))
-    epsilon 1.5000 at delta 1e-05 towards the student; worst case over all data; may be published.
-    Unit: a record, replaced (one teacher's vote per query changes); with one teacher per party this is also the \
-guarantee of a whole party; both directions; Renyi, CKS, order 14.
     """
 
     epsilon: float
@@ -94,12 +82,6 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
         """False for what the votes decide, and at realised counts: publish the epsilon of the query budget instead,
         which was promised before they were known."""
         return self.kind in (Kind.WORST_CASE, Kind.SANITISED)
-
-    @property
-    def direction(self) -> str:
-        """Which of the two divergences the number bounds: a worst case is symmetric, so is what is sanitised
-        (`sanitise.gap`), and the cost at the votes at hand is computed in both (`outcome`)."""
-        return "both directions"
 
     @property
     def relation(self) -> str:
@@ -132,7 +114,7 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
             )
         return (
             f"epsilon {rounded_up(self.epsilon)} at delta {self.delta:g} towards the {self.towards};"
-            f" {_KIND_TEXT[self.kind]}; {what}.\nUnit: {self.relation}; {self.direction}; {self.method}{order}.{fails}"
+            f" {_KIND_TEXT[self.kind]}; {what}.\nUnit: {self.relation}; both directions; {self.method}{order}.{fails}"
         )
 
     def __repr__(self) -> str:
@@ -151,7 +133,6 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
             "neighbouring": self.neighbouring.value,
             "relation": self.relation,
             "teachers_per_party": self.teachers_per_party,
-            "direction": self.direction,
             "towards": self.towards.value,
             "kind": self.kind.value,
             "method": self.method,

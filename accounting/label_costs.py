@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from consilium.accounting.checks import check_orders, check_same_total, check_weights
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS
-from consilium.accounting.curves.gaussian import log_q_gnmax, sum_rdp_data_dependent
-from consilium.accounting.curves.laplace import log_q_lnmax, sum_rdp_lnmax
+from consilium.accounting.curves.gaussian import log_q_gnmax, rdp_data_dependent, sum_over_queries
+from consilium.accounting.curves.laplace import log_q_lnmax, rdp_lnmax
 from consilium.accounting.errors import EventError
 from consilium.accounting.events import Comparison, ReleaseEvent, Step
 from consilium.accounting.outcome import argmax, check
@@ -18,9 +19,9 @@ from consilium.accounting.outcome import argmax, check
 class VoteBatch(NamedTuple):
     """A release, and all that decides what it costs. Secret.
 
-    votes : int64 (queries, classes), as many in every row. answered : bool (queries,), which queries got a label; or
-    float64 in [0, 1], the probability of each. predictions : float64 (queries, classes), the student's public ones,
-    for an interactive event.
+    votes : int64 (queries, classes), as many in every row.
+    answered : bool (queries,), which queries got a label; or float64 in [0, 1], the probability of each.
+    predictions : float64 (queries, classes), the student's public ones, for an interactive event.
     """
 
     event: ReleaseEvent
@@ -32,11 +33,8 @@ class VoteBatch(NamedTuple):
         return "VoteBatch(<secret>)"
 
     def check(self) -> int:
-        """The votes in every row; 0 without rows.
-
-        Raises VotesError, EventError: votes or answers are not those of the event's queries. AccountingError: no
-        weights.
-        """
+        """The votes in every row; 0 without rows. Raises VotesError, EventError: votes or answers are not those of the
+        event's queries. AccountingError: no weights."""
         event, answered = self.event, np.asarray(self.answered)
         teachers = check_same_total(self.votes)
         if len(self.votes) != event.asked:
@@ -67,35 +65,33 @@ class VoteBatch(NamedTuple):
 
 
 def published_rdp(batch: VoteBatch, orders: object = DEFAULT_ORDERS) -> np.ndarray | None:
-    """The bounds of the PATE papers at these votes: float64 (orders,), one direction. Secret.
+    """The bounds of the PATE papers at these votes: float64 (orders,), one direction; None where there is none. Secret.
 
-    Papernot et al. 2018, Theorem 6, of Gaussian noise; Papernot et al. 2017, Theorems 2 and 3, of Laplace noise. None
-    where there is no such bound. It may be above the worst case, since the papers bound the noisy histogram, of which
-    the winner alone leaves; and may decide neither when to stop nor what to publish.
-
-    Raises VotesError, EventError: as `VoteBatch.check`.
+    Papernot et al. 2018, Theorem 6, of Gaussian noise; Papernot et al. 2017, Theorems 2 and 3, of Laplace noise. It may
+    be above the worst case, since the papers bound the noisy histogram, of which the winner alone leaves; and may
+    decide neither when to stop nor what to publish. Raises VotesError, EventError: as `VoteBatch.check`.
     """
     batch.check()
-    event, total = batch.event, np.zeros(check_orders(orders).size)
+    event, moved, total = batch.event, batch.event.votes_moved, np.zeros(check_orders(orders).size)
     if not event.votes_decide:
         return None
     for step in event.steps:
-        paid, moved = batch.paid(step), event.votes_moved
+        curve = partial(rdp_data_dependent, sigma=step.scale, orders=orders, sensitivity_votes=moved)
         if step.law == "laplace":
             log_q = log_q_lnmax(batch.votes, step.scale, event.noise)
-            total += sum_rdp_lnmax(log_q, step.scale, orders, moved, noise=event.noise, weights=paid)
+            curve = partial(rdp_lnmax, gamma=step.scale, orders=orders, sensitivity_votes=moved, noise=event.noise)
+        elif step.leaves == "check":
+            log_q, curve = np.minimum(*batch.compared().log_p()), partial(curve, scalar=True)
         else:
-            scalar = step.leaves == "check"
-            log_q = batch.compared().log_q() if scalar else log_q_gnmax(batch.votes, step.scale, event.noise)
-            total += sum_rdp_data_dependent(log_q, step.scale, orders, moved, scalar=scalar, weights=paid)
+            log_q = log_q_gnmax(batch.votes, step.scale, event.noise)
+        total += sum_over_queries(curve, log_q, batch.paid(step))
     return total
 
 
 def exact_rdp(batch: VoteBatch, orders: object = DEFAULT_ORDERS) -> np.ndarray:
-    """What leaves costs at these votes, the larger of both directions: float64 (orders,). Secret.
-
-    Labels whose law is not computed are charged a bound, of both directions (``outcome.argmax``). Where votes
-    decide nothing of what is charged: the worst case.
+    """What leaves costs at these votes, the larger of both directions: float64 (orders,). Secret. Labels whose law is
+    not computed are charged a bound (``outcome.argmax``). Where votes decide nothing of what is charged: the worst
+    case.
 
     Raises VotesError, EventError: as `VoteBatch.check`.
     """

@@ -9,35 +9,35 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any, Literal
 
 import numpy as np
 
-from consilium.accounting.checks import check_orders
-from consilium.accounting.curves.gaussian import public_offsets
+from consilium.accounting.checks import check_count, check_orders
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
+from consilium.accounting.curves.gaussian import public_offsets, rdp_gaussian
 from consilium.accounting.curves.gnss import gnss_cost
-from consilium.accounting.curves.immutable import claimed_epsilon, claimed_epsilon_gaussian
+from consilium.accounting.curves.laplace import rdp_laplace
 from consilium.accounting.errors import EventError, ThresholdError
 from consilium.accounting.events import Comparison, Mechanism, ReleaseEvent, Step
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit, votes_moved
 
 _REACH = 2
 """Standard deviations by which a threshold may lie above the number of teachers."""
+_NOT_PRIVATE = "immutable noisy argmax, NOT differentially private"
+_SEEN: Mapping[Towards, Literal["histogram"]] = {Towards.COORDINATOR: "histogram"}
+"""What leaves of sums with noise in them; towards everybody else it is the winner."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class GNMax(Mechanism):
+class GNMax(Mechanism, name="gnmax", title="GNMax", answers_all=True):
     """argmax of votes + N(0, sigma^2) on each count; every query is answered. Papernot et al. 2018, Section 3.1.
 
     Charged for the winner, which is what leaves (``worst.renyi``), and not for the histogram, as there.
 
-    >>> GNMax(sigma=40).event(100, unit="record").worst_case_rdp([2.0]).round(4).tolist()
+    >>> GNMax(sigma=40).event(100).worst_case_rdp([2.0]).round(4).tolist()
     [0.08]
     """
-
-    name: ClassVar[str] = "gnmax"
-    title: ClassVar[str] = "GNMax"
-    answers_all: ClassVar[bool] = True
 
     sigma: float
 
@@ -46,7 +46,9 @@ class GNMax(Mechanism):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Difference(Mechanism):
+class Difference(
+    Mechanism, name="difference", title="noisy difference", answers_all=True, classes=2, moved_by_a_vote=2
+):
     """Which of two classes has more votes, by n_1 - n_0 + N(0, sigma^2); every query is answered, at 0 with class 0.
 
     One bit of one noisy number leaves (``worst.renyi.rdp_check``). A vote that moves to the other class moves the
@@ -55,19 +57,7 @@ class Difference(Mechanism):
     or a patient that is added or removed still changes a vote: 2.
 
     sigma : on the difference, in votes.
-
-    >>> whole = {"unit": "party", "neighbouring": "add_or_remove"}
-    >>> Difference(sigma=40).event(100, **whole).worst_case_rdp([2.0]).round(4).tolist()
-    [0.0398]
-    >>> Difference(sigma=80).event(100).worst_case_rdp([2.0]).round(4).tolist()
-    [0.0398]
     """
-
-    name: ClassVar[str] = "difference"
-    title: ClassVar[str] = "noisy difference"
-    answers_all: ClassVar[bool] = True
-    classes: ClassVar[int | None] = 2
-    moved_by_a_vote: ClassVar[int] = 2
 
     sigma: float
 
@@ -98,19 +88,11 @@ class Difference(Mechanism):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class LNMax(Mechanism):
+class LNMax(Mechanism, name="lnmax", title="LNMax", answers_all=True):
     """argmax of votes + Lap(1/gamma) on each count; every query is answered. Papernot et al. 2017, Theorems 2 and 3.
 
     Charged for the winner, which is what leaves (``worst.laplace``), and not for the noisy counts, as there.
-
-    >>> event = LNMax(gamma=0.05).event(100)
-    >>> event.worst_case_rdp([2.0]).round(4).tolist(), event.pure_epsilon()
-    ([0.2499], 10.0)
     """
-
-    name: ClassVar[str] = "lnmax"
-    title: ClassVar[str] = "LNMax"
-    answers_all: ClassVar[bool] = True
 
     gamma: float
 
@@ -119,20 +101,13 @@ class LNMax(Mechanism):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Histogram(Mechanism):
+class Histogram(Mechanism, name="histogram", title="noisy histogram", answers_all=True):
     """votes + N(0, sigma^2) on each count, all of which is released; every query is answered.
 
     The Gaussian mechanism on a histogram of which k votes move, so its L2 sensitivity is k sqrt(2): what the papers
     charge GNMax, which does not show the histogram (Papernot et al. 2018, Section 3.1). No votes make it cheaper: the
     distance of two histograms is the same wherever they lie.
-
-    >>> Histogram(sigma=40).event(100).worst_case_rdp([2.0]).tolist()
-    [0.125]
     """
-
-    name: ClassVar[str] = "histogram"
-    title: ClassVar[str] = "noisy histogram"
-    answers_all: ClassVar[bool] = True
 
     sigma: float
 
@@ -141,18 +116,13 @@ class Histogram(Mechanism):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Confident(Mechanism):
+class Confident(Mechanism, name="confident", title="Confident GNMax"):
     """GNMax (sigma2) where the top count + N(0, sigma1^2) reaches the threshold. Papernot et al. 2018, Algorithm 1.
-
     Every query pays the check, noise on one number of sensitivity 1; only answered queries pay GNMax.
 
-    >>> event = Confident(threshold=200, sigma1=150, sigma2=40).event(640, 283)
-    >>> event.worst_case_rdp([2.0]).round(6).tolist(), event.histogram_rdp([2.0]).round(6).tolist()
-    ([0.244513], [0.382194])
+    >>> Confident(threshold=200, sigma1=150, sigma2=40).event(640, 283).worst_case_rdp([2.0]).round(6).tolist()
+    [0.244513]
     """
-
-    name: ClassVar[str] = "confident"
-    title: ClassVar[str] = "Confident GNMax"
 
     threshold: float
     sigma1: float
@@ -174,16 +144,9 @@ class Confident(Mechanism):
         self, votes: np.ndarray, teachers: int, noise: Noise, probabilities: np.ndarray | None = None
     ) -> Comparison:
         """The top count."""
-        return self._compare(np.asarray(votes).max(axis=1), 0, teachers, noise)
-
-    def _compare(self, number: np.ndarray, least: int, most: int, noise: Noise) -> Comparison:
+        number = np.asarray(votes).max(axis=1).astype(np.int64, copy=False)
         return Comparison(
-            number=number.astype(np.int64, copy=False),
-            least=least,
-            most=most,
-            threshold=self.threshold,
-            sigma=self.sigma1,
-            noise=noise,
+            number=number, least=0, most=teachers, threshold=self.threshold, sigma=self.sigma1, noise=noise
         )
 
     def check_reach(self, teachers: int) -> None:
@@ -200,21 +163,13 @@ class Confident(Mechanism):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Interactive(Confident):
+class Interactive(Confident, name="interactive", title="Interactive GNMax", needs_probabilities=True):
     """The same check on max_j(n_j - M p_j), p the student's public prediction. Papernot et al. 2018, Algorithm 2.
 
     M is the number of votes per query; M p_j is rounded half up before any vote is subtracted. The sensitivity is 1 as
     well, because p is public. Where the check fails and max p exceeds ``confidence``, the student's argmax p is
     confirmed, which is post-processing: it counts as asked, not as answered. confidence: in [0, 1]; 1 confirms nothing.
-
-    >>> votes, p = np.array([[90, 10]]), np.array([[0.8, 0.2]])
-    >>> Interactive(threshold=5, sigma1=20, sigma2=20).comparison(votes, 100, Noise.DISCRETE, p).number.tolist()
-    [10]
     """
-
-    name: ClassVar[str] = "interactive"
-    title: ClassVar[str] = "Interactive GNMax"
-    needs_probabilities: ClassVar[bool] = True
 
     confidence: float = 1.0
 
@@ -229,10 +184,8 @@ class Interactive(Confident):
     def comparison(
         self, votes: np.ndarray, teachers: int, noise: Noise, probabilities: np.ndarray | None = None
     ) -> Comparison:
-        """The largest excess over what the student predicts.
-
-        Raises EventError: no predictions, or not one row per query. ThresholdError: not within [0, 1].
-        """
+        """The largest excess over what the student predicts. Raises EventError: no predictions, or not one row per
+        query. ThresholdError: not within [0, 1]."""
         if probabilities is None:
             raise EventError("an interactive check needs the student's predictions. Pass predictions.")
         array, offsets = np.asarray(votes).astype(np.int64, copy=False), public_offsets(probabilities, teachers)
@@ -241,24 +194,21 @@ class Interactive(Confident):
                 f"predictions have shape {offsets.shape}, the votes {array.shape}. Pass one row per query."
             )
         least, most = -int(offsets.max(initial=0)), teachers - int(offsets.min(initial=0))
-        return self._compare((array - offsets).max(axis=1), least, most, noise)
+        number = (array - offsets).max(axis=1)
+        return Comparison(
+            number=number, least=least, most=most, threshold=self.threshold, sigma=self.sigma1, noise=noise
+        )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Immutable(Mechanism):
+class Immutable(Mechanism, name="immutable", title=_NOT_PRIVATE, answers_all=True, private=False):
     """Noisy argmax after ``constant`` was added to the top count, Laplace noise: NOT differentially private.
 
-    Its curve is infinite as soon as anything was answered, and stays so under composition. What the near-zero-cost
-    paper claims for it is in ``curves.immutable``.
-
-    >>> Immutable(gamma=0.1, constant=1000).event(1).worst_case_rdp([2.0]).tolist()
-    [inf]
+    The near-zero-cost paper charges it as if the noise alone protected the votes: (2 gamma, 0)-DP per query. That proof
+    needs counts that change by 1 between neighbours, and those after adding c do not: (126 + c, 125) and (125, 126 + c)
+    are neighbours, and return different classes unless noise bridges a gap of c + 1. So the true epsilon is about
+    (c + 1) gamma, without bound in c: its curve is infinite as soon as anything was answered, and stays so.
     """
-
-    name: ClassVar[str] = "immutable"
-    title: ClassVar[str] = "immutable noisy argmax, NOT differentially private"
-    answers_all: ClassVar[bool] = True
-    private: ClassVar[bool] = False
 
     gamma: float
     constant: int
@@ -267,18 +217,14 @@ class Immutable(Mechanism):
         return np.full(check_orders(orders).size, math.inf if answered else 0.0)
 
     def claimed_epsilon(self, asked: int, delta: float) -> float:
-        """By Theorem 4 of the near-zero-cost paper."""
-        return claimed_epsilon(asked, self.gamma, delta).epsilon
+        """By Theorem 4 of the near-zero-cost paper, moments 2 gamma^2 l (l + 1). NOT a guarantee."""
+        each = rdp_laplace(self.gamma, DEFAULT_ORDERS, noise=Noise.CONTINUOUS, baseline="paper")
+        return rdp_to_epsilon(check_count(asked, "asked") * each, DEFAULT_ORDERS, delta, "classic").epsilon
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ImmutableGaussian(Mechanism):
+class ImmutableGaussian(Mechanism, name="immutable_gaussian", title=_NOT_PRIVATE, answers_all=True, private=False):
     """The same with Gaussian noise: NOT differentially private either."""
-
-    name: ClassVar[str] = "immutable_gaussian"
-    title: ClassVar[str] = "immutable noisy argmax, NOT differentially private"
-    answers_all: ClassVar[bool] = True
-    private: ClassVar[bool] = False
 
     sigma: float
     constant: int
@@ -286,12 +232,13 @@ class ImmutableGaussian(Mechanism):
     other_rdp = Immutable.other_rdp
 
     def claimed_epsilon(self, asked: int, delta: float) -> float:
-        """The noise alone, as section 4.2 of the near-zero-cost paper charges it."""
-        return claimed_epsilon_gaussian(asked, self.sigma, delta).epsilon
+        """The noise alone, as section 4.2 of the near-zero-cost paper charges it. NOT a guarantee."""
+        each = rdp_gaussian(self.sigma, DEFAULT_ORDERS)
+        return rdp_to_epsilon(check_count(asked, "asked") * each, DEFAULT_ORDERS, delta, "classic").epsilon
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Distributed(Mechanism):
+class Distributed(Mechanism, name="distributed", noise_by_parties=True):
     """One noisy histogram per query, which the coordinator sees; everybody else sees the label, or that there is none.
 
     The noise of variance sigma^2 is the sum of ``noise_shares`` independent shares (of honest parties: leave out those
@@ -299,46 +246,32 @@ class Distributed(Mechanism):
     but the coordinator is charged the winner (where labels alone are released): a threshold on the largest noisy count
     costs nothing beside it, since with the larger of it and of the other classes' largest count in the place of the
     latter, what leaves is a function of the same three outcomes. For integer noise the sum of shares is not quite a
-    discrete Gaussian; the difference is charged (``events.share_slack``).
+    discrete Gaussian; the difference is charged (``events.Step.slack``).
     """
-
-    name: ClassVar[str] = "distributed"
-    noise_by_parties: ClassVar[bool] = True
 
     sigma: float
     noise_shares: int
 
     def steps(self, towards: Towards) -> tuple[Step, ...]:
-        return (_shared(self.sigma, self.noise_shares, towards, only_answered=False),)
+        return (Step(_SEEN.get(towards, "argmax"), "gaussian", self.sigma, False, self.noise_shares),)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class DistributedTwoPhase(Mechanism):
-    """Screen every query with a noisy histogram (sigma1), label those that passed with a fresh one (sigma2).
-
-    Phase one shows a whole histogram, so it costs alpha / sigma1^2 (not half of it) for every query asked.
-    """
-
-    name: ClassVar[str] = "distributed_two_phase"
-    rounds: ClassVar[int] = 2
-    noise_by_parties: ClassVar[bool] = True
+class DistributedTwoPhase(Mechanism, name="distributed_two_phase", rounds=2, noise_by_parties=True):
+    """Screen every query with a noisy histogram (sigma1), label those that passed with a fresh one (sigma2). Phase one
+    shows a whole histogram: alpha / sigma1^2 (not half of it) for every query asked."""
 
     sigma1: float
     sigma2: float
     noise_shares: int
 
     def steps(self, towards: Towards) -> tuple[Step, ...]:
-        screen = _shared(self.sigma1, self.noise_shares, towards, only_answered=False)
-        return (screen, _shared(self.sigma2, self.noise_shares, towards, only_answered=True))
-
-
-def _shared(sigma: float, shares: int, towards: Towards, *, only_answered: bool) -> Step:
-    leaves = "histogram" if towards is Towards.COORDINATOR else "argmax"
-    return Step(leaves, "gaussian", sigma, only_answered, shares)
+        screen = Step(_SEEN.get(towards, "argmax"), "gaussian", self.sigma1, False, self.noise_shares)
+        return (screen, Step(_SEEN.get(towards, "argmax"), "gaussian", self.sigma2, True, self.noise_shares))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Sanitised(Mechanism):
+class Sanitised(Mechanism, name="sanitised", closing=True):
     """One release of a data-dependent curve with noise scaled to its smooth sensitivity; see ``sanitise.release``.
 
     It asks nothing and answers nothing, and costs the same whatever was asked before. The cost holds at every order,
@@ -346,9 +279,6 @@ class Sanitised(Mechanism):
 
     beta, sigma_ss : of the plan, whose noise is that for one vote that a unit moves.
     """
-
-    name: ClassVar[str] = "sanitised"
-    closing: ClassVar[bool] = True
 
     beta: float
     sigma_ss: float
@@ -358,34 +288,16 @@ class Sanitised(Mechanism):
         return gnss_cost(alpha, self.beta, self.sigma_ss) if votes_moved == 1 else np.full(alpha.size, math.inf)
 
 
+_LABELS = (LNMax, GNMax, Difference, Histogram, Confident, Interactive, Immutable, ImmutableGaussian)
 MECHANISMS: dict[str, type[Mechanism]] = {
-    cls.name: cls
-    for cls in (
-        LNMax,
-        GNMax,
-        Difference,
-        Histogram,
-        Confident,
-        Interactive,
-        Distributed,
-        DistributedTwoPhase,
-        Immutable,
-        ImmutableGaussian,
-        Sanitised,
-    )
+    kind.name: kind for kind in (*_LABELS, Distributed, DistributedTwoPhase, Sanitised)
 }
 """Every mechanism by its name."""
 
 
 def mechanism_of(name: str, parameters: Mapping[str, Any]) -> Mechanism:
-    """The mechanism of this name with these parameters, no more and no less.
-
-    Raises EventError: unknown, or other parameters. NoiseError, ThresholdError: a value that it cannot have.
-
-    >>> mechanism_of("gnmax", {"gamma": 0.05})
-    Traceback (most recent call last):
-    consilium.accounting.errors.EventError: gnmax takes sigma, got gamma. Give these.
-    """
+    """The mechanism of this name with these parameters, no more and no less. Raises EventError: unknown, or other
+    parameters. NoiseError, ThresholdError: a value that it cannot have."""
     cls = MECHANISMS.get(name)
     if cls is None:
         raise EventError(f"unknown mechanism {name!r}; known: {', '.join(sorted(MECHANISMS))}. Update this program.")
@@ -396,10 +308,7 @@ def mechanism_of(name: str, parameters: Mapping[str, Any]) -> Mechanism:
 
 
 def event_from_json(data: object) -> ReleaseEvent:
-    """Read an event back. Unknown mechanisms and keys are refused, and so are missing ones.
-
-    Raises EventError: the JSON is not exactly what ``ReleaseEvent.to_json`` writes.
-    """
+    """Read an event back. Raises EventError: the JSON is not exactly what ``ReleaseEvent.to_json`` writes."""
     if not isinstance(data, dict):
         raise EventError(f"an event is a JSON object, got {type(data).__name__}. Read the ledger with its program.")
     values = dict(data)

@@ -1,4 +1,4 @@
-"""From a target epsilon to the least noise that keeps the worst case of a whole run below it. Looks at no votes."""
+"""The worst case of a whole run, and from a target to the least noise that keeps it below. Looks at no votes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from numbers import Real
 
-import numpy as np
-
-from consilium.accounting.accountant import Accountant
-from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
+from consilium.accounting.accountant import Accountant, converted
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS
 from consilium.accounting.errors import AccountingError, CalibrationError
 from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.guarantees import Guarantee, Kind
@@ -29,24 +27,20 @@ _FAR = 50.0
 
 
 def _released(events: Iterable[ReleaseEvent]) -> Accountant:
-    accountant = Accountant(DEFAULT_ORDERS)
+    accountant = Accountant()
     for event in events:
         accountant.commit(event)
     return accountant
 
 
 def worst_case(events: Iterable[ReleaseEvent], delta: float) -> Guarantee:
-    """The worst case of all these releases together.
-
-    Raises AccountingError: they cannot be charged at this delta.
-    """
+    """The worst case of all these releases together. Raises AccountingError: they cannot be charged at this delta."""
     return _released(events).guarantee(delta, Kind.WORST_CASE)
 
 
 def as_histograms(events: Iterable[ReleaseEvent], delta: float) -> float:
     """An epsilon that is not below the worst case and takes less time: as if noisy histograms left whole."""
-    total = np.sum([event.histogram_rdp(DEFAULT_ORDERS) for event in events], axis=0)
-    return rdp_to_epsilon(total, DEFAULT_ORDERS, delta).epsilon
+    return converted([event.histogram_rdp(DEFAULT_ORDERS) for event in events], delta).epsilon
 
 
 def worst_case_as_histogram(events: Sequence[ReleaseEvent], delta: float) -> float:
@@ -61,10 +55,9 @@ def least_noise(cost: Callable[[float], float], epsilon: float, enough: float | 
     """An amount of noise whose `cost` is at most `epsilon` and less than a thousandth below it, as a number of four
     digits.
 
-    `cost` falls with the amount. AccountingError of `cost` counts as an infinite cost. `enough` is an amount that keeps
-    the target, where one is known: then `cost` is asked for few others.
-
-    Raises CalibrationError: no amount from 0.001 to 100,000 keeps the target.
+    `cost` falls with the amount; its AccountingError counts as infinite. `enough` is an amount that keeps the target,
+    where one is known: then `cost` is asked for few others. Raises CalibrationError: no amount from 0.001 to 100,000
+    keeps it.
 
     >>> least_noise(lambda sigma: 30 / sigma**2, 1.0)
     5.478
@@ -101,7 +94,8 @@ def _near(price: Callable[[float], float], epsilon: float, enough: float) -> flo
     before: tuple[float, float] | None = None
     amount = enough
     for asked in range(_MOST_SECANTS):
-        x, now = math.log(amount), _excess(price, epsilon, amount)
+        x, now = math.log(amount), price(amount)
+        now = min(math.log(now / epsilon), _FAR) if now > 0 else -_FAR
         if now <= 0 and (best == enough or now > cost):
             best, cost = amount, now
         if -_CLOSE <= now <= 0 or (cost >= -_STILL_CLOSE and asked >= _MOST_SECANTS // 2):
@@ -118,29 +112,19 @@ def _near(price: Callable[[float], float], epsilon: float, enough: float) -> flo
     return best
 
 
-def _excess(price: Callable[[float], float], epsilon: float, amount: float) -> float:
-    """Logarithm of the cost over the target."""
-    cost = price(amount)
-    return min(math.log(cost / epsilon), _FAR) if cost > 0 else -_FAR
-
-
 def round_up(value: float) -> float:
-    """To four significant digits, never down.
-
-    >>> round_up(107.94321), round_up(0.054321)
-    (108.0, 0.05433)
-    """
-    places = _DIGITS - 1 - math.floor(math.log10(value))
+    """To four significant digits, never down: 107.94321 to 108.0."""
+    places = _places(value)
     rounded = round(value, places)
     return rounded if rounded >= value else round(rounded + 10.0**-places, places)
 
 
 def round_down(value: float) -> float:
-    """To four significant digits, never up.
-
-    >>> round_down(0.060428), round_down(0.05)
-    (0.06042, 0.05)
-    """
-    places = _DIGITS - 1 - math.floor(math.log10(value))
+    """To four significant digits, never up: 0.060428 to 0.06042."""
+    places = _places(value)
     rounded = round(value, places)
     return rounded if rounded <= value else round(rounded - 10.0**-places, places)
+
+
+def _places(value: float) -> int:
+    return _DIGITS - 1 - math.floor(math.log10(value))

@@ -18,24 +18,6 @@ class Unit(StrEnum):
     PARTY = "party"
     """Everything that one data holder has. All k of its teachers change, so at most k votes move per query."""
 
-    @property
-    def protects(self) -> str:
-        """In words, what nobody can tell from a release, and what may show.
-
-        >>> Unit.RECORD.protects.partition(";")[0]
-        'any one row of a party'
-        """
-        return _PROTECTS[self]
-
-
-_PROTECTS = {
-    Unit.RECORD: "any one row of a party; whoever has several rows is protected less, and what most of a party's rows"
-    " have in common may show",
-    Unit.PATIENT: "all rows of one patient at one party; a patient of several parties is protected less, and what most"
-    " of a party's patients have in common may show",
-    Unit.PARTY: "all that one party has, and so everybody in it; only what many parties have in common shows",
-}
-
 
 class Neighbouring(StrEnum):
     """Which two inputs the guarantee compares. Who is in the roster is public and the same in both.
@@ -72,21 +54,13 @@ def votes_moved(unit: Unit, teachers_per_party: int, neighbouring: Neighbouring)
 
     A party moves the votes of its k teachers. A record or a patient is in one shard, so that adding or removing it
     changes one teacher; who replaces it may belong to another shard, and then two change. This needs shards that are a
-    function of each row's or patient's own identity alone (`teachers.shards`): where a row's shard depends on other
-    rows, as in a split of a permutation by position, one changed row may move all k votes.
+    function of each row's or patient's own identity alone (`teachers.shards`).
 
     A vote that is not counted is charged as one that moves. For it could have moved to one more class, which has so few
     votes that it never wins: a winner's curve holds for any number of classes and any counts, and the loss at that
     class tends to 0 as its count falls. Of a histogram one count changes and not two; the largest count changes by at
     most one; and the largest excess over M p_j too, since with M the rounded M p_j falls by 0 or 1. A difference of two
     counts alone is charged less for it (`mechanisms.Difference`).
-
-    >>> [votes_moved(unit, 4, Neighbouring.REPLACE) for unit in (Unit.RECORD, Unit.PATIENT, Unit.PARTY)]
-    [2, 2, 4]
-    >>> [votes_moved(unit, 4, Neighbouring.ADD_OR_REMOVE) for unit in (Unit.RECORD, Unit.PATIENT, Unit.PARTY)]
-    [1, 1, 4]
-    >>> {votes_moved(unit, 1, relation) for unit in Unit for relation in Neighbouring}
-    {1}
     """
     if unit is Unit.PARTY:
         return teachers_per_party

@@ -3,43 +3,116 @@
 from __future__ import annotations
 
 import math
+import os
+import zipfile
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from consilium.accounting.checks import check_count, check_delta
+from consilium.accounting.checks import as_array, check_count, check_delta, check_same_total
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, Method, rdp_to_epsilon
-from consilium.accounting.errors import CalibrationError, EventError, NoiseError
+from consilium.accounting.errors import (
+    CalibrationError,
+    EventError,
+    NoiseError,
+    ThresholdError,
+    VotesError,
+    VotesPathError,
+)
 from consilium.accounting.events import Mechanism, ReleaseEvent
 from consilium.accounting.guarantees import Guarantee, rounded_up
 from consilium.accounting.label_costs import VoteBatch, exact_rdp, published_rdp
 from consilium.accounting.outcome import argmax
-from consilium.accounting.outcome.argmax import MOST_WORK, work
 from consilium.accounting.sanitise.release import SanitisedPlan, SanitisedRelease, forecast_sanitised, sanitise
 from consilium.accounting.target import least_noise, worst_case, worst_case_as_histogram
 from consilium.accounting.units import Neighbouring, Noise, Unit
-from consilium.accounting.vote_files import as_histograms, as_predictions, typical_votes
+
+_LARGEST = 2.0**53
+"""Beyond it doubles skip whole numbers."""
+_TYPICAL = (0.3, 0.45, 0.6, 0.7, 0.78, 0.85, 0.9, 0.94, 0.97, 1.0)
+"""Share of the teachers that back the plurality, at ten equally likely kinds of query. Made up, and public."""
+M = TypeVar("M", bound=Mechanism)
+
+
+def load_votes(path: Path) -> np.ndarray:
+    """The array of a file: a .npz with a key ``votes``, or a .npy. Nothing is unpickled. The files of the PATE papers
+    are read as they are: integers of any type, or whole numbers kept as floats, which the code of 2017 writes.
+
+    Raises VotesPathError: no such file. VotesError: wrong format, or floats that are no whole numbers.
+    """
+    if not path.is_file():
+        raise VotesPathError(f"there is no file {path}. Give a .npz with key 'votes' or a .npy.")
+    if path.suffix not in (".npz", ".npy"):
+        raise VotesError(f"{path} is neither .npz nor .npy. Save the histogram as votes= in a .npz.")
+    try:
+        votes = np.load(path, allow_pickle=False, mmap_mode="r" if path.suffix == ".npy" else None)
+        if not isinstance(votes, np.ndarray):
+            with votes as archive:
+                if "votes" not in archive:
+                    keys = ", ".join(archive.files)
+                    raise VotesError(f"{path} has no key 'votes' (it has: {keys}). Save the histogram as votes=.")
+                votes = archive["votes"]
+    except VotesError:
+        raise
+    except (OSError, zipfile.BadZipFile, EOFError) as error:
+        raise VotesError(f"{path} is not a readable NumPy file ({type(error).__name__}). Save it again.") from None
+    except ValueError:
+        raise VotesError(f"{path} does not hold a plain array of numbers. Save it again, without objects.") from None
+    if np.issubdtype(votes.dtype, np.floating):
+        if not np.all(np.isfinite(votes) & (votes == np.floor(votes)) & (np.abs(votes) <= _LARGEST)):
+            raise VotesError(f"{path} holds float counts that are no whole numbers. Save counts, not shares of them.")
+        votes = votes.astype(np.int64)
+    return votes
+
+
+def as_histograms(votes: object, teachers: int | None = None) -> tuple[np.ndarray, int]:
+    """(votes int64 (queries, classes), teachers).
+
+    votes : signed integers (queries, classes), the count of each class; or the path of a .npy or .npz file of them.
+    teachers : what every row must sum to, where it is known.
+
+    Raises VotesError: anything else. The message never shows a count. VotesPathError: no such file.
+    """
+    array = load_votes(Path(votes)) if isinstance(votes, str | os.PathLike) else as_array(votes)
+    found = check_same_total(array, teachers)
+    if not len(array) or not found:
+        raise VotesError("there are no votes to account for. Pass at least one query with at least one vote.")
+    return array.astype(np.int64, copy=False), found
+
+
+def _predictions(predictions: object) -> np.ndarray | None:
+    """A student's class probabilities as float64 (queries, classes), of which `curves.gaussian` asks more."""
+    try:
+        return None if predictions is None else np.asarray(predictions, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ThresholdError("predictions are no (queries, classes) matrix of probabilities. Pass one.") from None
+
+
+def typical_votes(teachers: int, classes: int) -> np.ndarray:
+    """Made-up public votes int64 (10, classes): six tenths of the dissent on one rival, the rest spread evenly."""
+    top = np.ceil(np.maximum(np.array(_TYPICAL) * teachers, teachers / classes)).astype(np.int64)
+    rest = teachers - top
+    rival = np.minimum(top, np.maximum(3 * rest // 5, -(-rest // (classes - 1))))
+    left, others = (rest - rival)[:, None], max(classes - 2, 1)
+    spread = left // others + (np.arange(classes - 2) < left % others)
+    return np.column_stack([top, rival, spread])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class EpsilonResult:
-    """Bounds on what it costs to release labels for some votes. What votes decide is marked as secret.
+    """Bounds on what it costs to release labels for some votes: docs/researchers.md has each by its name.
 
-    mechanism, queries, classes, teachers : what was asked. answers : most labels that may leave, fixed before.
-    guarantee : the worst case of all that this call released, with everything that it means; it may be published.
-    worst_case_of_labels : the same of the labels alone, without a sanitised number.
-    worst_case_as_histogram : ``worst_case`` if the whole noisy histogram left, as the papers charge it.
-    exact : secret; of the labels at these votes, the larger of both directions, every move tried, and never above
-        ``worst_case``. None where it is not computed: a unit moves several votes, there are more than 24 classes, noise
-        and leads are too far apart, or it takes more than seconds (``label_costs.exact_rdp`` takes what it takes).
-    published, published_classic : secret; the bound of the PATE papers, which covers one direction, and the same
-        converted as they did. None where there is none.
+    guarantee : the worst case of all that this call released, with everything that it means; it may be published, and
+        so may ``worst_case_of_labels``, without a sanitised number, and ``worst_case_as_histogram``, as the papers
+        charge it.
+    exact, published, published_classic, answered : secret. ``exact`` is the larger of both directions, never above the
+        worst case; None where a unit moves several votes, there are more than 24 classes, noise and leads are too far
+        apart, or it takes more than seconds. ``published`` covers one direction.
     sanitised_plan : of such a release, made without these votes: what `federation.privacy.sanitised` takes.
-    sanitised : a release of a bound at the votes with noise, which may be published; None if not asked for.
-    sanitised_refusal : why there is none although it was.
-    answered : secret; labels that leave, in expectation unless they were told.
+    sanitised, sanitised_refusal : a release of a bound at the votes with noise, which may be published, or why there is
+        none.
     """
 
     mechanism: Mechanism
@@ -63,50 +136,41 @@ class EpsilonResult:
         """Epsilon that may be published: of what leaves, whatever the votes are, at counts that were fixed before."""
         return self.guarantee.epsilon
 
-    @property
-    def delta(self) -> float:
-        """Probability that the guarantee may fail."""
-        return self.guarantee.delta
-
     def rows(self) -> list[tuple[str, float | None, bool]]:
         """(name, epsilon or None where there is none, whether it may be published) in reading order."""
-        cap = f"at most {self.answers} labels for {self.queries} queries"
-        rows: list[tuple[str, float | None, bool]] = [
-            (f"worst case, {cap}", self.worst_case, True),
+        cap = f"worst case, at most {self.answers} labels for {self.queries} queries"
+        released = self.sanitised
+        labels = [] if released is None else [("worst case, of the labels alone", self.worst_case_of_labels, True)]
+        at_votes = [] if released is None else [("at the votes, sanitised", released.guarantee.epsilon, True)]
+        return [
+            (cap if released is None else f"{cap} and the sanitised number", self.worst_case, True),
+            *labels,
             ("worst case, as if the histogram left", self.worst_case_as_histogram, True),
             ("exact, both directions", self.exact, False),
             ("published bound, one direction", self.published, False),
             ("published bound, classic conversion", self.published_classic, False),
+            *at_votes,
         ]
-        if self.sanitised is not None:
-            rows[0] = (f"worst case, {cap} and the sanitised number", self.worst_case, True)
-            rows.insert(1, ("worst case, of the labels alone", self.worst_case_of_labels, True))
-            rows.append(("at the votes, sanitised", self.sanitised.guarantee.epsilon, True))
-        return rows
 
     def sanitised_text(self) -> str:
         """The plan of a sanitised value, what its release costs, or why there is none."""
-        parts = [f"No sanitised value: {self.sanitised_refusal}"] if self.sanitised is None else []
-        if self.sanitised_plan is not None:
-            plan = self.sanitised_plan
+        plan, released = self.sanitised_plan, self.sanitised
+        parts = [f"No sanitised value: {self.sanitised_refusal}"] if released is None else []
+        if plan is not None:
             numbers = f"order {plan.order:g}, beta {plan.beta:.4g}, sigma_ss {plan.sigma_ss:.4g}"
             parts.append(f"Planned without these votes: {numbers}.")
-        if self.sanitised is not None:
-            parts.append(f"The release costs {rounded_up(self.sanitised.release_cost)}.")
+        if released is not None:
+            parts.append(f"The release costs {rounded_up(released.release_cost)}.")
         return " ".join(parts)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, strict JSON; what votes decide is under `secret`, whoever it is shown to."""
+        public = ("queries", "classes", "teachers", "answers", "worst_case_of_labels", "worst_case_as_histogram")
         secret = ("exact", "answered", "published", "published_classic")
         table: dict[str, Any] = {
             "mechanism": str(self.mechanism),
-            "queries": self.queries,
-            "classes": self.classes,
-            "teachers": self.teachers,
-            "answers": self.answers,
+            **{name: getattr(self, name) for name in public},
             "guarantee": self.guarantee.to_json(),
-            "worst_case_of_labels": self.worst_case_of_labels,
-            "worst_case_as_histogram": self.worst_case_as_histogram,
             "secret": _strict({name: getattr(self, name) for name in secret}),
         }
         if self.sanitised_plan is not None or self.sanitised_refusal is not None:
@@ -123,17 +187,14 @@ class EpsilonResult:
         return f"{self.teachers} teachers, {self.queries} queries, {self.classes} classes"
 
     def __repr__(self) -> str:
-        return (
-            f"EpsilonResult({self.mechanism}, {self.shape}, delta {self.delta:g}, "
-            f"worst case {rounded_up(self.worst_case)}; exact, published: secret)"
-        )
+        worst = f"worst case {rounded_up(self.worst_case)}; exact, published: secret"
+        return f"EpsilonResult({self.mechanism}, {self.shape}, delta {self.guarantee.delta:g}, {worst})"
 
 
 def _strict(table: dict[str, Any]) -> dict[str, Any]:
     """Without infinity, as `Guarantee.to_json`."""
-    numbers = {key: value for key, value in table.items() if isinstance(value, float) and not math.isfinite(value)}
-    infinite = [key for key, value in numbers.items() if math.isinf(value)]
-    return {**table, **dict.fromkeys(numbers), **({"infinite": infinite} if infinite else {})}
+    infinite = [key for key, value in table.items() if isinstance(value, float) and math.isinf(value)]
+    return {**table, **dict.fromkeys(infinite), **({"infinite": infinite} if infinite else {})}
 
 
 def epsilon(
@@ -148,15 +209,12 @@ def epsilon(
     answers: int | None = None,
     answered: object = None,
     predictions: object = None,
-    classes: int | None = None,
-    teachers: int | None = None,
     sanitised: bool = False,
     public_votes: object = None,
 ) -> EpsilonResult:
     """What it costs to release labels for these votes.
 
-    votes : signed integers (queries, classes), the count of each class; with ``classes``, integers (teachers, queries),
-        the class of each teacher's vote; or the path of a .npy or .npz file of either.
+    votes : signed integers (queries, classes), the count of each class; or the path of a .npy or .npz file of them.
     mechanism : `GNMax` or its like.
     unit, teachers_per_party, neighbouring : whose data may change, and how; see ``units.votes_moved``.
     noise : "discrete" as deployed, "continuous" as in the papers.
@@ -164,7 +222,6 @@ def epsilon(
         and nothing else.
     answered : bool (queries,), which queries got a label; if None, expected answers are charged, as in the papers.
     predictions : float64 (queries, classes), the student's public predictions, for `Interactive`.
-    teachers : what every row of votes must sum to, where it is known.
     sanitised : also release a bound at the votes with noise from the operating system. Each call is one more release.
     public_votes : int64 (queries, classes), on which such a release is planned, instead of a made-up profile; asks for
         it too.
@@ -181,17 +238,17 @@ def epsilon(
     (0.4003, 0.4249, 3.0)
     """
     delta, mechanism = check_delta(delta), _mechanism(mechanism)
-    histograms, count = as_histograms(votes, classes, teachers)
-    mechanism.check_reach(count)
+    histograms, teachers = as_histograms(votes)
+    mechanism.check_reach(teachers)
     queries = len(histograms)
     cap = queries if answers is None else check_count(answers, "answers")
-    event_of = partial(
-        mechanism.event, unit=unit, neighbouring=neighbouring, teachers_per_party=teachers_per_party, noise=noise
+    event = mechanism.event(
+        queries, unit=unit, neighbouring=neighbouring, teachers_per_party=teachers_per_party, noise=noise
     )
-    event, promised = event_of(queries), event_of(queries, cap)
-    given = None if predictions is None else as_predictions(predictions)
+    promised = event.with_counts(queries, cap)
+    given = _predictions(predictions)
     mask = None if answered is None else _mask(answered, queries, cap)
-    weights = np.exp(event.log_p_answered(histograms, count, given)) if mask is None else mask.astype(np.float64)
+    weights = np.exp(event.log_p_answered(histograms, teachers, given)) if mask is None else mask.astype(np.float64)
     batch = VoteBatch(event, histograms, weights, given)
     published, labels, found = published_rdp(batch), worst_case([promised], delta), _exact(batch, delta)
     asked = sanitised or public_votes is not None
@@ -201,7 +258,7 @@ def epsilon(
         mechanism=mechanism,
         queries=queries,
         classes=histograms.shape[1],
-        teachers=count,
+        teachers=teachers,
         answers=cap,
         guarantee=labels if release is None else worst_case(left, delta),
         worst_case_of_labels=labels.epsilon,
@@ -217,10 +274,6 @@ def epsilon(
     )
 
 
-_SOME = 1 << 15
-"""Queries that are enough to see that all are too many."""
-
-
 def _exact(batch: VoteBatch, delta: float) -> float | None:
     """Of these votes; None where it is not known, or takes longer than a few seconds."""
     event = batch.event
@@ -230,45 +283,10 @@ def _exact(batch: VoteBatch, delta: float) -> float | None:
         votes = batch.votes[batch.answered > 0]
         if not argmax.computed(votes, label.scale, event.noise, label.law, event.votes_moved).all():
             return None
-        for some in (votes[:_SOME], votes):
-            if work(some, label.scale, event.noise, label.law, event.votes_moved) > MOST_WORK:
-                return None
+        if argmax.work(votes, label.scale, event.noise, label.law, event.votes_moved) > argmax.MOST_WORK:
+            return None
     found = rdp_to_epsilon(exact_rdp(batch), DEFAULT_ORDERS, delta).epsilon
     return found if math.isfinite(found) else None
-
-
-M = TypeVar("M", bound=Mechanism)
-
-
-def _mechanism(mechanism: M) -> M:
-    if getattr(type(mechanism), "closing", True):  # of its type, since a class without parameters is none either
-        raise EventError(f"the mechanism is {mechanism!r}, no mechanism. Pass one as accounting.GNMax(sigma=40).")
-    return mechanism
-
-
-def guarantee(
-    mechanism: Mechanism,
-    asked: int,
-    answered: int | None = None,
-    delta: float = 1e-5,
-    *,
-    unit: Unit | str = Unit.PARTY,
-    teachers_per_party: int = 1,
-    neighbouring: Neighbouring | str = Neighbouring.REPLACE,
-    noise: Noise | str = Noise.DISCRETE,
-) -> Guarantee:
-    """What may be promised for these numbers of queries before there are any votes: the worst case of what leaves.
-
-    Arguments and errors as in ``calibrate``.
-
-    >>> from consilium.accounting.mechanisms import Histogram
-    >>> guarantee(Histogram(sigma=52.76), asked=100, noise="continuous")
-    Guarantee(epsilon=1.0000, delta=1e-05, unit=party, kind=worst_case)
-    """
-    event = _mechanism(mechanism).event(
-        asked, answered, unit=unit, neighbouring=neighbouring, teachers_per_party=teachers_per_party, noise=noise
-    )
-    return worst_case([event], check_delta(delta))
 
 
 def _converted(curve: np.ndarray | None, delta: float, method: Method) -> float | None:
@@ -298,7 +316,7 @@ def _sanitised(
     if public_votes is None:
         public = np.resize(typical_votes(teachers, batch.votes.shape[1]), batch.votes.shape)
     else:
-        public, _ = as_histograms(public_votes, teachers=teachers)
+        public, _ = as_histograms(public_votes, teachers)
     plan = None
     try:
         plan = forecast_sanitised(event, public, teachers, delta).plan
@@ -313,6 +331,31 @@ def _sanitised(
         return plan, None, str(error)
 
 
+def _mechanism(mechanism: M) -> M:
+    if getattr(type(mechanism), "closing", True):  # of its type, since a class without parameters is none either
+        raise EventError(f"the mechanism is {mechanism!r}, no mechanism. Pass one as accounting.GNMax(sigma=40).")
+    return mechanism
+
+
+def guarantee(
+    mechanism: Mechanism,
+    asked: int,
+    answered: int | None = None,
+    delta: float = 1e-5,
+    *,
+    unit: Unit | str = Unit.PARTY,
+    teachers_per_party: int = 1,
+    neighbouring: Neighbouring | str = Neighbouring.REPLACE,
+    noise: Noise | str = Noise.DISCRETE,
+) -> Guarantee:
+    """What may be promised for these numbers of queries before there are any votes: the worst case of what leaves.
+    Arguments and errors as in ``calibrate``."""
+    event = _mechanism(mechanism).event(
+        asked, answered, unit=unit, neighbouring=neighbouring, teachers_per_party=teachers_per_party, noise=noise
+    )
+    return worst_case([event], check_delta(delta))
+
+
 def calibrate(
     mechanism: M,
     epsilon: float = 1.0,
@@ -325,9 +368,8 @@ def calibrate(
     neighbouring: Neighbouring | str = Neighbouring.REPLACE,
     noise: Noise | str = Noise.DISCRETE,
 ) -> M:
-    """The mechanism with the least noise whose worst case is at most ``epsilon`` for these numbers of queries.
-
-    Of the mechanism that is given, its threshold and the ratio of its check's noise to its label's are kept.
+    """The mechanism with the least noise whose worst case is at most ``epsilon`` for these numbers of queries: with the
+    threshold of the one that is given, and the ratio of its check's noise to its label's.
 
     asked : most queries. answered : most labels, all queries if None.
 

@@ -21,8 +21,8 @@ from scipy.special import log_ndtr, logsumexp
 
 from consilium import accounting
 from consilium.accounting.curves.conversion import REFERENCE_ORDERS
-from consilium.accounting.curves.gaussian import log_pr_answered, log_q_gnmax, log_q_threshold, sum_rdp_data_dependent
-from consilium.accounting.curves.laplace import PAPER_MOMENTS, log_q_lnmax, sum_rdp_lnmax
+from consilium.accounting.curves.gaussian import log_pr_answered, log_q_gnmax, rdp_data_dependent, sum_over_queries
+from consilium.accounting.curves.laplace import PAPER_MOMENTS, log_q_lnmax, rdp_lnmax
 from consilium.accounting.sanitise.release import label_costs
 from consilium.accounting.sanitise.smooth import CheckProfile, LabelProfile, smooth_sensitivity
 from consilium.accounting.units import Noise
@@ -112,17 +112,17 @@ def plain_lnmax(votes: np.ndarray, gamma: float) -> np.ndarray:
 
 def confident(votes: np.ndarray, threshold: float, sigma1: float, sigma2: float) -> np.ndarray:
     top = votes.max(axis=1)
-    log_p, _ = log_pr_answered(top, threshold, sigma1, "continuous")
-    check = log_q_threshold(top, threshold, sigma1, "continuous")
-    total = sum_rdp_data_dependent(check, sigma1, REFERENCE_ORDERS, scalar=True)
+    log_p, log_fails = log_pr_answered(top, threshold, sigma1, "continuous")
+    check = np.minimum(log_p, log_fails)
+    total = sum_over_queries(lambda q: rdp_data_dependent(q, sigma1, REFERENCE_ORDERS, scalar=True), check)
     log_q = log_q_gnmax(votes, sigma2, "continuous")
-    return total + sum_rdp_data_dependent(log_q, sigma2, REFERENCE_ORDERS, weights=np.exp(log_p))
+    return total + sum_over_queries(lambda q: rdp_data_dependent(q, sigma2, REFERENCE_ORDERS), log_q, np.exp(log_p))
 
 
 def lnmax(votes: np.ndarray, gamma: float) -> np.ndarray:
     log_q = log_q_lnmax(votes, gamma, "continuous")
-    rdp = sum_rdp_lnmax(log_q, gamma, PAPER_MOMENTS + 1, noise="continuous", baseline="paper")
-    return rdp * PAPER_MOMENTS
+    each = rdp_lnmax(log_q, gamma, PAPER_MOMENTS + 1, noise="continuous", baseline="paper")
+    return each.sum(axis=0) * PAPER_MOMENTS
 
 
 def smooth(

@@ -176,7 +176,7 @@ def epsilons(row: Row, votes: np.ndarray, labels: np.ndarray, teachers: int, see
 
 def worst_case(event: ReleaseEvent) -> float:
     """As a coordinator promises it: exact where all noise is Gaussian."""
-    accountant = Accountant(DEFAULT_ORDERS)
+    accountant = Accountant()
     accountant.commit(event)
     return accountant.guarantee(DELTA, Kind.WORST_CASE).epsilon
 

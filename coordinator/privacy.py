@@ -91,7 +91,7 @@ def spent(config: FederationConfig, batches: list[Batch], closed: bool = False) 
     Both are secret: the first is that of the counts which came out (`Kind.REALISED`), the second of the votes, exact in
     both directions. What may be published is `promised`. closed: the sanitised epsilon is charged too.
     """
-    accountant = Accountant(DEFAULT_ORDERS)
+    accountant = Accountant()
     for event in (config.event(0, 0), *_closing(config, closed)):
         accountant.commit(event)
     for batch in batches:

@@ -8,17 +8,16 @@ accounting itself do without (tests/accounting/conftest.py).
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import scipy
+from joblib import Memory
 
 from consilium.accounting.worst import adaptive, renyi
 
@@ -28,29 +27,10 @@ KEPT = ((renyi, "_one_move"), (adaptive, "_epsilon"))
 @lru_cache(maxsize=1)
 def code() -> str:
     """Hash of all that decides a curve."""
-    root = Path(renyi.__file__).resolve().parents[1]
     digest = hashlib.sha256(f"{np.__version__} {scipy.__version__}".encode())
-    for path in sorted(root.rglob("*.py")):
+    for path in sorted(Path(renyi.__file__).resolve().parents[1].rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()
-
-
-def kept(function: Callable[..., Any], folder: Path) -> Callable[..., Any]:
-    """The function, whose results are files."""
-
-    @lru_cache(maxsize=256)
-    def looked_up(*arguments: Any) -> Any:
-        path = folder / f"{hashlib.sha256(repr((function.__name__, arguments)).encode()).hexdigest()}.npy"
-        if not path.exists():
-            part = path.with_suffix(f".{os.getpid()}")
-            with part.open("wb") as file:
-                np.save(file, function(*arguments))
-            part.replace(path)
-        result = np.load(path)
-        result.setflags(write=False)
-        return result if result.ndim else float(result)
-
-    return looked_up
 
 
 @contextmanager
@@ -60,7 +40,8 @@ def kept_in(cache: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     for old in set(cache.iterdir()) - {folder}:
         shutil.rmtree(old, ignore_errors=True)
+    memory = Memory(folder, verbose=0)
     with pytest.MonkeyPatch.context() as patch:
         for module, name in KEPT:
-            patch.setattr(module, name, kept(getattr(module, name).__wrapped__, folder))
+            patch.setattr(module, name, lru_cache(maxsize=256)(memory.cache(getattr(module, name).__wrapped__)))
         yield

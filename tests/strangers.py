@@ -47,13 +47,6 @@ class NoProbabilities:
         return self.inner.predict(x)
 
 
-class TextLabels(NoProbabilities):
-    """Answers with texts of the numbers that it was given."""
-
-    def predict(self, x: np.ndarray) -> np.ndarray:
-        return self.inner.predict(x).astype(str)
-
-
 class WithoutClasses(Nearest):
     """Does not say which classes its columns are."""
 
@@ -80,16 +73,6 @@ class Prints(Nearest):
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
         print("PRIVATE", x[0])
         return super().predict_proba(x)
-
-
-class Threads(Nearest):
-    """Fits in a thread of its own."""
-
-    def fit(self, x: np.ndarray, y: np.ndarray) -> Any:
-        thread = threading.Thread(target=super().fit, args=(x, y))
-        thread.start()
-        thread.join()
-        return self
 
 
 class Moody(Nearest):
@@ -138,8 +121,6 @@ class Odd(Exception):
 
 ERRORS: dict[str, type[BaseException]] = {
     "RuntimeError": RuntimeError,
-    "ValueError": ValueError,
-    "KeyError": KeyError,
     "MemoryError": MemoryError,
     "Odd": Odd,
     "SystemExit": SystemExit,
@@ -156,18 +137,7 @@ class Answers(Nearest):
 
     def predict_proba(self, x: np.ndarray) -> Any:
         good = super().predict_proba(x)
-        return {
-            "nan": np.full_like(good, np.nan),
-            "negative": good - 2,
-            "sum": good * 3,
-            "one column": good[:, 1],
-            "too many": np.concatenate([good, good], axis=1),
-            "too few": good[:-1],
-            "transposed": good.T,
-            "text": np.full(good.shape, "likely"),
-            "none": None,
-            "objects": [object()] * len(x),
-        }[self.shape]
+        return {"nan": np.full_like(good, np.nan), "one column": good[:, 1], "too few": good[:-1]}[self.shape]
 
 
 class NotKept(Nearest):

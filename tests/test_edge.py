@@ -1,43 +1,43 @@
-"""The edge of the command line: JSON of every command and every error, versions, completion, and no traceback."""
+"""The edge of the command line: what every command has, found by walking it, errors and their exit codes."""
 
 from __future__ import annotations
 
 import io
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from importlib.metadata import version
 from pathlib import Path
 
+import click
 import pytest
 import typer
 
 from consilium import edge
-from consilium.protocol.errors import ConfigError
+from consilium.accounting.errors import AccountingError, VotesError, VotesPathError
+from consilium.cli import app
+from consilium.exit_codes import USAGE, error_classes, exit_codes, in_a_sentence
+from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
+from consilium.simulations.scenario import load_scenario
 from tests.command_line import Done, consilium
+from tests.rooms import ROOMS
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
-@pytest.mark.parametrize("arguments", [["--format", "json"], ["--format=json"]])
-def test_json_is_asked_for_in_both_ways(arguments: list[str]) -> None:
-    assert consilium("rnu", *arguments).json()["error"]["what"] == "no such command 'rnu'; did you mean 'run'?"
-
-
-def test_a_suggestion_stands_once() -> None:
+def test_the_command_itself() -> None:
+    """JSON is asked for in both ways; a suggestion stands once; no command is the help."""
+    for wanted in (["--format", "json"], ["--format=json"]):
+        assert consilium("rnu", *wanted).json()["error"]["what"] == "no such command 'rnu'; did you mean 'run'?"
     assert consilium("rnu").stderr == "consilium: no such command 'rnu'; did you mean 'run'? See `consilium --help`\n"
-
-
-def test_no_command_is_the_help() -> None:
     for words in ((), ("party",)):
         done = consilium(*words)
-        assert done.exit_code == 2
-        assert done.output.count("Usage: ") == 1
-
-
-def test_version() -> None:
+        assert (done.exit_code, done.output.count("Usage: ")) == (2, 1)
     assert consilium("--version").stdout == f"consilium {version('consilium-pate')}\n"
 
 
@@ -100,3 +100,112 @@ def test_the_module_is_the_command_and_completes() -> None:
     assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["scenarios"], "")
     known = process("rnu", "--format", "json")
     assert (known.returncode, json.loads(known.stdout)["error"]["exit_code"], known.stderr) == (2, 2, "")
+
+
+MINUTES = {"run", "attack", "study run", "student run", "student start", "audit mechanism"}
+
+
+def leaves(command: click.Command, name: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Every command that is no group, with its name as one types it."""
+    if isinstance(command, click.Group):
+        for inner_name, inner in command.commands.items():
+            yield from leaves(inner, f"{name} {inner_name}".strip())
+    else:
+        yield name, command
+
+
+COMMANDS = dict(leaves(typer.main.get_command(app)))
+
+
+def option(command: click.Command, name: str) -> click.Option | None:
+    return next((each for each in command.params if isinstance(each, click.Option) and name in each.opts), None)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_json(name: str) -> None:
+    found = option(COMMANDS[name], "--format")
+    assert found is not None, "declare `output: FormatOption`, and print with `protocol.output.show`"
+    assert isinstance(found.type, click.Choice)
+    assert [getattr(choice, "value", choice) for choice in found.type.choices] == ["text", "json"]
+    assert found.default in ("text", None) or getattr(found.default, "value", "") == "text"
+    assert "json" in (found.help or "")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_and_can_be_quiet_where_it_takes_minutes(name: str) -> None:
+    command = COMMANDS[name]
+    assert command.help and (option(command, "--quiet") is not None) == (name in MINUTES)
+    options = [each for each in command.params if isinstance(each, click.Option)]
+    assert [each.opts for each in options if not each.help and each.name != "seed"] == []
+
+
+EXAMPLE = re.compile(r"\b[a-z_]+(?:\.[a-z_0-9]+)+=[^\s,;)]+")
+
+
+def examples(command: click.Command) -> list[str]:
+    """Every override that a command's help names."""
+    texts = [command.help or "", *(getattr(each, "help", None) or "" for each in command.params)]
+    return [found.rstrip(".") for text in texts for found in EXAMPLE.findall(text)]
+
+
+SHOWN = [(name, example) for name, command in COMMANDS.items() for example in examples(command)]
+
+
+@pytest.mark.parametrize(("name", "example"), SHOWN)
+def test_an_override_that_help_shows_is_accepted(name: str, example: str) -> None:
+    """By the scenario that runs where none is named."""
+    assert "run" in {name for name, _ in SHOWN}
+    scenario = next((each.default for each in COMMANDS[name].params if each.name == "scenario"), None)
+    load_scenario(scenario if isinstance(scenario, str) else "stroke", [example])
+
+
+def test_a_mistake_anywhere_is_an_object() -> None:
+    for name in COMMANDS:
+        done = consilium(*name.split(), "--no-such-option", "--format", "json")
+        assert (done.exit_code, done.json()["error"]["type"], done.stderr) == (2, "Usage", ""), name
+
+
+def test_every_code_has_one_meaning_and_every_meaning_one_code() -> None:
+    owners = [kind for kind in error_classes() if "meaning" in vars(kind)]
+    codes = [vars(kind)["exit_code"] for kind in owners]
+    assert len(set(codes)) == len(codes)
+    assert len(set(exit_codes().values())) == len(exit_codes())
+    for kind in error_classes():
+        assert kind.exit_code in exit_codes(), kind  # pyright: ignore[reportAttributeAccessIssue]
+        own = {"exit_code", "meaning"} & set(vars(kind))
+        assert own != {"exit_code"} or issubclass(kind, AccountingError), f"{kind} has a code without a meaning"
+
+
+def test_every_code_in_the_sources_is_in_the_table() -> None:
+    """Subclasses are known once their module is imported; a code of a module that nobody imports would be missed."""
+    set_there = re.compile(r"^    exit_code(?:: [^=]+)? = (\d+)$", re.MULTILINE)
+    sources = [path.read_text() for room in ROOMS for path in (ROOT / room).rglob("*.py")]
+    found = {int(code) for text in sources for code in set_there.findall(text)}
+    assert found == set(range(1, 14))
+    assert found <= set(exit_codes())
+
+
+def test_the_accounting_has_the_codes_of_the_protocol() -> None:
+    pairs = {AccountingError: ConfigError, VotesError: DataError, VotesPathError: PathError}
+    for ours, theirs in pairs.items():
+        assert ours.exit_code == theirs.exit_code, ours
+
+
+def test_codes_that_scripts_rest_on() -> None:
+    assert exit_codes()[0] == "done"
+    assert USAGE == ConfigError.exit_code == 2
+    assert ConsiliumError.exit_code == 1
+    signals = {128 + number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)}
+    assert set(exit_codes()) == {*range(14), *signals}
+
+
+def as_table() -> str:
+    """For docs/for-it.md, as Markdown."""
+    rows = [f"| {code} | {meaning} |" for code, meaning in exit_codes().items()]
+    return "\n".join(["| code | meaning |", "|---|---|", *rows]) + "\n"
+
+
+def test_help_and_documents_list_them_all() -> None:
+    listed = " ".join(consilium("--help").stdout.split())
+    assert in_a_sentence() in listed
+    assert as_table() in (ROOT / "docs" / "for-it.md").read_text()

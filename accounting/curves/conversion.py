@@ -1,19 +1,19 @@
 """Renyi orders, and the way from a curve over them to (epsilon, delta).
 
-A curve may be minimised over any set of orders, so a finer grid never makes a guarantee wrong, only smaller. The grid
-must not be chosen by looking at private votes; these are fixed.
+A curve may be minimised over any set of orders that was not chosen by looking at private votes; these are fixed.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from consilium.accounting.checks import check_delta, check_orders
 from consilium.accounting.errors import OrdersError
+
+Method = Literal["cks", "classic"]
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:
@@ -33,11 +33,7 @@ DEFAULT_ORDERS: np.ndarray = _frozen(
 quarter steps up to 30, where the CKS conversion has its optimum most often."""
 
 
-Method = Literal["cks", "classic"]
-
-
-@dataclass(frozen=True, slots=True)
-class EpsilonBound:
+class EpsilonBound(NamedTuple):
     """An epsilon and the Renyi order that gave it (NaN when no order gives a finite one)."""
 
     epsilon: float
@@ -48,11 +44,8 @@ def conversion_cost(orders: object, delta: float, method: Method = "cks") -> np.
     """What the conversion adds to the Renyi bound at each order: float64 (orders,).
 
     cks: log(1 - 1/alpha) - (log delta + log alpha) / (alpha - 1), from Canonne, Kamath, Steinke, arXiv 2004.00010,
-    Proposition 12 (also Balle et al. 2020, Theorem 21). classic: log(1/delta) / (alpha - 1), from Mironov,
-    arXiv 1702.07476, Proposition 3; larger at every order, kept only to compare with papers.
-
-    >>> conversion_cost([8.0], 1e-5, "classic").round(4).tolist(), conversion_cost([8.0], 1e-5).round(4).tolist()
-    ([1.6447], [1.2141])
+    Proposition 12 (also Balle et al. 2020, Theorem 21). classic: log(1/delta) / (alpha - 1), from Mironov, arXiv
+    1702.07476, Proposition 3; larger at every order, kept only to compare with papers.
     """
     alpha = check_orders(orders)
     log_delta = math.log(check_delta(delta))
@@ -68,10 +61,9 @@ def conversion_cost(orders: object, delta: float, method: Method = "cks") -> np.
 def rdp_to_epsilon(rdp: object, orders: object, delta: float, method: Method = "cks") -> EpsilonBound:
     """Least epsilon over the orders for which the mechanism is (epsilon, delta)-DP.
 
-    rdp : float64 (orders,), Renyi bounds, each >= 0; +inf where an order gives nothing. 0 at every order says that
-        the release does not depend on the data.
+    rdp : float64 (orders,), Renyi bounds, each >= 0; +inf where an order gives nothing. 0 at every order says that the
+        release does not depend on the data.
     orders : float64 (orders,), each above 1.
-    delta : probability in (0, 1).
     method : "cks" (tighter, default) or "classic" (as in the PATE papers).
 
     Raises OrdersError: shapes differ, an order at or below 1, a negative or NaN curve. DeltaError: delta outside (0,
@@ -79,12 +71,9 @@ def rdp_to_epsilon(rdp: object, orders: object, delta: float, method: Method = "
 
     640 queries of GNMax at sigma 40, first as the papers convert, then with CKS:
 
-    >>> from consilium.accounting.curves.conversion import REFERENCE_ORDERS
     >>> curve = 640 * REFERENCE_ORDERS / 40**2
-    >>> round(rdp_to_epsilon(curve, REFERENCE_ORDERS, 1e-5, "classic").epsilon, 4)
-    4.6933
-    >>> round(rdp_to_epsilon(curve, REFERENCE_ORDERS, 1e-5).epsilon, 4)
-    4.1619
+    >>> [round(rdp_to_epsilon(curve, REFERENCE_ORDERS, 1e-5, how).epsilon, 4) for how in ("classic", "cks")]
+    [4.6933, 4.1619]
     """
     alpha = check_orders(orders)
     curve = np.atleast_1d(np.asarray(rdp, dtype=np.float64))

@@ -1,14 +1,13 @@
 """Gaussian noise on votes: Renyi bounds of a histogram and of a number, data-independent and data-dependent.
 
 Source: Papernot et al. 2018 (arXiv 1802.08908), Theorem 6 and Proposition 10 of the final version (Theorem 2, Lemmas 8
-and 9 of the first). The discrete Gaussian satisfies the same data-independent curve (Canonne, Kamath, Steinke,
-arXiv 2004.00010, Theorem 14); only q differs, see ``accounting.curves.discrete``.
+and 9 of the first). The discrete Gaussian satisfies the same data-independent curve (Canonne, Kamath, Steinke, arXiv
+2004.00010, Theorem 14); only q differs, see ``curves.discrete``.
 
 A *histogram* (GNMax): one moved vote changes two counts by 1, curve alpha / sigma^2. A *scalar* (the check of Confident
 and Interactive): one number changes by 1, curve alpha / (2 sigma^2). With k votes moved, sigma is divided by k in both,
-but never inside q, the probability that noise overturns the plurality or the less likely side of the check.
-
-Theorem 6 bounds D(M(D) || M(D')), with the data at hand in first place, and not the other direction.
+but never inside q, the probability that noise overturns the plurality or the less likely side of the check. Theorem 6
+bounds D(M(D) || M(D')), with the data at hand in first place, and not the other direction.
 """
 
 from __future__ import annotations
@@ -19,16 +18,7 @@ from numbers import Real
 
 import numpy as np
 
-from consilium.accounting.checks import (
-    check_gap,
-    check_log_q,
-    check_noise,
-    check_orders,
-    check_scale,
-    check_votes,
-    check_votes_moved,
-    check_weights,
-)
+from consilium.accounting import checks
 from consilium.accounting.curves.discrete import log_pr_loss_table, log_tail_table
 from consilium.accounting.curves.near_zero import LEAST, ROUNDING, log1mexp, log_expm1
 from consilium.accounting.errors import ThresholdError, VotesError
@@ -37,29 +27,27 @@ from consilium.accounting.units import Noise
 _BLOCK = 128
 _MOST_DISTINCT = 1 << 16
 """Values of log q that are evaluated, a second's work."""
+_SMALLEST = 1e-280
+"""Below this a sum of tails is taken in logarithms; above it doubles lose nothing."""
 
 
 def _effective_sigma(sigma: float, sensitivity_votes: int, scalar: bool) -> float:
-    value = check_scale(sigma, "sigma") / check_votes_moved(sensitivity_votes)
+    value = checks.check_scale(sigma, "sigma") / checks.check_votes_moved(sensitivity_votes)
     return value * math.sqrt(2) if scalar else value
 
 
 def rdp_gaussian(sigma: float, orders: object, sensitivity_votes: int = 1, *, scalar: bool = False) -> np.ndarray:
-    """Data-independent curve of one Gaussian release: float64 (orders,).
-
-    alpha k^2 / sigma^2 for a histogram of which k votes move, alpha k^2 / (2 sigma^2) for a scalar.
+    """Data-independent curve of one Gaussian release: float64 (orders,), alpha k^2 / sigma^2 for a histogram of which k
+    = ``sensitivity_votes`` votes move, alpha k^2 / (2 sigma^2) for a scalar, the noisy threshold check.
 
     sigma : standard deviation of the noise on one count (continuous), or its parameter (discrete).
-    orders : float64 (orders,), each above 1.
-    sensitivity_votes : k, the votes that one unit of privacy moves.
-    scalar : True for the noisy threshold check.
 
     Raises NoiseError, OrdersError, UnitError.
 
     >>> rdp_gaussian(40.0, [2.0, 20.0]).tolist(), rdp_gaussian(150.0, [2.0], scalar=True).tolist()
     ([0.00125, 0.0125], [4.4444444444444447e-05])
     """
-    return check_orders(orders) / _effective_sigma(sigma, sensitivity_votes, scalar) ** 2
+    return checks.check_orders(orders) / _effective_sigma(sigma, sensitivity_votes, scalar) ** 2
 
 
 def ingredients(log_q: np.ndarray, variance: float) -> tuple[np.ndarray, ...]:
@@ -90,22 +78,19 @@ def ingredients(log_q: np.ndarray, variance: float) -> tuple[np.ndarray, ...]:
 def rdp_data_dependent(
     log_q: object, sigma: float, orders: object, sensitivity_votes: int = 1, *, scalar: bool = False
 ) -> np.ndarray:
-    """Theorem 6 for each query and order, never above the data-independent curve: float64 (queries, orders).
+    """Theorem 6 for each query and order, never above the data-independent curve: float64 (queries, orders). Secret.
 
-    ``log_q`` is computed at the true sigma; ``sigma`` is divided by k here. The result is secret.
+    log_q : float64 (queries,), log of an upper bound, at the true sigma, on the probability of the unlikely outcome;
+        -inf costs nothing.
 
-    log_q : float64 (queries,), log of an upper bound on the probability of the unlikely outcome; -inf costs nothing.
-    sigma, orders, sensitivity_votes, scalar : as in ``rdp_gaussian``.
-
-    Raises AccountingError: NaN or a logarithm above 0. NoiseError, OrdersError, UnitError as in ``rdp_gaussian``.
-
-    Two queries at sigma 40, one disputed and one nearly unanimous:
+    Raises AccountingError: NaN or a logarithm above 0; others as ``rdp_gaussian``. Two queries at sigma 40, one
+    disputed and one nearly unanimous:
 
     >>> rdp_data_dependent([-1.7, -10.02], 40.0, [2.0, 20.0]).round(7).tolist()
     [[0.00125, 0.0125], [1.53e-05, 5.32e-05]]
     """
-    alpha = check_orders(orders)
-    lq = check_log_q(log_q)
+    alpha = checks.check_orders(orders)
+    lq = checks.check_log_q(log_q)
     variance = _effective_sigma(sigma, sensitivity_votes, scalar) ** 2
     baseline = alpha / variance
     top, log_1mq, log_a, log_b = (part[:, None] for part in ingredients(lq, variance))
@@ -125,75 +110,35 @@ def rdp_data_dependent(
     return out
 
 
-def sum_rdp_data_dependent(
-    log_q: object,
-    sigma: float,
-    orders: object,
-    sensitivity_votes: int = 1,
-    *,
-    scalar: bool = False,
-    weights: object = None,
-) -> np.ndarray:
-    """Sum over queries of ``rdp_data_dependent``: float64 (orders,), in memory that does not grow with queries.
-
-    Queries with the same log q are evaluated once. ``weights`` (queries,), each in [0, 1], multiply queries: the
-    realised answered mask, or the probability of being answered when an expectation is wanted.
-
-    >>> sum_rdp_data_dependent([-1.7, -10.02], 40.0, [2.0, 20.0]).round(7).tolist()
-    [0.0012653, 0.0125532]
-    """
-
-    def curve(log_q: np.ndarray) -> np.ndarray:
-        return rdp_data_dependent(log_q, sigma, orders, sensitivity_votes, scalar=scalar)
-
-    return sum_over_queries(curve, log_q, weights, check_orders(orders).size)
-
-
-def sum_over_queries(
-    curve: Callable[[np.ndarray], np.ndarray], log_q: object, weights: object, orders: int
-) -> np.ndarray:
-    """Sum of ``curve`` float64 (queries, orders), each query times its weight; equal log q are evaluated once.
-
-    Where too many differ, some in a row are charged at the largest of them: any upper bound of q gives a bound.
-    """
-    lq = check_log_q(log_q)
+def sum_over_queries(curve: Callable[[np.ndarray], np.ndarray], log_q: object, weights: object = None) -> np.ndarray:
+    """Sum of ``curve`` float64 (queries, orders), each query times its weight in [0, 1]: float64 (orders,), in memory
+    that does not grow with queries; equal log q are evaluated once. Where too many differ, some in a row are charged at
+    the largest of them: any upper bound of q gives a bound."""
+    lq = checks.check_log_q(log_q)
     distinct, inverse = np.unique(lq, return_inverse=True)
     together = max(1, -(-distinct.size // _MOST_DISTINCT))
     distinct, inverse = np.append(distinct[together - 1 : -1 : together], distinct[-1:]), inverse // together
-    paid = np.bincount(inverse, weights=check_weights(weights, lq.shape), minlength=distinct.size)
-    total = np.zeros(orders)
-    for start in range(0, distinct.size, _BLOCK):
-        part = slice(start, start + _BLOCK)
-        total += paid[part] @ curve(distinct[part])
-    return total
-
-
-_SMALLEST = 1e-280
-"""Below this a sum of tails is taken in logarithms; above it doubles lose nothing."""
+    paid = np.bincount(inverse, weights=checks.check_weights(weights, lq.shape), minlength=distinct.size)
+    blocks = (slice(start, start + _BLOCK) for start in range(0, max(1, distinct.size), _BLOCK))
+    return np.add.reduce([paid[part] @ curve(distinct[part]) for part in blocks])
 
 
 def log_tail_by_gap(sigma: float, max_gap: int, noise: Noise | str) -> np.ndarray:
     """log of the probability that a class D votes behind overtakes (or, on the lattice, ties): float64 (max_gap + 1,).
-
-    continuous: 1/2 erfc(D / (2 sigma)). discrete: the exact table of ``accounting.curves.discrete``.
-    """
-    noise = check_noise(noise)
+    continuous: 1/2 erfc(D / (2 sigma)). discrete: the exact table of ``curves.discrete``."""
+    noise = checks.check_noise(noise)
     if noise is Noise.DISCRETE:
         return log_pr_loss_table(sigma, max_gap)
     from scipy.special import log_ndtr  # as in `gdp`
 
-    return log_ndtr(-np.arange(check_gap(max_gap) + 1) / (np.sqrt(2) * check_scale(sigma, "sigma")))
+    return log_ndtr(-np.arange(checks.check_gap(max_gap) + 1) / (np.sqrt(2) * checks.check_scale(sigma, "sigma")))
 
 
 def log_q_from_tails(votes: np.ndarray, log_tails: np.ndarray, noise: Noise) -> np.ndarray:
-    """log of the union bound over all classes but the plurality: float64 (queries,).
-
-    It is at most the largest q that can occur. continuous: 1 - 1/m, since by symmetry no class is returned more often
-    than the plurality. discrete: 1, because a rule that breaks ties by class number may favour a rival. Theorem 6 does
-    not apply near either, so no cost differs.
-
-    votes : int64 (queries, classes), checked. log_tails : (largest gap + 1,), by gap.
-    """
+    """log of the union bound over all classes but the plurality: float64 (queries,), from int64 (queries, classes) and
+    (largest gap + 1,), by gap. It is at most the largest q that can occur: 1 - 1/m of continuous noise, since by
+    symmetry no class is returned more often than the plurality; 1 of discrete, whose ties may favour a rival.
+    Theorem 6 does not apply near either."""
     most = float(np.log1p(-1.0 / votes.shape[1])) if noise is Noise.CONTINUOUS else 0.0
     queries = np.arange(len(votes))
     top = np.argmax(votes, axis=1)
@@ -210,50 +155,31 @@ def log_q_from_tails(votes: np.ndarray, log_tails: np.ndarray, noise: Noise) -> 
     return np.minimum(log_q, most)
 
 
-def log_q_gnmax(votes: object, sigma: float, noise: Noise | str, teachers: int | None = None) -> np.ndarray:
+def log_q_gnmax(votes: object, sigma: float, noise: Noise | str) -> np.ndarray:
     """log of an upper bound on Pr[GNMax does not return the plurality], for each query: float64 (queries,), secret.
 
     q = sum over j other than the top of Pr[noise lifts j to the top's height], at most the largest that can occur.
-    Papernot et al. 2018, Proposition 7 (Lemma 3 of the first version); on the lattice with ties as losses.
-
-    votes : signed integers (queries, classes).
-    sigma : noise on one count.
-    noise : "discrete" (deployed) or "continuous" (as in the paper). Required.
-    teachers : if given, rows are checked to sum to it.
-
-    Raises VotesError, NoiseError.
-
-    >>> log_q_gnmax(np.array([[250, 0, 0], [126, 124, 0]]), 40.0, "continuous").round(6).tolist()
-    [-11.523306, -0.695432]
-    >>> log_q_gnmax(np.array([[250, 0, 0], [126, 124, 0]]), 40.0, "discrete").round(6).tolist()
-    [-11.482712, -0.687801]
+    Papernot et al. 2018, Proposition 7 (Lemma 3 of the first version); on the lattice with ties as losses. Raises
+    VotesError, NoiseError.
     """
-    array, noise = check_votes(votes, teachers), check_noise(noise)
-    tails = log_tail_by_gap(check_scale(sigma, "sigma"), int(array.max(initial=0)), noise)
+    array, noise = checks.check_votes(votes), checks.check_noise(noise)
+    tails = log_tail_by_gap(checks.check_scale(sigma, "sigma"), int(array.max(initial=0)), noise)
     return log_q_from_tails(array, tails, noise)
 
 
 def check_threshold(threshold: object) -> float:
-    """A finite number of votes, at least 0. Above the number of teachers is allowed: it answers rarely, exactly.
-
-    Raises ThresholdError: NaN, infinite, not a number, or negative.
-    """
+    """A finite number of votes, at least 0, else ThresholdError. Above the number of teachers it answers rarely,
+    exactly."""
     if isinstance(threshold, bool) or not isinstance(threshold, Real) or not math.isfinite(threshold) or threshold < 0:
         raise ThresholdError(f"threshold must be a finite number of votes, at least 0, got {threshold!r}.")
     return float(threshold)
 
 
 def public_offsets(probabilities: object, teachers: int) -> np.ndarray:
-    """M p_j of the Interactive aggregator, rounded half up to whole votes: int64 (queries, classes).
-
-    The rounding is done on the public number before any vote is subtracted. Rounding the difference instead can turn
-    one moved vote into a change of 2, when float spacing changes between the two differences.
-
-    probabilities : float64 (queries, classes), the student's public class probabilities, each in [0, 1].
-
-    >>> public_offsets([[0.5, 0.3, 0.2]], 5).tolist()
-    [[3, 2, 1]]
-    """
+    """M p_j of the Interactive aggregator, rounded half up to whole votes: int64 (queries, classes), from the student's
+    public class probabilities float64 (queries, classes). The public number is rounded before any vote is
+    subtracted: rounding the difference can turn one moved vote into a change of 2, when float spacing changes
+    between the two."""
     p = np.asarray(probabilities, dtype=np.float64)
     if p.ndim != 2 or not np.all((p >= 0) & (p <= 1)):
         raise ThresholdError("student probabilities must be a (queries, classes) matrix within [0, 1]. Normalise them.")
@@ -263,22 +189,15 @@ def public_offsets(probabilities: object, teachers: int) -> np.ndarray:
 def log_pr_answered(
     top_votes: object, threshold: float, sigma1: float, noise: Noise | str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """log Pr[top + noise >= threshold] and log of its complement: two float64 (queries,), secret.
-
-    Both are computed on their own, so that neither loses digits when the other is near 1.
+    """log Pr[top + noise >= threshold] and log of its complement: two float64 (queries,), secret. Both are computed on
+    their own, so that neither loses digits when the other is near 1.
 
     top_votes : int64 (queries,), largest count of each query (or max_j(n_j - M p_j), which may be negative).
     threshold : votes; for discrete noise a fraction is rounded up, which changes no outcome.
-    sigma1 : noise of the check.
-    noise : "discrete" or "continuous". Required.
 
     Raises ThresholdError, NoiseError, VotesError.
-
-    >>> p, not_p = log_pr_answered([200, 230], 200.0, 150.0, "continuous")
-    >>> np.exp(p).round(4).tolist(), np.exp(not_p).round(4).tolist()
-    ([0.5, 0.5793], [0.5, 0.4207])
     """
-    limit, sigma1, noise = check_threshold(threshold), check_scale(sigma1, "sigma1"), check_noise(noise)
+    limit, sigma1, noise = check_threshold(threshold), checks.check_scale(sigma1, "sigma1"), checks.check_noise(noise)
     top = np.atleast_1d(np.asarray(top_votes))
     if top.ndim != 1 or (top.size and not np.issubdtype(top.dtype, np.signedinteger)):
         raise VotesError(f"top votes must be a vector of signed integers, got {top.dtype} in {top.ndim} dimension(s).")
@@ -295,14 +214,3 @@ def log_pr_answered(
         upper = np.where(need > 0, tails[np.abs(need)], np.log1p(-np.exp(tails[np.abs(1 - need)])))
         lower = np.where(need > 0, np.log1p(-np.exp(tails[np.abs(need)])), tails[np.abs(1 - need)])
     return upper, lower
-
-
-def log_q_threshold(top_votes: object, threshold: float, sigma1: float, noise: Noise | str) -> np.ndarray:
-    """log of the probability of the less likely of answer and abstention: float64 (queries,), secret.
-
-    This is q for Theorem 6 on the check (with ``scalar=True``), Papernot et al. 2018, Section 3.2.
-
-    >>> log_q_threshold([230], 200.0, 150.0, "discrete").round(4).tolist()
-    [-0.8688]
-    """
-    return np.minimum(*log_pr_answered(top_votes, threshold, sigma1, noise))

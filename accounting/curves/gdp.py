@@ -4,9 +4,7 @@ A histogram with noise sigma of which k votes move is mu-Gaussian-DP with mu = k
 mu^2 adds up under (also adaptive) composition, and the privacy profile of the sum is known exactly (Dong, Roth, Su,
 arXiv 1905.02383, Corollary 1 and Theorem 4; Balle, Wang, arXiv 1805.06530, Theorem 8). So nothing is lost, as it is on
 the way through Renyi curves: 640 queries at sigma 40 and delta 1e-5 cost 3.849 exactly, 4.162 by CKS, 4.693 by the
-classic rule.
-
-This holds for *continuous* noise. Integer noise is no Gaussian; ``discrete_epsilon`` does the same sum on the lattice.
+classic rule. This holds for *continuous* noise; ``discrete_epsilon`` does the same sum on the lattice.
 """
 
 from __future__ import annotations
@@ -14,11 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from consilium.accounting.checks import check_count, check_delta, check_scale, check_votes_moved
-from consilium.accounting.composed import Composed
 from consilium.accounting.curves.discrete import convolution_slack, log_tail_table
 from consilium.accounting.curves.near_zero import ROUNDING
 from consilium.accounting.errors import CalibrationError, NoiseError
@@ -33,12 +31,37 @@ MOST_LATTICE = 2_000_000
 """Entries of the largest table that `exact_epsilon` makes (half a second, 40 MB); beyond it, take the Renyi curve."""
 
 
-def mu_squared(releases: int, sigma: float, sensitivity_votes: int = 1, *, scalar: bool = False) -> float:
-    """What ``releases`` Gaussian releases add to mu^2: k^2 (1 if scalar, else 2) / sigma^2 each.
+class Composed(NamedTuple):
+    """Equal releases in a composition.
 
-    >>> mu_squared(640, 40.0)
-    0.8
+    releases : how many. what : which leaves: a winner under Gaussian noise ("argmax") or Laplace noise ("laplace"), the
+        bit of a threshold check, a noisy histogram.
+    sigma : noise on a count (or on the number that is checked), in votes; of Laplace noise its scale 1 / gamma.
+    noise : discrete or continuous. votes_moved : moves of one unit in one query, of one vote each.
+    slack : largest |log ratio| between the noise of a count and exact (discrete) Gaussian noise; above 0 where it is a
+        sum of shares.
     """
+
+    releases: int
+    what: Literal["argmax", "check", "histogram", "laplace"]
+    sigma: float
+    noise: Noise
+    votes_moved: int = 1
+    slack: float = 0.0
+
+    @property
+    def mu(self) -> float:
+        """Distance of the inputs that a move apart, in standard deviations, if the number or histogram itself left."""
+        return (1.0 if self.what == "check" else math.sqrt(2)) / self.sigma
+
+    @property
+    def told(self) -> float:
+        """About the squared distance of what leaves of one release: only to choose by."""
+        return {"argmax": 0.66, "check": 0.66, "histogram": 1.0, "laplace": 0.51}[self.what] * self.mu**2
+
+
+def mu_squared(releases: int, sigma: float, sensitivity_votes: int = 1, *, scalar: bool = False) -> float:
+    """What ``releases`` Gaussian releases add to mu^2: k^2 (1 if scalar, else 2) / sigma^2 each."""
     n, k = check_count(releases, "releases"), check_votes_moved(sensitivity_votes)
     return n * k * k * (1 if scalar else 2) / check_scale(sigma, "sigma") ** 2
 
@@ -79,9 +102,8 @@ def _least_epsilon(profile: Callable[[float], float], delta: float) -> float:
 
 
 def epsilon_of(squared: float, delta: float) -> float:
-    """Least epsilon at ``delta`` for a total mu^2 (0 costs nothing).
-
-    Raises DeltaError, NoiseError: delta outside (0, 1); mu^2 negative or NaN.
+    """Least epsilon at ``delta`` for a total mu^2 (0 costs nothing). Raises DeltaError, NoiseError: mu^2 negative or
+    NaN.
 
     >>> round(epsilon_of(mu_squared(640, 40.0), 1e-5), 4)
     3.8486
@@ -98,17 +120,12 @@ def epsilon_of(squared: float, delta: float) -> float:
 def sigma_needed(
     releases: int, epsilon: float, delta: float, sensitivity_votes: int = 1, *, scalar: bool = False
 ) -> float:
-    """Least sigma at which ``releases`` Gaussian releases cost ``epsilon`` at ``delta``.
-
-    Raises CalibrationError: epsilon not above 0, or so small that no noise below e^40 is enough.
-
-    >>> round(sigma_needed(640, 2.0, 1e-5), 3)
-    71.333
-    """
+    """Least sigma at which ``releases`` Gaussian releases cost ``epsilon`` at ``delta``. Raises CalibrationError:
+    epsilon not above 0, or so small that no noise below e^40 is enough."""
     if not epsilon > 0 or math.isinf(epsilon):
         raise CalibrationError(f"epsilon must be finite and above 0, got {epsilon!r}.")
-    if check_count(releases, "releases", 1) and mu_squared(releases, 1.0, sensitivity_votes):
-        check_delta(delta)
+    check_count(releases, "releases", 1)
+    check_delta(delta)
 
     def excess(log_sigma: float) -> float:
         squared = mu_squared(releases, math.exp(log_sigma), sensitivity_votes, scalar=scalar)
@@ -128,16 +145,15 @@ def discrete_delta(coordinates: int, sigma: float, shift: int, epsilon: float) -
     """delta(epsilon) of ``coordinates`` discrete Gaussians of parameter sigma, each shifted by ``shift``, nearly exact.
 
     The log likelihood ratio of all coordinates is a function of their sum alone, so the composition is as private as
-    the sum. A sum of M discrete Gaussians is within a factor e^(+-s) of one with parameter sigma sqrt(M), s from
-    ``convolution_slack``; the tails of that one are summed exactly, and the factor is charged.
+    the sum. That is within a factor e^(+-s) of one with parameter sigma sqrt(coordinates), s from
+    ``convolution_slack``; its tails are summed exactly, and the factor is charged.
     """
     total = sigma * math.sqrt(coordinates)
     slack = convolution_slack(coordinates, sigma)
     if slack > _LARGEST_SLACK:
         raise NoiseError(f"sigma {sigma:g} is too small for exact lattice composition. Use the Renyi curve instead.")
     distance = coordinates * shift
-    # P = sum around 0, Q = around distance; log P/Q at s is shift (distance - 2 s) / (2 sigma^2), so P's bad side is s
-    # <= cut.
+    # P = sum around 0, Q = around distance; log P/Q at s is shift (distance - 2 s) / (2 sigma^2): P is bad at s <= cut
     cut = math.floor(distance / 2 - epsilon * sigma**2 / shift)
     # Beyond `far` both tails are 0 in double precision. The tail at `far` stands for those beyond it where an upper
     # bound is wanted, 0 where a lower one is, so that neither table nor time grows with epsilon.
@@ -158,6 +174,7 @@ def _far(total: float, distance: int) -> int:
     return math.ceil(_FAR * total) + distance
 
 
+@lru_cache(maxsize=4096)  # what is promised, what was spent and what a party charges are often one sum
 def discrete_epsilon(coordinates: int, sigma: float, shift: int, delta: float) -> float:
     """Least epsilon at ``delta`` for the same composition: what integer noise really costs.
 
@@ -166,19 +183,10 @@ def discrete_epsilon(coordinates: int, sigma: float, shift: int, delta: float) -
     offered here that one of them dominates on the lattice: use the Renyi curve.)
 
     Raises NoiseError: sigma so small (below about 0.9) that a sum is not close to a discrete Gaussian.
-
-    >>> round(discrete_epsilon(2 * 640, 40.0, 1, 1e-5), 4)
-    3.8486
     """
     check_delta(delta)
     n, sigma, k = check_count(coordinates, "coordinates"), check_scale(sigma, "sigma"), check_votes_moved(shift)
-    return _discrete_epsilon(n, sigma, k, delta) if n else 0.0
-
-
-@lru_cache(maxsize=4096)
-def _discrete_epsilon(coordinates: int, sigma: float, shift: int, delta: float) -> float:
-    """Kept by all that decides it: what is promised, what was spent and what a party charges are often one sum."""
-    return _least_epsilon(lambda epsilon: discrete_delta(coordinates, sigma, shift, epsilon), delta)
+    return _least_epsilon(lambda epsilon: discrete_delta(n, sigma, k, epsilon), delta) if n else 0.0
 
 
 def exact_epsilon(parts: Sequence[Composed], delta: float) -> float | None:
@@ -186,26 +194,22 @@ def exact_epsilon(parts: Sequence[Composed], delta: float) -> float | None:
     known.
 
     All noise has to be Gaussian and of one kind, and shares fine enough. Integer noise: one sigma, one vote that moves
-    (or numbers only), and a lattice of at most `MOST_LATTICE` points. Otherwise take the Renyi curve.
-
-    >>> round(exact_epsilon([Composed(640, "argmax", 40.0, Noise.DISCRETE)], 1e-5) or 0, 4)
-    3.8486
+    (or numbers only), and a lattice of at most `MOST_LATTICE` points.
     """
     used = [part for part in parts if part.releases]
     if not used:
         return 0.0
     if any(part.what == "laplace" for part in used) or len({(part.noise, part.votes_moved) for part in used}) > 1:
         return None
-    noise, votes_moved = used[0].noise, used[0].votes_moved
-    numbers = [part.what == "check" for part in used]
+    noise, votes_moved, sigma = used[0].noise, used[0].votes_moved, used[0].sigma
+    # counts that move by a vote: of a number one, of a histogram two for each vote that moves
+    counts = [part.releases * (1 if part.what == "check" else 2 * votes_moved) for part in used]
     # Each probability is off by a factor within e^(+-slack): delta grows by one such factor, the loss by two.
-    slack = sum(
-        part.slack * part.releases * (1 if scalar else 2 * votes_moved)
-        for part, scalar in zip(used, numbers, strict=True)
-    )
+    slack = sum(part.slack * count for part, count in zip(used, counts, strict=True))
     if slack > _LARGEST_SLACK:
         return None
     within, beyond = delta * math.exp(-slack), 2 * slack
+    numbers = [part.what == "check" for part in used]
     if noise is Noise.CONTINUOUS:
         squared = sum(
             mu_squared(part.releases, part.sigma, votes_moved, scalar=scalar)
@@ -214,8 +218,6 @@ def exact_epsilon(parts: Sequence[Composed], delta: float) -> float | None:
         return epsilon_of(squared, within) + beyond
     if len({part.sigma for part in used}) > 1 or (votes_moved > 1 and not all(numbers)):
         return None
-    sigma = used[0].sigma
-    coordinates = sum(part.releases * (1 if scalar else 2) for part, scalar in zip(used, numbers, strict=True))
-    if sigma < 1 or _far(sigma * math.sqrt(coordinates), coordinates * votes_moved) > MOST_LATTICE:
+    if sigma < 1 or _far(sigma * math.sqrt(sum(counts)), sum(counts) * votes_moved) > MOST_LATTICE:
         return None
-    return discrete_epsilon(coordinates, sigma, votes_moved, within) + beyond
+    return discrete_epsilon(sum(counts), sigma, votes_moved, within) + beyond

@@ -50,13 +50,8 @@ def gnss_cost(orders: object, beta: object, sigma_ss: object) -> np.ndarray:
 
 
 def best_sigma_ss(order: float, beta: float, smooth: float) -> float:
-    """sigma_ss that minimises cost + 2 standard deviations of the noise, for a PUBLIC smooth sensitivity.
-
-    To plan a run on public or simulated votes; never call it with the smooth sensitivity of private votes.
-
-    >>> round(best_sigma_ss(8.0, 0.03375, 0.04469), 1)
-    5.6
-    """
+    """sigma_ss that minimises cost + 2 standard deviations of the noise, for the smooth sensitivity of PUBLIC votes
+    only."""
     check_scale(smooth, "smooth")
 
     def total(log_sigma: float) -> float:

@@ -13,27 +13,10 @@ from typing import Literal
 
 import numpy as np
 
-from consilium.accounting.checks import (
-    check_gap,
-    check_log_q,
-    check_noise,
-    check_orders,
-    check_scale,
-    check_votes,
-    check_votes_moved,
-)
+from consilium.accounting import checks
+from consilium.accounting.curves import near_zero
 from consilium.accounting.curves.discrete import log_pr_loss_table_laplace
-from consilium.accounting.curves.gaussian import log_q_from_tails, sum_over_queries
-from consilium.accounting.curves.near_zero import (
-    LEAST,
-    ROUNDING,
-    log1mexp,
-    log_expm1,
-    log_inverse_power_minus_1,
-    rdp_from_moment,
-    rdp_laplace_shift,
-    rdp_randomised_response,
-)
+from consilium.accounting.curves.gaussian import log_q_from_tails
 from consilium.accounting.errors import AccountingError
 from consilium.accounting.units import Noise
 
@@ -43,26 +26,19 @@ PAPER_MOMENTS = np.arange(1.0, 9.0)
 
 
 def log_tail_by_gap_laplace(gamma: float, max_gap: int, noise: Noise | str) -> np.ndarray:
-    """log Pr[a class D votes behind overtakes or ties], float64 (max_gap + 1,).
-
-    continuous: (2 + gamma D) / (4 e^(gamma D)). discrete: exact on the lattice, ties as losses.
-    """
-    if check_noise(noise) is Noise.DISCRETE:
+    """log Pr[a class D votes behind overtakes or ties], float64 (max_gap + 1,). continuous: (2 + gamma D) / (4 e^(gamma
+    D)). discrete: exact on the lattice, ties as losses."""
+    if checks.check_noise(noise) is Noise.DISCRETE:
         return log_pr_loss_table_laplace(gamma, max_gap)
-    x = check_scale(gamma, "gamma") * np.arange(check_gap(max_gap) + 1)
+    x = checks.check_scale(gamma, "gamma") * np.arange(checks.check_gap(max_gap) + 1)
     return np.log((2 + x) / 4) - x
 
 
-def log_q_lnmax(votes: object, gamma: float, noise: Noise | str, teachers: int | None = None) -> np.ndarray:
-    """log of an upper bound on Pr[LNMax does not return the plurality]: float64 (queries,), secret.
-
-    Arguments and errors as in ``accounting.curves.gaussian.log_q_gnmax``; gamma is the inverse scale of the noise.
-
-    >>> log_q_lnmax(np.array([[250, 0, 0]]), 0.05, "continuous").round(6).tolist()
-    [-10.518999]
-    """
-    array, noise = check_votes(votes, teachers), check_noise(noise)
-    tails = log_tail_by_gap_laplace(check_scale(gamma, "gamma"), int(array.max(initial=0)), noise)
+def log_q_lnmax(votes: object, gamma: float, noise: Noise | str) -> np.ndarray:
+    """log of an upper bound on Pr[LNMax does not return the plurality]: float64 (queries,), secret. Arguments and
+    errors as in ``gaussian.log_q_gnmax``; gamma is the inverse scale of the noise."""
+    array, noise = checks.check_votes(votes), checks.check_noise(noise)
+    tails = log_tail_by_gap_laplace(checks.check_scale(gamma, "gamma"), int(array.max(initial=0)), noise)
     return log_q_from_tails(array, tails, noise)
 
 
@@ -78,17 +54,15 @@ def rdp_laplace(
 
     >>> rdp_laplace(0.05, [2.0, 50.0], noise="continuous").round(6).tolist()
     [0.004914, 0.072401]
-    >>> rdp_laplace(0.05, [2.0, 50.0], noise="continuous", baseline="paper").round(6).tolist()
-    [0.01, 0.1]
     """
-    alpha = check_orders(orders)
-    shift = check_scale(gamma, "gamma") * check_votes_moved(sensitivity_votes)
-    noise = check_noise(noise)
+    alpha = checks.check_orders(orders)
+    shift = checks.check_scale(gamma, "gamma") * checks.check_votes_moved(sensitivity_votes)
+    noise = checks.check_noise(noise)
     if baseline == "paper":
         return np.minimum(2 * shift**2 * alpha, 2 * shift)
     if baseline != "exact":
         raise AccountingError(f"baseline must be 'exact' or 'paper', got {baseline!r}.")
-    one = rdp_laplace_shift if noise is Noise.CONTINUOUS else rdp_randomised_response
+    one = near_zero.rdp_laplace_shift if noise is Noise.CONTINUOUS else near_zero.rdp_randomised_response
     return 2 * one(shift, alpha)
 
 
@@ -103,18 +77,14 @@ def rdp_lnmax(
 ) -> np.ndarray:
     """Theorem 3 for each query and order, never above the data-independent curve: float64 (queries, orders), secret.
 
-    At l = alpha - 1: a(l) <= log((1-q) ((1-q) / (1 - q e^(2 gamma k)))^l + q e^(2 gamma k l)), valid if
-    q < 1 / (e^(2 gamma k) + 1). The paper searches l = 1..8 (orders 2..9); 100 queries of 250 teachers at gamma .05 and
-    delta 1e-5 cost 1.84 with those and 1.20 on the full grid.
+    At l = alpha - 1: a(l) <= log((1-q) ((1-q) / (1 - q e^(2 gamma k)))^l + q e^(2 gamma k l)), valid if q < 1 / (e^(2
+    gamma k) + 1). The paper searches l = 1..8 (orders 2..9); 100 queries of 250 teachers at gamma .05 and delta 1e-5
+    cost 1.84 with those and 1.20 on the full grid.
 
-    log_q : float64 (queries,), at the true gamma. gamma : inverse scale of the noise. orders : each above 1.
-    noise, baseline : which data-independent curve is the ceiling.
-
-    >>> rdp_lnmax([-2.0, -10.0], 0.05, [2.0, 9.0], noise="continuous", baseline="paper").round(6).tolist()
-    [[0.01, 0.031699], [1e-05, 1.2e-05]]
+    log_q : float64 (queries,), at the true gamma. noise, baseline : which data-independent curve is the ceiling.
     """
-    alpha = check_orders(orders)
-    lq = check_log_q(log_q)
+    alpha = checks.check_orders(orders)
+    lq = checks.check_log_q(log_q)
     ceiling = rdp_laplace(gamma, alpha, sensitivity_votes, noise=noise, baseline=baseline)
     pure = 2 * gamma * sensitivity_votes
     out = np.empty((lq.size, alpha.size))
@@ -124,31 +94,15 @@ def rdp_lnmax(
     small = lq[rows][:, None]
     moment = alpha - 1
     # With r = q (e^(2 gamma k) - 1) / (1 - q) the first factor is (1 - r)^-l: the sum minus 1 has two positive parts.
-    log_1mq = log1mexp(small)
-    log_r = small + float(log_expm1(np.array(pure))) - log_1mq
+    log_1mq = near_zero.log1mexp(small)
+    log_r = small + float(near_zero.log_expm1(np.array(pure))) - log_1mq
     # near r = 1 from 1 - q e^(2 gamma k), with the rounding of its logarithm charged
-    edge = np.minimum(small + pure + ROUNDING / 100 * (pure - small), -LEAST)
-    log_1mr = np.where(log_r > -0.7, log1mexp(edge) - log_1mq, log1mexp(np.minimum(log_r, -0.7)))
-    log_likely = log_1mq + log_inverse_power_minus_1(log_r, log_1mr, moment)
-    log_excess = np.logaddexp(log_likely, small + log_expm1(moment * pure)) + ROUNDING / 50 * (1 - small)
-    bound = rdp_from_moment(np.logaddexp(0.0, log_excess), alpha)
+    edge = np.minimum(small + pure + near_zero.ROUNDING / 100 * (pure - small), -near_zero.LEAST)
+    log_1mr = np.where(log_r > -0.7, near_zero.log1mexp(edge) - log_1mq, near_zero.log1mexp(np.minimum(log_r, -0.7)))
+    log_likely = log_1mq + near_zero.log_inverse_power_minus_1(log_r, log_1mr, moment)
+    log_excess = np.logaddexp(log_likely, small + near_zero.log_expm1(moment * pure)) + near_zero.ROUNDING / 50 * (
+        1 - small
+    )
+    bound = near_zero.rdp_from_moment(np.logaddexp(0.0, log_excess), alpha)
     out[rows] = np.minimum(bound, ceiling)
     return out
-
-
-def sum_rdp_lnmax(
-    log_q: object,
-    gamma: float,
-    orders: object,
-    sensitivity_votes: int = 1,
-    *,
-    noise: Noise | str,
-    baseline: Baseline = "exact",
-    weights: object = None,
-) -> np.ndarray:
-    """Sum over queries of ``rdp_lnmax``: float64 (orders,), in memory that does not grow with queries."""
-
-    def curve(log_q: np.ndarray) -> np.ndarray:
-        return rdp_lnmax(log_q, gamma, orders, sensitivity_votes, noise=noise, baseline=baseline)
-
-    return sum_over_queries(curve, log_q, weights, check_orders(orders).size)

@@ -2,15 +2,12 @@
 
 A neighbour moves one vote from a class a (with a vote) to a class b. The law of the winner is computed before and after
 (``winners``), and at each order the largest D_alpha(P || P') and D_alpha(P' || P) over all moves is charged, never more
-than the noise alone allows. The release is one label, so nothing less can be claimed: this is the cost, up to errors
-that are all rounded up (``winners``, ``divergence``). docs/proofs.md has the statement and its proof.
+than the noise alone allows. The release is one label, so nothing less can be claimed; errors are all rounded up.
+Statement and proof: docs/proofs.md.
 
 Where a unit moves several votes, with more than 24 classes, and where doubles cannot hold the law (``computed``), the
 papers' bounds are charged at the neighbour that is nearest to a tie. They hold in both directions, and are tight where
 the plurality leads by far.
-
-All moves are evaluated at a few orders; those that come near the largest anywhere are evaluated at every order, and so
-are those whose chord between the few orders passes above them. The others are below, as moments are convex.
 """
 
 from __future__ import annotations
@@ -20,59 +17,26 @@ from typing import Literal
 
 import numpy as np
 
-from consilium.accounting.checks import (
-    check_noise,
-    check_orders,
-    check_scale,
-    check_votes,
-    check_votes_moved,
-    check_weights,
-)
+from consilium.accounting import checks
 from consilium.accounting.curves.gaussian import log_q_gnmax, rdp_data_dependent, rdp_gaussian
 from consilium.accounting.curves.laplace import log_q_lnmax, rdp_laplace, rdp_lnmax
 from consilium.accounting.curves.near_zero import LEAST
-from consilium.accounting.errors import AccountingError
-from consilium.accounting.outcome import divergence
-from consilium.accounting.outcome.winners import (
-    Winners,
-    add,
-    cells,
-    fits,
-    near_classes,
-    reach,
-    remove,
-    rule,
-    tables,
-    winners,
-)
+from consilium.accounting.outcome import divergence, winners
 from consilium.accounting.units import Noise
 
 Kind = Literal["gaussian", "laplace"]
 
 MOST_CLASSES = 24
 """With more there are too many moves to try them all."""
-_NEAR_LARGEST = 0.9
 _CELLS = 1 << 20
+MOST_WORK = 2e8
+"""Of `work`, some five seconds."""
 
 
 def _worst_case(kind: str, scale: float, noise: Noise, orders: np.ndarray, moved: int) -> np.ndarray:
     """(alpha - 1) D_alpha of the noisy histogram: what the noise allows at most, whatever the votes are."""
     curve = rdp_gaussian(scale, orders, moved) if kind == "gaussian" else rdp_laplace(scale, orders, moved, noise=noise)
     return (orders - 1) * curve
-
-
-def _moves(state: Winners) -> tuple[np.ndarray, np.ndarray]:
-    """Query of each possible move, and its changes, moved outward: int64 (moves,), float64 (moves, classes)."""
-    change = add(state, remove(state))
-    possible = (state.votes > 0)[:, :, None] & ~np.eye(state.votes.shape[1], dtype=bool)
-    query = np.nonzero(possible)[0]
-    log_p = state.log_p[query]
-    return query, divergence.outward(log_p, divergence.close(log_p, change[possible]))
-
-
-def _within(moments: np.ndarray, cap: np.ndarray) -> np.ndarray:
-    """Moments, at least the least positive double and never above the worst case."""
-    return np.minimum(np.maximum(moments, LEAST), cap)
 
 
 def _largest(query: np.ndarray, values: np.ndarray, into: np.ndarray) -> None:
@@ -83,107 +47,68 @@ def _largest(query: np.ndarray, values: np.ndarray, into: np.ndarray) -> None:
         into[some] = np.maximum(into[some], np.maximum.reduceat(values, starts, axis=0))
 
 
-def _evaluate(
-    rows: np.ndarray, query: np.ndarray, log_p: np.ndarray, change: np.ndarray, power: np.ndarray, into: np.ndarray
-) -> None:
-    """Moments of some rows at all orders, into the largest of their queries; in place."""
-    size = max(1, _CELLS // (log_p.shape[1] * power.size))
-    for start in range(0, rows.size, size):
-        part = rows[start : start + size]
-        _largest(query[part], divergence.moments(log_p[part], change[part], power), into)
-
-
-def _worst(state: Winners, orders: np.ndarray, few: np.ndarray, cap: np.ndarray) -> np.ndarray:
+def _worst(state: winners.Winners, orders: np.ndarray, cap: np.ndarray) -> np.ndarray:
     """Largest (alpha - 1) D_alpha over moves and directions: float64 (queries, orders)."""
-    query, change = _moves(state)
-    queries, log_p = len(state.votes), state.log_p[query]
-    best = np.full((queries, orders.size), LEAST)
-    for power in (1 - orders, orders):
-        at_few = _within(divergence.moments(log_p, change, power[few]), cap[few])
-        largest, rest = (np.full((queries, few.size), LEAST) for _ in range(2))
-        _largest(query, at_few, largest)
-        close_by = (at_few >= _NEAR_LARGEST * largest[query]).any(axis=1)
-        _evaluate(np.nonzero(close_by)[0], query, log_p, change, power, best)
-        _largest(query[~close_by], at_few[~close_by], rest)
-        # A moment that turns upwards between two of the few orders lies far below its chord there.
-        above = (divergence.chord(orders, few, rest) > best).any(axis=1)
-        rows = np.nonzero(np.logical_not(close_by) & np.take(above, query))[0]
-        crossing = (divergence.chord(orders, few, at_few[rows]) > best[query[rows]]).any(axis=1)
-        _evaluate(rows[crossing], query, log_p, change, power, best)
+    possible = (state.votes > 0)[:, :, None] & ~np.eye(state.votes.shape[1], dtype=bool)
+    query = np.nonzero(possible)[0]
+    log_p, best = state.log_p[query], np.full((len(state.votes), orders.size), LEAST)
+    change = divergence.outward(log_p, divergence.close(log_p, winners.move(state)[possible]))
+    size = max(1, _CELLS // (log_p.shape[1] * orders.size))
+    for part in (slice(start, start + size) for start in range(0, query.size, size)):
+        for power in (1 - orders, orders):
+            _largest(query[part], divergence.moments(log_p[part], change[part], power), best)
     return np.minimum(best, cap)
 
 
-def _batches(votes: np.ndarray, kind: str, scale: float, noise: Noise) -> Iterator[tuple[np.ndarray, Winners]]:
-    """Blocks of queries that share a rule, with the law of their winners; each in memory that does not grow."""
-    gaps = votes.max(axis=1, keepdims=True) - votes
-    widest = gaps.max(axis=1)
-    classes = votes.shape[1]
-    near = near_classes(gaps, scale) if kind == "gaussian" else np.full(widest.shape, classes)
-    by_near = {n: rule(kind, scale, noise, n, classes) for n in np.unique(near).tolist()}
-    most = 1 << int(widest.max(initial=1)).bit_length()
-    for chosen in dict.fromkeys(by_near.values()):
-        members = np.nonzero(np.isin(near, [n for n, its in by_near.items() if its == chosen]))[0]
-        members = members[np.argsort(widest[members], kind="stable")]
-        table = tables(kind, scale, noise, chosen, most)
-        start = 0
-        while start < members.size:
-            low, high = reach(kind, scale, int(widest[members[start]]))
-            nodes = (high - low) / chosen.stride * len(chosen.offsets)
-            end = start + max(1, int(_CELLS // (nodes * classes**2)))
-            part = members[start:end]
-            low, high = reach(kind, scale, int(widest[part[-1]]))
-            yield part, winners(table, votes[part], low, high)
-            start = end
+def _batches(votes: np.ndarray, kind: str, scale: float, noise: Noise) -> Iterator[tuple[np.ndarray, winners.Winners]]:
+    """Blocks of queries with the law of their winners, in memory that does not grow."""
+    widest, classes = np.ptp(votes, axis=1), votes.shape[1]
+    rule = winners.rule(kind, scale, noise, classes)
+    table = winners.tables(kind, scale, noise, rule, 1 << int(widest.max(initial=1)).bit_length())
+    order, start = np.argsort(widest, kind="stable"), 0
+    while start < order.size:
+        low, high = winners.reach(kind, scale, int(widest[order[start]]))
+        nodes = (high - low) / rule.stride * len(rule.offsets)
+        part = order[start : start + max(1, int(_CELLS // (nodes * classes**2)))]
+        low, high = winners.reach(kind, scale, int(widest[part[-1]]))
+        yield part, winners.winners(table, votes[part], low, high)
+        start += part.size
 
 
 def _moments(votes: np.ndarray, kind: str, scale: float, noise: Noise, orders: np.ndarray, moved: int) -> np.ndarray:
-    """(alpha - 1) D_alpha at sorted orders: float64 (queries, orders)."""
+    """(alpha - 1) D_alpha: float64 (queries, orders)."""
     known = computed(votes, scale, noise, kind, moved)
     out, rows = np.empty((len(votes), orders.size)), np.flatnonzero(known)
     out[~known] = _bounded(votes[~known], kind, scale, noise, orders, moved)
     if rows.size:
-        cap, few = _worst_case(kind, scale, noise, orders, 1), divergence.few_orders(orders)
+        cap = _worst_case(kind, scale, noise, orders, 1)
         for part, state in _batches(votes[rows], kind, scale, noise):
-            out[rows[part]] = _worst(state, orders, few, cap)
+            out[rows[part]] = _worst(state, orders, cap)
     return out
 
 
 def computed(votes: np.ndarray, scale: float, noise: Noise, kind: str, votes_moved: int) -> np.ndarray:
-    """Queries of which every neighbour's law is computed: bool (queries,), for int64 (queries, classes).
-
-    One vote moves among few enough classes; factors fit into doubles and tables into memory (``winners.fits``).
-    """
+    """Queries of which every neighbour's law is computed, bool (queries,), for int64 (queries, classes): one vote moves
+    among few enough classes, factors fit into doubles and tables into memory."""
     if votes_moved > 1 or votes.shape[1] > MOST_CLASSES:
         return np.zeros(len(votes), dtype=bool)
-    return fits(scale, votes.max(axis=1) - votes.min(axis=1), kind, noise, votes.shape[1])
-
-
-MOST_WORK = 2e8
-"""Of `work`, some five seconds."""
+    return winners.fits(scale, votes.max(axis=1) - votes.min(axis=1), kind, noise, votes.shape[1])
 
 
 def work(votes: np.ndarray, scale: float, noise: Noise, kind: str, votes_moved: int) -> float:
-    """How much it is to compute the cost of these queries, int64 (queries, classes), about 25 ns each: for who has
-    seconds.
-
-    >>> queries = np.tile([130, 110, 10], (1000, 1)) + np.outer(np.arange(1000) % 9, [1, -1, 0])
-    >>> work(queries, 40.0, Noise.DISCRETE, "gaussian", 1) < 1e5 < work(queries, 0.005, Noise.DISCRETE, "laplace", 1)
-    True
-    """
+    """How much it is to compute the cost of these queries, int64 (queries, classes), about 25 ns each."""
     rows = np.unique(np.sort(votes, axis=1) if noise is Noise.CONTINUOUS else votes, axis=0)
     rows = rows[computed(rows, scale, noise, kind, votes_moved)]
     if not len(rows):
         return 0.0
-    nodes = cells(scale, rows.max(axis=1) - rows.min(axis=1), kind, noise, rows.shape[1])
+    nodes = winners.cells(scale, rows.max(axis=1) - rows.min(axis=1), kind, noise, rows.shape[1])
     return float((nodes * (1.0 if kind == "laplace" else 0.1) + 100 * rows.shape[1] ** 3).sum())
 
 
 def _bounded(votes: np.ndarray, kind: str, scale: float, noise: Noise, orders: np.ndarray, moved: int) -> np.ndarray:
-    """(alpha - 1) D_alpha, at most, in both directions: float64 (queries, orders).
-
-    The published bounds hold for any histogram and any class that wins but for a probability of at most q. So with the
-    q of the neighbour at which the plurality leads least, by 2 k votes less, they bound both directions.
-    """
+    """(alpha - 1) D_alpha, at most, in both directions: float64 (queries, orders). The published bounds hold for any
+    histogram and any class that wins but for a probability of at most q. So with the q of the neighbour at which the
+    plurality leads least, by 2 k votes less, they bound both directions."""
     ordered = np.sort(votes, axis=1)
     far = ordered[:, -1] - ordered[:, -2] > 2 * moved
     out = np.tile(_worst_case(kind, scale, noise, orders, moved), (len(votes), 1))
@@ -197,42 +122,6 @@ def _bounded(votes: np.ndarray, kind: str, scale: float, noise: Noise, orders: n
     return out
 
 
-def _checked(
-    scale: object, noise: Noise | str, kind: str, orders: object, votes_moved: int
-) -> tuple[float, Noise, np.ndarray]:
-    check_votes_moved(votes_moved)
-    if kind not in ("gaussian", "laplace"):
-        raise AccountingError(f"kind must be 'gaussian' or 'laplace', got {kind!r}.")
-    return check_scale(scale, "scale"), check_noise(noise), check_orders(orders)
-
-
-def per_query(
-    votes: object, scale: float, noise: Noise | str, kind: Kind, orders: object, *, votes_moved: int = 1
-) -> np.ndarray:
-    """Cost of each query and order: float64 (queries, orders). Secret.
-
-    votes : signed integers (queries, classes).
-    scale : sigma of the noise on one count (gaussian), or gamma, its inverse scale (laplace).
-    noise : "discrete" (deployed) or "continuous" (as in the papers). Required.
-    kind : "gaussian" or "laplace".
-    orders : float64 (orders,), each above 1.
-    votes_moved : by one unit, from any classes to any others.
-
-    Raises VotesError, NoiseError, OrdersError, UnitError. AccountingError: another kind.
-
-    A disputed query and a nearly unanimous one at sigma 40, which Theorem 6 bounds by .0125 and .0000532 at order 20:
-
-    >>> import numpy as np
-    >>> votes = np.array([[130, 110, 10], [240, 10, 0]])
-    >>> per_query(votes, 40.0, "continuous", "gaussian", [2.0, 20.0]).round(7).tolist()
-    [[0.0007693, 0.0080209], [7e-07, 2.16e-05]]
-    """
-    array = check_votes(votes)
-    scale, noise, alpha = _checked(scale, noise, kind, orders, votes_moved)
-    ordered, place = np.unique(alpha, return_inverse=True)
-    return (_moments(array, kind, scale, noise, ordered, votes_moved) / (ordered - 1))[:, place]
-
-
 def sum_rdp(
     votes: object,
     scale: float,
@@ -243,22 +132,25 @@ def sum_rdp(
     *,
     votes_moved: int = 1,
 ) -> np.ndarray:
-    """Sum over queries of ``per_query``: float64 (orders,), in memory that does not grow with queries. Secret.
+    """Cost of all queries: float64 (orders,), in memory that does not grow with them. Secret. Equal histograms are
+    evaluated once; for continuous noise those that are permutations of each other are equal.
 
-    Equal histograms are evaluated once; for continuous noise those that are permutations of each other are equal.
-
+    votes : signed integers (queries, classes).
+    scale : sigma of the noise on one count (gaussian), or gamma, its inverse scale (laplace).
     weights : float64 (queries,), each in [0, 1]: the answered mask, or the probability of an answer where an
-        expectation is wanted. Arguments and errors else as in ``per_query``.
+        expectation is wanted.
+    votes_moved : by one unit, from any classes to any others.
+
+    Raises VotesError, NoiseError, OrdersError, UnitError.
     """
-    array = check_votes(votes)
-    scale, noise, alpha = _checked(scale, noise, kind, orders, votes_moved)
-    w = check_weights(weights, (len(array),))
-    ordered, place = np.unique(alpha, return_inverse=True)
+    array, moved = checks.check_votes(votes), checks.check_votes_moved(votes_moved)
+    scale, noise, alpha = checks.check_scale(scale, "scale"), checks.check_noise(noise), checks.check_orders(orders)
+    w = checks.check_weights(weights, (len(array),))
     kept = array[w > 0]
     rows = np.sort(kept, axis=1) if noise is Noise.CONTINUOUS else kept
     rows, which = np.unique(rows, axis=0, return_inverse=True)
     weight = np.bincount(which.ravel(), weights=w[w > 0], minlength=rows.shape[0])
-    total, size = np.zeros(ordered.size), max(1, _CELLS // ordered.size)
+    total, size = np.zeros(alpha.size), max(1, _CELLS // alpha.size)
     for some in (slice(start, start + size) for start in range(0, rows.shape[0], size)):
-        total += weight[some] @ _moments(rows[some], kind, scale, noise, ordered, votes_moved)
-    return (total / (ordered - 1))[place]
+        total += weight[some] @ _moments(rows[some], kind, scale, noise, alpha, moved)
+    return total / (alpha - 1)

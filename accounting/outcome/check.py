@@ -1,9 +1,8 @@
 """Exact Renyi cost of the threshold check at the votes at hand: one bit, both directions. Secret.
 
-What leaves is whether number + noise reached the threshold. k moved votes change the number by at most k, so the two
-laws are those of the number and of another within k. D_alpha of two Bernoulli laws is quasi-convex in either
-probability and 0 where they agree: the worst number is k above or k below, and the larger of the two is charged, in
-both directions.
+k moved votes change the number by at most k, so the two laws are those of the number and of another within k. D_alpha
+of two Bernoulli laws is quasi-convex in either probability and 0 where they agree: the worst number is k above or k
+below, and the larger of the two is charged, in both directions.
 """
 
 from __future__ import annotations
@@ -17,24 +16,16 @@ from consilium.accounting.outcome import divergence
 from consilium.accounting.units import Noise
 
 
-def _pair(
-    numbers: np.ndarray, threshold: float, sigma: float, noise: Noise, step: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """log P and log P'/P of (passes, fails) for the number and the number + step: two float64 (numbers, 2)."""
-    law = np.stack(log_pr_answered(numbers, threshold, sigma, noise), axis=1)
-    moved = np.stack(log_pr_answered(numbers + step, threshold, sigma, noise), axis=1)
-    # Two logarithms near 0 are equal to many digits: close() takes that outcome's change from the other's.
-    return law, divergence.close(law, moved - law)
-
-
 def _moments(
     numbers: np.ndarray, threshold: float, sigma: float, noise: Noise, orders: np.ndarray, most: int
 ) -> np.ndarray:
     cap = (orders - 1) * rdp_gaussian(sigma, orders, most, scalar=True)
     best = np.full((numbers.size, orders.size), LEAST)
+    law = np.stack(log_pr_answered(numbers, threshold, sigma, noise), axis=1)
     for step in (-most, most):
-        law, change = _pair(numbers, threshold, sigma, noise, step)
-        change = divergence.outward(law, change)
+        moved = np.stack(log_pr_answered(numbers + step, threshold, sigma, noise), axis=1)
+        # Two logarithms near 0 are equal to many digits: close() takes that outcome's change from the other's.
+        change = divergence.outward(law, divergence.close(law, moved - law))
         for power in (1 - orders, orders):
             np.maximum(best, divergence.moments(law, change, power), out=best)
     return np.minimum(best, cap)
@@ -46,15 +37,9 @@ def per_query(
     """Cost of the check of each query and order: float64 (queries, orders). Secret.
 
     numbers : int64 (queries,), what is compared: the top count, or max_j(n_j - M p_j).
-    threshold, sigma, noise : as in ``curves.gaussian.log_pr_answered``.
-    votes_moved : k, the votes that one unit moves.
+    threshold, sigma, noise : as in ``curves.gaussian.log_pr_answered``. votes_moved : k, the votes that one unit moves.
 
     Raises ThresholdError, NoiseError, VotesError, OrdersError, UnitError.
-
-    Of numbers at the threshold and 250 above it; the noise alone allows .0000889 at order 4:
-
-    >>> per_query([200, 450], 200.0, 150.0, "continuous", [4.0]).round(7).tolist()
-    [[5.66e-05], [1.97e-05]]
     """
     scale, noise, alpha = check_scale(sigma, "sigma"), check_noise(noise), check_orders(orders)
     distinct, which = np.unique(np.asarray(numbers), return_inverse=True)
@@ -72,10 +57,7 @@ def sum_rdp(
     *,
     votes_moved: int = 1,
 ) -> np.ndarray:
-    """Sum over queries of ``per_query``: float64 (orders,); numbers that occur often are evaluated once. Secret.
-
-    weights : float64 (queries,), each in [0, 1].
-    """
+    """Sum over queries of ``per_query``, each times its weight in [0, 1]: float64 (orders,). Secret."""
     alpha = check_orders(orders)
     array = np.atleast_1d(np.asarray(numbers))
     w = check_weights(weights, array.shape)

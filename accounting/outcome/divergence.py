@@ -26,16 +26,12 @@ UP = 1 + _SLACK + 1e-13
 """What a sum of excesses is multiplied with, for errors of P and of the sum."""
 _MOST = 600.0
 _FAINT = -640.0
-_MIDDLE = 40.0
-_CHORD = 0.6
 
 
 def close(log_p: np.ndarray, change: np.ndarray) -> np.ndarray:
-    """The change of an outcome with more than half of the probability, from what the others gain or lose.
-
-    Probabilities sum to 1 before and after, so the likely outcome's change is known to the digits of the others'; its
-    own sum would be known to the digits of 1. Both float64 (rows, outcomes); in place.
-    """
+    """The change of an outcome with more than half of the probability, from what the others gain or lose. Probabilities
+    sum to 1 before and after, so it is known to the digits of the others'; its own sum would be known to the digits
+    of 1. Both float64 (rows, outcomes); in place."""
     top = np.argmax(log_p, axis=1)[:, None]
     flow = mass_moved(log_p, change)
     np.put_along_axis(flow, top, 0.0, axis=1)
@@ -54,11 +50,9 @@ def mass_moved(log_p: np.ndarray, change: np.ndarray) -> np.ndarray:
 
 
 def outward(log_p: np.ndarray, change: np.ndarray) -> np.ndarray:
-    """Changes moved away from 0 by their error: that of two probabilities, and of logarithms as long as log_p.
-
-    The change of an outcome with more than half of the probability is known from the others' (``close``), so
-    its error is theirs times what they have before and after.
-    """
+    """Changes moved away from 0 by their error: that of two probabilities, and of logarithms as long as log_p. That of
+    an outcome with more than half of the probability is known from the others' (``close``), so its error is theirs
+    times what they have before and after."""
     others = np.minimum(1.0, -2 * np.expm1(np.minimum(log_p, 0.0)) + np.abs(change))
     share = np.where(log_p > LIKELY, others, 1.0)
     error = (_SLACK + 2e-15 * np.abs(log_p)) * share + _RELATIVE * np.abs(change)
@@ -76,19 +70,9 @@ def _by_outcome(log_p: np.ndarray, change: np.ndarray, power: np.ndarray) -> np.
     return np.maximum(terms, 0.0).sum(axis=1)
 
 
-def moments(log_p: np.ndarray, change: np.ndarray, power: np.ndarray) -> np.ndarray:
-    """log(1 + S) of each row, rounded up: float64 (rows, powers). |w| rises along ``power``."""
-    out = np.empty((log_p.shape[0], power.size))
-    # few outcomes are faint at large powers, and many are at small ones
-    middle = int(np.searchsorted(np.abs(power), _MIDDLE))
-    for part in (slice(0, middle), slice(middle, None)):
-        if power[part].size:
-            out[:, part] = _moments(log_p, change, power[part])
-    return out
-
-
 @np.errstate(over="ignore")  # what no double holds is taken in logarithms
-def _moments(log_p: np.ndarray, change: np.ndarray, power: np.ndarray) -> np.ndarray:
+def moments(log_p: np.ndarray, change: np.ndarray, power: np.ndarray) -> np.ndarray:
+    """log(1 + S) of each row, rounded up: float64 (rows, powers)."""
     size = np.abs(power)
     most = float(size.max())
     # of these P f(L) is below (1 + |w|) e^-640, which is charged
@@ -112,32 +96,3 @@ def _moments(log_p: np.ndarray, change: np.ndarray, power: np.ndarray) -> np.nda
         peak = terms.max(axis=1, keepdims=True)
         out[row, column] = (peak[:, 0] + np.log(np.exp(terms - peak).sum(axis=1))) * UP
     return out
-
-
-def chord(orders: np.ndarray, known: np.ndarray, moments: np.ndarray) -> np.ndarray:
-    """Moments at all orders from those at a few, rounded up: float64 (rows, orders).
-
-    (alpha - 1) D_alpha is convex in alpha, so between two orders it lies below the straight line.
-
-    known : int64 (few,), places in the sorted ``orders``, with both ends. moments : float64 (rows, few).
-    """
-    right = np.clip(np.searchsorted(known, np.arange(orders.size)), 1, max(1, known.size - 1))
-    if known.size == 1:
-        return moments
-    left, right = known[right - 1], known[right]
-    share = (orders - orders[left]) / (orders[right] - orders[left])
-    at = {place: i for i, place in enumerate(known.tolist())}
-    lower, upper = (moments[:, [at[i] for i in side.tolist()]] for side in (left, right))
-    return np.where(share == 0, lower, np.where(share == 1, upper, (1 - share) * lower + share * upper))
-
-
-def few_orders(orders: np.ndarray) -> np.ndarray:
-    """Places of so many of the sorted orders that a chord between them is about 9 % above: int64 (few,)."""
-    few = [0]
-    for i in range(1, orders.size):
-        at = orders[few[-1]]
-        if orders[i] - at > _CHORD * np.sqrt(at * (at - 1)) and i - 1 > few[-1]:
-            few.append(i - 1)
-    if orders.size > 1 and few[-1] != orders.size - 1:
-        few.append(orders.size - 1)
-    return np.array(few)

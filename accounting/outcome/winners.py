@@ -1,24 +1,22 @@
 """Who wins a noisy argmax, where the winner lies, and what one moved vote does to both.
 
 Ties of integer noise go to the lowest index, as `numpy.argmax` does: class i stays below winner j if its noisy count is
-at most that of j where i > j, and less where i < j. Nothing is symmetrised: classes with equal counts keep their index.
+at most that of j where i > j, and less where i < j.
 
 Nodes
 -----
-At these the position of the winning noisy count is summed. How far can such a sum be from the truth? The probability
-that class j wins is a sum (integer noise) or an integral over x, the height of the winner: the density of count j at x
-times, for each other class, the probability of staying below. Three rules:
+At these the position of the winning noisy count is summed. The probability that class j wins is a sum (integer noise)
+or an integral over x, the height of the winner: the density of count j at x times, for each other class, the
+probability of staying below. Three rules:
 
 discrete Laplace    every integer: nothing is approximated.
 Gaussian            the trapezoidal rule. For z = x + iy both |density(z)| <= e^(y^2/2s^2) density(x) and
                     |Phi(z)| <= e^(y^2/2s^2) Phi(x) hold (the second from Phi(z) = integral over t >= 0 of
-                    density(z - t)), for integer noise as well, whose tail is the same with a sum over t. A class 3 s
-                    or more below x also has |Phi(z)| <= 1 + e^(y^2/2s^2) Phi(-3). So with N classes near, in the strip
-                    |y| <= d, the integrand grows by at most e^((N+1) d^2/2s^2) times the far ones' share, and the
+                    density(z - t)), for integer noise as well, whose tail is the same with a sum over t. So with m
+                    classes, in the strip |y| <= d, the integrand grows by at most e^(m d^2/2s^2), and the
                     trapezoidal error is at most 2 / (e^(2 pi d/h) - 1) times that, relative to the probability itself
                     (Trefethen and Weideman, SIAM Review 2014, Theorem 5.1). A sum over every h-th integer is compared
-                    with the sum over all through the same integral. Where more classes come near, deep below, hardly
-                    any of the probability lies: e^-a^2 at a s below the midpoint of a class and the plurality.
+                    with the sum over all through the same integral.
 continuous Laplace  Gauss-Legendre within each unit, as densities have kinks at integers only. A factor grows by at
                     most e^(gamma R) within distance R, so all m by e^(m gamma R): the error follows from the largest
                     value in a Bernstein ellipse (Trefethen, SIAM Review 2008, Theorem 4.5).
@@ -27,8 +25,8 @@ continuous Laplace  Gauss-Legendre within each unit, as densities have kinks at 
 
 Tables
 ------
-They hold logarithms of what one noisy count does, over all integer gaps: a histogram then costs gathers and sums only.
-Everything is a function of y, how far the winner lies above a class's count:
+They hold what one noisy count does, over all integer gaps. Everything is a function of y, how far the winner lies above
+a class's count:
 
 log_density   log of the density (or probability) that the class's own noise is y
 log_below     log F(y), the class stays below (integer noise: at or below)
@@ -42,11 +40,11 @@ own_gaining   density(y - 1) / density(y) - 1
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr
+from scipy.special import log_ndtr
 
 from consilium.accounting.curves.discrete import log_tail_table
 from consilium.accounting.units import Noise
@@ -55,18 +53,17 @@ ERROR = 2e-11
 """Relative error of each probability, of the rule and of the tails cut off together."""
 
 _RULE = 1e-11
-_FAR = 3.0
 _LOW, _HIGH = 6.5, 8.0
-_DEEPER = 3.0
 _LAPLACE_LOW, _LAPLACE_HIGH = 16.0, 30.0
+MOST_EXPONENT = 690.0
+"""Largest logarithm of a factor that is formed; ``fits`` says which histograms stay below it."""
+MOST_CELLS = 1 << 23
+"""Nodes times classes, squared, of one histogram: some hundred megabytes while it is computed."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRule:
-    """Nodes around an integer lattice: ``stride`` integers apart, or several ``offsets`` after each integer.
-
-    offsets, weights : float64 (per unit,). stride : integers from one node to the next; 1 if there are several offsets.
-    """
+class NodeRule(NamedTuple):
+    """Nodes around an integer lattice: ``stride`` integers apart, or, at a stride of 1, several ``offsets`` after each
+    integer with their weights."""
 
     stride: int
     offsets: tuple[float, ...]
@@ -85,33 +82,12 @@ def reach(kind: str, scale: float, gap: int) -> tuple[int, int]:
     return -math.ceil(gap / 2 + _LOW * scale) - 2, math.ceil(_HIGH * scale) + 2
 
 
-def near_classes(gaps: np.ndarray, scale: float) -> np.ndarray:
-    """How many classes of each query are not 3 s below 9.5 s under the midpoint: int64 (queries,). Gaussian noise."""
-    lowest = -(gaps.max(axis=1) / 2 + (_LOW + _DEEPER) * scale) - 4
-    return np.count_nonzero(gaps + lowest[:, None] < _FAR * scale, axis=1)
-
-
-def _growth(y: np.ndarray, d: np.ndarray) -> np.ndarray:
-    """log of the most by which |Phi| exceeds Phi(y) at imaginary part d; both in units of s."""
-    return np.minimum(d**2 / 2, np.log1p(np.exp(d**2 / 2) * ndtr(-y)) - np.log(ndtr(y)))
-
-
 @lru_cache(maxsize=4096)
-def largest_step(near: int, classes: int) -> float:
-    """Largest step in units of s whose trapezoidal error is below 1e-11: the least over strips of half-width d s.
-
-    >>> round(largest_step(10, 10), 3), round(largest_step(150, 150), 3)
-    (0.272, 0.07)
-    """
+def largest_step(classes: int) -> float:
+    """Largest step in units of s whose trapezoidal error is below 1e-11: the least over strips of half-width d s."""
     d = np.geomspace(0.02, 8.0, 400)
-    # the winner's own density grows as well, whether its class is near or not
-    grown = min(near + 1, classes) * d**2 / 2 + (classes - near) * _growth(np.array(_FAR), d)
-    # deeper, where more classes come near, the law of the winner falls by e^-depth^2
-    depth = np.linspace(0.0, 20.0, 201)[:, None]
-    tail = near * d**2 / 2 + (classes - near) * _growth(_FAR - depth, d) - (_LOW + _DEEPER + depth) ** 2
-    grown = np.where((tail < math.log(_RULE)).all(axis=0), grown, np.inf)
     # two sums are compared with one integral, hence 4 rather than 2
-    return float(np.max(2 * math.pi * d / np.logaddexp(0.0, grown + math.log(4 / _RULE))))
+    return float(np.max(2 * math.pi * d / np.logaddexp(0.0, classes * d**2 / 2 + math.log(4 / _RULE))))
 
 
 @lru_cache(maxsize=256)
@@ -126,11 +102,11 @@ def _gauss_legendre(growth: float) -> NodeRule:
     return NodeRule(1, tuple((x + 1) / 2), tuple(w / 2))
 
 
-def rule(kind: str, scale: float, noise: Noise, near: int, classes: int) -> NodeRule:
-    """The coarsest rule that keeps the stated error, for histograms of which ``near`` classes are near the winner."""
+def rule(kind: str, scale: float, noise: Noise, classes: int) -> NodeRule:
+    """The coarsest rule that keeps the stated error."""
     if kind == "laplace":
         return NodeRule(1, (0.0,), (1.0,)) if noise is Noise.DISCRETE else _gauss_legendre(scale * classes)
-    step = scale * largest_step(near, classes)
+    step = scale * largest_step(classes)
     if step >= 1 or noise is Noise.DISCRETE:
         stride = max(1, math.floor(step))
         return NodeRule(stride, (0.0,), (float(stride),))
@@ -138,17 +114,9 @@ def rule(kind: str, scale: float, noise: Noise, near: int, classes: int) -> Node
     return NodeRule(1, tuple(i / parts for i in range(parts)), (1 / parts,) * parts)
 
 
-MOST_EXPONENT = 690.0
-"""Largest logarithm of a factor that is formed; ``fits`` says which histograms stay below it."""
-MOST_CELLS = 1 << 23
-"""Nodes times classes, squared, of one histogram: some hundred megabytes while it is computed."""
-
-
 def fits(scale: float, gaps: np.ndarray, kind: str, noise: Noise, classes: int) -> np.ndarray:
     """Queries whose factors fit into doubles, and whose tables into memory: bool (queries,); gaps int64 (queries,).
-
-    Gaussian: one vote changes the chance of staying below by e^(gap / 2s^2).
-    """
+    Gaussian: one vote changes the chance of staying below by e^(gap / 2s^2)."""
     if not (1e-4 <= scale <= 20.0 if kind == "laplace" else scale <= 2e4):
         return np.zeros(gaps.shape, dtype=bool)
     small = (gaps / 2 + 6.5 * scale + 5) / scale**2 < MOST_EXPONENT if kind == "gaussian" else True
@@ -157,7 +125,7 @@ def fits(scale: float, gaps: np.ndarray, kind: str, noise: Noise, classes: int) 
 
 def cells(scale: float, gaps: np.ndarray, kind: str, noise: Noise, classes: int) -> np.ndarray:
     """Nodes times classes, squared, of each histogram: float64 (queries,); arguments as of ``fits``."""
-    nodes = rule(kind, scale, noise, classes, classes)
+    nodes = rule(kind, scale, noise, classes)
     low, high = (
         (-np.floor(gaps + _LAPLACE_LOW / scale), _LAPLACE_HIGH / scale)
         if kind == "laplace"
@@ -166,9 +134,8 @@ def cells(scale: float, gaps: np.ndarray, kind: str, noise: Noise, classes: int)
     return (high - low) / nodes.stride * len(nodes.offsets) * classes**2
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Tables:
-    """Seven float64 vectors over y = first, first + offset, ..., by integer and then by offset; read-only."""
+class Tables(NamedTuple):
+    """Seven float64 vectors over y = first, first + offset, ..., by integer and then by offset."""
 
     first: int
     rule: NodeRule
@@ -259,7 +226,7 @@ def tables(kind: str, scale: float, noise: Noise, rule: NodeRule, most_gap: int)
     def clipped(log_value: np.ndarray) -> np.ndarray:
         return np.exp(np.minimum(log_value, MOST_EXPONENT + 15))
 
-    found = Tables(
+    return Tables(
         first=first,
         rule=rule,
         strict=int(noise is Noise.DISCRETE),
@@ -271,19 +238,12 @@ def tables(kind: str, scale: float, noise: Noise, rule: NodeRule, most_gap: int)
         own_losing=clipped(density[up] - density[mid]),
         own_gaining=np.expm1(np.minimum(density[down] - density[mid], MOST_EXPONENT + 15)),
     )
-    for name in ("log_density", "log_below", "losing", "gaining", "kept", "own_losing", "own_gaining"):
-        getattr(found, name).setflags(write=False)
-    return found
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Winners:
-    """A block of histograms with the law of the winner. Secret.
-
-    votes, gaps : int64 (queries, classes); gaps to the largest count.
-    log_p : float64 (queries, classes), log Pr[j wins].
-    at : float64 (queries, classes, nodes), where the winner lies if it is j; sums to 1 over nodes.
-    """
+class Winners(NamedTuple):
+    """A block of histograms with the law of the winner. Secret. votes, gaps (to the largest count): int64 (queries,
+    classes). log_p: float64 (queries, classes), log Pr[j wins]. at: float64 (queries, classes, nodes), where the
+    winner lies if it is j; sums to 1."""
 
     tables: Tables
     votes: np.ndarray
@@ -334,20 +294,10 @@ def log1p_or(small: np.ndarray, whole: np.ndarray) -> np.ndarray:
     return out
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Removed:
-    """The law after one vote of a class a is gone.
-
-    change : float64 (queries, a, classes), log of the factor on Pr[j wins].
-    at : float64 (queries, a, classes, nodes), where the winner j then lies.
+def remove(state: Winners) -> tuple[np.ndarray, np.ndarray]:
+    """One vote less for each class a: float64 (queries, a, classes), log of the factor on Pr[j wins], and (queries, a,
+    classes, nodes), where the winner j then lies. Sums of at and factor - 1, so that small changes keep their digits.
     """
-
-    change: np.ndarray
-    at: np.ndarray
-
-
-def remove(state: Winners) -> Removed:
-    """One vote less for each class. Sums of at and factor - 1, so that small changes keep their digits."""
     tables, gaps = state.tables, state.gaps
     weak = state.window(tables.losing, gaps)
     factor = np.repeat(weak[:, :, None], gaps.shape[1], axis=2)
@@ -362,18 +312,19 @@ def remove(state: Winners) -> Removed:
     factor *= state.at[:, None]
     whole = factor.sum(axis=3)
     factor /= whole[..., None]
-    return Removed(log1p_or(change, whole), factor)
+    return log1p_or(change, whole), factor
 
 
-def add(state: Winners, removed: Removed) -> np.ndarray:
+def move(state: Winners) -> np.ndarray:
     """log of the factor on Pr[j wins] of moving a vote from a to b: float64 (queries, a, b, classes)."""
     tables, gaps = state.tables, state.gaps
-    queries, rows, classes, nodes = removed.at.shape
-    flat = removed.at.reshape(queries, rows * classes, nodes)
+    change, at = remove(state)
+    queries, rows, classes, nodes = at.shape
+    flat = at.reshape(queries, rows * classes, nodes)
 
     def against(table: np.ndarray) -> np.ndarray:
         """What one vote more for b does to its staying below the winner j, as if b = j did not win by it."""
-        found = (flat @ state.window(table, gaps).transpose(0, 2, 1)).reshape((*removed.at.shape[:3], -1))
+        found = (flat @ state.window(table, gaps).transpose(0, 2, 1)).reshape((*at.shape[:3], -1))
         if tables.strict:
             strict = flat @ state.window(table, gaps - 1).transpose(0, 2, 1)
             found = np.where(state.first().T, strict.reshape(found.shape), found)
@@ -383,6 +334,6 @@ def add(state: Winners, removed: Removed) -> np.ndarray:
     factor = log1p_or(small, against(tables.kept) if small.min(initial=0.0) < -0.5 else small)
     # The winner b itself: its own density moves instead of its chance of staying below. A vote more never makes it less
     # likely, whatever rounding says.
-    own, each = np.einsum("qabk,qbk->qab", removed.at, state.window(tables.own_gaining, gaps)), np.arange(classes)
+    own, each = np.einsum("qabk,qbk->qab", at, state.window(tables.own_gaining, gaps)), np.arange(classes)
     factor[:, :, each, each] = np.log1p(np.maximum(own, 0.0))
-    return removed.change[:, :, None, :] + factor
+    return change[:, :, None, :] + factor

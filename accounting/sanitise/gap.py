@@ -1,14 +1,8 @@
 """What a label costs at most where the plurality leads by some number of votes: a bound that is a function of the lead.
 
 Of all histograms in which the plurality leads by at least G votes none costs more than ``envelope`` says, in both
-directions. It does not rise with G, one moved vote changes G by at most 2, and so its local sensitivities are read off
-one table.
-
-Proof: docs/proofs.md, "A bound by the lead". With phi(p, q) = q^w p^(1 - w) - p - w (q - p), w = alpha and w = 1 -
-alpha for the two directions, the moment is 1 + the sum over classes of phi(P_j, Q_j), bounded class by class: of the
-class that gets the vote by its count and the plurality's alone (``_sums``); of one that is not named by a factor of at
-most psi(D - 1) / psi(D), psi(D) the probability that a class D votes behind overtakes; of the plurality by what all
-others together gain. For each class the largest value over all D >= G counts.
+directions. One moved vote changes G by at most 2, so local sensitivities are read off one table. Statement and proof:
+docs/proofs.md, "A bound by the lead", whose phi and psi these are; w = alpha and 1 - alpha for the two directions.
 """
 
 from __future__ import annotations
@@ -66,11 +60,7 @@ def _cells(kind: Kind, scale: float, noise: Noise) -> int:
 
 
 def orders_within_reach(kind: Kind, scale: float, noise: Noise, teachers: int, most_order: float) -> int:
-    """At how many orders up to this ``envelope`` takes a few seconds at most, at least 1.
-
-    >>> orders_within_reach("gaussian", 40.0, Noise.DISCRETE, 250, 64.0) > 1000
-    True
-    """
+    """At how many orders up to this ``envelope`` takes a few seconds at most, at least 1."""
     reach = _reach(kind, scale, most_order)
     work = _SUMS_AN_ORDER * 2 * reach * _cells(kind, scale, noise) * (min(teachers, reach) + _ENTRY)
     return max(1, int(_WORK / work))
@@ -114,10 +104,8 @@ class _Sums:
         self._plain, self._once = self._sum(0.0), self._sum(1.0)
 
     def _against(self, weights: np.ndarray, chances: np.ndarray) -> np.ndarray:
-        """sum over z of weights(z) chances(z - D): float64 (gaps + 1,).
-
-        D is whole, so that places with one remainder meet each other alone.
-        """
+        """sum over z of weights(z) chances(z - D): float64 (gaps + 1,). D is whole, so places with one remainder meet
+        each other alone."""
         per, total = self._per, np.zeros(self.gaps + 1)
         for first in range(per):
             total += np.correlate(chances[first::per], weights[first::per], "valid")
@@ -144,11 +132,9 @@ def _from_here_on(values: np.ndarray) -> np.ndarray:
 
 
 def _moments(kind: Kind, scale: float, noise: Noise, classes: int, leads: int, orders: np.ndarray) -> np.ndarray:
-    """The sum of phi over all classes, at most, by lead: float64 (orders, leads + 1); infinite where none is known.
-
-    None is below a lead of 2: the plurality may change, and a rival's vote may be hidden by a tie. A tie that goes to
-    the plurality puts the other class one vote further behind, so gaps go up to leads + 1.
-    """
+    """The sum of phi over all classes, at most, by lead: float64 (orders, leads + 1); infinite below a lead of 2: the
+    plurality may change, and a rival's vote may be hidden by a tie. A tie that goes to the plurality puts the other
+    class one vote further behind, so gaps go up to leads + 1."""
     gaps = leads + 1
     sums = _Sums(kind, scale, noise, gaps, float(orders.max()))
     tails = log_tail_by_gap if kind == "gaussian" else log_tail_by_gap_laplace
@@ -171,9 +157,9 @@ def _moments(kind: Kind, scale: float, noise: Noise, classes: int, leads: int, o
             unnamed.append(_from_here_on(np.where(far, 0.0, psi[1:] * factor))[1:] + _FAINT)
         for at, power in enumerate((1 - alpha, alpha)):
             named.append(_plurality_gives(gained[at] + others * unnamed[at], surest, two + others * one[1:], power))
-            if others:
+            if others:  # a vote goes from one rival to another: the plurality may gain or lose
                 rivals = between[0] + between[1] + (others - 1) * unnamed[at]
-                named.append(_rivals_give(rivals, surest, one[1:], power))
+                named.append(rivals + np.maximum(*(_likely(surest, one[1:], power, sign) for sign in (-1, 1))))
         out[place, 2:] = _from_here_on(np.max(named, axis=0))
     return out[:, :-1]
 
@@ -181,11 +167,6 @@ def _moments(kind: Kind, scale: float, noise: Noise, classes: int, leads: int, o
 def _plurality_gives(of_others: np.ndarray, surest: np.ndarray, moved: np.ndarray, power: float) -> np.ndarray:
     """The moment where a vote goes from the plurality to a rival, by lead; `of_others`: what all others add."""
     return of_others + _likely(surest, moved, power, -1)
-
-
-def _rivals_give(of_others: np.ndarray, surest: np.ndarray, moved: np.ndarray, power: float) -> np.ndarray:
-    """The same where it goes from one rival to another: the plurality may gain or lose."""
-    return of_others + np.maximum(*(_likely(surest, moved, power, sign) for sign in (-1, 1)))
 
 
 def _likely(surest: np.ndarray, moved: np.ndarray, power: float, sign: int) -> np.ndarray:
@@ -197,17 +178,14 @@ def _likely(surest: np.ndarray, moved: np.ndarray, power: float, sign: int) -> n
 
 def envelope(kind: Kind, scale: float, noise: Noise, classes: int, teachers: int, orders: object) -> np.ndarray:
     """Largest cost of one label, of which one vote moves, by the plurality's lead of 0, 1, ... votes: float64 (orders,
-    leads).
+    leads). Public.
 
     Both directions, over all histograms of so many classes with that lead or more; it does not rise with the lead, and
-    is never above the worst case. The last stands for all larger leads. Public: a function of no votes.
+    is never above the worst case. The last stands for all larger leads.
 
     scale : sigma of the noise on one count (gaussian), or gamma, its inverse scale (laplace).
 
     Raises NoiseError: so much noise that the table is not made. OrdersError.
-
-    >>> envelope("gaussian", 40.0, Noise.DISCRETE, 10, 250, [8.0])[0, [0, 120, 160, 250]].round(6).tolist()
-    [0.003204, 0.002174, 0.000498, 3e-06]
     """
     alpha = check_orders(orders)
     worst = (rdp_argmax if kind == "gaussian" else rdp_argmax_laplace)(scale, alpha, noise)

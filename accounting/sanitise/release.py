@@ -5,8 +5,7 @@ clipped to what is publicly possible. The releases and this number together cost
 is the released number plus that cost plus the conversion. Order, beta, sigma_ss, the threshold and all sigmas must be
 fixed without a look at private votes: plan them on public or simulated ones (``forecast_sanitised``).
 
-The result is an unbiased estimate before clipping, not a ceiling. Its standard deviation is SS sigma_ss, which is
-private too.
+The result is an unbiased estimate before clipping, not a ceiling. Its standard deviation, SS sigma_ss, is private too.
 """
 
 from __future__ import annotations
@@ -35,16 +34,16 @@ BOUND = "smooth sensitivity of a bound by the plurality's lead"
 """With this a release's method begins."""
 _GRAIN = 1e-4
 """The released curve is rounded up to this; the low-order bits of a float can tell about the noise (Mironov 2012)."""
+_SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4)
+"""alpha beta that are tried; the sound cost explodes towards 1/2."""
+_NEAR, _TRIED = 60, 20
+"""Orders that are best without the cost of the release, which moves the best one; so many of them are tried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SanitisedPlan:
-    """Public parameters of a sanitised release, fixed before the run.
-
-    order : the one Renyi order. beta : smoothness. sigma_ss : noise in units of the smooth sensitivity.
-
-    Raises OrdersError, NoiseError: a field out of range.
-    """
+    """Public parameters of a sanitised release, fixed before the run: the one Renyi order, beta for smoothness,
+    sigma_ss, the noise in units of the smooth sensitivity. Raises OrdersError, NoiseError: a field out of range."""
 
     order: float
     beta: float
@@ -56,13 +55,8 @@ class SanitisedPlan:
         check_scale(self.sigma_ss, "sigma_ss")
 
     def cost(self) -> float:
-        """What the release costs at ``order``.
-
-        Raises NoiseError: alpha (1 - e^(-2 beta)) >= 1, where it costs everything.
-
-        >>> round(SanitisedPlan(order=8.0, beta=0.03375, sigma_ss=5.54146797871427).cost(), 6)
-        0.268997
-        """
+        """What the release costs at ``order``. Raises NoiseError: alpha (1 - e^(-2 beta)) >= 1, where it costs
+        everything."""
         cost = float(self.mechanism.other_rdp([self.order], 0, 1)[0])
         if math.isinf(cost):
             raise NoiseError(
@@ -104,20 +98,15 @@ def _label_of(event: ReleaseEvent) -> Step:
 
 
 def label_costs(event: ReleaseEvent, teachers: int, classes: int, orders: np.ndarray) -> np.ndarray:
-    """What one label costs at most, by the plurality's lead: float64 (orders, leads). Looks at no votes.
-
-    Raises EventError: the event has no data-dependent bound with a known sensitivity. NoiseError, OrdersError.
-    """
+    """What one label costs at most, by the plurality's lead: float64 (orders, leads). Looks at no votes. Raises
+    EventError: no bound with a known sensitivity. NoiseError, OrdersError."""
     label = _label_of(event)
     return envelope(label.law, label.scale, event.noise, classes, teachers, orders)
 
 
 def check_plan(plan: SanitisedPlan, event: ReleaseEvent, teachers: int, classes: int) -> None:
-    """Refuse a plan that ``sanitise`` would refuse after a run of ``event``. Looks at no votes.
-
-    Raises NoiseError: the release costs everything at the plan's order, or there is too much noise for a table of
-    costs. EventError: the event has no sensitivity bound.
-    """
+    """Refuse a plan that ``sanitise`` would refuse after a run of ``event``, with NoiseError or EventError. Looks at no
+    votes."""
     plan.cost()
     label_costs(event, teachers, classes, np.array([plan.order]))
 
@@ -161,9 +150,8 @@ def _profiles(
 
 
 def secret_smoothness(batches: Sequence[VoteBatch], plan: SanitisedPlan, teachers: int) -> SecretSmoothness:
-    """rho(order) and SS_beta of everything that was released, at the realised answers. Secret.
-
-    Events without a data-dependent bound on sensitivity enter at their worst case, which is public and has none.
+    """rho(order) and SS_beta of everything that was released, at the realised answers. Secret. Events without a
+    data-dependent bound on sensitivity enter at their worst case, which is public and has none.
 
     Raises VotesError, EventError, UnitError: the batches are not usable. NoiseError: too much noise for a table of
     costs.
@@ -236,23 +224,13 @@ def sanitise(
     )
 
 
-_SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4)
-"""alpha beta that are tried; the sound cost explodes towards 1/2."""
-_NEAR, _TRIED = 60, 20
-"""Orders that are best without the cost of the release, which moves the best one; so many of them are tried."""
-
-
 class Forecast(NamedTuple):
-    """What a plan would give if the private votes looked like the public ones (so: a forecast, no guarantee).
-
-    epsilon : before the noise of the release; noise_std : its standard deviation; release_cost : included in epsilon.
-    """
+    """What a plan would give if the private votes looked like the public ones (so: a forecast, no guarantee): epsilon
+    before the noise of the release, with what that costs; the standard deviation of that noise."""
 
     plan: SanitisedPlan
     epsilon: float
     noise_std: float
-    release_cost: float
-    smooth: float
 
 
 def _within_reach(
@@ -301,7 +279,7 @@ def forecast_sanitised(
             std = scale * sigma_ss
             if best is None or epsilon + 2 * std < best[0]:
                 plan = SanitisedPlan(order=order, beta=beta, sigma_ss=sigma_ss)
-                best = (epsilon + 2 * std, Forecast(plan, max(0.0, epsilon), std, cost, scale))
+                best = (epsilon + 2 * std, Forecast(plan, max(0.0, epsilon), std))
     if best is None or not np.isfinite(best[0]):
         raise CalibrationError("no sanitised release has a finite cost here. Publish the worst case.")
     return best[1]

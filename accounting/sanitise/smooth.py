@@ -1,19 +1,17 @@
 """Smooth sensitivity: SS_beta = max over d of e^(-beta d) times the largest local sensitivity within d moved votes.
+Secret.
 
-Source: Nissim, Raskhodnikova, Smith 2007, Definition 2.2; Papernot et al. 2018 (arXiv 1802.08908), appendix,
-Algorithms 4 and 5. One neighbour changes one teacher, so one vote in *every* query: the local sensitivity of a sum
-over queries is at most the sum of theirs, each at its own worst histogram within d votes.
+Source: Nissim, Raskhodnikova, Smith 2007, Definition 2.2; Papernot et al. 2018 (arXiv 1802.08908), appendix, Algorithms
+4 and 5. One neighbour changes one teacher, so one vote in *every* query: the local sensitivity of a sum over queries is
+at most the sum of theirs, each at its own worst histogram within d votes.
 
-The maximum over d is found by bisection with bounds: the sum S(d) does not decrease in d, hence no d strictly between
-a and b beats e^(-beta (a+1)) S(b). The maximum is exact; most distances are never evaluated.
-
-All results here are functions of the votes, and secret.
+The maximum over d is found by bisection with bounds: the sum S(d) does not decrease in d, hence no d strictly between a
+and b beats e^(-beta (a+1)) S(b). It is exact; most distances are never evaluated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -27,29 +25,6 @@ _CELLS = 1 << 18
 _MOST_ENTRIES = 1 << 23
 """Of the table of a check: 64 MiB, and about as much again while it is made."""
 _FIRST_DISTANCES = 20
-
-
-class SensitivityProfile(Protocol):
-    """The cost of one step of a batch, and how much moved votes can change it. Secret."""
-
-    def cost(self) -> np.ndarray:
-        """Sum over queries of the costs whose sensitivity this is: float64 (orders,)."""
-        ...
-
-    def at(self, order_index: np.ndarray, distance: np.ndarray) -> np.ndarray:
-        """Sum over queries of the largest local sensitivity within d votes, for pairs of (order, distance).
-
-        float64 (pairs,); does not decrease with distance at a fixed order.
-        """
-        ...
-
-
-def fill(hump: np.ndarray) -> np.ndarray:
-    """Least array above ``hump`` (orders, values) that rises up to its peak and falls after it, row by row."""
-    peak = hump.argmax(axis=1)[:, None]
-    rising = np.maximum.accumulate(hump, axis=1)
-    falling = np.maximum.accumulate(hump[:, ::-1], axis=1)[:, ::-1]
-    return np.where(np.arange(hump.shape[1]) <= peak, rising, falling)
 
 
 class LabelProfile:
@@ -69,15 +44,17 @@ class LabelProfile:
         self._costs = costs
         # Two neighbours are in a step of so many leads, and the cost does not rise with the lead. Dips are filled.
         after = np.pad(costs, ((0, 0), (0, GAP_MOVED)), mode="edge")[:, GAP_MOVED:]
-        self._falls = fill(costs - after)
-        self._peaks = self._falls.argmax(axis=1)
+        falls = costs - after
+        rising, falling = (np.maximum.accumulate(x, axis=1) for x in (falls, falls[:, ::-1]))
+        self._peaks = falls.argmax(axis=1)
+        self._falls = np.where(np.arange(falls.shape[1]) <= self._peaks[:, None], rising, falling[:, ::-1])
 
     def cost(self) -> np.ndarray:
-        """See `SensitivityProfile.cost`."""
+        """Sum over queries of the costs whose sensitivity this is: float64 (orders,)."""
         return self._costs[:, np.minimum(self._where, self._costs.shape[1] - 1)] @ self._paid
 
     def at(self, order_index: np.ndarray, distance: np.ndarray) -> np.ndarray:
-        """See `SensitivityProfile.at`."""
+        """Sum over queries of the largest local sensitivity within d votes: float64 (pairs,)."""
         out, last = np.zeros(order_index.size), self._falls.shape[1] - 1
         rows = max(1, _CELLS // max(1, self._where.size))
         for first in range(0, order_index.size, rows):
@@ -91,10 +68,9 @@ class LabelProfile:
 
 
 class CheckProfile:
-    """Local sensitivities of the threshold check, summed over queries: exact, by trying every value of the number.
-
-    They can fall with distance, so the largest within d is taken for each query before summing. The cost is that of
-    both directions (``outcome.check``).
+    """Local sensitivities of the threshold check, summed over queries: exact, by trying every value of the number. They
+    can fall with distance, so the largest within d is taken for each query before summing. The cost is that of both
+    directions (``outcome.check``).
 
     Raises EventError: more orders than ``most_orders``.
     """
@@ -111,50 +87,37 @@ class CheckProfile:
         table = np.ascontiguousarray(costs.T)
         change = np.abs(np.diff(table, axis=1))
         edge = np.zeros((table.shape[0], 1))
-        local = np.maximum(np.concatenate((change, edge), axis=1), np.concatenate((edge, change), axis=1))
-        # largest[i] of places first, ..., first + 2^i - 1: any window is covered by two of them
-        largest = [local]
-        for i in range((values.size).bit_length() - 1):
-            later = np.roll(largest[-1], -(1 << i), axis=1)
-            later[:, -(1 << i) :] = 0.0
-            largest.append(np.maximum(largest[-1], later))
-        self._largest = np.stack(largest)
+        self._local = np.maximum(np.concatenate((change, edge), axis=1), np.concatenate((edge, change), axis=1))
         self._where, self._counts = np.unique(compared.number - compared.least, return_counts=True)
         self._table = table
 
     @staticmethod
     def most_orders(compared: Comparison) -> int:
-        """At so many orders together a table can be made."""
+        """So many orders together take seconds."""
         values = compared.most - compared.least + 1
         return _MOST_ENTRIES // (values * values.bit_length())
 
     def cost(self) -> np.ndarray:
-        """See `SensitivityProfile.cost`."""
         return self._table[:, self._where] @ self._counts
 
     def at(self, order_index: np.ndarray, distance: np.ndarray) -> np.ndarray:
-        """See `SensitivityProfile.at`."""
-        out, last = np.zeros(order_index.size), self._table.shape[1] - 1
-        step = max(1, _CELLS // max(1, self._where.size))
-        for first in range(0, order_index.size, step):
-            pair = slice(first, first + step)
-            order, d = order_index[pair][:, None], distance[pair][:, None]
-            left, right = np.maximum(self._where - d, 0), np.minimum(self._where + d, last)
-            power = np.frexp(right - left + 1)[1] - 1
-            ends = self._largest[power, order, left], self._largest[power, order, right + 1 - (1 << power)]
-            out[pair] = np.maximum(*ends) @ self._counts
-        return out
+        from scipy.ndimage import maximum_filter1d  # as in `gdp`
+
+        windows = zip(order_index.tolist(), (2 * distance + 1).tolist(), strict=True)
+        largest = (maximum_filter1d(self._local[order], size, mode="constant") for order, size in windows)
+        return np.array([each[self._where] @ self._counts for each in largest])
+
+
+SensitivityProfile = LabelProfile | CheckProfile
+"""The cost of one step of a batch, and how much moved votes can change it. Secret. ``at``, for pairs of (order,
+distance), does not fall with distance at a fixed order."""
 
 
 def smooth_sensitivity(
     profiles: Sequence[SensitivityProfile], orders: object, betas: object, teachers: int
 ) -> np.ndarray:
-    """SS_beta of the sum of all profiles, at each order with its own beta: float64 (orders,). Secret, exact.
-
-    betas : float64 (orders,), each above 0. teachers : most votes that can move.
-
-    Raises AccountingError: betas do not fit the orders.
-    """
+    """SS_beta of the sum of all profiles, at each order with its own beta above 0: float64 (orders,). teachers: most
+    votes that can move. Raises AccountingError: betas do not fit the orders."""
     alpha = check_orders(orders)
     beta = np.asarray(betas, dtype=np.float64)
     if beta.shape != alpha.shape or not np.all(np.isfinite(beta) & (beta > 0)):

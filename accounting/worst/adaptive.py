@@ -1,13 +1,10 @@
 """Composition of winners, checks and histograms against an adversary that chooses each release in view of the others.
 
-The largest hockey-stick divergence to which n releases can be brought, V_n(gamma), follows from that of n - 1 by one
-step of backward induction: V_n(gamma) = max over places of sum_j p_j V_(n-1)(gamma q_j / p_j), with V_0(gamma) =
-max(0, 1 - gamma). Places are those of ``worst.channel`` and ``worst.laplace``. It is computed on a grid of log gamma
-and rounded up at every step.
-
-A block of releases without choice, at least as bad as every place in front of V_m, stands for the next few after m.
-Beside an imagined release such ones stand for releases of other kinds, which may come in any order; histograms have no
-choice anyway. Proof: docs/proofs.md, "The worst case of what leaves".
+V_n(gamma) = max over places of sum_j p_j V_(n-1)(gamma q_j / p_j), with V_0(gamma) = max(0, 1 - gamma): the largest
+hockey-stick divergence to which n releases can be brought, on a grid of log gamma, rounded up at every step. Places are
+those of ``worst.channel`` and ``worst.laplace``. A block of releases without choice, at least as bad as every place in
+front of V_m, stands for the next few after m. Beside an imagined release such ones stand for releases of other kinds,
+which may come in any order. Proof: docs/proofs.md, "The worst case of what leaves".
 """
 
 from __future__ import annotations
@@ -24,36 +21,23 @@ from numpy.lib.stride_tricks import sliding_window_view
 from scipy.special import ndtr, ndtri
 
 from consilium.accounting.checks import check_delta
-from consilium.accounting.composed import Composed, What
 from consilium.accounting.curves.discrete import NO_SLACK
-from consilium.accounting.curves.gdp import epsilon_of
+from consilium.accounting.curves.gdp import Composed, epsilon_of
 from consilium.accounting.units import Noise
-from consilium.accounting.worst import laplace
-from consilium.accounting.worst.channel import (
-    Lattice,
-    Pairs,
-    Reach,
-    check_line,
-    check_tail,
-    difference,
-    duel_line,
-    duel_tail,
-    planes,
-    third_tail,
-)
+from consilium.accounting.worst import channel, laplace
 
 TAU = 1.0
 """Standard deviation, in spacings, of the weights by which a real centre is a mixture of whole ones. Smaller than in
-``channel``: what it leaves out of account, 1.5e-8 for each count, is charged as rounding is."""
+``channel``: what it leaves out, 1.5e-8 for each count, is charged as rounding is."""
 FINE, FINE_LINE = 13.0, 40.0
 """Parameter of the lattice of two counts, and of one: .3 % and .03 % of the distance are lost."""
 STEP = 0.08
 """Spacing of log gamma in units of the distance of one release. Chords between them cost .13 % of epsilon."""
 MOST_RELEASES = 2000
-"""That are induced over: beyond it convolutions take seconds, and what is imagined instead costs little."""
+"""That are induced over: beyond it what is imagined instead costs little."""
 GROWTH = 0.03
-"""Releases of a block, as a part of those behind it, for one release in all; for n of them sqrt(n) times that. What the
-blocks cost is then about the same for every n: less than .1 % of epsilon."""
+"""Releases of a block, as a part of those behind it, for one release in all; for n of them sqrt(n) times that, which
+costs less than .1 % of epsilon."""
 _ROUNDING = 2e-13
 """Relative rounding of the sums of positive terms that probabilities are."""
 _DOT = 1 + 1e-13
@@ -62,48 +46,72 @@ _LEAST = 1e-250
 """What is below it is taken to be it, so that ratios stay numbers."""
 
 
-_SHARES = {"argmax": 0.66, "check": 0.66, "histogram": 1.0, "laplace": 0.51}
 _MOST_NOISE = 1e5
+_PLACES = 512
+"""Whose profiles are computed at once."""
+_CORE = (2.5, -0.3, 1.7)
+"""Largest lead, least and largest mean height of the two counts, in noise parameters, within which every place is an
+element by itself. Outside they tell too little for cells to matter."""
+_RARE_LEAD = 1e-7
+"""How rare all outcomes but one are where leads under Laplace noise are no longer tried."""
+_CELL = 1.0
+"""Ends of the intervals of ``laplace.plane``, as a logarithm; a quarter of it changes nothing in five digits."""
+_MILD = 1e-11
+"""Relative rounding of the closed forms of ``laplace``, which cancel mildly."""
+_MANY_LEADS = 2.0
+"""Lead, in scales of the noise, up to which each is an element by itself, or a twentieth of the scale."""
+_PARTS = (0.5, 0.8, 0.93, 1.0)
+_AT_ONCE = 64
+_SHAPES = (
+    (2.0, 0.0),
+    *itertools.product((2.0, 4.0, 9.0), (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)),
+)
+"""Of releases without choice: squared distance of the rarer one in units of the number's, and how rare it is."""
+_NARROW, _WIDE, _KNOTS = 0.3, 1.1, 9
+"""Least and most of the squared distance of the other one, in the same units, and how many are looked at first."""
+_DEVIATIONS = 10.0
+"""Beyond which so many releases without choice hardly reach."""
+_COARSE = 25.0
+"""Standard deviation, in spacings, from which on the grid of many releases is made twice as coarse."""
+_DISTANCES = (1.0, 2.0, 4.0)
+"""Of the imagined release, in units of what is a guess at the best, until one is found."""
+_FAR = 9.0
+"""Standard deviations of it that are looked at."""
+_MOST_FAR = 10.0
+"""Noise parameters within which places are tried: beyond, they would take more than a second and 100 MB."""
+_MOST_TIMES = 10**8
+"""Releases without choice: of more the rounding of each would show."""
+_MOST_EPSILON = 300.0
+_COARSELY, _FINELY = 0.05, 500
+"""Steps of log x, and into how many of them each is divided where more may be reached."""
+_FINENESS = {"argmax": FINE, "check": FINE_LINE, "histogram": FINE_LINE}
+_WINDOW = 0.006
+"""Share by which noise may be below that from which a coarser lattice is taken, where .4 % more is lost."""
+_DIGITS = 7
+_MOST_KINDS = 6
+"""Releases of one federation are of two kinds; each takes up to half a second."""
+_LEAST_SHIFT = {"laplace": 1e-3}
+_MOST_SHIFT = {"laplace": 4.0}
 
 
-class OneRelease(NamedTuple):
-    """One release of which one vote moves."""
-
-    what: What
-    sigma: float
-    noise: Noise
-
-    @property
-    def mu(self) -> float:
-        """Distance of the two inputs, in standard deviations, if the number or the histogram itself left."""
-        return (1.0 if self.what == "check" else math.sqrt(2)) / self.sigma
-
-    @property
-    def squared(self) -> float:
-        """About the squared distance of what leaves of many: only to choose by."""
-        return _SHARES[self.what] * self.mu**2
-
-
-def reduce(sigma: float, noise: Noise, fine: float) -> Lattice:
+def reduce(sigma: float, noise: Noise, fine: float) -> channel.Lattice:
     """The lattice for noise ``sigma`` on a count that moves by one vote; as ``channel.reduce``, with this ``TAU``."""
 
     def slack(scale: float) -> float:
         return 5 * math.exp(-2 * (math.pi * TAU) ** 2 * (1 - (TAU / scale) ** 2))
 
     if noise is Noise.CONTINUOUS:
-        return Lattice(math.sqrt(fine**2 - TAU**2), fine / sigma, slack(fine))
+        return channel.Lattice(math.sqrt(fine**2 - TAU**2), fine / sigma, slack(fine))
     if sigma < 2 * fine:
-        return Lattice(sigma, 1, 0.0)
+        return channel.Lattice(sigma, 1, 0.0)
     spacing = int(sigma / fine)
     scale = sigma / spacing
-    return Lattice(math.sqrt(scale**2 - TAU**2), 1 / spacing, slack(scale))
+    return channel.Lattice(math.sqrt(scale**2 - TAU**2), 1 / spacing, slack(scale))
 
 
-def excess(pairs: Pairs, gammas: np.ndarray, slack: float = 0.0) -> np.ndarray:
-    """By how much the profile of each place is above max(0, 1 - gamma): float64 (places, gammas), rounded up.
-
-    slack : |log| of the ratio of a probability to what stands in ``pairs``, at most.
-    """
+def excess(pairs: channel.Pairs, gammas: np.ndarray, slack: float = 0.0) -> np.ndarray:
+    """By how much the profile of each place is above max(0, 1 - gamma): float64 (places, gammas), rounded up. slack:
+    |log| of the ratio of a probability to what stands in ``pairs``, at most."""
     most = gammas.size // 2
     down, up = gammas[:most], gammas[most:]
     low, high = 1 - _ROUNDING - slack, 1 + _ROUNDING + 1.01 * slack
@@ -116,11 +124,9 @@ def excess(pairs: Pairs, gammas: np.ndarray, slack: float = 0.0) -> np.ndarray:
 
 
 def steps_of(profile: np.ndarray, step: float) -> np.ndarray:
-    """The release with ratios q / p on the grid that has this profile: float64 (gammas + 2,).
-
-    Entry k is the probability of q / p = e^(step (k - middle)). But for the bend at 1 a profile is convex, so second
-    differences are probabilities; one that rounding makes negative is rounded up to 0.
-    """
+    """The release with ratios q / p on the grid that has this profile: float64 (gammas + 2,); entry k is the
+    probability of q / p = e^(step (k - middle)). But for the bend at 1 a profile is convex, so second differences
+    are probabilities."""
     ratio, wide = math.exp(step), np.pad(profile[::-1], 2)
     steps = (wide[:-2] - (1 + ratio) * wide[1:-1] + ratio * wide[2:]) / (ratio - 1)
     steps[steps.size // 2] += 1.0
@@ -132,23 +138,16 @@ def _gammas(step: float, most: int) -> np.ndarray:
 
 
 def _cut(profiles: np.ndarray, tail: float) -> tuple[np.ndarray, float]:
-    """All that one release can be: profiles above max(0, 1 - gamma), float64 (elements, gammas), which are 0 at both
-    ends of the grid, and what was left out, in units of 1 + gamma. What is at an end is as much as beyond."""
+    """Profiles above max(0, 1 - gamma), float64 (elements, gammas), made 0 at both ends of the grid, and what was left
+    out, in units of 1 + gamma: what is at an end is as much as beyond."""
     ends = float(profiles[:, [0, -1]].max())
     profiles[:, [0, -1]] = 0.0
     return profiles, tail + ends
 
 
-_PLACES = 512
-"""Whose profiles are computed at once."""
-
-
-def _by_cell(pairs: Pairs, cells: np.ndarray, step: float, most: int, slack: float = 0.0) -> np.ndarray:
-    """The largest profile of the places of each cell in both directions: float64 (2 cells, gammas).
-
-    A cell is one element, which has the largest of the profiles of its places at each gamma. Beyond the largest ratio
-    of a place its profile is 0: places are sorted by it, and computed no further.
-    """
+def _by_cell(pairs: channel.Pairs, cells: np.ndarray, step: float, most: int, slack: float = 0.0) -> np.ndarray:
+    """The largest profile of the places of each cell, an element, in both directions: float64 (2 cells, gammas). Beyond
+    the largest ratio of a place its profile is 0: places are sorted by it, and computed no further."""
     gammas, names = _gammas(step, most), np.unique(cells, return_inverse=True)[1]
     reach = np.minimum(np.abs(pairs.log_ratio()).max(axis=0) / step + 2, most).astype(np.int64)
     profiles = np.zeros((names.max() + 1, gammas.size))
@@ -163,12 +162,7 @@ def _by_cell(pairs: Pairs, cells: np.ndarray, step: float, most: int, slack: flo
     return np.concatenate((profiles, profiles[:, ::-1] * gammas))
 
 
-_CORE = (2.5, -0.3, 1.7)
-"""Largest lead, least and largest mean height of the two counts, in noise parameters, within which every place is an
-element by itself. Outside they tell too little for cells to matter."""
-
-
-def _cells(lattice: Lattice, u: np.ndarray, v: np.ndarray) -> np.ndarray:
+def _cells(lattice: channel.Lattice, u: np.ndarray, v: np.ndarray) -> np.ndarray:
     """The cell of each place: a number."""
     lead, total = u - v + 1, u + v  # to win at equality is to lead by one more
     x, height = np.abs(lead) / lattice.scale, total / (2 * lattice.scale)
@@ -184,12 +178,14 @@ def _cells(lattice: Lattice, u: np.ndarray, v: np.ndarray) -> np.ndarray:
     return ((across * 10**7 + along) * 10**4 + lead // across + 5000) * 10**4 + total // along + 5000
 
 
-def winners(lattice: Lattice, reach: Reach, step: float, most: int) -> tuple[np.ndarray, float]:
+def winners(lattice: channel.Lattice, reach: channel.Reach, step: float, most: int) -> tuple[np.ndarray, float]:
     """One released winner under Gaussian noise."""
     slack = 2 * lattice.slack
-    strips = list(planes(lattice, reach))
+    strips = list(channel.planes(lattice, reach))
     u, v = (np.concatenate([strip[axis] for strip in strips]) for axis in (0, 1))
-    pairs = Pairs(*(np.concatenate(sides, axis=1) for sides in zip(*(strip[2] for strip in strips), strict=True)))
+    pairs = channel.Pairs(
+        *(np.concatenate(sides, axis=1) for sides in zip(*(strip[2] for strip in strips), strict=True))
+    )
     # one that leads far and is far above a third wins but for the tails
     ahead, above = math.sqrt(2) * reach.far * lattice.scale, reach.far * lattice.scale
     told = np.flatnonzero(
@@ -197,20 +193,14 @@ def winners(lattice: Lattice, reach: Reach, step: float, most: int) -> tuple[np.
     )
     u, v, pairs = u[told], v[told], pairs.of(told)
     gammas = _gammas(step, most)
-    lines = [excess(line, gammas, slack) for line in (duel_line(lattice, reach), check_line(lattice, reach))]
+    lines = [
+        excess(line, gammas, slack) for line in (channel.duel_line(lattice, reach), channel.check_line(lattice, reach))
+    ]
     plane = _by_cell(pairs, _cells(lattice, u, v), step, most, slack)
-    tail = 2 * check_tail(lattice, reach) + duel_tail(lattice, reach) + third_tail(lattice, reach)
+    tail = (
+        2 * channel.check_tail(lattice, reach) + channel.duel_tail(lattice, reach) + channel.third_tail(lattice, reach)
+    )
     return _cut(np.concatenate((*lines, plane)), tail)
-
-
-_RARE_LEAD = 1e-7
-"""How rare all outcomes but one are where leads under Laplace noise are no longer tried."""
-_CELL = 1.0
-"""Ends of the intervals of ``laplace.plane``, as a logarithm; a quarter of it changes nothing in five digits."""
-_MILD = 1e-11
-"""Relative rounding of the closed forms of ``laplace``, which cancel mildly."""
-_MANY_LEADS = 2.0
-"""Lead, in scales of the noise, up to which each is an element by itself, or a twentieth of the scale."""
 
 
 def laplace_winners(gamma: float, noise: Noise, step: float, most: int) -> tuple[np.ndarray, float]:
@@ -220,7 +210,7 @@ def laplace_winners(gamma: float, noise: Noise, step: float, most: int) -> tuple
     probability at most theta, before and after, a profile is at most theta (1 - g e^(-2 gamma)) above max(0, 1 - g),
     and in the other direction at most theta (g - e^(-2 gamma)).
     """
-    lattice = laplace.reduce(gamma, noise, 1)
+    lattice = laplace.reduce(gamma, noise)
     end = 2 * lattice.shift
     while laplace.beyond(lattice, end) > _RARE_LEAD:
         end += math.ceil(0.25 / lattice.g)
@@ -238,22 +228,9 @@ def laplace_winners(gamma: float, noise: Noise, step: float, most: int) -> tuple
     return _cut(np.concatenate(found), tail)
 
 
-class _Group(NamedTuple):
-    """Elements whose ratios reach equally far: what each is above max(0, 1 - gamma), the largest gamma first, float64
-    (elements, 2 reach + 1)."""
-
-    excess: np.ndarray
-
-    @property
-    def reach(self) -> int:
-        return self.excess.shape[1] // 2
-
-
-_PARTS = (0.5, 0.8, 0.93, 1.0)
-
-
-def _groups(profiles: np.ndarray) -> list[_Group]:
-    """By how far ratios reach: most places reach a fifth as far as the farthest, and cost a fifth."""
+def _groups(profiles: np.ndarray) -> list[np.ndarray]:
+    """By how far ratios reach: most places reach a fifth as far as the farthest, and cost a fifth. Of each element what
+    it is above max(0, 1 - gamma), the largest gamma first: float64 (elements, 2 reach + 1)."""
     middle = profiles.shape[1] // 2
     there = profiles > 0
     used = np.maximum(middle - there.argmax(axis=1), middle - there[:, ::-1].argmax(axis=1))
@@ -264,12 +241,9 @@ def _groups(profiles: np.ndarray) -> list[_Group]:
         rows = order[first:last]
         if rows.size:
             wide = max(1, int(used[rows].max()))
-            groups.append(_Group(np.ascontiguousarray(profiles[rows, middle - wide : middle + wide + 1][:, ::-1])))
+            groups.append(np.ascontiguousarray(profiles[rows, middle - wide : middle + wide + 1][:, ::-1]))
         first = last
     return groups
-
-
-_AT_ONCE = 64
 
 
 def _around(values: np.ndarray, step: float, reach: int, rows: int) -> np.ndarray:
@@ -282,37 +256,33 @@ def _around(values: np.ndarray, step: float, reach: int, rows: int) -> np.ndarra
 
 
 def _curved(values: np.ndarray, step: float, reach: int, rows: int) -> np.ndarray:
-    """The curvature of V in a window around each row: float64 (rows, 2 reach + 1), rounded up.
-
-    values : V at gamma = 1, e^step, ... A row is a gamma = e^(step row). Of a convex function that is linear between
-    rows, sum_j p_j V(gamma q_j / p_j) - V(gamma) is the sum of curvature times excess over the window.
-    """
+    """The curvature of V, known at gamma = 1, e^step, ..., in a window around each row: float64 (rows, 2 reach + 1),
+    rounded up. Of a convex function that is linear between rows, sum_j p_j V(gamma q_j / p_j) - V(gamma) is the sum
+    of curvature times excess over the window."""
     ratio, whole = math.exp(step), _around(values, step, reach + 1, rows)
     bend = whole[2:] - (1 + ratio) * whole[1:-1] + ratio * whole[:-2]
     return sliding_window_view(np.maximum(bend + 1e-15 * whole[:-2], 0.0) / (ratio - 1), 2 * reach + 1)
 
 
-def _round(values: np.ndarray, step: float, groups: Sequence[_Group], rows: int) -> np.ndarray:
+def _round(values: np.ndarray, step: float, groups: Sequence[np.ndarray], rows: int) -> np.ndarray:
     """V after one more release, at the first ``rows`` rows: what the element that adds most there adds."""
-    most = max(group.reach for group in groups)
+    most = max(group.shape[1] // 2 for group in groups)
     curved, added = _curved(values, step, most, rows), np.zeros(rows)
     for group in groups:
-        windows = curved[:, most - group.reach : most + group.reach + 1]
+        windows = curved[:, most - group.shape[1] // 2 : most + group.shape[1] // 2 + 1]
         for some in (slice(start, start + _AT_ONCE) for start in range(0, rows, _AT_ONCE)):
-            found = (np.ascontiguousarray(windows[some]) @ group.excess.T).max(axis=1) * _DOT
+            found = (np.ascontiguousarray(windows[some]) @ group.T).max(axis=1) * _DOT
             np.maximum(added[some], found, out=added[some])
     return _around(values, step, 0, rows) + added
 
 
 def induced(
-    groups: Sequence[_Group], step: float, mu: float, releases: int, order: float, left_out: float, growth: float
+    groups: Sequence[np.ndarray], step: float, mu: float, releases: int, order: float, left_out: float, growth: float
 ) -> tuple[np.ndarray, float]:
-    """V after ``releases`` adaptive ones, but for what is to be added to it: float64, at gamma = 1, e^step, ...
-
-    ``left_out`` of that may be used up by each release. growth : largest block,
-    as a part of the releases behind it; 0 is one at a time. order : Renyi order at which a block is to tell little.
-    """
-    most = 1 + max(group.reach for group in groups)
+    """V after ``releases`` adaptive ones, at gamma = 1, e^step, ..., and what is to be added to it: ``left_out`` may be
+    used up by each. growth: largest block, as a part of the releases behind it; 0 is one at a time. order: Renyi
+    order at which a block is to tell little."""
+    most = 1 + max(group.shape[1] // 2 for group in groups)
     values, done, added = np.array([_LEAST]), 0, 0.0
     while done < releases:
         found = _round(values, step, groups, values.size + most)
@@ -331,29 +301,16 @@ def induced(
 
 
 def _shortened(values: np.ndarray, little: float) -> np.ndarray:
-    """Without the rows behind the first that is so little: they are taken to be as that is.
-
-    ``little`` has to grow from release to release, as nothing is ever below what was so taken.
-    """
+    """Without the rows behind the first that is so little, as which they are taken. ``little`` has to grow from release
+    to release."""
     return values[: np.count_nonzero(values > little) + 1]
-
-
-_SHAPES = (
-    (2.0, 0.0),
-    *itertools.product((2.0, 4.0, 9.0), (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)),
-)
-"""Of releases without choice: squared distance of the rarer one in units of the number's, and how rare it is."""
-_NARROW, _WIDE, _KNOTS = 0.3, 1.1, 9
-"""Least and most of the squared distance of the other one, in the same units, and how many are looked at first."""
 
 
 def _at_least(
     values: np.ndarray, target: np.ndarray, step: float, mu: float, reach: int, order: float
 ) -> np.ndarray | None:
-    """A release on the grid without choice that in front of V is at least ``target`` at each row: its kernel.
-
-    Of those that are tried, about the one that tells least at ``order``. None if none of them does.
-    """
+    """A release on the grid without choice that in front of V is at least ``target`` at each row: its kernel, of those
+    that are tried about the one that tells least at ``order``. None if none does."""
     whole = _around(values, step, reach, target.size)
 
     def in_front(kernel: np.ndarray) -> np.ndarray:
@@ -394,41 +351,36 @@ def _at_least(
 
 
 def _kernel(squared: float, step: float, reach: int) -> np.ndarray:
-    """A release on the grid that tells about as much as a Gaussian of squared distance ``squared``: float64.
-
-    Exchanging its inputs turns it round, whatever is cut off: q / p is e^(step k), and q the mirror image of p.
-    """
+    """A release on the grid that tells about as much as a Gaussian of squared distance ``squared``: float64. q is the
+    mirror image of p, whatever is cut off."""
     k = step * np.arange(-reach, reach + 1)
     weights = np.exp(-(k**2) / (2 * squared) - k / 2)
     return weights / weights.sum()
 
 
-def _profiles_of(release: OneRelease, step: float, far: float) -> tuple[np.ndarray, float]:
+def _profiles_of(release: Composed, step: float, far: float) -> tuple[np.ndarray, float]:
     """All that one release of any kind can be, on a grid of log gamma with spacing ``step``."""
     if release.what == "laplace":
         return laplace_winners(1 / release.sigma, release.noise, step, math.ceil(2 / release.sigma / step) + 2)
-    reach = Reach(far, 0.0)
+    reach = channel.Reach(far, 0.0)
     most = math.ceil((1.15 * far * release.mu + release.mu**2) / step) + 3
     if release.what == "argmax":
         return winners(reduce(release.sigma, release.noise, FINE), reach, step, most)
     gammas = _gammas(step, most)
     if release.what == "check":
         lattice = reduce(release.sigma, release.noise, FINE_LINE)
-        return _cut(excess(check_line(lattice, reach), gammas, lattice.slack), check_tail(lattice, reach))
+        return _cut(
+            excess(channel.check_line(lattice, reach), gammas, lattice.slack), channel.check_tail(lattice, reach)
+        )
     if release.noise is Noise.CONTINUOUS:
-        above = gaussian_profile(release.mu, gammas[most:]) * (1 + 1e-9)
-        return _cut(np.concatenate(((above / gammas[most:])[:0:-1], above))[None], 0.0)
+        up, losses = gammas[most:], np.log(gammas[most:]) / release.mu
+        above = (ndtr(release.mu / 2 - losses) - up * ndtr(-release.mu / 2 - losses)) * (1 + 1e-9)
+        return _cut(np.concatenate(((above / up)[:0:-1], above))[None], 0.0)
     lattice = reduce(release.sigma, release.noise, FINE_LINE)
     end = math.ceil(far * math.sqrt(2) * lattice.scale + 2 * lattice.shift) + 1
     offsets = np.arange(-end, end + 1)
-    pair = Pairs(*(difference(lattice, offsets, x)[:, None] for x in (0.0, 2 * lattice.shift)))
-    return _cut(excess(pair, gammas, 2 * lattice.slack), duel_tail(lattice, reach))
-
-
-def gaussian_profile(mu: float, gammas: np.ndarray) -> np.ndarray:
-    """delta of a Gaussian release with distance ``mu``, as a function of gamma: float64, shape of gammas."""
-    losses = np.log(gammas) / mu
-    return ndtr(mu / 2 - losses) - gammas * ndtr(-mu / 2 - losses)
+    pair = channel.Pairs(*(channel.difference(lattice, offsets, x)[:, None] for x in (0.0, 2 * lattice.shift)))
+    return _cut(excess(pair, gammas, 2 * lattice.slack), channel.duel_tail(lattice, reach))
 
 
 class _Fixed(NamedTuple):
@@ -452,12 +404,6 @@ class _Fixed(NamedTuple):
         return _Fixed(kernel * _DOT, mine, self.lost)
 
 
-_DEVIATIONS = 10.0
-"""Beyond which so many releases without choice hardly reach."""
-_COARSE = 25.0
-"""Standard deviation, in spacings, from which on the grid of many releases is made twice as coarse."""
-
-
 def _many(one: _Fixed, times: int, coarsest: float = math.inf) -> _Fixed:
     """``times`` of them, one after another, on a grid that is made coarser as they grow."""
     kernel, step, reach = one.kernel, one.step, one.kernel.size // 2
@@ -477,10 +423,8 @@ def _many(one: _Fixed, times: int, coarsest: float = math.inf) -> _Fixed:
 
 
 def _both(first: _Fixed, second: _Fixed, far: float) -> _Fixed:
-    """Both, on the grid of both; what is beyond ``far`` is cut off.
-
-    What is too far on the other side is moved to the end: a smaller q / p tells more.
-    """
+    """Both, on the grid of both; what is beyond ``far`` is cut off. What is too far on the other side is moved to the
+    end: a smaller q / p tells more."""
     kernel = np.convolve(first.kernel, second.kernel)
     over, lost = kernel.size // 2 - math.ceil(far / first.step), 0.0
     if over > 0:
@@ -496,39 +440,32 @@ def _after(values: np.ndarray, step: float, kernel: np.ndarray) -> np.ndarray:
     return np.convolve(_around(values, step, reach, values.size + reach), kernel[::-1], "valid") * _DOT
 
 
-def _step(release: OneRelease) -> float:
+def _step(release: Composed) -> float:
     """Spacing of log gamma; that of a winner under Laplace noise, with no loss above 2 gamma, is a part of that."""
     return 1 / release.sigma / 9 if release.what == "laplace" else STEP * release.mu
 
 
 @lru_cache(maxsize=4)
-def _groups_of(release: OneRelease, step: float, far: float) -> tuple[list[_Group], float]:
+def _groups_of(release: Composed, step: float, far: float) -> tuple[list[np.ndarray], float]:
     """All that one release can be, on this grid, and its tail."""
     profiles, tail = _profiles_of(release, step, far)
     return _groups(profiles), tail
 
 
-_DISTANCES = (1.0, 2.0, 4.0)
-"""Of the imagined release, in units of what is a guess at the best, until one is found."""
-_FAR = 9.0
-"""Standard deviations of it that are looked at."""
-
-
 @lru_cache(maxsize=16)
 def _fixed(
-    release: OneRelease, times: int, step: float, far: float, order: float, little: float
+    release: Composed, times: int, step: float, far: float, order: float, little: float
 ) -> tuple[tuple[_Fixed, ...], float] | None:
     """As many releases without choice that stand for ``times`` of these wherever they come, each but for ``little``,
     and what is imagined with them, on grids of ``step`` times powers of two; and their tail. None if none are found.
-
-    What stands for a release in front of V_1, the profile of the imagined one, does so in front of both and anything.
-    """
+    What stands for a release in front of V_1, the profile of the imagined one, does so in front of both and
+    anything."""
     own = step * 2.0 ** -math.ceil(math.log2(step / _step(release)) - 1e-9)
     if release.what == "histogram":
         profiles, tail = _profiles_of(release, own, far)
         return (_many(_Fixed(steps_of(profiles[0], own), own), times),), times * tail
     groups, tail = _groups_of(release, own, far)
-    most = 1 + max(group.reach for group in groups)
+    most = 1 + max(group.shape[1] // 2 for group in groups)
     # a part of about .3 (mu / distance)^2 is lost of each
     guess = min(max((0.3 * times) ** 0.25, 1.0), 8.0)
     for distance in (guess * factor for factor in _DISTANCES):
@@ -542,28 +479,19 @@ def _fixed(
 
 
 class _Whole(NamedTuple):
-    """Profile of a composition: V at gamma = e^(step i), i = 0, 1, ..., and what is to be added to it.
-
-    tail : in units of 1 + gamma.
-    """
+    """Profile of a composition: V at gamma = e^(step i), i = 0, 1, ..., and what is to be added to it, ``tail`` in
+    units of 1 + gamma."""
 
     values: np.ndarray
     step: float
     tail: float
 
 
-_MOST_FAR = 10.0
-"""Noise parameters within which places are tried: beyond, they would take more than a second and 100 MB."""
-_MOST_TIMES = 10**8
-"""Releases without choice: of more the rounding of each would show."""
-_MOST_EPSILON = 300.0
-
-
-def _composed(counts: tuple[tuple[OneRelease, int], ...], delta: float) -> _Whole | None:
+def _composed(counts: tuple[tuple[Composed, int], ...], delta: float) -> _Whole | None:
     """The profile of all of them: the first is induced over if it is of few enough that tell enough, the others are
     without choice. None if none is found."""
     (core, times), *others = counts
-    variance, total = sum(n * release.squared for release, n in counts), sum(n for _, n in counts)
+    variance, total = sum(n * release.told for release, n in counts), sum(n for _, n in counts)
     epsilon = epsilon_of(variance, delta)
     left_out = delta * 1e-3 / total
     far = max(6.0, float(-ndtri(left_out / (1 + math.exp(min(epsilon, 50.0))))))
@@ -611,16 +539,10 @@ def _least_epsilon(whole: _Whole, delta: float) -> float:
     return (whole.step * (last - 1) + math.log1p(part * math.expm1(whole.step))) * (1 + 1e-12)
 
 
-_COARSELY, _FINELY = 0.05, 500
-"""Steps of log x, and into how many of them each is divided where more may be reached."""
-
-
 def _along_moves(whole: _Whole, delta: float, moves: int) -> float:
-    """The same for neighbours that are so many moves apart.
-
-    Of one move an event of probability x under one input has at most f(x) = min over gamma of V(gamma) + gamma x under
-    the other; f is concave and rises. So delta is at most the largest f(f(...f(x))) - e^epsilon x.
-    """
+    """The same for neighbours that are so many moves apart. Of one move an event of probability x under one input has
+    at most f(x) = min over gamma of V(gamma) + gamma x under the other; f is concave and rises. So delta is at most
+    the largest f(f(...f(x))) - e^epsilon x."""
     gammas = np.exp(whole.step * np.arange(whole.values.size))
     values = np.minimum(whole.values + whole.tail * (1 + gammas), 1.0)
     # gamma below 1: V(1 / gamma) = 1 - 1 / gamma + V(gamma) / gamma
@@ -648,12 +570,7 @@ def _along_moves(whole: _Whole, delta: float, moves: int) -> float:
     return math.log((between / x[:, :-1]).max(initial=most)) * (1 + 1e-12)
 
 
-_FINENESS = {"argmax": FINE, "check": FINE_LINE, "histogram": FINE_LINE}
-_WINDOW = 0.006
-"""Share by which noise may be below that from which a coarser lattice is taken, where .4 % more is lost."""
-
-
-def _until_coarser(release: OneRelease) -> tuple[OneRelease, ...]:
+def _until_coarser(release: Composed) -> tuple[Composed, ...]:
     """The release, and the one with the least noise of the next lattice if that is near: its epsilon is not less than
     ours by more than lattices differ, and the larger of both falls with the noise."""
     if release.what not in _FINENESS or release.noise is Noise.CONTINUOUS:
@@ -661,18 +578,6 @@ def _until_coarser(release: OneRelease) -> tuple[OneRelease, ...]:
     following = _FINENESS[release.what] * max(2, int(release.sigma / _FINENESS[release.what]) + 1)
     near = release.sigma >= following * (1 - _WINDOW)
     return (release, release._replace(sigma=following)) if near else (release,)
-
-
-_DIGITS = 7
-_MOST_KINDS = 6
-"""Releases of one federation are of two kinds; each takes up to half a second."""
-_LEAST_SHIFT = {"laplace": 1e-3}
-_MOST_SHIFT = {"laplace": 4.0}
-
-
-def _within_reach(release: OneRelease) -> bool:
-    """Whether its profile can be computed: neither lost in rounding nor so telling that nothing is gained."""
-    return _LEAST_SHIFT.get(release.what, 1e-5) <= 1 / release.sigma <= _MOST_SHIFT.get(release.what, 1.0)
 
 
 def adaptive_epsilon(parts: Sequence[Composed], delta: float) -> float:
@@ -683,9 +588,6 @@ def adaptive_epsilon(parts: Sequence[Composed], delta: float) -> float:
     below 1e-20 for each release (for several moves sooner), an epsilon above 300.
 
     Raises DeltaError.
-
-    >>> adaptive_epsilon([Composed(10, "check", 20.0, Noise.DISCRETE)], 1e-5) < 0.52
-    True
     """
     check_delta(delta)
     used = [part for part in parts if part.releases]
@@ -693,27 +595,28 @@ def adaptive_epsilon(parts: Sequence[Composed], delta: float) -> float:
         return 0.0
     if any(part.slack > NO_SLACK for part in used):
         return math.inf
-    counts: Counter[OneRelease] = Counter()
+    counts: Counter[Composed] = Counter()
     for part in used:
         # more noise is a mixture of less, and costs no more
-        counts[OneRelease(part.what, min(part.sigma, _MOST_NOISE), part.noise)] += part.releases
+        counts[Composed(1, part.what, min(part.sigma, _MOST_NOISE), part.noise)] += part.releases
     moves = max(part.votes_moved for part in used)
-    if len(counts) > _MOST_KINDS or not all(_within_reach(release) for release in counts):
-        return math.inf
+    shifts = [(_LEAST_SHIFT.get(one.what, 1e-5), 1 / one.sigma, _MOST_SHIFT.get(one.what, 1.0)) for one in counts]
+    if len(counts) > _MOST_KINDS or not all(least <= shift <= most for least, shift, most in shifts):
+        return math.inf  # lost in rounding, or so telling that nothing is gained
     # what is induced over comes first: of winners and checks that which contributes most
-    kinds = sorted(counts.items(), key=lambda item: (item[0].what == "histogram", -item[1] * item[0].squared, item[0]))
+    kinds = sorted(counts.items(), key=lambda item: (item[0].what == "histogram", -item[1] * item[0].told, item[0]))
     return _epsilon(tuple(kinds), moves, delta)
 
 
 @lru_cache(maxsize=1024)
-def _epsilon(kinds: tuple[tuple[OneRelease, int], ...], moves: int, delta: float) -> float:
+def _epsilon(kinds: tuple[tuple[Composed, int], ...], moves: int, delta: float) -> float:
     """Kept by all that decides it: what is promised, what was spent and what a party charges are often one."""
     (core, times), *others = kinds
     found = []
     for release in _until_coarser(core):
         sizing = delta
         if moves > 1:  # what is left over after one move grows along the others
-            rough = epsilon_of(sum(n * each.squared for each, n in kinds), delta)
+            rough = epsilon_of(sum(n * each.told for each, n in kinds), delta)
             sizing = max(delta * 1e-2 * math.exp(-1.5 * (moves - 1) * rough), 1e-200)
         whole = _composed(((release, times), *others), sizing)
         if whole is None:

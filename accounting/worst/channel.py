@@ -1,20 +1,15 @@
 """What a release tells about one moved vote: a channel of two or three outcomes, at every place it can stand.
 
-*Argmax.* A vote moves from class a to class b. Let W be the largest noisy count of all other classes, and o the class
-that has it; neither depends on the two counts. Reveal both. What is left has three outcomes: a, b or o. On the lattice
-below, with W at 0, a's noisy count X has centre U, b's Y has centre V; the neighbour's have centres
-U - shift and V + shift. Six orders of indices decide ties, but moving U or V by 1 turns each of them into one of two:
-o wins against both at X = 0 or Y = 0, and X = Y goes to a, or to b. One of these two is enough: exchange a and b, and
-the direction of the move.
+*Argmax.* A vote moves from class a to class b. What is left, if the largest noisy count of all others and its class o
+are revealed, has three outcomes, a, b or o. With that count at 0, a's noisy count X has centre U, b's Y has centre V;
+the neighbour's have centres U - shift and V + shift. o wins against both at X = 0 or Y = 0, and X = Y goes to a; other
+rules for ties are other places, or a and b and the direction of the move exchanged. *Check.* A number with noise is
+compared with a threshold.
 
-*Check.* A number with noise is compared with a threshold: two outcomes.
-
-Probabilities are sums of positive terms, so that small ones keep their digits: with T(U, V) = Pr[X = Y >= 1],
-Pr[a wins at (U, V)] - Pr[a wins at (U, V + 1)] = T(U, V), and all of a plane are running sums of T along one axis.
-
-*Lattice.* Where noise is large the residue modulo a spacing is revealed, and what is left, noise around a real centre,
-is a mixture of a little less noise around whole ones (docs/proofs.md, "The worst case of what leaves"). Divergences are
-jointly convex, so the maximum over whole centres bounds all. Small integer noise stays as it is.
+Probabilities are sums of positive terms, so that small ones keep their digits: with T(U, V) = Pr[X = Y >= 1], Pr[a wins
+at (U, V)] - Pr[a wins at (U, V + 1)] = T(U, V), and all of a plane are running sums of T along one axis. *Lattice.*
+Where noise is large, it is a mixture of a little less noise around whole centres. Proofs: docs/proofs.md, "The worst
+case of what leaves".
 """
 
 from __future__ import annotations
@@ -33,13 +28,17 @@ TAU = 1.5
 """Standard deviation, in spacings, of the weights of the mixture."""
 SLACK = 5 * math.exp(-2 * (math.pi * TAU) ** 2 * 0.99)
 """Bound on |log| of the ratio of a probability to that of the mixture, for one count: 4e-19, by Poisson's sum."""
+_MARGIN = 12.5
+"""Noise parameters by which sums run beyond the plane: what they leave out is below e^-39 of any of them."""
+_ROWS = 64
+"""Rows of a plane that are in memory at once: some 70,000 places."""
 
 
 class Lattice(NamedTuple):
     """Noise on the integers.
 
     scale : parameter of the discrete Gaussian.
-    shift : by how much the centre of a count moves. Whole where the mixture was not used.
+    shift : by how much the centre of a count moves; whole where the mixture was not used.
     slack : ``SLACK``, or 0 where the mixture was not used.
     """
 
@@ -49,15 +48,11 @@ class Lattice(NamedTuple):
 
 
 def reduce(sigma: float, noise: Noise, votes: int, fine: float) -> Lattice:
-    """The lattice for noise ``sigma`` on a count that moves by ``votes``.
-
-    fine : the parameter to come near to, at least 24. Integer noise keeps its own up to 1.4 times that: beyond, the
-        plane that is searched would take hundreds of megabytes.
+    """The lattice for noise ``sigma`` on a count that moves by ``votes``. fine: the parameter to come near to, at least
+    24. Integer noise keeps its own up to 1.4 times that: beyond, the plane would take hundreds of megabytes.
 
     >>> reduce(40.0, Noise.DISCRETE, 1, 36.0)
     Lattice(scale=40.0, shift=1, slack=0.0)
-    >>> [round(x, 3) for x in reduce(150.0, Noise.DISCRETE, 1, 36.0)[:2]]
-    [37.47, 0.25]
     """
     if noise is Noise.CONTINUOUS:
         return Lattice(math.sqrt(fine**2 - TAU**2), votes * fine / sigma, SLACK)
@@ -68,11 +63,7 @@ def reduce(sigma: float, noise: Noise, votes: int, fine: float) -> Lattice:
 
 
 def coarser(sigma: float, fine: float) -> float:
-    """The least noise above ``sigma`` from which ``reduce`` takes a larger spacing for integer noise.
-
-    >>> coarser(40.0, 36.0), coarser(80.0, 36.0), coarser(100.0, 36.0)
-    (50.4, 90.0, 126.0)
-    """
+    """The least noise above ``sigma`` from which ``reduce`` takes a larger spacing for integer noise."""
     return 1.4 * fine if sigma <= 1.4 * fine else (max(2, round(sigma / fine)) + 0.5) * fine
 
 
@@ -96,10 +87,8 @@ def sums_from(weights: np.ndarray, axis: int = 0) -> np.ndarray:
 
 @lru_cache(maxsize=32)
 def both_tails(scale: float, shift: float, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
-    """Pr[c + Z >= 1] and Pr[c + Z <= 0] for centres c = first + shift, ..., last + shift: two float64, read-only.
-
-    Z is a discrete Gaussian around the real centre c: the probability of x is proportional to exp(-(x - c)^2 / 2 s^2).
-    """
+    """Pr[c + Z >= 1] and Pr[c + Z <= 0] for centres c = first + shift, ..., last + shift: two float64, read-only. Z is
+    a discrete Gaussian around the real centre c: the probability of x is proportional to exp(-(x - c)^2 / 2 s^2)."""
     margin = math.ceil(14 * scale) + 2
     total = mass(scale)
     # c + Z >= 1 is Z' >= 1 - c with Z' on the lattice Z - c; both sides are sums over the same terms
@@ -113,25 +102,17 @@ def both_tails(scale: float, shift: float, first: int, last: int) -> tuple[np.nd
     return upper, lower
 
 
-_MARGIN = 12.5
-"""Noise parameters by which sums run beyond the plane: what they leave out is below e^-39 of any of them."""
-
-
 class Pairs(NamedTuple):
-    """Distributions of the outcome at many places: before and after the move.
-
-    p, q : float64 (outcomes, places); of little noise some are below the least double, and 0.
-    """
+    """Distributions of the outcome at many places, before and after the move: p, q float64 (outcomes, places); of
+    little noise some are below the least double, and 0."""
 
     p: np.ndarray
     q: np.ndarray
 
     def of(self, places: np.ndarray) -> Pairs:
-        """At some of them."""
         return Pairs(self.p[:, places], self.q[:, places])
 
     def turned(self) -> Pairs:
-        """After and before the move."""
         return Pairs(self.q, self.p)
 
     def are_laws(self) -> bool:
@@ -145,10 +126,8 @@ class Pairs(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """How far places are tried: ``far`` noise parameters, and ``tilt`` more where a tilted count could be.
-
-    tilt : (alpha - 1) shift / scale at the largest order alpha that is computed.
-    """
+    """How far places are tried: ``far`` noise parameters, and ``tilt`` more where a tilted count could be, (alpha - 1)
+    shift / scale at the largest order alpha that is computed."""
 
     far: float
     tilt: float
@@ -168,10 +147,8 @@ def check_tail(lattice: Lattice, reach: Reach) -> float:
 
 
 def difference(lattice: Lattice, offsets: np.ndarray, moved: float) -> np.ndarray:
-    """Probability that X - Y is at ``offsets + moved`` from its centre: float64, shape of offsets.
-
-    The sum X + Y has the same parity, and given that parity it is independent of the difference.
-    """
+    """Probability that X - Y is at ``offsets + moved`` from its centre: float64, shape of offsets. The sum X + Y has
+    the same parity, and given that parity it is independent of the difference."""
     scale = lattice.scale
     even, odd = mass(math.sqrt(2) * scale, 2, 0), mass(math.sqrt(2) * scale, 2, 1)
     # a shift that is no whole number comes with a parameter of 15 or more, where the two are equal in every digit
@@ -204,24 +181,18 @@ def duel_tail(lattice: Lattice, reach: Reach) -> float:
 
 
 def third_tail(lattice: Lattice, reach: Reach) -> float:
-    """Bound on the probability that the third wins where the two centres sum to at least ``far`` sqrt(2) scale.
-
-    Of X + Y <= 0 given the parity of X + Y, under both inputs and tilted: none of them moves the sum.
-    """
+    """Bound on the probability that the third wins where the two centres sum to at least ``far`` sqrt(2) scale: of X +
+    Y <= 0 given its parity, under both inputs and tilted, since none of them moves the sum."""
     wide = math.sqrt(2) * lattice.scale
     return tail(wide, math.ceil(reach.far * wide)) / mass(wide, 2, 1)
 
 
-_ROWS = 64
-"""Rows of a plane that are in memory at once: some 70,000 places."""
-
-
 def planes(lattice: Lattice, reach: Reach) -> Iterator[tuple[np.ndarray, np.ndarray, Pairs]]:
     """The three outcomes at every place of the triangle outside which a line with its tail takes over, ties to a: U, V
-    int64 (places,), and the pairs, a strip of the triangle at a time.
+    int64 (places,), and the pairs, a strip of the triangle at a time. In the other direction pairs are those of ties
+    to b.
 
-    The triangle: U, V >= -(far + tilt) scale - 2 shift, U + V <= sqrt(2) far scale. In the other direction pairs are
-    those of ties to b.
+    The triangle: U, V >= -(far + tilt) scale - 2 shift, U + V <= sqrt(2) far scale.
     """
     scale, shift = lattice.scale, lattice.shift
     least = -math.ceil((reach.far + reach.tilt) * scale + 2 * shift)
@@ -257,10 +228,8 @@ def planes(lattice: Lattice, reach: Reach) -> Iterator[tuple[np.ndarray, np.ndar
 
 
 def _equal_and_positive(scale: float, most: int, size: int) -> np.ndarray:
-    """Pr[X = Y >= 1] without its factor exp(-(U - V)^2 / (4 scale^2)): a function of U + V, from ``most`` downwards.
-
-    It is the sum over x >= 1 of exp(-(x - (U + V) / 2)^2 / scale^2), over the square of the noise's mass.
-    """
+    """Pr[X = Y >= 1] without its factor exp(-(U - V)^2 / (4 scale^2)): a function of U + V, from ``most`` downwards,
+    the sum over x >= 1 of exp(-(x - (U + V) / 2)^2 / scale^2) over the square of the noise's mass."""
     sums = most - np.arange(size)
     by_sum = np.empty(size)
     for odd in (0, 1):

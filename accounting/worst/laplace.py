@@ -1,17 +1,12 @@
 """What one released winner costs in the worst case over all votes where the noise is Laplace noise: Renyi curves.
 
 The noisy counts cost twice the curve of one Laplace variable; for much noise and low orders the winner costs half of
-that, which two classes attain. Statement and proof: docs/proofs.md, "The worst case of a winner under
-Laplace noise". Every step is rounded up.
-
-As in ``worst.channel`` a vote moves from a to b, and what can be revealed of the other classes is. Laplace noise is the
-difference of two geometric numbers: the one that is subtracted is revealed, with the class o that has the largest
-count, which is then known up to a geometric number T. What is left is a plane of leads, U of a's centre and V of b's
-over o's least count; a beats o where X > T.
-
-Noise is Pr[z] proportional to r^|z| on the integers, r = e^-g, and a move carries N of them. Where a centre is below
-every T the law is affine in a power of it; where both are above, quadratic in a power t of the lesser: a moment is at
-most the largest at the corners of triangles around (t, t^2).
+that, which two classes attain. Every step is rounded up. Statement and proof: docs/proofs.md, "The worst case of a
+winner under Laplace noise". As in ``worst.channel`` a vote moves from a to b; of the class o with the largest other
+count all is revealed but a geometric number T. What is left is a plane of leads, U of a's centre and V of b's over o's
+least count; a beats o where X > T. Noise is Pr[z] proportional to r^|z| on the integers, r = e^-g, and a move carries N
+of them. The law is affine or quadratic in a power t of a centre: a moment is at most the largest at the corners of
+triangles around (t, t^2).
 """
 
 from __future__ import annotations
@@ -33,14 +28,11 @@ from consilium.accounting.worst.renyi import MARGIN, along_moves, largest
 
 FINE = 1 / 32
 """Largest g of real noise: nothing visible above no spacing at gamma .05, .5 % at gamma 1."""
-MOST_SPACINGS = 64
-"""Integer noise: a move of more votes is brought to the largest divisor of their number up to this."""
 LEAST_SHIFT, MOST_SHIFT = 1e-4, 4.0
-"""h = votes gamma outside this range: below it the plane would have millions of places, above it little is gained."""
+"""Gamma outside this range: below it the plane would have millions of places, above it little is gained."""
 CELLS = {1.0: 4.0, 4.0: 1.0, 60.0: 0.2}
 """For orders up to which tilt 2 (alpha - 1) h how far the ends of an interval of t are apart, as a logarithm. Up to the
-second, two classes cost most, and what a third could do need not be known closely; beyond the last, counts are charged.
-"""
+second two classes cost most, and a third need not be known closely; beyond the last, counts are charged."""
 _LEAST_TILTED = {60.0: 1e-3}
 """Of less h it is of orders of thousands, and would take seconds."""
 LEAST_T = 1e-2
@@ -61,21 +53,15 @@ class LaplaceLattice(NamedTuple):
 
     @property
     def less(self) -> float:
-        """1 - r."""
         return -math.expm1(-self.g)
 
 
-def reduce(gamma: float, noise: Noise, votes: int) -> LaplaceLattice:
-    """The lattice for noise Lap(1 / gamma) on counts of which ``votes`` move.
-
-    >>> reduce(0.05, Noise.DISCRETE, 2), reduce(0.05, Noise.CONTINUOUS, 1)
-    (LaplaceLattice(g=0.05, shift=2), LaplaceLattice(g=0.025, shift=2))
-    """
-    if noise is Noise.CONTINUOUS:
-        halvings = math.ceil(max(0.0, math.log2(gamma * votes / FINE)))
-        return LaplaceLattice(gamma * votes / 2**halvings, 2**halvings)
-    shift = next(n for n in range(min(votes, MOST_SPACINGS), 0, -1) if votes % n == 0)
-    return LaplaceLattice(gamma * (votes // shift), shift)
+def reduce(gamma: float, noise: Noise) -> LaplaceLattice:
+    """The lattice for noise Lap(1 / gamma) on counts of which one vote moves."""
+    if noise is Noise.DISCRETE:
+        return LaplaceLattice(gamma, 1)
+    halvings = math.ceil(max(0.0, math.log2(gamma / FINE)))
+    return LaplaceLattice(gamma / 2**halvings, 2**halvings)
 
 
 def _power(lattice: LaplaceLattice, exponent: np.ndarray) -> np.ndarray:
@@ -124,10 +110,8 @@ def _low(lattice: LaplaceLattice, u: np.ndarray, v: np.ndarray, first_wins_ties:
 
 
 def _ahead(lattice: LaplaceLattice, lead: np.ndarray, t: np.ndarray, square: np.ndarray) -> np.ndarray:
-    """Probabilities of a, b and the third for centres of at least 0, ``lead`` apart, the lesser m: float64 (3, ...).
-
-    t, square : r^m and its square; affine in the two.
-    """
+    """Probabilities of a, b and the third for centres of at least 0, ``lead`` apart, the lesser m: float64 (3, ...),
+    affine in t and square, r^m and its square."""
     r = lattice.r
     size = np.abs(lead)
     zero = np.zeros_like(size)
@@ -154,10 +138,8 @@ def outcomes(lattice: LaplaceLattice, u: np.ndarray, v: np.ndarray) -> np.ndarra
 
 def plane(lattice: LaplaceLattice, end: int, cell: float) -> Iterator[tuple[np.ndarray, Pairs]]:
     """Both centres above the third's least count, before and after, ties to the giver: leads, and float64 (3, leads t).
-
     Every lead from -``end``, some at a time, and all of t in intervals whose ends are a factor e^cell apart; t = 0,
-    which is no third, included.
-    """
+    which is no third, included."""
     step = max(1, math.floor(cell / lattice.g))
     steps = step * np.arange(2 + math.ceil(-math.log(LEAST_T) / (lattice.g * step)))
     t = _power(lattice, steps)
@@ -225,10 +207,8 @@ def _part(w: np.ndarray, loss: float) -> np.ndarray:
 
 
 def rare_moment(rare: float, h: float, orders: np.ndarray) -> np.ndarray:
-    """(alpha - 1) D_alpha, at most, where all outcomes but one have at most probability ``rare``, before and after.
-
-    No loss is above 2 h, and the likeliest outcome gains what the others lose: rare (1 - e^(-2 h)) at most.
-    """
+    """(alpha - 1) D_alpha, at most, where all outcomes but one have at most probability ``rare``, before and after. No
+    loss is above 2 h, and the likeliest outcome gains what the others lose: rare (1 - e^(-2 h)) at most."""
     if rare >= 0.5:
         return np.full(orders.size, math.inf)
     change = rare * -math.expm1(-2 * h) / (1 - rare)
@@ -277,45 +257,32 @@ def _computed(lattice: LaplaceLattice, orders: np.ndarray) -> np.ndarray:
     return curve
 
 
-def _one_move(gamma: float, orders: np.ndarray, noise: Noise, votes: int) -> np.ndarray:
-    """Curve of one move of ``votes``; ``orders`` are increasing. Falls with the noise (step 6 of the proof)."""
-    h = gamma * votes
-    curve = np.minimum(rdp_laplace(gamma, orders, votes, noise=noise), 2 * h)
-    if h > MOST_SHIFT:
-        return curve
-    lattice = reduce(max(gamma, LEAST_SHIFT / votes), noise, votes)
-    curve = np.minimum(curve, _computed(lattice, orders))
-    if noise is Noise.CONTINUOUS and lattice.g > FINE / 2 and lattice.shift * FINE < MOST_SHIFT:
-        # with a little less noise the lattice has half the spacing, and the curve may be lower
-        curve = np.minimum(curve, _computed(LaplaceLattice(FINE / 2, 2 * lattice.shift), orders))
-    return curve
+def _one_move(gamma: float, orders: np.ndarray, noise: Noise) -> np.ndarray:
+    """Curve of one vote that moves. Falls with the noise (step 6 of the proof)."""
+    alpha, where = np.unique(orders, return_inverse=True)
+    curve = np.minimum(rdp_laplace(gamma, alpha, noise=noise), 2 * gamma)
+    if gamma <= MOST_SHIFT:
+        lattice = reduce(max(gamma, LEAST_SHIFT), noise)
+        curve = np.minimum(curve, _computed(lattice, alpha))
+        if noise is Noise.CONTINUOUS and lattice.g > FINE / 2 and lattice.shift * FINE < MOST_SHIFT:
+            # with a little less noise the lattice has half the spacing, and the curve may be lower
+            curve = np.minimum(curve, _computed(LaplaceLattice(FINE / 2, 2 * lattice.shift), alpha))
+    return curve[where]
 
 
 def rdp_argmax_laplace(gamma: float, orders: object, noise: Noise | str, votes_moved: int = 1) -> np.ndarray:
     """Worst-case curve of one winner under Laplace noise, data-independent: float64 (orders,).
 
     gamma : inverse scale of the noise on one count, in 1 / votes.
-    orders : float64 (orders,), each above 1.
-    noise : "discrete" or "continuous". Required. Ties of integer noise may be broken by any order of the classes.
+    noise : "discrete" or "continuous". Ties of integer noise may be broken by any order of the classes.
     votes_moved : moves of one unit in one query, each from any class to any class.
 
-    Never above the curve of the noisy counts (``curves.laplace.rdp_laplace``), nor above 2 gamma votes.
-
-    Raises NoiseError, OrdersError, UnitError.
-
-    >>> from consilium.accounting.curves.laplace import rdp_laplace
-    >>> orders = [2.0, 10.0, 100.0]
-    >>> (rdp_argmax_laplace(0.05, orders, "discrete") / rdp_laplace(0.05, orders, noise="discrete")).round(3).tolist()
-    [0.5, 0.505, 0.679]
+    Never above the curve of the noisy counts (``curves.laplace.rdp_laplace``), nor above 2 gamma votes. Raises
+    NoiseError, OrdersError, UnitError.
     """
     alpha, gamma, noise = check_orders(orders), check_scale(gamma, "gamma"), check_noise(noise)
     k = check_votes_moved(votes_moved)
-
-    def one_move(orders: np.ndarray) -> np.ndarray:
-        distinct, where = np.unique(orders, return_inverse=True)
-        return _one_move(gamma, distinct, noise, 1)[where]
-
     if k == 1:
-        return one_move(alpha)
-    counts = rdp_laplace(gamma, alpha, k, noise=noise)
-    return np.minimum(np.minimum(along_moves(one_move, alpha, k), counts), 2 * gamma * k)
+        return _one_move(gamma, alpha, noise)
+    moved = along_moves(lambda orders: _one_move(gamma, orders, noise), alpha, k)
+    return np.minimum(np.minimum(moved, rdp_laplace(gamma, alpha, k, noise=noise)), 2 * gamma * k)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
-from consilium.accounting.curves.laplace import PAPER_MOMENTS, log_q_lnmax, sum_rdp_lnmax
+from consilium.accounting.curves.laplace import PAPER_MOMENTS, log_q_lnmax, rdp_lnmax
 from consilium.accounting.events import Mechanism
 from consilium.accounting.label_costs import VoteBatch, published_rdp
 from consilium.accounting.target import worst_case
@@ -247,10 +247,10 @@ def costs(mechanism: Mechanism, votes: np.ndarray, known: np.ndarray, delta: flo
         teachers_per_party=1,
     )  # fmt: skip
     if (label := event.label) is not None and label.law == "laplace":
-        curve = sum_rdp_lnmax(
+        curve = rdp_lnmax(
             log_q_lnmax(votes, label.scale, Noise.CONTINUOUS),
             label.scale, PAPER_MOMENTS + 1, noise=Noise.CONTINUOUS, baseline="paper",
-        )  # fmt: skip
+        ).sum(axis=0)  # fmt: skip
         epsilon = rdp_to_epsilon(curve, PAPER_MOMENTS + 1, delta, "classic").epsilon
     elif not mechanism.private:
         claimed = mechanism.claimed_epsilon(len(votes), delta)

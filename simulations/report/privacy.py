@@ -69,7 +69,7 @@ def _claims(guarantees: Guarantees, publishable: bool = True) -> Table:
         if item.publishable == publishable:
             order = f", order {item.order:g}" if math.isfinite(item.order) else ""
             numbers = pair.format(epsilon_text(item.epsilon), delta_text(item.delta))
-            how = Cell(KINDS[item.kind], f"{item.neighbouring}; {item.direction}; {item.method}{order}")
+            how = Cell(KINDS[item.kind], f"{item.neighbouring}; both directions; {item.method}{order}")
             cells = (Cell(numbers), Cell(item.relation), Cell(f"the {item.towards}"), how)
             lines.append(TableLine(title_of(name), cells, "" if publishable else "secret"))
     return Table(("", "epsilon, delta", "for whom (the unit)", "towards whom", "kind"), tuple(lines))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,14 +42,7 @@ def golden() -> Callable[[str], Any]:
 @pytest.fixture(scope="session")
 def golden_votes() -> Callable[[str], np.ndarray]:
     """Votes of ``mnistlike`` (9,000 x 10, 250 teachers) or ``glyphlike`` (12,000 x 150, 5,000 teachers), or skip."""
-    cache: dict[str, np.ndarray] = {}
-
-    def load(name: str) -> np.ndarray:
-        if name not in cache:
-            cache[name] = np.load(_need(SHARED / "golden" / "accounting" / f"{name}.npz"))["votes"]
-        return cache[name]
-
-    return load
+    return cache(lambda name: np.load(_need(SHARED / "golden" / "accounting" / f"{name}.npz"))["votes"])
 
 
 @pytest.fixture(scope="session")

@@ -4,34 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
+from consilium.accounting import mechanisms
 from consilium.accounting.events import ReleaseEvent
-from consilium.accounting.mechanisms import (
-    Confident,
-    Difference,
-    Distributed,
-    DistributedTwoPhase,
-    GNMax,
-    Histogram,
-    Immutable,
-    ImmutableGaussian,
-    Interactive,
-    LNMax,
-)
 from consilium.accounting.sanitise.release import SanitisedPlan
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
 
-CONFIDENT = Confident(threshold=60, sigma1=30, sigma2=10)
+CONFIDENT = mechanisms.Confident(threshold=60, sigma1=30, sigma2=10)
 EXAMPLES = [
-    LNMax(gamma=0.1),
-    GNMax(sigma=10),
-    Difference(sigma=10),
-    Histogram(sigma=10),
+    mechanisms.LNMax(gamma=0.1),
+    mechanisms.GNMax(sigma=10),
+    mechanisms.Difference(sigma=10),
+    mechanisms.Histogram(sigma=10),
     CONFIDENT,
-    Interactive(threshold=60, sigma1=30, sigma2=10),
-    Distributed(sigma=20, noise_shares=50),
-    DistributedTwoPhase(sigma1=40, sigma2=20, noise_shares=50),
-    Immutable(gamma=0.1, constant=1000),
-    ImmutableGaussian(sigma=10, constant=1000),
+    mechanisms.Interactive(threshold=60, sigma1=30, sigma2=10),
+    mechanisms.Distributed(sigma=20, noise_shares=50),
+    mechanisms.DistributedTwoPhase(sigma1=40, sigma2=20, noise_shares=50),
+    mechanisms.Immutable(gamma=0.1, constant=1000),
+    mechanisms.ImmutableGaussian(sigma=10, constant=1000),
 ]
 VOTES = np.random.default_rng(5).multinomial(100, [0.75, 0.15, 0.1], size=40).astype(np.int64)
 MASK = np.arange(40) < 25

@@ -1,22 +1,23 @@
-"""Laws that hold for every mechanism, unit and noise: of its worst case, and of its cost at votes."""
+"""Laws of every mechanism, unit and noise; and a vote that is not counted costs no more than is charged."""
 
 from __future__ import annotations
+
+import itertools
 
 import numpy as np
 import pytest
 
-from consilium.accounting import Confident, Difference, GNMax, Histogram, Interactive, LNMax
 from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS
-from consilium.accounting.curves.gaussian import rdp_gaussian
-from consilium.accounting.curves.laplace import rdp_laplace
+from consilium.accounting.errors import EventError
 from consilium.accounting.events import Mechanism
-from consilium.accounting.label_costs import VoteBatch, exact_rdp, published_rdp
+from consilium.accounting.mechanisms import Confident, Difference, GNMax, Histogram, Interactive, LNMax
+from consilium.accounting.sanitise.release import SanitisedPlan, check_plan
+from consilium.accounting.sanitise.smooth import CheckProfile, smooth_sensitivity
 from consilium.accounting.target import as_histograms, worst_case_as_histogram
-from consilium.accounting.units import Neighbouring, Noise, Unit
-from consilium.accounting.worst.laplace import rdp_argmax_laplace
-from consilium.accounting.worst.renyi import rdp_argmax, rdp_check
-from tests.accounting.examples import votes_for
+from consilium.accounting.units import Neighbouring, Noise, Unit, votes_moved
+from tests.accounting.outcome.oracle import Oracle
+from tests.accounting.worst.oracles import lattice_noise, renyi
 
 ORDERS = DEFAULT_ORDERS[::20]
 MECHANISMS = [
@@ -28,8 +29,6 @@ MECHANISMS = [
     Histogram(9.0),
 ]
 UNITS = [(Unit.PARTY, 1), (Unit.RECORD, 5)]
-VOTES = np.random.default_rng(5).multinomial(60, [0.7, 0.2, 0.1], size=12)
-PREDICTIONS = np.full((12, 3), 1 / 3)
 each = pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
 noises = pytest.mark.parametrize("noise", list(Noise))
 
@@ -82,47 +81,92 @@ class TestWorstCase:
         assert np.all(single.worst_case_rdp(ORDERS) <= given.worst_case_rdp(ORDERS) * (1 + 1e-12))
 
 
-def at_votes(mechanism, votes, noise, k):
-    """Published and exact curves of these votes, all answered: float64 (2, orders)."""
-    event = mechanism.event(len(votes), noise=noise, teachers_per_party=k)
-    batch = VoteBatch(event, votes, np.ones(len(votes)), PREDICTIONS[: len(votes)])
-    exact, published = exact_rdp(batch, ORDERS), published_rdp(batch, ORDERS)
-    return np.stack((exact if published is None else published, exact))
+FEW_ORDERS = [1.5, 2.0, 5.0, 12.0]
+VOTERS = 5
+P = np.array([0.62, 0.3, 0.08])
+COUNTED = {"neighbouring": Neighbouring.ADD_OR_REMOVE, "unit": Unit.PARTY}
 
 
-@each
-@noises
+def passes(number: int, threshold: float, sigma: float) -> float:
+    pmf, _ = lattice_noise(sigma, 60)
+    return float(pmf[np.arange(-60, 61) + number >= threshold].sum())
+
+
+def outcomes(mechanism: Mechanism, counts: tuple[int, ...], winner: Oracle) -> np.ndarray:
+    """Probability of each label, and of none."""
+    labels = winner.law(counts, VOTERS).astype(np.float64)
+    if not hasattr(mechanism, "threshold"):
+        return labels
+    offsets = np.floor(sum(counts) * P + 0.5) if mechanism.needs_probabilities else np.zeros(3)
+    number = int((np.array(counts) - offsets).max())
+    answered = passes(number, mechanism.threshold, mechanism.sigma1)
+    return np.append(answered * labels, passes(-number, 1 - mechanism.threshold, mechanism.sigma1))
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "law"),
+    [
+        (GNMax(2.0), ("gaussian", 2.0)),
+        (LNMax(0.6), ("laplace", 0.6)),
+        (Confident(3, 2.5, 1.5), ("gaussian", 1.5)),
+        (Interactive(1, 2.5, 1.5), ("gaussian", 1.5)),
+    ],
+    ids=repr,
+)
+def test_no_curve_is_below_what_a_vote_that_is_gone_changes(mechanism: Mechanism, law: tuple[str, float]) -> None:
+    winner, charged = Oracle(*law, "discrete", VOTERS + 1), mechanism.event(1, **COUNTED).worst_case_rdp(FEW_ORDERS)
+    worst = np.zeros(len(FEW_ORDERS))
+    for counts in itertools.product(range(VOTERS + 1), repeat=3):
+        for gone in np.flatnonzero(counts):
+            fewer = tuple(n - (j == gone) for j, n in enumerate(counts))
+            p, q = (outcomes(mechanism, each, winner) for each in (counts, fewer))
+            both = [max(renyi(p, q, order), renyi(q, p, order)) for order in FEW_ORDERS]
+            worst = np.maximum(worst, both)
+    assert np.all(worst <= charged)
+    assert np.all(worst >= charged / 8)  # the laws are not blind
+
+
+def test_nor_is_that_of_a_histogram() -> None:
+    """One count changes by one: all of the loss is in it."""
+    pmf, _ = lattice_noise(1.5, 40)
+    charged = Histogram(1.5).event(1, **COUNTED).worst_case_rdp(FEW_ORDERS)
+    truth = [renyi(pmf[1:], pmf[:-1], order) for order in FEW_ORDERS]
+    assert np.all(np.array(truth) <= charged)
+
+
+@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("relation", Neighbouring)
 @pytest.mark.parametrize("k", [1, 2])
-def test_a_cost_at_votes_adds_up_and_hangs_on_no_name_of_a_class(mechanism: Mechanism, noise, k):
-    votes = votes_for(mechanism, VOTES)
-    whole = at_votes(mechanism, votes, noise, k)
-    parts = at_votes(mechanism, votes[:5], noise, k) + at_votes(mechanism, votes[5:], noise, k)
-    assert whole == pytest.approx(parts, rel=1e-9)
-    turned = at_votes(mechanism, votes[:, ::-1], noise, k)
-    if noise is Noise.CONTINUOUS:  # of integer noise ties go to the lowest index, which the exact cost knows
-        assert turned[1] == pytest.approx(whole[1], rel=1e-9)
-    one_vote_more = VOTES + np.array([1, -1, 0])
-    if mechanism.name in ("gnmax", "lnmax") and np.all(one_vote_more >= 0):
-        assert np.all(at_votes(mechanism, one_vote_more, noise, k)[0] <= whole[0] * (1 + 1e-9))
-    ceiling = mechanism.event(len(VOTES), noise=noise, teachers_per_party=k).histogram_rdp(ORDERS)
-    assert np.all(whole > 0) and np.all(whole <= ceiling * (1 + 1e-9))
+def test_a_difference_is_charged_for_as_far_as_it_moves(unit: Unit, relation: Neighbouring, k: int) -> None:
+    """Every difference of 30 votes, and whatever the unit's votes may become: the curve is reached but for little.
+
+    A vote that changes moves it by 2, one that is not counted by 1.
+    """
+    gone = unit is Unit.PARTY and relation is Neighbouring.ADD_OR_REMOVE
+    far = votes_moved(unit, k, relation) * (1 if gone else 2)
+    event = Difference(15.0).event(1, unit=unit, neighbouring=relation, teachers_per_party=k)
+    pmf, _ = lattice_noise(15.0, 200)
+    tail = {d: pmf[np.arange(-200, 201) + d >= 1].sum() for d in range(-40, 41)}
+    law = {d: np.array([1 - p, p]) for d, p in tail.items()}
+    pairs = [(law[d], law[d + step]) for d in range(-30, 31) for step in range(-far, far + 1)]
+    truth = np.array([max(renyi(p, q, order) for p, q in pairs) for order in FEW_ORDERS])
+    charged = event.worst_case_rdp(FEW_ORDERS)
+    assert np.all(truth <= charged)
+    assert np.all(charged <= 1.01 * truth)
 
 
-BITS = [
-    (rdp_argmax, lambda scale, orders, k, noise: rdp_gaussian(scale, orders, k)),
-    (rdp_check, lambda scale, orders, k, noise: rdp_gaussian(scale, orders, k, scalar=True)),
-    (
-        rdp_argmax_laplace,
-        lambda scale, orders, k, noise: np.minimum(rdp_laplace(scale, orders, k, noise=noise), 2 * scale * k),
-    ),
-]
+def test_a_difference_is_of_two_classes() -> None:
+    with pytest.raises(EventError, match="two classes, got 3"):
+        Difference(7.0).comparison(np.zeros((4, 3), dtype=np.int64), 0, "discrete")
 
 
-@pytest.mark.parametrize(("leaves", "whole"), BITS, ids=lambda f: f.__name__)
-@noises
-@pytest.mark.parametrize("k", [1, 3])
-def test_what_leaves_costs_no_more_than_what_it_is_made_of(leaves, whole, noise, k):
-    for scale in (1e-3, 0.1, 0.6, 3.0, 40.0, 1e6):
-        curve = leaves(scale, ORDERS, noise, k)
-        assert np.all((curve > 0) & (curve <= whole(scale, ORDERS, k, noise) * (1 + 1e-14)))
-        assert k > 1 or np.all(np.diff(curve) >= -1e-12 * curve[1:])
+def test_no_smooth_sensitivity_covers_a_vote_that_comes() -> None:
+    """At a unanimous query of 19 the twentieth vote changes the cost by more than the sensitivity there: refused."""
+    mechanism, order, beta = Confident(24, 3.0, 6.0), np.array([8.0]), np.array([0.3])
+    event = mechanism.event(1, **COUNTED)
+    less, more = (
+        CheckProfile(mechanism.comparison(np.array([[votes, 0]]), votes, event.noise), order) for votes in (19, 20)
+    )
+    assert abs(more.cost() - less.cost()) > smooth_sensitivity([less], order, beta, 19)
+    with pytest.raises(EventError, match="number of votes"):
+        check_plan(SanitisedPlan(order=4.0, beta=0.02, sigma_ss=4.0), event, 20, 2)

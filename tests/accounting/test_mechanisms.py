@@ -1,4 +1,4 @@
-"""What every mechanism and event must do, and what some of them charge."""
+"""What every mechanism and event must do, what some of them charge, and releases that compose."""
 
 from __future__ import annotations
 
@@ -6,27 +6,33 @@ import dataclasses
 import itertools
 import json
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from consilium.accounting.accountant import Accountant
-from consilium.accounting.curves.gaussian import log_q_gnmax, log_q_threshold, rdp_data_dependent, rdp_gaussian
-from consilium.accounting.errors import AccountingError, EventError, NoiseError, UnitError, VotesError
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
+from consilium.accounting.curves.gaussian import log_pr_answered, rdp_gaussian
+from consilium.accounting.errors import AccountingError, EventError, NoiseError, OrdersError, UnitError, VotesError
 from consilium.accounting.events import Mechanism, ReleaseEvent
-from consilium.accounting.guarantees import Kind
+from consilium.accounting.guarantees import Kind, rounded_up
 from consilium.accounting.label_costs import VoteBatch, published_rdp
 from consilium.accounting.mechanisms import (
     MECHANISMS,
     Distributed,
     DistributedTwoPhase,
+    GNMax,
     Immutable,
     ImmutableGaussian,
     Interactive,
+    LNMax,
     Sanitised,
     event_from_json,
 )
-from consilium.accounting.units import Noise, Towards
+from consilium.accounting.units import Noise, Towards, Unit
 from consilium.accounting.worst.renyi import rdp_argmax
 from tests.accounting.examples import CONFIDENT, EXAMPLES, MASK, VOTES, confident, event_of, stated, votes_for
 
@@ -110,29 +116,12 @@ def test_registry_is_complete():
     assert set(MECHANISMS) == {mechanism.name for mechanism in EXAMPLES} | {Sanitised.name}
 
 
-def test_expected_answers_cost_between_none_and_all():
-    event, orders = confident(40, 40), [2.0, 8.0]
-    p = np.exp(event.log_p_answered(VOTES, 100))
-    none, some, every, sure = (
-        published_rdp(VoteBatch(event, VOTES, w), orders)
-        for w in (np.zeros(40), p, np.ones(40), np.ones(40, dtype=bool))
-    )
-    assert (every == sure).all()
-    check, label = log_q_threshold(VOTES.max(axis=1), 60, 30, "discrete"), log_q_gnmax(VOTES, 10, "discrete")
-    by_hand = rdp_data_dependent(check, 30.0, orders, scalar=True).sum(axis=0)
-    assert none == pytest.approx(by_hand, rel=1e-11)
-    by_hand += (p[:, None] * rdp_data_dependent(label, 10.0, orders)).sum(axis=0)
-    assert some == pytest.approx(by_hand, rel=1e-11)
-    assert (none < some).all()
-    assert (some < every).all()
-
-
 def test_interactive_subtracts_public_predictions():
     event = event_of(Interactive(60, 30, 10), 40, 25)
     p = np.tile([0.5, 0.25, 0.25], (40, 1))
     top = (VOTES - np.array([50, 25, 25])).max(axis=1)
     batch = VoteBatch(event, VOTES, MASK, p)
-    assert batch.compared().log_q() == pytest.approx(log_q_threshold(top, 60.0, 30.0, "discrete"))
+    assert batch.compared().log_p()[0] == pytest.approx(log_pr_answered(top, 60.0, 30.0, "discrete")[0])
     with pytest.raises(EventError, match="Pass predictions"):
         published_rdp(batch._replace(predictions=None))
     with pytest.raises(EventError, match="one row per query"):
@@ -168,8 +157,7 @@ def test_shares_of_integer_noise_are_charged_for_not_being_a_discrete_gaussian()
 
 @pytest.mark.parametrize("mechanism", [Immutable(0.1, 1000), ImmutableGaussian(40, 1000)], ids=repr)
 def test_immutable_has_no_finite_guarantee(mechanism):
-    accountant = Accountant([2.0, 4.0])
-    accountant.commit(event_of(mechanism))
+    accountant = accounted(event_of(mechanism))
     assert math.isinf(accountant.worst_case_epsilon(1e-5).epsilon)
     guarantee = accountant.guarantee(1e-5, Kind.WORST_CASE)
     assert "inf" in str(guarantee)
@@ -194,3 +182,99 @@ def test_votes_and_mask_must_fit(change, error, words):
 def test_nothing_of_the_votes_is_printed():
     assert repr(VoteBatch(confident(), VOTES, MASK)) == "VoteBatch(<secret>)"
     assert repr(CONFIDENT.comparison(VOTES, 100, Noise.DISCRETE)) == "Comparison(<secret>)"
+
+
+DELTA = 1e-5
+
+
+def accounted(*events: ReleaseEvent) -> Accountant:
+    accountant = Accountant()
+    for event in events:
+        accountant.commit(event)
+    return accountant
+
+
+def test_accountant_composes():
+    event = confident()
+    secret = published_rdp(VoteBatch(event, VOTES, MASK))
+    accountant = accounted(event)
+    accountant.commit(event, secret)
+    worst = event.worst_case_rdp(DEFAULT_ORDERS)
+    both = rdp_to_epsilon(np.minimum(secret, worst) + worst, DEFAULT_ORDERS, 1e-5)
+    assert accountant.data_dependent_epsilon(1e-5) == both
+    assert accountant.data_dependent_epsilon(1e-5).epsilon < accountant.worst_case_epsilon(1e-5).epsilon
+    whole = event.with_counts(80, 50).worst_case_rdp(DEFAULT_ORDERS)
+    assert accountant.worst_case_epsilon(1e-5) == rdp_to_epsilon(whole, DEFAULT_ORDERS, 1e-5)
+
+
+def test_different_claims_do_not_mix():
+    accountant = accounted(confident())
+    for other in (confident(unit=Unit.PARTY), confident(towards=Towards.COORDINATOR)):
+        with pytest.raises(UnitError, match="one accountant for each"):
+            accountant.commit(other)
+    with pytest.raises(OrdersError):
+        accountant.commit(confident(), np.full(DEFAULT_ORDERS.size, -1.0))
+    with pytest.raises(OrdersError):
+        accountant.commit(confident(), np.zeros(3))
+    assert len(accountant.events) == 1
+
+
+def test_guarantee_says_everything():
+    with pytest.raises(AccountingError, match="nothing was released"):
+        Accountant().guarantee(1e-5, Kind.WORST_CASE)
+    accountant = accounted(confident(unit=Unit.PARTY, k=2))
+    worst = accountant.guarantee(1e-5, Kind.WORST_CASE)
+    for part in ("1e-05", "student", "worst case", "may be published", "2 teachers", "backward induction"):
+        assert part in str(worst)
+    secret = accountant.guarantee(1e-5, Kind.DATA_DEPENDENT)
+    assert not secret.publishable
+    assert "do not publish" in str(secret)
+    assert "secret" in repr(secret)
+    assert json.loads(json.dumps(worst.to_json(), allow_nan=False))["publishable"] is True
+    assert "is large" not in str(worst) and "is large" in str(dataclasses.replace(worst, delta=0.0011))
+    with pytest.raises(AccountingError):
+        dataclasses.replace(worst, epsilon=math.nan)
+
+
+def test_distributed_composition_is_exact():
+    """640 queries, sigma 40, delta 1e-5: 3.849, with real noise, with integer noise, and with its 250 shares."""
+    for noise, shares in ((Noise.CONTINUOUS, 250), (Noise.DISCRETE, 1), (Noise.DISCRETE, 250)):
+        event = event_of(Distributed(40, shares), 320, 100, towards=Towards.COORDINATOR, noise=noise)
+        accountant = accounted(event, event)
+        assert accountant.exact_worst_case_epsilon(1e-5) == pytest.approx(3.848610282538026, rel=1e-7)
+        assert accountant.worst_case_epsilon(1e-5).epsilon == pytest.approx(4.1619, abs=1e-3)
+        guarantee = accountant.guarantee(1e-5, Kind.WORST_CASE)
+        assert guarantee.epsilon == pytest.approx(3.848610282538026, rel=1e-7)
+        assert "exact composition" in str(guarantee)
+    for event in (event_of(GNMax(10), unit=Unit.PARTY, k=2), event_of(LNMax(0.1)), event_of(Distributed(20, 800))):
+        assert accounted(event).exact_worst_case_epsilon(1e-5) is None  # none is claimed where none is known
+
+
+def lnmax(queries, gamma=0.05, **more):
+    return event_of(LNMax(gamma), queries, queries, **more)
+
+
+def test_one_label_under_laplace_noise_costs_no_more_than_pure_privacy() -> None:
+    """2 gamma for each vote that moves; one label at gamma .05 costs .1 at most, whatever the noise, and less here."""
+    for noise in Noise:
+        few = accounted(lnmax(1, 10.0, noise=noise))
+        guarantee = few.guarantee(DELTA, Kind.WORST_CASE)
+        assert guarantee.epsilon == few.pure_worst_case_epsilon(DELTA) == 20.0
+        assert "epsilons of pure privacy added" in str(guarantee)
+        assert few.worst_case_epsilon(DELTA).epsilon > 20.0  # the Renyi curve alone
+        assert accounted(lnmax(1, noise=noise)).guarantee(DELTA, Kind.WORST_CASE).epsilon < 0.1
+
+
+def test_pure_privacy_adds_up_over_releases_and_moves() -> None:
+    party = lnmax(3, 0.25, unit=Unit.PARTY, k=4)
+    assert party.pure_epsilon() == 3 * 2 * 0.25 * 4
+    assert accounted(party, party).pure_worst_case_epsilon(DELTA) == 12.0
+    assert accounted(lnmax(3), confident()).pure_worst_case_epsilon(DELTA) is None
+    assert Accountant().pure_worst_case_epsilon(DELTA) is None
+    assert lnmax(0).pure_epsilon() == 0.0
+
+
+@given(st.floats(0, 1e6))
+def test_a_printed_epsilon_is_never_below_the_real_one(epsilon):
+    over = Fraction(rounded_up(epsilon)) - Fraction(repr(epsilon))
+    assert 0 <= over < Fraction(1, 10_000)

@@ -1,8 +1,8 @@
 """The law of a noisy argmax by plain summation in extended precision, and the worst neighbour by trying them all.
 
-Nothing is shared with the package: each probability is a sum of products, ties are decided class by class, every move
-of one vote is tried in both directions. Continuous Gaussian noise: the trapezoidal rule with steps four times finer
-than the package's, and the normal distribution from mpmath; a few cases are integrated by mpmath itself.
+But for `per_query`, nothing is shared with the package: each probability is a sum of products, ties are decided class
+by class, every move of one vote is tried in both directions. Continuous Gaussian noise: the trapezoidal rule with steps
+four times finer than the package's, and the normal distribution from mpmath.
 Divergences below 1e-30 are beyond its digits.
 """
 
@@ -14,6 +14,9 @@ from functools import cached_property
 
 import mpmath
 import numpy as np
+
+from consilium.accounting.outcome import argmax
+from consilium.accounting.units import Noise
 
 LONG = np.longdouble
 
@@ -109,3 +112,9 @@ def within(counts: list[int], votes_moved: int) -> set[tuple[int, ...]]:
                 if some[a]:
                     found.add(tuple(n - (i == a) + (i == b) for i, n in enumerate(some)))
     return found - {tuple(counts)}
+
+
+def per_query(votes, scale, noise, kind, orders, votes_moved=1):
+    """What is charged for each query: float64 (queries, orders)."""
+    alpha = np.array(orders, dtype=np.float64)
+    return argmax._moments(np.asarray(votes), kind, scale, Noise(noise), alpha, votes_moved) / (alpha - 1)

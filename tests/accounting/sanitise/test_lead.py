@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import itertools
+import math
 from functools import cache
 
 import numpy as np
 import pytest
 
+from consilium.accounting.curves.gnss import gnss_cost
 from consilium.accounting.errors import NoiseError
-from consilium.accounting.outcome import argmax
+from consilium.accounting.events import Comparison
+from consilium.accounting.outcome import check
 from consilium.accounting.sanitise import gap, smooth
 from consilium.accounting.sanitise.gap import Kind, envelope
-from consilium.accounting.sanitise.smooth import LabelProfile
+from consilium.accounting.sanitise.smooth import CheckProfile, LabelProfile, smooth_sensitivity
 from consilium.accounting.units import Noise
-from tests.accounting.worst.oracles import laplace_winners, winners
+from tests.accounting.outcome.oracle import per_query
+from tests.accounting.worst.oracles import laplace_winners, neighbours, winners
 from tests.marks import third
 
 close = pytest.approx
@@ -50,7 +54,7 @@ FEDERATIONS: list[tuple[int, int, Kind, float]] = [
 
 def exact(teachers: int, classes: int, kind: Kind, scale: float, noise: Noise) -> np.ndarray:
     votes, _ = federation(teachers, classes)
-    return argmax.per_query(votes, scale, noise, kind, ORDERS).T
+    return per_query(votes, scale, noise, kind, ORDERS).T
 
 
 @pytest.mark.parametrize("noise", list(Noise))
@@ -61,17 +65,6 @@ def test_no_histogram_costs_more_in_either_direction(teachers, classes, kind, sc
     truth = exact(teachers, classes, kind, scale, noise)
     assert np.all(costs[:, np.minimum(leads(votes), costs.shape[1] - 1)] >= truth)
     assert np.all(np.diff(costs, axis=1) <= 0)
-
-
-@pytest.mark.parametrize("kind", ["gaussian", "laplace"])
-def test_random_votes_of_many_classes_do_not_cost_more(kind: Kind):
-    rng = np.random.default_rng(4)
-    scale = 20.0 if kind == "gaussian" else 0.1
-    shares = rng.dirichlet(np.full(10, 0.3), size=60)
-    votes = np.array([rng.multinomial(120, share) for share in shares])
-    costs = envelope(kind, scale, WHOLE, 10, 120, ORDERS)
-    truth = argmax.per_query(votes, scale, WHOLE, kind, ORDERS).T
-    assert np.all(costs[:, leads(votes)] >= truth)
 
 
 @pytest.mark.parametrize(("teachers", "classes", "kind", "scale"), [(10, 3, "gaussian", 1.0), (9, 4, "laplace", 0.5)])
@@ -188,3 +181,76 @@ def test_noise_for_which_no_table_is_made():
         envelope("gaussian", 1e5, WHOLE, 3, 100_000, [2.0])
     worst = envelope("gaussian", 0.7, WHOLE, 3, 50, [400.0])
     assert np.ptp(worst) == 0  # beyond the orders that are computed: the worst case at every lead
+
+
+@pytest.mark.parametrize("noise", list(Noise))
+def test_check_sensitivities_cover_every_value(noise):
+    teachers, threshold, sigma1, order = 60, 25.0, 8.0, np.array([4.0])
+    top = np.arange(teachers + 1)
+    cost = check.per_query(top, threshold, sigma1, noise, order)[:, 0]
+    local = np.array([max(abs(cost[v] - cost[w]) for w in (v - 1, v + 1) if 0 <= w <= teachers) for v in top])
+    for v in top:
+        compared = Comparison(
+            number=np.array([v]), least=0, most=teachers, threshold=threshold, sigma=sigma1, noise=noise
+        )
+        profile = CheckProfile(compared, order)
+        bound = profile.at(np.zeros(teachers + 1, dtype=np.int64), np.arange(teachers + 1))
+        assert np.all(np.diff(bound) >= 0)
+        for d in range(teachers + 1):
+            within = local[max(0, v - d) : v + d + 1].max()
+            assert within == bound[d]
+
+
+def test_smooth_sensitivity_is_the_maximum_over_all_distances():
+    rng = np.random.default_rng(7)
+    teachers, orders = 80, np.array([2.0, 5.0, 9.0])
+    votes = rng.multinomial(teachers, [0.7, 0.2, 0.1], size=30) + 0
+    votes[:5] = [[80, 0, 0], [79, 1, 0], [40, 40, 0], [30, 25, 25], [60, 20, 0]]
+    noise = Noise.CONTINUOUS
+    profile = LabelProfile(votes, teachers, envelope("gaussian", 12.0, noise, 3, teachers, orders), rng.random(30))
+    number = votes.max(axis=1)
+    compared = Comparison(number=number, least=0, most=teachers, threshold=50.0, sigma=20.0, noise=noise)
+    checks = CheckProfile(compared, orders)
+    d = np.arange(teachers + 1)
+    for beta in (1e-4, 0.02, 0.2, 3.0):
+        found = smooth_sensitivity([profile, checks], orders, np.full(3, beta), teachers)
+        for j in range(3):
+            at = np.full(d.size, j)
+            every = profile.at(at, d) + checks.at(at, d)
+            assert np.all(np.diff(every) >= 0)
+            assert found[j] == pytest.approx((np.exp(-beta * d) * every).max(), rel=1e-14)
+
+
+def closed_divergence(mean, scale, mean2, scale2, order):
+    """D_order(N(mean, scale^2) || N(mean2, scale2^2))."""
+    spread = order * scale2**2 + (1 - order) * scale**2
+    return (
+        order * (mean - mean2) ** 2 / (2 * spread)
+        + np.log(scale2 / scale)
+        + np.log(scale2**2 / spread) / (2 * (order - 1))
+    )
+
+
+def test_whole_release_is_as_private_as_it_says():
+    """Every pair of neighbouring histograms of 20 teachers, two queries: the divergence of the released numbers."""
+    teachers, sigma, order, beta, sigma_ss = 20, 4.0, 2.0, 0.06, 5.0
+    orders = np.array([order])
+    costs = envelope("gaussian", sigma, Noise.CONTINUOUS, 3, teachers, orders)
+
+    def one(h):
+        p = LabelProfile(np.array([h, h]), teachers, costs, np.ones(2))
+        return p.cost()[0], smooth_sensitivity([p], orders, [beta], teachers)[0]
+
+    found, largest = cache(one), 0.0
+    cost = gnss_cost(orders, beta, sigma_ss)[0]
+    for h, g in neighbours(teachers, 3):
+        if list(h) != sorted(h, reverse=True):
+            continue  # no cost hangs on the name of a class
+        (f, s), (f2, s2) = found(h), found(g)
+        assert abs(f - f2) <= min(s, s2) * (1 + 1e-9)
+        assert s2 <= s * math.exp(beta) * (1 + 1e-9)
+        if s > 0:
+            true = closed_divergence(f, s * sigma_ss, f2, s2 * sigma_ss, order)
+            assert true <= cost * (1 + 1e-9)
+            largest = max(largest, true / cost)
+    assert largest > 0.05

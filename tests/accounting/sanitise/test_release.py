@@ -14,7 +14,7 @@ from consilium.accounting.errors import AccountingError, EventError, UnitError
 from consilium.accounting.guarantees import Kind
 from consilium.accounting.label_costs import VoteBatch, exact_rdp
 from consilium.accounting.mechanisms import Confident, GNMax, Histogram, Interactive, LNMax, event_from_json
-from consilium.accounting.outcome import argmax, check
+from consilium.accounting.outcome import check
 from consilium.accounting.sanitise.release import (
     SanitisedPlan,
     check_plan,
@@ -52,7 +52,7 @@ def test_the_charge_of_a_sanitised_release():
     # its noise is that for one moved vote: of a unit that moves more it says nothing
     whole = dataclasses.replace(event, unit=Unit.PARTY, teachers_per_party=2)
     assert np.isinf(whole.worst_case_rdp([PLAN.order])).all()
-    accountant = Accountant(DEFAULT_ORDERS)
+    accountant = Accountant()
     accountant.commit(confident())
     alone = accountant.guarantee(1e-5, Kind.WORST_CASE).epsilon
     accountant.commit(event)
@@ -151,20 +151,6 @@ def test_predictions_of_the_student_are_compared_with():
     assert secret_smoothness([batch], PLAN, 100).rdp == pytest.approx(by_the_lead(batch.event, MASK, p), rel=1e-11)
     with pytest.raises(EventError, match="predictions"):
         secret_smoothness([batch._replace(predictions=None)], PLAN, 100)
-
-
-def test_published_votes_100_queries(mnist_votes):
-    """A plan made on other public votes of the same teachers; the worst case of 100 labels is 2.135."""
-    event = event_of(LNMax(0.05), 100, 100)
-    forecast = forecast_sanitised(event, mnist_votes[-100:], 250, 1e-5, np.arange(9.0, 13.0))
-    assert forecast.epsilon + 2 * forecast.noise_std < 1.6
-    plan = SanitisedPlan(order=10.5, beta=0.35 / 10.5, sigma_ss=8.94)
-    batch = VoteBatch(event, mnist_votes[:100], np.ones(100, dtype=bool))
-    secret = secret_smoothness([batch], plan, 250)
-    assert secret.rdp > argmax.sum_rdp(mnist_votes[:100], 0.05, event.noise, "laplace", [plan.order])[0]
-    released = sanitise([batch], plan, 1e-5, 250, lambda: 0.0)
-    assert round(released.guarantee.epsilon, 2) == 1.24
-    assert round(secret.smooth * plan.sigma_ss, 2) == 0.15
 
 
 def test_published_votes_with_a_check(mnist_votes):

@@ -57,7 +57,7 @@ def home_with(tmp_path: Path, teacher: dict[str, Any], **more: Any) -> Path:
 
 
 GOOD = [
-    *map(stranger, ("Nearest", "NoProbabilities", "TextLabels", "WithoutClasses", "Threads", "imputing")),
+    *map(stranger, ("Nearest", "NoProbabilities", "WithoutClasses", "imputing")),
     EstimatorSpec(factory="sklearn.svm.SVC", parameters={"C": 2.0, "kernel": "rbf"}),
     EstimatorSpec(factory="lightgbm.LGBMClassifier", parameters={"verbose": -1}),
     TorchSpec(factory="tests.strangers:Net", loss="tests.strangers:margin", learning_rate=0.01),
