@@ -134,15 +134,20 @@ def encode(frame: pl.DataFrame, columns: Sequence[ColumnEncoding]) -> tuple[np.n
     parts = [np.zeros((frame.height, 0), dtype=np.float32)]
     doubts: list[Doubt] = []
     for column in columns:
-        if column.column not in frame.columns:
-            raise DataError(f"the rows have no column {column.column!r}", f"They have {frame.columns}")
-        series = frame[column.column]
-        read = _numbers(series, column.offset) if column.kind == "number" else places_of(series, column.values)
+        read = cells_of(frame, column)
         parts.append(features_from(read, column))
         for state in ValueState:
-            if state not in (ValueState.GOOD, ValueState.MISSING) and read.count(state):
-                doubts.append(Doubt(column.column, state, np.flatnonzero(read.states == state)))
+            if state not in (ValueState.GOOD, ValueState.MISSING) and len(rows := read.rows(state)):
+                doubts.append(Doubt(column.column, state, rows))
     return np.concatenate(parts, axis=1), tuple(doubts)
+
+
+def cells_of(frame: pl.DataFrame, column: ColumnEncoding) -> Column:
+    """A raw column as numbers, or as places of values. Raises what `encode` raises."""
+    if column.column not in frame.columns:
+        raise DataError(f"the rows have no column {column.column!r}", f"They have {frame.columns}")
+    series = frame[column.column]
+    return _numbers(series, column.offset) if column.kind == "number" else places_of(series, column.values)
 
 
 def _check_name(name: str, role: str) -> None:

@@ -11,8 +11,8 @@ import numpy as np
 from pydantic import Field
 
 from consilium.data.cells import COMMA, FAULTS, CellRule, ValueState, Wanted, cell_faults, counted, read_cells, renamed
-from consilium.data.files import BadTable, CsvRule, Lines, TableFile, open_table
-from consilium.data.remedy import Faults
+from consilium.data.files import BadTable, CsvRule, Lines, open_table
+from consilium.data.remedy import Faults, quoted
 from consilium.data.texts import texts_of, written
 from consilium.protocol.files import unreadable
 from consilium.protocol.models import Frozen
@@ -41,12 +41,12 @@ class TableRule(Frozen):
 
 @dataclass(frozen=True)
 class RawTable:
-    """`frame`: text, numbers and truth values, null where one is missing. `lines`: where each row stands. unread:
-    columns of the first file that were dropped unread."""
+    """`frame`: text, numbers and truth values, null where one is missing. `lines`: where each row stands. names: of
+    all columns of the first file."""
 
     frame: pl.DataFrame = field(repr=False)
     lines: Lines
-    unread: tuple[str, ...] = ()
+    names: tuple[str, ...]
 
 
 def read_raw(paths: Sequence[Path], rule: TableRule, faults: Faults | None = None) -> RawTable:
@@ -75,7 +75,7 @@ def read_raw(paths: Sequence[Path], rule: TableRule, faults: Faults | None = Non
     if faults is None:
         noted.check(str(paths[0]))
     frames = [part.frame.select(parts[0].frame.columns) for part in parts]
-    return RawTable(below(frames), Lines.joined([part.lines for part in parts]), parts[0].unread)
+    return RawTable(below(frames), Lines.joined([part.lines for part in parts]), parts[0].names)
 
 
 def below(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -97,52 +97,39 @@ def below(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
-def _places(path: Path, file: TableFile, rule: TableRule) -> list[int]:
-    """Where the columns stand that are to be read. Raises DataError for what is not there once, or unreadable."""
-    faults, names = Faults(), file.names
-    wanted = rule.only or tuple(filter(None, names))
-    shown = ", ".join(repr(name) for name in names[:10]) + (" ..." if len(names) > 10 else "")
-    places = []
-    for name in dict.fromkeys([*rule.columns, *rule.drop, *wanted]):
-        count = names.count(name)
-        unreadable = file.why_unreadable(names.index(name), dates=True) if count == 1 else ""
-        if name in rule.drop and (count != 1 or unreadable):
-            continue
-        if not count:
-            faults.append(BadTable(path, f"has no column {name!r}", f"It has {shown}", name))
-        elif count > 1:
-            what, action = f"has {count} columns named {name!r}", "Rename all but one"
-            faults.append(BadTable(path, what, action, name, {"drop": [name]}))
-        elif unreadable:
-            what, action = f"column {name!r} {unreadable}", "Write it as numbers or text, or drop it"
-            faults.append(BadTable(path, what, action, name, {"drop": [name]}))
-        elif name in wanted:
-            places.append(names.index(name))
-    faults.check(str(path))
-    return sorted(places, key=places.index if rule.only else int)
-
-
-def _read(path: Path, rule: TableRule, faults: Faults) -> RawTable:
+def _read(path: Path, rule: TableRule, noted: Faults) -> RawTable:
+    """One file. Raises DataError for columns that are not there once, or unreadable."""
     import polars as pl
 
-    file = open_table(path, rule.csv)
-    places = _places(path, file, rule)
-    named = len(places)
+    file, faults = open_table(path, rule.csv), Faults()
+    names, places = file.names, list[int]()
+    wanted = rule.only or tuple(filter(None, names))
+    asked = dict.fromkeys([*rule.columns, *wanted, *rule.drop])
+    if absent := [name for name in asked if name not in names and name not in rule.drop]:
+        shown = quoted(names, 10)
+        faults.append(BadTable(path, f"has no column {quoted(absent, 10)}", f"It has {shown}", absent[0]))
+    for name in [name for name in asked if name in names]:
+        count, unreadable = names.count(name), file.why_unreadable(names.index(name), dates=True)
+        if count == 1 and not unreadable:
+            places += [names.index(name)] * (name in wanted)
+        elif name not in rule.drop:
+            what = f"has {count} columns named {name!r}" if count > 1 else f"column {name!r} {unreadable}"
+            action = "Rename all but one" if count > 1 else "Write it as numbers or text, or drop it"
+            faults.append(BadTable(path, what, action, name, {"drop": [name]}))
+    faults.check(str(path))
+    places, unnamed = places if rule.only else sorted(places), list[int]()
     if not rule.only and "" not in rule.drop:
-        places += [place for place, name in enumerate(file.names) if not name]
-    read = file.read(places)
+        unnamed = [place for place, name in enumerate(names) if not name]
+    read = file.read([*places, *unnamed])
     if read.torn is not None:
-        faults.append(read.torn)
-    series = [
-        cast("pl.Series", column).rename(file.names[place]) for place, column in zip(places, read.columns, strict=True)
-    ]
-    if any((column.cast(pl.String).str.strip_chars().fill_null("") != "").any() for column in series[named:]):
+        noted.append(read.torn)
+    series = [cast("pl.Series", column) for column in read.columns]
+    if any((column.cast(pl.String).str.strip_chars().fill_null("") != "").any() for column in series[len(places) :]):
         action = 'Name it in the heading, or leave it out: drop = [""]'
-        faults.append(BadTable(path, "has values in a column without a name", action, keys={"drop": [""]}))
-    columns = [_ruled(each, rule, file.decimal_comma, path, read.lines, faults) for each in series[:named]]
-    names = [column.name for column in columns]
-    unread = tuple(name for name in rule.drop if name in (*file.names, "") and name not in names)
-    return RawTable(pl.DataFrame(columns), read.lines, unread)
+        noted.append(BadTable(path, "has values in a column without a name", action, keys={"drop": [""]}))
+    named = [column.rename(names[place]) for column, place in zip(series, places, strict=False)]
+    columns = [_ruled(column, rule, file.decimal_comma, path, read.lines, noted) for column in named]
+    return RawTable(pl.DataFrame(columns), read.lines, names)
 
 
 def ruled(frame: pl.DataFrame, rule: TableRule, lines: Lines) -> pl.DataFrame:
@@ -182,10 +169,10 @@ def _ruled(
     series = _without_missing(series, wanted)
     if decimal_comma and series.dtype == pl.String:
         series = _with_points(series, path, lines, faults)
-    if cells.values:
-        series = renamed(series, wanted)
-        return series.cast(pl.Categorical) if declared else series
-    return series
+    if not cells.values:
+        return series
+    series = renamed(series, wanted)
+    return series.cast(pl.Categorical) if declared else series
 
 
 def _without_missing(series: pl.Series, wanted: Wanted) -> pl.Series:

@@ -64,7 +64,7 @@ def table_schema(
 
 def table_rows(path: Path, schema: Schema, csv: CsvRule, missing: tuple[str, ...]) -> SchemaRows:
     """Rows of a CSV or Parquet file as the schema's features. Raises DataError, PathError."""
-    return read_schema_rows(path, schema, Reading(csv, "the schema's", public=True, missing=missing))
+    return read_schema_rows(path, schema, Reading(csv, public=True, missing=missing))
 
 
 def array_rows(path: Path, key: str, chosen: tuple[str, ...]) -> tuple[tuple[str, ...], np.ndarray]:

@@ -46,8 +46,7 @@ def predict_file(
     path = find_model(given)
     published = load_model(path)
     check_card(path.parent, published)
-    how = Reading(rule, "the student's", missing=missing)
-    table = read_schema_rows(rows, published.schema, how)
+    table = read_schema_rows(rows, published.schema, Reading(rule, missing=missing))
     if table.ignored:
         names = ", ".join(repr(name) for name in table.ignored[:_MOST_TOLD])
         more = f" and {len(table.ignored) - _MOST_TOLD} more" if len(table.ignored) > _MOST_TOLD else ""

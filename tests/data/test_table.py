@@ -210,5 +210,5 @@ def test_all_faults_of_a_file_come_at_once(tmp_path: Path) -> None:
         read_raw([path], rule(csv={"separator": ";"}, columns={"age": codes, "weight": codes}))
     assert "column 'age': 2 of 3 rows hold text that is no number (first: line 3)" in str(caught.value)
     assert "column 'weight': 1 of 3 rows have a decimal comma (first: line 2)" in str(caught.value)
-    with pytest.raises(DataError, match=r"2 faults(.|\n)*has no column 'b'(.|\n)*has no column 'c'"):
+    with pytest.raises(DataError, match="has no column 'b', 'c'"):
         read_raw([path], rule(csv={"separator": ";"}, only=("age", "b", "c")))

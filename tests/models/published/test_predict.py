@@ -96,8 +96,8 @@ def test_odd_values_are_told_and_judged(
 
 
 FAULTS: dict[str, tuple[str | bytes, str]] = {
-    "a misspelt column": ("age,presure,drowsy\n1,2,3\n", "'pressure' (the file has 'presure')"),
-    "two of one name": ("age,pressure,drowsy,age\n1,2,3,4\n", "more than one column named 'age'"),
+    "a misspelt column": ("age,presure,drowsy\n1,2,3\n", "has no column 'pressure'. It has 'age', 'presure', 'drowsy'"),
+    "two of one name": ("age,pressure,drowsy,age\n1,2,3,4\n", "has 2 columns named 'age'"),
     "semicolons": (GOOD.replace(",", ";"), "use --separator"),
     "text": (GOOD.replace("140", "high"), "pressure: 1 of 2 rows hold text that is no number (first: line 2)"),
     "a missing value": (GOOD.replace("72", ""), "age: 1 of 2 rows have no value (first: line 3)"),
