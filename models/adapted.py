@@ -17,7 +17,7 @@ import numpy as np
 from scipy.linalg import helmert
 
 from consilium.models.base import principal, softmax
-from consilium.models.tabular import Linear
+from consilium.models.linear import Linear
 from consilium.protocol.errors import DataError
 
 WEIGHTS = (0.25, 0.5, 1.0)

@@ -23,7 +23,7 @@ from scipy.linalg import cholesky, helmert, solve_triangular
 from consilium.models.base import Shares, Told, principal, softmax
 from consilium.models.kernel import kernel, nearest_rows, neighbour_graph, smoothest, usual_gamma
 from consilium.models.likelihood import Likelihood, OutcomesLikelihood, SharesLikelihood, likelihood_of
-from consilium.models.tabular import Linear
+from consilium.models.linear import Linear
 
 LANDMARKS = 500
 """Most rows that a kernel is around: noise leaves far fewer directions that can be learned."""

@@ -13,9 +13,10 @@ import inspect
 import pickle
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import reduce
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from pydantic import AfterValidator, Field
 
@@ -52,25 +53,11 @@ def resolve(name: str) -> Callable[..., Any]:
     >>> resolve("fractions:Fraction.limit_denominator").__name__
     'limit_denominator'
     """
-    found = _imported(name)
-    if not callable(found):
-        raise UnusableModel(f"{name} is no callable but {type(found).__name__}", "Name a class or a function")
-    return found
-
-
-def told(error: BaseException) -> str:
-    """Class and first line of an error that no private row can have caused, short enough for a line."""
-    text = " ".join(str(error).split())
-    short = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
-    return f"{type(error).__name__}: {short}" if short else type(error).__name__
-
-
-def _imported(name: str) -> Any:
     module, colon, path = name.partition(":")
     if not colon:
         module, _, path = name.rpartition(".")
     try:
-        return reduce(getattr, path.split("."), importlib.import_module(module))
+        found = reduce(getattr, path.split("."), importlib.import_module(module))
     except ModuleNotFoundError as error:
         action = f"Install it beside consilium, or put its folder on PYTHONPATH: there is no module {error.name}"
         raise UnusableModel(f"{name} cannot be imported", action) from None
@@ -78,6 +65,16 @@ def _imported(name: str) -> Any:
         raise UnusableModel(f"{name} is not there: {told(error)}", "Look for a slip in the name") from None
     except (Exception, SystemExit) as error:  # a module runs whatever its author wrote
         raise UnusableModel(f"{name} cannot be imported: {told(error)}", "Import it in Python first") from None
+    if not callable(found):
+        raise UnusableModel(f"{name} is no callable but {type(found).__name__}", "Name a class or a function")
+    return cast("Callable[..., Any]", found)
+
+
+def told(error: BaseException) -> str:
+    """Class and first line of an error that no private row can have caused, short enough for a line."""
+    text = " ".join(str(error).split())
+    short = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    return f"{type(error).__name__}: {short}" if short else type(error).__name__
 
 
 _SEED, _JOBS = "random_state", "n_jobs"
@@ -94,8 +91,9 @@ def estimator_of(name: str, parameters: Mapping[str, Any], seed: int) -> Any:
     UnusableModel : no such name, it raises, or what it returns has no `fit` and `predict`.
     """
     make, given = resolve(name), dict(parameters)
-    if _SEED in _arguments(make):
-        given.setdefault(_SEED, seed % 2**32)
+    with suppress(TypeError, ValueError):  # some callables of C have no signature
+        if _SEED in inspect.signature(make).parameters:
+            given.setdefault(_SEED, seed % 2**32)
     try:
         made = make(**given)
     except (Exception, SystemExit) as error:
@@ -144,13 +142,6 @@ def seeded(estimator: Any, seed: int) -> Any:
     return estimator.set_params(**unset) if unset else estimator
 
 
-def _arguments(make: Any) -> set[str]:
-    try:
-        return set(inspect.signature(make).parameters)
-    except (TypeError, ValueError):  # some callables of C have no signature
-        return set()
-
-
 def write_estimator(path: Path, estimator: Any) -> str:
     """Write an untrained estimator, or a callable that returns one, to a new file with mode 0600; returns its SHA-256.
 
@@ -170,11 +161,6 @@ def write_estimator(path: Path, estimator: Any) -> str:
         raise UnusableModel(f"{type(estimator).__name__} cannot be pickled: {told(error)}", action) from None
     write_private(path, content)
     return hashlib.sha256(content).hexdigest()
-
-
-def digest_of(path: Path) -> str:
-    """SHA-256 of the file, hex. Raises PathError, ConfigError as `files.read_private`."""
-    return hashlib.sha256(read_private(path)).hexdigest()
 
 
 def read_estimator(path: Path, sha256: str, seed: int) -> Any:

@@ -23,8 +23,7 @@ from consilium.models.evidence import (
 )
 from consilium.models.kernel import KernelModel, kernel_ridge, nearest_rows, neighbour_graph, spread, usual_gamma
 from consilium.models.keys import GraphStudent
-from consilium.models.linear import LogisticTeacher
-from consilium.models.tabular import linear_arrays
+from consilium.models.linear import LogisticTeacher, linear_arrays
 from consilium.protocol.label_source import NO_LABEL
 
 

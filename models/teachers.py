@@ -1,6 +1,6 @@
 """Teachers of Consilium's own: ridge regression, and one class for all rows.
 
-Logistic regression is in `models.linear`, networks in `models.network_teacher`.
+Logistic regression is in `models.linear`, networks in `models.torch_classifier`.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch import nn
 from torch.nn import functional
 
 from consilium.models.devices import resolve_device, torch_on_one_thread
+from consilium.models.keys import CnnSpec, NetworkSpec, TorchKeys
 from consilium.models.naming import UnusableModel
 from consilium.protocol.images import ImageShape, image_shape
 
@@ -35,7 +37,9 @@ class TorchClassifier:
     loss : (logits, labels int64 (n,)) -> scalar; None for cross-entropy.
     """
 
-    def __init__(self, keys: Any, factory: Callable[..., nn.Module], loss: Loss | None = None, seed: int = 0) -> None:
+    def __init__(
+        self, keys: Any, factory: Callable[..., nn.Module], loss: Loss | None = None, seed: int = 0
+    ) -> None:
         self.keys, self.factory, self.loss, self.seed = keys, factory, loss, seed
 
     def fit(self, x: np.ndarray, y: np.ndarray, sample_weight: np.ndarray | None = None) -> TorchClassifier:
@@ -130,3 +134,39 @@ class TorchClassifier:
         if self.loss is not None:
             return self.loss(logits, labels)
         return (functional.cross_entropy(logits, labels, reduction="none") * counts).mean()
+
+
+class NetworkTeacher(TorchClassifier):
+    """One network of those that a coordinator may ask of a party, of the kind that `spec` says."""
+
+    def __init__(self, spec: NetworkSpec, seed: int) -> None:
+        said = {key: getattr(spec, key) for key in ("epochs", "batch", "learning_rate", "weight_decay")}
+        keys = TorchKeys(factory=f"{__name__}:network_of", images=spec.of_images, **said)
+        super().__init__(keys, partial(network_of, spec), seed=seed)
+        self.balanced = spec.class_weight == "balanced"
+
+    def fit(self, x: np.ndarray, y: np.ndarray, sample_weight: np.ndarray | None = None) -> NetworkTeacher:
+        """`x` float (n, inputs), `y` int64 (n,). On the CPU the same seed gives the same weights."""
+        if self.balanced:
+            _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
+            sample_weight = 1 / counts[codes]
+        super().fit(x, y, sample_weight)
+        return self
+
+
+def network_of(spec: NetworkSpec, inputs: Any, classes: int) -> nn.Module:
+    """Dense layers, behind two convolutions with max-pool where the rows are images."""
+    layers: list[nn.Module] = []
+    if isinstance(spec, CnnSpec):
+        channels, side, _ = inputs
+        for more in (spec.channels, 2 * spec.channels):
+            # in this order a quarter of the work, the same numbers
+            layers += [nn.Conv2d(channels, more, 5), nn.MaxPool2d(2), nn.ReLU()]
+            channels, side = more, (side - 4) // 2
+        layers.append(nn.Flatten())
+        inputs = channels * side**2
+    for _ in range(spec.dense_layers if isinstance(spec, CnnSpec) else 1):
+        layers += [nn.Linear(inputs, spec.hidden), nn.ReLU()]
+        inputs = spec.hidden
+    net = nn.Sequential(*layers, nn.Linear(inputs, classes))
+    return net.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]  # half the time on a CPU

@@ -10,9 +10,8 @@ from consilium.models.base import Aids, EvidenceTrainer, Model, Told, constant
 from consilium.models.devices import resolve_device
 from consilium.models.images.pixels import shape_of
 from consilium.models.keys import TrainerKind
-from consilium.models.published.own_models import trust_of_maker
 from consilium.models.published.structures import put_together, take_apart
-from consilium.models.table import STUDENTS, rehearsed
+from consilium.models.table import rehearsed, trainer_of
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import NO_LABEL, Progress, no_progress
 from consilium.protocol.schema import Schema
@@ -37,7 +36,7 @@ def train(
     votes, where the law of the noise is known; a trainer that cannot use it takes the labels.
     """
     known = y != NO_LABEL
-    trainer = STUDENTS[type(spec.trainer)](spec.trainer, Aids(unlabelled, progress, schema))
+    trainer = trainer_of(spec.trainer, Aids(unlabelled, progress, schema))
     if told is not None and len(told) and isinstance(trainer, EvidenceTrainer):
         return trainer.fit_told(x, told, seed)
     if not known.all():
@@ -81,8 +80,8 @@ def check_trainer(spec: TrainerKind, schema: Schema) -> None:
     """
     model = rehearsed(spec, schema)
     if model is not None:
-        parts = take_apart(model)
-        put_together(parts, schema, spec.inputs, trust_of_maker(model, parts))
+        parts, trusted = take_apart(model)
+        put_together(parts, schema, trusted)
 
 
 def check_student(spec: StudentSpec, schema: Schema) -> None:

@@ -26,7 +26,7 @@ import numpy as np
 from consilium.models.base import NOTHING, Model, Represent, Shares, Told
 from consilium.models.evidence import most_probable
 from consilium.models.images.loop import Contrast, ImageTrainer, Material, Supervised
-from consilium.models.images.network import ImageModel, normalised_network
+from consilium.models.images.network import ImageModel
 from consilium.models.images.pixels import INVARIANCES
 from consilium.models.kernel import (
     KernelModel,
@@ -125,7 +125,7 @@ class GraphCnnTrainer:
         sight = self._sight(whole, networks, seen)
         shares = smooth_shares(_beside(places, seen, sight), told, spec.neighbours, spec.smoothing)
         for own in seeds:
-            trainer = ImageTrainer(self._supervised, spec, pool[:0], self.progress, normalised_network)
+            trainer = ImageTrainer(self._supervised, spec, pool[:0], self.progress, normalised=True)
             network = trainer.fit(pool, shares.argmax(axis=1), told.classes, own)
             networks, seen = (*networks, network)[-_LAST:], (*seen, network.features(pool))[-_LAST:]
             sight = self._sight(whole, networks, seen)
@@ -144,7 +144,7 @@ class GraphCnnTrainer:
             return Contrast(net, material, INVARIANCES[self.spec.augment].strong, near)
 
         own = self.spec.model_copy(update={"steps": self.spec.looks, "settled": 0.0})
-        trainer = ImageTrainer(contrast, own, pool, self.progress, normalised_network)
+        trainer = ImageTrainer(contrast, own, pool, self.progress, normalised=True)
         return (trainer.fit(pool[:0], np.zeros(0, dtype=np.int64), classes, seed),)
 
     def _supervised(self, net: nn.Sequential, material: Material) -> Supervised:

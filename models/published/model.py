@@ -14,12 +14,18 @@ from pydantic import Field, FiniteFloat
 
 from consilium.models.adapted import Adapted, adapt
 from consilium.models.base import Model
-from consilium.models.keys import Inputs
 from consilium.models.naming import UnusableModel
-from consilium.models.published.file import BadModel, Content, Parts, check_shapes, decoded, encoded, read, write
-from consilium.models.published.own_models import OwnCodeTrust, needed, trust_of_maker
+from consilium.models.published.file import BadModel, Content, decoded, encoded, read, write
 from consilium.models.published.prevalence import PrevalenceShift
-from consilium.models.published.structures import put_together, take_apart
+from consilium.models.published.structures import (
+    OwnCodeTrust,
+    Parts,
+    check_shapes,
+    inputs_of,
+    needed,
+    put_together,
+    take_apart,
+)
 from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError, PathError
 from consilium.protocol.images import width
@@ -38,22 +44,16 @@ _FURTHEST_SUM = 1e-3
 _ADAPTED = "adapted."
 
 
-class _AdaptedHeader(Frozen):
-    """See `Adapted`; its arrays are in the file."""
-
-    weight: FiniteFloat = Field(ge=0, le=1)
-
-
 class _Header(Frozen):
     """What the file says beside its numbers."""
 
     format: Literal["consilium-student-1"]
     rows: Schema
-    inputs: Inputs
     kind: str = Field(max_length=40)
     settings: dict[str, Any]
     calibration: PrevalenceShift | None = None
-    adapted: _AdaptedHeader | None = None
+    adapted: FiniteFloat | None = Field(default=None, ge=0, le=1)
+    """Its weight, see `Adapted`; the arrays are in the file."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,6 @@ class Published:
     """
 
     schema: Schema
-    inputs: Inputs
     kind: str
     model: Model
     sha256: str
@@ -94,7 +93,7 @@ class Published:
 
     def _block(self, rows: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):  # what comes of it is looked at below
-            x = rows if self.inputs == "features" else self.schema.inputs(rows)
+            x = rows if inputs_of(self.kind) == "features" else self.schema.inputs(rows)
             try:
                 probabilities = self.model.predict_proba(x)
             except UnusableModel as error:
@@ -116,7 +115,6 @@ def publish(
     path: Path | None,
     model: Model,
     schema: Schema,
-    inputs: Inputs,
     pool: np.ndarray,
     prevalence: tuple[float, ...] = (),
     known: tuple[np.ndarray, np.ndarray] | None = None,
@@ -133,15 +131,10 @@ def publish(
     BadModel : it is too large, or has a number that is not finite. UnusableModel : others wrote it, and it cannot be
         written without a pickle.
     """
-    parts = take_apart(model)
-    trusted, arrays = trust_of_maker(model, parts), dict(parts.arrays)
-    header: dict[str, Any] = {
-        "format": FORMAT,
-        "rows": schema.model_dump(mode="json"),
-        "inputs": inputs,
-        "kind": parts.kind,
-        "settings": parts.settings,
-    }
+    parts, trusted = take_apart(model)
+    arrays = dict(parts.arrays)
+    header: dict[str, Any] = {"format": FORMAT, "rows": schema.model_dump(mode="json")}
+    header |= {"kind": parts.kind, "settings": parts.settings}
 
     def read_back() -> Published:
         return _loaded(decoded(encoded(header, arrays), path or "student"), path or "student", trusted)
@@ -155,7 +148,7 @@ def publish(
         rows, y = known
         x = schema.inputs(canonical_queries(rows, len(schema.features)))
         if adapted := adapt(x, y, written.predict_proba(rows)):
-            header["adapted"] = {"weight": adapted.weight}
+            header["adapted"] = adapted.weight
             arrays[f"{_ADAPTED}intercept"] = adapted.intercept
             arrays[f"{_ADAPTED}coefficients"] = adapted.coefficients
             written = read_back()
@@ -164,12 +157,12 @@ def publish(
     return written
 
 
-def _adapted(header: _AdaptedHeader, arrays: dict[str, np.ndarray], schema: Schema) -> Adapted:
+def _adapted(weight: float, arrays: dict[str, np.ndarray], schema: Schema) -> Adapted:
     """Takes its arrays out of the file's."""
     mine = {name.removeprefix(_ADAPTED): arrays.pop(name) for name in list(arrays) if name.startswith(_ADAPTED)}
     sizes = {"inputs": width(schema.representation, len(schema.features)), "classes": len(schema.classes)}
     check_shapes(mine, sizes, {"intercept": ("f8", "classes"), "coefficients": ("f8", "classes inputs")})
-    return Adapted(header.weight, mine["intercept"], mine["coefficients"])
+    return Adapted(weight, mine["intercept"], mine["coefficients"])
 
 
 def check_names(schema: Schema) -> None:
@@ -213,12 +206,10 @@ def _loaded(content: Content, path: Path | str, trusted: OwnCodeTrust) -> Publis
     arrays = dict(content.arrays)
     adapted = None if header.adapted is None else _adapted(header.adapted, arrays, header.rows)
     parts = Parts(header.kind, header.settings, arrays)
-    model = put_together(parts, header.rows, header.inputs, trusted)
+    model = put_together(parts, header.rows, trusted)
     if header.calibration is not None and len(header.calibration.shift) != len(header.rows.classes):
         raise BadModel(f"{path}: a shift of another number of classes", "Such a student must not be used")
-    return Published(
-        header.rows, header.inputs, header.kind, model, content.sha256, header.calibration, needed(parts), adapted
-    )
+    return Published(header.rows, header.kind, model, content.sha256, header.calibration, needed(parts), adapted)
 
 
 def find_model(given: Path) -> Path:

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from consilium.models.base import Aids, EvidenceTrainer, Outcomes, Shares, Told, softmax
 from consilium.models.evidence import fit_softmax
 from consilium.models.likelihood import SCATTER, likelihood_of
-from consilium.models.table import STUDENTS
+from consilium.models.table import trainer_of
 from consilium.protocol.label_law import LabelLaw
 from consilium.protocol.label_source import NO_LABEL, Outcome
 from consilium.student.config import StudentSpec
@@ -159,7 +159,7 @@ ODD = {
 )
 def test_every_student_makes_probabilities_of_whatever_it_was_told(spec: StudentSpec, case: str) -> None:
     told, x = ODD[case], np.random.default_rng(0).normal(size=(12, 3))
-    trainer = STUDENTS[type(spec.trainer)](spec.trainer, Aids(unlabelled=x + 1))
+    trainer = trainer_of(spec.trainer, Aids(unlabelled=x + 1))
     assert isinstance(trainer, EvidenceTrainer)
     for rows, part in ((x, told), (x[:1], told.of(np.arange(1))), (0 * x, told)):
         probabilities = trainer.fit_told(rows, part, 0).predict_proba(np.concatenate([x, 100 * x]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,12 +10,11 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 from scipy.stats import multivariate_normal
 
-from consilium.models import table
 from consilium.models.base import Shares
 from consilium.models.evidence import column_scales, contrasts, fit_softmax, graph_functions, most_probable, regress
 from consilium.models.images.graph_cnn import smooth_shares
 from consilium.models.kernel import nearest_rows, neighbour_graph, smoothest
-from consilium.models.keys import TRAINERS, OwnTeacher, Smoothing
+from consilium.models.keys import Smoothing
 from consilium.student.config import StudentSpec
 from consilium.student.learn import train
 from tests.marks import third
@@ -28,13 +27,6 @@ SPECS = {
     "estimator without weights": student_of(trainer="estimator", factory="tests.strangers:Nearest"),
     "torch": student_of(trainer="torch", factory="tests.strangers:Net", epochs=30, parameters={"hidden": 8}),
 }
-
-
-def test_every_kind_of_keys_has_what_fits_it() -> None:
-    """A configuration may name it: then it must be in the table."""
-    (own, _) = get_args(OwnTeacher)
-    assert set(table.TEACHERS) == set(get_args(own))
-    assert set(table.STUDENTS) == set(TRAINERS)
 
 
 def told_of(shares: np.ndarray, deviation: float | np.ndarray, seed: int) -> Shares:

@@ -23,7 +23,7 @@ SCHEMA = Schema.from_public_rows(("age", "pressure", "drowsy"), ("well", "ill", 
 
 def published(estimator: Any, path: Path) -> Published:
     model = OwnTrainer("theirs", lambda _: estimator).fit(SCHEMA.inputs(X), Y, 3, 0)
-    return publish(path, model, SCHEMA, "representation", X)
+    return publish(path, model, SCHEMA, X)
 
 
 def file_of(tmp_path: Path, content: bytes, kind: str = "estimator", **settings: Any) -> Path:

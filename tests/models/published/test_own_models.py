@@ -46,7 +46,7 @@ def test_what_anybody_can_load_says_what_the_trained_one_said(name: str, tmp_pat
             published(make(), path)
         return
     model = OwnTrainer("theirs", lambda _: make()).fit(SCHEMA.inputs(X), Y, 3, 0)
-    assert publish(path, model, SCHEMA, "representation", X).kind == kind
+    assert publish(path, model, SCHEMA, X).kind == kind
     loaded = load_model(path)
     np.testing.assert_allclose(loaded.predict_proba(X), model.predict_proba(SCHEMA.inputs(X)), atol=1e-6)
     assert (loaded.predict_proba(X)[:, 2] == 0).all()

@@ -25,7 +25,7 @@ def student(tmp_path: Path) -> Path:
     trained = case("table logistic_regression")
     folder = tmp_path / "run" / "student"
     folder.mkdir(parents=True)
-    publish(folder / "model.safetensors", trained.model, trained.schema, trained.spec.inputs, trained.pool)
+    publish(folder / "model.safetensors", trained.model, trained.schema, trained.pool)
     return folder.parent
 
 

@@ -49,11 +49,11 @@ def test_the_shift_is_one_of_log_odds() -> None:
 
 def test_in_the_file(tmp_path: Path) -> None:
     trained, path = case("table logistic_regression"), tmp_path / "model.safetensors"
-    plain = publish(path, trained.model, trained.schema, trained.spec.inputs, trained.pool)
+    plain = publish(path, trained.model, trained.schema, trained.pool)
     assert "calibration" not in read(path).header
     assert plain.calibration is None
     declared = (0.2, 0.5, 0.3)  # the last class never got a label
-    shifted = publish(path, trained.model, trained.schema, trained.spec.inputs, trained.pool, declared)
+    shifted = publish(path, trained.model, trained.schema, trained.pool, declared)
     assert np.abs(shifted.predict_proba(trained.pool).mean(axis=0) - declared).max() <= FURTHEST_MEAN
     again = load_model(path)
     assert again.calibration == shifted.calibration
@@ -76,7 +76,7 @@ def test_in_the_file(tmp_path: Path) -> None:
 )
 def test_what_does_not_fit_is_refused(change: dict[str, object], tmp_path: Path) -> None:
     trained, path = case("table logistic_regression"), tmp_path / "model.safetensors"
-    publish(path, trained.model, trained.schema, trained.spec.inputs, trained.pool, (0.2, 0.5, 0.3))
+    publish(path, trained.model, trained.schema, trained.pool, (0.2, 0.5, 0.3))
     content = read(path)
     header = {**content.header, "calibration": {**content.header["calibration"], **change}}
     write(path, header, content.arrays)
@@ -95,7 +95,7 @@ def flagging(tmp_path: Path) -> Path:
     x, y = make_rows(150, 3)
     model = train(inputs(spec, schema, x), y, inputs(spec, schema, x), 2, spec, 0)
     path = tmp_path / "model.safetensors"
-    publish(path, model, schema, spec.inputs, x, (0.5, 0.5))
+    publish(path, model, schema, x, (0.5, 0.5))
     return path
 
 

@@ -23,14 +23,14 @@ KINDS = {"constant", "linear", "kernel", "graph_cnn", "estimator", "torch"}
 def test_a_saved_student_says_what_the_trained_one_said(name: str, tmp_path: Path) -> None:
     trained = case(name)
     path = tmp_path / "model.safetensors"
-    publish(path, trained.model, trained.schema, trained.spec.inputs, trained.pool)
+    publish(path, trained.model, trained.schema, trained.pool)
     loaded = load_model(path, factory=trained.factory)
     expected, found = trained.in_memory(), loaded.predict_proba(trained.rows)
     assert found.shape == (len(trained.rows), 3)
     assert np.abs(found - expected).max() <= 1e-6
     assert loaded.schema == trained.schema
     again = tmp_path / "again.safetensors"
-    publish(again, loaded.model, loaded.schema, loaded.inputs, trained.pool)
+    publish(again, loaded.model, loaded.schema, trained.pool)
     assert again.read_bytes() == path.read_bytes()  # equal students have equal files, however often they are saved
 
 
@@ -41,7 +41,7 @@ def test_every_trainer_and_every_kind_is_among_the_cases(tmp_path: Path) -> None
     kinds = set()
     for one in trained:
         path = tmp_path / "model.safetensors"
-        kinds.add(publish(path, one.model, one.schema, one.spec.inputs, one.pool).kind)
+        kinds.add(publish(path, one.model, one.schema, one.pool).kind)
     assert kinds == KINDS
 
 
@@ -55,7 +55,7 @@ def test_every_trainer_and_every_kind_is_among_the_cases(tmp_path: Path) -> None
 )
 def test_rows_that_cannot_be_judged(rows: np.ndarray, told: str, tmp_path: Path) -> None:
     trained = case("table logistic_regression")
-    loaded = publish(tmp_path / "m", trained.model, trained.schema, trained.spec.inputs, trained.pool)
+    loaded = publish(tmp_path / "m", trained.model, trained.schema, trained.pool)
     with pytest.raises(DataError, match=told):
         loaded.predict_proba(rows)
 
@@ -88,7 +88,7 @@ for path in map(Path, sys.argv[1:]):
     for index, name in enumerate(CASES):
         trained = case(name)
         paths.append(str(tmp_path / f"{index}.safetensors"))
-        publish(Path(paths[-1]), trained.model, trained.schema, trained.spec.inputs, trained.pool)
+        publish(Path(paths[-1]), trained.model, trained.schema, trained.pool)
     assert subprocess.run([sys.executable, "-c", code, *paths], check=False).returncode == 0
     import joblib
 
@@ -102,7 +102,7 @@ def test_the_file_opens_with_the_library_alone(tmp_path: Path) -> None:
 
     trained = case("table logistic_regression")
     path = tmp_path / "model.safetensors"
-    publish(path, trained.model, trained.schema, trained.spec.inputs, trained.pool)
+    publish(path, trained.model, trained.schema, trained.pool)
     with safe_open(path, "np") as file:
         header = json.loads(file.metadata()["consilium"])
         weights, offset = file.get_tensor("coefficients"), file.get_tensor("intercept")

@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from consilium.data.private_rows import Rows
 from consilium.models.keys import CnnSpec, EstimatorSpec, PickledSpec, TorchSpec
 from consilium.models.naming import write_estimator
-from consilium.models.own_model import OwnCodeTeacher
+from consilium.models.own_model import OwnClassifier
 from consilium.models.table import check_teacher, fit_teachers
 from consilium.party.teach import not_fitted
 from consilium.protocol.config_files import load
@@ -73,7 +73,7 @@ def test_what_strangers_write_votes_as_well_as_it_can(spec: Any) -> None:
     before = rows.x.copy()
     asked = rows.x.copy()
     for teacher in own_teachers(spec, rows):
-        assert isinstance(teacher, OwnCodeTeacher)
+        assert isinstance(teacher, OwnClassifier)
         assert (teacher.predict(asked) == rows.y).mean() > 0.7
         probabilities = teacher.predict_proba(asked)
         assert (teacher.classes_[probabilities.argmax(axis=1)] == teacher.predict(asked)).all()
@@ -184,7 +184,7 @@ def test_labels_are_what_the_shard_has_and_whole_numbers_from_0() -> None:
     shifted = Rows(rows.x, rows.y + 1)
     teacher: Any = fit_teachers(stranger("Nearest"), shifted, PARTS, [1, 2], 3)[0]
     assert teacher.classes_.tolist() == [1, 2]
-    assert teacher.trained.estimator.classes_.tolist() == [0, 1]
+    assert teacher.estimator.classes_.tolist() == [0, 1]
     assert set(teacher.predict(rows.x)) == {1, 2}
 
 
@@ -364,7 +364,7 @@ def test_an_estimator_is_given_what_is_missing_or_the_mean(tmp_path: Path, keep:
     party = node_at(folder)
     join(party)
     (teacher,) = party.teachers(HASH).teachers
-    assert teacher.trained.estimator.missing_ == missing  # pyright: ignore[reportAttributeAccessIssue]
+    assert teacher.estimator.missing_ == missing  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_an_estimator_that_takes_no_nan_is_refused_before_any_private_row() -> None:
