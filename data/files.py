@@ -166,12 +166,8 @@ class TableFile(ABC):
 
 
 def open_table(path: Path, rule: CsvRule) -> TableFile:
-    """Open one: Parquet by its name's end, every other one as CSV.
-
-    Raises
-    ------
-    BadTable : it is of another kind, or has no columns. OSError
-    """
+    """Open one: Parquet by its name's end, every other one as CSV. Raises BadTable: it is of another kind, or has no
+    columns. OSError."""
     return ParquetTable(path) if path.suffix.lower() == ".parquet" else CsvTable(path, rule)
 
 
@@ -180,10 +176,7 @@ class CsvTable(TableFile):
 
     The standard library's parser finds the fields, for it counts them: a line with one too many (a decimal comma) would
     otherwise shift its values under other names unseen. `names`: the header's, without spaces around; one may be empty.
-
-    Raises
-    ------
-    BadTable : not text in the encoding of the rule, no header, or no CSV. OSError
+    Raises BadTable: not text in the encoding of the rule, no header, or no CSV. OSError.
     """
 
     def __init__(self, path: Path, rule: CsvRule) -> None:
@@ -293,12 +286,7 @@ def why_torn(names: Sequence[str], torn: Sequence[Record], total: int) -> tuple[
 
 class ParquetTable(TableFile):
     """The columns that are asked for and nothing else, one at a time. pandas notes which are categories: of numbers it
-    writes plain numbers.
-
-    Raises
-    ------
-    BadTable : no Parquet file. OSError
-    """
+    writes plain numbers. Raises BadTable: no Parquet file. OSError."""
 
     def __init__(self, path: Path) -> None:
         import polars as pl
@@ -313,7 +301,6 @@ class ParquetTable(TableFile):
         self._categories = {column["name"] for column in said if column.get("pandas_type") == "categorical"}
 
     def why_unreadable(self, place: int, dates: bool = False) -> str:
-        """See `TableFile`."""
         import polars as pl
 
         kind = self._kinds[self.names[place]]
@@ -349,11 +336,8 @@ class ParquetTable(TableFile):
 class ArrayTable(TableFile):
     """x (n, features), y int (n,), features and classes as text; other arrays (n,) may say whose the rows are.
 
-    `names`: of the features. The label is `y`, as texts of classes. path: what messages call it.
-
-    Raises
-    ------
-    BadTable : its parts are not what they must be, or cannot be read. OSError
+    `names`: of the features. The label is `y`, as texts of classes. path: what messages call it. Raises BadTable: its
+    parts are not what they must be, or cannot be read. OSError.
     """
 
     form = NPZ_FORM
@@ -380,7 +364,6 @@ class ArrayTable(TableFile):
         return super().places(name)
 
     def why_unreadable(self, place: int, dates: bool = False) -> str:
-        """See `TableFile`."""
         if place == len(self.names):
             outside = int(np.count_nonzero((self._y < 0) | (self._y >= len(self._classes))))
             fault = f"{outside} of {len(self._y)} rows have an index outside the file's {len(self._classes)} classes"
@@ -393,7 +376,6 @@ class ArrayTable(TableFile):
         return f"is {ids.dtype} of shape {ids.shape}, it must hold an integer or a text for each row"
 
     def read(self, places: Sequence[int]) -> Read:
-        """See `TableFile`."""
         import polars as pl
 
         def column(place: int) -> pl.Series | np.ndarray:
@@ -415,12 +397,8 @@ class ArrayTable(TableFile):
 
 
 def open_arrays(path: Path) -> ArrayTable:
-    """Open an .npz, whose arrays are read when they are asked for. Nothing is ever unpickled.
-
-    Raises
-    ------
-    BadTable : it is none, see `ArrayTable`, too. OSError
-    """
+    """Open an .npz, whose arrays are read when they are asked for. Nothing is ever unpickled. Raises BadTable: it is
+    none, see `ArrayTable`, too. OSError."""
     try:
         return ArrayTable(path, np.load(path, allow_pickle=False))
     except (ValueError, AttributeError, TypeError, zipfile.BadZipFile, EOFError) as error:
@@ -437,12 +415,8 @@ def _is_number(text: str) -> bool:
 
 
 def files_of(name: str, folder: Path) -> tuple[Path, ...]:
-    """A path, or all files that a pattern (`*`, `?`, `**`) has below `folder`, sorted by name.
-
-    Raises
-    ------
-    PathError : there is none.
-    """
+    """A path, or all files that a pattern (`*`, `?`, `**`) has below `folder`, sorted by name. Raises PathError: there
+    is none."""
     plain = folder / name
     if plain.exists():
         return (plain,)

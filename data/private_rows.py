@@ -160,11 +160,8 @@ class PrivateRows(ABC):
         Values outside the schema's ranges are moved to the nearest end and never refused: a coordinator that chooses
         the range and sees the refusal could ask its way to the largest value of every column. Nor are rows refused that
         all have one class, and one row is enough: who takes part must not tell what its labels are. `party dry-run`
-        shows both.
-
-        Raises
-        ------
-        Refused : SCHEMA where the table is sound and does not fit, DATA otherwise. What is wrong in detail stays here.
+        shows both. Raises Refused: SCHEMA where the table is sound and does not fit, DATA otherwise. What is wrong in
+        detail stays here.
         """
         rows, report = self.report(schema, remarked=remarks.isEnabledFor(logging.WARNING))
         if rows is None:
@@ -200,11 +197,9 @@ class FileRows(PrivateRows):
 
     @property
     def arrays(self) -> bool:
-        """See `PrivateRows`."""
         return self.path.suffix.lower() == ".npz"
 
     def digest(self) -> str:
-        """See `PrivateRows`."""
         try:
             with open(self.path, "rb") as file:
                 return hashlib.file_digest(file, "sha256").hexdigest()
@@ -227,7 +222,6 @@ class MemoryRows(PrivateRows):
     arrays = True
 
     def read(self, schema: Schema) -> Rows:
-        """See `PrivateRows`."""
         rows = None if remarks.isEnabledFor(logging.WARNING) else self._plain(schema)
         return super().read(schema) if rows is None else rows
 
@@ -251,7 +245,6 @@ class MemoryRows(PrivateRows):
         return Rows(x, y, whose)
 
     def digest(self) -> str:
-        """See `PrivateRows`."""
         digest = hashlib.sha256()
         for name, array in sorted(self.table.items()):
             digest.update(f"{name} {array.dtype} {array.shape} ".encode() + array.tobytes())

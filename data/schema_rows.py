@@ -55,12 +55,8 @@ class SchemaRows:
 
 
 def read_schema_rows(path: Path, schema: Schema, how: Reading) -> SchemaRows:
-    """Read and check a file. Its columns may come in any order.
-
-    Raises
-    ------
-    BadTable : it cannot be read, lacks a column, or has values that are none: all of them, in one text. PathError
-    """
+    """Read and check a file. Its columns may come in any order. Raises BadTable: it cannot be read, lacks a column, or
+    has values that are none: all of them, in one text. PathError."""
     columns = schema.columns or tuple(ColumnEncoding(column=name, kind="number") for name in schema.features)
     wanted = dict.fromkeys([*(column.column for column in columns), *filter(None, [how.label])])
     table = read_raw([path], TableRule(csv=how.csv, missing=how.missing, only=tuple(wanted)))

@@ -55,12 +55,9 @@ def read_raw(paths: Sequence[Path], rule: TableRule, faults: Faults | None = Non
     CSV gives text, even of numbers, so that no row decides what the others are; of `decimal_comma` with points instead.
     Parquet gives numbers, truth values and categories as they are, and dates as text. Text has no spaces around; empty
     text, NaN among numbers and `missing` are null. Columns without a name must be empty. No error quotes a cell.
-    faults: notes there what is wrong with lines and cells, and gives the rest.
-
-    Raises
-    ------
-    DataError : a file cannot be read, lacks a column that another one has, or has a cell that its rule does not allow.
-    PathError, StorageError : it is not there.
+    faults: notes there what is wrong with lines and cells, and gives the rest. Raises DataError: a file cannot be read,
+    lacks a column that another one has, or has a cell that its rule does not allow. PathError, StorageError: it is not
+    there.
     """
     noted = Faults() if faults is None else faults
     parts: list[RawTable] = []
@@ -133,12 +130,8 @@ def _read(path: Path, rule: TableRule, noted: Faults) -> RawTable:
 
 
 def ruled(frame: pl.DataFrame, rule: TableRule, lines: Lines) -> pl.DataFrame:
-    """A table that is in memory as `read_raw` gives that of a file.
-
-    Raises
-    ------
-    DataError : `rule` names a column that is not there, or a cell is none that it allows.
-    """
+    """A table that is in memory as `read_raw` gives that of a file. Raises DataError: `rule` names a column that is not
+    there, or a cell is none that it allows."""
     import polars as pl
 
     faults, path = Faults(), Path(lines.whole)

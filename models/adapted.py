@@ -71,10 +71,7 @@ def adapt(x: np.ndarray, y: np.ndarray, student: np.ndarray) -> Adapted | None:
     ----------
     x : float (n, inputs), as the schema represents rows. y : int64 (n,), classes. student : float (n, classes), its
         probabilities of these rows.
-
-    Raises
-    ------
-    DataError : a number is missing or not finite, or rows and labels do not fit.
+    Raises DataError: a number is missing or not finite, or rows and labels do not fit.
     """
     classes = student.shape[1]
     x = np.asarray(x, dtype=np.float64)

@@ -143,7 +143,6 @@ class Constant:
     probabilities: tuple[float, ...]
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
-        """See `Model.predict_proba`."""
         return np.tile(np.array(self.probabilities), (len(x), 1))
 
 

@@ -20,11 +20,7 @@ _DRIVERS = ("libcuda.so.1", "nvcuda.dll", "libamdhip64.so")
 
 def resolve_device(name: Device | None = None) -> Literal["cpu", "cuda"]:
     """The device that is used where `name` is asked; None: where `CONSILIUM_DEVICE` says, "auto" where it is not set.
-
-    Raises
-    ------
-    ConfigError : there is no such device, or "cuda" is asked, and torch finds no GPU that it can use.
-    """
+    Raises ConfigError: there is no such device, or "cuda" is asked, and torch finds no GPU that it can use."""
     name = name or os.environ.get(VARIABLE, "auto")  # pyright: ignore[reportAssignmentType]
     if name not in get_args(Device):
         raise ConfigError(f"device is {name!r}", f"Use one of {', '.join(get_args(Device))}")

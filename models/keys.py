@@ -186,7 +186,6 @@ class FactoryKeys(OwnCodeKeys):
         return self.factory
 
     def build(self, seed: int) -> Any:
-        """See `OwnCodeKeys.build`."""
         return estimator_of(self.factory, self.parameters, seed)
 
 
@@ -216,7 +215,6 @@ class TorchKeys(FactoryKeys):
         return f"torch {self.factory}"
 
     def build(self, seed: int) -> Any:
-        """See `OwnCodeKeys.build`."""
         from consilium.models.torch_classifier import TorchClassifier  # torch takes two seconds to import
 
         loss = None if self.loss == CROSS_ENTROPY else resolve(self.loss)
@@ -235,7 +233,6 @@ class PickleKeys(OwnCodeKeys):
         return f"pickled {Path(self.file).name}"
 
     def build(self, seed: int) -> Any:
-        """See `OwnCodeKeys.build`."""
         return read_estimator(Path(self.file), self.sha256, seed)
 
 
@@ -250,7 +247,6 @@ class OwnCode(OwnCodeKeys, TeacherKind):
 
     @property
     def keeps_missing(self) -> bool:
-        """See `TeacherKind.keeps_missing`."""
         return self.missing == "keep"
 
 
@@ -289,7 +285,6 @@ class PickledSpec(PickleKeys, OwnCode):
         return self.model_copy(update={"file": str(path), "sha256": digest})
 
     def anywhere(self) -> PickledSpec:
-        """See `TeacherKind.anywhere`."""
         path = Path(self.file).resolve()
         return self.model_copy(update={"file": path.name}).at(path.parent)
 

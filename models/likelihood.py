@@ -80,18 +80,15 @@ class SharesLikelihood:
 
     @property
     def classes(self) -> int:
-        """See `Likelihood`."""
         return self.told.classes
 
     def loss(self, shares: np.ndarray) -> tuple[float, np.ndarray]:
-        """See `Likelihood.loss`."""
         missed = shares - self.told.shares
         missed -= missed.mean(axis=1, keepdims=True)
         slope = missed / (self.told.deviation[:, None] ** 2 * self.excess)
         return float((slope * missed).sum()) / 2, slope
 
     def information(self, shares: np.ndarray, rows: slice) -> np.ndarray:
-        """See `Likelihood.information`."""
         apart = np.eye(self.classes) - 1 / self.classes
         return apart / (self.told.deviation[rows, None, None] * math.sqrt(self.excess))
 
@@ -191,7 +188,6 @@ class OutcomesLikelihood:
         return self.check.answers(shares, rows) if self.check else (np.ones(len(shares)), np.zeros(shares.shape))
 
     def loss(self, shares: np.ndarray) -> tuple[float, np.ndarray]:
-        """See `Likelihood.loss`."""
         passed, rise = self._answers(shares, slice(None))
         happened = np.maximum(np.where(self.answered, passed, 1 - passed), _LEAST)
         slope = np.where(self.answered, -1.0, 1.0)[:, None] * rise / happened[:, None]

@@ -181,7 +181,6 @@ class Linear:
     classes: int
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
-        """See `Model.predict_proba`."""
         return among(softmax(x @ self.coefficients.T + self.intercept), self.seen, self.classes)
 
 

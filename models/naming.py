@@ -84,11 +84,8 @@ def estimator_of(name: str, parameters: Mapping[str, Any], seed: int) -> Any:
     """What the callable `name` returns for `parameters`, see `resolve`.
 
     Wherever it has a `random_state` or an `n_jobs` that nobody set, also within a Pipeline, they become `seed` and 1:
-    the parallelism of a federation is its parties.
-
-    Raises
-    ------
-    UnusableModel : no such name, it raises, or what it returns has no `fit` and `predict`.
+    the parallelism of a federation is its parties. Raises UnusableModel: no such name, it raises, or what it returns
+    has no `fit` and `predict`.
     """
     make, given = resolve(name), dict(parameters)
     with suppress(TypeError, ValueError):  # some callables of C have no signature
@@ -146,11 +143,7 @@ def write_estimator(path: Path, estimator: Any) -> str:
     """Write an untrained estimator, or a callable that returns one, to a new file with mode 0600; returns its SHA-256.
 
     Classes and functions of a notebook go into the file; those of installed packages are named and must be installed
-    where it is read.
-
-    Raises
-    ------
-    UnusableModel : it cannot be pickled. FileExistsError : the file is there.
+    where it is read. Raises UnusableModel: it cannot be pickled. FileExistsError: the file is there.
     """
     import cloudpickle
 
@@ -164,13 +157,9 @@ def write_estimator(path: Path, estimator: Any) -> str:
 
 
 def read_estimator(path: Path, sha256: str, seed: int) -> Any:
-    """The untrained estimator of a file, a new one each time, with the seed; see `seeded`.
-
-    Raises
-    ------
-    PathError : no such file. ConfigError : others than its owner may use it. UnusableModel : it is not the file with
-        this SHA-256, where that is not empty, or holds no estimator.
-    """
+    """The untrained estimator of a file, a new one each time, with the seed; see `seeded`. Raises PathError: no such
+    file. ConfigError: others than its owner may use it. UnusableModel: it is not the file with this SHA-256, where that
+    is not empty, or holds no estimator."""
     content = read_private(path)
     if sha256 and hashlib.sha256(content).hexdigest() != sha256:
         raise UnusableModel(f"{path} is not the file whose SHA-256 was written down", "Write the right one down anew")

@@ -59,12 +59,8 @@ class OwnClassifier:
     @classmethod
     def trained(cls, estimator: Any, x: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None) -> OwnClassifier:
         """Fit on rows `x` float64 (n, inputs) and `y` int64 (n,), of two classes or more; `weights` float64 (n,).
-
-        Raises
-        ------
-        Exception : whatever the estimator raises. UnusableModel : its answers are no probabilities. Neither text may be
-            shown where the rows are private.
-        """
+        Raises Exception: whatever the estimator raises. UnusableModel: its answers are no probabilities. Neither text
+        may be shown where the rows are private."""
         import cloudpickle
 
         seen, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
@@ -117,11 +113,8 @@ class OwnClassifier:
     def probabilities(self, x: np.ndarray) -> np.ndarray:
         """Rows float64 (n, inputs) -> float64 (n, seen); NaN in rows for which the estimator gave no probabilities.
 
-        One without `predict_proba` gives what it predicts probability 1.
-
-        Raises
-        ------
-        Exception : whatever the estimator raises. UnusableModel : an answer of a shape that means nothing.
+        One without `predict_proba` gives what it predicts probability 1. Raises Exception: whatever the estimator
+        raises. UnusableModel: an answer of a shape that means nothing.
         """
         places = np.arange(len(self.classes_))
         with _held():
@@ -279,11 +272,8 @@ def rehearse(title: str, make: Callable[[], Any], schema: Schema, keep_missing: 
     """Train what `make` builds on made-up rows of `schema`, all classes among them; returned as it would be kept.
 
     As it is kept, it must judge each row by itself and always alike: a question that comes again is counted once.
-    keep_missing: some of their values are NaN.
-
-    Raises
-    ------
-    UnusableModel : it cannot be built, or trained on them, or does not stand by its answers.
+    keep_missing: some of their values are NaN. Raises UnusableModel: it cannot be built, or trained on them, or does
+    not stand by its answers.
     """
     x, y = made_up(schema, max(_ROWS, _OF_A_CLASS * len(schema.classes)), keep_missing)
     try:

@@ -83,11 +83,8 @@ def fit_teachers(
 
     A teacher is a function of its own part, its seed and the number of parts, to the last bit: one row changes one
     vote. A part without two classes gives a teacher that says its most frequent class, one without rows a class that
-    the seed draws. So does a part to which an estimator of the party's own cannot be fitted, and says why.
-
-    Raises
-    ------
-    Refused : an estimator of the party's own cannot be built, which no row has a part in (POLICY).
+    the seed draws. So does a part to which an estimator of the party's own cannot be fitted, and says why. Raises
+    Refused: an estimator of the party's own cannot be built, which no row has a part in (POLICY).
     """
     return [
         fit_teacher(spec, Rows(rows.x[part], rows.y[part]), seed)
@@ -144,11 +141,7 @@ def trainer_of(spec: TrainerKind, aids: Aids) -> Trainer:
 
 def rehearsed(spec: TrainerKind, schema: Schema) -> Model | None:
     """What a student that others wrote makes of made-up rows, since anything may be wrong with it; None elsewhere.
-
-    Raises
-    ------
-    UnusableModel : it cannot be built, or trained on them.
-    """
+    Raises UnusableModel: it cannot be built, or trained on them."""
     if not isinstance(spec, OwnCodeKeys):
         return None
     trained = rehearse(f"the student {spec.title}", lambda: spec.build(0), schema)

@@ -37,9 +37,7 @@ class TorchClassifier:
     loss : (logits, labels int64 (n,)) -> scalar; None for cross-entropy.
     """
 
-    def __init__(
-        self, keys: Any, factory: Callable[..., nn.Module], loss: Loss | None = None, seed: int = 0
-    ) -> None:
+    def __init__(self, keys: Any, factory: Callable[..., nn.Module], loss: Loss | None = None, seed: int = 0) -> None:
         self.keys, self.factory, self.loss, self.seed = keys, factory, loss, seed
 
     def fit(self, x: np.ndarray, y: np.ndarray, sample_weight: np.ndarray | None = None) -> TorchClassifier:

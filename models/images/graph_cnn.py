@@ -85,7 +85,6 @@ class GraphCnnModel:
         return cls(sight, rows, KernelModel(sight(rows), weights, gamma))
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
-        """See `Model.predict_proba`."""
         return self.kernel.predict_proba(self.sight(x))
 
 

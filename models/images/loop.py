@@ -94,11 +94,7 @@ class ImageTrainer:
 
     def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> ImageModel:
         """See `Trainer.fit`, but `x` float (n, pixels) are features as they travel. Gives the weights' moving average.
-
-        Raises
-        ------
-        ConfigError : rows are no square images, or there is no such device.
-        """
+        Raises ConfigError: rows are no square images, or there is no such device."""
         import torch
 
         spec = self.spec
@@ -202,7 +198,6 @@ class Supervised:
         self.decay = 0.0 if cycle else AVERAGED
 
     def step(self, done: float) -> None:
-        """See `Method.step`."""
         from torch.nn import functional
 
         images, labels = self._material.labelled_batch(_BATCH_OF_LABELS)

@@ -41,12 +41,8 @@ class Content:
 
 
 def encoded(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
-    """The file's bytes. The same content gives the same ones.
-
-    Raises
-    ------
-    BadModel : larger than `read` takes, of another type, or a number is not finite.
-    """
+    """The file's bytes. The same content gives the same ones. Raises BadModel: larger than `read` takes, of another
+    type, or a number is not finite."""
     from safetensors.numpy import save
 
     for name, array in arrays.items():
@@ -68,12 +64,8 @@ def write(path: Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> 
 
 
 def read(path: Path) -> Content:
-    """Read and check the form; what the numbers mean is for `structures` to say.
-
-    Raises
-    ------
-    BadModel : whatever is wrong with the file. PathError
-    """
+    """Read and check the form; what the numbers mean is for `structures` to say. Raises BadModel: whatever is wrong
+    with the file. PathError."""
     try:
         if not path.is_file():
             raise BadModel(f"{path} is no file", _ACTION)

@@ -80,13 +80,9 @@ class Published:
         return None if self.calibration is None or self.adapted is not None else self.calibration.threshold
 
     def predict_proba(self, rows: np.ndarray) -> np.ndarray:
-        """Rows (n, features), raw, in the schema's order -> probabilities float64 (n, classes).
-
-        Raises
-        ------
-        DataError : no rows, another width, or a number that is missing or beyond float32.
-        BadModel : what comes out are no probabilities.
-        """
+        """Rows (n, features), raw, in the schema's order -> probabilities float64 (n, classes). Raises DataError: no
+        rows, another width, or a number that is missing or beyond float32. BadModel: what comes out are no
+        probabilities."""
         canonical = canonical_queries(rows, len(self.schema.features))
         found = [self._block(canonical[start : start + _BLOCK]) for start in range(0, len(canonical), _BLOCK)]
         return np.concatenate(found)
@@ -125,11 +121,8 @@ def publish(
         what the model says.
     known: public rows (n, features), as they travel, and their classes int64 (n,), which everybody knows. After the
         prevalence, the student is brought to them.
-
-    Raises
-    ------
-    BadModel : it is too large, or has a number that is not finite. UnusableModel : others wrote it, and it cannot be
-        written without a pickle.
+    Raises BadModel: it is too large, or has a number that is not finite. UnusableModel: others wrote it, and it cannot
+    be written without a pickle.
     """
     parts, trusted = take_apart(model)
     arrays = dict(parts.arrays)
@@ -166,12 +159,8 @@ def _adapted(weight: float, arrays: dict[str, np.ndarray], schema: Schema) -> Ad
 
 
 def check_names(schema: Schema) -> None:
-    """Names reach terminals and spreadsheets: there, too, nothing of a student may be executed.
-
-    Raises
-    ------
-    BadModel : a name has a control character, or a class is what a spreadsheet takes for a formula.
-    """
+    """Names reach terminals and spreadsheets: there, too, nothing of a student may be executed. Raises BadModel: a name
+    has a control character, or a class is what a spreadsheet takes for a formula."""
     values = [value for column in schema.columns for value in column.values]
     for name in (*schema.features, *schema.classes, *values):
         if any(category(sign) == "Cc" for sign in name):
@@ -213,12 +202,8 @@ def _loaded(content: Content, path: Path | str, trusted: OwnCodeTrust) -> Publis
 
 
 def find_model(given: Path) -> Path:
-    """The file in a student's folder, in the folder of a run, or as given.
-
-    Raises
-    ------
-    PathError : nothing is there. BadModel : it holds no model that may be read.
-    """
+    """The file in a student's folder, in the folder of a run, or as given. Raises PathError: nothing is there.
+    BadModel: it holds no model that may be read."""
     folders = (given, given / "student")
     for path in (given, *(folder / MODEL_FILE for folder in folders)):
         if path.is_file():
@@ -233,10 +218,7 @@ def check_card(folder: Path, published: Published) -> None:
     """Whether the card beside a model, if there is one, is of this model.
 
     That tells a mixed-up or half-copied folder, not a forged one: whoever can change the file can change the card.
-
-    Raises
-    ------
-    BadModel : it is not, or cannot be read.
+    Raises BadModel: it is not, or cannot be read.
     """
     path = folder / CARD_FILE
     if not path.exists():

@@ -33,13 +33,9 @@ def predict_file(
     """Predictions for a file of rows as CSV or JSON; written to `out`, for its owner's eyes, if that is given.
 
     `given`: a student's folder, a run's, or the model file. `rows`: CSV or Parquet, in which `missing` are texts that
-    mean "missing", besides empty ones. `tell`
-    gets remarks: ignored columns, odd values. judge_unknown: whether rows with a category that the student does not
-    know are judged, as if it were none; otherwise they have no prediction.
-
-    Raises
-    ------
-    OutputExists, PathError, StorageError : `out` is there, or cannot be written. BadModel, BadTable : of no use.
+    mean "missing", besides empty ones. `tell` gets remarks: ignored columns, odd values. judge_unknown: whether rows
+    with a category that the student does not know are judged, as if it were none; otherwise they have no prediction.
+    Raises OutputExists, PathError, StorageError: `out` is there, or cannot be written. BadModel, BadTable: of no use.
     """
     if out is not None and out.exists():
         raise OutputExists(f"{out} is already there", "Choose another with --out, or remove it")

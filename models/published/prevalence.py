@@ -45,12 +45,8 @@ class PrevalenceShift(Frozen):
 
     @classmethod
     def onto(cls, prevalence: tuple[float, ...], probabilities: np.ndarray) -> PrevalenceShift:
-        """The shift after which the mean of the pool's `probabilities` float64 (n, classes) is `prevalence`.
-
-        Raises
-        ------
-        BadModel : there is none that is near enough.
-        """
+        """The shift after which the mean of the pool's `probabilities` float64 (n, classes) is `prevalence`. Raises
+        BadModel: there is none that is near enough."""
         shares = np.array(prevalence) / sum(prevalence)
         logs = _logs(probabilities)
         shift = _fitted(logs, shares)

@@ -55,12 +55,7 @@ _NOT_CHECKED = re.compile(r"^sklearn\.ensemble\._gb\.")
 
 def written(estimator: Any, title: str) -> tuple[bytes, tuple[str, ...]]:
     """The trained estimator as bytes, the same for the same numbers, and the names of its classes that skops does not
-    trust by itself.
-
-    Raises
-    ------
-    UnusableModel : skops cannot write it, or not so that it is read again.
-    """
+    trust by itself. Raises UnusableModel: skops cannot write it, or not so that it is read again."""
     import skops.io
 
     try:
@@ -76,11 +71,7 @@ def written(estimator: Any, title: str) -> tuple[bytes, tuple[str, ...]]:
 
 def read(content: bytes, trusted: frozenset[str], features: int) -> Any:
     """The estimator again, for rows of so many `features`. Nothing that it names is imported before it is trusted.
-
-    Raises
-    ------
-    BadModel : whatever is wrong with it, or a class that is not trusted.
-    """
+    Raises BadModel: whatever is wrong with it, or a class that is not trusted."""
     import skops.io
 
     _check_archive(content)

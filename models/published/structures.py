@@ -92,13 +92,9 @@ class _Torch(FactoryKeys):
 
 
 def take_apart(model: Model) -> tuple[Parts, OwnCodeTrust]:
-    """A trained model as settings and arrays, and what whoever trained it trusts when it is read again: itself.
-
-    Raises
-    ------
-    UnusableModel : one that others wrote, which cannot be written without a pickle. TypeError : a model of no known
-        kind, which is a fault of this program.
-    """
+    """A trained model as settings and arrays, and what whoever trained it trusts when it is read again: itself. Raises
+    UnusableModel: one that others wrote, which cannot be written without a pickle. TypeError: a model of no known kind,
+    which is a fault of this program."""
     match model:
         case Constant():
             parts = Parts("constant", {}, {"probabilities": np.array(model.probabilities, dtype=np.float64)})
@@ -161,12 +157,8 @@ def needed(parts: Parts) -> str:
 
 
 def put_together(parts: Parts, schema: Schema, trusted: OwnCodeTrust) -> Model:
-    """The model again. `trusted`: what of a model that others wrote may be used here.
-
-    Raises
-    ------
-    BadModel : not one of the known kinds, or its parts do not fit each other or the schema.
-    """
+    """The model again. `trusted`: what of a model that others wrote may be used here. Raises BadModel: not one of the
+    known kinds, or its parts do not fit each other or the schema."""
     if parts.kind not in _KINDS:
         raise BadModel(f"the student is of the unknown kind {parts.kind[:40]!r}", f"Known: {', '.join(_KINDS)}")
     settings_type, build = _KINDS[parts.kind]
@@ -291,12 +283,8 @@ def _kernel_rows(arrays: Arrays, inputs: int, schema: Schema) -> np.ndarray:
 
 
 def check_shapes(arrays: Arrays, bound: dict[str, int], wanted: dict[str, tuple[str, str]]) -> dict[str, int]:
-    """Exactly the `wanted` arrays, each with its type and the named sizes; a size without a value gets one here.
-
-    Raises
-    ------
-    BadModel
-    """
+    """Exactly the `wanted` arrays, each with its type and the named sizes; a size without a value gets one here. Raises
+    BadModel."""
     if set(arrays) != set(wanted):
         odd = sorted(name[:40] for name in set(arrays) ^ set(wanted))
         raise _unfit(f"arrays that are missing or too many: {', '.join(map(repr, odd[:5]))}")
