@@ -7,10 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.special import ndtr
 
 from consilium.models.base import Aids, EvidenceTrainer, Outcomes, Shares, Told, softmax
-from consilium.models.evidence import fit_softmax
 from consilium.models.likelihood import SCATTER, likelihood_of
 from consilium.models.table import trainer_of
 from consilium.protocol.label_law import LabelLaw
@@ -73,14 +71,6 @@ def test_an_outcome_is_as_probable_as_it_is_among_draws(law: LabelLaw, classes: 
         assert abs(found - share) < DEVIATIONS * math.sqrt(found * (1 - found) / DRAWS)
 
 
-@pytest.mark.parametrize("share", [0.1, 0.45, 0.5, 0.8])
-@pytest.mark.parametrize("law", [GNMAX, WINNER])
-def test_of_two_classes_it_is_a_probit(law: LabelLaw, share: float) -> None:
-    spread = math.sqrt(2) * math.hypot(law.deviation / VOTES, SCATTER)
-    expected = float(ndtr((1 - 2 * share) / spread))
-    assert probability(law, np.array([1 - share, share]), 0) == pytest.approx(expected, rel=1e-5)
-
-
 @pytest.mark.parametrize("classes", [2, 35, 150])
 @pytest.mark.parametrize("law", LAWS.values(), ids=LAWS.keys())
 def test_outcomes_are_all_that_can_happen(law: LabelLaw, classes: int) -> None:
@@ -118,28 +108,6 @@ def test_the_information_is_the_mean_square_of_the_slope(law: LabelLaw) -> None:
         expected += math.exp(-loss) * np.outer(slope[0], slope[0])
     root = likelihood.information(shares, slice(None))[0]
     np.testing.assert_allclose(root.T @ root, expected, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("law", LAWS.values(), ids=LAWS.keys())
-def test_names_of_classes_say_nothing(law: LabelLaw) -> None:
-    told, shares = outcomes_of(law, 30, 5), shares_of(30, 5, 8)
-    order = np.random.default_rng(1).permutation(5)
-    labels = np.where(told.labels == NO_LABEL, NO_LABEL, np.argsort(order)[told.labels])
-    predictions = None if told.predictions is None else told.predictions[:, order]
-    renamed = replace(told, labels=labels, predictions=predictions)
-    x = np.random.default_rng(2).normal(size=(30, 3))
-    assert likelihood_of(renamed).loss(shares[:, order])[0] == pytest.approx(likelihood_of(told).loss(shares)[0])
-    first, second = (fit_softmax(x, each) for each in (told, renamed))
-    assert second[1] == pytest.approx(first[1], abs=0.01)
-    np.testing.assert_allclose(second[0].predict_proba(x), first[0].predict_proba(x)[:, order], atol=0.02)
-
-
-def test_an_abstention_draws_towards_even_shares() -> None:
-    abstained = likelihood_of(Outcomes(np.array([NO_LABEL]), np.array([Outcome.ABSTAINED]), 3, CONFIDENT))
-    confirmed = likelihood_of(Outcomes(np.array([0]), np.array([Outcome.REINFORCED]), 3, CONFIDENT))
-    losses = [abstained.loss(np.array([[top, (1 - top) / 2, (1 - top) / 2]]))[0] for top in (0.4, 0.6, 0.8, 0.95)]
-    assert (np.diff(losses) > 0).all()
-    assert confirmed.loss(np.array([[0.8, 0.1, 0.1]]))[0] == losses[2]  # the same check failed, and no more
 
 
 LOGISTIC = "sklearn.linear_model.LogisticRegression"

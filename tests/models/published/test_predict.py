@@ -11,10 +11,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestClassifier
 
 from consilium import cli
+from consilium.data.files import CsvRule
+from consilium.models.published.file import BadModel
 from consilium.models.published.model import publish
-from tests.models.published.models import case
+from consilium.models.published.predict import predict_file
+from consilium.student.learn import inputs, train
+from tests.federation import CLASSES, FEATURES, make_config, make_rows
+from tests.models.published.models import case, published, torch_file
+from tests.specs import student_of
 
 GOOD = "age,pressure,drowsy\n60,140,0\n72,165.5,1\n"
 
@@ -25,7 +32,7 @@ def student(tmp_path: Path) -> Path:
     trained = case("table logistic_regression")
     folder = tmp_path / "run" / "student"
     folder.mkdir(parents=True)
-    publish(folder / "model.safetensors", trained.model, trained.schema, trained.pool)
+    trained.publish(folder / "model.safetensors")
     return folder.parent
 
 
@@ -158,3 +165,30 @@ def test_the_answers_are_for_their_owner_alone(student: Path, predict: Command, 
     assert len(answers(out.read_text())) == 2
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
     assert predict(student, rows, "--out", out)[0] == 6
+
+
+def test_predictions_flag_what_lies_above_the_threshold(tmp_path: Path) -> None:
+    """Half of the pool is to be flagged."""
+    schema, spec, (x, y) = make_config().rows, student_of(C=1.0), make_rows(150, 3)
+    model = train(inputs(spec, schema, x), y, inputs(spec, schema, x), 2, spec, 0)
+    path, rows = tmp_path / "model.safetensors", tmp_path / "rows.csv"
+    threshold = publish(path, model, schema, x, (0.5, 0.5)).threshold
+    with rows.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([FEATURES, *x.tolist()])
+    found = answers(predict_file(path, rows, CsvRule(), "text", None, lambda _: None))
+    assert list(found[0]) == ["row", "class", *(f"p_{name}" for name in CLASSES), "flagged"]
+    flags = [row["flagged"] for row in found]
+    assert (flags.count("1"), flags.count("0")) == (75, 75)
+    table = json.loads(predict_file(path, rows, CsvRule(), "json", None, lambda _: None))
+    assert [row["flagged"] for row in table["rows"]] == [flag == "1" for flag in flags]
+    assert threshold is not None
+    assert [row["probabilities"]["ill"] > threshold for row in table["rows"]] == [flag == "1" for flag in flags]
+
+
+def test_predicting_with_what_others_wrote(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text(GOOD)
+    published(RandomForestClassifier(3), tmp_path / "forest")
+    assert predict_file(tmp_path / "forest", rows, CsvRule(), "text", None, print).startswith("row,class,p_well")
+    with pytest.raises(BadModel, match=r"In Python: load_model\(path, factory=...\)"):
+        predict_file(torch_file(tmp_path), rows, CsvRule(), "text", None, print)
