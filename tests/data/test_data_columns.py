@@ -488,7 +488,7 @@ def test_a_fault_is_found_in_every_block(tmp_path: Path, row: int) -> None:
     ]
 
 
-def mapped_node(tmp_path: Path) -> Any:
+def test_a_mapped_csv_gives_the_votes_of_the_same_rows_in_an_npz(tmp_path: Path) -> None:
     home = make_home(tmp_path / "mapped", "p", least_rows_per_teacher=5)
     x, y = make_rows(40, 0)
     lines = [f"{b!r};{a!r};{c!r};{label}" for (a, b, c), label in zip(x.astype(float).tolist(), y, strict=True)]
@@ -503,13 +503,8 @@ def mapped_node(tmp_path: Path) -> Any:
         "csv": {"separator": ";"},
     }
     (home / "party.toml").write_text(tomli_w.dumps(table))
-    return node_at(home)
-
-
-def test_a_mapped_csv_gives_the_votes_of_the_same_rows_in_an_npz(tmp_path: Path) -> None:
-    x, _ = make_rows(200, 5)
-    votes = []
-    for party in (mapped_node(tmp_path), npz_node(tmp_path)):
+    x, votes = make_rows(200, 5)[0], []
+    for party in (node_at(home), npz_node(tmp_path)):
         join(party)
         votes.append(party.vote(vote(x)).choices)
     assert (votes[0] == votes[1]).all()

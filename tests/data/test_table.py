@@ -151,6 +151,7 @@ BAD: dict[str, tuple[str | bytes | Callable[[Path], Any], dict, str]] = {
         {"csv": {"separator": ";", "decimal_comma": True}},
         "column 'a': 1 of 2 rows have a point although decimal_comma is set",
     ),
+    "no name": ("," + GOOD.replace("61", "7,61").replace("72", "8,72"), {}, "has values in a column without a name"),
     "no number": (
         parquet(a=["1", "4711 mg"]),
         {"columns": {"a": {"factor": 2}}},
@@ -254,24 +255,51 @@ def test_what_public_rows_say() -> None:
     assert Schema.model_validate_json(schema.model_dump_json()) == schema
 
 
-@pytest.mark.parametrize(
-    ("values", "declared", "expected"),
-    [
-        (["250.0", "250.00"], {}, {"kind": "category", "values": ("250.0", "250.00")}),
-        (["250.0", "250", "V10"], {}, {"kind": "category", "values": ("250", "250.0", "V10")}),
-        (["TRUE", "2"], {}, {"kind": "category", "values": ("2", "true")}),
-        (["1e-05", "2E+3", "-0.0", "0", "+7.5", "5.0", "5"], {}, {"kind": "number"}),
-        (["NAN", "5", "7"], {}, {"kind": "number", "missing": True}),
-        (["01", "02"], {"kind": "number"}, {"kind": "number"}),
-        (["1", "2"], {"kind": "category"}, {"kind": "category", "values": ("1", "2")}),
-        (["1", "2"], {"values": ["2", "1", "3"]}, {"kind": "category", "values": ("2", "1", "3")}),
-        (["1", "2"], {"missing": True}, {"kind": "number", "missing": True}),
-        ([None, None], {"values": ["a", "b"]}, {"kind": "category", "values": ("a", "b"), "missing": True}),
-    ],
-)
-def test_what_is_declared_goes_before_what_is_inferred(values: list, declared: dict, expected: dict) -> None:
-    found = infer(pl.DataFrame({"a": values}), {"a": DeclaredColumn.model_validate(declared)})
-    assert found == (ColumnEncoding(column="a", **expected),)
+NUMBER: tuple[str, ...] = ()
+KINDS: list[tuple[list[Any], dict[str, Any], tuple[str, ...]]] = [
+    (["250.0", "250.00"], {}, ("250.0", "250.00")),
+    (["250.0", "250", "V10"], {}, ("250", "250.0", "V10")),
+    (["TRUE", "2"], {}, ("2", "true")),
+    (["1e-05", "2E+3", "-0.0", "0", "+7.5", "5.0", "5"], {}, NUMBER),
+    (["NAN", "5", "7"], {}, NUMBER),
+    (["01", "02"], {"kind": "number"}, NUMBER),
+    (["1", "2"], {"kind": "category"}, ("1", "2")),
+    (["1", "2"], {"values": ["2", "1", "3"]}, ("2", "1", "3")),
+    ([None, None], {"values": ["a", "b"]}, ("a", "b")),
+    # a text is a number by its form
+    (["01882", "1882"], {}, ("01882", "1882")),
+    (["-07", "3"], {}, ("-07", "3")),
+    (["1E3", "20"], {}, ("20", "1E3")),
+    (["2e1", "20"], {}, ("20", "2e1")),
+    (["+1", "1"], {}, ("+1", "1")),
+    (["1_000", "7"], {}, ("7", "1_000")),
+    (["0x1F", "7"], {}, ("7", "0x1F")),
+    (["١٢", "7"], {}, ("7", "١٢")),
+    (["∞", "7"], {}, ("7", "∞")),
+    (["1e-05", "2.5"], {}, NUMBER),
+    ([".5", "1.", "2.25"], {}, NUMBER),
+    (["-0", "0", "3"], {}, NUMBER),
+    ([" 1", "2 ", "\t3", "\u00a04"], {}, NUMBER),
+    # values are judged by the kind of their column
+    (["INF", "ANT"], {}, ("ANT", "INF")),
+    (["NAN", "ANT"], {}, ("ANT", "NAN")),
+    (["1e300", "1"], {"kind": "category"}, ("1", "1e300")),
+    (["1e400", "1"], {"values": ["1", "1e400"]}, ("1", "1e400")),
+    (["2020-01-02", "2020-01-03"], {"kind": "category"}, ("2020-01-02", "2020-01-03")),
+    (["1,5", "2"], {"kind": "category"}, ("2", "1,5")),
+    (["+", "-"], {}, ("+", "-")),
+    (["inf", "nan", "-", "x"], {}, ("-", "inf", "nan", "x")),
+]
+"""Values, what is declared of them, and the values of the category that they are."""
+
+
+@pytest.mark.parametrize(("values", "declared", "expected"), KINDS)
+def test_what_is_a_number_and_what_a_category(values: list, declared: dict, expected: tuple[str, ...]) -> None:
+    frame = pl.DataFrame({"a": values})
+    columns = infer(frame, {"a": DeclaredColumn.model_validate(declared)})
+    assert (columns[0].kind == "number", columns[0].values) == (expected is NUMBER, expected)
+    assert columns[0].missing == (None in values or (expected is NUMBER and "NAN" in values))
+    assert encode(frame, columns)[1] == ()
 
 
 @pytest.mark.parametrize("values", [[1.7e9, 1.7e9 + 1], [2**50, 2**50 + 1]])
