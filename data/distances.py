@@ -31,11 +31,7 @@ def near_pairs(rows: np.ndarray, others: np.ndarray, least: float) -> np.ndarray
 
 def thin(rows: np.ndarray, least: float) -> np.ndarray:
     """Places, int64, of the rows that stay when each that is closer than `least` to an earlier one that stays is left
-    out. Equal rows stay: they are one query. `rows` float64 (n, features), standardised.
-
-    >>> thin(np.array([[0.0], [0.01], [0.5], [0.5]]), 0.1).tolist()
-    [0, 2, 3]
-    """
+    out. Equal rows stay: they are one query. `rows` float64 (n, features), standardised."""
     if least <= 0:
         return np.arange(len(rows))
     suspects = near_pairs(rows, rows, least)

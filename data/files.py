@@ -92,11 +92,7 @@ class Lines:
         return f"{first} and {len(others)} more" if others else first
 
     def place(self, row: int) -> str:
-        """Where row `row` stands, counted from 0; without the file if there is one only.
-
-        >>> Lines((("a.csv", "line", np.array([2, 3])), ("b.csv", "line", np.array([2])))).place(2)
-        'line 2 of b.csv'
-        """
+        """Where row `row` stands, counted from 0; without the file if there is one only."""
         name, number = self._of(row)
         return number + (f" of {name}" if len(self.files) > 1 else "")
 

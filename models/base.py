@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 
 from consilium.protocol.label_law import LabelLaw
-from consilium.protocol.label_source import Progress, no_progress
-from consilium.protocol.schema import Schema
 
 Represent = Callable[[np.ndarray], np.ndarray]
 """Features as they travel (n, features) -> what the schema makes of them (n, inputs): `Schema.inputs`."""
@@ -73,10 +71,6 @@ class Shares:
     shares: np.ndarray = field(repr=False)
     deviation: np.ndarray = field(repr=False)
 
-    def of(self, rows: np.ndarray) -> Shares:
-        """Those of some rows, int64 or bool."""
-        return Shares(self.shares[rows], self.deviation[rows])
-
     def __len__(self) -> int:
         return len(self.shares)
 
@@ -101,11 +95,6 @@ class Outcomes:
     law: LabelLaw
     predictions: np.ndarray | None = field(default=None, repr=False)
 
-    def of(self, rows: np.ndarray) -> Outcomes:
-        """Those of some rows, int64 or bool."""
-        predictions = None if self.predictions is None else self.predictions[rows]
-        return Outcomes(self.labels[rows], self.outcomes[rows], self.classes, self.law, predictions)
-
     def __len__(self) -> int:
         return len(self.labels)
 
@@ -114,26 +103,13 @@ Told = Shares | Outcomes
 """What a student was told of the votes, with the law by which that follows from them."""
 
 
-@runtime_checkable
-class EvidenceTrainer(Protocol):
-    """Trains on noisy shares of votes, or on what became of queries, and knows by which law it follows from votes."""
+class EvidenceTrainer(Trainer, Protocol):
+    """Also trains on noisy shares of votes, or on what became of queries, and knows by which law it follows from
+    votes."""
 
     def fit_told(self, x: np.ndarray, told: Told, seed: int) -> Model:
         """`x` float64 (n, inputs), `told` of the same n >= 1 rows -> a model of the shares of votes."""
         ...
-
-
-@dataclass(frozen=True)
-class Aids:
-    """What a trainer may use beside the labelled rows.
-
-    unlabelled: float (m, inputs), as the labelled rows are given. progress: whom it tells. schema: of the rows, for a
-        student that takes bare features and what the schema makes of them.
-    """
-
-    unlabelled: np.ndarray = field(repr=False)
-    progress: Progress = no_progress
-    schema: Schema | None = None
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,13 @@ import numpy as np
 
 from consilium.data.private_rows import Rows
 from consilium.models import keys
-from consilium.models.base import Aids, Model, Trainer
+from consilium.models.base import EvidenceTrainer, Model
 from consilium.models.keys import OwnCode, OwnCodeKeys, TeacherKind, TrainerKind, WeightedTeacher
 from consilium.models.linear import LogisticTeacher
 from consilium.models.own_model import OwnClassifier, OwnModel, OwnTrainer, quoted, rehearse, unless_signalled
 from consilium.models.teachers import ConstantTeacher, RidgeTeacher, Teacher
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.schema import Schema, why_no_images
 
@@ -118,8 +119,14 @@ _SOUND: set[tuple[str, str]] = set()
 """Teachers and schemas that were tried in this process, which may hold many simulated parties."""
 
 
-def trainer_of(spec: TrainerKind, aids: Aids) -> Trainer:
-    """What trains a student. Its needs are imported here: parties read this module, too, once a message."""
+def trainer_of(
+    spec: TrainerKind, unlabelled: np.ndarray, progress: Progress = no_progress, schema: Schema | None = None
+) -> EvidenceTrainer:
+    """What trains a student. Its needs are imported here: parties read this module, too, once a message.
+
+    unlabelled: float (m, inputs), as the labelled rows are given. progress: whom it tells. schema: of the rows, for a
+        student that takes bare features and what the schema makes of them.
+    """
     match spec:
         case keys.LogisticRegressionStudent():
             from consilium.models.shares import LinearTrainer
@@ -128,14 +135,14 @@ def trainer_of(spec: TrainerKind, aids: Aids) -> Trainer:
         case keys.GraphStudent():
             from consilium.models.shares import GraphTrainer
 
-            return GraphTrainer(spec, aids.unlabelled)
+            return GraphTrainer(spec, unlabelled)
         case keys.GraphCnnStudent():
             from consilium.models.images.graph_cnn import GraphCnnTrainer
 
-            represent = np.asarray if aids.schema is None else aids.schema.inputs
-            return GraphCnnTrainer(spec, aids.unlabelled, represent, aids.progress)
+            represent = np.asarray if schema is None else schema.inputs
+            return GraphCnnTrainer(spec, unlabelled, represent, progress)
         case OwnCodeKeys():
-            return OwnTrainer(spec.title, spec.build, aids.unlabelled)
+            return OwnTrainer(spec.title, spec.build, unlabelled)
     raise TypeError(f"{type(spec).__name__} is no kind of student that can be trained")
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from consilium.models.base import Aids, EvidenceTrainer, Model, Told, constant
+from consilium.models.base import Model, Told, constant
 from consilium.models.devices import resolve_device
 from consilium.models.images.pixels import shape_of
 from consilium.models.keys import TrainerKind
@@ -33,11 +33,11 @@ def train(
 
     `y`: NO_LABEL where there is none. `schema`: of the rows, for a student that takes bare features and also needs
     their representation, and for one of others that looks columns up by name. `told`: what these rows tell of the
-    votes, where the law of the noise is known; a trainer that cannot use it takes the labels.
+    votes, where the law of the noise is known.
     """
     known = y != NO_LABEL
-    trainer = trainer_of(spec.trainer, Aids(unlabelled, progress, schema))
-    if told is not None and len(told) and isinstance(trainer, EvidenceTrainer):
+    trainer = trainer_of(spec.trainer, unlabelled, progress, schema)
+    if told is not None and len(told):
         return trainer.fit_told(x, told, seed)
     if not known.all():
         return train(x[known], y[known], np.concatenate([unlabelled, x[~known]]), classes, spec, seed, progress, schema)

@@ -175,11 +175,7 @@ def load_model(path: Path, trust: Collection[str] = (), factory: Callable[..., A
 
     A student that others wrote needs more. trust: names of classes, beside those of scikit-learn, LightGBM and XGBoost
     (`skops_file.TRUSTED`), of which an estimator may be made. factory: makes a torch module, of which the file has the
-    weights; called as factory(inputs=..., classes=..., **parameters), parameters of the file.
-
-    Raises
-    ------
-    BadModel
+    weights; called as factory(inputs=..., classes=..., **parameters), parameters of the file. Raises BadModel.
     """
     return _loaded(read(path), path, OwnCodeTrust(frozenset(trust), factory))
 

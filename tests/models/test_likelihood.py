@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from consilium.models.base import Aids, EvidenceTrainer, Outcomes, Shares, Told, softmax
+from consilium.models.base import Outcomes, Shares, Told, softmax
 from consilium.models.likelihood import SCATTER, likelihood_of
 from consilium.models.table import trainer_of
 from consilium.protocol.label_law import LabelLaw
@@ -127,9 +127,9 @@ ODD = {
 )
 def test_every_student_makes_probabilities_of_whatever_it_was_told(spec: StudentSpec, case: str) -> None:
     told, x = ODD[case], np.random.default_rng(0).normal(size=(12, 3))
-    trainer = trainer_of(spec.trainer, Aids(unlabelled=x + 1))
-    assert isinstance(trainer, EvidenceTrainer)
-    for rows, part in ((x, told), (x[:1], told.of(np.arange(1))), (0 * x, told)):
+    trainer = trainer_of(spec.trainer, x + 1)
+    first = replace(told, labels=told.labels[:1], outcomes=told.outcomes[:1])
+    for rows, part in ((x, told), (x[:1], first), (0 * x, told)):
         probabilities = trainer.fit_told(rows, part, 0).predict_proba(np.concatenate([x, 100 * x]))
         assert probabilities.shape == (24, 3)
         np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-5)

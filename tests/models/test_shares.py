@@ -165,15 +165,14 @@ class TestEveryKind:
         assert model.predict_proba(x).tolist() == [[0.5, 0.5] if count == 0 else [0.0, 1.0]] * 10
 
 
-class TestFeatures:
-    def test_a_graph_s_functions_are_its_inverse(self) -> None:
-        """All of them together: (1 - spread S)^-1, and rows in another component have nothing in common."""
-        generator = np.random.default_rng(0)
-        rows = np.concatenate([generator.normal(size=(20, 2)), 100 + generator.normal(size=(20, 2))])
-        functions = graph_functions(rows.astype(np.float32), 5, 0.9)
-        alike = functions @ functions.T
-        np.testing.assert_allclose(alike[:20, 20:], 0, atol=1e-6)
-        assert alike.diagonal().min() >= 1 - 1e-6
+def test_a_graph_s_functions_are_its_inverse() -> None:
+    """All of them together: (1 - spread S)^-1, and rows in another component have nothing in common."""
+    generator = np.random.default_rng(0)
+    rows = np.concatenate([generator.normal(size=(20, 2)), 100 + generator.normal(size=(20, 2))])
+    functions = graph_functions(rows.astype(np.float32), 5, 0.9)
+    alike = functions @ functions.T
+    np.testing.assert_allclose(alike[:20, 20:], 0, atol=1e-6)
+    assert alike.diagonal().min() >= 1 - 1e-6
 
 
 CLOUDS, OF_EACH = 6, 120
@@ -211,18 +210,6 @@ def test_noise_alone_says_little(smoothing: Smoothing) -> None:
     rows, y = clouds(0)
     shares = smooth_shares(rows, told(y, 1000.0, 1), neighbours=10, smoothing=smoothing)
     assert np.abs(shares - 1 / 3).max() < 0.5  # a row's own share is off by about a thousand
-
-
-@pytest.mark.parametrize("total", [4, 500, 1203])
-def test_nearest_rows_are_those_of_all_distances(total: int) -> None:
-    """In blocks of 500, two at a time; there may be fewer rows than neighbours."""
-    rows = np.random.default_rng(0).normal(size=(total, 3)).astype(np.float32)
-    distances = ((rows[:, None].astype(np.float64) - rows) ** 2).sum(axis=2)
-    np.fill_diagonal(distances, np.inf)
-    nearest, squares = nearest_rows(rows, 7)
-    expected = np.sort(distances, axis=1)[:, : min(7, total - 1)]
-    np.testing.assert_allclose(squares, expected, atol=1e-5)
-    np.testing.assert_allclose(np.take_along_axis(distances, nearest, axis=1), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("total", [300, 900], ids=["dense", "sparse"])
