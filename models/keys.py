@@ -146,8 +146,6 @@ Inputs = Literal["features", "representation"]
 Augment = Literal["digits", "objects", "none"]
 """What images show, and so what may change in them: a key of `images.pixels.INVARIANCES`."""
 
-CROSS_ENTROPY = "torch.nn.functional.cross_entropy"
-
 
 class OwnCodeKeys(Frozen):
     """A model that others wrote, of a teacher or a student: anything may be wrong with it."""
@@ -190,19 +188,13 @@ class FactoryKeys(OwnCodeKeys):
 
 
 class TorchKeys(FactoryKeys):
-    """A torch module, and how it is trained. The factory is called with `inputs`, `classes` and `parameters`."""
+    """A torch module, trained on cross-entropy by AdamW. The factory is called with `inputs`, `classes`, `parameters`."""
 
-    loss: DottedName = Field(
-        default=CROSS_ENTROPY, description="a callable (logits (n, outputs), labels (n,)) -> scalar"
-    )
     epochs: int = Field(default=20, ge=1, le=100_000, description="times that every row is seen")
     steps: int = Field(default=0, ge=0, le=10_000_000, description="steps, whatever `epochs` says; 0: by `epochs`")
     batch: int = Field(default=32, ge=1, le=65_536, description="rows in one step")
     learning_rate: float = Field(default=0.003, gt=0, le=10, description="at the start of a cosine schedule")
-    weight_decay: float = Field(default=0.01, ge=0, lt=100, description="of the optimiser")
-    optimiser: Literal["adamw", "adam", "sgd"] = Field(
-        default="adamw", description="torch's, with its own defaults else"
-    )
+    weight_decay: float = Field(default=0.01, ge=0, lt=100, description="of AdamW")
     images: bool = Field(
         default=False,
         description="rows are square images of one channel, or of three: the module gets (n, channels, side, side), its"
@@ -217,8 +209,7 @@ class TorchKeys(FactoryKeys):
     def build(self, seed: int) -> Any:
         from consilium.models.torch_classifier import TorchClassifier  # torch takes two seconds to import
 
-        loss = None if self.loss == CROSS_ENTROPY else resolve(self.loss)
-        return TorchClassifier(self, resolve(self.factory), loss, seed % 2**32)
+        return TorchClassifier(self, resolve(self.factory), seed % 2**32)
 
 
 class PickleKeys(OwnCodeKeys):

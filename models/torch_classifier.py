@@ -18,13 +18,6 @@ from consilium.models.naming import UnusableModel
 from consilium.protocol.images import ImageShape, image_shape
 
 _BLOCK = 1000
-_OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
-    "adamw": torch.optim.AdamW,
-    "adam": torch.optim.Adam,
-    "sgd": torch.optim.SGD,
-}
-
-Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 class TorchClassifier:
@@ -34,16 +27,13 @@ class TorchClassifier:
     factory : called as factory(inputs=..., classes=..., **parameters), `inputs` the number of inputs, or (channels,
         side, side) for images, `classes` how many its rows have; gives a module from float32 (n, inputs) to logits (n,
         outputs), at least one output for each class. Only what requires a gradient is trained.
-    loss : (logits, labels int64 (n,)) -> scalar; None for cross-entropy.
     """
 
-    def __init__(self, keys: Any, factory: Callable[..., nn.Module], loss: Loss | None = None, seed: int = 0) -> None:
-        self.keys, self.factory, self.loss, self.seed = keys, factory, loss, seed
+    def __init__(self, keys: Any, factory: Callable[..., nn.Module], seed: int = 0) -> None:
+        self.keys, self.factory, self.seed = keys, factory, seed
 
     def fit(self, x: np.ndarray, y: np.ndarray, sample_weight: np.ndarray | None = None) -> TorchClassifier:
-        """`x` float (n, inputs), `y` (n,) labels of any type, `sample_weight` float (n,) for cross-entropy only."""
-        if sample_weight is not None and self.loss is not None:
-            raise UnusableModel("a loss of one's own takes no weights", "Leave the loss out, or the weights")
+        """`x` float (n, inputs), `y` (n,) labels of any type, `sample_weight` float (n,)."""
         self.classes_, codes = np.unique(y, return_inverse=True)
         self.n_features_in_ = x.shape[1]
         weights = np.ones(len(y)) if sample_weight is None else sample_weight / np.mean(sample_weight)
@@ -107,9 +97,7 @@ class TorchClassifier:
         parameters = [each for each in module.parameters() if each.requires_grad]
         if not parameters:
             raise UnusableModel("the module has nothing that is trained", "Let some parameters require a gradient")
-        optimiser = _OPTIMISERS[keys.optimiser](
-            parameters, lr=keys.learning_rate, weight_decay=keys.weight_decay, fused=True
-        )
+        optimiser = torch.optim.AdamW(parameters, lr=keys.learning_rate, weight_decay=keys.weight_decay, fused=True)
         each = math.ceil(len(rows) / keys.batch)
         total = keys.steps or keys.epochs * each
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, total)
@@ -129,8 +117,6 @@ class TorchClassifier:
         if logits.ndim != 2 or logits.shape[1] < len(self.classes_):
             what = f"the module gives {tuple(logits.shape)} for {len(labels)} rows and {len(self.classes_)} classes"
             raise UnusableModel(what, "It must give a logit for each class")
-        if self.loss is not None:
-            return self.loss(logits, labels)
         return (functional.cross_entropy(logits, labels, reduction="none") * counts).mean()
 
 

@@ -21,7 +21,6 @@ from consilium.data.encoding import encode, infer
 from consilium.data.files import BLOCK
 from consilium.data.mapping import DataRules
 from consilium.data.private_rows import DataReport, FileRows, MemoryRows, Rows
-from consilium.data.table import TableRule, read_raw
 from consilium.models.table import fit_teachers
 from consilium.party.home import PartyFile
 from consilium.protocol.config_files import load
@@ -326,34 +325,6 @@ COLUMN_FAULTS: dict[str, tuple[str, dict, str]] = {
 def test_faults_of_raw_columns(tmp_path: Path, content: str, tables: dict, told: str) -> None:
     _, report = read(tmp_path, content, SCHEMA, **tables)
     assert any(str(problem).startswith(told) for problem in report.problems), report.problems
-
-
-def test_arrays_hold_features_as_a_simulation_has_them(tmp_path: Path) -> None:
-    x, names = encode(PUBLIC, COLUMNS)[0], np.array(SCHEMA.features)
-    np.savez(tmp_path / "data.npz", x=x, y=[0, 1, 1, 0], features=names, classes=np.array(SCHEMA.classes))
-    rows, report = FileRows(tmp_path / "data.npz", rules(missing={"rule": "mean"})).report(SCHEMA)
-    assert rows is not None, report.problems
-    np.testing.assert_allclose(rows.x, expected(PUBLIC), rtol=0, atol=1e-7)
-
-
-@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_a_party_and_a_simulation_read_the_same_numbers(tmp_path: Path, suffix: str) -> None:
-    generator = np.random.default_rng(5)
-    frame = pl.DataFrame(
-        {
-            "age": generator.normal(60, 12, 300),
-            "sex": generator.choice(["female", "male", "divers"], 300),
-            "stage": generator.choice(["I", "II", "III"], 300),
-            "creatinine": np.where(generator.random(300) < 0.2, np.nan, generator.normal(1, 0.2, 300)),
-            "label": generator.choice(["well", "ill"], 300),
-        }
-    ).with_columns(pl.col("creatinine").fill_nan(None))
-    path = tmp_path / f"data{suffix}"
-    frame.write_csv(path) if suffix == ".csv" else frame.write_parquet(path)
-    rows, _ = FileRows(path).report(SCHEMA)
-    assert rows is not None
-    raw = read_raw([path], TableRule(only=("age", "sex", "stage", "creatinine"))).frame
-    assert rows.x.tobytes() == expected(raw).tobytes()
 
 
 def test_identities_are_of_what_the_party_has_and_not_of_what_the_coordinator_knows(tmp_path: Path) -> None:

@@ -60,8 +60,8 @@ GOOD = [
     *map(stranger, ("Nearest", "NoProbabilities", "TextLabels", "WithoutClasses", "Threads", "imputing")),
     EstimatorSpec(factory="sklearn.svm.SVC", parameters={"C": 2.0, "kernel": "rbf"}),
     EstimatorSpec(factory="lightgbm.LGBMClassifier", parameters={"verbose": -1}),
-    TorchSpec(factory="tests.strangers:Net", loss="tests.strangers:margin", learning_rate=0.01),
-    TorchSpec(factory="tests.strangers:ten_outputs", learning_rate=0.05, optimiser="sgd", batch=16),
+    TorchSpec(factory="tests.strangers:Net", learning_rate=0.01),
+    TorchSpec(factory="tests.strangers:ten_outputs", learning_rate=0.05, batch=16),
     TorchSpec(factory="tests.strangers:Net", batch=149),  # 150 rows: one would be left for the last step
 ]
 
@@ -98,7 +98,6 @@ def test_what_strangers_write_votes_as_well_as_it_can(spec: Any) -> None:
         (EstimatorSpec(factory="sklearn.svm.SVR"), "sklearn.svm.SVR gives SVR, a regressor, and no classifier"),
         (TorchSpec(factory="tests.strangers:one_output"), "It must give a logit for each class"),
         (TorchSpec(factory="tests.strangers:Eyes", images=True), "3 inputs are no square image"),
-        (TorchSpec(factory="tests.strangers:Net", loss="tests.strangers:absent"), "no attribute 'absent'"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -192,7 +191,7 @@ def test_labels_are_what_the_shard_has_and_whole_numbers_from_0() -> None:
     "table",
     [
         {"model": "estimator", "factory": "planted_by_coordinator:Evil"},
-        {"model": "torch", "factory": "tests.strangers:Net", "loss": "planted_by_coordinator:Evil"},
+        {"model": "torch", "factory": "planted_by_coordinator:Evil"},
         {"model": "pickled", "file": "../teacher.pkl"},
     ],
 )
@@ -228,7 +227,7 @@ def test_faults_of_the_table_are_told_when_it_is_read(tmp_path: Path, table: dic
 
 
 def test_the_own_teacher_takes_the_place_of_the_one_that_is_asked_for(tmp_path: Path) -> None:
-    table = {"model": "torch", "factory": "tests.strangers:Net", "steps": 60, "optimiser": "adam"}
+    table = {"model": "torch", "factory": "tests.strangers:Net", "steps": 60}
     party = node_at(home_with(tmp_path, table))
     join(party)
     (kept,) = party.teachers(HASH).teachers
