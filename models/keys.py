@@ -188,7 +188,7 @@ class FactoryKeys(OwnCodeKeys):
 
 
 class TorchKeys(FactoryKeys):
-    """A torch module, trained on cross-entropy by AdamW. The factory is called with `inputs`, `classes`, `parameters`."""
+    """A torch module, trained on cross-entropy by AdamW. Its factory gets `inputs`, `classes` and `parameters`."""
 
     epochs: int = Field(default=20, ge=1, le=100_000, description="times that every row is seen")
     steps: int = Field(default=0, ge=0, le=10_000_000, description="steps, whatever `epochs` says; 0: by `epochs`")

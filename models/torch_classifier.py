@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from torch import nn
 from torch.nn import functional
 
 from consilium.models.devices import resolve_device, torch_on_one_thread
-from consilium.models.keys import CnnSpec, NetworkSpec, TorchKeys
 from consilium.models.naming import UnusableModel
 from consilium.protocol.images import ImageShape, image_shape
 
@@ -121,11 +121,10 @@ class TorchClassifier:
 
 
 class NetworkTeacher(TorchClassifier):
-    """One network of those that a coordinator may ask of a party, of the kind that `spec` says."""
+    """One of the networks that a coordinator may ask of a party: `spec` is its `keys.NetworkSpec`."""
 
-    def __init__(self, spec: NetworkSpec, seed: int) -> None:
-        said = {key: getattr(spec, key) for key in ("epochs", "batch", "learning_rate", "weight_decay")}
-        keys = TorchKeys(factory=f"{__name__}:network_of", images=spec.of_images, **said)
+    def __init__(self, spec: Any, seed: int) -> None:
+        keys = SimpleNamespace(**spec.model_dump(), parameters={}, steps=0, images=spec.of_images)
         super().__init__(keys, partial(network_of, spec), seed=seed)
         self.balanced = spec.class_weight == "balanced"
 
@@ -138,10 +137,10 @@ class NetworkTeacher(TorchClassifier):
         return self
 
 
-def network_of(spec: NetworkSpec, inputs: Any, classes: int) -> nn.Module:
+def network_of(spec: Any, inputs: Any, classes: int) -> nn.Module:
     """Dense layers, behind two convolutions with max-pool where the rows are images."""
     layers: list[nn.Module] = []
-    if isinstance(spec, CnnSpec):
+    if spec.of_images:
         channels, side, _ = inputs
         for more in (spec.channels, 2 * spec.channels):
             # in this order a quarter of the work, the same numbers
@@ -149,7 +148,7 @@ def network_of(spec: NetworkSpec, inputs: Any, classes: int) -> nn.Module:
             channels, side = more, (side - 4) // 2
         layers.append(nn.Flatten())
         inputs = channels * side**2
-    for _ in range(spec.dense_layers if isinstance(spec, CnnSpec) else 1):
+    for _ in range(spec.dense_layers if spec.of_images else 1):
         layers += [nn.Linear(inputs, spec.hidden), nn.ReLU()]
         inputs = spec.hidden
     net = nn.Sequential(*layers, nn.Linear(inputs, classes))
