@@ -297,33 +297,24 @@ def test_another_unit_is_told(tmp_path: Path, factor: float, told: list[str]) ->
     assert all("factor" in doubt.action for doubt in report.remarks)
 
 
-COLUMN_FAULTS: dict[str, tuple[str, dict, str]] = {
-    "codes for a category": (
-        OWN,
-        {"columns": {**MAPPING["columns"], "sex": {"codes": {"w": 1}}}},
+NAMED = {name: name for name in ("age", "sex", "stage", "creatinine")}
+COLUMN_FAULTS: list[tuple[dict[str, Any], str]] = [
+    (
+        {**NAMED, "sex": {"codes": {"w": 1}}},
         "sex: is a category, and codes, factor and offset are of numbers. Give values: the federation's are 'female'",
     ),
-    "values for a number": (
-        OWN,
-        {"columns": {**MAPPING["columns"], "age": {"values": {"1": "x"}}}},
-        "age: is a number, and values are of a category",
-    ),
-    "a column not named": (
-        OWN,
-        {"columns": {"age": "age", "sex": "sex", "stage": "stage"}},
-        "creatinine: the federation asks for it, [columns] does not name it",
-    ),
-    "ages by code": (
-        OWN,
-        {"columns": {"age": {"codes": {"61": 1}}, "sex": "sex", "stage": "stage", "creatinine": "creatinine"}},
+    ({**NAMED, "age": {"values": {"1": "x"}}}, "age: is a number, and values are of a category"),
+    ({"age": "age", "sex": "sex", "stage": "stage"}, "creatinine: the federation asks for it, [columns] does not"),
+    (
+        {**NAMED, "age": {"codes": {"61": 1}}},
         "age: 3 of 4 rows hold a value that codes does not have (first: line 3). Add it to codes",
     ),
-}
+]
 
 
-@pytest.mark.parametrize(("content", "tables", "told"), COLUMN_FAULTS.values(), ids=COLUMN_FAULTS.keys())
-def test_faults_of_raw_columns(tmp_path: Path, content: str, tables: dict, told: str) -> None:
-    _, report = read(tmp_path, content, SCHEMA, **tables)
+@pytest.mark.parametrize(("columns", "told"), COLUMN_FAULTS, ids=range(4))
+def test_faults_of_raw_columns(tmp_path: Path, columns: dict[str, Any], told: str) -> None:
+    _, report = read(tmp_path, OWN, SCHEMA, columns=columns)
     assert any(str(problem).startswith(told) for problem in report.problems), report.problems
 
 
@@ -379,6 +370,11 @@ def npz(**changes: Any) -> Callable[[Path], None]:
     return lambda path: np.savez(path, **{name: value for name, value in values.items() if value is not None})
 
 
+PATH_FAULTS: list[tuple[str, Callable[[Path], Any], str, str]] = [
+    ("csv, absent", lambda path: None, "data.csv", "cannot be read: No such file"),
+    ("csv, a folder", Path.mkdir, "data.csv", "cannot be read: Is a directory"),
+    ("xlsx, Excel", Path.touch, "data.xlsx", "is of no format that is known by its name"),
+]
 NPZ_FAULTS: list[tuple[str, Callable[[Path], Any], str, str]] = [
     ("no npz", lambda path: path.write_bytes(b"4711"), "data.npz", "is not a readable .npz"),
     ("objects", npz(x=np.array([["4711", None]] * 2, dtype=object)), "data.npz", "is not a readable .npz (ValueError)"),
@@ -394,6 +390,7 @@ CASES = {
     **{f"csv, {name}": (lambda path, of=text: path.write_text(of), *rest) for name, text, *rest in CSV_FAULTS},
     **{f"parquet, {name}": (make, {}, *rest) for name, make, *rest in PARQUET_FAULTS},
     **{f"npz, {name}": (make, {}, *rest) for name, make, *rest in NPZ_FAULTS},
+    **{name: (make, {}, *rest) for name, make, *rest in PATH_FAULTS},
 }
 
 
@@ -410,14 +407,6 @@ def test_each_fault_is_told_with_its_place_and_quotes_no_row(tmp_path: Path, cap
     output = capfd.readouterr()
     said = " ".join(map(str, told)) + f"{report!r}{output.out}{output.err}"
     assert SECRET not in said.replace(str(tmp_path), "")
-
-
-@pytest.mark.parametrize("name", ["absent.csv", "data.xlsx", "folder.csv"])
-def test_files_that_are_not_there_or_of_no_known_format(tmp_path: Path, name: str) -> None:
-    (tmp_path / "folder.csv").mkdir()
-    rows, report = FileRows(tmp_path / name).report(NUMBERS)
-    assert rows is None
-    assert len(report.problems) == 1
 
 
 def test_all_problems_come_at_once_each_with_its_column_and_count(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from consilium.models.images.pixels import DIGITS, NONE, OBJECTS, Distortion, Pixels
 from consilium.models.keys import TorchKeys
@@ -13,6 +12,7 @@ from consilium.models.torch_classifier import TorchClassifier
 from consilium.protocol.errors import ConfigError
 from consilium.student.learn import train
 from tests.models.digits import digits, spec
+from tests.strangers import Eyes
 
 
 def test_probabilities_of_classes_never_seen_too() -> None:
@@ -116,21 +116,9 @@ def test_a_student_of_images_learns_hues() -> None:
     assert (model.predict_proba(other).argmax(axis=1) == truth).mean() > 0.9
 
 
-class Kernels(nn.Module):
-    """A module of somebody's own."""
-
-    def __init__(self, inputs: tuple[int, int, int], classes: int) -> None:
-        super().__init__()
-        self.told = inputs
-        self.net = nn.Sequential(nn.Conv2d(inputs[0], 4, 3), nn.Flatten(), nn.LazyLinear(classes))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.net(x)
-
-
 def test_a_module_of_ones_own_gets_three_channels() -> None:
     x, y = hues(60)
-    keys = TorchKeys(factory="a:b", images=True, epochs=10, learning_rate=0.01)
-    model = TorchClassifier(keys, Kernels).fit(x, y)
-    assert model.module_.told == (3, 8, 8)
+    keys = TorchKeys(factory="a:b", images=True, epochs=20, learning_rate=0.01)
+    model = TorchClassifier(keys, Eyes).fit(x, y)
+    assert next(model.module_.parameters()).shape == (4, 3, 3, 3)
     assert (model.predict(x) == y).mean() > 0.9
