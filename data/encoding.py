@@ -48,10 +48,8 @@ def _short_form(value: Any) -> Any:
 
 
 class DeclaredColumn(Frozen):
-    """What somebody declares of a column; the rest is inferred. In a file, a bare text is its kind.
-
-    kind: what it is. values: of a category, in order. missing: whether "COLUMN missing" is a feature.
-    """
+    """What somebody declares of a column; the rest is inferred. In a file, a bare text is its kind. kind: what it is.
+    values: of a category, in order. missing: whether "COLUMN missing" is a feature."""
 
     kind: Kind | None = None
     values: tuple[Name, ...] = Field(default=(), max_length=MOST_VALUES)
@@ -84,15 +82,12 @@ def infer(
     places: Lines | None = None,
     faults: Faults | None = None,
 ) -> tuple[ColumnEncoding, ...]:
-    """How the columns of `frame` are encoded: its rows must be PUBLIC, for their values are in the answer.
-
-    A column of numbers is a number (see `cells.codes_among`), every other one, and one that its type declares so, a
-    category whose values are sorted: numbers by size, then texts. What a value may be is judged after that. places:
-    where its rows stand, for messages. faults: notes there what is wrong, and what is only doubtful, and leaves such
-    columns out. Raises DataError: a declared column is not there, or all that is wrong: a column has no value, is of
-    dates, has text among numbers, or more values than a category may have; two features would have one name, or a name
-    is too long.
-    """
+    """How the columns of `frame` are encoded: its rows must be PUBLIC, for their values are in the answer. A column of
+    numbers is a number (see `cells.codes_among`), every other one, and one that its type declares so, a category whose
+    values are sorted: numbers by size, then texts. What a value may be is judged after that. places: where its rows
+    stand, for messages. faults: notes there what is wrong, and what is only doubtful, and leaves such columns out.
+    Raises DataError: a declared column is not there, or all that is wrong: a column has no value, is of dates, has text
+    among numbers, or more values than a category may have; two features would have one name, or a name is too long."""
     declared, noted = declared or {}, Faults() if faults is None else faults
     places = places or Lines.of_rows("the public rows", frame.height)
     if absent := [name for name in declared if name not in frame.columns]:
@@ -119,12 +114,10 @@ def infer(
 
 
 def encode(frame: pl.DataFrame, columns: Sequence[ColumnEncoding]) -> tuple[np.ndarray, tuple[Doubt, ...]]:
-    """Rows of raw values -> float32 (rows, features), NaN where a value is missing, and what is odd about them.
-
-    A category that no public row has is all zeros, and a doubt. Missing is NaN in every feature of a number; of a
+    """Rows of raw values -> float32 (rows, features), NaN where a value is missing, and what is odd about them. A
+    category that no public row has is all zeros, and a doubt. Missing is NaN in every feature of a number; of a
     category too, unless it has a feature for missing values: then its values are all zeros. Raises DataError: a column
-    is not there, or holds neither numbers nor text.
-    """
+    is not there, or holds neither numbers nor text."""
     parts = [np.zeros((frame.height, 0), dtype=np.float32)]
     doubts: list[Doubt] = []
     for column in columns:

@@ -132,9 +132,7 @@ class Read(NamedTuple):
 
 class TableFile(ABC):
     """An open file. `names` of its columns, in order; one may be there twice. path: what messages call it.
-
-    decimal_comma: whether numbers in its text have one. form: what to do about a column that is unreadable.
-    """
+    decimal_comma: whether numbers in its text have one. form: what to do about a column that is unreadable."""
 
     path: Path
     names: tuple[str, ...]
@@ -168,12 +166,10 @@ def open_table(path: Path, rule: CsvRule) -> TableFile:
 
 
 class CsvTable(TableFile):
-    """A block of rows at a time; a field that nobody asks for is dropped as soon as it is parsed.
-
-    The standard library's parser finds the fields, for it counts them: a line with one too many (a decimal comma) would
-    otherwise shift its values under other names unseen. `names`: the header's, without spaces around; one may be empty.
-    Raises BadTable: not text in the encoding of the rule, no header, or no CSV. OSError.
-    """
+    """A block of rows at a time; a field that nobody asks for is dropped as soon as it is parsed. The standard
+    library's parser finds the fields, for it counts them: a line with one too many (a decimal comma) would otherwise
+    shift its values under other names unseen. `names`: the header's, without spaces around; one may be empty. Raises
+    BadTable: not text in the encoding of the rule, no header, or no CSV. OSError."""
 
     def __init__(self, path: Path, rule: CsvRule) -> None:
         self.path, self._rule = path, rule
@@ -330,11 +326,9 @@ class ParquetTable(TableFile):
 
 
 class ArrayTable(TableFile):
-    """x (n, features), y int (n,), features and classes as text; other arrays (n,) may say whose the rows are.
-
-    `names`: of the features. The label is `y`, as texts of classes. path: what messages call it. Raises BadTable: its
-    parts are not what they must be, or cannot be read. OSError.
-    """
+    """x (n, features), y int (n,), features and classes as text; other arrays (n,) may say whose the rows are. `names`:
+    of the features. The label is `y`, as texts of classes. path: what messages call it. Raises BadTable: its parts are
+    not what they must be, or cannot be read. OSError."""
 
     form = NPZ_FORM
 

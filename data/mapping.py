@@ -23,10 +23,8 @@ ColumnName = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
 class ColumnRule(CellRule):
-    """One column of the schema, or one feature. Without `column` it has that name in the file.
-
-    column: its name in the file. missing, missing_codes: as in `[missing]`, for this column instead.
-    """
+    """One column of the schema, or one feature. Without `column` it has that name in the file. column: its name in the
+    file. missing, missing_codes: as in `[missing]`, for this column instead."""
 
     column: ColumnName | None = None
     missing: Missing | None = None
@@ -64,11 +62,8 @@ class MissingRule(Frozen):
 
 
 class PatientRule(Frozen):
-    """The `[patient]` table: whose a row is.
-
-    column: of .csv and .parquet files; of an .npz the name of an array (rows,). rows_are_patients: no patient has two
-    rows, as the party says: nothing can check it.
-    """
+    """The `[patient]` table: whose a row is. column: of .csv and .parquet files; of an .npz the name of an array
+    (rows,). rows_are_patients: no patient has two rows, as the party says: nothing can check it."""
 
     column: ColumnName | None = None
     rows_are_patients: bool = False
@@ -126,10 +121,8 @@ class DataRules(Frozen):
 
 @dataclass(frozen=True)
 class FileField(Wanted):
-    """A raw column of the schema or, without `encoding`, one feature as it stands in the file.
-
-    if_missing: what happens where there is no value. nothing: the party maps it to nothing, and no row has one: "mean".
-    """
+    """A raw column of the schema or, without `encoding`, one feature as it stands in the file. if_missing: what happens
+    where there is no value. nothing: the party maps it to nothing, and no row has one: "mean"."""
 
     encoding: ColumnEncoding | None = None
     if_missing: Missing = "refuse"

@@ -50,20 +50,16 @@ ROWS_AT_ONCE = 1024
 @dataclass(frozen=True)
 class Rows:
     """Private rows: `x` float64 (n, features) standardised, `y` int64 (n,) indices into the federation's classes.
-
-    identities: uint8 (n, 32), whose each row is, see `of_rows` and `of_patients`.
-    """
+    identities: uint8 (n, 32), whose each row is, see `of_rows` and `of_patients`."""
 
     x: np.ndarray = field(repr=False)
     y: np.ndarray = field(repr=False)
     identities: np.ndarray = field(default_factory=lambda: np.zeros((0, 32), dtype=np.uint8), repr=False)
 
     def represented(self, schema: Schema, parts: Sequence[np.ndarray]) -> Rows:
-        """The same rows as teachers see them: `x` float (n, inputs).
-
-        Shard by shard (`parts` of row indices, which cover all): what a transform gives for a row may depend in its
-        last bits on the rows that it is computed with, and a teacher must see nothing of other shards.
-        """
+        """The same rows as teachers see them: `x` float (n, inputs). Shard by shard (`parts` of row indices, which
+        cover all): what a transform gives for a row may depend in its last bits on the rows that it is computed with,
+        and a teacher must see nothing of other shards."""
         if schema.representation == "none":
             return self
         images = [represent(schema.representation, self.x[part]) for part in parts if len(part)]
@@ -75,10 +71,8 @@ class Rows:
 
 
 def of_patients(ids: Sequence[str]) -> np.ndarray:
-    """Whose rows are where `[patient] column` says it: uint8 (rows, 32), equal where the texts are.
-
-    All rows of one patient are in one shard, which the identity decides.
-    """
+    """Whose rows are where `[patient] column` says it: uint8 (rows, 32), equal where the texts are. All rows of one
+    patient are in one shard, which the identity decides."""
     return _joined([hashlib.sha256(b"patient\0" + text.encode()).digest() for text in ids])
 
 
@@ -114,12 +108,10 @@ def _joined(digests: Sequence[bytes]) -> np.ndarray:
 @dataclass(frozen=True)
 class DataReport:
     """What `party dry-run` shows. Counts of private rows: they are not covered by the guarantee, and are not in `repr`.
-
-    `problems`: why there are no rows to use. `doubts`: what training takes, and mostly is a mistake: values
-    that it moves to the schema's range, rows of one class only. `remarks`: what may well be right, and is worth a look:
-    values far from the public ones, a category that no public row has.
-    `filled`: missing values by feature that became the public mean. `classes`: rows used, by class.
-    """
+    `problems`: why there are no rows to use. `doubts`: what training takes, and mostly is a mistake: values that it
+    moves to the schema's range, rows of one class only. `remarks`: what may well be right, and is worth a look: values
+    far from the public ones, a category that no public row has. `filled`: missing values by feature that became the
+    public mean. `classes`: rows used, by class."""
 
     problems: tuple[Problem, ...] = ()
     doubts: tuple[Problem, ...] = ()
@@ -172,9 +164,7 @@ class PrivateRows(ABC):
 
     def report(self, schema: Schema, remarked: bool = True) -> tuple[Rows | None, DataReport]:
         """The rows, or None where the report has problems; it has all of them. Never raises for what a table holds.
-
-        remarked: what is only odd is looked for too, which costs as much as reading the rows.
-        """
+        remarked: what is only odd is looked for too, which costs as much as reading the rows."""
         try:
             return _Fit(schema, self.rules, self._open(), self.arrays, remarked).rows()
         except BadTable as error:
@@ -437,11 +427,9 @@ class _Fit:
 
 
 def _standardise(x: np.ndarray, schema: Schema, keep_missing: bool) -> None:
-    """Raw values (n, features), NaN where missing, to what is trained on, in place and row by row for itself.
-
-    Values beyond the schema's ranges move to the nearest end; a missing one becomes 0, the mean of the public rows,
-    unless it is kept for the teacher.
-    """
+    """Raw values (n, features), NaN where missing, to what is trained on, in place and row by row for itself. Values
+    beyond the schema's ranges move to the nearest end; a missing one becomes 0, the mean of the public rows, unless it
+    is kept for the teacher."""
     ranges = {allowed.feature: allowed for allowed in schema.ranges}
     allowed = [ranges.get(feature) for feature in schema.features]
     low = [-np.inf if limits is None else limits.low for limits in allowed]

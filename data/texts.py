@@ -67,7 +67,6 @@ def in_order(text: str) -> tuple[bool, float, str]:
 
 def codes_among(texts: pl.Series) -> list[str]:
     """Texts that read as numbers and yet are names, so that the column is a category; none where it is one of numbers.
-
     texts: as `written` gives them. They are names where a zero stands before digits (ICD "01882"); where whole numbers
     have an exponent's letter and none of the column a fraction (bed "1E3"); and where two texts would be one number
     ("+1" and "1", "250.0" and "250.00"), but for "5" beside "5.0" and ".5" beside "0.5", which are ways to write one.

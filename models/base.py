@@ -61,12 +61,10 @@ NOTHING = 1e9
 
 @dataclass(frozen=True)
 class Shares:
-    """What noisy histograms say of the share of the votes that each class got, and how noisy they are.
-
-    shares: float64 (n, classes), noisy counts over votes; negative ones and ones above 1 among them, and a row need
-    not sum to 1. deviation: float64 (n,), standard deviation of the noise of each share of a row; a fit takes it as
-    independent between classes.
-    """
+    """What noisy histograms say of the share of the votes that each class got, and how noisy they are. shares: float64
+    (n, classes), noisy counts over votes; negative ones and ones above 1 among them, and a row need not sum to 1.
+    deviation: float64 (n,), standard deviation of the noise of each share of a row; a fit takes it as independent
+    between classes."""
 
     shares: np.ndarray = field(repr=False)
     deviation: np.ndarray = field(repr=False)
@@ -83,11 +81,9 @@ class Shares:
 @dataclass(frozen=True)
 class Outcomes:
     """What became of queries, and by which law: an answer, that there was none, or that the student's own label was
-    confirmed, each tells something of the votes.
-
-    labels: int64 (n,), NO_LABEL where there is none. outcomes: int64 (n,), of `Outcome`, none of them NOT_ASKED.
-    predictions: float64 (n, classes), what the student said when it asked; None where the law does not use it.
-    """
+    confirmed, each tells something of the votes. labels: int64 (n,), NO_LABEL where there is none. outcomes: int64
+    (n,), of `Outcome`, none of them NOT_ASKED. predictions: float64 (n, classes), what the student said when it asked;
+    None where the law does not use it."""
 
     labels: np.ndarray = field(repr=False)
     outcomes: np.ndarray = field(repr=False)

@@ -72,10 +72,8 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THRE
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Hold BLAS, OpenMP and torch to one thread meanwhile, as far as they are loaded; the caller's numbers come back.
-
     For code that may run in somebody's notebook, whose environment is not ours to set. OpenMP keeps the number per
-    thread, so it holds for the calling one and not for others that run already.
-    """
+    thread, so it holds for the calling one and not for others that run already."""
     from threadpoolctl import threadpool_limits  # it brings ctypes: not for those who only want the names above
 
     with threadpool_limits(1), torch_on_one_thread():

@@ -75,10 +75,8 @@ class SharesLikelihood:
 
 @dataclass(frozen=True)
 class _Largest:
-    """Of counts (n, classes), in deviations of the noise on each, around where the largest may lie.
-
-    places (n, points). below: G times the rule's step, (n, points). hazards: h (n, classes, points).
-    """
+    """Of counts (n, classes), in deviations of the noise on each, around where the largest may lie. places (n, points).
+    below: G times the rule's step, (n, points). hazards: h (n, classes, points)."""
 
     places: np.ndarray
     below: np.ndarray

@@ -35,12 +35,10 @@ class NotConverged(UserWarning):
 
 @dataclass
 class LogisticTeacher:
-    """Logistic regression, multinomial for more than two classes; the intercept is not penalised.
-
-    C: inverse of the penalty |coef_|^2 / 2. balanced: the classes weigh equally. iterations: most steps of the solver.
-    `classes_` int64 (seen,). `coef_` (1, inputs) and `intercept_` (1,), of the second of two classes; of more,
-    (seen, inputs) and (seen,); in the floats of the rows, named as scikit-learn names them.
-    """
+    """Logistic regression, multinomial for more than two classes; the intercept is not penalised. C: inverse of the
+    penalty |coef_|^2 / 2. balanced: the classes weigh equally. iterations: most steps of the solver. `classes_` int64
+    (seen,). `coef_` (1, inputs) and `intercept_` (1,), of the second of two classes; of more, (seen, inputs) and
+    (seen,); in the floats of the rows, named as scikit-learn names them."""
 
     C: float = 1.0
     balanced: bool = False
@@ -170,10 +168,8 @@ def _of_many(rows: np.ndarray, positions: np.ndarray, weights: np.ndarray, penal
 
 @dataclass(frozen=True)
 class Linear:
-    """Scores `coefficients` float64 (seen, inputs) x + `intercept` (seen,), softmax; `classes` in all.
-
-    `seen` int64 (seen,): which classes had a label, ascending; the others get probability 0.
-    """
+    """Scores `coefficients` float64 (seen, inputs) x + `intercept` (seen,), softmax; `classes` in all. `seen` int64
+    (seen,): which classes had a label, ascending; the others get probability 0."""
 
     coefficients: np.ndarray = field(repr=False)
     intercept: np.ndarray = field(repr=False)

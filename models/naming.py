@@ -81,12 +81,9 @@ _SEED, _JOBS = "random_state", "n_jobs"
 
 
 def estimator_of(name: str, parameters: Mapping[str, Any], seed: int) -> Any:
-    """What the callable `name` returns for `parameters`, see `resolve`.
-
-    Wherever it has a `random_state` or an `n_jobs` that nobody set, also within a Pipeline, they become `seed` and 1:
-    the parallelism of a federation is its parties. Raises UnusableModel: no such name, it raises, or what it returns
-    has no `fit` and `predict`.
-    """
+    """What the callable `name` returns for `parameters`, see `resolve`. Wherever it has a `random_state` or an `n_jobs`
+    that nobody set, also within a Pipeline, they become `seed` and 1: the parallelism of a federation is its parties.
+    Raises UnusableModel: no such name, it raises, or what it returns has no `fit` and `predict`."""
     make, given = resolve(name), dict(parameters)
     with suppress(TypeError, ValueError):  # some callables of C have no signature
         if _SEED in inspect.signature(make).parameters:
@@ -141,10 +138,8 @@ def seeded(estimator: Any, seed: int) -> Any:
 
 def write_estimator(path: Path, estimator: Any) -> str:
     """Write an untrained estimator, or a callable that returns one, to a new file with mode 0600; returns its SHA-256.
-
     Classes and functions of a notebook go into the file; those of installed packages are named and must be installed
-    where it is read. Raises UnusableModel: it cannot be pickled. FileExistsError: the file is there.
-    """
+    where it is read. Raises UnusableModel: it cannot be pickled. FileExistsError: the file is there."""
     import cloudpickle
 
     try:

@@ -98,9 +98,7 @@ class OwnClassifier:
 
     def _answers(self, x: np.ndarray, errors: set[str]) -> np.ndarray:
         """NaN for rows that it fails on: whether such a row is asked with another must not change the other's vote.
-
-        errors: to which names of exceptions are added.
-        """
+        errors: to which names of exceptions are added."""
         try:
             return self.probabilities(x)
         except (Exception, SystemExit) as error:
@@ -111,11 +109,9 @@ class OwnClassifier:
         return np.concatenate([self._answers(part, errors) for part in np.array_split(x, 2)])
 
     def probabilities(self, x: np.ndarray) -> np.ndarray:
-        """Rows float64 (n, inputs) -> float64 (n, seen); NaN in rows for which the estimator gave no probabilities.
-
-        One without `predict_proba` gives what it predicts probability 1. Raises Exception: whatever the estimator
-        raises. UnusableModel: an answer of a shape that means nothing.
-        """
+        """Rows float64 (n, inputs) -> float64 (n, seen); NaN in rows for which the estimator gave no probabilities. One
+        without `predict_proba` gives what it predicts probability 1. Raises Exception: whatever the estimator raises.
+        UnusableModel: an answer of a shape that means nothing."""
         places = np.arange(len(self.classes_))
         with _held():
             estimator = self.estimator
@@ -168,10 +164,8 @@ class OwnModel:
 
 @dataclass(frozen=True)
 class OwnTrainer:
-    """Trains what `make` gives for a seed: an untrained estimator with scikit-learn's methods.
-
-    unlabelled: float (m, inputs), rows whose shares it learns beside those that were asked.
-    """
+    """Trains what `make` gives for a seed: an untrained estimator with scikit-learn's methods. unlabelled: float (m,
+    inputs), rows whose shares it learns beside those that were asked."""
 
     title: str
     make: Callable[[int], Any]
@@ -198,10 +192,8 @@ class OwnTrainer:
 
     def fit_soft(self, x: np.ndarray, shares: np.ndarray, seed: int) -> Model:
         """Train on `x` float64 (n, inputs) and `shares` float64 (n, classes), probabilities without noise: each row
-        once for each class, with its share as its weight.
-
-        An estimator that takes no weights, or fails with them, gets about `COPIES` of each row. Raises UnusableModel.
-        """
+        once for each class, with its share as its weight. An estimator that takes no weights, or fails with them, gets
+        about `COPIES` of each row. Raises UnusableModel."""
         estimator, classes = self.make(seed), shares.shape[1]
         kept = shares >= _LEAST_SHARE
         kept[:1] = True  # two classes at least: a classifier of one is none
@@ -269,12 +261,10 @@ _LOT, _MISSING = 0x747279, 0.05
 
 
 def rehearse(title: str, make: Callable[[], Any], schema: Schema, keep_missing: bool = False) -> OwnClassifier:
-    """Train what `make` builds on made-up rows of `schema`, all classes among them; returned as it would be kept.
-
-    As it is kept, it must judge each row by itself and always alike: a question that comes again is counted once.
+    """Train what `make` builds on made-up rows of `schema`, all classes among them; returned as it would be kept. As it
+    is kept, it must judge each row by itself and always alike: a question that comes again is counted once.
     keep_missing: some of their values are NaN. Raises UnusableModel: it cannot be built, or trained on them, or does
-    not stand by its answers.
-    """
+    not stand by its answers."""
     x, y = made_up(schema, max(_ROWS, _OF_A_CLASS * len(schema.classes)), keep_missing)
     try:
         trained = OwnClassifier.trained(make(), x, y)
@@ -294,11 +284,9 @@ def rehearse(title: str, make: Callable[[], Any], schema: Schema, keep_missing: 
 
 
 def made_up(schema: Schema, count: int, missing: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs float64 (count, inputs), normal with a shift for each class, and classes int64 (count,), each as often.
-
-    A category has one of its values, each as often. From the schema alone, the same each time. `missing`: one value in
-    twenty is NaN, where inputs are the features.
-    """
+    """Inputs float64 (count, inputs), normal with a shift for each class, and classes int64 (count,), each as often. A
+    category has one of its values, each as often. From the schema alone, the same each time. `missing`: one value in
+    twenty is NaN, where inputs are the features."""
     generator = np.random.default_rng(_LOT)
     width, classes = len(schema.features), len(schema.classes)
     y = np.arange(count, dtype=np.int64) % classes

@@ -80,13 +80,11 @@ def _own(spec: OwnCode, rows: Rows, seed: int) -> Teacher:
 def fit_teachers(
     spec: TeacherKind, rows: Rows, parts: Sequence[np.ndarray], seeds: Sequence[int], classes: int
 ) -> list[Teacher]:
-    """One teacher for each part of row indices. `classes`: of the federation, the labels' range.
-
-    A teacher is a function of its own part, its seed and the number of parts, to the last bit: one row changes one
-    vote. A part without two classes gives a teacher that says its most frequent class, one without rows a class that
-    the seed draws. So does a part to which an estimator of the party's own cannot be fitted, and says why. Raises
-    Refused: an estimator of the party's own cannot be built, which no row has a part in (POLICY).
-    """
+    """One teacher for each part of row indices. `classes`: of the federation, the labels' range. A teacher is a
+    function of its own part, its seed and the number of parts, to the last bit: one row changes one vote. A part
+    without two classes gives a teacher that says its most frequent class, one without rows a class that the seed draws.
+    So does a part to which an estimator of the party's own cannot be fitted, and says why. Raises Refused: an estimator
+    of the party's own cannot be built, which no row has a part in (POLICY)."""
     return [
         fit_teacher(spec, Rows(rows.x[part], rows.y[part]), seed)
         if len(np.unique(rows.y[part])) > 1

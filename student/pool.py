@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from consilium.data.files import CsvRule
-from consilium.data.schema_rows import NO_LABEL, Reading, SchemaRows, read_schema_rows
+from consilium.data.table import NO_LABEL, Reading, SchemaRows, read_schema_rows
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.files import unreadable
 from consilium.protocol.schema import Schema

@@ -9,8 +9,7 @@ import numpy as np
 
 from consilium.data.encoding import DeclaredColumns, encode, infer
 from consilium.data.files import CsvRule, open_table
-from consilium.data.schema_rows import Reading, SchemaRows, read_schema_rows
-from consilium.data.table import TableRule, read_raw
+from consilium.data.table import Reading, SchemaRows, TableRule, read_raw, read_schema_rows
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.files import unreadable
 from consilium.protocol.schema import ColumnEncoding, Schema

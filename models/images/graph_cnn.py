@@ -111,9 +111,7 @@ class GraphCnnTrainer:
 
     def fit_told(self, x: np.ndarray, told: Told, seed: int) -> Model:
         """See `EvidenceTrainer.fit_told` and `ImageTrainer.fit`; labels are learned as `fit` does, whatever their law.
-
-        Trains one network after the other.
-        """
+        Trains one network after the other."""
         told = as_shares(told)
         spec, pool = self.spec, np.concatenate([x, self.unlabelled]).astype(np.float32)
         inputs = self.represent(pool).astype(np.float32)
@@ -184,10 +182,8 @@ _DECAYS = np.concatenate([[0.0], np.geomspace(0.2, 50.0, 13)])
 
 
 def smooth_shares(rows: np.ndarray, told: Shares, neighbours: int, smoothing: Smoothing = "linear") -> np.ndarray:
-    """Shares of all float32 `rows` (m, inputs), of which the first are `told`: float64 (m, classes).
-
-    Linear ones are means of the posterior, which may lie a little outside 0 to 1; of a softmax the most probable.
-    """
+    """Shares of all float32 `rows` (m, inputs), of which the first are `told`: float64 (m, classes). Linear ones are
+    means of the posterior, which may lie a little outside 0 to 1; of a softmax the most probable."""
     if len(rows) < 2:
         return told.shares
     values, vectors = smoothest(neighbour_graph(*nearest_rows(rows, neighbours)), FUNCTIONS)

@@ -63,10 +63,7 @@ class Material:
 
 
 class Method(Protocol):
-    """One way to learn.
-
-    decay: of the moving average of the weights in each step; 0 for none.
-    """
+    """One way to learn. decay: of the moving average of the weights in each step; 0 for none."""
 
     decay: float
 
@@ -80,11 +77,9 @@ MakeMethod = Callable[["nn.Sequential", Material], Method]
 
 @dataclass(frozen=True)
 class ImageTrainer:
-    """Trains a `network` by `method` on labels and on `unlabelled` float (n, pixels); that costs no privacy.
-
-    It stops after `spec.steps`, or earlier once at most a share `spec.settled` of the pool's predictions has changed
-    in each of the last few checks: that needs no labels.
-    """
+    """Trains a `network` by `method` on labels and on `unlabelled` float (n, pixels); that costs no privacy. It stops
+    after `spec.steps`, or earlier once at most a share `spec.settled` of the pool's predictions has changed in each of
+    the last few checks: that needs no labels."""
 
     method: MakeMethod
     spec: ImageStudent

@@ -27,8 +27,7 @@ from consilium.models.keys import TRAINERS, EstimatorStudent, PickledStudent, To
 from consilium.models.naming import UnusableModel
 from consilium.models.own_model import OwnTrainer
 from consilium.models.published.file import BadModel, read, write
-from consilium.models.published.model import check_names, load_model, publish
-from consilium.models.published.prevalence import FURTHEST_MEAN, PrevalenceShift
+from consilium.models.published.model import FURTHEST_MEAN, PrevalenceShift, check_names, load_model, publish
 from consilium.protocol.errors import DataError
 from consilium.student.learn import check_trainer
 from tests import strangers
