@@ -86,10 +86,8 @@ PLAIN = CellRule()
 @dataclass(frozen=True)
 class Wanted:
     """A column to read, by its rule. name: what messages call it; column: in the file. missing: texts that mean
-    "missing", unless the rule has its own.
-
-    center: taken from all numbers at last. known: values of a category, which is then read as their indices.
-    """
+    "missing", unless the rule has its own. center: taken from all numbers at last. known: values of a category, which
+    is then read as their indices."""
 
     name: str
     column: str

@@ -48,10 +48,8 @@ def _short_form(value: Any) -> Any:
 
 
 class DeclaredColumn(Frozen):
-    """What somebody declares of a column; the rest is inferred. In a file, a bare text is its kind.
-
-    kind: what it is. values: of a category, in order. missing: whether "COLUMN missing" is a feature.
-    """
+    """What somebody declares of a column; the rest is inferred. In a file, a bare text is its kind. kind: what it is.
+    values: of a category, in order. missing: whether "COLUMN missing" is a feature."""
 
     kind: Kind | None = None
     values: tuple[Name, ...] = Field(default=(), max_length=MOST_VALUES)
@@ -84,18 +82,12 @@ def infer(
     places: Lines | None = None,
     faults: Faults | None = None,
 ) -> tuple[ColumnEncoding, ...]:
-    """How the columns of `frame` are encoded: its rows must be PUBLIC, for their values are in the answer.
-
-    A column of numbers is a number (see `cells.codes_among`), every other one, and one that its type declares so, a
-    category whose values are sorted: numbers by size, then texts. What a value may be is judged after that.
-    places: where its rows stand, for messages. faults: notes there what is wrong, and what is only doubtful, and leaves
-    such columns out.
-
-    Raises
-    ------
-    DataError : a declared column is not there, or all that is wrong: a column has no value, is of dates, has text among
-        numbers, or more values than a category may have; two features would have one name, or a name is too long.
-    """
+    """How the columns of `frame` are encoded: its rows must be PUBLIC, for their values are in the answer. A column of
+    numbers is a number (see `cells.codes_among`), every other one, and one that its type declares so, a category whose
+    values are sorted: numbers by size, then texts. What a value may be is judged after that. places: where its rows
+    stand, for messages. faults: notes there what is wrong, and what is only doubtful, and leaves such columns out.
+    Raises DataError: a declared column is not there, or all that is wrong: a column has no value, is of dates, has text
+    among numbers, or more values than a category may have; two features would have one name, or a name is too long."""
     declared, noted = declared or {}, Faults() if faults is None else faults
     places = places or Lines.of_rows("the public rows", frame.height)
     if absent := [name for name in declared if name not in frame.columns]:
@@ -122,27 +114,27 @@ def infer(
 
 
 def encode(frame: pl.DataFrame, columns: Sequence[ColumnEncoding]) -> tuple[np.ndarray, tuple[Doubt, ...]]:
-    """Rows of raw values -> float32 (rows, features), NaN where a value is missing, and what is odd about them.
-
-    A category that no public row has is all zeros, and a doubt. Missing is NaN in every feature of a number; of a
-    category too, unless it has a feature for missing values: then its values are all zeros.
-
-    Raises
-    ------
-    DataError : a column is not there, or holds neither numbers nor text.
-    """
+    """Rows of raw values -> float32 (rows, features), NaN where a value is missing, and what is odd about them. A
+    category that no public row has is all zeros, and a doubt. Missing is NaN in every feature of a number; of a
+    category too, unless it has a feature for missing values: then its values are all zeros. Raises DataError: a column
+    is not there, or holds neither numbers nor text."""
     parts = [np.zeros((frame.height, 0), dtype=np.float32)]
     doubts: list[Doubt] = []
     for column in columns:
-        if column.column not in frame.columns:
-            raise DataError(f"the rows have no column {column.column!r}", f"They have {frame.columns}")
-        series = frame[column.column]
-        read = _numbers(series, column.offset) if column.kind == "number" else places_of(series, column.values)
+        read = cells_of(frame, column)
         parts.append(features_from(read, column))
         for state in ValueState:
-            if state not in (ValueState.GOOD, ValueState.MISSING) and read.count(state):
-                doubts.append(Doubt(column.column, state, np.flatnonzero(read.states == state)))
+            if state not in (ValueState.GOOD, ValueState.MISSING) and len(rows := read.rows(state)):
+                doubts.append(Doubt(column.column, state, rows))
     return np.concatenate(parts, axis=1), tuple(doubts)
+
+
+def cells_of(frame: pl.DataFrame, column: ColumnEncoding) -> Column:
+    """A raw column as numbers, or as places of values. Raises what `encode` raises."""
+    if column.column not in frame.columns:
+        raise DataError(f"the rows have no column {column.column!r}", f"They have {frame.columns}")
+    series = frame[column.column]
+    return _numbers(series, column.offset) if column.kind == "number" else places_of(series, column.values)
 
 
 def _check_name(name: str, role: str) -> None:
@@ -263,11 +255,7 @@ def _offset(read: Column) -> float:
 
 
 def far_from_0(values: np.ndarray) -> bool:
-    """Whether float32 loses what tells numbers float64 (rows,) apart.
-
-    >>> far_from_0(np.array([1.7e9, 1.7e9 + 5])), far_from_0(np.array([1.7e9, 1.8e9]))
-    (True, False)
-    """
+    """Whether float32 loses what tells numbers float64 (rows,) apart."""
     mean, spread = abs(float(values.mean())), float(values.std())
     return mean > (_EXACT * _LOST * spread if spread else _EXACT)
 
@@ -329,17 +317,7 @@ def features_from(read: Column, column: ColumnEncoding) -> np.ndarray:
 
 def times_of(series: pl.Series) -> np.ndarray:
     """float64 (rows,), NaN where missing: days since 1970-01-01 of dates (with or without a time), else the numbers.
-
-    >>> import polars as pl
-    >>> times_of(pl.Series("year", ["2020", "2021.5"])).tolist()
-    [2020.0, 2021.5]
-    >>> times_of(pl.Series("day", ["1970-01-02", "1970-01-02T12:00:00"])).tolist()
-    [1.0, 1.5]
-
-    Raises
-    ------
-    DataError : a value is neither; which one is not said.
-    """
+    Raises DataError: a value is neither; which one is not said."""
     import polars as pl
 
     if series.dtype.is_numeric():

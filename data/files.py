@@ -9,7 +9,7 @@ import zipfile
 import zlib
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from consilium.data.remedy import TableFault
-from consilium.protocol.errors import DataError, PathError
+from consilium.protocol.errors import PathError
 from consilium.protocol.models import Frozen
 
 if TYPE_CHECKING:
@@ -92,11 +92,7 @@ class Lines:
         return f"{first} and {len(others)} more" if others else first
 
     def place(self, row: int) -> str:
-        """Where row `row` stands, counted from 0; without the file if there is one only.
-
-        >>> Lines((("a.csv", "line", np.array([2, 3])), ("b.csv", "line", np.array([2])))).place(2)
-        'line 2 of b.csv'
-        """
+        """Where row `row` stands, counted from 0; without the file if there is one only."""
         name, number = self._of(row)
         return number + (f" of {name}" if len(self.files) > 1 else "")
 
@@ -136,9 +132,7 @@ class Read(NamedTuple):
 
 class TableFile(ABC):
     """An open file. `names` of its columns, in order; one may be there twice. path: what messages call it.
-
-    decimal_comma: whether numbers in its text have one. form: what to do about a column that is unreadable.
-    """
+    decimal_comma: whether numbers in its text have one. form: what to do about a column that is unreadable."""
 
     path: Path
     names: tuple[str, ...]
@@ -166,45 +160,39 @@ class TableFile(ABC):
 
 
 def open_table(path: Path, rule: CsvRule) -> TableFile:
-    """Open one: Parquet by its name's end, every other one as CSV.
-
-    Raises
-    ------
-    BadTable : it is of another kind, or has no columns. OSError
-    """
+    """Open one: Parquet by its name's end, every other one as CSV. Raises BadTable: it is of another kind, or has no
+    columns. OSError."""
     return ParquetTable(path) if path.suffix.lower() == ".parquet" else CsvTable(path, rule)
 
 
 class CsvTable(TableFile):
-    """A block of rows at a time; a field that nobody asks for is dropped as soon as it is parsed.
-
-    The standard library's parser finds the fields, for it counts them: a line with one too many (a decimal comma) would
-    otherwise shift its values under other names unseen. `names`: the header's, without spaces around; one may be empty.
-
-    Raises
-    ------
-    BadTable : not text in the encoding of the rule, no header, or no CSV. OSError
-    """
+    """A block of rows at a time; a field that nobody asks for is dropped as soon as it is parsed. The standard
+    library's parser finds the fields, for it counts them: a line with one too many (a decimal comma) would otherwise
+    shift its values under other names unseen. `names`: the header's, without spaces around; one may be empty. Raises
+    BadTable: not text in the encoding of the rule, no header, or no CSV. OSError."""
 
     def __init__(self, path: Path, rule: CsvRule) -> None:
         self.path, self._rule = path, rule
         self.decimal_comma = rule.decimal_comma
-        kind = foreign_kind(path)
-        if kind is not None:
-            action = "Export it as CSV in UTF-8" if kind else "Export the data again"
-            raise BadTable(path, f"is {kind}, not CSV" if kind else "is empty", action)
-        with self._lines() as lines:
-            self.names = tuple(name.strip() for name in next(lines, Record(0, 0, [])).fields)
+        with open(path, "rb") as file:
+            start = file.read(4096)
+        if not start:
+            raise BadTable(path, "is empty", "Export the data again")
+        kinds = [kind for mark, kind in FOREIGN.items() if start.startswith(mark)]
+        if kinds or 4 * start.count(0) > len(start):
+            raise BadTable(path, f"is {[*kinds, 'binary, or UTF-16 text'][0]}, not CSV", "Export it as CSV in UTF-8")
+        names = self.names = tuple(name.strip() for name in next(self._records(), Record(0, 0, [])).fields)
         header = "The first line must name the columns"
-        if not any(self.names):
+        if not any(names):
             raise BadTable(path, "has an empty first line", header)
-        if any(sign < " " and sign not in "\n\r\t" for name in self.names for sign in name):
+        if any(sign < " " and sign not in "\n\r\t" for name in names for sign in name):
             raise BadTable(path, "has control characters in its first line, as what is no text has", header)
-        if other := other_separator(self.names, rule):
+        marks = [mark for mark in get_args(Separator) if mark != rule.separator and mark in names[0]]
+        if len(names) == 1 and marks:
             fault = f"has one column only when split at {rule.separator!r}"
-            action = f"Set separator = {other!r} in its csv table, or use --separator"
-            raise BadTable(path, fault, action, keys={"csv": {"separator": other}})
-        if all(is_number(name) for name in self.names):
+            action = f"Set separator = {marks[0]!r} in its csv table, or use --separator"
+            raise BadTable(path, fault, action, keys={"csv": {"separator": marks[0]}})
+        if all(map(_is_number, names)):
             raise BadTable(path, "has nothing but numbers in its first line", header)
 
     def read(self, places: Sequence[int]) -> Read:
@@ -215,37 +203,43 @@ class CsvTable(TableFile):
         parts: list[list[pl.Series]] = [[pl.Series([], dtype=pl.String)] for _ in places]
         torn: list[Record] = []
         numbers = [np.zeros(0, dtype=np.int64)]
-        with self._lines() as lines:
-            heading = next(lines).fields
-            while block := list(islice(lines, BLOCK)):
-                whole = [record for record in block if len(record.fields) == width and record.fields != heading]
-                if len(whole) < len(block):  # empty lines are neither
-                    others = (each for each in block if each.fields)
-                    torn += [each for each in others if len(each.fields) != width or each.fields == heading]
-                numbers.append(np.array([record.last for record in whole], dtype=np.int64))
-                columns = list(zip(*(record.fields for record in whole), strict=True)) or [()] * width
-                for part, place in zip(parts, places, strict=True):
-                    part.append(pl.Series(columns[place], dtype=pl.String))
+        lines = self._records()
+        heading = next(lines).fields
+        while block := list(islice(lines, BLOCK)):
+            whole = [record for record in block if len(record.fields) == width and record.fields != heading]
+            if len(whole) < len(block):  # empty lines are neither
+                others = (each for each in block if each.fields)
+                torn += [each for each in others if len(each.fields) != width or each.fields == heading]
+            numbers.append(np.array([record.last for record in whole], dtype=np.int64))
+            columns = list(zip(*(record.fields for record in whole), strict=True)) or [()] * width
+            for part, place in zip(parts, places, strict=True):
+                part.append(pl.Series(columns[place], dtype=pl.String))
         rows = Lines(((self.path.name, "line", np.concatenate(numbers)),))
         fault = BadTable(self.path, *why_torn(self.names, torn, len(rows) + len(torn))) if torn else None
         if not len(rows):
             raise fault or BadTable(self.path, "has a header and no rows", "Export the data again")
         return Read([pl.concat(part) for part in parts], rows, fault)
 
-    @contextmanager
-    def _lines(self) -> Iterator[Iterator[Record]]:
+    def _records(self) -> Iterator[Record]:
+        """All of the file, of empty lines too. Raises BadTable."""
+        rule, last = self._rule, 0
+        encoding = "utf-8-sig" if rule.encoding == "utf-8" else rule.encoding  # whether or not it is marked
         try:
-            codec = (
-                "utf-8-sig" if self._rule.encoding == "utf-8" else self._rule.encoding
-            )  # whether or not it is marked
-            with open(self.path, encoding=codec, newline="") as file:
-                yield records(file, self._rule.separator)
+            with open(self.path, encoding=encoding, newline="") as file:
+                reader = csv.reader(file, delimiter=rule.separator, strict=True)
+                for fields in reader:
+                    yield Record(last + 1, reader.line_num, fields)
+                    last = reader.line_num
         except UnicodeDecodeError:
-            keys = {"csv": {"encoding": "cp1252" if self._rule.encoding == "utf-8" else "latin-1"}}
+            keys = {"csv": {"encoding": "cp1252" if rule.encoding == "utf-8" else "latin-1"}}
             action = 'Save it as UTF-8, or set encoding = "cp1252" or "latin-1" in its csv table, or use --encoding'
-            raise BadTable(self.path, f"is not {self._rule.encoding} text", action, keys=keys) from None
-        except OpenQuote as error:
-            raise BadTable(self.path, error.what, error.action) from None
+            raise BadTable(self.path, f"is not {rule.encoding} text", action, keys=keys) from None
+        except csv.Error as error:
+            what = "is not well-formed CSV: its quotes do not match"
+            if "limit" in str(error):
+                what = f"has a field of more than {csv.field_size_limit():,} signs in line {last + 1}"
+            action = f'Look in line {last + 1} for a " that is not closed, or for text behind a closing one'
+            raise BadTable(self.path, what, action) from None
 
 
 class Record(NamedTuple):
@@ -254,25 +248,6 @@ class Record(NamedTuple):
     first: int
     last: int
     fields: list[str]
-
-
-class OpenQuote(DataError):
-    """Quotes that do not match, or a field that is too long."""
-
-
-def records(text: Iterable[str], separator: str) -> Iterator[Record]:
-    """All of a CSV file, of empty lines too. Raises OpenQuote."""
-    reader, last = csv.reader(text, delimiter=separator, strict=True), 0
-    try:
-        for fields in reader:
-            yield Record(last + 1, reader.line_num, fields)
-            last = reader.line_num
-    except csv.Error as error:
-        action = f'Look in line {last + 1} for a " that is not closed, or for text behind a closing one'
-        if "limit" in str(error):
-            what = f"has a field of more than {csv.field_size_limit():,} signs in line {last + 1}"
-            raise OpenQuote(what, 'Shorten it, or close the " that begins it') from None
-        raise OpenQuote("is not well-formed CSV: its quotes do not match", action) from None
 
 
 def why_torn(names: Sequence[str], torn: Sequence[Record], total: int) -> tuple[str, str]:
@@ -303,14 +278,7 @@ def why_torn(names: Sequence[str], torn: Sequence[Record], total: int) -> tuple[
 
 class ParquetTable(TableFile):
     """The columns that are asked for and nothing else, one at a time. pandas notes which are categories: of numbers it
-    writes plain numbers.
-
-    Raises
-    ------
-    BadTable : no Parquet file. OSError
-    """
-
-    decimal_comma = False
+    writes plain numbers. Raises BadTable: no Parquet file. OSError."""
 
     def __init__(self, path: Path) -> None:
         import polars as pl
@@ -325,7 +293,6 @@ class ParquetTable(TableFile):
         self._categories = {column["name"] for column in said if column.get("pandas_type") == "categorical"}
 
     def why_unreadable(self, place: int, dates: bool = False) -> str:
-        """See `TableFile`."""
         import polars as pl
 
         kind = self._kinds[self.names[place]]
@@ -359,14 +326,9 @@ class ParquetTable(TableFile):
 
 
 class ArrayTable(TableFile):
-    """x (n, features), y int (n,), features and classes as text; other arrays (n,) may say whose the rows are.
-
-    `names`: of the features. The label is `y`, as texts of classes. path: what messages call it.
-
-    Raises
-    ------
-    BadTable : its parts are not what they must be, or cannot be read. OSError
-    """
+    """x (n, features), y int (n,), features and classes as text; other arrays (n,) may say whose the rows are. `names`:
+    of the features. The label is `y`, as texts of classes. path: what messages call it. Raises BadTable: its parts are
+    not what they must be, or cannot be read. OSError."""
 
     form = NPZ_FORM
 
@@ -392,7 +354,6 @@ class ArrayTable(TableFile):
         return super().places(name)
 
     def why_unreadable(self, place: int, dates: bool = False) -> str:
-        """See `TableFile`."""
         if place == len(self.names):
             outside = int(np.count_nonzero((self._y < 0) | (self._y >= len(self._classes))))
             fault = f"{outside} of {len(self._y)} rows have an index outside the file's {len(self._classes)} classes"
@@ -405,19 +366,14 @@ class ArrayTable(TableFile):
         return f"is {ids.dtype} of shape {ids.shape}, it must hold an integer or a text for each row"
 
     def read(self, places: Sequence[int]) -> Read:
-        """See `TableFile`."""
-        columns: list[pl.Series | np.ndarray] = []
-        for place in places:
-            if place < len(self.names):
-                columns.append(self._x[:, place])
-            else:
-                columns.append(self._labels() if place == len(self.names) else self._other(place))
-        return Read(columns, Lines.of_rows(self.path.name, len(self._y)))
-
-    def _labels(self) -> pl.Series:
         import polars as pl
 
-        return pl.Series(np.array(self._classes)[self._y], dtype=pl.String)
+        def column(place: int) -> pl.Series | np.ndarray:
+            if place == len(self.names):
+                return pl.Series(np.array(self._classes)[self._y], dtype=pl.String)
+            return self._x[:, place] if place < len(self.names) else self._other(place)
+
+        return Read([column(place) for place in places], Lines.of_rows(self.path.name, len(self._y)))
 
     def _other(self, place: int) -> np.ndarray:
         return self._array(self._others[place - len(self.names) - 1])
@@ -431,40 +387,15 @@ class ArrayTable(TableFile):
 
 
 def open_arrays(path: Path) -> ArrayTable:
-    """Open an .npz, whose arrays are read when they are asked for. Nothing is ever unpickled.
-
-    Raises
-    ------
-    BadTable : it is none, see `ArrayTable`, too. OSError
-    """
+    """Open an .npz, whose arrays are read when they are asked for. Nothing is ever unpickled. Raises BadTable: it is
+    none, see `ArrayTable`, too. OSError."""
     try:
         return ArrayTable(path, np.load(path, allow_pickle=False))
     except (ValueError, AttributeError, TypeError, zipfile.BadZipFile, EOFError) as error:
         raise BadTable(path, f"is not a readable .npz ({type(error).__name__})", NPZ_FORM) from None
 
 
-def foreign_kind(path: Path) -> str | None:
-    """What the file is by its first bytes where it is not text: empty text if it has none, None if it may be text.
-
-    Raises
-    ------
-    OSError
-    """
-    with open(path, "rb") as file:
-        start = file.read(4096)
-    if not start:
-        return ""
-    kinds = [kind for mark, kind in FOREIGN.items() if start.startswith(mark)]
-    return kinds[0] if kinds else "binary, or UTF-16 text" if 4 * start.count(0) > len(start) else None
-
-
-def other_separator(names: Sequence[str], rule: CsvRule) -> str | None:
-    """What the first line seems to be split at, where splitting it as `rule` says left one name."""
-    marks = [mark for mark in get_args(Separator) if mark != rule.separator and names and mark in names[0]]
-    return marks[0] if len(names) == 1 and marks else None
-
-
-def is_number(text: str) -> bool:
+def _is_number(text: str) -> bool:
     """Whether it is a number, with a decimal point or a decimal comma."""
     try:
         float(text.strip().replace(",", "."))
@@ -474,19 +405,13 @@ def is_number(text: str) -> bool:
 
 
 def files_of(name: str, folder: Path) -> tuple[Path, ...]:
-    """A path, or all files that a pattern (`*`, `?`, `**`) has below `folder`, sorted by name.
-
-    Raises
-    ------
-    PathError : there is none.
-    """
+    """A path, or all files that a pattern (`*`, `?`, `**`) has below `folder`, sorted by name. Raises PathError: there
+    is none."""
     plain = folder / name
-    if plain.exists() or not glob.has_magic(name):
-        if not plain.exists():
-            raise PathError(f"{plain} is not there", "Correct the path; in a file it is relative to that file")
+    if plain.exists():
         return (plain,)
-    matches = sorted(Path(match) for match in glob.glob(str(plain), recursive=True))
-    matches = [path for path in matches if path.is_file()]
+    matches = [path for path in map(Path, sorted(glob.glob(str(plain), recursive=True))) if path.is_file()]
     if not matches:
-        raise PathError(f"no file is like {plain}", "Correct the pattern; in a file it is relative to that file")
+        what = f"no file is like {plain}" if glob.has_magic(name) else f"{plain} is not there"
+        raise PathError(what, "Correct it; in a file it is relative to that file")
     return tuple(matches)

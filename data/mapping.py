@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
-from consilium.data.cells import CellRule, Column, Wanted
-from consilium.data.encoding import features_from
+from consilium.data.cells import CellRule, Wanted
 from consilium.data.files import CsvRule, Role
 from consilium.data.remedy import quoted
 from consilium.protocol.models import Frozen
@@ -25,10 +23,8 @@ ColumnName = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
 class ColumnRule(CellRule):
-    """One column of the schema, or one feature. Without `column` it has that name in the file.
-
-    column: its name in the file. missing, missing_codes: as in `[missing]`, for this column instead.
-    """
+    """One column of the schema, or one feature. Without `column` it has that name in the file. column: its name in the
+    file. missing, missing_codes: as in `[missing]`, for this column instead."""
 
     column: ColumnName | None = None
     missing: Missing | None = None
@@ -66,11 +62,8 @@ class MissingRule(Frozen):
 
 
 class PatientRule(Frozen):
-    """The `[patient]` table: whose a row is.
-
-    column: of .csv and .parquet files; of an .npz the name of an array (rows,). rows_are_patients: no patient has two
-    rows, as the party says: nothing can check it.
-    """
+    """The `[patient]` table: whose a row is. column: of .csv and .parquet files; of an .npz the name of an array
+    (rows,). rows_are_patients: no patient has two rows, as the party says: nothing can check it."""
 
     column: ColumnName | None = None
     rows_are_patients: bool = False
@@ -85,9 +78,6 @@ class PatientRule(Frozen):
     def known(self) -> bool:
         """Whether all rows of one patient are in one shard."""
         return self.column is not None or self.rows_are_patients
-
-
-_NO_RULE = ColumnRule()
 
 
 class DataRules(Frozen):
@@ -111,55 +101,37 @@ class DataRules(Frozen):
     allow_one_class: bool = False
     keep_missing: bool = Field(default=False, exclude=True)
 
-    def nothing(self, schema: Schema) -> set[str]:
-        """Names of the columns that are mapped to nothing, and of their features."""
+    def fields(self, schema: Schema, arrays: bool) -> list[FileField]:
+        """How all that a schema asks for is read, in its order: its raw columns, or its features, which arrays have."""
         columns = [column for column in schema.table if column.column in self.lacks]
-        return {name for column in columns for name in (column.column, *column.features)}
+        nothing = {name for column in columns for name in (column.column, *column.features)}
+        if arrays or not schema.columns:
+            return [self._field(name, None, name in nothing) for name in schema.features]
+        return [self._field(column.column, column, column.column in nothing) for column in schema.columns]
 
-    def field(self, name: str, encoding: ColumnEncoding | None, nothing: bool) -> RawField:
-        """How a column of the schema, or without `encoding` a feature, is read; nothing: it is mapped to nothing."""
-        rule = self.columns.get(name, _NO_RULE)
+    def _field(self, name: str, encoding: ColumnEncoding | None, nothing: bool) -> FileField:
+        rule = self.columns.get(name, ColumnRule())
         known, center = ((), 0.0) if encoding is None else (encoding.values, encoding.offset)
-        wanted = Wanted(name, (rule.column or name).strip(), rule, self.missing.codes, center, known)
         # a missing value that the schema has a feature for is a value like others, unless the column's rule objects
         taken = encoding is not None and encoding.missing and rule.missing is None
         missing = "mean" if taken or nothing else rule.missing or self.missing.rule
-        return RawField(wanted, encoding, missing, nothing)
+        column = (rule.column or name).strip()
+        return FileField(name, column, rule, self.missing.codes, center, known, encoding, missing, nothing)
 
 
 @dataclass(frozen=True)
-class RawField:
-    """A raw column of the schema or, without `encoding`, one feature as it stands in the file.
+class FileField(Wanted):
+    """A raw column of the schema or, without `encoding`, one feature as it stands in the file. if_missing: what happens
+    where there is no value. nothing: the party maps it to nothing, and no row has one: "mean"."""
 
-    missing: what happens where there is no value. nothing: the party maps it to nothing, and no row has one: "mean".
-    """
-
-    wanted: Wanted
-    encoding: ColumnEncoding | None
-    missing: Missing
-    nothing: bool
+    encoding: ColumnEncoding | None = None
+    if_missing: Missing = "refuse"
+    nothing: bool = False
 
     @property
-    def name(self) -> str:
-        """Of the column or feature."""
-        return self.wanted.name
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        """Names of what it becomes, in the schema's order."""
-        return (self.name,) if self.encoding is None else self.encoding.features
-
-    def matrix(self, column: Column) -> np.ndarray:
-        """Float (rows, features), raw, NaN where missing."""
-        return column.values[:, None] if self.encoding is None else features_from(column, self.encoding)
-
-
-def fields_of(schema: Schema, rules: DataRules, arrays: bool) -> list[RawField]:
-    """All of them, in the schema's order: its raw columns, or its features, which arrays have."""
-    nothing = rules.nothing(schema)
-    if arrays or not schema.columns:
-        return [rules.field(name, None, name in nothing) for name in schema.features]
-    return [rules.field(column.column, column, column.column in nothing) for column in schema.columns]
+    def width(self) -> int:
+        """Features that it becomes."""
+        return 1 if self.encoding is None else len(self.encoding.features)
 
 
 @dataclass(frozen=True)
@@ -179,18 +151,14 @@ class Problem:
         return f"{self.where}: {self.fault}" + (f". {self.action}" if self.action else "")
 
 
-COLUMNS: Role = "[columns]"
-LABEL: Role = "[label]"
-PATIENT: Role = "[patient]"
-ACTIONS: dict[Role, tuple[str, Rule]] = {
-    COLUMNS: (
+_ACTIONS: dict[Role, tuple[str, Rule]] = {
+    "[columns]": (
         'Say under [columns] which one it is: "{name}" = "name in the file"; if you have none, lacks = ["{name}"]',
         Rule.SCHEMA,
     ),
-    LABEL: ('Say under [label] which one it is: column = "name in the file"', Rule.SCHEMA),
-    PATIENT: ("Say under [patient] column which one it is", Rule.DATA),
+    "[label]": ('Say under [label] which one it is: column = "name in the file"', Rule.SCHEMA),
+    "[patient]": ("Say under [patient] column which one it is", Rule.DATA),
 }
-"""By the table of party.toml that names the column."""
 
 
 def absent_or_double(wanted: Wanted, names: Sequence[str], role: Role) -> Problem:
@@ -198,7 +166,7 @@ def absent_or_double(wanted: Wanted, names: Sequence[str], role: Role) -> Proble
     if wanted.column in names:
         fault = f"the file has {names.count(wanted.column)} columns of this name"
         return Problem(wanted.where, fault, "Rename all but one: which is meant cannot be known")
-    action, rule = ACTIONS[role]
+    action, rule = _ACTIONS[role]
     if any(_plain(name) == _plain(wanted.column) for name in names):
         action = "It has one that differs only in capitals, spaces, - or _: write the name as it stands in the file"
         rule = Rule.SCHEMA
@@ -225,52 +193,39 @@ def lacks(schema: Schema, rules: DataRules) -> list[Problem]:
     return problems
 
 
-def mapping_faults(fields: Sequence[RawField], label: Wanted, foreign: set[str], rules: DataRules) -> list[Problem]:
+def mapping_faults(fields: Sequence[FileField], label: Wanted, foreign: set[str], rules: DataRules) -> list[Problem]:
     """Faults of the mapping itself. `foreign`: classes that it names and the federation has not."""
-    problems = []
+    problems: list[Problem] = []
+
+    def note(where: str, fault: str, action: str, rule: Rule = Rule.DATA) -> None:
+        problems.append(Problem(where, fault, action, rule))
+
     by_column: dict[str, list[str]] = {}
     for item in fields:
-        wanted = item.wanted
         if item.nothing:
             continue
-        by_column.setdefault(wanted.column, []).append(wanted.name)
-        if rules.columns and wanted.name not in rules.columns:
-            action = (
-                f'Only what [columns] names is read: add "{wanted.name}"; if you have none, lacks = ["{wanted.name}"]'
-            )
-            problems.append(
-                Problem(wanted.name, "the federation asks for it, [columns] does not name it", action, Rule.SCHEMA)
-            )
-        if wanted.known and wanted.rule.of_numbers:
-            fault = "is a category, and codes, factor and offset are of numbers"
-            action = f"Give values: the federation's are {quoted(wanted.known, MOST_NAMES)}"
-            problems.append(Problem(wanted.where, fault, action, Rule.SCHEMA))
-        if wanted.rule.values and not wanted.known:
-            fault = "is a number, and values are of a category"
-            problems.append(Problem(wanted.where, fault, "Give codes: a number for each text", Rule.SCHEMA))
+        by_column.setdefault(item.column, []).append(item.name)
+        if rules.columns and item.name not in rules.columns:
+            action = f'Only what [columns] names is read: add "{item.name}"; if you have none, lacks = ["{item.name}"]'
+            note(item.name, "the federation asks for it, [columns] does not name it", action, Rule.SCHEMA)
+        if item.known and item.rule.of_numbers:
+            action = f"Give values: the federation's are {quoted(item.known, MOST_NAMES)}"
+            note(item.where, "is a category, and codes, factor and offset are of numbers", action, Rule.SCHEMA)
+        if item.rule.values and not item.known:
+            action = "Give codes: a number for each text"
+            note(item.where, "is a number, and values are of a category", action, Rule.SCHEMA)
     for column, names in by_column.items():
+        where = ", ".join(names)
         if column == label.column:
-            fault = "is the label's column: a teacher would read the answer"
-            problems.append(Problem(", ".join(names), fault, "Correct [columns] or [label]"))
+            note(where, "is the label's column: a teacher would read the answer", "Correct [columns] or [label]")
         if len(names) > 1:
-            fault = f"are all column {column!r}"
-            problems.append(Problem(", ".join(names), fault, "Give each feature its own column in [columns]"))
+            note(where, f"are all column {column!r}", "Give each feature its own column in [columns]")
         if column == rules.patient.column:
             fault = "is the column of [patient]: who a row belongs to is no feature"
-            problems.append(Problem(", ".join(names), fault, "Correct [columns] or [patient]"))
+            note(where, fault, "Correct [columns] or [patient]")
     if label.column == rules.patient.column:
-        fault = "is the column of [patient] and that of [label]"
-        problems.append(Problem(label.where, fault, "Correct one of them"))
+        note(label.where, "is the column of [patient] and that of [label]", "Correct one of them")
     if foreign:
         fault = f"[label] classes names {sorted(foreign)}, no class of the federation"
-        problems.append(Problem(label.where, fault, "Use the federation's names on the right-hand side", Rule.SCHEMA))
+        note(label.where, fault, "Use the federation's names on the right-hand side", Rule.SCHEMA)
     return problems
-
-
-def unknown_names(wanted: Wanted) -> list[Problem]:
-    """Names on the right-hand side of `values` that no public row has."""
-    strange = sorted(set((wanted.rule.values or {}).values()) - set(wanted.known))
-    if not wanted.known or not strange:
-        return []
-    fault = f"values names {quoted(strange, MOST_NAMES)}, which no public row has: it counts as none of the known ones"
-    return [Problem(wanted.where, fault, f"The federation's are {quoted(wanted.known, MOST_NAMES)}")]

@@ -24,21 +24,9 @@ from consilium.data.cells import (
     outside,
     read_cells,
 )
+from consilium.data.encoding import features_from
 from consilium.data.files import ArrayTable, BadTable, Role, TableFile, open_arrays, open_table
-from consilium.data.mapping import (
-    COLUMNS,
-    LABEL,
-    MOST_NAMES,
-    PATIENT,
-    DataRules,
-    Problem,
-    RawField,
-    absent_or_double,
-    fields_of,
-    lacks,
-    mapping_faults,
-    unknown_names,
-)
+from consilium.data.mapping import MOST_NAMES, DataRules, FileField, Problem, absent_or_double, lacks, mapping_faults
 from consilium.data.remedy import quoted
 from consilium.data.texts import texts_of
 from consilium.protocol.images import represent
@@ -62,20 +50,16 @@ ROWS_AT_ONCE = 1024
 @dataclass(frozen=True)
 class Rows:
     """Private rows: `x` float64 (n, features) standardised, `y` int64 (n,) indices into the federation's classes.
-
-    identities: uint8 (n, 32), whose each row is, see `of_rows` and `of_patients`.
-    """
+    identities: uint8 (n, 32), whose each row is, see `of_rows` and `of_patients`."""
 
     x: np.ndarray = field(repr=False)
     y: np.ndarray = field(repr=False)
     identities: np.ndarray = field(default_factory=lambda: np.zeros((0, 32), dtype=np.uint8), repr=False)
 
     def represented(self, schema: Schema, parts: Sequence[np.ndarray]) -> Rows:
-        """The same rows as teachers see them: `x` float (n, inputs).
-
-        Shard by shard (`parts` of row indices, which cover all): what a transform gives for a row may depend in its
-        last bits on the rows that it is computed with, and a teacher must see nothing of other shards.
-        """
+        """The same rows as teachers see them: `x` float (n, inputs). Shard by shard (`parts` of row indices, which
+        cover all): what a transform gives for a row may depend in its last bits on the rows that it is computed with,
+        and a teacher must see nothing of other shards."""
         if schema.representation == "none":
             return self
         images = [represent(schema.representation, self.x[part]) for part in parts if len(part)]
@@ -87,10 +71,8 @@ class Rows:
 
 
 def of_patients(ids: Sequence[str]) -> np.ndarray:
-    """Whose rows are where `[patient] column` says it: uint8 (rows, 32), equal where the texts are.
-
-    All rows of one patient are in one shard, which the identity decides.
-    """
+    """Whose rows are where `[patient] column` says it: uint8 (rows, 32), equal where the texts are. All rows of one
+    patient are in one shard, which the identity decides."""
     return _joined([hashlib.sha256(b"patient\0" + text.encode()).digest() for text in ids])
 
 
@@ -126,12 +108,10 @@ def _joined(digests: Sequence[bytes]) -> np.ndarray:
 @dataclass(frozen=True)
 class DataReport:
     """What `party dry-run` shows. Counts of private rows: they are not covered by the guarantee, and are not in `repr`.
-
-    `problems`: why there are no rows to use. `doubts`: what training takes, and mostly is a mistake: values
-    that it moves to the schema's range, rows of one class only. `remarks`: what may well be right, and is worth a look:
-    values far from the public ones, a category that no public row has.
-    `filled`: missing values by feature that became the public mean. `classes`: rows used, by class.
-    """
+    `problems`: why there are no rows to use. `doubts`: what training takes, and mostly is a mistake: values that it
+    moves to the schema's range, rows of one class only. `remarks`: what may well be right, and is worth a look: values
+    far from the public ones, a category that no public row has. `filled`: missing values by feature that became the
+    public mean. `classes`: rows used, by class."""
 
     problems: tuple[Problem, ...] = ()
     doubts: tuple[Problem, ...] = ()
@@ -172,11 +152,8 @@ class PrivateRows(ABC):
         Values outside the schema's ranges are moved to the nearest end and never refused: a coordinator that chooses
         the range and sees the refusal could ask its way to the largest value of every column. Nor are rows refused that
         all have one class, and one row is enough: who takes part must not tell what its labels are. `party dry-run`
-        shows both.
-
-        Raises
-        ------
-        Refused : SCHEMA where the table is sound and does not fit, DATA otherwise. What is wrong in detail stays here.
+        shows both. Raises Refused: SCHEMA where the table is sound and does not fit, DATA otherwise. What is wrong in
+        detail stays here.
         """
         rows, report = self.report(schema, remarked=remarks.isEnabledFor(logging.WARNING))
         if rows is None:
@@ -187,9 +164,7 @@ class PrivateRows(ABC):
 
     def report(self, schema: Schema, remarked: bool = True) -> tuple[Rows | None, DataReport]:
         """The rows, or None where the report has problems; it has all of them. Never raises for what a table holds.
-
-        remarked: what is only odd is looked for too, which costs as much as reading the rows.
-        """
+        remarked: what is only odd is looked for too, which costs as much as reading the rows."""
         try:
             return _Fit(schema, self.rules, self._open(), self.arrays, remarked).rows()
         except BadTable as error:
@@ -212,11 +187,9 @@ class FileRows(PrivateRows):
 
     @property
     def arrays(self) -> bool:
-        """See `PrivateRows`."""
         return self.path.suffix.lower() == ".npz"
 
     def digest(self) -> str:
-        """See `PrivateRows`."""
         try:
             with open(self.path, "rb") as file:
                 return hashlib.file_digest(file, "sha256").hexdigest()
@@ -239,7 +212,6 @@ class MemoryRows(PrivateRows):
     arrays = True
 
     def read(self, schema: Schema) -> Rows:
-        """See `PrivateRows`."""
         rows = None if remarks.isEnabledFor(logging.WARNING) else self._plain(schema)
         return super().read(schema) if rows is None else rows
 
@@ -263,7 +235,6 @@ class MemoryRows(PrivateRows):
         return Rows(x, y, whose)
 
     def digest(self) -> str:
-        """See `PrivateRows`."""
         digest = hashlib.sha256()
         for name, array in sorted(self.table.items()):
             digest.update(f"{name} {array.dtype} {array.shape} ".encode() + array.tobytes())
@@ -279,12 +250,13 @@ class _Fit:
     def __init__(self, schema: Schema, rules: DataRules, file: TableFile, arrays: bool, remarked: bool) -> None:
         self.schema, self.rules, self.remarked = schema, rules, remarked
         self.ranges = {allowed.feature: allowed for allowed in schema.ranges}
-        self.numbers = {column.column for column in schema.columns if column.kind == "number"}
+        numbers = [column.column for column in schema.columns if column.kind == "number"]
+        self.numbers = set(numbers if schema.columns else schema.features)
         self.label = Wanted("label", "y" if arrays else rules.label.column.strip())
         index = {name: place for place, name in enumerate(schema.classes)}
         named = rules.label.classes or {name: name for name in schema.classes}
         self.classes = {text: index[name] for text, name in named.items() if name in index}
-        fields = fields_of(schema, rules, arrays)
+        fields = rules.fields(schema, arrays)
         self.problems = lacks(schema, rules)
         self.problems += mapping_faults(fields, self.label, set(named.values()) - set(index), rules)
         # what the party's mapping leaves out is not even looked for
@@ -298,20 +270,19 @@ class _Fit:
 
     def _read(self, file: TableFile) -> None:
         """The cells of all columns that are asked for and can be read, and where their rows stand."""
-        patient = self.rules.patient.column
-        wanted: list[tuple[Wanted, Role]] = [(item.wanted, COLUMNS) for item in self.fields if not item.nothing]
-        wanted.append((self.label, LABEL))
-        if patient is not None:
-            wanted.append((Wanted("patient", patient.strip()), PATIENT))
-        places: dict[tuple[str, Role], int] = {}
-        for column, role in wanted:
+        wanted: list[tuple[Role, Wanted]] = [("[columns]", item) for item in self.fields if not item.nothing]
+        wanted.append(("[label]", self.label))
+        if self.rules.patient.column is not None:
+            wanted.append(("[patient]", Wanted("patient", self.rules.patient.column.strip())))
+        places: dict[tuple[Role, str], int] = {}
+        for role, column in wanted:
             where = file.places(column.column, role)
             if len(where) != 1:
                 self.problems.append(absent_or_double(column, file.names, role))
             elif fault := file.why_unreadable(where[0]):
                 self.problems.append(Problem(column.where, fault, file.form))
             else:
-                places[column.name, role] = where[0]
+                places[role, column.name] = where[0]
         read = file.read(list(places.values()))
         if read.torn is not None:
             self.problems.append(Problem(str(file.path), read.torn.fault, read.torn.action))
@@ -319,33 +290,18 @@ class _Fit:
 
     def rows(self) -> tuple[Rows | None, DataReport]:
         """All that can be used, or None; and the report."""
-        total, labels = len(self.lines), self.cells.pop(("label", LABEL), None)
         x, raw = self._matrices()
-        answers = (
-            None
-            if labels is None
-            else classes_of(cast("pl.Series", labels), self.classes, self.rules.label.missing_codes)
-        )
-        if answers is not None:
-            if len(wrong := answers.rows(ValueState.UNKNOWN_CODE)):  # not quoted: a label is private
-                fault = counted(self.lines, wrong, "have a label that is no class")
-                action = "Map the file's values under [label] classes, or name those to leave out in missing_codes"
-                self.problems.append(Problem(self.label.where, fault, action, Rule.SCHEMA))
-            self._missing(self.label, answers, self.rules.label.missing, 'missing = "drop-row" in [label]')
-        patients = _texts(self.cells.pop(("patient", PATIENT), None))
-        nobody = np.isin(patients or [], ["", *self.rules.missing.codes])
-        if nobody.any():
-            where = f"patient (column {self.rules.patient.column!r})"
-            action = "Complete them, or leave these rows out: they can be in no patient's shard"
-            fault = counted(self.lines, np.flatnonzero(nobody), "name no patient")
-            self.problems.append(Problem(where, fault, action))
+        answers = self._answers()
+        patients = self._patients()
         if self.problems or answers is None:
-            return None, DataReport((*self.problems, *self.doubts), remarks=tuple(self.remarks), rows=total)
-        x, raw = (x, raw) if self.mask.all() else (x[self.mask], None if raw is None else raw[self.mask])
-        y = answers.values[self.mask].astype(np.int64)
-        report = self._report(y, total)
-        if self.problems:
+            faults, total = (*self.problems, *self.doubts), len(self.lines)
+            return None, DataReport(faults, remarks=tuple(self.remarks), rows=total)
+        y = answers[self.mask].astype(np.int64)
+        report = self._report(y)
+        if report.problems:
             return None, report
+        if not self.mask.all():
+            x, raw = x[self.mask], None if raw is None else raw[self.mask]
         if patients is None:
             whose = of_rows(x if raw is None else raw, y)
         else:
@@ -353,55 +309,80 @@ class _Fit:
         _standardise(x, self.schema, self.rules.keep_missing)
         return Rows(x, y, whose), report
 
+    def _answers(self) -> np.ndarray | None:
+        """Classes float64 (rows,), NaN where one is missing; None where there is no such column."""
+        cells, rule = self.cells.pop(("[label]", "label"), None), self.rules.label
+        if cells is None:
+            return None
+        column = classes_of(cast("pl.Series", cells), self.classes, rule.missing_codes)
+        if len(wrong := column.rows(ValueState.UNKNOWN_CODE)):  # not quoted: a label is private
+            fault = counted(self.lines, wrong, "have a label that is no class")
+            action = "Map the file's values under [label] classes, or name those to leave out in missing_codes"
+            self.problems.append(Problem(self.label.where, fault, action, Rule.SCHEMA))
+        self._missing(self.label, column, rule.missing, 'missing = "drop-row" in [label]')
+        return column.values
+
+    def _patients(self) -> list[str] | None:
+        """Whose each row is; None where nobody says it."""
+        cells = self.cells.pop(("[patient]", "patient"), None)
+        if cells is None:
+            return None
+        if isinstance(cells, np.ndarray):
+            texts = [str(value).strip() for value in cells.tolist()]
+        else:
+            texts = texts_of(cells).fill_null("").to_list()
+        if (nobody := np.isin(texts, ["", *self.rules.missing.codes])).any():
+            action = "Complete them, or leave these rows out: they can be in no patient's shard"
+            fault = counted(self.lines, np.flatnonzero(nobody), "name no patient")
+            self.problems.append(Problem(f"patient (column {self.rules.patient.column!r})", fault, action))
+        return texts
+
     def _matrices(self) -> tuple[np.ndarray, np.ndarray | None]:
         """Features float64 (rows, features), and what identifies rows, (rows, fields): None where nothing is encoded,
         and the features do. Columns are let go of one by one."""
         rows, end = len(self.lines), 0
-        x = np.zeros((rows, sum(len(item.features) for item in self.fields)))
+        x = np.zeros((rows, sum(item.width for item in self.fields)))
         raw = np.zeros((rows, len(self.fields))) if any(item.encoding for item in self.fields) else None
         for index, item in enumerate(self.fields):
-            start, end = end, end + len(item.features)
-            cells = self.cells.pop((item.name, COLUMNS), None)
+            start, end = end, end + item.width
+            cells = self.cells.pop(("[columns]", item.name), None)
             if item.nothing:
                 column = Column(np.full(rows, np.nan), np.full(rows, ValueState.MISSING, dtype=np.uint8))
             elif cells is None:
                 continue
             else:
-                column = read_cells(cells, item.wanted, self.decimal_comma)
+                column = read_cells(cells, item, self.decimal_comma)
             self._look(item, column)
-            x[:, start:end] = item.matrix(column)
+            encoding = item.encoding
+            x[:, start:end] = column.values[:, None] if encoding is None else features_from(column, encoding)
             if raw is not None:
                 raw[:, index] = column.values if column.keys is None else column.keys
             if column.states.any():
-                self._missing(item.wanted, column, item.missing, 'missing = "drop-row" or "mean"')
+                self._missing(item, column, item.if_missing, 'missing = "drop-row" or "mean"')
         return x, raw
 
-    def _look(self, item: RawField, column: Column) -> None:
+    def _look(self, item: FileField, column: Column) -> None:
         """Faults, doubts and remarks of one column."""
-        wanted, schema = item.wanted, self.schema
         if column.states.any():  # of 5,000 parties with 784 columns each, this is what takes the time
             wrong = cell_faults(column.rows, self.lines)
-            self.problems += [Problem(wanted.where, fault, action) for fault, action in wrong]
-        if (allowed := self.ranges.get(wanted.name)) is not None:
+            self.problems += [Problem(item.where, fault, action) for fault, action in wrong]
+        if (allowed := self.ranges.get(item.name)) is not None:
             action = "Look for another unit (factor) or coding, or for a number that means missing (missing_codes)"
-            odd = self._odd(wanted, outside(column.values, allowed), action)
-            self.doubts += odd
-            if odd:
+            if odd := self._odd(item, outside(column.values, allowed), action):
+                self.doubts += odd
                 return
-        if not self.remarked:
-            return
-        if wanted.known:
-            self.remarks += unknown_names(wanted)
-            if len(rows := column.rows(ValueState.UNKNOWN_CATEGORY)):  # what a party has never keeps it out
-                fault = counted(self.lines, rows, "hold a value that no public row has")
-                known = quoted(wanted.known, MOST_NAMES)
-                action = f"If they mean one of {known}, say so under values; if they are missing, in missing_codes"
-                self.remarks.append(Problem(wanted.where, f"{fault}: it counts as none of the known ones", action))
-        elif not schema.columns or wanted.name in self.numbers:  # a value that is encoded already has no unit
-            place = schema.features.index(wanted.name)
+        if self.remarked and item.known:
+            known, unknown = quoted(item.known, MOST_NAMES), column.rows(ValueState.UNKNOWN_CATEGORY)
+            what = "hold a value that no public row has"  # what a party has never keeps it out
+            action = f"If they mean one of {known}, say so under values; if they are missing, in missing_codes"
+            if len(unknown):
+                fault = f"{counted(self.lines, unknown, what)}: it counts as none of the known ones"
+                self.remarks.append(Problem(item.where, fault, action))
+        elif self.remarked and item.name in self.numbers:  # a value that is encoded already has no unit
+            place = self.schema.features.index(item.name)
             action = "Another unit? Set factor (and offset) for it in [columns]. Or a number that means missing"
-            far = far_from_public(column.values, schema.center[place], schema.scale[place])
-            self.remarks += self._odd(wanted, far, action)
+            far = far_from_public(column.values, self.schema.center[place], self.schema.scale[place])
+            self.remarks += self._odd(item, far, action)
 
     def _odd(self, wanted: Wanted, found: Iterable[tuple[np.ndarray, str]], action: str) -> list[Problem]:
         """What is odd about some rows of a column."""
@@ -422,34 +403,33 @@ class _Fit:
             fault = counted(self.lines, np.flatnonzero(absent), "have no value")
             self.problems.append(Problem(wanted.where, fault, f"Fill them, or set {how}"))
 
-    def _report(self, y: np.ndarray, total: int) -> DataReport:
-        classes = self.schema.classes
-        if not len(y):
-            fault, action = f"none is left of {total}", 'consider missing = "mean" for the columns that miss most'
-            problem = Problem("rows", fault, f"Rows with a missing value are dropped: {action}")
-            self.problems.append(problem if total else Problem("rows", "there are none", "Export the data again"))
+    def _report(self, y: np.ndarray) -> DataReport:
+        """y: int64 (rows,), of those that are left."""
+        classes, total, none = self.schema.classes, len(self.lines), []
+        if not total:
+            none.append(Problem("rows", "there are none", "Export the data again"))
+        elif not len(y):
+            action = 'Rows with a missing value are dropped: consider missing = "mean" for the columns that miss most'
+            none.append(Problem("rows", f"none is left of {total}", action))
         elif not self.rules.allow_one_class and (y == y[0]).all():
             fault = f"all rows that are left have the same of {len(classes)} classes"
             action = "Correct [label] classes; if the data are so, set allow_one_class = true there"
             self.doubts.append(Problem(self.label.where, fault, action))
-        counts = np.bincount(y, minlength=len(classes))
         return DataReport(
-            (*self.problems, *self.doubts) if self.problems else (),
+            (*none, *self.doubts) if none else (),
             tuple(self.doubts),
             tuple(self.remarks),
             rows=total,
             used=len(y),
             filled={name: count for name, count in self.filled.items() if count},
-            classes={name: int(count) for name, count in zip(classes, counts, strict=True)},
+            classes=dict(zip(classes, np.bincount(y, minlength=len(classes)).tolist(), strict=True)),
         )
 
 
 def _standardise(x: np.ndarray, schema: Schema, keep_missing: bool) -> None:
-    """Raw values (n, features), NaN where missing, to what is trained on, in place and row by row for itself.
-
-    Values beyond the schema's ranges move to the nearest end; a missing one becomes 0, the mean of the public rows,
-    unless it is kept for the teacher.
-    """
+    """Raw values (n, features), NaN where missing, to what is trained on, in place and row by row for itself. Values
+    beyond the schema's ranges move to the nearest end; a missing one becomes 0, the mean of the public rows, unless it
+    is kept for the teacher."""
     ranges = {allowed.feature: allowed for allowed in schema.ranges}
     allowed = [ranges.get(feature) for feature in schema.features]
     low = [-np.inf if limits is None else limits.low for limits in allowed]
@@ -462,12 +442,3 @@ def _standardise(x: np.ndarray, schema: Schema, keep_missing: bool) -> None:
     np.clip(x, -FURTHEST, FURTHEST, out=x)
     if not keep_missing:
         np.nan_to_num(x, copy=False)
-
-
-def _texts(cells: pl.Series | np.ndarray | None) -> list[str] | None:
-    """Of a column of patients, "" where one is missing."""
-    if cells is None:
-        return None
-    if isinstance(cells, np.ndarray):
-        return [str(value).strip() for value in cells.tolist()]
-    return texts_of(cells).fill_null("").to_list()

@@ -1,4 +1,7 @@
-"""A whole table of raw values, from one file or several that have the same columns."""
+"""A whole table of raw values, from one file or several that have the same columns; and its rows as the features of a
+schema: the pool of a student, an operator's public rows, rows to be judged.
+
+Everything that is wrong is said at once, by column, count and place; the value itself only of public rows."""
 
 from __future__ import annotations
 
@@ -10,12 +13,26 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from pydantic import Field
 
-from consilium.data.cells import COMMA, FAULTS, CellRule, ValueState, Wanted, cell_faults, counted, read_cells, renamed
-from consilium.data.files import BadTable, CsvRule, Lines, TableFile, open_table
-from consilium.data.remedy import Faults
+from consilium.data.cells import (
+    COMMA,
+    FAULTS,
+    CellRule,
+    ValueState,
+    Wanted,
+    cell_faults,
+    counted,
+    far_from_public,
+    outside,
+    read_cells,
+    renamed,
+)
+from consilium.data.encoding import cells_of, features_from
+from consilium.data.files import BadTable, CsvRule, Lines, open_table
+from consilium.data.remedy import Faults, quoted
 from consilium.data.texts import texts_of, written
 from consilium.protocol.files import unreadable
 from consilium.protocol.models import Frozen
+from consilium.protocol.schema import ColumnEncoding, Schema
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,11 +43,9 @@ _DAY = r"^\d{1,2}\.\d{1,2}\.(\d{4}|\d{2})$"
 
 
 class TableRule(Frozen):
-    """How a whole table is read. `columns`: rules of some; all others are taken as they stand.
-
-    only: columns to read; all where there are none. drop: columns that nobody needs, left out where they cannot be
-    read, or have no name (""). missing: texts that mean "missing".
-    """
+    """How a whole table is read. `columns`: rules of some; all others are taken as they stand. only: columns to read;
+    all where there are none. drop: columns that nobody needs, left out where they cannot be read, or have no name ("").
+    missing: texts that mean "missing"."""
 
     csv: CsvRule = CsvRule()
     columns: dict[str, CellRule] = Field(default_factory=dict)
@@ -41,27 +56,21 @@ class TableRule(Frozen):
 
 @dataclass(frozen=True)
 class RawTable:
-    """`frame`: text, numbers and truth values, null where one is missing. `lines`: where each row stands. unread:
-    columns of the first file that were dropped unread."""
+    """`frame`: text, numbers and truth values, null where one is missing. `lines`: where each row stands. names: of
+    all columns of the first file."""
 
     frame: pl.DataFrame = field(repr=False)
     lines: Lines
-    unread: tuple[str, ...] = ()
+    names: tuple[str, ...]
 
 
 def read_raw(paths: Sequence[Path], rule: TableRule, faults: Faults | None = None) -> RawTable:
-    """Files as one table of raw values, for `encoding.infer` and `encoding.encode`.
-
-    CSV gives text, even of numbers, so that no row decides what the others are; of `decimal_comma` with points instead.
-    Parquet gives numbers, truth values and categories as they are, and dates as text. Text has no spaces around; empty
-    text, NaN among numbers and `missing` are null. Columns without a name must be empty. No error quotes a cell.
-    faults: notes there what is wrong with lines and cells, and gives the rest.
-
-    Raises
-    ------
-    DataError : a file cannot be read, lacks a column that another one has, or has a cell that its rule does not allow.
-    PathError, StorageError : it is not there.
-    """
+    """Files as one table of raw values, for `encoding.infer` and `encoding.encode`. CSV gives text, even of numbers, so
+    that no row decides what the others are; of `decimal_comma` with points instead. Parquet gives numbers, truth values
+    and categories as they are, and dates as text. Text has no spaces around; empty text, NaN among numbers and
+    `missing` are null. Columns without a name must be empty. No error quotes a cell. faults: notes there what is wrong
+    with lines and cells, and gives the rest. Raises DataError: a file cannot be read, lacks a column that another one
+    has, or has a cell that its rule does not allow. PathError, StorageError: it is not there."""
     noted = Faults() if faults is None else faults
     parts: list[RawTable] = []
     for path in paths:
@@ -75,7 +84,7 @@ def read_raw(paths: Sequence[Path], rule: TableRule, faults: Faults | None = Non
     if faults is None:
         noted.check(str(paths[0]))
     frames = [part.frame.select(parts[0].frame.columns) for part in parts]
-    return RawTable(below(frames), Lines.joined([part.lines for part in parts]), parts[0].unread)
+    return RawTable(below(frames), Lines.joined([part.lines for part in parts]), parts[0].names)
 
 
 def below(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -97,61 +106,44 @@ def below(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
-def _places(path: Path, file: TableFile, rule: TableRule) -> list[int]:
-    """Where the columns stand that are to be read. Raises DataError for what is not there once, or unreadable."""
-    faults, names = Faults(), file.names
-    wanted = rule.only or tuple(filter(None, names))
-    shown = ", ".join(repr(name) for name in names[:10]) + (" ..." if len(names) > 10 else "")
-    places = []
-    for name in dict.fromkeys([*rule.columns, *rule.drop, *wanted]):
-        count = names.count(name)
-        unreadable = file.why_unreadable(names.index(name), dates=True) if count == 1 else ""
-        if name in rule.drop and (count != 1 or unreadable):
-            continue
-        if not count:
-            faults.append(BadTable(path, f"has no column {name!r}", f"It has {shown}", name))
-        elif count > 1:
-            what, action = f"has {count} columns named {name!r}", "Rename all but one"
-            faults.append(BadTable(path, what, action, name, {"drop": [name]}))
-        elif unreadable:
-            what, action = f"column {name!r} {unreadable}", "Write it as numbers or text, or drop it"
-            faults.append(BadTable(path, what, action, name, {"drop": [name]}))
-        elif name in wanted:
-            places.append(names.index(name))
-    faults.check(str(path))
-    return sorted(places, key=places.index if rule.only else int)
-
-
-def _read(path: Path, rule: TableRule, faults: Faults) -> RawTable:
+def _read(path: Path, rule: TableRule, noted: Faults) -> RawTable:
+    """One file. Raises DataError for columns that are not there once, or unreadable."""
     import polars as pl
 
-    file = open_table(path, rule.csv)
-    places = _places(path, file, rule)
-    named = len(places)
+    file, faults = open_table(path, rule.csv), Faults()
+    names, places = file.names, list[int]()
+    wanted = rule.only or tuple(filter(None, names))
+    asked = dict.fromkeys([*rule.columns, *wanted, *rule.drop])
+    if absent := [name for name in asked if name not in names and name not in rule.drop]:
+        shown = quoted(names, 10)
+        faults.append(BadTable(path, f"has no column {quoted(absent, 10)}", f"It has {shown}", absent[0]))
+    for name in [name for name in asked if name in names]:
+        count, unreadable = names.count(name), file.why_unreadable(names.index(name), dates=True)
+        if count == 1 and not unreadable:
+            places += [names.index(name)] * (name in wanted)
+        elif name not in rule.drop:
+            what = f"has {count} columns named {name!r}" if count > 1 else f"column {name!r} {unreadable}"
+            action = "Rename all but one" if count > 1 else "Write it as numbers or text, or drop it"
+            faults.append(BadTable(path, what, action, name, {"drop": [name]}))
+    faults.check(str(path))
+    places, unnamed = places if rule.only else sorted(places), list[int]()
     if not rule.only and "" not in rule.drop:
-        places += [place for place, name in enumerate(file.names) if not name]
-    read = file.read(places)
+        unnamed = [place for place, name in enumerate(names) if not name]
+    read = file.read([*places, *unnamed])
     if read.torn is not None:
-        faults.append(read.torn)
-    series = [
-        cast("pl.Series", column).rename(file.names[place]) for place, column in zip(places, read.columns, strict=True)
-    ]
-    if any((column.cast(pl.String).str.strip_chars().fill_null("") != "").any() for column in series[named:]):
+        noted.append(read.torn)
+    series = [cast("pl.Series", column) for column in read.columns]
+    if any((column.cast(pl.String).str.strip_chars().fill_null("") != "").any() for column in series[len(places) :]):
         action = 'Name it in the heading, or leave it out: drop = [""]'
-        faults.append(BadTable(path, "has values in a column without a name", action, keys={"drop": [""]}))
-    columns = [_ruled(each, rule, file.decimal_comma, path, read.lines, faults) for each in series[:named]]
-    names = [column.name for column in columns]
-    unread = tuple(name for name in rule.drop if name in (*file.names, "") and name not in names)
-    return RawTable(pl.DataFrame(columns), read.lines, unread)
+        noted.append(BadTable(path, "has values in a column without a name", action, keys={"drop": [""]}))
+    named = [column.rename(names[place]) for column, place in zip(series, places, strict=False)]
+    columns = [_ruled(column, rule, file.decimal_comma, path, read.lines, noted) for column in named]
+    return RawTable(pl.DataFrame(columns), read.lines, names)
 
 
 def ruled(frame: pl.DataFrame, rule: TableRule, lines: Lines) -> pl.DataFrame:
-    """A table that is in memory as `read_raw` gives that of a file.
-
-    Raises
-    ------
-    DataError : `rule` names a column that is not there, or a cell is none that it allows.
-    """
+    """A table that is in memory as `read_raw` gives that of a file. Raises DataError: `rule` names a column that is not
+    there, or a cell is none that it allows."""
     import polars as pl
 
     faults, path = Faults(), Path(lines.whole)
@@ -182,10 +174,10 @@ def _ruled(
     series = _without_missing(series, wanted)
     if decimal_comma and series.dtype == pl.String:
         series = _with_points(series, path, lines, faults)
-    if cells.values:
-        series = renamed(series, wanted)
-        return series.cast(pl.Categorical) if declared else series
-    return series
+    if not cells.values:
+        return series
+    series = renamed(series, wanted)
+    return series.cast(pl.Categorical) if declared else series
 
 
 def _without_missing(series: pl.Series, wanted: Wanted) -> pl.Series:
@@ -225,3 +217,90 @@ def _check_same(path: Path, names: Sequence[str], first: Path, others: Sequence[
         if absent:
             action = "Give all files the same columns, or leave it out"
             raise BadTable(lacking, f"has no column {absent[0]!r}, which {having.name} has", action)
+
+
+NO_LABEL = -1
+_MOST_SHOWN = 5
+_LONGEST_SHOWN = 40
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a file is read. public: whether its values may be quoted. missing: texts that mean "missing", besides empty
+    ones. label: name of the column with the classes, if any."""
+
+    csv: CsvRule
+    public: bool = False
+    missing: tuple[str, ...] = ()
+    label: str | None = None
+
+
+@dataclass(frozen=True)
+class SchemaRows:
+    """`x` float32 (n, features), raw, in the schema's order, the public mean where a value is missing. y: int64 (n,)
+    indices into the classes, NO_LABEL where a row has none; None where no label was asked for. ignored: columns that
+    nobody asked for. remarks: what is odd, though the rows can be used. strange: bool (n,), rows with a category that
+    the schema does not have: all zeros, which of two values means the first."""
+
+    x: np.ndarray = field(repr=False)
+    y: np.ndarray | None = field(repr=False)
+    ignored: tuple[str, ...]
+    remarks: tuple[str, ...]
+    strange: np.ndarray = field(repr=False)
+
+
+def read_schema_rows(path: Path, schema: Schema, how: Reading) -> SchemaRows:
+    """Read and check a file. Its columns may come in any order. Raises BadTable: it cannot be read, lacks a column, or
+    has values that are none: all of them, in one text. PathError."""
+    columns = schema.columns or tuple(ColumnEncoding(column=name, kind="number") for name in schema.features)
+    wanted = dict.fromkeys([*(column.column for column in columns), *filter(None, [how.label])])
+    table = read_raw([path], TableRule(csv=how.csv, missing=how.missing, only=tuple(wanted)))
+    frame, faults, remarks = table.frame, list[str](), list[str]()
+    strange, y = np.zeros(frame.height, dtype=bool), None
+
+    def note(notes: list[str], name: str, rows: np.ndarray, what: str, action: str = "", shown: bool = False) -> None:
+        if len(rows):
+            cell = f", {str(frame[name][int(rows[0])])[:_LONGEST_SHOWN]!r}" if shown else ""
+            notes.append(f"{name}: {counted(table.lines, rows, what, cell)}" + (f"; {action}" if action else ""))
+
+    parts = []
+    for column in columns:
+        name, read = column.column, cells_of(frame, column)
+        parts.append(features_from(read, column))
+        for state, (fault, cure) in FAULTS.items():
+            action = cure if state == ValueState.DECIMAL_COMMA else "numbers are asked for"
+            note(faults, name, read.rows(state), fault, action, how.public)
+        absent, unknown = read.rows(ValueState.MISSING), read.rows(ValueState.UNKNOWN_CATEGORY)
+        if column.missing:
+            note(remarks, name, absent, f"have no value: {column.features[-1]!r} says so")
+        else:
+            action = "fill them or leave these rows out: the schema has no feature for missing values here"
+            note(faults, name, absent, "have no value", action)
+        strange[unknown] = True
+        note(remarks, name, unknown, f"hold a value that is none of {_names(column.values)}", shown=how.public)
+        if column.kind == "number":
+            for rows, fault in _odd(schema, name, read.values):
+                note(remarks, name, rows, fault)
+    if how.label is not None:
+        index = {name: place for place, name in enumerate(schema.classes)}
+        texts = texts_of(frame[how.label])
+        y = np.array([NO_LABEL if text is None else index.get(text, -2) for text in texts], dtype=np.int64)
+        action = f"the classes are {_names(schema.classes)}"
+        note(faults, how.label, np.flatnonzero(y < NO_LABEL), "have a label that is no class", action, how.public)
+    if faults:
+        more = [f"and {len(faults) - _MOST_SHOWN} more"] if len(faults) > _MOST_SHOWN else []
+        raise BadTable(path, " | ".join([*faults[:_MOST_SHOWN], *more]), "")
+    ignored = tuple(name for name in table.names if name and name not in wanted)
+    return SchemaRows(schema.filled(np.concatenate(parts, axis=1)), y, ignored, tuple(remarks), strange)
+
+
+def _names(names: Sequence[str]) -> str:
+    return quoted(names, _MOST_SHOWN)
+
+
+def _odd(schema: Schema, name: str, values: np.ndarray) -> list[tuple[np.ndarray, str]]:
+    """Where values are those that the schema can hardly have been made for: another unit, or code."""
+    place = schema.features.index(name)
+    allowed = [each for each in schema.ranges if each.feature == name]
+    wrong = [each for limits in allowed for each in outside(values, limits) if len(each[0])]
+    return wrong or list(far_from_public(values, schema.center[place], schema.scale[place]))

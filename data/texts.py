@@ -24,18 +24,8 @@ _WHOLE = 2.0**63
 
 def texts_of(series: pl.Series) -> pl.Series:
     """Values as text, null where missing, so that files of different kinds have the same ones: whole numbers without a
-    fraction and with all their digits, truth values in small letters, no spaces around.
-
-    >>> import polars as pl
-    >>> texts_of(pl.Series([" 1.0", "TRUE", "", "01"])).to_list()
-    ['1', 'true', None, '01']
-    >>> texts_of(pl.Series([2**53 + 1, None])).to_list(), texts_of(pl.Series([1.0, 0.5, float("nan")])).to_list()
-    (['9007199254740993', None], ['1', '0.5', None])
-
-    Raises
-    ------
-    DataError : neither numbers, text, truth values nor dates.
-    """
+    fraction and with all their digits, truth values in small letters, no spaces around. Raises DataError: neither
+    numbers, text, truth values nor dates."""
     return written(series).str.replace(r"^([+-]?\d+)\.0+$", "${1}")
 
 
@@ -77,16 +67,9 @@ def in_order(text: str) -> tuple[bool, float, str]:
 
 def codes_among(texts: pl.Series) -> list[str]:
     """Texts that read as numbers and yet are names, so that the column is a category; none where it is one of numbers.
-
     texts: as `written` gives them. They are names where a zero stands before digits (ICD "01882"); where whole numbers
     have an exponent's letter and none of the column a fraction (bed "1E3"); and where two texts would be one number
     ("+1" and "1", "250.0" and "250.00"), but for "5" beside "5.0" and ".5" beside "0.5", which are ways to write one.
-
-    >>> import polars as pl
-    >>> codes_among(pl.Series(["01882", "1882"])), codes_among(pl.Series(["1E3", "20"]))
-    (['01882'], ['1E3'])
-    >>> codes_among(pl.Series(["1e-05", "-0.5", "5", "5.0"]))
-    []
     """
     import polars as pl
 

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.linalg import helmert
 
 from consilium.models.base import principal, softmax
-from consilium.models.tabular import Linear
+from consilium.models.linear import Linear
 from consilium.protocol.errors import DataError
 
 WEIGHTS = (0.25, 0.5, 1.0)
@@ -71,10 +71,7 @@ def adapt(x: np.ndarray, y: np.ndarray, student: np.ndarray) -> Adapted | None:
     ----------
     x : float (n, inputs), as the schema represents rows. y : int64 (n,), classes. student : float (n, classes), its
         probabilities of these rows.
-
-    Raises
-    ------
-    DataError : a number is missing or not finite, or rows and labels do not fit.
+    Raises DataError: a number is missing or not finite, or rows and labels do not fit.
     """
     classes = student.shape[1]
     x = np.asarray(x, dtype=np.float64)
@@ -144,10 +141,8 @@ def _fitted(
     rows: np.ndarray, y: np.ndarray, offset: np.ndarray, precision: np.ndarray, basis: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The most probable weights (settings, p, contrasts) of contrasts `offset` + `rows` @ weights, and the log evidence
-    (settings,).
-
-    rows: (n, p), the first column ones. offset: (settings, n, contrasts). precision: of the prior, (settings, p).
-    """
+    (settings,). rows: (n, p), the first column ones. offset: (settings, n, contrasts). precision: of the prior,
+    (settings, p)."""
     truth, each, contrasts = np.eye(len(basis))[y], np.arange(len(y)), basis.shape[1]
     weights = np.zeros((*precision.shape, contrasts))
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 
 from consilium.protocol.label_law import LabelLaw
-from consilium.protocol.label_source import Progress, no_progress
-from consilium.protocol.schema import Schema
 
 Represent = Callable[[np.ndarray], np.ndarray]
 """Features as they travel (n, features) -> what the schema makes of them (n, inputs): `Schema.inputs`."""
@@ -63,19 +61,13 @@ NOTHING = 1e9
 
 @dataclass(frozen=True)
 class Shares:
-    """What noisy histograms say of the share of the votes that each class got, and how noisy they are.
-
-    shares: float64 (n, classes), noisy counts over votes; negative ones and ones above 1 among them, and a row need
-    not sum to 1. deviation: float64 (n,), standard deviation of the noise of each share of a row; a fit takes it as
-    independent between classes.
-    """
+    """What noisy histograms say of the share of the votes that each class got, and how noisy they are. shares: float64
+    (n, classes), noisy counts over votes; negative ones and ones above 1 among them, and a row need not sum to 1.
+    deviation: float64 (n,), standard deviation of the noise of each share of a row; a fit takes it as independent
+    between classes."""
 
     shares: np.ndarray = field(repr=False)
     deviation: np.ndarray = field(repr=False)
-
-    def of(self, rows: np.ndarray) -> Shares:
-        """Those of some rows, int64 or bool."""
-        return Shares(self.shares[rows], self.deviation[rows])
 
     def __len__(self) -> int:
         return len(self.shares)
@@ -89,22 +81,15 @@ class Shares:
 @dataclass(frozen=True)
 class Outcomes:
     """What became of queries, and by which law: an answer, that there was none, or that the student's own label was
-    confirmed, each tells something of the votes.
-
-    labels: int64 (n,), NO_LABEL where there is none. outcomes: int64 (n,), of `Outcome`, none of them NOT_ASKED.
-    predictions: float64 (n, classes), what the student said when it asked; None where the law does not use it.
-    """
+    confirmed, each tells something of the votes. labels: int64 (n,), NO_LABEL where there is none. outcomes: int64
+    (n,), of `Outcome`, none of them NOT_ASKED. predictions: float64 (n, classes), what the student said when it asked;
+    None where the law does not use it."""
 
     labels: np.ndarray = field(repr=False)
     outcomes: np.ndarray = field(repr=False)
     classes: int
     law: LabelLaw
     predictions: np.ndarray | None = field(default=None, repr=False)
-
-    def of(self, rows: np.ndarray) -> Outcomes:
-        """Those of some rows, int64 or bool."""
-        predictions = None if self.predictions is None else self.predictions[rows]
-        return Outcomes(self.labels[rows], self.outcomes[rows], self.classes, self.law, predictions)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -114,26 +99,13 @@ Told = Shares | Outcomes
 """What a student was told of the votes, with the law by which that follows from them."""
 
 
-@runtime_checkable
-class EvidenceTrainer(Protocol):
-    """Trains on noisy shares of votes, or on what became of queries, and knows by which law it follows from votes."""
+class EvidenceTrainer(Trainer, Protocol):
+    """Also trains on noisy shares of votes, or on what became of queries, and knows by which law it follows from
+    votes."""
 
     def fit_told(self, x: np.ndarray, told: Told, seed: int) -> Model:
         """`x` float64 (n, inputs), `told` of the same n >= 1 rows -> a model of the shares of votes."""
         ...
-
-
-@dataclass(frozen=True)
-class Aids:
-    """What a trainer may use beside the labelled rows.
-
-    unlabelled: float (m, inputs), as the labelled rows are given. progress: whom it tells. schema: of the rows, for a
-        student that takes bare features and what the schema makes of them.
-    """
-
-    unlabelled: np.ndarray = field(repr=False)
-    progress: Progress = no_progress
-    schema: Schema | None = None
 
 
 @dataclass(frozen=True)
@@ -143,7 +115,6 @@ class Constant:
     probabilities: tuple[float, ...]
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
-        """See `Model.predict_proba`."""
         return np.tile(np.array(self.probabilities), (len(x), 1))
 
 

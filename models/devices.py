@@ -20,11 +20,7 @@ _DRIVERS = ("libcuda.so.1", "nvcuda.dll", "libamdhip64.so")
 
 def resolve_device(name: Device | None = None) -> Literal["cpu", "cuda"]:
     """The device that is used where `name` is asked; None: where `CONSILIUM_DEVICE` says, "auto" where it is not set.
-
-    Raises
-    ------
-    ConfigError : there is no such device, or "cuda" is asked, and torch finds no GPU that it can use.
-    """
+    Raises ConfigError: there is no such device, or "cuda" is asked, and torch finds no GPU that it can use."""
     name = name or os.environ.get(VARIABLE, "auto")  # pyright: ignore[reportAssignmentType]
     if name not in get_args(Device):
         raise ConfigError(f"device is {name!r}", f"Use one of {', '.join(get_args(Device))}")
@@ -76,10 +72,8 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THRE
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Hold BLAS, OpenMP and torch to one thread meanwhile, as far as they are loaded; the caller's numbers come back.
-
     For code that may run in somebody's notebook, whose environment is not ours to set. OpenMP keeps the number per
-    thread, so it holds for the calling one and not for others that run already.
-    """
+    thread, so it holds for the calling one and not for others that run already."""
     from threadpoolctl import threadpool_limits  # it brings ctypes: not for those who only want the names above
 
     with threadpool_limits(1), torch_on_one_thread():

@@ -12,12 +12,9 @@ Z = 1.959963984540054
 
 
 def evaluate(probabilities: np.ndarray, y: np.ndarray, class_names: tuple[str, ...]) -> dict[str, Any]:
-    """Accuracy, AUC and recall of each class.
-
-    `probabilities` float64 (n, classes), `y` int64 (n,). AUC is that of the last class where there are two, else the
-    mean of one class against the rest over the classes that occur; None where only one class occurs. Recall is None
-    for a class without rows.
-    """
+    """Accuracy, AUC and recall of each class. `probabilities` float64 (n, classes), `y` int64 (n,). AUC is that of the
+    last class where there are two, else the mean of one class against the rest over the classes that occur; None where
+    only one class occurs. Recall is None for a class without rows."""
     predicted = probabilities.argmax(axis=1)
     recall = {name: _share(predicted[y == index] == index) for index, name in enumerate(class_names)}
     present = occurring(y)
@@ -49,14 +46,9 @@ def occurring(y: np.ndarray) -> np.ndarray:
 
 
 def area_under_curve(scores: np.ndarray, positive: np.ndarray) -> float:
-    """Area under the ROC curve of scores float (n,) for `positive` bool (n,), both kinds present; ties count half.
-
-    From ranks (Mann, Whitney 1947): the same number as scikit-learn's, in a twentieth of the time, which counts where
-    hundreds of teachers are judged.
-
-    >>> area_under_curve(np.array([0.1, 0.4, 0.35, 0.8]), np.array([False, False, True, True]))
-    0.75
-    """
+    """Area under the ROC curve of scores float (n,) for `positive` bool (n,), both kinds present; ties count half. From
+    ranks (Mann, Whitney 1947): the same number as scikit-learn's, in a twentieth of the time, which counts where
+    hundreds of teachers are judged."""
     return area_of(outranked(scores, positive), positive)
 
 
@@ -67,13 +59,8 @@ def area_of(lower: np.ndarray, positive: np.ndarray) -> float:
 
 
 def outranked(scores: np.ndarray, positive: np.ndarray) -> np.ndarray:
-    """How many rows of the other kind score lower than each row, equal ones for a half: float64 (n,).
-
-    `scores` float (n,), `positive` bool (n,). NaN for every row where one score is NaN.
-
-    >>> outranked(np.array([0.1, 0.4, 0.4, 0.8]), np.array([False, False, True, True])).tolist()
-    [0.0, 0.5, 1.5, 2.0]
-    """
+    """How many rows of the other kind score lower than each row, equal ones for a half: float64 (n,). `scores` float
+    (n,), `positive` bool (n,). NaN for every row where one score is NaN."""
     if np.isnan(scores).any():
         return np.full(len(scores), np.nan)
     counts = np.empty(len(scores))
@@ -132,20 +119,12 @@ def mean_interval(scores: np.ndarray, extra: float = 0.0, least: float = -math.i
     [0.13323203596052113, 1.0]
     """
     mean, deviation = float(scores.mean()), math.hypot(float(scores.std()) / math.sqrt(len(scores)), extra)
-    low, high = normal_interval(mean, deviation)
-    return [max(least, low), min(most, high)]
-
-
-def normal_interval(mean: float, deviation: float) -> Interval:
-    """Of a mean with this standard deviation."""
-    return [mean - Z * deviation, mean + Z * deviation]
+    return [max(least, mean - Z * deviation), min(most, mean + Z * deviation)]
 
 
 def area_interval(scores: np.ndarray, least: int, extra: float = 0.0) -> Interval:
-    """Of an AUC, from row scores float64 (rows,) whose mean it is; `least`: rows of the rarest class.
-
-    An AUC of 0 or 1 has no deviation to estimate: then as a share of `least` rows, which is wider than it need be.
-    """
+    """Of an AUC, from row scores float64 (rows,) whose mean it is; `least`: rows of the rarest class. An AUC of 0 or 1
+    has no deviation to estimate: then as a share of `least` rows, which is wider than it need be."""
     area, deviation = float(scores.mean()), math.hypot(float(scores.std()) / math.sqrt(len(scores)), extra)
     area = min(1.0, max(0.0, area))
     if area < 1e-9 or area > 1 - 1e-9:
@@ -161,11 +140,9 @@ BINS = 15
 
 
 def calibration(probabilities: np.ndarray, y: np.ndarray, class_names: tuple[str, ...]) -> dict[str, Any]:
-    """Calibration error, Brier score, and the mean probability of each class beside its rate.
-
-    `probabilities` float64 (n, classes), `y` int64 (n,), at least one row. Of two classes, error and score are those of
-    the last one's probability; of more, the error is that of the most probable class, and the score the sum over
-    classes (Brier 1950).
+    """Calibration error, Brier score, and the mean probability of each class beside its rate. `probabilities` float64
+    (n, classes), `y` int64 (n,), at least one row. Of two classes, error and score are those of the last one's
+    probability; of more, the error is that of the most probable class, and the score the sum over classes (Brier 1950).
     """
     if len(class_names) == 2:
         scores, right = probabilities[:, 1], y == 1
@@ -184,14 +161,9 @@ def calibration(probabilities: np.ndarray, y: np.ndarray, class_names: tuple[str
 
 
 def calibration_error(scores: np.ndarray, right: np.ndarray, bins: int = BINS) -> float:
-    """Mean over rows of |mean score - rate| of their bin: scores float (n,), `right` bool (n,), n at least 1.
-
-    Bins hold equally many rows, in the order of their scores. Rows with equal scores count with their common rate, so
-    that the order in which rows come makes no difference.
-
-    >>> round(calibration_error(np.array([0.1, 0.2, 0.9, 0.8]), np.array([False, False, True, False]), 2), 3)
-    0.25
-    """
+    """Mean over rows of |mean score - rate| of their bin: scores float (n,), `right` bool (n,), n at least 1. Bins hold
+    equally many rows, in the order of their scores. Rows with equal scores count with their common rate, so that the
+    order in which rows come makes no difference."""
     _, group = np.unique(scores, return_inverse=True)
     rates = (np.bincount(group, weights=right) / np.bincount(group))[group]
     order = np.argsort(scores, kind="stable")
@@ -204,13 +176,8 @@ BY_PREVALENCE = "prevalence"
 
 
 def threshold_for(scores: np.ndarray, share: float) -> float:
-    """The threshold above which the share of `scores` float64 (n,) in [0, 1] is as close to `share` as ties allow.
-
-    It lies half-way between two scores, so that rounding moves no row across it.
-
-    >>> round(threshold_for(np.array([0.1, 0.2, 0.4, 0.8]), 0.25), 3), threshold_for(np.array([0.3, 0.3]), 0.1)
-    (0.6, 0.65)
-    """
+    """The threshold above which the share of `scores` float64 (n,) in [0, 1] is as close to `share` as ties allow. It
+    lies half-way between two scores, so that rounding moves no row across it."""
     values, counts = np.unique(scores, return_counts=True)
     above = len(scores) - np.concatenate([[0], np.cumsum(counts)])  # rows above a threshold just below value i
     at = int(np.argmin(np.abs(above - share * len(scores))))
@@ -221,11 +188,9 @@ def threshold_for(scores: np.ndarray, share: float) -> float:
 def operating_point(
     probabilities: np.ndarray, y: np.ndarray, class_names: tuple[str, ...], threshold: float | None
 ) -> dict[str, Any] | None:
-    """What the threshold does on labelled rows; None where there are not two classes.
-
-    `probabilities` float64 (n, 2), `y` int64 (n,). threshold: the prevalence's, None where none is known. A share is
-    None where there is nothing to take it of.
-    """
+    """What the threshold does on labelled rows; None where there are not two classes. `probabilities` float64 (n, 2),
+    `y` int64 (n,). threshold: the prevalence's, None where none is known. A share is None where there is nothing to
+    take it of."""
     if len(class_names) != 2:
         return None
     positive, used = y == 1, 0.5 if threshold is None else threshold

@@ -23,7 +23,7 @@ from scipy.linalg import cholesky, helmert, solve_triangular
 from consilium.models.base import Shares, Told, principal, softmax
 from consilium.models.kernel import kernel, nearest_rows, neighbour_graph, smoothest, usual_gamma
 from consilium.models.likelihood import Likelihood, OutcomesLikelihood, SharesLikelihood, likelihood_of
-from consilium.models.tabular import Linear
+from consilium.models.linear import Linear
 
 LANDMARKS = 500
 """Most rows that a kernel is around: noise leaves far fewer directions that can be learned."""
@@ -56,9 +56,7 @@ def column_scales(rows: np.ndarray) -> np.ndarray:
 @dataclass(frozen=True)
 class Landmarks:
     """A Gaussian kernel as features: rows (n, inputs) -> K(rows, landmarks) L^-T, whose products are K (Nystroem).
-
-    `rows` float32 (m, inputs), `root` float64 (m, m): L, the Cholesky root of the landmarks' own kernel.
-    """
+    `rows` float32 (m, inputs), `root` float64 (m, m): L, the Cholesky root of the landmarks' own kernel."""
 
     rows: np.ndarray = field(repr=False)
     root: np.ndarray = field(repr=False)
@@ -89,11 +87,9 @@ def gammas(rows: np.ndarray) -> list[float]:
 
 
 def graph_functions(rows: np.ndarray, neighbours: int, spread: float) -> np.ndarray:
-    """The graph of float32 rows (m, inputs) as features float64 (m, functions): its smoothest functions.
-
-    Their products are the kernel (1 - spread S)^-1 of the normalised graph S, cut to its largest eigenvalues: labels
-    spread over the graph (`kernel.spread`) are regressed on it (Zhou et al. 2003).
-    """
+    """The graph of float32 rows (m, inputs) as features float64 (m, functions): its smoothest functions. Their products
+    are the kernel (1 - spread S)^-1 of the normalised graph S, cut to its largest eigenvalues: labels spread over the
+    graph (`kernel.spread`) are regressed on it (Zhou et al. 2003)."""
     values, vectors = smoothest(neighbour_graph(*nearest_rows(rows, neighbours)), _FUNCTIONS)
     return vectors / np.sqrt(1 - spread * np.minimum(values, 1.0))
 
@@ -110,11 +106,9 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Regression:
-    """Shares are features @ `weights` (features, classes) + `offset` (classes,).
-
-    evidence: log marginal likelihood of the contrasts, in units of their noise, at `scale`, the prior variance of a
-    weight, and `excess`, the factor by which residuals vary more than the noise.
-    """
+    """Shares are features @ `weights` (features, classes) + `offset` (classes,). evidence: log marginal likelihood of
+    the contrasts, in units of their noise, at `scale`, the prior variance of a weight, and `excess`, the factor by
+    which residuals vary more than the noise."""
 
     weights: np.ndarray = field(repr=False)
     offset: np.ndarray = field(repr=False)
@@ -314,12 +308,10 @@ def _over_scales(
 
 
 class _Problem:
-    """The most probable weights of `SoftmaxFit`, whose prior is normal: of deviation `deviation`, and `_OFFSET`.
-
-    The curvature between classes is left out, and that of each class taken as much more as makes up for it where all
+    """The most probable weights of `SoftmaxFit`, whose prior is normal: of deviation `deviation`, and `_OFFSET`. The
+    curvature between classes is left out, and that of each class taken as much more as makes up for it where all
     classes are alike, k / (k - 1) times. That is exact of two classes. Weights sum to 0 over classes, since nothing
-    draws them away from it.
-    """
+    draws them away from it."""
 
     def __init__(self, features: np.ndarray, likelihood: Likelihood, deviation: float) -> None:
         self._likelihood = likelihood
@@ -327,10 +319,8 @@ class _Problem:
         self._rows = np.concatenate([np.ones((len(features), 1)), features], axis=1) * self._deviations
 
     def fit(self, weights: np.ndarray) -> SoftmaxFit:
-        """The most probable weights, beginning at `weights`, and the log evidence there in Laplace's approximation.
-
-        By gradients (L-BFGS: Liu, Nocedal 1989), in directions in which the curvature at the start is 1.
-        """
+        """The most probable weights, beginning at `weights`, and the log evidence there in Laplace's approximation. By
+        gradients (L-BFGS: Liu, Nocedal 1989), in directions in which the curvature at the start is 1."""
         from scipy.optimize import minimize  # a tenth of a second, which no other student needs to start
 
         start = weights / self._deviations[:, None]
@@ -373,11 +363,9 @@ class _Problem:
 
 
 def _leading(rows: np.ndarray, most: int) -> np.ndarray:
-    """The `most` directions (inputs, kept) in which rows (n, inputs) vary most, longer where they vary more.
-
-    Their lengths are the variance's fourth root, so that a prior that is the same for all says: what sets teachers'
-    votes apart sets rows apart, too.
-    """
+    """The `most` directions (inputs, kept) in which rows (n, inputs) vary most, longer where they vary more. Their
+    lengths are the variance's fourth root, so that a prior that is the same for all says: what sets teachers' votes
+    apart sets rows apart, too."""
     values, vectors = principal(rows, _ROUNDING * float((rows**2).sum()), most)
     return vectors * (values / values.mean()) ** POWER if len(values) else vectors
 
@@ -394,8 +382,6 @@ def fit_softmax(x: np.ndarray, told: Told) -> tuple[Linear, float]:
 
 def most_probable(features: np.ndarray, told: Told) -> np.ndarray:
     """Shares float64 (n, classes) of all rows, of which the first are `told`, as the softmax of linear scores.
-
-    `features` float64 (n, features): each times the standard deviation that its weights have a priori.
-    """
+    `features` float64 (n, features): each times the standard deviation that its weights have a priori."""
     start = np.zeros((1 + features.shape[1], told.classes))
     return _Problem(features[: len(told)], likelihood_of(told), 1.0).fit(start).shares(features)

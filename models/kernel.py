@@ -26,9 +26,7 @@ _SAMPLE = 300
 
 def nearest_rows(rows: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """The `count` nearest other rows of each of float32 rows (m, inputs), or all where there are fewer, nearest first.
-
-    Returns their indices int64 (m, count) and squared distances float32 (m, count).
-    """
+    Returns their indices int64 (m, count) and squared distances float32 (m, count)."""
     from sklearn.neighbors import NearestNeighbors
 
     found = NearestNeighbors(n_neighbors=min(count, len(rows) - 1), algorithm="brute").fit(rows)
@@ -37,10 +35,8 @@ def nearest_rows(rows: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def neighbour_graph(nearest: np.ndarray, squares: np.ndarray) -> sparse.csr_array:
-    """Symmetric graph of what `nearest_rows` found, normalised: D^-1/2 W D^-1/2, (m, m).
-
-    The weights are exp(-d^2 / (s_i s_j)), s_i the distance of row i's seventh nearest.
-    """
+    """Symmetric graph of what `nearest_rows` found, normalised: D^-1/2 W D^-1/2, (m, m). The weights are exp(-d^2 /
+    (s_i s_j)), s_i the distance of row i's seventh nearest."""
     total, count = nearest.shape
     width = np.sqrt(squares[:, min(_WIDTH_NEIGHBOUR, count) - 1]) + np.float32(1e-12)
     weights = np.exp(-squares / (width[:, None] * width[nearest]))
@@ -52,11 +48,9 @@ def neighbour_graph(nearest: np.ndarray, squares: np.ndarray) -> sparse.csr_arra
 
 
 def smoothest(graph: sparse.csr_array, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Functions of the rows that change least between neighbours: eigenvectors of `neighbour_graph`'s (m, m).
-
-    Returns float64 eigenvalues (k,) with the largest first, and vectors (m, k) of length 1; k is `count`, fewer where
-    there are fewer rows or where the solver found fewer.
-    """
+    """Functions of the rows that change least between neighbours: eigenvectors of `neighbour_graph`'s (m, m). Returns
+    float64 eigenvalues (k,) with the largest first, and vectors (m, k) of length 1; k is `count`, fewer where there are
+    fewer rows or where the solver found fewer."""
     total = len(graph.indptr) - 1
     if total <= _DENSE:
         values, vectors = np.linalg.eigh(graph.toarray().astype(np.float64))
@@ -74,7 +68,6 @@ def smoothest(graph: sparse.csr_array, count: int) -> tuple[np.ndarray, np.ndarr
 
 def principal_places(rows: np.ndarray, count: int) -> np.ndarray:
     """Float32 rows (m, inputs) in the `count` directions in which they vary most, or as they are where that is no less.
-
     Distances hardly change, and take a fraction of the time. The start is fixed, so the same rows have the same places.
     """
     from sklearn.decomposition import PCA
@@ -94,10 +87,8 @@ def spread(graph: sparse.csr_array, given: np.ndarray, share: float) -> np.ndarr
 
 @dataclass(frozen=True)
 class KernelModel:
-    """Gaussian kernel around `rows` float32 (m, inputs) with `weights` float32 (m, classes).
-
-    `offset` float64 (classes,): scores far from all rows; None where that is 1/classes.
-    """
+    """Gaussian kernel around `rows` float32 (m, inputs) with `weights` float32 (m, classes). `offset` float64
+    (classes,): scores far from all rows; None where that is 1/classes."""
 
     rows: np.ndarray = field(repr=False)
     weights: np.ndarray = field(repr=False)
@@ -128,10 +119,8 @@ def kernel(left: np.ndarray, right: np.ndarray, gamma: float) -> np.ndarray:
 
 
 def usual_gamma(rows: np.ndarray) -> float:
-    """Of the Gaussian kernel on rows float (n, inputs): 1 over the median squared distance of some of them.
-
-    Of the scenario digits, seeds 100 and 101, which do not judge, it is .0086: from .006 to .02 nothing changes.
-    """
+    """Of the Gaussian kernel on rows float (n, inputs): 1 over the median squared distance of some of them. Of the
+    scenario digits, seeds 100 and 101, which do not judge, it is .0086: from .006 to .02 nothing changes."""
     some = rows[np.linspace(0, len(rows) - 1, min(len(rows), _SAMPLE)).astype(int)].astype(np.float64)
     apart = pdist(some, "sqeuclidean")
     apart = apart[apart > 1e-9]

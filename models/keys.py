@@ -11,13 +11,15 @@ looks at one runs no code of it. Names are looked up where a model is trained.
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import Field, JsonValue, TypeAdapter, field_validator
+from pydantic import AfterValidator, Field, JsonValue, TypeAdapter
 
-from consilium.models.naming import DottedName, digest_of, estimator_of, read_estimator, resolve
+from consilium.models.naming import DottedName, estimator_of, read_estimator, resolve
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.files import read_private
 from consilium.protocol.models import Frozen
 
 ClassWeight = Literal["balanced", "none"]
@@ -103,16 +105,6 @@ class NetworkSpec(WeightedTeacher):
     learning_rate: float = Field(default=0.003, gt=0, le=1, description="of AdamW, at the start of a cosine schedule")
     weight_decay: float = Field(default=0.01, ge=0, lt=100, description="of AdamW")
 
-    @property
-    def convolutions(self) -> tuple[int, ...]:
-        """Channels of each convolution, in order."""
-        return ()
-
-    @property
-    def dense(self) -> int:
-        """Number of dense layers before the last, all `hidden` wide."""
-        return 1
-
 
 class MlpSpec(NetworkSpec):
     """A torch network with one hidden layer."""
@@ -131,16 +123,6 @@ class CnnSpec(NetworkSpec):
         default=16, ge=1, le=256, description="of the first convolution; the second has twice as many"
     )
     dense_layers: int = Field(default=1, ge=1, le=3, description="before the last, each `hidden` wide")
-
-    @property
-    def convolutions(self) -> tuple[int, ...]:
-        """See `NetworkSpec.convolutions`."""
-        return self.channels, 2 * self.channels
-
-    @property
-    def dense(self) -> int:
-        """See `NetworkSpec.dense`."""
-        return self.dense_layers
 
 
 AnyTeacher = LogisticRegressionSpec | RandomForestSpec | GradientBoostingSpec | RidgeSpec | MlpSpec | CnnSpec
@@ -164,10 +146,6 @@ Inputs = Literal["features", "representation"]
 Augment = Literal["digits", "objects", "none"]
 """What images show, and so what may change in them: a key of `images.pixels.INVARIANCES`."""
 
-CROSS_ENTROPY = "torch.nn.functional.cross_entropy"
-Optimiser = Literal["adamw", "adam", "sgd"]
-MissingForTeacher = Literal["mean", "keep"]
-
 
 class OwnCodeKeys(Frozen):
     """A model that others wrote, of a teacher or a student: anything may be wrong with it."""
@@ -182,24 +160,23 @@ class OwnCodeKeys(Frozen):
         raise NotImplementedError
 
 
+def _without_null(value: JsonValue) -> JsonValue:
+    if value is None:
+        raise ValueError("null is no value of TOML: leave the argument out")
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _without_null(item)
+    return value
+
+
 class FactoryKeys(OwnCodeKeys):
-    """Which callable makes the model, and with which arguments."""
+    """Which callable makes the model, and with which arguments: an estimator of scikit-learn, unless others say how."""
 
     factory: DottedName = Field(
         description="`package.module:callable` or `package.module.Class`, importable where it is trained"
     )
-    parameters: dict[str, JsonValue] = Field(default_factory=dict, description="its arguments, by name")
-
-    @field_validator("parameters")
-    @classmethod
-    def _can_be_written_as_toml(cls, value: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        if _has_null(value):
-            raise ValueError("null is no value of TOML: leave the argument out")
-        return value
-
-
-class EstimatorKeys(FactoryKeys):
-    """Any classifier or Pipeline with scikit-learn's methods."""
+    parameters: Annotated[dict[str, JsonValue], AfterValidator(_without_null)] = Field(
+        default_factory=dict, description="its arguments, by name"
+    )
 
     @property
     def title(self) -> str:
@@ -207,22 +184,17 @@ class EstimatorKeys(FactoryKeys):
         return self.factory
 
     def build(self, seed: int) -> Any:
-        """See `OwnCodeKeys.build`."""
         return estimator_of(self.factory, self.parameters, seed)
 
 
 class TorchKeys(FactoryKeys):
-    """A torch module, and how it is trained. The factory is called with `inputs`, `classes` and `parameters`."""
+    """A torch module, trained on cross-entropy by AdamW. Its factory gets `inputs`, `classes` and `parameters`."""
 
-    loss: DottedName = Field(
-        default=CROSS_ENTROPY, description="a callable (logits (n, outputs), labels (n,)) -> scalar"
-    )
     epochs: int = Field(default=20, ge=1, le=100_000, description="times that every row is seen")
     steps: int = Field(default=0, ge=0, le=10_000_000, description="steps, whatever `epochs` says; 0: by `epochs`")
     batch: int = Field(default=32, ge=1, le=65_536, description="rows in one step")
     learning_rate: float = Field(default=0.003, gt=0, le=10, description="at the start of a cosine schedule")
-    weight_decay: float = Field(default=0.01, ge=0, lt=100, description="of the optimiser")
-    optimiser: Optimiser = Field(default="adamw", description="torch's, with its own defaults else")
+    weight_decay: float = Field(default=0.01, ge=0, lt=100, description="of AdamW")
     images: bool = Field(
         default=False,
         description="rows are square images of one channel, or of three: the module gets (n, channels, side, side), its"
@@ -235,11 +207,9 @@ class TorchKeys(FactoryKeys):
         return f"torch {self.factory}"
 
     def build(self, seed: int) -> Any:
-        """See `OwnCodeKeys.build`."""
         from consilium.models.torch_classifier import TorchClassifier  # torch takes two seconds to import
 
-        loss = None if self.loss == CROSS_ENTROPY else resolve(self.loss)
-        return TorchClassifier(self, resolve(self.factory), loss, seed % 2**32)
+        return TorchClassifier(self, resolve(self.factory), seed % 2**32)
 
 
 class PickleKeys(OwnCodeKeys):
@@ -254,25 +224,13 @@ class PickleKeys(OwnCodeKeys):
         return f"pickled {Path(self.file).name}"
 
     def build(self, seed: int) -> Any:
-        """See `OwnCodeKeys.build`."""
         return read_estimator(Path(self.file), self.sha256, seed)
 
 
-def _has_null(value: JsonValue) -> bool:
-    if isinstance(value, dict):
-        return any(map(_has_null, value.values()))
-    if isinstance(value, list):
-        return any(map(_has_null, value))
-    return value is None
-
-
 class OwnCode(OwnCodeKeys, TeacherKind):
-    """Base of the kinds of teachers that others wrote.
+    """Base of the kinds of teachers that others wrote."""
 
-    missing: what it gets for a value that `[missing]` says is replaced by the mean: that, or NaN with "keep".
-    """
-
-    missing: MissingForTeacher = Field(
+    missing: Literal["mean", "keep"] = Field(
         default="mean",
         description="what it gets where `[missing]` says `mean`: that, or NaN (`keep`), for estimators that know what"
         " to do with it; questions have no missing values",
@@ -280,11 +238,10 @@ class OwnCode(OwnCodeKeys, TeacherKind):
 
     @property
     def keeps_missing(self) -> bool:
-        """See `TeacherKind.keeps_missing`."""
         return self.missing == "keep"
 
 
-class EstimatorSpec(EstimatorKeys, OwnCode):
+class EstimatorSpec(FactoryKeys, OwnCode):
     """Any classifier or Pipeline with scikit-learn's methods: LightGBM, XGBoost, or what your own function makes."""
 
     model: Literal["estimator"] = "estimator"
@@ -313,13 +270,12 @@ class PickledSpec(PickleKeys, OwnCode):
                 f"[teacher] file is {self.file!r}, which is not in the party's home", "Give the name of a file in it"
             )
         path = home / self.file
-        digest = digest_of(path)
+        digest = hashlib.sha256(read_private(path)).hexdigest()
         if self.sha256 not in ("", digest):
             raise ConfigError(f"{path} has SHA-256 {digest}, [teacher] says {self.sha256}", "Write the right one there")
         return self.model_copy(update={"file": str(path), "sha256": digest})
 
     def anywhere(self) -> PickledSpec:
-        """See `TeacherKind.anywhere`."""
         path = Path(self.file).resolve()
         return self.model_copy(update={"file": path.name}).at(path.parent)
 
@@ -411,7 +367,7 @@ class GraphCnnStudent(ImageStudent):
     settled: float = Field(default=0.0, ge=0, lt=1, description="as of the other students of images, for each network")
 
 
-class EstimatorStudent(EstimatorKeys, TrainerKind):
+class EstimatorStudent(FactoryKeys, TrainerKind):
     """Any classifier or Pipeline with scikit-learn's methods (models.md)."""
 
     name: Literal["estimator"] = "estimator"

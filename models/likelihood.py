@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 import numpy as np
 from scipy.special import ndtr
@@ -48,29 +47,6 @@ _LEAST = 1e-12
 """Probability of what happened: a model that finds it less likely is no worse."""
 
 
-class Likelihood(Protocol):
-    """Of what was released, at shares float64 (n, classes) of the votes that sum to 1."""
-
-    @property
-    def classes(self) -> int:
-        """Number of classes."""
-        ...
-
-    def loss(self, shares: np.ndarray) -> tuple[float, np.ndarray]:
-        """Minus the log likelihood up to a constant, and its gradient (n, classes) by the shares."""
-        ...
-
-    def information(self, shares: np.ndarray, rows: slice) -> np.ndarray:
-        """A root R (rows, several, classes) of Fisher's information on the shares of some rows, R' R of each; `shares`
-        are those of these rows."""
-        ...
-
-
-def likelihood_of(told: Told) -> Likelihood:
-    """The likelihood of what was released."""
-    return SharesLikelihood(told) if isinstance(told, Shares) else OutcomesLikelihood.of(told)
-
-
 @dataclass(frozen=True)
 class SharesLikelihood:
     """Gaussian noise; `excess`: the factor by which residuals vary more. What shares sum to says nothing."""
@@ -80,28 +56,27 @@ class SharesLikelihood:
 
     @property
     def classes(self) -> int:
-        """See `Likelihood`."""
         return self.told.classes
 
     def loss(self, shares: np.ndarray) -> tuple[float, np.ndarray]:
-        """See `Likelihood.loss`."""
+        """Minus the log likelihood at shares float64 (n, classes) of the votes that sum to 1, up to a constant, and its
+        gradient (n, classes) by the shares."""
         missed = shares - self.told.shares
         missed -= missed.mean(axis=1, keepdims=True)
         slope = missed / (self.told.deviation[:, None] ** 2 * self.excess)
         return float((slope * missed).sum()) / 2, slope
 
     def information(self, shares: np.ndarray, rows: slice) -> np.ndarray:
-        """See `Likelihood.information`."""
+        """A root R (rows, several, classes) of Fisher's information on the shares of some rows, R' R of each; `shares`
+        are those of these rows."""
         apart = np.eye(self.classes) - 1 / self.classes
         return apart / (self.told.deviation[rows, None, None] * math.sqrt(self.excess))
 
 
 @dataclass(frozen=True)
 class _Largest:
-    """Of counts (n, classes), in deviations of the noise on each, around where the largest may lie.
-
-    places (n, points). below: G times the rule's step, (n, points). hazards: h (n, classes, points).
-    """
+    """Of counts (n, classes), in deviations of the noise on each, around where the largest may lie. places (n, points).
+    below: G times the rule's step, (n, points). hazards: h (n, classes, points)."""
 
     places: np.ndarray
     below: np.ndarray
@@ -191,7 +166,6 @@ class OutcomesLikelihood:
         return self.check.answers(shares, rows) if self.check else (np.ones(len(shares)), np.zeros(shares.shape))
 
     def loss(self, shares: np.ndarray) -> tuple[float, np.ndarray]:
-        """See `Likelihood.loss`."""
         passed, rise = self._answers(shares, slice(None))
         happened = np.maximum(np.where(self.answered, passed, 1 - passed), _LEAST)
         slope = np.where(self.answered, -1.0, 1.0)[:, None] * rise / happened[:, None]
@@ -201,9 +175,18 @@ class OutcomesLikelihood:
         return -float(np.log(happened).sum() + np.log(won).sum()), slope
 
     def information(self, shares: np.ndarray, rows: slice) -> np.ndarray:
-        """See `Likelihood.information`: over all outcomes of a query, and not the one that happened."""
+        """See `SharesLikelihood.information`: over all outcomes of a query, and not the one that happened."""
         passed, rise = self._answers(shares, rows)
         won, change = _winners(shares / self.deviation)
         change *= (np.sqrt(passed[:, None] / np.maximum(won, _LEAST)) / self.deviation)[:, :, None]
         rise = rise / np.sqrt(np.maximum(passed * (1 - passed), _LEAST))[:, None]
         return np.concatenate([change, rise[:, None, :]], axis=1)
+
+
+Likelihood = SharesLikelihood | OutcomesLikelihood
+"""Of what was released."""
+
+
+def likelihood_of(told: Told) -> Likelihood:
+    """The likelihood of what was released."""
+    return SharesLikelihood(told) if isinstance(told, Shares) else OutcomesLikelihood.of(told)

@@ -1,4 +1,5 @@
-"""Logistic regression as scikit-learn fits it, without the checks around it, which cost more than a small party's fit.
+"""Logistic regression as scikit-learn fits it, without the checks around it, which cost more than a small party's fit;
+and linear models as arrays.
 
 Loss and penalty are those of scikit-learn 1.9, and so is the solver (scipy's L-BFGS) with where it stops. Of two
 classes and few inputs Newton's steps reach the same minimum, to more digits, in a tenth of the time.
@@ -34,12 +35,10 @@ class NotConverged(UserWarning):
 
 @dataclass
 class LogisticTeacher:
-    """Logistic regression, multinomial for more than two classes; the intercept is not penalised.
-
-    C: inverse of the penalty |coef_|^2 / 2. balanced: the classes weigh equally. iterations: most steps of the solver.
-    `classes_` int64 (seen,). `coef_` (1, inputs) and `intercept_` (1,), of the second of two classes; of more,
-    (seen, inputs) and (seen,); in the floats of the rows, named as scikit-learn names them.
-    """
+    """Logistic regression, multinomial for more than two classes; the intercept is not penalised. C: inverse of the
+    penalty |coef_|^2 / 2. balanced: the classes weigh equally. iterations: most steps of the solver. `classes_` int64
+    (seen,). `coef_` (1, inputs) and `intercept_` (1,), of the second of two classes; of more, (seen, inputs) and
+    (seen,); in the floats of the rows, named as scikit-learn names them."""
 
     C: float = 1.0
     balanced: bool = False
@@ -165,3 +164,32 @@ def _of_many(rows: np.ndarray, positions: np.ndarray, weights: np.ndarray, penal
         return float(value), (rows.T @ (scores * weights[:, None]) + penalised).ravel()
 
     return objective
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Scores `coefficients` float64 (seen, inputs) x + `intercept` (seen,), softmax; `classes` in all. `seen` int64
+    (seen,): which classes had a label, ascending; the others get probability 0."""
+
+    coefficients: np.ndarray = field(repr=False)
+    intercept: np.ndarray = field(repr=False)
+    seen: np.ndarray = field(repr=False)
+    classes: int
+
+    def predict_proba(self, x: np.ndarray) -> np.ndarray:
+        return among(softmax(x @ self.coefficients.T + self.intercept), self.seen, self.classes)
+
+
+def among(probabilities: np.ndarray, seen: np.ndarray, classes: int) -> np.ndarray:
+    """Probabilities (n, seen) of the classes `seen` as float64 (n, classes), 0 for the others."""
+    every = np.zeros((len(probabilities), classes))
+    every[:, seen] = probabilities
+    return every
+
+
+def linear_arrays(fitted: LogisticTeacher, classes: int) -> Linear:
+    """The same probabilities; of two classes the first one's scores are 0."""
+    weights, intercept = np.asarray(fitted.coef_, np.float64), np.asarray(fitted.intercept_, np.float64)
+    if len(fitted.classes_) == 2:
+        weights, intercept = np.concatenate([np.zeros_like(weights), weights]), np.append(0.0, intercept)
+    return Linear(weights, intercept, np.asarray(fitted.classes_, dtype=np.int64), classes)

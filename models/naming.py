@@ -13,9 +13,10 @@ import inspect
 import pickle
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import reduce
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from pydantic import AfterValidator, Field
 
@@ -52,10 +53,21 @@ def resolve(name: str) -> Callable[..., Any]:
     >>> resolve("fractions:Fraction.limit_denominator").__name__
     'limit_denominator'
     """
-    found = _imported(name)
+    module, colon, path = name.partition(":")
+    if not colon:
+        module, _, path = name.rpartition(".")
+    try:
+        found = reduce(getattr, path.split("."), importlib.import_module(module))
+    except ModuleNotFoundError as error:
+        action = f"Install it beside consilium, or put its folder on PYTHONPATH: there is no module {error.name}"
+        raise UnusableModel(f"{name} cannot be imported", action) from None
+    except AttributeError as error:
+        raise UnusableModel(f"{name} is not there: {told(error)}", "Look for a slip in the name") from None
+    except (Exception, SystemExit) as error:  # a module runs whatever its author wrote
+        raise UnusableModel(f"{name} cannot be imported: {told(error)}", "Import it in Python first") from None
     if not callable(found):
         raise UnusableModel(f"{name} is no callable but {type(found).__name__}", "Name a class or a function")
-    return found
+    return cast("Callable[..., Any]", found)
 
 
 def told(error: BaseException) -> str:
@@ -65,37 +77,17 @@ def told(error: BaseException) -> str:
     return f"{type(error).__name__}: {short}" if short else type(error).__name__
 
 
-def _imported(name: str) -> Any:
-    module, colon, path = name.partition(":")
-    if not colon:
-        module, _, path = name.rpartition(".")
-    try:
-        return reduce(getattr, path.split("."), importlib.import_module(module))
-    except ModuleNotFoundError as error:
-        action = f"Install it beside consilium, or put its folder on PYTHONPATH: there is no module {error.name}"
-        raise UnusableModel(f"{name} cannot be imported", action) from None
-    except AttributeError as error:
-        raise UnusableModel(f"{name} is not there: {told(error)}", "Look for a slip in the name") from None
-    except (Exception, SystemExit) as error:  # a module runs whatever its author wrote
-        raise UnusableModel(f"{name} cannot be imported: {told(error)}", "Import it in Python first") from None
-
-
 _SEED, _JOBS = "random_state", "n_jobs"
 
 
 def estimator_of(name: str, parameters: Mapping[str, Any], seed: int) -> Any:
-    """What the callable `name` returns for `parameters`, see `resolve`.
-
-    Wherever it has a `random_state` or an `n_jobs` that nobody set, also within a Pipeline, they become `seed` and 1:
-    the parallelism of a federation is its parties.
-
-    Raises
-    ------
-    UnusableModel : no such name, it raises, or what it returns has no `fit` and `predict`.
-    """
+    """What the callable `name` returns for `parameters`, see `resolve`. Wherever it has a `random_state` or an `n_jobs`
+    that nobody set, also within a Pipeline, they become `seed` and 1: the parallelism of a federation is its parties.
+    Raises UnusableModel: no such name, it raises, or what it returns has no `fit` and `predict`."""
     make, given = resolve(name), dict(parameters)
-    if _SEED in _arguments(make):
-        given.setdefault(_SEED, seed % 2**32)
+    with suppress(TypeError, ValueError):  # some callables of C have no signature
+        if _SEED in inspect.signature(make).parameters:
+            given.setdefault(_SEED, seed % 2**32)
     try:
         made = make(**given)
     except (Exception, SystemExit) as error:
@@ -144,23 +136,10 @@ def seeded(estimator: Any, seed: int) -> Any:
     return estimator.set_params(**unset) if unset else estimator
 
 
-def _arguments(make: Any) -> set[str]:
-    try:
-        return set(inspect.signature(make).parameters)
-    except (TypeError, ValueError):  # some callables of C have no signature
-        return set()
-
-
 def write_estimator(path: Path, estimator: Any) -> str:
     """Write an untrained estimator, or a callable that returns one, to a new file with mode 0600; returns its SHA-256.
-
     Classes and functions of a notebook go into the file; those of installed packages are named and must be installed
-    where it is read.
-
-    Raises
-    ------
-    UnusableModel : it cannot be pickled. FileExistsError : the file is there.
-    """
+    where it is read. Raises UnusableModel: it cannot be pickled. FileExistsError: the file is there."""
     import cloudpickle
 
     try:
@@ -172,19 +151,10 @@ def write_estimator(path: Path, estimator: Any) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def digest_of(path: Path) -> str:
-    """SHA-256 of the file, hex. Raises PathError, ConfigError as `files.read_private`."""
-    return hashlib.sha256(read_private(path)).hexdigest()
-
-
 def read_estimator(path: Path, sha256: str, seed: int) -> Any:
-    """The untrained estimator of a file, a new one each time, with the seed; see `seeded`.
-
-    Raises
-    ------
-    PathError : no such file. ConfigError : others than its owner may use it. UnusableModel : it is not the file with
-        this SHA-256, where that is not empty, or holds no estimator.
-    """
+    """The untrained estimator of a file, a new one each time, with the seed; see `seeded`. Raises PathError: no such
+    file. ConfigError: others than its owner may use it. UnusableModel: it is not the file with this SHA-256, where that
+    is not empty, or holds no estimator."""
     content = read_private(path)
     if sha256 and hashlib.sha256(content).hexdigest() != sha256:
         raise UnusableModel(f"{path} is not the file whose SHA-256 was written down", "Write the right one down anew")

@@ -23,8 +23,7 @@ from consilium.models.evidence import (
 )
 from consilium.models.kernel import KernelModel, kernel_ridge, nearest_rows, neighbour_graph, spread, usual_gamma
 from consilium.models.keys import GraphStudent
-from consilium.models.linear import LogisticTeacher
-from consilium.models.tabular import linear_arrays
+from consilium.models.linear import LogisticTeacher, linear_arrays
 from consilium.protocol.label_source import NO_LABEL
 
 
@@ -52,10 +51,8 @@ _LITTLE_NOISE = 0.01
 
 
 def fit_kernel(x: np.ndarray, told: Shares, widths: tuple[float, ...], seed: int) -> KernelModel:
-    """Fit `told` of n >= 1 rows on `x` float (n, inputs); of `widths` and the usual ones the most evident is taken.
-
-    A width is the kernel's gamma. The penalty follows from the noise and the evidence.
-    """
+    """Fit `told` of n >= 1 rows on `x` float (n, inputs); of `widths` and the usual ones the most evident is taken. A
+    width is the kernel's gamma. The penalty follows from the noise and the evidence."""
     rows = x.astype(np.float32)
     around = [Landmarks.among(rows, gamma, seed) for gamma in (*gammas(rows), *widths)]
     fits = [(marks, regress(marks.features(rows), told)) for marks in around]
@@ -66,9 +63,7 @@ def fit_kernel(x: np.ndarray, told: Shares, widths: tuple[float, ...], seed: int
 @dataclass(frozen=True)
 class GraphTrainer:
     """Labels spread over a graph of like rows first; kernel ridge on all rows then, so that new rows can be judged.
-
-    `unlabelled` float (n, inputs). Post-processing of released labels: costs no privacy.
-    """
+    `unlabelled` float (n, inputs). Post-processing of released labels: costs no privacy."""
 
     spec: GraphStudent
     unlabelled: np.ndarray = field(repr=False)
@@ -85,12 +80,10 @@ class GraphTrainer:
         return kernel_ridge(rows[reached], known, gamma, self.spec.alpha)
 
     def fit_told(self, x: np.ndarray, told: Told, seed: int) -> Model:
-        """See `EvidenceTrainer.fit_told`. Of histograms the graph gives shares of all rows.
-
-        Labels are spread whatever their law. On digits of development writers, seeds 100 to 104, that was right on .907
-        of the other rows with 30 labels and sigma 110, and on .973 with 150; the softmax of a graph's smooth functions,
-        by the law's likelihood, on .716 and .906.
-        """
+        """See `EvidenceTrainer.fit_told`. Of histograms the graph gives shares of all rows. Labels are spread whatever
+        their law. On digits of development writers, seeds 100 to 104, that was right on .907 of the other rows with 30
+        labels and sigma 110, and on .973 with 150; the softmax of a graph's smooth functions, by the law's likelihood,
+        on .716 and .906."""
         if isinstance(told, Shares):
             return self._fit_shares(x, told, seed)
         has = told.labels != NO_LABEL
@@ -113,10 +106,8 @@ class GraphTrainer:
 
 
 def denoise(x: np.ndarray, told: Told, rows: np.ndarray, seed: int) -> np.ndarray:
-    """Shares float64 (m, classes) of `rows` (m, inputs), probabilities, from what was `told` of `x` (n, inputs).
-
-    They are those of the linear student or of one with a kernel, whichever has more evidence.
-    """
+    """Shares float64 (m, classes) of `rows` (m, inputs), probabilities, from what was `told` of `x` (n, inputs). They
+    are those of the linear student or of one with a kernel, whichever has more evidence."""
     linear, evidence = fit_softmax(x, told)
     near = x.astype(np.float32)
     around = [Landmarks.among(near, gamma, seed) for gamma in gammas(near)]

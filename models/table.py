@@ -9,41 +9,20 @@ before, and is told.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from consilium.data.private_rows import Rows
-from consilium.models.base import Aids, Model, Trainer
-from consilium.models.guard import GuardedClassifier, quoted, rehearse, unless_signalled
-from consilium.models.keys import (
-    CnnSpec,
-    EstimatorSpec,
-    EstimatorStudent,
-    GradientBoostingSpec,
-    GraphCnnStudent,
-    GraphStudent,
-    LogisticRegressionSpec,
-    LogisticRegressionStudent,
-    MlpSpec,
-    NetworkSpec,
-    OwnCode,
-    OwnCodeKeys,
-    PickledSpec,
-    PickledStudent,
-    RandomForestSpec,
-    RidgeSpec,
-    TeacherKind,
-    TorchSpec,
-    TorchStudent,
-    TrainerKind,
-    WeightedTeacher,
-)
+from consilium.models import keys
+from consilium.models.base import EvidenceTrainer, Model
+from consilium.models.keys import OwnCode, OwnCodeKeys, TeacherKind, TrainerKind, WeightedTeacher
 from consilium.models.linear import LogisticTeacher
-from consilium.models.own_model import OwnCodeTeacher, OwnModel, OwnTrainer
+from consilium.models.own_model import OwnClassifier, OwnModel, OwnTrainer, quoted, rehearse, unless_signalled
 from consilium.models.teachers import ConstantTeacher, RidgeTeacher, Teacher
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.schema import Schema, why_no_images
 
@@ -53,41 +32,36 @@ def sklearn_weight(spec: WeightedTeacher) -> str | None:
     return None if spec.class_weight == "none" else spec.class_weight
 
 
-def _logistic(spec: LogisticRegressionSpec, rows: Rows, seed: int) -> Teacher:
-    untrained = LogisticTeacher(spec.C, balanced=spec.class_weight == "balanced", iterations=spec.iterations)
-    return untrained.fit(rows.x, rows.y)
+def fit_teacher(spec: TeacherKind, rows: Rows, seed: int) -> Teacher:
+    """Trained on rows of two classes or more, on one thread: the parallelism of a federation is its parties."""
+    weight = sklearn_weight(spec) if isinstance(spec, WeightedTeacher) else None
+    match spec:
+        case keys.LogisticRegressionSpec():
+            return LogisticTeacher(spec.C, weight is not None, spec.iterations).fit(rows.x, rows.y)
+        case keys.RidgeSpec():
+            return RidgeTeacher(spec.alpha, weight is not None).fit(rows.x, rows.y)
+        case keys.RandomForestSpec():
+            from sklearn.ensemble import RandomForestClassifier
 
+            settings: dict[str, Any] = {"n_estimators": spec.trees, "max_depth": spec.depth, "random_state": seed}
+            return RandomForestClassifier(class_weight=weight, n_jobs=1, **settings).fit(rows.x, rows.y)
+        case keys.GradientBoostingSpec():
+            from sklearn.ensemble import GradientBoostingClassifier
 
-def _ridge(spec: RidgeSpec, rows: Rows, seed: int) -> Teacher:
-    return RidgeTeacher(spec.alpha, balanced=spec.class_weight == "balanced").fit(rows.x, rows.y)
+            settings = {"n_estimators": spec.trees, "max_depth": spec.depth, "random_state": seed}
+            shares = None
+            if weight is not None:  # it has no class weights of its own
+                counts = np.bincount(rows.y)
+                shares = len(rows.y) / (np.count_nonzero(counts) * counts[rows.y])
+            untrained: Any = GradientBoostingClassifier(learning_rate=spec.learning_rate, **settings)
+            return untrained.fit(rows.x, rows.y, sample_weight=shares)
+        case keys.NetworkSpec():
+            from consilium.models.torch_classifier import NetworkTeacher  # torch takes two seconds to import
 
-
-def _forest(spec: RandomForestSpec, rows: Rows, seed: int) -> Teacher:
-    from sklearn.ensemble import RandomForestClassifier
-
-    untrained = RandomForestClassifier(
-        n_estimators=spec.trees, max_depth=spec.depth, class_weight=sklearn_weight(spec), random_state=seed, n_jobs=1
-    )
-    return untrained.fit(rows.x, rows.y)
-
-
-def _boosting(spec: GradientBoostingSpec, rows: Rows, seed: int) -> Teacher:
-    from sklearn.ensemble import GradientBoostingClassifier
-
-    untrained = GradientBoostingClassifier(
-        n_estimators=spec.trees, max_depth=spec.depth, learning_rate=spec.learning_rate, random_state=seed
-    )
-    weights = None
-    if spec.class_weight == "balanced":  # it has no class weights of its own
-        counts = np.bincount(rows.y)
-        weights = len(rows.y) / (np.count_nonzero(counts) * counts[rows.y])
-    return untrained.fit(rows.x, rows.y, sample_weight=weights)  # pyright: ignore[reportReturnType]
-
-
-def _network(spec: NetworkSpec, rows: Rows, seed: int) -> Teacher:
-    from consilium.models.network_teacher import NetworkTeacher  # torch takes two seconds to import
-
-    return NetworkTeacher(spec, seed).fit(rows.x, rows.y)
+            return NetworkTeacher(spec, seed).fit(rows.x, rows.y)
+        case OwnCode():
+            return _own(spec, rows, seed)
+    raise TypeError(f"{type(spec).__name__} is no kind of teacher that can be fitted")
 
 
 def _own(spec: OwnCode, rows: Rows, seed: int) -> Teacher:
@@ -97,43 +71,22 @@ def _own(spec: OwnCode, rows: Rows, seed: int) -> Teacher:
     except ConfigError as error:
         raise Refused(Rule.POLICY, detail=f"[teacher] {error}") from None
     try:
-        return OwnCodeTeacher(GuardedClassifier.trained(estimator, rows.x, rows.y), spec.title)
+        return OwnClassifier.trained(estimator, rows.x, rows.y)
     except (Exception, SystemExit) as error:
         unless_signalled(error)
         return ConstantTeacher.most_frequent(rows.y, quoted(error))
 
 
-TEACHERS: dict[type[TeacherKind], Callable[[Any, Rows, int], Teacher]] = {
-    LogisticRegressionSpec: _logistic,
-    RidgeSpec: _ridge,
-    RandomForestSpec: _forest,
-    GradientBoostingSpec: _boosting,
-    MlpSpec: _network,
-    CnnSpec: _network,
-    EstimatorSpec: _own,
-    TorchSpec: _own,
-    PickledSpec: _own,
-}
-"""The keys of a kind -> (keys, rows of two classes or more, seed) -> a trained teacher, on one thread: the parallelism
-of a federation is its parties."""
-
-
 def fit_teachers(
     spec: TeacherKind, rows: Rows, parts: Sequence[np.ndarray], seeds: Sequence[int], classes: int
 ) -> list[Teacher]:
-    """One teacher for each part of row indices. `classes`: of the federation, the labels' range.
-
-    A teacher is a function of its own part, its seed and the number of parts, to the last bit: one row changes one
-    vote. A part without two classes gives a teacher that says its most frequent class, one without rows a class that
-    the seed draws. So does a part to which an estimator of the party's own cannot be fitted, and says why.
-
-    Raises
-    ------
-    Refused : an estimator of the party's own cannot be built, which no row has a part in (POLICY).
-    """
-    fit = TEACHERS[type(spec)]
+    """One teacher for each part of row indices. `classes`: of the federation, the labels' range. A teacher is a
+    function of its own part, its seed and the number of parts, to the last bit: one row changes one vote. A part
+    without two classes gives a teacher that says its most frequent class, one without rows a class that the seed draws.
+    So does a part to which an estimator of the party's own cannot be fitted, and says why. Raises Refused: an estimator
+    of the party's own cannot be built, which no row has a part in (POLICY)."""
     return [
-        fit(spec, Rows(rows.x[part], rows.y[part]), seed)
+        fit_teacher(spec, Rows(rows.x[part], rows.y[part]), seed)
         if len(np.unique(rows.y[part])) > 1
         else ConstantTeacher.most_frequent(rows.y[part] if len(part) else np.array([seed % classes]))
         for part, seed in zip(parts, seeds, strict=True)
@@ -163,51 +116,37 @@ def check_teacher(spec: TeacherKind, schema: Schema) -> None:
 _SOUND: set[tuple[str, str]] = set()
 """Teachers and schemas that were tried in this process, which may hold many simulated parties."""
 
-# What a student needs is imported where it is made: parties read this module too, once a message in a deployment.
 
+def trainer_of(
+    spec: TrainerKind, unlabelled: np.ndarray, progress: Progress = no_progress, schema: Schema | None = None
+) -> EvidenceTrainer:
+    """What trains a student. Its needs are imported here: parties read this module, too, once a message.
 
-def _linear(spec: LogisticRegressionStudent, aids: Aids) -> Trainer:
-    from consilium.models.shares import LinearTrainer
+    unlabelled: float (m, inputs), as the labelled rows are given. progress: whom it tells. schema: of the rows, for a
+        student that takes bare features and what the schema makes of them.
+    """
+    match spec:
+        case keys.LogisticRegressionStudent():
+            from consilium.models.shares import LinearTrainer
 
-    return LinearTrainer(spec.C)
+            return LinearTrainer(spec.C)
+        case keys.GraphStudent():
+            from consilium.models.shares import GraphTrainer
 
+            return GraphTrainer(spec, unlabelled)
+        case keys.GraphCnnStudent():
+            from consilium.models.images.graph_cnn import GraphCnnTrainer
 
-def _graph(spec: GraphStudent, aids: Aids) -> Trainer:
-    from consilium.models.shares import GraphTrainer
-
-    return GraphTrainer(spec, aids.unlabelled)
-
-
-def _graph_cnn(spec: GraphCnnStudent, aids: Aids) -> Trainer:
-    from consilium.models.images.graph_cnn import GraphCnnTrainer
-
-    represent = np.asarray if aids.schema is None else aids.schema.inputs
-    return GraphCnnTrainer(spec, aids.unlabelled, represent, aids.progress)
-
-
-def _own_student(spec: EstimatorStudent | TorchStudent | PickledStudent, aids: Aids) -> Trainer:
-    return OwnTrainer(spec.title, spec.build, aids.unlabelled)
-
-
-STUDENTS: dict[type[TrainerKind], Callable[[Any, Aids], Trainer]] = {
-    LogisticRegressionStudent: _linear,
-    GraphStudent: _graph,
-    GraphCnnStudent: _graph_cnn,
-    EstimatorStudent: _own_student,
-    TorchStudent: _own_student,
-    PickledStudent: _own_student,
-}
-"""The keys of a kind -> (keys, what it may use) -> what trains it. Those of labels alone learn noisy histograms from
-shares without their noise."""
+            represent = np.asarray if schema is None else schema.inputs
+            return GraphCnnTrainer(spec, unlabelled, represent, progress)
+        case OwnCodeKeys():
+            return OwnTrainer(spec.title, spec.build, unlabelled)
+    raise TypeError(f"{type(spec).__name__} is no kind of student that can be trained")
 
 
 def rehearsed(spec: TrainerKind, schema: Schema) -> Model | None:
     """What a student that others wrote makes of made-up rows, since anything may be wrong with it; None elsewhere.
-
-    Raises
-    ------
-    UnusableModel : it cannot be built, or trained on them.
-    """
+    Raises UnusableModel: it cannot be built, or trained on them."""
     if not isinstance(spec, OwnCodeKeys):
         return None
     trained = rehearse(f"the student {spec.title}", lambda: spec.build(0), schema)

@@ -1,6 +1,6 @@
 """Teachers of Consilium's own: ridge regression, and one class for all rows.
 
-Logistic regression is in `models.linear`, networks in `models.network_teacher`.
+Logistic regression is in `models.linear`, networks in `models.torch_classifier`.
 """
 
 from __future__ import annotations
@@ -31,11 +31,9 @@ class Teacher(Protocol):
 @dataclass
 class RidgeTeacher:
     """Linear scores by least squares, minimising |1 b + x w - t|^2 + alpha |w|^2; the intercept b is not penalised.
-
     Where there are fewer rows than inputs it is solved in the dual: (K + alpha 1) a = t, w = x' a, K the centred rows'
-    inner products (Saunders, Gammerman, Vovk 1998). Same numbers as scikit-learn's Ridge on one-hot targets.
-    `classes_` int64 (seen,); `weights` (inputs, seen) and `intercept` (seen,) in the floats of the rows.
-    """
+    inner products (Saunders, Gammerman, Vovk 1998). Same numbers as scikit-learn's Ridge on one-hot targets. `classes_`
+    int64 (seen,); `weights` (inputs, seen) and `intercept` (seen,) in the floats of the rows."""
 
     alpha: float
     balanced: bool = False
@@ -83,10 +81,8 @@ class RidgeTeacher:
 
 @dataclass
 class ConstantTeacher:
-    """The same class for every row. `classes_` int64 (seen,), ascending; `place`: of the class among them.
-
-    failed: why no estimator could be fitted, empty where the rows have one class. It may quote a row.
-    """
+    """The same class for every row. `classes_` int64 (seen,), ascending; `place`: of the class among them. failed: why
+    no estimator could be fitted, empty where the rows have one class. It may quote a row."""
 
     classes_: np.ndarray = field(repr=False)
     place: int = field(repr=False)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,13 +18,6 @@ from consilium.models.naming import UnusableModel
 from consilium.protocol.images import ImageShape, image_shape
 
 _BLOCK = 1000
-_OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
-    "adamw": torch.optim.AdamW,
-    "adam": torch.optim.Adam,
-    "sgd": torch.optim.SGD,
-}
-
-Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 class TorchClassifier:
@@ -32,16 +27,13 @@ class TorchClassifier:
     factory : called as factory(inputs=..., classes=..., **parameters), `inputs` the number of inputs, or (channels,
         side, side) for images, `classes` how many its rows have; gives a module from float32 (n, inputs) to logits (n,
         outputs), at least one output for each class. Only what requires a gradient is trained.
-    loss : (logits, labels int64 (n,)) -> scalar; None for cross-entropy.
     """
 
-    def __init__(self, keys: Any, factory: Callable[..., nn.Module], loss: Loss | None = None, seed: int = 0) -> None:
-        self.keys, self.factory, self.loss, self.seed = keys, factory, loss, seed
+    def __init__(self, keys: Any, factory: Callable[..., nn.Module], seed: int = 0) -> None:
+        self.keys, self.factory, self.seed = keys, factory, seed
 
     def fit(self, x: np.ndarray, y: np.ndarray, sample_weight: np.ndarray | None = None) -> TorchClassifier:
-        """`x` float (n, inputs), `y` (n,) labels of any type, `sample_weight` float (n,) for cross-entropy only."""
-        if sample_weight is not None and self.loss is not None:
-            raise UnusableModel("a loss of one's own takes no weights", "Leave the loss out, or the weights")
+        """`x` float (n, inputs), `y` (n,) labels of any type, `sample_weight` float (n,)."""
         self.classes_, codes = np.unique(y, return_inverse=True)
         self.n_features_in_ = x.shape[1]
         weights = np.ones(len(y)) if sample_weight is None else sample_weight / np.mean(sample_weight)
@@ -105,9 +97,7 @@ class TorchClassifier:
         parameters = [each for each in module.parameters() if each.requires_grad]
         if not parameters:
             raise UnusableModel("the module has nothing that is trained", "Let some parameters require a gradient")
-        optimiser = _OPTIMISERS[keys.optimiser](
-            parameters, lr=keys.learning_rate, weight_decay=keys.weight_decay, fused=True
-        )
+        optimiser = torch.optim.AdamW(parameters, lr=keys.learning_rate, weight_decay=keys.weight_decay, fused=True)
         each = math.ceil(len(rows) / keys.batch)
         total = keys.steps or keys.epochs * each
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, total)
@@ -127,6 +117,39 @@ class TorchClassifier:
         if logits.ndim != 2 or logits.shape[1] < len(self.classes_):
             what = f"the module gives {tuple(logits.shape)} for {len(labels)} rows and {len(self.classes_)} classes"
             raise UnusableModel(what, "It must give a logit for each class")
-        if self.loss is not None:
-            return self.loss(logits, labels)
         return (functional.cross_entropy(logits, labels, reduction="none") * counts).mean()
+
+
+class NetworkTeacher(TorchClassifier):
+    """One of the networks that a coordinator may ask of a party: `spec` is its `keys.NetworkSpec`."""
+
+    def __init__(self, spec: Any, seed: int) -> None:
+        keys = SimpleNamespace(**spec.model_dump(), parameters={}, steps=0, images=spec.of_images)
+        super().__init__(keys, partial(network_of, spec), seed=seed)
+        self.balanced = spec.class_weight == "balanced"
+
+    def fit(self, x: np.ndarray, y: np.ndarray, sample_weight: np.ndarray | None = None) -> NetworkTeacher:
+        """`x` float (n, inputs), `y` int64 (n,). On the CPU the same seed gives the same weights."""
+        if self.balanced:
+            _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
+            sample_weight = 1 / counts[codes]
+        super().fit(x, y, sample_weight)
+        return self
+
+
+def network_of(spec: Any, inputs: Any, classes: int) -> nn.Module:
+    """Dense layers, behind two convolutions with max-pool where the rows are images."""
+    layers: list[nn.Module] = []
+    if spec.of_images:
+        channels, side, _ = inputs
+        for more in (spec.channels, 2 * spec.channels):
+            # in this order a quarter of the work, the same numbers
+            layers += [nn.Conv2d(channels, more, 5), nn.MaxPool2d(2), nn.ReLU()]
+            channels, side = more, (side - 4) // 2
+        layers.append(nn.Flatten())
+        inputs = channels * side**2
+    for _ in range(spec.dense_layers if spec.of_images else 1):
+        layers += [nn.Linear(inputs, spec.hidden), nn.ReLU()]
+        inputs = spec.hidden
+    net = nn.Sequential(*layers, nn.Linear(inputs, classes))
+    return net.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]  # half the time on a CPU

@@ -13,7 +13,7 @@ import numpy as np
 
 from consilium.data.private_rows import Rows
 from consilium.models.keys import OwnCode, TeacherKind
-from consilium.models.own_model import OwnCodeTeacher
+from consilium.models.own_model import OwnClassifier
 from consilium.models.table import fit_teachers
 from consilium.models.teachers import ConstantTeacher, Teacher
 from consilium.party.voting import thresholds_of
@@ -31,7 +31,7 @@ def unanswered(teachers: Sequence[Teacher]) -> Counter[str]:
     """Why estimators of the party's own gave no answer -> to how many questions; from here on they count anew."""
     silent: Counter[str] = Counter()
     for teacher in teachers:
-        if isinstance(teacher, OwnCodeTeacher):
+        if isinstance(teacher, OwnClassifier):
             silent.update(teacher.silent)
             teacher.silent.clear()
     return silent

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from consilium.models.evaluation import Metric, area_interval, leading_metric, mean_interval, row_scores
-from consilium.models.published.prevalence import PrevalenceShift
+from consilium.models.published.model import PrevalenceShift
 from consilium.protocol.label_source import NO_LABEL, Progress, no_progress
 from consilium.report.progress import CURVES, stage
 from consilium.simulations.methods.manual_labels import MOST_DRAWS, PublicTruth, most_draws

@@ -28,7 +28,7 @@ from consilium.coordinator.privacy import close, promised, spent
 from consilium.models.naming import resolve
 from consilium.models.published.file import read
 from consilium.models.published.model import Published, find_model, load_model
-from consilium.models.published.own_models import ESTIMATOR, TORCH
+from consilium.models.published.structures import ESTIMATOR, TORCH
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.simulations.divide import Case
 from consilium.student.pool import Pool

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from consilium.models.evaluation import Metric
 from consilium.models.keys import TeacherKind
-from consilium.models.own_model import OwnCodeTeacher
+from consilium.models.own_model import OwnClassifier
 from consilium.models.table import fit_teachers
 from consilium.models.teachers import ConstantTeacher, Teacher
 from consilium.party.node import PartyNode
@@ -218,7 +218,7 @@ def failure(teacher: Teacher, probabilities: np.ndarray) -> str:
     """Why a teacher is as good as none; empty where it is one. probabilities: its own, float64 (test, classes)."""
     if isinstance(teacher, ConstantTeacher):
         return teacher.failed or ONE_CLASS
-    if isinstance(teacher, OwnCodeTeacher) and teacher.silent:
+    if isinstance(teacher, OwnClassifier) and teacher.silent:
         return f"asked, it gives {', '.join(sorted(teacher.silent))}"
     if len(probabilities) > 1 and not np.ptp(probabilities, axis=0).any():
         return ONE_CLASS if len(teacher.classes_) < 2 else ALIKE

@@ -72,7 +72,8 @@ class Asked:
             kept = outcomes != Outcome.NOT_ASKED
             if predictions is not None:
                 kept &= (predictions[:, 0] != UNKNOWN) | (outcomes == Outcome.ANSWERED)
-            told = Outcomes(labels, outcomes, self.classes, self.law, predictions).of(kept)
+                predictions = predictions[kept]
+            told = Outcomes(labels[kept], outcomes[kept], self.classes, self.law, predictions)
         return rows[kept], labels[kept], told
 
 

@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from consilium.models.base import Aids, EvidenceTrainer, Model, Told, constant
+from consilium.models.base import Model, Told, constant
 from consilium.models.devices import resolve_device
 from consilium.models.images.pixels import shape_of
 from consilium.models.keys import TrainerKind
-from consilium.models.published.own_models import trust_of_maker
 from consilium.models.published.structures import put_together, take_apart
-from consilium.models.table import STUDENTS, rehearsed
+from consilium.models.table import rehearsed, trainer_of
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import NO_LABEL, Progress, no_progress
 from consilium.protocol.schema import Schema
@@ -34,11 +33,11 @@ def train(
 
     `y`: NO_LABEL where there is none. `schema`: of the rows, for a student that takes bare features and also needs
     their representation, and for one of others that looks columns up by name. `told`: what these rows tell of the
-    votes, where the law of the noise is known; a trainer that cannot use it takes the labels.
+    votes, where the law of the noise is known.
     """
     known = y != NO_LABEL
-    trainer = STUDENTS[type(spec.trainer)](spec.trainer, Aids(unlabelled, progress, schema))
-    if told is not None and len(told) and isinstance(trainer, EvidenceTrainer):
+    trainer = trainer_of(spec.trainer, unlabelled, progress, schema)
+    if told is not None and len(told):
         return trainer.fit_told(x, told, seed)
     if not known.all():
         return train(x[known], y[known], np.concatenate([unlabelled, x[~known]]), classes, spec, seed, progress, schema)
@@ -81,8 +80,8 @@ def check_trainer(spec: TrainerKind, schema: Schema) -> None:
     """
     model = rehearsed(spec, schema)
     if model is not None:
-        parts = take_apart(model)
-        put_together(parts, schema, spec.inputs, trust_of_maker(model, parts))
+        parts, trusted = take_apart(model)
+        put_together(parts, schema, trusted)
 
 
 def check_student(spec: StudentSpec, schema: Schema) -> None:

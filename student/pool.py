@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from consilium.data.files import CsvRule
-from consilium.data.schema_rows import NO_LABEL, Reading, SchemaRows, read_schema_rows
+from consilium.data.table import NO_LABEL, Reading, SchemaRows, read_schema_rows
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.files import unreadable
 from consilium.protocol.schema import Schema
@@ -106,7 +106,7 @@ class PoolFile:
         return Pool(schema.features, rows.x[~tested], rows.x[tested], rows.y[tested])
 
     def _read(self, path: Path, schema: Schema, label: str | None, tell: Callable[[str], None]) -> SchemaRows:
-        how = Reading(self.csv, "the federation's", public=True, missing=self.missing, label=label)
+        how = Reading(self.csv, public=True, missing=self.missing, label=label)
         rows = read_schema_rows(path, schema, how)
         for remark in rows.remarks:
             tell(f"{path.name}: {remark}")

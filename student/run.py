@@ -85,7 +85,7 @@ class Learned:
         if pool.labels is not None and len(pool.labelled):
             known = pool.queries[pool.labelled], pool.labels[pool.labelled]
         schema, spec = self.terms.schema, self.spec
-        return publish(path, self.model, schema, spec.inputs, self.queries, spec.prevalence, known)
+        return publish(path, self.model, schema, self.queries, spec.prevalence, known)
 
 
 def learn(

@@ -210,8 +210,3 @@ def one_output(inputs: int, classes: int) -> nn.Module:
 
 def no_module(inputs: int, classes: int) -> object:
     return object()
-
-
-def margin(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """A loss of one's own."""
-    return nn.functional.multi_margin_loss(logits, labels)

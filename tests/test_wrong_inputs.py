@@ -189,7 +189,7 @@ def make_student(folder: Path) -> None:
     """A folder `student` with a model, and `rows.csv`, of which it can say the class."""
     (folder / "student").mkdir()
     known = case("table logistic_regression")
-    publish(folder / "student" / "model.safetensors", known.model, known.schema, known.spec.inputs, known.pool)
+    publish(folder / "student" / "model.safetensors", known.model, known.schema, known.pool)
     lines = [",".join(known.schema.features), ",".join(map(str, known.rows[0]))]
     (folder / "rows.csv").write_text("\n".join(lines) + "\n")
 

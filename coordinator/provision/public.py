@@ -9,8 +9,7 @@ import numpy as np
 
 from consilium.data.encoding import DeclaredColumns, encode, infer
 from consilium.data.files import CsvRule, open_table
-from consilium.data.schema_rows import Reading, SchemaRows, read_schema_rows
-from consilium.data.table import TableRule, read_raw
+from consilium.data.table import Reading, SchemaRows, TableRule, read_raw, read_schema_rows
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.files import unreadable
 from consilium.protocol.schema import ColumnEncoding, Schema
@@ -64,7 +63,7 @@ def table_schema(
 
 def table_rows(path: Path, schema: Schema, csv: CsvRule, missing: tuple[str, ...]) -> SchemaRows:
     """Rows of a CSV or Parquet file as the schema's features. Raises DataError, PathError."""
-    return read_schema_rows(path, schema, Reading(csv, "the schema's", public=True, missing=missing))
+    return read_schema_rows(path, schema, Reading(csv, public=True, missing=missing))
 
 
 def array_rows(path: Path, key: str, chosen: tuple[str, ...]) -> tuple[tuple[str, ...], np.ndarray]:

@@ -26,7 +26,7 @@ import numpy as np
 from consilium.models.base import NOTHING, Model, Represent, Shares, Told
 from consilium.models.evidence import most_probable
 from consilium.models.images.loop import Contrast, ImageTrainer, Material, Supervised
-from consilium.models.images.network import ImageModel, normalised_network
+from consilium.models.images.network import ImageModel
 from consilium.models.images.pixels import INVARIANCES
 from consilium.models.kernel import (
     KernelModel,
@@ -85,7 +85,6 @@ class GraphCnnModel:
         return cls(sight, rows, KernelModel(sight(rows), weights, gamma))
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
-        """See `Model.predict_proba`."""
         return self.kernel.predict_proba(self.sight(x))
 
 
@@ -112,9 +111,7 @@ class GraphCnnTrainer:
 
     def fit_told(self, x: np.ndarray, told: Told, seed: int) -> Model:
         """See `EvidenceTrainer.fit_told` and `ImageTrainer.fit`; labels are learned as `fit` does, whatever their law.
-
-        Trains one network after the other.
-        """
+        Trains one network after the other."""
         told = as_shares(told)
         spec, pool = self.spec, np.concatenate([x, self.unlabelled]).astype(np.float32)
         inputs = self.represent(pool).astype(np.float32)
@@ -125,7 +122,7 @@ class GraphCnnTrainer:
         sight = self._sight(whole, networks, seen)
         shares = smooth_shares(_beside(places, seen, sight), told, spec.neighbours, spec.smoothing)
         for own in seeds:
-            trainer = ImageTrainer(self._supervised, spec, pool[:0], self.progress, normalised_network)
+            trainer = ImageTrainer(self._supervised, spec, pool[:0], self.progress, normalised=True)
             network = trainer.fit(pool, shares.argmax(axis=1), told.classes, own)
             networks, seen = (*networks, network)[-_LAST:], (*seen, network.features(pool))[-_LAST:]
             sight = self._sight(whole, networks, seen)
@@ -144,7 +141,7 @@ class GraphCnnTrainer:
             return Contrast(net, material, INVARIANCES[self.spec.augment].strong, near)
 
         own = self.spec.model_copy(update={"steps": self.spec.looks, "settled": 0.0})
-        trainer = ImageTrainer(contrast, own, pool, self.progress, normalised_network)
+        trainer = ImageTrainer(contrast, own, pool, self.progress, normalised=True)
         return (trainer.fit(pool[:0], np.zeros(0, dtype=np.int64), classes, seed),)
 
     def _supervised(self, net: nn.Sequential, material: Material) -> Supervised:
@@ -185,10 +182,8 @@ _DECAYS = np.concatenate([[0.0], np.geomspace(0.2, 50.0, 13)])
 
 
 def smooth_shares(rows: np.ndarray, told: Shares, neighbours: int, smoothing: Smoothing = "linear") -> np.ndarray:
-    """Shares of all float32 `rows` (m, inputs), of which the first are `told`: float64 (m, classes).
-
-    Linear ones are means of the posterior, which may lie a little outside 0 to 1; of a softmax the most probable.
-    """
+    """Shares of all float32 `rows` (m, inputs), of which the first are `told`: float64 (m, classes). Linear ones are
+    means of the posterior, which may lie a little outside 0 to 1; of a softmax the most probable."""
     if len(rows) < 2:
         return told.shares
     values, vectors = smoothest(neighbour_graph(*nearest_rows(rows, neighbours)), FUNCTIONS)

@@ -17,7 +17,6 @@ from consilium.models.devices import resolve_device, torch_on_one_thread
 from consilium.models.images.network import HIDDEN, ImageModel, network, plain
 from consilium.models.images.pixels import Distortion, Pixels
 from consilium.models.keys import ImageStudent
-from consilium.protocol.images import ImageShape
 from consilium.protocol.label_source import Progress, no_progress
 
 if TYPE_CHECKING:
@@ -64,10 +63,7 @@ class Material:
 
 
 class Method(Protocol):
-    """One way to learn.
-
-    decay: of the moving average of the weights in each step; 0 for none.
-    """
+    """One way to learn. decay: of the moving average of the weights in each step; 0 for none."""
 
     decay: float
 
@@ -81,25 +77,19 @@ MakeMethod = Callable[["nn.Sequential", Material], Method]
 
 @dataclass(frozen=True)
 class ImageTrainer:
-    """Trains what `build` makes by `method` on labels and on `unlabelled` float (n, pixels); that costs no privacy.
-
-    It stops after `spec.steps`, or earlier once at most a share `spec.settled` of the pool's predictions has changed
-    in each of the last few checks: that needs no labels.
-    """
+    """Trains a `network` by `method` on labels and on `unlabelled` float (n, pixels); that costs no privacy. It stops
+    after `spec.steps`, or earlier once at most a share `spec.settled` of the pool's predictions has changed in each of
+    the last few checks: that needs no labels."""
 
     method: MakeMethod
     spec: ImageStudent
     unlabelled: np.ndarray = field(repr=False)
     progress: Progress = no_progress
-    build: Callable[[ImageShape, int, int], nn.Sequential] = network
+    normalised: bool = False
 
     def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> ImageModel:
         """See `Trainer.fit`, but `x` float (n, pixels) are features as they travel. Gives the weights' moving average.
-
-        Raises
-        ------
-        ConfigError : rows are no square images, or there is no such device.
-        """
+        Raises ConfigError: rows are no square images, or there is no such device."""
         import torch
 
         spec = self.spec
@@ -108,64 +98,47 @@ class ImageTrainer:
         generator = torch.Generator().manual_seed(seed)
         with torch_on_one_thread(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            net = self.build(pixels.shape, classes, spec.channels).to(device)
+            net = network(pixels.shape, classes, spec.channels, self.normalised).to(device)
+            average = copy.deepcopy(net).eval()
             every = pixels.images(rows).to(device)
             labels = torch.from_numpy(y).to(device)
             method = self.method(net, Material(every[: len(y)], labels, every, classes, generator))
-            state = _State(net, method.decay, spec)
-            name = f"train student, {spec.name}"
-            self.progress(name, state.step, spec.steps)
-            while state.step < spec.steps and not state.settled:
-                method.step(state.step / spec.steps)
-                state.after_update(every)
-                if state.step % CHECK_EVERY == 0:
-                    self.progress(name, state.step, spec.steps)
-        found = plain(state.average).state_dict()
+            name, predicted, calm = f"train student, {spec.name}", None, 0
+            self.progress(name, 0, spec.steps)
+            for step in range(1, spec.steps + 1):
+                method.step((step - 1) / spec.steps)
+                _follow(average, net, min(method.decay, (1 + step) / (10 + step)))
+                if step % CHECK_EVERY:
+                    continue
+                self.progress(name, step, spec.steps)
+                if spec.settled:
+                    before, predicted = predicted, _classes(average, every)
+                    changed = 1.0 if before is None else float((predicted != before).float().mean())
+                    calm = calm + 1 if changed <= spec.settled else 0
+                    if calm >= _CALM_CHECKS:
+                        break
+        found = plain(average).state_dict()
         weights = {name: value.detach().cpu().contiguous().numpy() for name, value in found.items()}
         return ImageModel(pixels, classes, spec.channels, weights)
 
 
-@dataclass
-class _State:
-    """All that a step changes. `predicted` int64 (m,): the pool's classes at the last check; `calm`: checks in a row
-    at which few had changed."""
+def _follow(average: nn.Sequential, net: nn.Sequential, decay: float) -> None:
+    """One step of the moving average of the weights; what is counted and not trained is taken over."""
+    import torch
 
-    net: nn.Sequential
-    decay: float
-    spec: ImageStudent
-    step: int = 0
-    calm: int = 0
-    predicted: Tensor | None = None
-    average: nn.Sequential = field(init=False)
+    with torch.no_grad():
+        for mean, now in zip(average.parameters(), net.parameters(), strict=True):
+            mean.lerp_(now, 1 - decay)
+        for kept, now in zip(average.buffers(), net.buffers(), strict=True):
+            kept.copy_(now)
 
-    def __post_init__(self) -> None:
-        self.average = copy.deepcopy(self.net).eval()
 
-    @property
-    def settled(self) -> bool:
-        """Whether it may stop before its last step."""
-        return self.calm >= _CALM_CHECKS
+def _classes(net: nn.Sequential, images: Tensor) -> Tensor:
+    """Predicted classes int64 (n,), on the CPU."""
+    import torch
 
-    def after_update(self, every: Tensor) -> None:
-        """Count the step; at times look at the predictions."""
-        import torch
-
-        self.step += 1
-        decay = min(self.decay, (1 + self.step) / (10 + self.step))
-        with torch.no_grad():
-            for mean, now in zip(self.average.parameters(), self.net.parameters(), strict=True):
-                mean.lerp_(now, 1 - decay)
-            for kept, now in zip(self.average.buffers(), self.net.buffers(), strict=True):
-                kept.copy_(now)
-        if self.step % CHECK_EVERY and self.step != self.spec.steps:
-            return
-        if self.spec.settled:
-            with torch.no_grad():
-                classes = torch.cat([self.average(part).argmax(dim=1) for part in every.split(_BLOCK)]).cpu()
-            if self.predicted is not None:
-                changed = float((classes != self.predicted).float().mean())
-                self.calm = self.calm + 1 if changed <= self.spec.settled else 0
-            self.predicted = classes
+    with torch.no_grad():
+        return torch.cat([net(part).argmax(dim=1) for part in images.split(_BLOCK)]).cpu()
 
 
 def _falling(done: float) -> float:
@@ -220,7 +193,6 @@ class Supervised:
         self.decay = 0.0 if cycle else AVERAGED
 
     def step(self, done: float) -> None:
-        """See `Method.step`."""
         from torch.nn import functional
 
         images, labels = self._material.labelled_batch(_BATCH_OF_LABELS)

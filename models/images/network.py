@@ -19,29 +19,16 @@ HIDDEN = 128
 _BLOCK = 500
 
 
-def network(shape: ImageShape, classes: int, channels: int) -> nn.Sequential:
+def network(shape: ImageShape, classes: int, channels: int, normalised: bool = False) -> nn.Sequential:
     """Two layers of 5x5 filters and one dense, about those of the PATE papers; [0] gives its `HIDDEN` features.
 
-    Input float32 (n, *shape) from 0 to 1; output logits (n, classes). There is no batch normalisation: what a
-    row gets does not depend on the rows beside it, and adversarial directions need no special
-    care.
+    Input float32 (n, *shape) from 0 to 1; output logits (n, classes). Without batch normalisation what a row gets does
+    not depend on the rows beside it, and adversarial directions need no special care.
+
+    normalised: with it after each layer (Ioffe, Szegedy, ICML 2015): it learns in far fewer steps. It comes after
+    pooling, on a quarter of the numbers, and does not rescale: dividing by a positive number commutes with a maximum,
+    so `plain` can make it part of the filters.
     """
-    return _network(shape, classes, channels, normalised=False)
-
-
-def normalised_network(shape: ImageShape, classes: int, channels: int) -> nn.Sequential:
-    """`network` with batch normalisation after each layer (Ioffe, Szegedy, ICML 2015): it learns in far fewer steps.
-
-    Normalisation comes after pooling, on a quarter of the numbers, and does not rescale: dividing by a positive number
-    commutes with a maximum, so `plain` can make it part of the filters.
-    """
-    net = _network(shape, classes, channels, normalised=True)
-    for layer in _norms(net):
-        layer.weight.requires_grad_(False)
-    return net
-
-
-def _network(shape: ImageShape, classes: int, channels: int, normalised: bool) -> nn.Sequential:
     import torch
     from torch import nn
 
@@ -54,11 +41,13 @@ def _network(shape: ImageShape, classes: int, channels: int, normalised: bool) -
         dense.append(nn.BatchNorm1d(HIDDEN))
     seen = nn.Sequential(*first, nn.ReLU(), *second, nn.ReLU(), nn.Flatten(), *dense, nn.ReLU())
     net = nn.Sequential(seen, nn.Linear(HIDDEN, classes))
+    for layer in _norms(net):
+        layer.weight.requires_grad_(False)
     return net.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]  # half the time on a CPU
 
 
 def plain(net: nn.Sequential) -> nn.Sequential:
-    """A `network` that gives what `net` gives when it is not in training: itself, or one of `normalised_network`."""
+    """A `network` without normalisation that gives what `net` gives when it is not in training."""
     import torch
     from torch import nn
 
@@ -66,7 +55,7 @@ def plain(net: nn.Sequential) -> nn.Sequential:
         return net
     layers: list[nn.Module] = []
     last: Any = None
-    for layer in copy.deepcopy(_parts(net)):
+    for layer in copy.deepcopy(cast("nn.Sequential", net[0])):
         if isinstance(layer, nn.modules.batchnorm._BatchNorm):
             with torch.no_grad():
                 spread = torch.sqrt(layer.running_var + layer.eps)  # pyright: ignore[reportOptionalOperand, reportOperatorIssue]
@@ -81,11 +70,7 @@ def plain(net: nn.Sequential) -> nn.Sequential:
 def _norms(net: nn.Sequential) -> list[Any]:
     from torch import nn
 
-    return [layer for layer in _parts(net) if isinstance(layer, nn.modules.batchnorm._BatchNorm)]
-
-
-def _parts(net: nn.Sequential) -> nn.Sequential:
-    return cast("nn.Sequential", net[0])
+    return [layer for layer in cast("nn.Sequential", net[0]) if isinstance(layer, nn.modules.batchnorm._BatchNorm)]
 
 
 @dataclass(frozen=True)

@@ -50,12 +50,8 @@ class Pixels:
 
 
 def shape_of(features: int) -> ImageShape:
-    """The image that `features` values are.
-
-    Raises
-    ------
-    ConfigError : it is no square, or one too small for a convolutional network.
-    """
+    """The image that `features` values are. Raises ConfigError: it is no square, or one too small for a convolutional
+    network."""
     shape = image_shape(features, _LEAST_SIDE)
     if shape is None:
         raise ConfigError(
@@ -67,11 +63,9 @@ def shape_of(features: int) -> ImageShape:
 
 @dataclass(frozen=True)
 class Distortion:
-    """How far an image may be changed at most; each number is drawn evenly for each image.
-
-    degrees: of rotation. shift, cutout: share of the side. scale, shear, light: relative. elastic: share of the side,
-    standard deviation of a smooth field. mirror: left and right change places in half of the images.
-    """
+    """How far an image may be changed at most; each number is drawn evenly for each image. degrees: of rotation. shift,
+    cutout: share of the side. scale, shear, light: relative. elastic: share of the side, standard deviation of a smooth
+    field. mirror: left and right change places in half of the images."""
 
     degrees: float = 0.0
     shift: float = 0.0
@@ -83,10 +77,8 @@ class Distortion:
     mirror: bool = False
 
     def __call__(self, images: Tensor, generator: Generator) -> Tensor:
-        """Float (n, channels, side, side) from 0, the background, to 1 -> the same shape and range.
-
-        Random numbers come from the CPU `generator`, so that every device sees the same.
-        """
+        """Float (n, channels, side, side) from 0, the background, to 1 -> the same shape and range. Random numbers come
+        from the CPU `generator`, so that every device sees the same."""
         import torch
         from torch.nn import functional
 

@@ -17,7 +17,6 @@ import numpy as np
 
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replacing, unreadable
-from consilium.protocol.schema import Schema
 
 MOST_BYTES = 4 * 2**30
 MOST_HEADER_BYTES = 32 * 2**20
@@ -42,12 +41,8 @@ class Content:
 
 
 def encoded(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
-    """The file's bytes. The same content gives the same ones.
-
-    Raises
-    ------
-    BadModel : larger than `read` takes, of another type, or a number is not finite.
-    """
+    """The file's bytes. The same content gives the same ones. Raises BadModel: larger than `read` takes, of another
+    type, or a number is not finite."""
     from safetensors.numpy import save
 
     for name, array in arrays.items():
@@ -69,13 +64,22 @@ def write(path: Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> 
 
 
 def read(path: Path) -> Content:
-    """Read and check the form; what the numbers mean is for `structures` to say.
-
-    Raises
-    ------
-    BadModel : whatever is wrong with the file.
-    """
-    return decoded(_bytes(path), path)
+    """Read and check the form; what the numbers mean is for `structures` to say. Raises BadModel: whatever is wrong
+    with the file. PathError."""
+    try:
+        if not path.is_file():
+            raise BadModel(f"{path} is no file", _ACTION)
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > MOST_BYTES:
+                raise BadModel(f"{path} has {size} bytes, the most is {MOST_BYTES}", _ACTION)
+            length = int.from_bytes(file.read(8), "little")
+            if size > length > MOST_HEADER_BYTES:
+                raise BadModel(f"{path}: a header of {length} bytes, the most is {MOST_HEADER_BYTES}", _ACTION)
+            file.seek(0)
+            return decoded(file.read(size), path)
+    except OSError as error:
+        raise unreadable(path, error, "Check the path and its rights") from None
 
 
 def decoded(raw: bytes, path: Path | str) -> Content:
@@ -86,13 +90,13 @@ def decoded(raw: bytes, path: Path | str) -> Content:
         found = deserialize(raw)
         text = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")]).get("__metadata__", {})[_KEY]
         header = json.loads(text)
+        if not isinstance(header, dict):
+            raise TypeError
     except SafetensorError:
         what = f"{path} is no safetensors file, or is cut off; nothing of it was executed"
         raise BadModel(what, _ACTION) from None
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         raise BadModel(f"{path} is a safetensors file, but no student of Consilium", _ACTION) from None
-    if not isinstance(header, dict):
-        raise BadModel(f"{path}: its description is no table", _ACTION)
     arrays = {}
     for name, tensor in found:
         if tensor["dtype"] not in _TYPES:
@@ -106,67 +110,6 @@ def decoded(raw: bytes, path: Path | str) -> Content:
 _ACTION = "Get the student's folder anew from whoever trained it"
 
 
-def _bytes(path: Path) -> bytes:
-    try:
-        if not path.is_file():
-            raise BadModel(f"{path} is no file", _ACTION)
-        with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            if size > MOST_BYTES:
-                raise BadModel(f"{path} has {size} bytes, the most is {MOST_BYTES}", _ACTION)
-            length = int.from_bytes(file.read(8), "little")
-            if size > length > MOST_HEADER_BYTES:
-                raise BadModel(f"{path}: a header of {length} bytes, the most is {MOST_HEADER_BYTES}", _ACTION)
-            file.seek(0)
-            return file.read(size)
-    except OSError as error:
-        raise unreadable(path, error, "Check the path and its rights") from None
-
-
 def _check_finite(path: Path | str, name: str, array: np.ndarray) -> None:
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise BadModel(f"{path}: {name[:40]!r} has a number that is not finite", "Such a student must not be used")
-
-
-Arrays = dict[str, np.ndarray]
-
-
-@dataclass(frozen=True)
-class Parts:
-    """A model taken apart: its kind, a few settings, and arrays."""
-
-    kind: str
-    settings: dict[str, Any]
-    arrays: Arrays = field(repr=False)
-
-
-def check_shapes(arrays: Arrays, bound: dict[str, int], wanted: dict[str, tuple[str, str]]) -> dict[str, int]:
-    """Exactly the `wanted` arrays, each with its type and the named sizes; a size without a value gets one here.
-
-    Raises
-    ------
-    BadModel
-    """
-    if set(arrays) != set(wanted):
-        odd = sorted(name[:40] for name in set(arrays) ^ set(wanted))
-        raise unfit(f"arrays that are missing or too many: {', '.join(map(repr, odd[:5]))}")
-    bound = dict(bound)
-    for name, (kind, sizes) in wanted.items():
-        array, names = arrays[name], sizes.split()
-        expected = tuple(bound.get(size, found) for size, found in zip(names, array.shape, strict=False))
-        if array.dtype != np.dtype(f"<{kind}") or array.ndim != len(names) or array.shape != expected or not array.size:
-            raise unfit(f"{name} is {array.dtype} of shape {array.shape}")
-        bound |= dict(zip(names, array.shape, strict=True))
-    return bound
-
-
-def check_seen(seen: np.ndarray, schema: Schema) -> np.ndarray:
-    """The classes that a model has seen, int64 (seen,): two or more of the schema's, ascending. Raises BadModel."""
-    if len(seen) < 2 or seen[0] < 0 or seen[-1] >= len(schema.classes) or (np.diff(seen) <= 0).any():
-        raise unfit("classes that the schema does not have")
-    return seen
-
-
-def unfit(what: str) -> BadModel:
-    """The error for a file whose parts do not belong together."""
-    return BadModel(f"the student's parts do not fit: {what}", "Such a student must not be used")

@@ -10,16 +10,23 @@ from typing import Any, Literal
 from unicodedata import category
 
 import numpy as np
-from pydantic import Field, FiniteFloat
+from pydantic import Field, FiniteFloat, model_validator
+from scipy.special import expit, logsumexp, softmax
 
 from consilium.models.adapted import Adapted, adapt
 from consilium.models.base import Model
-from consilium.models.keys import Inputs
+from consilium.models.evaluation import threshold_for
 from consilium.models.naming import UnusableModel
-from consilium.models.published.file import BadModel, Content, Parts, check_shapes, decoded, encoded, read, write
-from consilium.models.published.own_models import OwnCodeTrust, needed, trust_of_maker
-from consilium.models.published.prevalence import PrevalenceShift
-from consilium.models.published.structures import put_together, take_apart
+from consilium.models.published.file import BadModel, Content, decoded, encoded, read, write
+from consilium.models.published.structures import (
+    OwnCodeTrust,
+    Parts,
+    check_shapes,
+    inputs_of,
+    needed,
+    put_together,
+    take_apart,
+)
 from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError, PathError
 from consilium.protocol.images import width
@@ -38,10 +45,99 @@ _FURTHEST_SUM = 1e-3
 _ADAPTED = "adapted."
 
 
-class _AdaptedHeader(Frozen):
-    """See `Adapted`; its arrays are in the file."""
+FURTHEST_MEAN = 1e-9
+"""Of a class's mean over the pool from its prevalence."""
 
-    weight: FiniteFloat = Field(ge=0, le=1)
+_FLOOR = 1e-300
+_FURTHEST_SUM = 1e-6
+_RIDGE = 1e-12
+_MOST_SHIFT = 2000.0  # -ln(_FLOOR) is 691, twice that tells certain rows of two classes apart
+
+
+class PrevalenceShift(Frozen):
+    """Probabilities shifted to a declared prevalence: softmax(log p + shift), the shift of the first class being 0.
+
+    A student learns shares of votes, and a share of votes is no risk: teachers that all call the likelier class make
+    0.6 of it look like 1, and balanced ones make 0.1 look like 0.5. What lacks is how frequent the classes are among
+    the rows that the student is for. Where somebody knows that from outside, the shift makes the mean over the public
+    pool equal to it; ranks within two classes stay (the prior shift of Saerens et al. 2002, with the means known
+    instead of estimated).
+
+    prevalence: shares of the classes. threshold: of two classes, the probability of the last above which a row is
+    flagged.
+    """
+
+    prevalence: tuple[FiniteFloat, ...] = Field(min_length=2)
+    shift: tuple[FiniteFloat, ...]
+    threshold: float | None = Field(default=None, ge=0, le=1)
+
+    @model_validator(mode="after")
+    def _fits_itself(self) -> PrevalenceShift:
+        if len(self.shift) != len(self.prevalence) or max(map(abs, self.shift)) > _MOST_SHIFT:
+            raise ValueError(f"{len(self.shift)} shifts for {len(self.prevalence)} classes, or one is too large")
+        if min(self.prevalence) <= 0 or abs(sum(self.prevalence) - 1) > _FURTHEST_SUM:
+            raise ValueError("prevalence: positive shares that sum to 1")
+        if (self.threshold is None) != (len(self.prevalence) > 2):
+            raise ValueError("a threshold is that of two classes")
+        return self
+
+    @classmethod
+    def onto(cls, prevalence: tuple[float, ...], probabilities: np.ndarray) -> PrevalenceShift:
+        """The shift after which the mean of the pool's `probabilities` float64 (n, classes) is `prevalence`. Raises
+        BadModel: there is none that is near enough."""
+        shares = np.array(prevalence) / sum(prevalence)
+        logs = _logs(probabilities)
+        shift = _fitted(logs, shares)
+        shifted = softmax(logs + shift, axis=1)
+        if np.abs(shifted.mean(axis=0) - shares).max() > FURTHEST_MEAN:
+            raise BadModel(
+                f"the student's probabilities cannot be shifted to the prevalence {list(prevalence)}",
+                "Leave [student] prevalence out, or choose another trainer",
+            )
+        threshold = threshold_for(shifted[:, 1], shares[1]) if len(shares) == 2 else None
+        return cls(prevalence=tuple(shares.tolist()), shift=tuple(shift.tolist()), threshold=threshold)
+
+    def applied(self, probabilities: np.ndarray) -> np.ndarray:
+        """Probabilities float64 (n, classes), shifted."""
+        return softmax(_logs(probabilities) + np.array(self.shift), axis=1)
+
+
+def _logs(probabilities: np.ndarray) -> np.ndarray:
+    return np.log(np.maximum(probabilities, _FLOOR))
+
+
+def _fitted(logs: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """The minimum of the convex mean of logsumexp(logs + shift) - shares shift, whose gradient is what the means lack.
+    In a region of trust, since students that are sure of every row leave plateaus, on which the Hessian says nothing;
+    then Newton's steps to the last digit. Of two classes by halves: the second's mean rises with its shift."""
+    if len(shares) == 2:
+        apart, low, high = logs[:, 1] - logs[:, 0], -_MOST_SHIFT, _MOST_SHIFT
+        while low < (middle := (low + high) / 2) < high:
+            low, high = (low, middle) if expit(apart + middle).mean() >= shares[1] else (middle, high)
+        return np.array([0.0, high])
+
+    def shifted(free: np.ndarray) -> np.ndarray:
+        return np.concatenate([[0.0], free])
+
+    def height(free: np.ndarray) -> float:
+        return float(np.asarray(logsumexp(logs + shifted(free), axis=1)).mean() - shares @ shifted(free))
+
+    def gap(free: np.ndarray) -> np.ndarray:
+        return (np.asarray(softmax(logs + shifted(free), axis=1)).mean(axis=0) - shares)[1:]
+
+    def curvature(free: np.ndarray) -> np.ndarray:
+        p = softmax(logs + shifted(free), axis=1)[:, 1:]
+        return np.diag(p.mean(axis=0) + _RIDGE) - p.T @ p / len(p)
+
+    start, options = np.zeros(len(shares) - 1), {"gtol": FURTHEST_MEAN / 10, "max_trust_radius": 2 * _MOST_SHIFT}
+    from scipy.optimize import minimize  # only where a prevalence is stated
+
+    free = minimize(height, start, jac=gap, hess=curvature, method="trust-exact", options=options).x
+    while True:
+        further = free + np.linalg.lstsq(curvature(free), -gap(free), rcond=None)[0]
+        if not np.abs(gap(further)).max() < np.abs(gap(free)).max():
+            return shifted(free)
+        free = further
 
 
 class _Header(Frozen):
@@ -49,24 +145,21 @@ class _Header(Frozen):
 
     format: Literal["consilium-student-1"]
     rows: Schema
-    inputs: Inputs
     kind: str = Field(max_length=40)
     settings: dict[str, Any]
     calibration: PrevalenceShift | None = None
-    adapted: _AdaptedHeader | None = None
+    adapted: FiniteFloat | None = Field(default=None, ge=0, le=1)
+    """Its weight, see `Adapted`; the arrays are in the file."""
 
 
 @dataclass(frozen=True)
 class Published:
-    """A student with everything that it needs. `kind`: see `structures`. `sha256`: of its file, hex.
-
-    calibration: how the model's probabilities are brought to a prevalence; None where none is known.
-    needs: what it takes to load it, where others wrote it. adapted: brings its probabilities to public rows with
-    labels, after that; None where there are none, or it does better without.
-    """
+    """A student with everything that it needs. `kind`: see `structures`. `sha256`: of its file, hex. calibration: how
+    the model's probabilities are brought to a prevalence; None where none is known. needs: what it takes to load it,
+    where others wrote it. adapted: brings its probabilities to public rows with labels, after that; None where there
+    are none, or it does better without."""
 
     schema: Schema
-    inputs: Inputs
     kind: str
     model: Model
     sha256: str
@@ -81,20 +174,16 @@ class Published:
         return None if self.calibration is None or self.adapted is not None else self.calibration.threshold
 
     def predict_proba(self, rows: np.ndarray) -> np.ndarray:
-        """Rows (n, features), raw, in the schema's order -> probabilities float64 (n, classes).
-
-        Raises
-        ------
-        DataError : no rows, another width, or a number that is missing or beyond float32.
-        BadModel : what comes out are no probabilities.
-        """
+        """Rows (n, features), raw, in the schema's order -> probabilities float64 (n, classes). Raises DataError: no
+        rows, another width, or a number that is missing or beyond float32. BadModel: what comes out are no
+        probabilities."""
         canonical = canonical_queries(rows, len(self.schema.features))
         found = [self._block(canonical[start : start + _BLOCK]) for start in range(0, len(canonical), _BLOCK)]
         return np.concatenate(found)
 
     def _block(self, rows: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):  # what comes of it is looked at below
-            x = rows if self.inputs == "features" else self.schema.inputs(rows)
+            x = rows if inputs_of(self.kind) == "features" else self.schema.inputs(rows)
             try:
                 probabilities = self.model.predict_proba(x)
             except UnusableModel as error:
@@ -116,7 +205,6 @@ def publish(
     path: Path | None,
     model: Model,
     schema: Schema,
-    inputs: Inputs,
     pool: np.ndarray,
     prevalence: tuple[float, ...] = (),
     known: tuple[np.ndarray, np.ndarray] | None = None,
@@ -127,21 +215,13 @@ def publish(
         what the model says.
     known: public rows (n, features), as they travel, and their classes int64 (n,), which everybody knows. After the
         prevalence, the student is brought to them.
-
-    Raises
-    ------
-    BadModel : it is too large, or has a number that is not finite. UnusableModel : others wrote it, and it cannot be
-        written without a pickle.
+    Raises BadModel: it is too large, or has a number that is not finite. UnusableModel: others wrote it, and it cannot
+    be written without a pickle.
     """
-    parts = take_apart(model)
-    trusted, arrays = trust_of_maker(model, parts), dict(parts.arrays)
-    header: dict[str, Any] = {
-        "format": FORMAT,
-        "rows": schema.model_dump(mode="json"),
-        "inputs": inputs,
-        "kind": parts.kind,
-        "settings": parts.settings,
-    }
+    parts, trusted = take_apart(model)
+    arrays = dict(parts.arrays)
+    header: dict[str, Any] = {"format": FORMAT, "rows": schema.model_dump(mode="json")}
+    header |= {"kind": parts.kind, "settings": parts.settings}
 
     def read_back() -> Published:
         return _loaded(decoded(encoded(header, arrays), path or "student"), path or "student", trusted)
@@ -155,7 +235,7 @@ def publish(
         rows, y = known
         x = schema.inputs(canonical_queries(rows, len(schema.features)))
         if adapted := adapt(x, y, written.predict_proba(rows)):
-            header["adapted"] = {"weight": adapted.weight}
+            header["adapted"] = adapted.weight
             arrays[f"{_ADAPTED}intercept"] = adapted.intercept
             arrays[f"{_ADAPTED}coefficients"] = adapted.coefficients
             written = read_back()
@@ -164,21 +244,17 @@ def publish(
     return written
 
 
-def _adapted(header: _AdaptedHeader, arrays: dict[str, np.ndarray], schema: Schema) -> Adapted:
+def _adapted(weight: float, arrays: dict[str, np.ndarray], schema: Schema) -> Adapted:
     """Takes its arrays out of the file's."""
     mine = {name.removeprefix(_ADAPTED): arrays.pop(name) for name in list(arrays) if name.startswith(_ADAPTED)}
     sizes = {"inputs": width(schema.representation, len(schema.features)), "classes": len(schema.classes)}
     check_shapes(mine, sizes, {"intercept": ("f8", "classes"), "coefficients": ("f8", "classes inputs")})
-    return Adapted(header.weight, mine["intercept"], mine["coefficients"])
+    return Adapted(weight, mine["intercept"], mine["coefficients"])
 
 
 def check_names(schema: Schema) -> None:
-    """Names reach terminals and spreadsheets: there, too, nothing of a student may be executed.
-
-    Raises
-    ------
-    BadModel : a name has a control character, or a class is what a spreadsheet takes for a formula.
-    """
+    """Names reach terminals and spreadsheets: there, too, nothing of a student may be executed. Raises BadModel: a name
+    has a control character, or a class is what a spreadsheet takes for a formula."""
     values = [value for column in schema.columns for value in column.values]
     for name in (*schema.features, *schema.classes, *values):
         if any(category(sign) == "Cc" for sign in name):
@@ -213,21 +289,15 @@ def _loaded(content: Content, path: Path | str, trusted: OwnCodeTrust) -> Publis
     arrays = dict(content.arrays)
     adapted = None if header.adapted is None else _adapted(header.adapted, arrays, header.rows)
     parts = Parts(header.kind, header.settings, arrays)
-    model = put_together(parts, header.rows, header.inputs, trusted)
+    model = put_together(parts, header.rows, trusted)
     if header.calibration is not None and len(header.calibration.shift) != len(header.rows.classes):
         raise BadModel(f"{path}: a shift of another number of classes", "Such a student must not be used")
-    return Published(
-        header.rows, header.inputs, header.kind, model, content.sha256, header.calibration, needed(parts), adapted
-    )
+    return Published(header.rows, header.kind, model, content.sha256, header.calibration, needed(parts), adapted)
 
 
 def find_model(given: Path) -> Path:
-    """The file in a student's folder, in the folder of a run, or as given.
-
-    Raises
-    ------
-    PathError : nothing is there. BadModel : it holds no model that may be read.
-    """
+    """The file in a student's folder, in the folder of a run, or as given. Raises PathError: nothing is there.
+    BadModel: it holds no model that may be read."""
     folders = (given, given / "student")
     for path in (given, *(folder / MODEL_FILE for folder in folders)):
         if path.is_file():
@@ -239,14 +309,8 @@ def find_model(given: Path) -> Path:
 
 
 def check_card(folder: Path, published: Published) -> None:
-    """Whether the card beside a model, if there is one, is of this model.
-
-    That tells a mixed-up or half-copied folder, not a forged one: whoever can change the file can change the card.
-
-    Raises
-    ------
-    BadModel : it is not, or cannot be read.
-    """
+    """Whether the card beside a model, if there is one, is of this model. That tells a mixed-up or half-copied folder,
+    not a forged one: whoever can change the file can change the card. Raises BadModel: it is not, or cannot be read."""
     path = folder / CARD_FILE
     if not path.exists():
         return

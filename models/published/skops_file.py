@@ -55,12 +55,7 @@ _NOT_CHECKED = re.compile(r"^sklearn\.ensemble\._gb\.")
 
 def written(estimator: Any, title: str) -> tuple[bytes, tuple[str, ...]]:
     """The trained estimator as bytes, the same for the same numbers, and the names of its classes that skops does not
-    trust by itself.
-
-    Raises
-    ------
-    UnusableModel : skops cannot write it, or not so that it is read again.
-    """
+    trust by itself. Raises UnusableModel: skops cannot write it, or not so that it is read again."""
     import skops.io
 
     try:
@@ -76,11 +71,7 @@ def written(estimator: Any, title: str) -> tuple[bytes, tuple[str, ...]]:
 
 def read(content: bytes, trusted: frozenset[str], features: int) -> Any:
     """The estimator again, for rows of so many `features`. Nothing that it names is imported before it is trusted.
-
-    Raises
-    ------
-    BadModel : whatever is wrong with it, or a class that is not trusted.
-    """
+    Raises BadModel: whatever is wrong with it, or a class that is not trusted."""
     import skops.io
 
     _check_archive(content)
@@ -202,21 +193,14 @@ def _canonical(content: bytes) -> bytes:
         files = {entry: _without_gaps(archive.read(entry)) for entry in archive.namelist()}
     names: dict[Any, Any] = {}
 
-    def renamed(node: Any) -> Any:
-        if isinstance(node, list):
-            return [renamed(each) for each in node]
-        if not isinstance(node, dict):
-            return node
-        new = {}
-        for key, value in node.items():
-            if key == "__id__":
-                value = names.setdefault(value, len(names) + 1)
-            elif key == "file" and value in files:
-                value = names.setdefault(value, f"{len(names) + 1}.{value.rpartition('.')[2]}")
-            new[key] = renamed(value)
-        return new
+    def renamed(node: dict[str, Any]) -> dict[str, Any]:
+        if "__id__" in node:
+            node["__id__"] = names.setdefault(node["__id__"], len(names) + 1)
+        if (name := node.get("file")) in files:
+            node["file"] = names.setdefault(name, f"{len(names) + 1}.{name.rpartition('.')[2]}")
+        return node
 
-    table = renamed(json.loads(files.pop("schema.json")))
+    table = json.loads(files.pop("schema.json"), object_hook=renamed)
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
         for old, data in sorted(files.items(), key=lambda item: names.get(item[0], item[0])):

@@ -30,7 +30,8 @@ def open_tables(spec: SourceSpec, faults: Faults | None = None) -> TableSource:
     rule = TableRule(csv=spec.csv, columns=spec.cells, missing=spec.missing, drop=spec.drop)
     noted = Faults() if faults is None else faults
     tables = [(read_raw(files_of(name, Path()), rule, noted), part) for name, part in parts_of(spec.path, spec)]
-    dropped = tuple(name for name in spec.drop if name not in tables[0][0].unread)
+    first = tables[0][0]  # what was dropped unread is in its file, and not in its frame
+    dropped = tuple(name for name in spec.drop if name in first.frame.columns or name not in (*first.names, ""))
     described = spec.model_copy(update={"drop": dropped})
     source = TableSource.of_pieces([Piece(table.frame, table.lines, part) for table, part in tables], described, noted)
     if noted and faults is None:

@@ -12,7 +12,7 @@ from scipy.linalg import solve
 from consilium.data.private_rows import Rows
 from consilium.models.keys import GradientBoostingSpec, NetworkSpec, OwnCode, RandomForestSpec, RidgeSpec, TeacherKind
 from consilium.models.linear import LogisticTeacher
-from consilium.models.table import TEACHERS, sklearn_weight
+from consilium.models.table import fit_teacher, sklearn_weight
 from consilium.models.teachers import RidgeTeacher
 from consilium.protocol.schema import Schema
 from consilium.simulations.divide import Case
@@ -66,7 +66,7 @@ def _(teacher: GradientBoostingSpec, rows: int) -> Any:
 
 @_model.register
 def _(teacher: NetworkSpec, rows: int) -> Any:
-    from consilium.models.network_teacher import NetworkTeacher  # torch takes two seconds to import
+    from consilium.models.torch_classifier import NetworkTeacher  # torch takes two seconds to import
 
     epochs = max(1, min(teacher.epochs, _ROWS_SEEN // rows))
     return NetworkTeacher(teacher.model_copy(update={"epochs": epochs}), seed=0)
@@ -76,7 +76,7 @@ def _(teacher: NetworkSpec, rows: int) -> Any:
 @_trained.register(RandomForestSpec)
 def _(teacher: TeacherKind, schema: Schema, x: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
     """As a teacher is; where one's own cannot be trained on so many rows, their most frequent class."""
-    model = TEACHERS[type(teacher)](teacher, Rows(schema.inputs(x), y), 0)
+    model = fit_teacher(teacher, Rows(schema.inputs(x), y), 0)
     return class_probabilities(model, test, len(schema.classes))
 
 

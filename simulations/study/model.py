@@ -21,8 +21,8 @@ import numpy as np
 
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.privacy import promised
+from consilium.models.linear import Linear
 from consilium.models.published.model import CARD_FILE, FORMAT, MODEL_FILE, PEOPLES_CARD_FILE, publish
-from consilium.models.tabular import Linear
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import replace_text
 from consilium.protocol.noise import SystemNoise
@@ -68,7 +68,7 @@ def save_model(scenario: Scenario, seed: int, folder: Path) -> dict[str, Any]:
     folder.mkdir(parents=True)
     classes = len(case.classes)
     model = Linear(weights[:-1].T.copy(), weights[-1].copy(), np.arange(classes), classes)
-    published = publish(folder / MODEL_FILE, model, case.config.rows, "representation", case.pool_x)
+    published = publish(folder / MODEL_FILE, model, case.config.rows, case.pool_x)
     metrics, tested = judged(published, case.pool, case.pool_x)
     card = {
         "method": PRIVATE_GRADIENT,

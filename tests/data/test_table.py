@@ -1,4 +1,5 @@
-"""One reader of tables: the same rows from every form, and a line that names file, row and column where that fails."""
+"""One reader of tables: the same rows from every form, columns that become the features that public rows say, and a
+line that names file, row and column where that fails."""
 
 from __future__ import annotations
 
@@ -6,14 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
-from consilium.data.cells import CellRule
-from consilium.data.encoding import encode, infer, times_of
+from consilium.data.cells import CellRule, ValueState, Wanted, read_cells
+from consilium.data.encoding import DeclaredColumn, encode, infer, times_of
 from consilium.data.files import files_of
 from consilium.data.table import TableRule, read_raw
 from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.schema import ColumnEncoding, Schema, features_of
 
 GOOD = "age,sex,weight\n61,female,70.5\n72, male ,\n"
 EXPECTED = {"age": ["61", "72"], "sex": ["female", "male"], "weight": ["70.5", None]}
@@ -47,10 +50,8 @@ def rule(**tables: Any) -> TableRule:
 )
 def test_ways_to_write_the_same_rows(tmp_path: Path, content: str | bytes, tables: dict) -> None:
     found = read_raw([write(tmp_path / "a.csv", content)], rule(**tables)).frame
-    if "only" in tables:
-        assert found.to_dict(as_series=False) == {"age": ["61", "72"], '"sex"': ["female", "male"]}
-    else:
-        assert found.to_dict(as_series=False) == EXPECTED
+    expected = {"age": ["61", "72"], '"sex"': ["female", "male"]} if "only" in tables else EXPECTED
+    assert found.to_dict(as_series=False) == expected
 
 
 def test_csv_and_parquet_give_the_same_features(tmp_path: Path) -> None:
@@ -103,6 +104,25 @@ def test_rules_of_cells(tmp_path: Path, cell: dict, cells: list[str], expected: 
     assert found["a"].to_list() == expected
 
 
+CELL_STATES = (ValueState.GOOD, ValueState.MISSING, ValueState.INFINITE)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "cell", "values", "states"),
+    [
+        ([1.0, 1e308], {"factor": 100.0}, [100, np.nan], [0, 2]),
+        ([1.0, -9.0], {"missing_codes": ("-9",)}, [1, np.nan], [0, 1]),
+        ([np.nan, np.inf], {}, [np.nan, np.nan], [1, 2]),
+        ([1.0, 2.0], {"codes": {"1": 7.0, "2": 8.0}}, [7, 8], [0, 0]),
+    ],
+)
+def test_rules_of_numbers(numbers: list, cell: dict, values: list, states: list[int]) -> None:
+    column = read_cells(pl.Series(numbers), Wanted("x", "x", CellRule(**cell)))
+    np.testing.assert_allclose(column.values, values, atol=1e-12)
+    assert column.states.tolist() == [CELL_STATES[state] for state in states]
+    assert "[" not in repr(column)
+
+
 @pytest.mark.parametrize(
     "cell",
     [{"codes": {"a": 1}, "values": {"a": "b"}}, {"values": {"a": "b"}, "factor": 2}, {"factor": 0}, {"codes": {}}],
@@ -112,61 +132,42 @@ def test_rules_that_make_no_sense(cell: dict) -> None:
         CellRule.model_validate(cell)
 
 
-BAD: list[tuple[str, str | bytes, dict, str]] = [
-    ("semicolons", GOOD.replace(",", ";"), {}, "Set separator = ';' in its csv table"),
-    ("Excel", b"PK\x03\x04" + b"4711", {}, "is a zip or Excel file"),
-    ("no such column", GOOD, {"only": ["ages"]}, "has no column 'ages'. It has 'age', 'sex', 'weight'"),
-    ("a rule for no column", GOOD, {"columns": {"ages": {}}}, "has no column 'ages'"),
-    (
-        "unknown code",
-        GOOD + "4711,x,\n",
-        {"columns": {"age": {"codes": {"61": 1, "72": 2}}}},
-        "column 'age': 1 of 3 rows hold a value that codes does not have (first: line 4)",
-    ),
-    (
-        "a point",
-        "a;b\n1,5;x\n4.711;y\n",
-        {"csv": {"separator": ";", "decimal_comma": True}},
-        "column 'a': 1 of 2 rows have a point although decimal_comma is set",
-    ),
-]
-
-
-@pytest.mark.parametrize(("content", "tables", "told"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
-def test_bad_csv(tmp_path: Path, content: str | bytes, tables: dict, told: str) -> None:
-    path = write(tmp_path / "a.csv", content)
-    with pytest.raises(DataError) as caught:
-        read_raw([path], rule(**tables))
-    assert str(caught.value).startswith(str(path))
-    assert told in str(caught.value)
-    assert caught.value.action
-    assert SECRET not in str(caught.value).replace(str(tmp_path), "")
-
-
 def parquet(**columns: Any) -> Callable[[Path], Any]:
     return pl.DataFrame(columns, strict=False).write_parquet
 
 
-BAD_PARQUET: list[tuple[str, Callable[[Path], Any], dict, str]] = [
-    ("no such column", parquet(a=[4711]), {"only": ["b"]}, "has no column 'b'. It has 'a'"),
-    (
-        "no number",
+BAD: dict[str, tuple[str | bytes | Callable[[Path], Any], dict, str]] = {
+    "semicolons": (GOOD.replace(",", ";"), {}, "Set separator = ';' in its csv table"),
+    "Excel": (b"PK\x03\x04" + b"4711", {}, "is a zip or Excel file"),
+    "no such column": (GOOD, {"only": ["ages"]}, "has no column 'ages'. It has 'age', 'sex', 'weight'"),
+    "a rule for no column": (GOOD, {"columns": {"ages": {}}}, "has no column 'ages'"),
+    "unknown code": (
+        GOOD + "4711,x,\n",
+        {"columns": {"age": {"codes": {"61": 1, "72": 2}}}},
+        "column 'age': 1 of 3 rows hold a value that codes does not have (first: line 4)",
+    ),
+    "a point": (
+        "a;b\n1,5;x\n4.711;y\n",
+        {"csv": {"separator": ";", "decimal_comma": True}},
+        "column 'a': 1 of 2 rows have a point although decimal_comma is set",
+    ),
+    "no name": ("," + GOOD.replace("61", "7,61").replace("72", "8,72"), {}, "has values in a column without a name"),
+    "no number": (
         parquet(a=["1", "4711 mg"]),
         {"columns": {"a": {"factor": 2}}},
         "column 'a': 1 of 2 rows hold text that is no number (first: row 2)",
     ),
-]
+}
 
 
-@pytest.mark.parametrize(
-    ("make", "tables", "told"), [case[1:] for case in BAD_PARQUET], ids=[case[0] for case in BAD_PARQUET]
-)
-def test_bad_parquet(tmp_path: Path, make: Callable[[Path], Any], tables: dict, told: str) -> None:
-    path = tmp_path / "a.parquet"
-    make(path)
+@pytest.mark.parametrize(("content", "tables", "told"), BAD.values(), ids=BAD.keys())
+def test_tables_that_cannot_be_read(tmp_path: Path, content: Any, tables: dict, told: str) -> None:
+    path = tmp_path / ("a.parquet" if callable(content) else "a.csv")
+    content(path) if callable(content) else write(path, content)
     with pytest.raises(DataError) as caught:
         read_raw([path], rule(**tables))
-    assert told in str(caught.value)
+    assert str(caught.value).startswith(str(path)) and told in str(caught.value)
+    assert caught.value.action
     assert SECRET not in str(caught.value).replace(str(tmp_path), "")
 
 
@@ -210,5 +211,145 @@ def test_all_faults_of_a_file_come_at_once(tmp_path: Path) -> None:
         read_raw([path], rule(csv={"separator": ";"}, columns={"age": codes, "weight": codes}))
     assert "column 'age': 2 of 3 rows hold text that is no number (first: line 3)" in str(caught.value)
     assert "column 'weight': 1 of 3 rows have a decimal comma (first: line 2)" in str(caught.value)
-    with pytest.raises(DataError, match=r"2 faults(.|\n)*has no column 'b'(.|\n)*has no column 'c'"):
+    with pytest.raises(DataError, match="has no column 'b', 'c'"):
         read_raw([path], rule(csv={"separator": ";"}, only=("age", "b", "c")))
+
+
+PUBLIC = pl.DataFrame(
+    {
+        "age": ["61", " 72.0", "55"],
+        "sex": ["female", "male ", "female"],
+        "stage": ["10", "9.0", "II"],
+        "smoker": [True, False, None],
+        "creatinine": [0.9, None, 1.1],
+        "site": ["a", "a", "a"],
+    }
+)
+COLUMNS = (
+    ColumnEncoding(column="age", kind="number"),
+    ColumnEncoding(column="sex", kind="category", values=("female", "male")),
+    ColumnEncoding(column="stage", kind="category", values=("9", "10", "II")),
+    ColumnEncoding(column="smoker", kind="category", values=("false", "true"), missing=True),
+    ColumnEncoding(column="creatinine", kind="number", missing=True),
+    ColumnEncoding(column="site", kind="category", values=("a",)),
+)
+FEATURES = (
+    "age", "sex=male", "stage=9", "stage=10", "stage=II", "smoker=true", "smoker missing",
+    "creatinine", "creatinine missing", "site=a",
+)  # fmt: skip
+
+
+def test_what_public_rows_say() -> None:
+    assert infer(PUBLIC) == COLUMNS
+    x, doubts = encode(PUBLIC, COLUMNS)
+    assert (doubts, x.dtype) == ((), np.float32)
+    nan = np.nan
+    expected = [[61, 0, 0, 1, 0, 1, 0, 0.9, 0, 1], [72, 1, 1, 0, 0, 0, 0, nan, 1, 1], [55, 0, 0, 0, 1, 0, 1, 1.1, 0, 1]]
+    np.testing.assert_array_equal(x, np.array(expected, dtype=np.float32))
+    schema = Schema.of_table(COLUMNS, ("well", "ill"), x)
+    assert schema.features == features_of(COLUMNS) == FEATURES
+    assert schema.center[7] == np.float32(1.0)  # of 0.9 and 1.1: what is missing counts in neither
+    assert schema.scale[7] == pytest.approx(0.1)
+    assert schema.scale[9] == 1.0
+    assert schema.standardise(schema.filled(x))[1, 7] == 0.0
+    assert Schema.model_validate_json(schema.model_dump_json()) == schema
+
+
+NUMBER: tuple[str, ...] = ()
+KINDS: list[tuple[list[Any], dict[str, Any], tuple[str, ...]]] = [
+    (["250.0", "250.00"], {}, ("250.0", "250.00")),
+    (["250.0", "250", "V10"], {}, ("250", "250.0", "V10")),
+    (["TRUE", "2"], {}, ("2", "true")),
+    (["1e-05", "2E+3", "-0.0", "0", "+7.5", "5.0", "5"], {}, NUMBER),
+    (["NAN", "5", "7"], {}, NUMBER),
+    (["01", "02"], {"kind": "number"}, NUMBER),
+    (["1", "2"], {"kind": "category"}, ("1", "2")),
+    (["1", "2"], {"values": ["2", "1", "3"]}, ("2", "1", "3")),
+    ([None, None], {"values": ["a", "b"]}, ("a", "b")),
+    # a text is a number by its form
+    (["01882", "1882"], {}, ("01882", "1882")),
+    (["-07", "3"], {}, ("-07", "3")),
+    (["1E3", "20"], {}, ("20", "1E3")),
+    (["2e1", "20"], {}, ("20", "2e1")),
+    (["+1", "1"], {}, ("+1", "1")),
+    (["1_000", "7"], {}, ("7", "1_000")),
+    (["0x1F", "7"], {}, ("7", "0x1F")),
+    (["١٢", "7"], {}, ("7", "١٢")),
+    (["∞", "7"], {}, ("7", "∞")),
+    (["1e-05", "2.5"], {}, NUMBER),
+    ([".5", "1.", "2.25"], {}, NUMBER),
+    (["-0", "0", "3"], {}, NUMBER),
+    ([" 1", "2 ", "\t3", "\u00a04"], {}, NUMBER),
+    # values are judged by the kind of their column
+    (["INF", "ANT"], {}, ("ANT", "INF")),
+    (["NAN", "ANT"], {}, ("ANT", "NAN")),
+    (["1e300", "1"], {"kind": "category"}, ("1", "1e300")),
+    (["1e400", "1"], {"values": ["1", "1e400"]}, ("1", "1e400")),
+    (["2020-01-02", "2020-01-03"], {"kind": "category"}, ("2020-01-02", "2020-01-03")),
+    (["1,5", "2"], {"kind": "category"}, ("2", "1,5")),
+    (["+", "-"], {}, ("+", "-")),
+    (["inf", "nan", "-", "x"], {}, ("-", "inf", "nan", "x")),
+]
+"""Values, what is declared of them, and the values of the category that they are."""
+
+
+@pytest.mark.parametrize(("values", "declared", "expected"), KINDS)
+def test_what_is_a_number_and_what_a_category(values: list, declared: dict, expected: tuple[str, ...]) -> None:
+    frame = pl.DataFrame({"a": values})
+    columns = infer(frame, {"a": DeclaredColumn.model_validate(declared)})
+    assert (columns[0].kind == "number", columns[0].values) == (expected is NUMBER, expected)
+    assert columns[0].missing == (None in values or (expected is NUMBER and "NAN" in values))
+    assert encode(frame, columns)[1] == ()
+
+
+@pytest.mark.parametrize("values", [[1.7e9, 1.7e9 + 1], [2**50, 2**50 + 1]])
+def test_numbers_far_from_0_keep_what_tells_them_apart(values: list) -> None:
+    frame = pl.DataFrame({"a": values})
+    assert np.diff(encode(frame, infer(frame))[0][:, 0]).tolist() == [1.0]
+
+
+NOT_ENCODED: dict[str, tuple[dict, dict, str]] = {
+    "one number in two ways": (
+        {"a": [*(f"{number}.5" for number in range(30)), "3.50"]},
+        {},
+        "'3.50' among them is written as",
+    ),
+    "infinite": ({"a": ["1", "INF"]}, {}, "row 2: column 'a' has text, or a number beyond float32"),
+    "no such column": ({"a": ["1"]}, {"b": DeclaredColumn()}, "no column 'b'"),
+    "nothing known": ({"a": ["", None]}, {}, "'a': no public row has a value"),
+    "names": ({"a": [f"name {number}" for number in range(101)]}, {}, "101 different values in 101 rows"),
+    "one name for two": ({"a": ["x", "y"], "a=y": ["1", "2"]}, {}, "two columns give a feature 'a=y'"),
+    "long feature": ({"column": ["x", "y", "z" * 99]}, {}, "has 106 characters, at most 100: 'column=zzz"),
+    "control": ({"a": ["x", "y", "\x1b[2J"]}, {}, "a value of column 'a' has a control character"),
+}
+
+
+@pytest.mark.parametrize(("frame", "declared", "told"), NOT_ENCODED.values(), ids=NOT_ENCODED.keys())
+def test_columns_that_are_neither(frame: dict, declared: dict, told: str) -> None:
+    with pytest.raises(DataError) as caught:
+        infer(pl.DataFrame(frame), declared)
+    assert told in str(caught.value)
+    assert caught.value.action
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "expected", "state"),
+    [
+        ("sex", "divers", [0], ValueState.UNKNOWN_CATEGORY),
+        ("smoker", "maybe", [0, 0], ValueState.UNKNOWN_CATEGORY),
+        ("smoker", None, [0, 1], None),
+        ("age", "> 89", [np.nan], ValueState.NOT_A_NUMBER),
+        ("age", "1e39", [np.nan], ValueState.INFINITE),
+        ("age", "1,5", [np.nan], ValueState.DECIMAL_COMMA),
+        ("creatinine", None, [np.nan, 1], None),
+        ("stage", 9, [1, 0, 0], None),
+        ("stage", "09", [0, 0, 0], ValueState.UNKNOWN_CATEGORY),
+    ],
+)
+def test_what_the_public_rows_do_not_have(column: str, value: Any, expected: list, state: ValueState | None) -> None:
+    encoding = next(each for each in COLUMNS if each.column == column)
+    x, doubts = encode(pl.DataFrame({column: [value]}), [encoding])
+    np.testing.assert_array_equal(x[0], np.array(expected, dtype=np.float32))
+    known = [(column, state, [0])] if state else []
+    assert [(doubt.column, doubt.state, doubt.rows.tolist()) for doubt in doubts] == known
+    assert "rows" not in repr(doubts)

@@ -60,20 +60,12 @@ def test_the_threshold_flags_the_share(scores: list[float], share: float, flagge
 
 def test_the_operating_point() -> None:
     p, y = binary([0.1, 0.4, 0.35, 0.8]), np.array([0, 1, 0, 1])
-    found = operating_point(p, y, TWO, 0.38)
-    assert found is not None
-    assert found == {
-        "class": "ill",
-        "threshold": 0.38,
-        "by": "prevalence",
-        "flagged": 0.5,
-        "recall": 1.0,
-        "specificity": 1.0,
-        "precision": 1.0,
-    }
-    by_half = operating_point(p, y, TWO, None)
-    assert by_half is not None
-    assert (by_half["threshold"], by_half["by"], by_half["recall"]) == (0.5, "one half", 0.5)
+    for threshold, by, recall in ((0.38, "prevalence", 1.0), (None, "one half", 0.5)):
+        found = operating_point(p, y, TWO, threshold)
+        assert found is not None
+        assert (found["class"], found["threshold"], found["by"]) == ("ill", threshold or 0.5, by)
+        assert (found["flagged"], found["recall"]) == (recall / 2, recall)
+        assert (found["specificity"], found["precision"]) == (1.0, 1.0)
     assert operating_point(np.full((1, 3), 1 / 3), np.array([0]), THREE, None) is None
 
 

@@ -1,4 +1,5 @@
-"""Logistic regression as a teacher against scikit-learn's, and what earlier versions kept of theirs."""
+"""Linear models: logistic regression as a teacher against scikit-learn's, students brought to public rows with labels,
+and models of such rows alone."""
 
 from __future__ import annotations
 
@@ -8,13 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from consilium.data.private_rows import Rows
 from consilium.models import linear
+from consilium.models.adapted import ALONE, BOUND, SETTINGS, Adapted, Fits, adapt, fit_labels
+from consilium.models.base import softmax
 from consilium.models.keys import LogisticRegressionSpec
 from consilium.models.linear import LogisticTeacher, NotConverged
 from consilium.models.table import fit_teachers
+from consilium.protocol.errors import DataError
 
 INPUTS = 6
 
@@ -88,3 +93,118 @@ def test_a_teacher_is_the_same_whatever_is_trained_beside_it() -> None:
     for index, part in enumerate(parts):
         (alone,) = fit_teachers(spec, Rows(x[part], y[part]), [np.arange(len(part))], [index], 9)
         assert pickle.dumps(alone) == pickle.dumps(together[index])
+
+
+WEIGHTS = np.array([1.5, -1.0, 0.5, 0.0])
+
+
+def owners(count: int, rows: int, classes: int = 2, seed: int = 0, shift: float = 0.5):
+    """Each one's x, y and the probabilities of a student who knows the common weights, and not the owner's shift."""
+    generator = np.random.default_rng(seed)
+    directions = generator.normal(size=(4, classes))
+    directions[:, -1] += WEIGHTS
+    for _ in range(count):
+        x = generator.normal(size=(rows, 4))
+        scores = x @ directions
+        y = (scores + shift * generator.normal(size=classes) + generator.gumbel(size=scores.shape)).argmax(axis=1)
+        yield x, y, softmax(scores)
+
+
+def brier(probabilities: np.ndarray, y: np.ndarray) -> float:
+    return float(((probabilities - np.eye(probabilities.shape[1])[y]) ** 2).sum(axis=1).mean())
+
+
+def brought(x: np.ndarray, y: np.ndarray, student: np.ndarray) -> Adapted:
+    found = adapt(x, y, student)
+    assert found is not None
+    return found
+
+
+def alone(x: np.ndarray, y: np.ndarray, new: np.ndarray) -> np.ndarray:
+    return fit_labels(x, y, int(y.max()) + 1).predict_proba(new)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_good_student_helps_where_rows_are_few(classes: int) -> None:
+    gains = []
+    for x, y, said in owners(30, 124, classes):
+        few, others = (x[:24], y[:24], said[:24]), (x[24:], said[24:])
+        mine, both = alone(*few[:2], others[0]), brought(*few).probabilities(*others)
+        gains.append(brier(mine, y[24:]) - brier(both, y[24:]))
+    assert np.mean(gains) > 3 * np.std(gains) / np.sqrt(len(gains)) > 0
+    assert np.mean(np.array(gains) > 0) > 0.8
+
+
+def test_a_useless_student_costs_no_more_than_chance() -> None:
+    generator, losses = np.random.default_rng(1), []
+    for x, y, _ in owners(30, 140):
+        noise = expit(3 * generator.normal(size=len(y)))
+        said = np.stack([1 - noise, noise], axis=1)
+        few, others = (x[:40], y[:40], said[:40]), (x[40:], said[40:])
+        mine, both = alone(*few[:2], others[0]), brought(*few).probabilities(*others)
+        losses.append(brier(both, y[40:]) - brier(mine, y[40:]))
+    assert np.mean(losses) < 2 * np.std(losses) / np.sqrt(len(losses))
+    assert brought(*few).weight < 0.35
+
+
+def test_an_average_of_scores_is_one_formula() -> None:
+    ((x, y, said),) = owners(1, 30, 3)
+    fits, prior = Fits.of(x, y, said, SETTINGS), np.linspace(0.1, 0.2, len(SETTINGS))
+    shares = softmax(fits.evidence + np.log(prior))
+    logs = np.log(np.clip(said, BOUND, None))
+    scores = np.zeros((len(x), 3))
+    for share, weight, theta in zip(shares, fits.weight, fits.theta, strict=True):
+        features = np.concatenate([np.ones((len(x), 1)), (x - fits.centre) @ fits.turn], axis=1)
+        scores += share * (weight * logs + features @ theta @ fits.basis.T)
+    np.testing.assert_allclose(fits.average(prior).probabilities(x, said), softmax(scores), atol=1e-12)
+
+
+def test_evidence_is_the_integral_over_the_weights() -> None:
+    """Of one input and two classes against a sum over a grid of intercept and weight; Laplace's is near it."""
+    generator = np.random.default_rng(2)
+    x, y = generator.normal(size=(40, 1)), np.tile([0, 1], 20)
+    fits = Fits.of(x, y, np.full((40, 2), 0.5), ALONE)
+    odds, spread = np.linspace(-6, 6, 121), (x - x.mean()) / x.std()
+    density = []
+    for _, reach, level in ALONE:
+        scores = odds[:, None, None] + odds[None, :, None] * spread[:, 0]
+        likelihood = -np.logaddexp(0, np.where(y == 1, -scores, scores)).sum(axis=2)
+        prior = -0.5 * ((odds[:, None] / level) ** 2 + (odds[None, :] / reach) ** 2) - np.log(level * reach)
+        density.append(np.log(np.exp(likelihood + prior).sum()))
+    assert fits.evidence[0] - fits.evidence[1] == pytest.approx(density[0] - density[1], abs=0.05)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("rows", [0, 1, 2, 3, 7])
+def test_few_rows_one_class_and_constant_columns(classes: int, rows: int) -> None:
+    said = np.full((rows, classes), 1 / classes)
+    for y in (np.zeros(rows, dtype=np.int64), np.arange(rows) % classes):
+        for x in (np.ones((rows, 3)), np.zeros((rows, 600)), np.eye(rows, 5) * 1e8):
+            if (found := adapt(x, y, said)) is None:
+                assert rows < 2
+                continue
+            for probabilities in (found.probabilities(x, said), fit_labels(x, y, classes).predict_proba(x)):
+                assert np.isfinite(probabilities).all()
+                np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "said"),
+    [
+        (np.full((3, 1), np.nan), np.zeros(3, dtype=np.int64), np.full((3, 2), 0.5)),
+        (np.zeros((3, 1)), np.zeros(2, dtype=np.int64), np.full((3, 2), 0.5)),
+        (np.zeros((3, 1)), np.array([0, 1, 2]), np.full((3, 2), 0.5)),
+        (np.zeros((3, 1)), np.array([0, 1, -1]), np.full((3, 2), 0.5)),
+    ],
+)
+def test_rows_that_do_not_fit(x: np.ndarray, y: np.ndarray, said: np.ndarray) -> None:
+    with pytest.raises(DataError):
+        adapt(x, y, said)
+
+
+def test_a_mean_of_weights_of_one_is_no_more_than_one() -> None:
+    rng = np.random.default_rng(0)
+    evidence, ones = rng.normal(size=(500, 9)), np.ones(9)
+    assert max(float(softmax(row) @ ones) for row in evidence) > 1  # else the rest shows nothing
+    fits = [Fits(ones, row, np.zeros((9, 2, 1)), np.zeros(1), np.eye(1), np.array([[0.5], [-0.5]])) for row in evidence]
+    assert all(fit.average(ones).weight <= 1 for fit in fits)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from consilium.models.own_model import OwnCodeTeacher
+from consilium.models.own_model import OwnClassifier
 from consilium.models.teachers import ConstantTeacher, RidgeTeacher
 from consilium.report.warnings import StudentFacts, warnings_of
 from consilium.simulations.analysis import counted_failures
@@ -34,7 +34,7 @@ ROWS, ODD = rows_of(), stranger("Raises", error="Odd", method="predict_proba", m
     ],
 )
 def test_each_kind_has_its_reason(teacher: Any, reason: str) -> None:
-    x = np.full((3, 3), 100.0) if isinstance(teacher, OwnCodeTeacher) else X
+    x = np.full((3, 3), 100.0) if isinstance(teacher, OwnClassifier) else X
     assert failure(teacher, teacher.predict_proba(x)).startswith(reason)
 
 

@@ -93,7 +93,7 @@ def test_an_estimator_that_takes_missing_values_gets_them(tmp_path: Path, keep: 
     folder = home_of(tmp_path / "home", ("drowsy", "age"), teacher=teacher, missing={"rule": "refuse"}, **LACKS)
     votes(folder, make_config(), make_rows(30, 5)[0])
     (trained,) = node_at(folder).teachers(make_config().digest()).teachers
-    assert trained.trained.estimator.missing_ == missing  # pyright: ignore
+    assert trained.estimator.missing_ == missing  # pyright: ignore
 
 
 def test_of_a_table_it_is_missing_as_others_are(tmp_path: Path) -> None:

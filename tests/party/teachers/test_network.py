@@ -10,9 +10,9 @@ from sklearn.linear_model import Ridge
 
 from consilium.data.private_rows import Rows
 from consilium.models.keys import CnnSpec, MlpSpec, NetworkSpec
-from consilium.models.network_teacher import NetworkTeacher
 from consilium.models.table import fit_teachers
 from consilium.models.teachers import RidgeTeacher, Teacher
+from consilium.models.torch_classifier import NetworkTeacher
 from consilium.protocol.images import ImageShape, image_shape
 from tests.specs import teacher_of
 

@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from consilium.data.private_rows import Rows
 from consilium.models.keys import CnnSpec, EstimatorSpec, PickledSpec, TorchSpec
 from consilium.models.naming import write_estimator
-from consilium.models.own_model import OwnCodeTeacher
+from consilium.models.own_model import OwnClassifier
 from consilium.models.table import check_teacher, fit_teachers
 from consilium.party.teach import not_fitted
 from consilium.protocol.config_files import load
@@ -60,8 +60,8 @@ GOOD = [
     *map(stranger, ("Nearest", "NoProbabilities", "WithoutClasses", "imputing")),
     EstimatorSpec(factory="sklearn.svm.SVC", parameters={"C": 2.0, "kernel": "rbf"}),
     EstimatorSpec(factory="lightgbm.LGBMClassifier", parameters={"verbose": -1}),
-    TorchSpec(factory="tests.strangers:Net", loss="tests.strangers:margin", learning_rate=0.01),
-    TorchSpec(factory="tests.strangers:ten_outputs", learning_rate=0.05, optimiser="sgd", batch=16),
+    TorchSpec(factory="tests.strangers:Net", learning_rate=0.01),
+    TorchSpec(factory="tests.strangers:ten_outputs", learning_rate=0.05, batch=16),
     TorchSpec(factory="tests.strangers:Net", batch=149),  # 150 rows: one would be left for the last step
 ]
 
@@ -73,7 +73,7 @@ def test_what_strangers_write_votes_as_well_as_it_can(spec: Any) -> None:
     before = rows.x.copy()
     asked = rows.x.copy()
     for teacher in own_teachers(spec, rows):
-        assert isinstance(teacher, OwnCodeTeacher)
+        assert isinstance(teacher, OwnClassifier)
         assert (teacher.predict(asked) == rows.y).mean() > 0.7
         probabilities = teacher.predict_proba(asked)
         assert (teacher.classes_[probabilities.argmax(axis=1)] == teacher.predict(asked)).all()
@@ -98,7 +98,6 @@ def test_what_strangers_write_votes_as_well_as_it_can(spec: Any) -> None:
         (EstimatorSpec(factory="sklearn.svm.SVR"), "sklearn.svm.SVR gives SVR, a regressor, and no classifier"),
         (TorchSpec(factory="tests.strangers:one_output"), "It must give a logit for each class"),
         (TorchSpec(factory="tests.strangers:Eyes", images=True), "3 inputs are no square image"),
-        (TorchSpec(factory="tests.strangers:Net", loss="tests.strangers:absent"), "no attribute 'absent'"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -184,7 +183,7 @@ def test_labels_are_what_the_shard_has_and_whole_numbers_from_0() -> None:
     shifted = Rows(rows.x, rows.y + 1)
     teacher: Any = fit_teachers(stranger("Nearest"), shifted, PARTS, [1, 2], 3)[0]
     assert teacher.classes_.tolist() == [1, 2]
-    assert teacher.trained.estimator.classes_.tolist() == [0, 1]
+    assert teacher.estimator.classes_.tolist() == [0, 1]
     assert set(teacher.predict(rows.x)) == {1, 2}
 
 
@@ -192,7 +191,7 @@ def test_labels_are_what_the_shard_has_and_whole_numbers_from_0() -> None:
     "table",
     [
         {"model": "estimator", "factory": "planted_by_coordinator:Evil"},
-        {"model": "torch", "factory": "tests.strangers:Net", "loss": "planted_by_coordinator:Evil"},
+        {"model": "torch", "factory": "planted_by_coordinator:Evil"},
         {"model": "pickled", "file": "../teacher.pkl"},
     ],
 )
@@ -228,7 +227,7 @@ def test_faults_of_the_table_are_told_when_it_is_read(tmp_path: Path, table: dic
 
 
 def test_the_own_teacher_takes_the_place_of_the_one_that_is_asked_for(tmp_path: Path) -> None:
-    table = {"model": "torch", "factory": "tests.strangers:Net", "steps": 60, "optimiser": "adam"}
+    table = {"model": "torch", "factory": "tests.strangers:Net", "steps": 60}
     party = node_at(home_with(tmp_path, table))
     join(party)
     (kept,) = party.teachers(HASH).teachers
@@ -364,7 +363,7 @@ def test_an_estimator_is_given_what_is_missing_or_the_mean(tmp_path: Path, keep:
     party = node_at(folder)
     join(party)
     (teacher,) = party.teachers(HASH).teachers
-    assert teacher.trained.estimator.missing_ == missing  # pyright: ignore[reportAttributeAccessIssue]
+    assert teacher.estimator.missing_ == missing  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_an_estimator_that_takes_no_nan_is_refused_before_any_private_row() -> None:

@@ -45,7 +45,6 @@ def test_reading_a_scenario_imports_nothing(tmp_path: Path, monkeypatch) -> None
             "simulation.own_teacher={model='estimator', factory='planted_by_scenario:Evil'}",
             "student.trainer.name=torch",
             "student.trainer.factory=planted_by_scenario:Evil",
-            "student.trainer.loss=planted_by_scenario:evil",
         ],
     )
     assert isinstance(scenario.simulation.own_teacher, EstimatorSpec)
