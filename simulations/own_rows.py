@@ -8,8 +8,7 @@ party moves it by little. Functions of private rows: secret.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,10 +16,8 @@ import numpy as np
 from consilium.data.private_rows import Rows
 from consilium.models.evaluation import outranked
 from consilium.models.keys import LogisticRegressionSpec, NetworkSpec, RidgeSpec, TeacherKind
-from consilium.models.published.model import Published
 from consilium.models.table import fit_teachers
 from consilium.protocol.label_source import Progress, no_progress
-from consilium.protocol.schema import Schema
 from consilium.report.progress import AT_HOME
 from consilium.simulations.divide import Case
 from consilium.simulations.population.parties import own_teachers
@@ -30,33 +27,11 @@ LEAST_ROWS = 6
 """With fewer, a third is one row: such parties are counted and not judged."""
 FEW_PARTIES = 12
 """How many are judged where one training takes long."""
-REPLICATES = 1000
-LEVEL = 0.95
+REPLICATES, LEVEL = 1000, 0.95
 _PURPOSE = 0x686F6D65
 
 Predict = Callable[[np.ndarray], np.ndarray]
 """Rows as they travel float (n, features) -> probabilities (n, classes)."""
-
-
-@dataclass(frozen=True)
-class OwnRows:
-    """A party's rows as they travel: x float (n, features), y and owner int64 (n,); owner: of whom each row is."""
-
-    name: str
-    spec: TeacherKind
-    x: np.ndarray = field(repr=False)
-    y: np.ndarray = field(repr=False)
-    owner: np.ndarray = field(repr=False)
-
-
-@dataclass(frozen=True)
-class _Judged:
-    """Points and what they are out of, of one party: rows right of rows, or pairs in order of pairs (half for ties)."""
-
-    rows: int
-    alone: float
-    student: float
-    of: float
 
 
 def most_parties(spec: TeacherKind) -> int:
@@ -66,18 +41,10 @@ def most_parties(spec: TeacherKind) -> int:
     return 80 if isinstance(spec, LogisticRegressionSpec | RidgeSpec) else FEW_PARTIES
 
 
-def at_home(
-    parties: Sequence[OwnRows],
-    sizes: Mapping[str, int],
-    schema: Schema,
-    student: Predict,
-    spec: TeacherKind,
-    seed: int,
-    progress: Progress = no_progress,
+def on_own_rows(
+    case: Case, student: Predict, trained: Collection[str], progress: Progress = no_progress
 ) -> dict[str, Any]:
-    """The student against each party's own teacher on the party's held-out rows.
-
-    `parties`: those to judge, see `chosen`; `sizes`: rows of every party, by name.
+    """The student against each party's own teacher on the party's held-out rows. trained: parties with a teacher.
 
     Returns
     -------
@@ -85,28 +52,42 @@ def at_home(
     judged, parties, too_small (fewer than `LEAST_ROWS` rows), level; "all": alone, student, difference with its
     interval (parties drawn anew, `REPLICATES` times); by_party: rows and difference of each, from small to large.
     """
-    small = sum(rows < LEAST_ROWS for rows in sizes.values())
+    sizes = {party: len(case.partition.parties[party]) for party in trained}
+    own = own_teachers(case.scenario.simulation, len(case.parties), case.seed)
+    kinds = {party: own.get(index) or case.config.teacher for index, party in enumerate(case.parties)}
+    slowest = min((kinds[party] for party in sizes), key=most_parties, default=case.config.teacher)
+    most = most_parties(slowest)
+    if case.config.rows.representation != "none":  # of thousands of inputs, which take longer to compute than to learn
+        most = min(most, FEW_PARTIES)
+    parties = chosen(sizes, most)
     if not parties:
-        slow = f"teachers of kind {spec.title} take long to train again"
-        return {"absent": slow if most_parties(spec) == 0 else f"no {LEAST_ROWS} rows at any of them"}
-    metric = "auc" if len(schema.classes) == 2 else "accuracy"
-    judged = []
+        slow = f"teachers of kind {slowest.title} take long to train again"
+        return {"absent": slow if most == 0 else f"no {LEAST_ROWS} rows at any of them"}
+    points = []
     for index, party in enumerate(parties):
         progress(AT_HOME, index, len(parties))
-        judged.append(_judge(party, schema, student, metric, seed))
+        points.append((sizes[party], *_points(case, party, kinds[party].anywhere(), student)))
     progress(AT_HOME, len(parties), len(parties))
-    with_points = sorted((item for item in judged if item.of > 0), key=lambda item: item.rows)
-    if not with_points:
+    judged = np.array(sorted((item for item in points if item[3] > 0), key=lambda item: item[0]))
+    if not len(judged):
         return {"absent": "none of them has rows of two classes to tell apart"}
-    generator = np.random.default_rng([seed, _PURPOSE])
+    rows, alone, reached, of = judged.T
+    draws = np.random.default_rng([case.seed, _PURPOSE]).integers(len(judged), size=(REPLICATES, len(judged)))
+    differences = np.sort((reached[draws].sum(axis=1) - alone[draws].sum(axis=1)) / of[draws].sum(axis=1))
+    outside = round((1 - LEVEL) / 2 * REPLICATES)
     return {
-        "metric": metric,
-        "judged": len(with_points),
+        "metric": "auc" if len(case.classes) == 2 else "accuracy",
+        "judged": len(judged),
         "parties": len(sizes),
-        "too_small": small,
+        "too_small": sum(count < LEAST_ROWS for count in sizes.values()),
         "level": LEVEL,
-        "all": _together(with_points, generator),
-        "by_party": [[item.rows, (item.student - item.alone) / item.of] for item in with_points],
+        "all": {
+            "alone": float(alone.sum() / of.sum()),
+            "student": float(reached.sum() / of.sum()),
+            "difference": float((reached.sum() - alone.sum()) / of.sum()),
+            "interval": [float(differences[outside]), float(differences[-1 - outside])],
+        },
+        "by_party": [[int(count), gain] for count, gain in zip(rows, ((reached - alone) / of).tolist(), strict=True)],
     }
 
 
@@ -122,34 +103,26 @@ def chosen(sizes: Mapping[str, int], most: int) -> list[str]:
     return [able[place] for place in np.unique(np.linspace(0, len(able) - 1, most).round().astype(int))]
 
 
-def _judge(party: OwnRows, schema: Schema, student: Predict, metric: str, seed: int) -> _Judged:
-    inputs, classes = schema.inputs(party.x), len(schema.classes)
-    rows, alone = Rows(inputs, party.y), np.zeros((len(party.y), classes))
-    folds = _folds(party.owner, seed)
+def _points(case: Case, party: str, spec: TeacherKind, student: Predict) -> tuple[float, float, float]:
+    """Of its teachers and of the student, and what they are out of: rows right of rows or, of two classes, pairs in
+    order of pairs (half for ties) within a fold, which one teacher judged."""
+    x, y = case.train_rows(party)
+    inputs, classes = case.config.rows.inputs(x), len(case.classes)
+    alone, folds = np.zeros((len(y), classes)), folds_of(case.dataset.owner[case.partition.parties[party]], case.seed)
     for fold in folds:
-        rest = np.setdiff1d(np.arange(len(party.y)), fold)
-        (teacher,) = fit_teachers(party.spec, rows, [rest], [seed], classes)
+        rest = np.setdiff1d(np.arange(len(y)), fold)
+        (teacher,) = fit_teachers(spec, Rows(inputs, y), [rest], [case.seed], classes)
         alone[np.ix_(fold, np.asarray(teacher.classes_))] = teacher.predict_proba(inputs[fold])
-    (on_teacher, on_student), of = _points((alone, student(party.x)), party.y, folds, metric)
-    return _Judged(len(party.y), on_teacher, on_student, of)
+    sides = alone, student(x)
+    if classes != 2:
+        right, reached = (float((side.argmax(axis=1) == y).sum()) for side in sides)
+        return right, reached, float(len(y))
+    pairs = [(fold, y[fold] == 1) for fold in folds if len(np.unique(y[fold])) == 2]
+    in_order, reached = (sum(float(outranked(side[fold, 1], ill)[ill].sum()) for fold, ill in pairs) for side in sides)
+    return in_order, reached, float(sum(ill.sum() * (~ill).sum() for _, ill in pairs))
 
 
-def _points(
-    sides: Sequence[np.ndarray], y: np.ndarray, folds: Sequence[np.ndarray], metric: str
-) -> tuple[list[float], float]:
-    """Of each of the probabilities (n, classes), and what they are out of."""
-    if metric == "accuracy":
-        return [float((probabilities.argmax(axis=1) == y).sum()) for probabilities in sides], float(len(y))
-    both = [fold for fold in folds if len(np.unique(y[fold])) == 2]
-    ills = [y[fold] == 1 for fold in both]  # pairs within a fold, which one teacher judged
-    ordered = [
-        sum(float(outranked(side[fold, 1], ill)[ill].sum()) for fold, ill in zip(both, ills, strict=True))
-        for side in sides
-    ]
-    return ordered, float(sum(ill.sum() * (~ill).sum() for ill in ills))
-
-
-def _folds(owner: np.ndarray, seed: int) -> list[np.ndarray]:
+def folds_of(owner: np.ndarray, seed: int) -> list[np.ndarray]:
     """Rows in `FOLDS` parts by lot, all of one owner in the same where there are owners enough."""
     owners = np.unique(owner)
     generator = np.random.default_rng([seed, _PURPOSE])
@@ -157,37 +130,3 @@ def _folds(owner: np.ndarray, seed: int) -> list[np.ndarray]:
         return np.array_split(generator.permutation(len(owner)), FOLDS)
     parts = np.array_split(generator.permutation(owners), FOLDS)
     return [np.flatnonzero(np.isin(owner, part)) for part in parts]
-
-
-def _together(items: Sequence[_Judged], generator: np.random.Generator) -> dict[str, Any]:
-    points = np.array([(item.alone, item.student, item.of) for item in items])
-    drawn = points[generator.integers(len(items), size=(REPLICATES, len(items)))].sum(axis=1)
-    differences = np.sort((drawn[:, 1] - drawn[:, 0]) / drawn[:, 2])
-    outside = round((1 - LEVEL) / 2 * REPLICATES)
-    alone, student, of = points.sum(axis=0)
-    return {
-        "alone": float(alone / of),
-        "student": float(student / of),
-        "difference": float((student - alone) / of),
-        "interval": [float(differences[outside]), float(differences[-1 - outside])],
-    }
-
-
-def judged_on_own_rows(
-    case: Case, student: Published, trained: Collection[str], progress: Progress = no_progress
-) -> dict[str, Any]:
-    """See `at_home`, of the run's parties that trained a teacher."""
-    dataset, partition, config, simulation = case.dataset, case.partition, case.config, case.scenario.simulation
-    sizes = {party: len(partition.parties[party]) for party in trained}
-    own = own_teachers(simulation, len(partition.parties), case.seed)
-    teachers = {party: own.get(index) or config.teacher for index, party in enumerate(partition.parties)}
-    slowest = min((teachers[party] for party in sizes), key=most_parties, default=config.teacher)
-    most = most_parties(slowest)
-    if config.rows.representation != "none":  # of thousands of inputs, which take longer to compute than to learn from
-        most = min(most, FEW_PARTIES)
-    parties = [
-        OwnRows(party, teachers[party].anywhere(), dataset.x[rows], dataset.y[rows], dataset.owner[rows])
-        for party in chosen(sizes, most)
-        for rows in (partition.parties[party],)
-    ]
-    return at_home(parties, sizes, config.rows, student.predict_proba, slowest, case.seed, progress)

@@ -214,8 +214,3 @@ def divided_source(scenario: Scenario, seed: int, source: Source | None = None) 
         if not of_rows and source.public is not None:
             raise ConfigError(f"{source.name} has a public part of its own", "Leave data.public away")
     return source, divided(source, data, scenario.federation.minimum_parties, seed)
-
-
-def scenario_json(scenario: Scenario) -> dict[str, Any]:
-    """The scenario as plain data, for manifest and report."""
-    return scenario.model_dump(mode="json")

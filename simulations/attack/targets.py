@@ -17,7 +17,7 @@ from consilium.protocol.queries import query_set_hash
 from consilium.simulations.divide import Case
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.release import Replayed, replay
-from consilium.simulations.teach import teach
+from consilium.simulations.vote import teach
 
 TRIES = 30
 """Records that are tried in search of the worst."""

@@ -39,7 +39,7 @@ from consilium.simulations.council.runs import Report, run_folder, run_of
 from consilium.simulations.council.settings import Described, completed, in_python, scenario_of
 from consilium.simulations.council.statement import Charge, PrivacyStatement
 from consilium.simulations.datasets.table import TableSource
-from consilium.simulations.manifest import LEDGER
+from consilium.simulations.folder import LEDGER
 from consilium.simulations.plan import check_gain
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.release import load_own

@@ -26,9 +26,9 @@ from consilium.data.private_rows import Rows, remarks
 from consilium.models.devices import one_thread
 from consilium.models.keys import TeacherKind, teacher_from_json
 from consilium.models.table import fit_teachers
-from consilium.simulations.beside import Finished, Task
 from consilium.simulations.engines import local  # noqa: F401 (what parties need, before the process is forked)
-from consilium.simulations.engines.process import IMPORTS, Worker
+from consilium.simulations.engines.process import IMPORTS, Finished, Worker
+from consilium.simulations.interruption import SIGNALS
 
 
 def prepare(environment: dict[str, str], described: str) -> None:
@@ -42,7 +42,8 @@ def prepare(environment: dict[str, str], described: str) -> None:
 
 def serve(connection: Connection) -> None:
     """Do pickled tasks until the engine closes the connection, and say what each tells, as it tells it, and `Finished`,
-    or None where it failed. What is to be prepared, an environment and the description of a teacher, has no answer."""
+    or None where it failed: the engine, which does it then, will say what is wrong. What is to be prepared, an
+    environment and the description of a teacher, has no answer."""
     while True:
         try:
             work = connection.recv()
@@ -51,30 +52,19 @@ def serve(connection: Connection) -> None:
         if isinstance(work, tuple):
             prepare(*work)
             continue
-        outcome = done(work, connection)
+        outcome = None
+        with contextlib.suppress(Exception):
+            function, arguments = pickle.loads(work)
+            outcome = Finished(function(*arguments, lambda *told: connection.send(told)))
         try:
             connection.send(outcome)
         except OSError:  # the engine was killed while the task went on
             return
 
 
-def done(content: bytes, connection: Connection) -> Finished | None:
-    """What comes of a pickled task; what it tells goes to the engine meanwhile. None: whatever is wrong with it, the
-    engine will say, which does it then."""
-    with contextlib.suppress(Exception):
-        task: Task = pickle.loads(content)
-        return Finished(task.run(lambda *told: connection.send(told)))
-    return None
-
-
-def find_modules(folders: list[str]) -> None:
-    """Look into these folders too, after all others: what is installed is never hidden by a file beside a script."""
-    sys.path += [folder for folder in folders if folder and folder not in sys.path]
-
-
 def settle_in() -> None:
     """As a worker should be, whatever process it was made of."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the engine's to handle
+    for number in SIGNALS:  # the engine's to handle
         signal.signal(number, signal.SIG_IGN)
     remarks.setLevel(logging.ERROR)
     logging.getLogger("consilium.party").setLevel(logging.ERROR)  # the run's warning counts them and says why
@@ -99,8 +89,7 @@ def _forked() -> Worker:
 
 
 def _work_as_fork(connection: Connection, engine: Connection) -> None:
-    """engine: the other end, which would never be closed if it were open here too."""
-    engine.close()
+    engine.close()  # it would never be closed if it were open here too
     settle_in()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     with one_thread():
@@ -133,5 +122,6 @@ def running_workers(count: int | None = None, teacher: TeacherKind | None = None
 
 if __name__ == "__main__":
     settle_in()
-    find_modules(os.environ.get(IMPORTS, "").split(os.pathsep))
+    # after all others: what is installed is never hidden by a file beside a script
+    sys.path += [folder for folder in os.environ.get(IMPORTS, "").split(os.pathsep) if folder not in ("", *sys.path)]
     serve(Connection(int(sys.argv[1])))

@@ -1,4 +1,4 @@
-"""What a report shows: filled by `simulations.run` or `.audited_report`, drawn by `simulations.report.build`.
+"""What a report shows: filled by `simulations.run` or `.audit`, drawn by `simulations.report.build`.
 
 It holds functions of the votes, so on disk it lies in the run folder's `private/`.
 """
@@ -30,7 +30,7 @@ class LeftOutParty:
 
 @dataclass(frozen=True)
 class PartyQuality:
-    """One party and its teachers' mean quality on the public test rows. Exists in simulations only."""
+    """What one party has by itself, on the public test rows. Exists in simulations only."""
 
     party: str
     rows: int
@@ -129,12 +129,7 @@ def save_report_data(data: ReportData, folder: Path) -> None:
 
 
 def load_report_data(folder: Path) -> ReportData:
-    """Read what `save_report_data` wrote into `folder`.
-
-    Raises
-    ------
-    DataError : the folder holds no finished run.
-    """
+    """Read what `save_report_data` wrote into `folder`. Raises DataError: it holds no finished run."""
     path = folder / FILE
     try:
         return _FORMAT.validate_json(path.read_bytes())

@@ -1,27 +1,16 @@
-"""The second chapter: the student beside what it could have been, and what more labels give. The
+"""The second chapter: the student beside what it could have been. The
 fourth: who was left out and why, and what each party gains; of published data only that nothing is told of them.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
 
 import polars as pl
 
-from consilium.report.charts import Dot, Line, cloud, dots, limits, lines
+from consilium.report.charts import Dot, cloud, dots
 from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, TableLine, without_blanks
-from consilium.report.words import (
-    ALONE,
-    LABELS_ALONE,
-    METRICS,
-    STUDENT,
-    many,
-    plural,
-    signed_text,
-    upper_first,
-    value_text,
-)
+from consilium.report.words import ALONE, LABELS_ALONE, METRICS, STUDENT, many, plural, signed_text, upper_first
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.models import ABOVE, ABSENT, RIVALS, STUDENT_ABOVE, leading, metric_text, models_of
 from consilium.student.card import labels_sentence
@@ -32,7 +21,7 @@ MOST_POINTS = 2_000
 
 def result_part(data: ReportData) -> PagePart:
     """What came out, on public test cases."""
-    exhibits = [_models(data), _differences(data), _by_labels(data), _measured(data), _missing(data)]
+    exhibits = [_models(data), _differences(data), _measured(data), _missing(data)]
     return PagePart("result", "Result", without_blanks(exhibits))
 
 
@@ -102,29 +91,6 @@ def _differences(data: ReportData) -> Exhibit | None:
     return Exhibit("differences", f"What the {STUDENT} gains on each", (words,), chart=chart, secret=True)
 
 
-def _by_labels(data: ReportData) -> Exhibit | None:
-    points, noun = data.open_figures.get("by_labels", {}).get("points") or [], data.release.noun
-    if len(points) < 2:
-        return None
-    words = (
-        f"The same {STUDENT}, trained on the first so many of its {noun}s. The last step changes it by"
-        f" {signed_text(points[-1]['value'] - points[-2]['value'])}. Where the curve is flat, more of the same would"
-        " cost privacy and bring little. Bars are 95% intervals over test cases."
-    )
-    chart = _curve(points, data.open_figures["by_labels"]["metric"])
-    return Exhibit("by-labels", f"What more {noun}s give", (words,), chart=chart)
-
-
-def _curve(points: list[dict[str, Any]], metric: str) -> Chart:
-    """A metric with its intervals against labels; `points`: at least one."""
-    places, values = [float(point["labels"]) for point in points], [float(point["value"]) for point in points]
-    ends = [(float(low), float(high)) for low, high in (point["interval"] for point in points)]
-    titles = ("labels", f"{METRICS[metric]} of the {STUDENT}")
-    y = limits([*values, *(end for pair in ends for end in pair)], (0, 1))
-    said = (f"{value_text(value)} at {place:,.3g}" for place, value in zip(places, values, strict=True))
-    return Chart(f"{titles[1]}: {'; '.join(said)}", (("", lines([Line("", places, values, ends)], titles, y)),))
-
-
 def _measured(data: ReportData) -> Exhibit:
     counts: dict[str, int] = data.open_figures.get("test") or {}
     worth, items = data.worth or {}, []
@@ -152,7 +118,6 @@ def _missing(data: ReportData) -> Exhibit | None:
     figures = {
         **{name.replace("_", " "): of for name, of in data.baselines.items()},
         LABELS_ALONE: data.labels_alone,
-        "learning curve": data.open_figures.get("by_labels", {}),
         f"gain of each {data.party_label} on its own rows": data.secret_figures.get("at_home", {}),
     }
     items = (*data.missing, *(f"No {name}: {of[ABSENT]}." for name, of in figures.items() if ABSENT in of))

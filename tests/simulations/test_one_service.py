@@ -21,7 +21,6 @@ from consilium.simulations.methods.kinds import method_of
 from consilium.simulations.papers.measure import released
 from consilium.simulations.run import run_scenario
 from tests.rooms import ROOMS, ROOT
-from tests.simulations.engines.test_engines_agree import quiet
 from tests.simulations.methods.cases import SEED, few, taught
 
 MECHANISM = "federation.mechanism={name='gnmax', sigma=8.0}"
@@ -29,7 +28,7 @@ MECHANISM = "federation.mechanism={name='gnmax', sigma=8.0}"
 
 def run(folder: Path) -> None:
     changes = (MECHANISM, "simulation.manual_labels=none")
-    run_scenario("few", few(*changes), "local", SEED, folder / "run", quiet, device="cpu")
+    run_scenario("few", few(*changes), "local", SEED, folder / "run", device="cpu")
 
 
 def cell(folder: Path) -> None:

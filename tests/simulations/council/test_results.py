@@ -2,58 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 
 from consilium.protocol.errors import ConsiliumError, DataError, PathError
-from consilium.simulations.council.card import afterwards, in_short, terminal, verdict
-from consilium.simulations.council.estimator import Council
-from consilium.simulations.council.runs import Run, load_run
-from consilium.simulations.council.statement import Charge, PrivacyStatement
-from tests.simulations.council.warm import QUICK, hospitals, quick_fits
-
-FRAME = hospitals()
+from consilium.simulations.council.runs import load_run
+from consilium.simulations.council.statement import Charge, PrivacyStatement, afterwards, in_short, terminal, verdict
+from tests.coordinator.verify.runs import edit
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    out = tmp_path_factory.mktemp("runs") / "one"
-    settings = {**QUICK, "mechanism": {"name": "gnmax", "sigma": 2.0}, "manual_labels": "quick"}
-    with quick_fits():
-        Council(**settings, out=out).fit(FRAME, "ill", owners="hospital")
-    yield load_run(out)
-
-
-class TestRun:
-    def test_tables_are_those_of_the_folder(self, run: Run) -> None:
-        assert run.summary["queries"]["asked"] == run.labels.height
-        assert run.by_party["rows"].to_list() == [20] * 6
-        auc = run.metrics.filter((pl.col("name") == "student") & (pl.col("metric") == "auc"))["value"].item()
-        assert auc == run.summary["student"]["auc"]
-        assert run.student.schema.classes == ("no", "yes")
-
-    def test_an_audit_finds_what_was_changed(self, run: Run, tmp_path: Path) -> None:
-        copy = tmp_path / "copy"
-        shutil.copytree(run.path, copy)
-        summary = json.loads((copy / "summary.json").read_text(encoding="utf-8"))
-        summary["privacy"]["epsilon_guaranteed"] = 0.01
-        (copy / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
-        assert run.audit()
-        found = load_run(copy).audit()
-        assert not found
-        assert "summary.json: epsilon" in [each.check for each in found.findings if not each.holds]
-
-    def test_the_public_report_is_drawn_when_it_is_wanted(self, run: Run) -> None:
-        public = run.report.public
-        assert public.path.name == "report-public.html"
-        assert "</html>" in public.path.read_text(encoding="utf-8")
+def test_tables_are_those_of_the_folder_and_an_audit_finds_what_was_changed(small_run: Path, tmp_path: Path) -> None:
+    run = load_run(shutil.copytree(small_run, tmp_path / "copy"))
+    assert run.summary["queries"]["asked"] == run.labels.height
+    assert run.student.schema.classes == ("independent", "dead or dependent")
+    public = run.report.public  # drawn when it is wanted
+    assert public.path.name == "report-public.html" and "</html>" in public.path.read_text(encoding="utf-8")
+    assert run.audit()
+    edit("summary.json", lambda c: c["privacy"].update(epsilon_guaranteed=0.01))(run.path)
+    found = run.audit()
+    assert not found
+    assert "summary.json: epsilon" in [each.check for each in found.findings if not each.holds]
 
 
 def _folder(tmp_path: Path, **files: str) -> Path:
@@ -73,19 +45,17 @@ BROKEN: list[tuple[dict[str, str], type[ConsiliumError], str]] = [
 def test_what_is_no_run_says_so(tmp_path: Path, files: dict[str, str], kind: type[ConsiliumError], told: str) -> None:
     with pytest.raises(kind, match=told):
         load_run(_folder(tmp_path, **files)).summary  # noqa: B018
-
-
-def test_a_folder_that_is_not_there() -> None:
     with pytest.raises(PathError, match="is no folder"):
-        load_run("nowhere")
+        load_run(tmp_path / "nowhere")
 
 
 def test_a_table_that_is_damaged_or_gone(tmp_path: Path) -> None:
     run = load_run(_folder(tmp_path, summary__json="{}", labels__parquet="no table"))
     with pytest.raises(DataError, match=r"labels.parquet is damaged"):
         run.labels  # noqa: B018
-    with pytest.raises(PathError, match=r"cannot read .*metrics.parquet"):
-        run.metrics  # noqa: B018
+    (tmp_path / "labels.parquet").unlink()
+    with pytest.raises(PathError, match=r"cannot read .*labels.parquet"):
+        run.labels  # noqa: B018
 
 
 BLOCK = {
@@ -105,27 +75,14 @@ def statement(**changed: object) -> PrivacyStatement:
     return PrivacyStatement.of({**BLOCK, **changed})
 
 
-@pytest.mark.parametrize(
-    ("changed", "words"),
-    [
-        ({}, "strong protection"),
-        ({"noise": "seeded"}, "strong protection with real noise; here it came from a seed"),
-        ({"epsilon_guaranteed": None, "infinite": ["epsilon_guaranteed"]}, "no protection"),
-    ],
-)
-def test_the_verdict_follows_from_the_promise(changed: dict[str, object], words: str) -> None:
-    assert verdict(statement(**changed), parties=100) == words
-
-
-def test_the_verdict_is_of_all_fits_together() -> None:
+def test_the_verdict_follows_from_the_promise_of_all_fits_together_and_shows_nothing_secret() -> None:
+    unbounded = statement(epsilon_guaranteed=None, infinite=["epsilon_guaranteed"])
     again = PrivacyStatement.of(BLOCK, before=[Charge(0.8, 1e-5, None)])
-    assert verdict(again, parties=100) == "moderate protection"
-
-
-def test_a_statement_never_shows_the_secret_figure() -> None:
-    told = statement()
-    assert told.secret_epsilon_data_dependent == 0.123456
-    assert "0.123" not in f"{told!r} {told}"
+    told = [verdict(each, parties=100) for each in (statement(), statement(noise="seeded"), unbounded, again)]
+    real = "strong protection with real noise; here it came from a seed"
+    assert told == ["strong protection", real, "no protection", "moderate protection"]
+    assert statement().secret_epsilon_data_dependent == 0.123456
+    assert "0.123" not in f"{statement()!r} {statement()}"
 
 
 ALONE, POOLED = {"accuracy": 0.6, "auc": 0.65}, {"accuracy": 0.8, "auc": 0.85}

@@ -1,9 +1,11 @@
-"""The local engine: parties that stay with a worker, workers that die, and parties that fail as real ones do."""
+"""The local engine: parties that stay with a worker, workers that die, parties that fail as real ones do, and work
+beside other work: a worker's result is that of doing it here, and what a worker cannot do is done here."""
 
 from __future__ import annotations
 
 import _thread
 import json
+import os
 import signal
 import sqlite3
 import subprocess
@@ -11,21 +13,22 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+from flwr.app import Message, RecordDict
 
 from consilium.coordinator.collection.exchange import FlowerTransport
 from consilium.protocol.errors import EngineError
-from consilium.simulations.beside import Task
 from consilium.simulations.divide import Case, make_case
+from consilium.simulations.engines.flower import FIRST_NODE
 from consilium.simulations.engines.local import LocalGrid
-from consilium.simulations.engines.process import Worker
+from consilium.simulations.engines.process import Finished, Idle, Worker, when_wanted
 from consilium.simulations.engines.worker import running_workers
-from consilium.simulations.federation import SimulatedFederation
 from consilium.simulations.said import Heard
-from consilium.simulations.simulated import Population
+from consilium.simulations.simulated import Population, SimulatedFederation
 from tests.simulations.methods.cases import SEED, few
 
 CONFIDENT = "federation.mechanism={name='confident', threshold=10, sigma1=20.0, sigma2=8.0}"
@@ -87,7 +90,7 @@ def _interrupt(flag: Path) -> None:
 
 
 def asked(worker: Worker) -> object:
-    worker.begin(Task(bool, ()))
+    worker.begin(bool)
     return worker.heard()
 
 
@@ -127,3 +130,58 @@ def test_workers_that_were_never_given_work_are_ended_while_they_import() -> Non
     worker.stop()
     worker.stop()
     assert worker.gone and asked(worker) is None
+
+
+def where(text: str, progress: Any) -> tuple[int, int]:
+    """Told of once; of what is no number ValueError."""
+    progress("where", 0, 1)
+    return int(text), os.getpid()
+
+
+def told_and_result(begin: Any, function: Any = where, *arguments: Any) -> tuple[list[Any], Any]:
+    told: list[Any] = []
+    pending = begin(function, *(arguments or ("7",)))
+    return told, pending.result(lambda *advance: told.append(advance))
+
+
+def test_a_worker_does_it_after_the_grid_was_left_and_what_it_cannot_is_done_here() -> None:
+    here = [("where", 0, 1)], (7, os.getpid())
+    assert told_and_result(when_wanted) == told_and_result(Idle([])) == here
+    with running_workers(1) as workers:
+        with LocalGrid(Population.of(small()), workers) as grid:
+            asked = Message(RecordDict(), dst_node_id=FIRST_NODE, message_type="query.hello", ttl=3600.0)
+            assert len(list(grid.send_and_receive([asked]))) == 1
+        for _ in range(2):
+            told, (value, process) = told_and_result(Idle(workers))
+            assert (told, value) == (here[0], 7) and process != os.getpid()
+        begin = Idle(workers)
+        first, second = begin(where, "7"), begin(where, "7")  # a second task at once finds nobody idle
+        assert [first.result()[1] == os.getpid(), second.result()[1] == os.getpid()] == [False, True]
+        assert told_and_result(Idle(workers), lambda text, progress: text) == ([], "7")  # it knows no such name
+        with pytest.raises(ValueError, match="invalid literal"):  # fails there and here
+            told_and_result(Idle(workers), where, "x")
+        assert told_and_result(Idle(workers))[1][1] != os.getpid()  # and the worker goes on
+        begin = Idle(workers)
+        workers[0]._process.kill()
+        workers[0]._process.wait()
+        assert told_and_result(begin) == told_and_result(Idle(workers)) == here
+
+
+def test_a_worker_whose_task_nobody_waits_for_any_more_is_ended() -> None:
+    """It would answer the next who asks it with what came of the task."""
+    with running_workers(2) as workers:
+        with Idle(workers) as begin:
+            waited, _ = begin(where, "7"), begin(where, "7")
+            assert waited.result()[0] == 7
+        assert sorted(worker.gone for worker in workers) == [False, True]
+
+
+def test_a_worker_finds_modules_beside_a_script_after_all_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "beside_a_script.py").write_text("import json\n\n\ndef where(progress):\n    return json.__file__\n")
+    (tmp_path / "json.py").write_text("raise SystemExit\n")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    with running_workers(1) as workers:
+        assert workers[0].begin(import_module("beside_a_script").where)
+        assert workers[0].heard() == Finished(json.__file__)

@@ -20,12 +20,10 @@ from consilium.simulations.audit import audit_path
 from consilium.simulations.divide import divide
 from consilium.simulations.engines import ray
 from consilium.simulations.engines.ray_app import HEARD, TRIES, SendsAgain
-from consilium.simulations.federation import SimulatedFederation
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
-from consilium.simulations.simulated import Population
+from consilium.simulations.simulated import Population, SimulatedFederation
 from tests.federation import make_config
-from tests.simulations.engines.test_engines_agree import quiet
 
 TINY = [f"federation.timeouts.{stage}=1e-9" for stage in ("enrol", "train", "vote", "secure")]
 SMALL = [
@@ -40,7 +38,7 @@ SMALL = [
 def test_no_time_limit_leaves_a_party_out(tmp_path: Path) -> None:
     scenario = load_scenario("stroke", [*SMALL, *TINY])
     parties = len(divide(scenario, 3).parties)
-    summary = run_scenario("stroke", scenario, "local", 3, tmp_path / "run", quiet)
+    summary = run_scenario("stroke", scenario, "local", 3, tmp_path / "run")
     assert summary["parties"] == parties > 10
     assert "parties_absent" not in summary
     assert [finding for finding in audit_path(tmp_path / "run").findings if not finding.holds] == []
