@@ -116,7 +116,7 @@ main(sys.argv[1:])
 )
 def test_the_first_line_comes_before_the_libraries(tmp_path: Path, line: str, first: str) -> None:
     """They take seconds to load. What is measured is what is loaded when the line is written, not a time."""
-    (tmp_path / "empty.toml").touch()  # a file that is not there is told at once: tests/simulations/test_shipped.py
+    (tmp_path / "empty.toml").touch()  # a file that is not there is told at once: tests/simulations/test_cli.py
     done = subprocess.run(
         [sys.executable, "-c", FIRST, *line.split()],
         cwd=tmp_path, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": str(ROOT)},

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replacing, writing
-from consilium.report.exhibits import NOT_COVERED, Exhibit, published
+from consilium.report.exhibits import NOT_COVERED, Exhibit, published, without_blanks
 from consilium.report.page import METHOD, Page, as_html
 from consilium.report.warnings import SECRET
 from consilium.report.words import many, plural, upper_first
@@ -36,12 +36,8 @@ _UNBOUNDED = Exhibit(
 
 
 def write_report(data: ReportData, path: Path, public: bool = False) -> None:
-    """Draw the report into `path`; a reader sees the old file or the whole new one.
-
-    Raises
-    ------
-    DataError : the data are not those of a run. PathError, StorageError : the file cannot be written.
-    """
+    """Draw the report into `path`; a reader sees the old file or the whole new one. Raises DataError: the data are not
+    those of a run. PathError, StorageError: the file cannot be written."""
     content = render(data, public).encode()
     mode = 0o666 if public else 0o600
     with writing(path), replacing(path, mode, part=f".{path.name}.{os.getpid()}.part") as file:
@@ -49,12 +45,7 @@ def write_report(data: ReportData, path: Path, public: bool = False) -> None:
 
 
 def render(data: ReportData, public: bool = False) -> str:
-    """The report as HTML.
-
-    Raises
-    ------
-    DataError : a guarantee is missing or malformed, or a value is none that a run has.
-    """
+    """The report as HTML. Raises DataError: a guarantee is missing or malformed, or a value is none that a run has."""
     try:
         return as_html(report_page(data.published() if public else data))
     except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, UndefinedError) as error:
@@ -77,9 +68,9 @@ def report_page(data: ReportData) -> Page:
     first, third = plain_part(data, guarantees), privacy_part(data, guarantees)
     parts = (first, result_part(data), third, parties_part(data), classes_part(data))
     top = [
-        *([Exhibit("unfinished", *_UNFINISHED, items=(data.unfinished,), look="warn")] if data.unfinished else []),
-        *([_UNBOUNDED] if any(math.isinf(item.epsilon) for item in guarantees.values()) else []),
-        *([_warnings(data)] if data.warnings else []),
+        Exhibit("unfinished", *_UNFINISHED, items=(data.unfinished,), look="warn") if data.unfinished else None,
+        _UNBOUNDED if any(math.isinf(item.epsilon) for item in guarantees.values()) else None,
+        _warnings(data) if data.warnings else None,
         _version(data),
     ]
     seed = "" if data.seed is None else f"seed {data.seed}, "
@@ -96,7 +87,7 @@ def report_page(data: ReportData) -> Page:
         data.title,
         [part for part in (published(parts) if data.public else parts) if part.exhibits],
         summary=(*filter(None, [" ".join(found), _happened(data), data.description]),),
-        top=top,
+        top=without_blanks(top),
         footer=footer,
     )
 

@@ -1,8 +1,5 @@
-"""The first chapter, for readers without statistics: what is guaranteed to whom, what that means, who is protected. And
-the third: what was asked, released and spent.
-
-The first is of the guarantee alone, which is public, so it is the same in both versions of the page.
-"""
+"""The first chapter, for readers without statistics: what is guaranteed to whom, what that means, who is protected. It
+is of the guarantee alone, the same in both versions of the page. And the third: what was asked, released and spent."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""The second chapter: the student beside what it could have been. The
-fourth: who was left out and why, and what each party gains; of published data only that nothing is told of them.
-"""
+"""The second chapter: the student beside what it could have been. The fourth: who was left out and why, and what each
+party gains; of published data only that nothing is told of them."""
 
 from __future__ import annotations
 
@@ -43,9 +42,8 @@ def _models(data: ReportData) -> Exhibit:
     title = f"The {STUDENT} against what it could have been"
     if not rows:
         return Exhibit("models", title, ("There are no results of a student.",))
-    words = f"The {STUDENT} (diamond) learnt from released {data.release.noun}s alone."
-    if data.public_labels:
-        words = f"The {STUDENT} (diamond) learnt from released {data.release.noun}s, and was brought to public labels."
+    also = ", and was brought to public labels" if data.public_labels else " alone"
+    words = f"The {STUDENT} (diamond) learnt from released {data.release.noun}s{also}."
     if STUDENT_ABOVE in data.labels_alone:
         words += f" {upper_first(LABELS_ALONE)}: {many(data.labels_alone['rows'], 'label')}, no votes and no epsilon."
     if not data.public:
@@ -141,31 +139,23 @@ def _left_out(data: ReportData) -> Exhibit:
 
 def _gain(data: ReportData) -> Exhibit | None:
     """A point for each party: what the student has more than its own model, against its rows; to download, by name."""
-    word, student, at_home = data.party_label, data.student or {}, data.secret_figures.get("at_home") or {}
-    metric = leading(student, len(data.classes))
-    own = [(item.rows, getattr(item, metric)) for item in data.quality]
-    on_public = [(rows, student[metric] - value) for rows, value in own if None not in (value, student.get(metric))]
-    parts, words = [], [f"A point is a {word}: what the {STUDENT} has more than a model of its own rows alone."]
-    if at_home.get("by_party"):
-        words.append(
-            f"Own rows: {at_home['judged']:,} evenly spread by size over the"
-            f" {at_home['parties'] - at_home['too_small']:,} with rows enough to hold a third out in turn;"
-            f" {at_home['too_small']:,} have too few. The {STUDENT} learnt from votes of teachers that saw these rows."
-        )
-    for where, measure, points in (
-        ("on its own rows, held out", at_home.get("metric"), at_home.get("by_party", [])),
-        ("on public test cases", metric, on_public),
-    ):
-        if points:
-            step = -(-len(points) // MOST_POINTS)
-            drawn = f" (one in {step} is drawn, by size)" if step > 1 else ""
-            better, of_all = sum(gain >= 0 for _, gain in points), many(len(points), word)
-            words.append(f"The {STUDENT} is at least as good {where} for {better:,} of {of_all}{drawn}.")
-            titles = (f"rows of the {word}", f"gain in {METRICS[str(measure)]}")
-            parts.append((upper_first(where), cloud(sorted(points)[::step], titles, "no gain")))
-    if not parts:
+    at_home = data.secret_figures.get("at_home") or {}
+    points, word, words, chart = at_home.get("by_party") or [], data.party_label, [], None
+    if not points and not data.quality:
         return None
+    if points:
+        step, of_all = -(-len(points) // MOST_POINTS), many(len(points), word)
+        drawn = f" (one in {step} is drawn, by size)" if step > 1 else ""
+        words.append(
+            f"A point is a {word}: what the {STUDENT} has more than a model of its own rows alone, on its own rows:"
+            f" {at_home['judged']:,} evenly spread by size over the {at_home['parties'] - at_home['too_small']:,} with"
+            f" rows enough to hold a third out in turn; {at_home['too_small']:,} have too few. The {STUDENT} learnt"
+            " from votes of teachers that saw these rows. It is at least as good for"
+            f" {sum(gain >= 0 for _, gain in points):,} of {of_all}{drawn}."
+        )
+        titles = f"rows of the {word}", f"gain in {METRICS[at_home['metric']]}"
+        chart = Chart(words[0], (("", cloud(sorted(points)[::step], titles, "no gain")),))
     words.append("By name, with rows, and how good its teachers are on public test cases:")
-    said, listed = " ".join(words), pl.DataFrame([asdict(item) for item in data.quality])
+    listed = pl.DataFrame([asdict(item) for item in data.quality])
     title = f"What each {word} gains, by size"
-    return Exhibit("gain", title, (said,), chart=Chart(said, tuple(parts)), secret=True, data=listed)
+    return Exhibit("gain", title, (" ".join(words),), chart=chart, secret=True, data=listed)

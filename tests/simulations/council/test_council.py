@@ -1,9 +1,14 @@
-"""Whole fits: what comes out, what public rows decide, what fits cost together, and what is refused."""
+"""Whole fits: what comes out, what public rows decide, what fits cost together, what is refused, and what stays of one
+that failed."""
 
 from __future__ import annotations
 
 import pickle
+import re
+import shutil
+import sys
 import threading
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,12 +26,12 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from consilium.protocol.errors import ConsiliumError, OutputExists
+from consilium.protocol.errors import ConsiliumError, FailedAfterRelease, OutputExists
 from consilium.report.disclosure import SEEDED
 from consilium.simulations.council.estimator import Council
 from consilium.simulations.council.frames import BadInput, BadSetting, TooFewOwners
 from tests import strangers
-from tests.simulations.council.warm import QUICK, hospitals, quick_fits
+from tests.simulations.council.warm import QUICK, hospitals
 
 FRAME = hospitals()
 
@@ -43,18 +48,15 @@ def model_card(council: Council) -> str:
 @pytest.fixture(scope="module")
 def council() -> Council:
     """One fit that tests read."""
-    with quick_fits():
-        return fitted()
+    return fitted()
 
 
 @pytest.fixture(scope="module")
 def system() -> Council:
     """The same with real noise."""
-    with quick_fits():
-        return fitted(noise="system")
+    return fitted(noise="system")
 
 
-@pytest.mark.usefixtures("quick")
 class TestFit:
     def test_a_frame_with_gaps_and_texts_gives_a_student(self, council: Council) -> None:
         assert council.classes_.tolist() == ["no", "yes"]
@@ -123,12 +125,6 @@ class TestFit:
         assert (first.predict_proba(FRAME) != other.predict_proba(FRAME)).any()
         noise = [each.run_.labels["counts"].to_list() for each in (system, fitted(noise="system"))]
         assert noise[0] != noise[1]
-
-    def test_estimators_teach_and_learn(self) -> None:
-        council = fitted(teacher=LogisticRegression(C=0.5), student=LogisticRegression())
-        assert council.student_.kind == "estimator"
-        assert council.score(FRAME.drop("ill", "hospital"), FRAME["ill"].to_numpy()) > 0.8
-        assert council.run_.audit()
 
     def test_arrays_and_columns_are_the_same(self, council: Council) -> None:
         features = FRAME.drop("ill", "hospital")
@@ -290,7 +286,6 @@ ODD: list[tuple[pl.Expr, str]] = [
 
 
 @pytest.mark.parametrize(("changed", "arguments", "kind", "told"), REFUSED)
-@pytest.mark.usefixtures("quick")
 def test_mistakes_have_a_type_and_leave_nothing_behind(
     tmp_path: Path, changed: dict[str, Any], arguments: dict[str, Any], kind: type[ConsiliumError], told: str
 ) -> None:
@@ -301,8 +296,68 @@ def test_mistakes_have_a_type_and_leave_nothing_behind(
 
 
 @pytest.mark.parametrize(("column", "told"), ODD)
-@pytest.mark.usefixtures("quick")
 def test_odd_columns_are_told_before_anything_is_asked(tmp_path: Path, column: pl.Expr, told: str) -> None:
     with pytest.raises(BadInput, match=told):
         fitted(FRAME.with_columns(column), out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("student", "kind"),
+    [
+        ({"name": "torch", "factory": "tests.strangers:Net"}, "torch"),
+        (strangers.MyLinear(), "estimator"),
+        (LogisticRegression(), "estimator"),
+    ],
+)
+def test_a_student_and_a_teacher_of_ones_own_learn_and_hold(student: Any, kind: str) -> None:
+    """Also one whose file nobody else may read: whoever trained it trusts it."""
+    council = fitted(student=student, teacher=LogisticRegression(C=0.5))
+    assert council.student_.kind == kind
+    assert council.run_.summary["student"]["accuracy"] > 0 and council.run_.audit()
+    assert kind == "torch" or council.score(FRAME.drop("ill", "hospital"), FRAME["ill"].to_numpy()) > 0.8
+
+
+@pytest.mark.parametrize(
+    ("broken", "error", "kind", "told"),
+    [
+        ("simulations.run.run_summary", OSError(28, "Full"), FailedAfterRelease, r"Full.* 20 queries .* comes on top"),
+        ("student.learn.train", KeyboardInterrupt(), KeyboardInterrupt, "20 queries were released and stay charged"),
+    ],
+)
+def test_a_fit_that_fails_or_is_interrupted_after_its_release_says_so_and_stays_charged(
+    monkeypatch: pytest.MonkeyPatch, broken: str, error: BaseException, kind: type[BaseException], told: str
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise error
+
+    council = Council(**QUICK)
+    with monkeypatch.context() as patch:
+        patch.setattr(f"consilium.{broken}", fails)
+        with pytest.raises(kind, match=told) as raised:
+            council.fit(FRAME, "ill", owners="hospital")
+    (folder, *_) = re.findall(r"/\S+?/run\b", str(raised.value))
+    assert pl.read_parquet(f"{folder}/labels.parquet")["label"].null_count() == 0
+    assert council.fit(FRAME, "ill", owners="hospital").privacy_.fits == 2
+    shutil.rmtree(Path(folder).parent)
+
+
+def test_a_budget_above_the_different_public_rows_is_said_at_once() -> None:
+    """Equal rows are one query: of 20 public rows that can be asked 10 are different, and noise for 20 was given."""
+    rows = FRAME.filter(pl.col("hospital") == "H00").drop("hospital")
+    public = pl.concat([rows.head(10)] * 4)
+    with pytest.warns(UserWarning, match=r"allows 20 queries, and (\d|10) different public rows can be asked"):
+        council = fitted(public=public)
+    assert council.run_.labels.height == council.run_.labels["query_id"].n_unique() <= 10
+
+
+def test_a_teacher_that_only_this_process_knows_is_refused_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    module = types.ModuleType("made_in_memory")
+    module.__dict__["Mine"] = type("Mine", (LogisticRegression,), {"__module__": module.__name__})
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    with pytest.raises(BadSetting, match=r"No module named 'made_in_memory'.* not in those of the parties"):
+        fitted(teacher=module.__dict__["Mine"](), out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    assert "refused" not in capfd.readouterr().err
