@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from consilium.coordinator.collection.kept_votes import PATTERN, kept_votes
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.privacy import promised
 from consilium.models.evaluation import Metric, area_interval, evaluate, leading_metric, mean_interval, row_scores
@@ -28,7 +27,7 @@ from consilium.simulations.methods.noisy_average import LinearDraws, averages_of
 from consilium.simulations.methods.pooled import PooledModel
 from consilium.simulations.methods.private_gradient import PrivateGradient
 from consilium.simulations.methods.relearnt import ON_PUBLIC_ROWS, relearnt
-from consilium.simulations.metrics import drawn_intervals, mean_metrics, metric_intervals
+from consilium.simulations.metrics import drawn_intervals, mean_metrics, mean_of, metric_intervals
 from consilium.simulations.own_rows import on_own_rows
 from consilium.simulations.release import load_own
 from consilium.simulations.report.data import PartyQuality
@@ -97,9 +96,6 @@ def analyse(
         }
     if manual is not None:
         figures["worth"] = {**manual.result(progress), "label_cost": case.scenario.data.label_cost}
-    sums = recorded_votes(run_dir) or dict(zip(case.pool_ids, heard.votes["pool"], strict=True))
-    votes = np.array([sums[query_id] for batch in batches for query_id in batch.query_ids])
-    figures["consensus"] = (votes.max(axis=1) / votes.sum(axis=1)).tolist() if len(votes) else []
     figures["quality"] = [
         PartyQuality(party, len(case.partition.parties[party]), heard.quality[party].accuracy, heard.quality[party].auc)
         for party in trained
@@ -120,15 +116,6 @@ def counted_failures(reasons: Counter[str], teachers: int) -> dict[str, int]:
     quiet = sum(reasons[reason] for reason in _QUIET)
     told = [reason for reason, _ in reasons.most_common() if reason not in _QUIET or 2 * quiet >= teachers]
     return {reason: reasons[reason] for reason in sorted(told, key=_QUIET.__contains__)}
-
-
-def recorded_votes(run_dir: Path) -> dict[str, np.ndarray]:
-    """Query id -> int64 (classes,), of all parties, where the coordinator saw votes."""
-    votes: dict[str, np.ndarray] = {}
-    for file in (run_dir / "private").glob(PATTERN):
-        with kept_votes(file) as recorded:
-            votes.update(zip(recorded.query_ids, recorded.total(), strict=True))
-    return votes
 
 
 Draws = dict[str, Sequence[np.ndarray] | str]
@@ -182,7 +169,7 @@ def baselines(
         "majority": judged(np.tile(shares, (len(test_y), 1))),
         "mean_teacher": _mean_teacher(case, heard),
         **{name: {"absent": of} if isinstance(of, str) else judged_draws(of) for name, of in drawn.items()},
-        "plurality": judged(vote_shares(heard.votes["test"])),
+        "plurality": judged(vote_shares(heard.votes)),
         "pooled": {} if pooled is None else judged(pooled),
     }
 
@@ -192,17 +179,13 @@ def _mean_teacher(case: Case, heard: Heard) -> dict[str, Any]:
     parts, counts = heard.parts(), np.bincount(case.test_y)
     trained = [heard.quality[party] for party in case.parties if party in heard.quality]
     return {
-        "accuracy": _mean([of_party.accuracy for of_party in trained]),
-        "auc": _mean([of_party.auc for of_party in trained if of_party.auc is not None]),
+        "accuracy": mean_of([of_party.accuracy for of_party in trained]),
+        "auc": mean_of([of_party.auc for of_party in trained]),
         "intervals": {
             "accuracy": mean_interval(parts["accuracy"], 0.0, 0.0, 1.0) if "accuracy" in parts else None,
             "auc": area_interval(parts["auc"], int(counts[counts > 0].min())) if "auc" in parts else None,
         },
     }
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return float(np.mean(values)) if len(values) else None
 
 
 def draws_of(name: str, models: LinearDraws | str, case: Case) -> Draws:

@@ -6,6 +6,7 @@ It reads the folder only, and changes nothing. A check that breaks down counts a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -67,10 +68,9 @@ def _no_student() -> str:
 
 
 def _complete(run_dir: Path) -> bool:
-    try:
+    with suppress(Damaged):
         return Files(run_dir, finished=True).object(MANIFEST).get("status") == "complete"
-    except Damaged:
-        return False
+    return False
 
 
 def _status(files: Files) -> str:
@@ -118,7 +118,6 @@ def _votes(files: Files, recorded: Recorded) -> str:
 NOBODY_KNOWS = [
     "How good each party's teachers are, and what one party alone, a plurality without noise or a pooled model would"
     " reach: that takes rows which never leave the parties.",
-    "How far the parties agreed on each case: nobody keeps the votes.",
     "How many of the released labels are right, and how many manual labels the student is worth: nobody has the truth"
     " of the public cases.",
     "Which software each node ran.",

@@ -51,14 +51,9 @@ def make_run_dir(path: Path) -> Path:
 
 @contextmanager
 def working_in(run_dir: Path, manifest: Mapping[str, Any]) -> Iterator[None]:
-    """The run's status is "running" while the context is open, then "complete", "interrupted" or "failed" and why.
-
-    What an engine put into `WORK` goes however it ends. The sums of the files are written last of all.
-
-    Raises
-    ------
-    FailedAfterRelease : what was raised inside, where something had been charged by then.
-    """
+    """The run's status is "running" while the context is open, then "complete", "interrupted" or "failed" and why. What
+    an engine put into `WORK` goes however it ends. The sums of the files are written last of all. Raises
+    FailedAfterRelease: what was raised inside, where something had been charged by then."""
 
     def state(status: str) -> None:
         replace_private(run_dir / MANIFEST, json.dumps({**manifest, "status": status}, indent=2) + "\n")
@@ -97,9 +92,8 @@ def charged_queries(run_dir: Path) -> int:
 
 def _after_release(error: Exception, run_dir: Path, queries: int) -> FailedAfterRelease:
     """The text of an error that nobody foresaw is left out: it may quote a row."""
-    if isinstance(error, ConsiliumError):
-        reason = str(error)
-    else:
+    reason = str(error)
+    if not isinstance(error, ConsiliumError):
         frames = traceback.extract_tb(error.__traceback__)
         where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
         reason = f"{type(error).__name__}{where}"

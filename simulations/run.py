@@ -33,7 +33,7 @@ from consilium.simulations.progress import EVENTS, recording
 from consilium.simulations.report.data import save_report_data
 from consilium.simulations.scenario import Scenario
 from consilium.simulations.simulated import Population, SimulatedFederation
-from consilium.simulations.summary import data_facts, report_data, run_summary, stage_seconds, student_facts
+from consilium.simulations.summary import data_facts, report_data, run_summary, student_facts
 from consilium.student.learn import check_trainer
 
 Engine = Literal["local", "ray"]
@@ -111,19 +111,16 @@ def run_scenario(
         record = stack.enter_context(recording(run_dir / EVENTS))
         with stage(record, PREPARE):
             federation, population = SimulatedFederation.of(case), Population.of(case, run_dir / WORK)
-        prepared = time.monotonic()
         if engine == "ray":
             heard = run_ray(federation, population, run_dir, run_dir / WORK)
         else:
             with LocalGrid(population, workers) as grid:
                 heard = federation.run(FlowerTransport(grid), run_dir)
-        finished = time.monotonic()
         record.saved(student_facts(run_dir))
         from consilium.simulations.analysis import analyse  # what it needs loads when nobody waits for a student
 
         with Idle(workers) as begin:
             analysis = analyse(run_dir, case, heard, record, begin)
-        analysed = time.monotonic()
         summary = run_summary(manifest, run_dir, case, analysis)
         with stage(record, REPORT):
             from consilium.simulations.report.build import write_report  # a failed run never loads what draws
@@ -131,13 +128,8 @@ def run_scenario(
             data = report_data(manifest, run_dir, case, summary, analysis)
             save_report_data(data, run_dir / PRIVATE)
             write_report(data, run_dir / "report.html")
-        summary["seconds"] = stage_seconds(
-            summary["seconds"],
-            prepare=prepared - start,
-            engine=finished - prepared,
-            analysis=analysed - finished,
-            report=time.monotonic() - analysed,
-        )
+        seconds = {**summary["seconds"], "total": time.monotonic() - start}
+        summary["seconds"] = {stage: round(took, 3) for stage, took in seconds.items()}
         replace_private(run_dir / SUMMARY, json.dumps(summary, indent=2) + "\n")
     return summary
 

@@ -57,7 +57,7 @@ class TieLog:
 
 @dataclass(frozen=True)
 class Questions:
-    """rows: canonical float32 (rows, features) of each of `SETS`, none of a set that is left out. test_y: true classes
+    """rows: canonical float32 (rows, features) of each set that is asked about, of `SETS`. test_y: true classes
     int64 (test,). study: whether a study asks, which wants scores and not all of `Quality`. teacher: what the
     coordinator asks for. linear: the kind of all teachers, None where they are of several."""
 
@@ -69,10 +69,10 @@ class Questions:
     linear: TeacherKind | None
 
     @classmethod
-    def of(cls, case: Case, sets: Sequence[str], study: bool) -> Questions:
-        """What teachers of a case are asked of these sets of rows."""
-        simulation, none = case.scenario.simulation, np.zeros((0, len(case.dataset.features)), dtype=np.float32)
-        rows = {name: getattr(case, f"{name}_x") if name in sets else none for name in SETS}
+    def of(cls, case: Case, study: bool) -> Questions:
+        """What teachers of a case are asked; in a run of test rows alone."""
+        simulation = case.scenario.simulation
+        rows = {name: getattr(case, f"{name}_x") for name in (SETS if study else ("test",))}
         # parties with teachers of several kinds have no common weights, whatever kind the coordinator asks for
         linear = None if simulation.teachers else simulation.own_teacher or case.config.teacher
         return cls(case.config.rows, rows, case.test_y, study, case.config.teacher, linear)
@@ -149,8 +149,9 @@ def said(
     if not questions.study:
         failures = Counter(failure(each, class_probabilities(each, inputs["test"], classes)) for each in teachers)
         del failures[""]
-        area, parts = judged_area(by_itself, y), {"accuracy": right.astype(np.float32)}
-        parts |= {} if area is None else {"auc": area[1].astype(np.float32)}
+        area, parts = judged_area(by_itself, y), dict[Metric, np.ndarray](accuracy=right.astype(np.float32))
+        if area is not None:
+            parts["auc"] = area[1].astype(np.float32)
         quality = Quality(quality.accuracy, None if area is None else area[0], parts, failures)
     elif classes == 2:
         score = by_itself[:, 1].astype(np.float32)
@@ -175,12 +176,11 @@ class Heard:
     """What the teachers of a run's parties say, added up as it comes. Sums are of whole numbers: the same to the digit
     in whatever order parties answer.
 
-    votes: of each set, int64 (rows, classes). quality, directions: by party, see `Said`.
+    votes: int64 (test, classes). quality, directions: by party, see `Said`.
     """
 
     def __init__(self, questions: Questions) -> None:
-        classes = len(questions.schema.classes)
-        self.votes = {name: np.zeros((len(x), classes), dtype=np.int64) for name, x in questions.rows.items()}
+        self.votes = np.zeros((len(questions.test_y), len(questions.schema.classes)), dtype=np.int64)
         self.quality: dict[str, Quality] = {}
         self.directions: dict[str, np.ndarray | None] = {}
         self._parts: dict[Metric, np.ndarray] = {}
@@ -188,8 +188,7 @@ class Heard:
 
     def add(self, party: str, answer: Said) -> None:
         """Of one party."""
-        for name, cast in answer.cast.items():
-            add_choices(self.votes[name], cast.T)
+        add_choices(self.votes, answer.cast["test"].T)
         self.quality[party], self.directions[party] = answer.quality, answer.direction
         for metric, part in answer.quality.parts.items():
             whole = np.rint(part.astype(np.float64) * PARTS_OF_ONE).astype(np.int64)

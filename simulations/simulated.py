@@ -154,8 +154,8 @@ class SimulatedFederation:
 
     @classmethod
     def of(cls, case: Case) -> SimulatedFederation:
-        """Of a case. Votes are asked for once more where the run does not record them."""
-        questions = Questions.of(case, ("test",) if case.config.record_votes else ("pool", "test"), study=False)
+        """Of a case."""
+        questions = Questions.of(case, study=False)
         return cls(case.config, case.parties, case.pool, case.scenario.student, case.seed, questions)
 
     def run(self, transport: Transport, run_dir: Path) -> Heard:

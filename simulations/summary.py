@@ -30,22 +30,6 @@ if TYPE_CHECKING:
     from consilium.simulations.analysis import Analysis
 
 
-def stage_seconds(
-    coordinator: Mapping[str, float], *, prepare: float, engine: float, analysis: float, report: float
-) -> dict[str, float]:
-    """Every stage once, in milliseconds' precision, and their sum as "total".
-
-    coordinator: the stages that it timed itself, while the engine runs. engine: from its start to its end; what no
-    stage of the coordinator's counts stays under this name: nodes that start and end, and what is between the stages.
-
-    >>> stage_seconds({"train": 2.0, "vote": 1.5}, prepare=1.0, engine=4.0, analysis=0.5, report=0.5)
-    {'prepare': 1.0, 'train': 2.0, 'vote': 1.5, 'engine': 0.5, 'analysis': 0.5, 'report': 0.5, 'total': 6.0}
-    """
-    rest = {"engine": engine - sum(coordinator.values()), "analysis": analysis, "report": report}
-    rounded = {stage: round(seconds, 3) for stage, seconds in {"prepare": prepare, **coordinator, **rest}.items()}
-    return {**rounded, "total": round(sum(rounded.values()), 3)}
-
-
 def run_warnings(
     config: FederationConfig, summary: Mapping[str, Any], card: Mapping[str, Any], looked: RowFacts, cost: str
 ) -> list[dict[str, str]]:

@@ -182,7 +182,7 @@ def teach(case: Case, progress: Progress = no_progress) -> Iterator[tuple[int, P
 
 def vote(case: Case, taught: Iterable[tuple[int, PartyNode]]) -> Ensemble:
     """Ask all teachers about all public rows and all that is held out. taught: see `teach`."""
-    questions, federation, classes = Questions.of(case, SETS, study=True), case.config.digest(), len(case.classes)
+    questions, federation, classes = Questions.of(case, study=True), case.config.digest(), len(case.classes)
     own_home, answers, ties = np.zeros((len(case.home_rows), classes), dtype=np.float32), [], []
     summed: DirectionSum | None = DirectionSum()
     for index, node in taught:

@@ -55,7 +55,7 @@ class _Counts:
     votes: np.ndarray
 
     def totals(self, rows: np.ndarray, *_: Any, **__: Any) -> np.ndarray:
-        """See `VoteTotals`."""
+        """See `TeacherVotes.totals`."""
         return self.votes[rows]
 
 

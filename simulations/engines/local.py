@@ -41,18 +41,16 @@ class LocalGrid(NodesGrid):
     def __init__(self, population: Population, workers: list[Worker]) -> None:
         super().__init__(population.nodes)
         self._workers, self._population = workers, population
-        self._left: list[list[Message]] = [[] for _ in workers]
-        """Messages to each worker's parties that it was not given yet."""
-        self._busy: dict[Worker, int] = {}
-        """And how many replies of theirs are still to come."""
+        self._left: list[list[Message]] = [[] for _ in workers]  # to each worker's parties, not given to it yet
+        self._busy: dict[Worker, int] = {}  # and how many replies of theirs are still to come
         self._replies: dict[str, Message] = {}
         self._died = False
 
     def __enter__(self) -> LocalGrid:
         assume_identity(RUN_ID, COORDINATOR_NODE)
-        for place in range(len(self._workers)):
+        for place, worker in enumerate(self._workers):
             part = range(place, self._population.nodes, len(self._workers))
-            self._begin(self._workers[place], 0, settle, self._population.part(part))
+            self._begin(worker, 0, settle, self._population.part(part))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

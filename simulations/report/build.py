@@ -56,13 +56,10 @@ def render(data: ReportData, public: bool = False) -> str:
 
 def report_page(data: ReportData) -> Page:
     """All exhibits of a run. Of published data those that anybody may see."""
-    queries, known = len(data.answered), len(data.consensus)
-    if known not in (0, queries):
-        raise DataError(f"consensus has {known} values for {many(queries, 'query')}", "Run the scenario again")
     guarantees, found = guarantees_of(data.guarantees), ()
     if any(data.answered) and data.student is not None:
         found = finding(data.student, data.baselines, data.worth, data.labels_alone, data.warnings, len(data.classes))
-    for name in (GUARANTEE, SPENT) if queries and not data.public else (GUARANTEE,):
+    for name in (GUARANTEE, SPENT) if data.answered and not data.public else (GUARANTEE,):
         if name not in guarantees:
             raise DataError(f"the run has no guarantee {name!r}", "Run the scenario again")
     first, third = plain_part(data, guarantees), privacy_part(data, guarantees)
@@ -123,8 +120,8 @@ def _version(data: ReportData) -> Exhibit:
         )
         return Exhibit("version", words=(words.format(NOT_COVERED),), look="secret")
     words = (
-        "This version is for everybody. Left out are the epsilon that was spent; how far the"
-        f" {plural(data.party_label)} agreed and how they voted; all models to compare with that use private rows; what"
-        f" each {data.party_label} gains; all of them by name, who was left out and why."
+        "This version is for everybody. Left out are the epsilon that was spent; all models to compare with that use"
+        f" private rows; what each {data.party_label} gains; all {plural(data.party_label)} by name, who was left out"
+        " and why."
     )
     return Exhibit("version", words=(words,), look="open")

@@ -47,7 +47,7 @@ class ReportData:
     guarantees: by name, each as `accounting.guarantees.Guarantee.to_json()`. reinforced: the student's own predictions
         that were confirmed.
     student, baselines: metrics as `models.evaluation.evaluate` gives them; baselines by name, see `analysis.baselines`.
-    consensus: of each query the share of the votes that the top class got, secret; answered: whether it was.
+    answered: whether each query was.
     worth: in manual labels, see `manual_labels.worth`; None where nobody looked for it. labels_alone,
         public_labels: see `student.public_labels.beside_labels`; the latter of a student that was brought to labels.
         The guarantee covers these.
@@ -83,7 +83,6 @@ class ReportData:
     student: dict[str, Any] | None
     baselines: dict[str, dict[str, Any]] = field(default_factory=dict)
     classes: tuple[str, ...]
-    consensus: list[float] = field(default_factory=list, repr=False)
     answered: list[bool] = field(repr=False)
     quality: list[PartyQuality] = field(default_factory=list, repr=False)
     worth: dict[str, Any] | None = None
@@ -114,7 +113,6 @@ class ReportData:
             baselines={},
             warnings=publishable(self.warnings),
             secret_figures={},
-            consensus=[],
             public=True,
         )
 

@@ -259,7 +259,6 @@ def test_the_worlds_differ_in_everything_private(worlds: list[Path]) -> None:
     assert [each["parties"] for each in told] == [4, 3, 2]
     assert len({each["baselines"]["pooled"]["auc"] for each in told}) == 3
     data = [load_report_data(run / "private") for run in worlds]
-    assert len({tuple(each.consensus) for each in data}) == 3
     assert len({tuple(item.rows for item in each.quality) for each in data}) == 3
     assert len({tuple((item.party, item.reason) for item in each.left_out) for each in data}) == 3
     assert len({(run / "report.html").read_bytes() for run in worlds}) == 3
@@ -300,7 +299,7 @@ def test_control_how_many_were_left_out_differs(worlds: list[Path], monkeypatch:
 
 
 @pytest.mark.parametrize(
-    "name", ["parties", "teachers", "left_out", "warnings", "quality", "baselines", "consensus", "secret_figures"]
+    "name", ["parties", "teachers", "left_out", "warnings", "quality", "baselines", "secret_figures"]
 )
 def test_control_each_private_part_would_be_seen(worlds: list[Path], name: str) -> None:
     """Whatever `published` takes away differs between the worlds."""

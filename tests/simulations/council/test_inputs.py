@@ -1,5 +1,5 @@
 """From what people hold in memory, and the arguments and parameters of a fit, to the scenario that is run: the same
-table whatever holds it, or an error that says what and what to do; what is left out follows from public rows."""
+table whatever holds it; what is left out follows from public rows."""
 
 from __future__ import annotations
 
@@ -11,24 +11,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from scipy import sparse
 from sklearn.naive_bayes import GaussianNB
-from torch import nn
 
 from consilium.coordinator.config import Federation
 from consilium.models.naming import read_estimator
 from consilium.protocol.config_files import validate
-from consilium.protocol.errors import ConsiliumError
 from consilium.simulations.council.estimator import Council
-from consilium.simulations.council.frames import (
-    BadInput,
-    BadSetting,
-    GivenRows,
-    WrongType,
-    frame_of,
-    has_names,
-    values_of,
-)
+from consilium.simulations.council.frames import BadSetting, GivenRows, frame_of, has_names
 from consilium.simulations.council.settings import completed, scenario_of
 from consilium.simulations.datasets.table import TableSource
 from consilium.simulations.population.specs import DataSpec
@@ -72,38 +61,6 @@ def test_arrays_get_names_of_their_own(rows: Any, expected: dict[str, list[Any]]
     assert found.to_dict(as_series=False) == expected
 
 
-NO_TABLE: list[tuple[str, Any, type[ConsiliumError], str]] = [
-    ("sparse", sparse.csr_matrix(np.eye(3)), WrongType, "sparse"),
-    ("three dimensions", np.zeros((2, 2, 2)), BadInput, "3 dimensions"),
-    ("no rows", np.zeros((0, 2)), BadInput, r"0 sample\(s\)"),
-    ("complex numbers", np.array([[1j], [2]]), BadInput, "Complex data not supported"),
-    ("records", np.array([(1, 2.0)], dtype=[("a", "i8"), ("b", "f8")]), WrongType, "structured array"),
-    ("infinite", np.array([[np.inf], [1.0]]), BadInput, "column 'x0' contains infinity in 1 rows"),
-    ("ragged lists", [[1, 2], [3]], BadInput, "no table"),
-]
-
-
-@pytest.mark.parametrize(("rows", "kind", "told"), [case[1:] for case in NO_TABLE], ids=[case[0] for case in NO_TABLE])
-def test_what_is_no_table_says_so(rows: Any, kind: type[ConsiliumError], told: str) -> None:
-    with pytest.raises(kind, match=told) as error:
-        frame_of(rows)
-    assert error.value.action
-
-
-@pytest.mark.parametrize(
-    ("values", "told"),
-    [
-        (["a"], "owners has 1 values for 3 rows"),
-        (np.zeros((3, 2)), r"owners has shape \(3, 2\)"),
-        (5, "owners is no column but a int"),
-        (pl.DataFrame({"a": [1], "b": [2]}), "owners is a frame of 2 columns"),
-    ],
-)
-def test_what_is_no_column_says_so(values: Any, told: str) -> None:
-    with pytest.raises(ConsiliumError, match=told):
-        values_of(values, "owners", 3)
-
-
 SITES = pl.DataFrame({"age": [1.0, 2.0, 3.0, 4.0], "ill": ["n", "y", "n", "y"], "site": ["a", "a", "b", "c"]})
 ROWS, Y = np.arange(8.0).reshape(4, 2), np.array([0, 1, 0, 1])
 
@@ -143,31 +100,6 @@ def test_public_rows_need_no_owner() -> None:
     assert found.public is not None
     assert found.public.columns == ["age", "ill"]
     assert found.public_owners == ()
-
-
-NOT_GIVEN: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"y": None}, BadInput, "requires y to be passed, but the target y is None"),
-    ({"y": "nothing"}, BadInput, "y: the rows have no column 'nothing'. They have age, ill, site"),
-    ({"y": "ill", "owners": "ill"}, BadInput, "the same column twice"),
-    ({"y": [0, 1, 0]}, BadInput, "y has 3 values for 4 rows"),
-    ({"y": [0.5, 1.5, 0.25, 1.0]}, BadInput, r"Unknown label type.* continuous values\. Give labels of classes$"),
-    ({"y": [0, None, 0, 1]}, BadInput, "y contains NaN: 1 rows have no label"),
-    (
-        {"owners": ["a", "a", "b", "b"]},
-        BadInput,
-        "owners: 2 different ones, at least 3 are needed: two that vote, and one",
-    ),
-    ({"y": ["a", "a ", "b", "b"]}, BadInput, "two labels are written alike"),
-    ({"public": 0.3}, WrongType, "public is 0.3. Give a list of owners, or a frame of public rows"),
-    ({"public": ["a", "a"]}, BadInput, "public has the same name twice"),
-    ({"public": SITES, "y": [0, 1, 0, 1]}, BadInput, "y is an array, and the public rows are a frame of their own"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "kind", "told"), NOT_GIVEN)
-def test_wrong_arguments_say_which(arguments: dict[str, Any], kind: type[Exception], told: str) -> None:
-    with pytest.raises(kind, match=told):
-        given(**arguments)
 
 
 def scenario(
@@ -253,40 +185,6 @@ def test_the_same_table_has_the_same_parties_by_both_doors(tmp_path: Path, teach
     assert [len(each.parties) for each in found] == [parties, parties]
     assert [each.left_out for each in found] == [9 - parties, 9 - parties]
     assert list(found[0].parties) == list(found[1].parties)
-
-
-NOT_SAID: list[tuple[dict[str, Any], str]] = [
-    ({"unit": None}, "unit is not said, and it has no default: whose data is the promise about"),
-    ({"teacher": nn.Linear(2, 2)}, "teacher is a torch module"),
-    ({"owners": None}, "nobody says whose rows are whose"),
-    ({"unit": "patient"}, "unit is 'patient', and nobody says whose rows are whose"),
-]
-
-
-@pytest.mark.parametrize(("changed", "told"), NOT_SAID)
-def test_what_parameters_may_not_say(tmp_path: Path, changed: dict[str, Any], told: str) -> None:
-    with pytest.raises(BadSetting, match=told) as error:
-        scenario(tmp_path, **changed)
-    assert isinstance(error.value, ValueError)
-
-
-WRONG_VALUES: list[tuple[dict[str, Any], str]] = [
-    ({"epsilon": 0}, "epsilon"),
-    ({"epsilon": None}, "epsilon"),
-    ({"delta": "small"}, "delta"),
-    ({"unit": "hospital"}, "unit"),
-    ({"mechanism": object()}, "mechanism"),
-    ({"teacher": {"alpha": 1.0}}, "model"),
-    ({"settings": {"student.rouns": 2}}, "student.rouns"),
-]
-
-
-@pytest.mark.parametrize(("changed", "told"), WRONG_VALUES)
-def test_a_wrong_value_is_named(changed: dict[str, Any], told: str, tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"unit": "party", "out": tmp_path / "run", **changed}
-    with pytest.raises(BadSetting, match=told):
-        Council(**settings).fit(hospitals(6), "ill", owners="hospital")
-    assert not (tmp_path / "run").exists()
 
 
 def test_with_epsilon_alone_labels_are_asked_with_the_noise_that_it_takes() -> None:

@@ -95,7 +95,6 @@ def run(asked: int = 40, parties: int = 12, seed: int = 0) -> ReportData:
             "majority": metrics(0.6891, 0.5),
         },
         classes=("well", "ill"),
-        consensus=generator.uniform(0.5, 1, asked).tolist(),
         answered=answered.tolist(),
         quality=[*quality, PartyQuality(SECRET_PARTY, SECRET_ROWS, SECRET_ACCURACY, SECRET_AUC)],
     )
@@ -176,7 +175,7 @@ def cases() -> dict[str, ReportData]:
         ),
         "nothing to compare": replace(data, baselines={}, student=None, quality=[], left_out=[], versions={}),
         "nobody knows the votes": replace(
-            data, consensus=[], guarantees={name: data.guarantees[name] for name in ("guarantee", "spent")}
+            data, guarantees={name: data.guarantees[name] for name in ("guarantee", "spent")}
         ),
         "no guarantee at all": replace(data, guarantees=dict.fromkeys(("guarantee", "spent"), unbounded)),
         "all figures": figured(data),

@@ -27,7 +27,7 @@ from consilium.simulations.report.classes import recall_exhibit, taken_for
 from consilium.simulations.report.data import ReportData, load_report_data, save_report_data
 from consilium.simulations.report.guarantees import MODERATE, STRONG, guarantees_of
 from consilium.simulations.report.models import models_of
-from consilium.simulations.report.privacy import labels_explained, plain_part, privacy_part
+from consilium.simulations.report.privacy import labels_explained, plain_part
 from consilium.simulations.report.result import parties_part, result_part
 from tests.simulations.report import cases as made
 from tests.simulations.report.cases import DIGITS, Page, figured, guarantee, run
@@ -158,19 +158,6 @@ def test_labels_beside_the_commonest_class(labels: list[list[int]], said: str, m
     assert ("they may say more" in told) == more
 
 
-@pytest.mark.parametrize("parties", [4, 10, 207])
-def test_every_query_is_counted_once_in_its_tenth(parties: int) -> None:
-    votes = np.arange((parties + 1) // 2, parties + 1)
-    data = replace(run(), consensus=(votes / parties).tolist(), answered=(votes % 3 == 0).tolist())
-    part = privacy_part(data, guarantees_of(data.guarantees))
-    (shown,) = [item for item in part.exhibits if item.name == "consensus"]
-    assert shown.secret
-    for name, *counts in lines(shown):
-        here = [vote for vote in votes if min(10 * int(vote) // parties, 9) == int(name.split("0%")[0])]
-        assert counts == [str(sum(vote % 3 == 0 for vote in here)), str(sum(vote % 3 != 0 for vote in here))]
-    assert sum(int(count) for _, *counts in lines(shown) for count in counts) == len(votes)
-
-
 def test_differences_are_the_students_less_the_others() -> None:
     data = figured(run())
     above = {"above_student": {"metric": "auc", "difference": 0.03, "interval": [0.01, 0.06]}}
@@ -230,7 +217,7 @@ class TestPublic:
         for secret in [*rounded, *names, made.SECRET_REASON, "do not publish", "not covered by the guarantee"]:
             assert secret in full, secret
             assert secret not in public, secret
-        for name in ("consensus", "gain", "differences"):
+        for name in ("spent", "gain", "differences"):
             assert f'id="{name}"' in full, name
             assert f'id="{name}"' not in public, name
         for name in ("models", "roc", "calibration", "confusion", "label-confusion", "recall", "asked"):
@@ -238,7 +225,7 @@ class TestPublic:
 
     def test_says_what_it_leaves_out(self) -> None:
         text = " ".join(Page(render(run(), public=True)).text.split())
-        for what in ("epsilon that was spent", "how they voted", "models to compare with that use private rows"):
+        for what in ("epsilon that was spent", "by name", "models to compare with that use private rows"):
             assert what in text
         assert "Not shown, nor how many" in text and "13 hospitals might have taken part." in text
 

@@ -190,12 +190,6 @@ class TestGuarantees:
             render(replace(run(), guarantees=claims))
 
 
-def test_a_consensus_of_other_queries_is_an_error() -> None:
-    data = run()
-    with pytest.raises(DataError, match="consensus has 39 values for 40 queries"):
-        render(replace(data, consensus=data.consensus[:-1]))
-
-
 @BOTH
 def test_an_unbounded_worst_case_is_said_loudly(public: bool) -> None:
     loud = "No privacy guarantee: the worst case is unbounded."
