@@ -205,15 +205,15 @@ def roc_curves(probabilities: np.ndarray, y: np.ndarray, class_names: Sequence[s
     """One curve for the second of two classes; of more, one for each that occurs, against all others. name; found:
     recall at false alarms 0, 0.01, ..., 1, the highest at each, between thresholds by the straight line; auc with its
     interval."""
-    from sklearn.metrics import roc_curve  # half a second to import: only where it is used
-
     curves, grid = [], np.linspace(0, 1, _POINTS)
     for index in [1] if len(class_names) == 2 else range(len(class_names)):
         positive, scores = y == index, probabilities[:, index]
         if positive.all() or not positive.any():
             continue
         areas = one_against_rest(scores, positive)
-        alarms, caught, _ = roc_curve(positive, scores, drop_intermediate=False)
+        order = np.argsort(-scores, kind="stable")
+        ends = np.r_[np.flatnonzero(np.diff(scores[order])), len(scores) - 1]  # one of scores that are equal
+        caught, alarms = (np.r_[0.0, np.cumsum(of[order])[ends] / of.sum()] for of in (positive, ~positive))
         exact = np.searchsorted(alarms, grid, side="right") - 1
         found = np.where(np.isclose(alarms[exact], grid), caught[exact], np.interp(grid, alarms, caught))
         interval = area_interval(areas, int(min(positive.sum(), (~positive).sum())))

@@ -117,8 +117,8 @@ class Audited:
 
 def verdict(privacy: PrivacyStatement, parties: int) -> str:
     """The report's verdict in few words, of all fits on these owners together."""
-    epsilon, delta = privacy.epsilon_of_all_fits, privacy.delta_of_all_fits
-    level, _ = guarantees.verdict(epsilon, delta, parties, unit=Unit(privacy.unit))
+    all_fits = privacy.epsilon_of_all_fits, privacy.delta_of_all_fits
+    level, _ = guarantees.verdict(*all_fits, parties, unit=Unit(privacy.unit))
     protection = f"{'no' if level == 'none' else level} protection"
     return protection if privacy.protects else f"{protection} with real noise; here it came from a seed"
 
@@ -133,15 +133,8 @@ def terminal(summary: Mapping[str, Any], width: int = 0) -> str:
 
 def in_short(summary: Mapping[str, Any]) -> tuple[str, ...]:
     """What came of a run, good or bad; then what labels reach."""
-    student = summary["student"] or {}
-    return finding(
-        student,
-        summary["baselines"],
-        summary["worth"],
-        summary["labels_alone"],
-        summary["warnings"],
-        len(student.get("rate") or {}),
-    )
+    student, others = summary["student"] or {}, (summary[name] for name in ("baselines", "worth", "labels_alone"))
+    return finding(student, *others, summary["warnings"], len(student.get("rate") or {}))
 
 
 def afterwards(summary: Mapping[str, Any]) -> list[str]:

@@ -275,3 +275,18 @@ def test_equal_public_rows_are_one_query() -> None:
     private, public = (rows.filter((pl.col("hospital") == "H05") == known) for known in (False, True))
     budget = planned(pl.concat([private, public, public, public]), ["H05"], unit="party").query_budget
     assert 10 <= budget.queries == budget.answers <= 20
+
+
+def test_a_council_releases_a_difference_where_it_takes_half_the_noise() -> None:
+    rows = hospitals(6, rows=20)
+    three = rows.with_columns(pl.when(pl.col("age") > 70).then(pl.lit("old")).otherwise("ill").alias("ill"))
+    for table, changed, expected in (
+        (rows, {}, "difference"),
+        (rows, {"neighbouring": "replace"}, "gnmax"),
+        (rows, {"unit": "record", "teachers_per_party": 2}, "gnmax"),
+        (rows, {"mechanism": "histogram"}, "histogram"),
+        (rows, {"settings": {"federation.collection": "secure"}}, "gnmax"),
+        (three, {}, "gnmax"),
+    ):
+        settings = {"unit": "party", "neighbouring": "add_or_remove", **changed}
+        assert planned(table, ["H00"], **settings).mechanism.name == expected
