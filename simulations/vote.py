@@ -45,25 +45,13 @@ class TeacherVotes:
     tied: np.ndarray = field(repr=False, default_factory=lambda: np.zeros((0, 0), dtype=bool))
     _sums: dict[int, np.ndarray] = field(init=False, repr=False, default_factory=dict)
 
-    def votes(
-        self, rows: np.ndarray, parties: Sequence[str], federation: str, query_ids: Sequence[str], classes: int
-    ) -> np.ndarray:
-        """Votes int64 (parties, rows, classes) on the rows at these positions, as a run of this federation collects.
-        `query_ids`: of these rows, in this order. `federation`: its digest."""
-        cast = self.cast[:, :, rows]
-        ties, queries, labels = self._drawn(rows, parties, federation, query_ids)
-        cast[self.tied_party[ties], self.tied_teacher[ties], queries] = labels
-        votes = np.zeros((*cast.shape[::2], classes), dtype=np.int64)
-        for label in range(classes):
-            votes[:, :, label] = (cast == label).sum(axis=1)
-        return votes
-
     def totals(
         self, rows: np.ndarray, parties: Sequence[str], federation: str, query_ids: Sequence[str], classes: int
     ) -> np.ndarray:
-        """The sum of `votes` over the parties, int64 (rows, classes). What no lot decides is counted once for all
-        federations."""
-        _, queries, labels = self._drawn(rows, parties, federation, query_ids)
+        """Sum of the parties' votes int64 (rows, classes) on the rows at these positions, as a run of this federation
+        collects. `query_ids`: of these rows, in this order. `federation`: its digest. What no lot decides is counted
+        once for all federations."""
+        _, queries, labels = self.drawn(rows, parties, federation, query_ids)
         votes = self._undisputed(classes)[rows]
         counts = np.bincount(queries * classes + labels, minlength=votes.size)
         return votes + counts.reshape(votes.shape)
@@ -90,7 +78,7 @@ class TeacherVotes:
         self._sums[classes] = sums
         return sums
 
-    def _drawn(
+    def drawn(
         self, rows: np.ndarray, parties: Sequence[str], federation: str, query_ids: Sequence[str]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Ties on the rows that were asked, by position; on which of them; what the lot gave. Each int64 (ties,)."""

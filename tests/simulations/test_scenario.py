@@ -230,7 +230,13 @@ def test_what_is_simulated_is_what_is_provisioned(tmp_path: Path, votes: str, ep
     assert written["config"]["mechanism"] == table_of(simulated.mechanism)  # written out, where the file leaves it open
 
 
-def test_a_shipped_scenario_is_deployed_by_its_name(tmp_path: Path) -> None:
+def test_a_shipped_scenario_is_deployed_by_its_name_and_what_is_none_is_said(tmp_path: Path) -> None:
+    for federation, said in (
+        ("absent.toml", "cannot read .*absent"),
+        ("federation.toml", r"has no table \[federation"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            read_plan(write_deployment(tmp_path, federation))
     plan, _ = read_plan(write_deployment(tmp_path, "stroke"))
     assert plan.federation == load_scenario("stroke", []).federation
     assert plan.rows.classes == ("well", "ill")  # its own, where [rows] says them
@@ -247,15 +253,6 @@ def test_rows_take_from_the_scenario_what_they_do_not_say(tmp_path: Path) -> Non
     plan, rows = read_plan(write_deployment(tmp_path, "few.toml", rows={"features": pixels}))
     assert rows.representation == "scattering"
     assert set(rows.scale) == {1.0}
-
-
-@pytest.mark.parametrize(
-    ("federation", "said"),
-    [("absent.toml", "cannot read .*absent.toml"), ("federation.toml", r"has no table \[federation\]")],
-)
-def test_a_federation_that_cannot_be_found(tmp_path: Path, federation: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        read_plan(write_deployment(tmp_path, federation))
 
 
 @pytest.mark.parametrize(
