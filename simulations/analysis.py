@@ -1,9 +1,10 @@
-"""What only a simulation can know of its run: truth, baselines, the quality of each party's teachers, figures."""
+"""What only a simulation can know of its run: truth, baselines, the quality of each party's teachers, figures; and what
+each party gains or loses by the student on its own rows."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,11 +15,21 @@ import polars as pl
 
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.privacy import promised
-from consilium.models.evaluation import Metric, area_interval, evaluate, leading_metric, mean_interval, row_scores
+from consilium.data.private_rows import Rows
+from consilium.models.evaluation import (
+    Metric,
+    area_interval,
+    evaluate,
+    leading_metric,
+    mean_interval,
+    outranked,
+    row_scores,
+)
+from consilium.models.keys import LogisticRegressionSpec, NetworkSpec, RidgeSpec, TeacherKind
+from consilium.models.table import fit_teachers
 from consilium.protocol.label_source import Progress, no_progress
-from consilium.report.progress import POOLED, RIVALS, stage
+from consilium.report.progress import AT_HOME, POOLED, RIVALS, stage
 from consilium.simulations.divide import Case
-from consilium.simulations.engines.process import Begin, Pending, when_wanted
 from consilium.simulations.judge import confusion, student_figures
 from consilium.simulations.linear_teachers import DirectionSum
 from consilium.simulations.methods.base import StatedGuarantee
@@ -28,15 +39,12 @@ from consilium.simulations.methods.pooled import PooledModel
 from consilium.simulations.methods.private_gradient import PrivateGradient
 from consilium.simulations.methods.relearnt import ON_PUBLIC_ROWS, relearnt
 from consilium.simulations.metrics import drawn_intervals, mean_metrics, mean_of, metric_intervals
-from consilium.simulations.own_rows import on_own_rows
+from consilium.simulations.population.parties import own_teachers
 from consilium.simulations.release import load_own
 from consilium.simulations.report.data import PartyQuality
 from consilium.simulations.said import ALIKE, ONE_CLASS, Heard
 from consilium.simulations.vote import vote_shares
 from consilium.student.public_labels import beside_labels
-
-MOST_SENT = 100_000_000
-"""Bytes of public rows that another process is sent: more of them would fill the memory twice."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +57,8 @@ class Analysis:
     labels_right: float | None
 
 
-def analyse(
-    run_dir: Path, case: Case, heard: Heard, progress: Progress = no_progress, begin: Begin = when_wanted
-) -> Analysis:
-    """Read the finished run of a case and compare it with what the simulation knows. heard: what its teachers
-    said. begin: does what takes long."""
+def analyse(run_dir: Path, case: Case, heard: Heard, progress: Progress = no_progress) -> Analysis:
+    """Read the finished run of a case and compare it with what the simulation knows. heard: what its teachers said."""
     config, names, y, spec = case.config, case.classes, case.test_y, case.scenario.student
     trained = [party for party in case.parties if party in heard.quality]
     with closing(Ledger(run_dir / "ledger.db", config.digest(), "", read_only=True)) as ledger:
@@ -63,21 +68,13 @@ def analyse(
     released = asked.filter(pl.col("outcome") == "answered")
     rows, labels = released["row"].to_numpy(), np.array([names.index(label) for label in released["label"]], dtype=int)
     truth = PublicTruth(config.rows, case.pool_x, case.pool_y, case.test_x, y)
-    if truth.queries.nbytes + truth.test_x.nbytes > MOST_SENT:
-        begin = when_wanted
-    figures: dict[str, Any] = {}
-    metric, descending, manual = leading_metric(y, len(names)), None, None
+    figures, metric = dict[str, Any](), leading_metric(y, len(names))
     model = load_own(run_dir) if len(y) else None
     probabilities = np.zeros((0, len(names))) if model is None else model.predict_proba(case.test_x)
     student = None if model is None else row_scores(probabilities, y, metric)
-    if len(y):
-        if case.scenario.simulation.manual_labels != "none":  # the longest first: who finds no process is done here
-            queried = asked["row"].to_numpy()[: len(answered)]
-            manual = begin(worth, truth, probabilities, spec, int(answered.sum()), queried, case.seed)
-        descending = begin(descended, case, trained) if trained else None
     privacy = config.privacy
     promise = StatedGuarantee(promised(config).epsilon, privacy.delta, privacy.unit, privacy.neighbouring)
-    figures["baselines"] = baselines(case, heard, promise, student, progress, descending)
+    figures["baselines"] = baselines(case, heard, promise, student, progress)
     if model is not None and student is not None:
         alone, known = heard.parts().get(metric), case.known_labels
         figures["labels_alone"] = beside_labels(
@@ -94,8 +91,10 @@ def analyse(
             "at_home": on_own_rows(case, model.predict_proba, trained, progress),
             "alone": None if alone is None else _difference(metric, student - alone),
         }
-    if manual is not None:
-        figures["worth"] = {**manual.result(progress), "label_cost": case.scenario.data.label_cost}
+        if case.scenario.simulation.manual_labels != "none":
+            queried = asked["row"].to_numpy()[: len(answered)]
+            found = worth(truth, probabilities, spec, int(answered.sum()), queried, case.seed, progress)
+            figures["worth"] = {**found, "label_cost": case.scenario.data.label_cost}
     figures["quality"] = [
         PartyQuality(party, len(case.partition.parties[party]), heard.quality[party].accuracy, heard.quality[party].auc)
         for party in trained
@@ -123,12 +122,7 @@ Draws = dict[str, Sequence[np.ndarray] | str]
 
 
 def baselines(
-    case: Case,
-    heard: Heard,
-    promise: StatedGuarantee,
-    student: np.ndarray | None,
-    progress: Progress = no_progress,
-    descending: Pending | None = None,
+    case: Case, heard: Heard, promise: StatedGuarantee, student: np.ndarray | None, progress: Progress = no_progress
 ) -> dict[str, dict[str, Any]]:
     """Metrics of all that a student is compared with, with "intervals" of each. heard: what its teachers said. student:
     its row scores float64 (test,) of the leading metric.
@@ -137,8 +131,6 @@ def baselines(
     noisy_average, private_gradient: see `methods`, at the run's promise, and "above_student", by how much they are
     better; {"absent": why} where there is none; of each also `on_public_rows.NAME`, where the run's student learns from
     how public rows lie. plurality: all teachers vote, without noise. pooled: one model on the rows of all.
-
-    descending: private gradient descent over the parties that trained; None where none is.
     """
     names, test_y = case.classes, case.test_y
     metric = leading_metric(test_y, len(names))
@@ -148,7 +140,13 @@ def baselines(
     drawn: Draws = {"noisy_average": "no test rows", "private_gradient": "no test rows"}
     if len(test_y):
         drawn = draws_of("noisy_average", averages, case)
-        drawn |= {"private_gradient": "no party has a teacher"} if descending is None else descending.result(progress)
+        parties = {party: rows for party, rows in case.partition.parties.items() if party in heard.quality}
+        if parties:
+            with stage(progress, RIVALS):
+                trained = replace(case, partition=replace(case.partition, parties=parties))
+                drawn |= draws_of("private_gradient", PrivateGradient().descent(trained), case)
+        else:
+            drawn["private_gradient"] = "no party has a teacher"
 
     def judged(probabilities: np.ndarray) -> dict[str, Any]:
         return {**evaluate(probabilities, test_y, names), "intervals": metric_intervals(probabilities, test_y, names)}
@@ -199,13 +197,6 @@ def draws_of(name: str, models: LinearDraws | str, case: Case) -> Draws:
     return found
 
 
-def descended(case: Case, parties: Sequence[str], progress: Progress) -> Draws:
-    """`draws_of` private gradient descent over these parties."""
-    partition = replace(case.partition, parties={party: case.partition.parties[party] for party in parties})
-    with stage(progress, RIVALS):
-        return draws_of("private_gradient", PrivateGradient().descent(replace(case, partition=partition)), case)
-
-
 def _directions(heard: Heard, case: Case) -> DirectionSum | None:
     """Of all parties that have a teacher, in their order; None where some party's teachers have none."""
     summed = DirectionSum()
@@ -222,3 +213,116 @@ def _difference(metric: Metric, scores: np.ndarray, luck: float = 0.0) -> dict[s
     the difference row by row. luck: a further deviation of it."""
     interval = mean_interval(scores, luck, -1.0, 1.0)
     return {"metric": metric, "difference": float(scores.mean()), "interval": interval}
+
+
+FOLDS = 3
+LEAST_ROWS = 6
+"""With fewer, a third is one row: such parties are counted and not judged."""
+FEW_PARTIES = 12
+"""How many are judged where one training takes long."""
+REPLICATES, LEVEL = 1000, 0.95
+_PURPOSE = 0x686F6D65
+
+Predict = Callable[[np.ndarray], np.ndarray]
+"""Rows as they travel float (n, features) -> probabilities (n, classes)."""
+
+
+def most_parties(spec: TeacherKind) -> int:
+    """How many parties are judged, with three trainings each, where teachers are of this kind: some seconds' worth."""
+    if isinstance(spec, NetworkSpec):
+        return 0
+    return 80 if isinstance(spec, LogisticRegressionSpec | RidgeSpec) else FEW_PARTIES
+
+
+def on_own_rows(
+    case: Case, student: Predict, trained: Collection[str], progress: Progress = no_progress
+) -> dict[str, Any]:
+    """The student against each party's own teacher on rows of the party's that it has not seen. trained: parties with a
+    teacher. All rows of a party train that, so a teacher of its kind is trained anew on two thirds of its rows and
+    judged on the last third, three times over. The student learnt from votes of all parties, and so of teachers that
+    saw these rows too; by the run's own guarantee one party moves it by little. Secret.
+
+    Returns
+    -------
+    {"absent": why} or: metric ("auc": pairs of two rows of one party that are in the right order; else "accuracy"),
+    judged, parties, too_small (fewer than `LEAST_ROWS` rows), level; "all": alone, student, difference with its
+    interval (parties drawn anew, `REPLICATES` times); by_party: rows and difference of each, from small to large.
+    """
+    sizes = {party: len(case.partition.parties[party]) for party in trained}
+    own = own_teachers(case.scenario.simulation, len(case.parties), case.seed)
+    kinds = {party: own.get(index) or case.config.teacher for index, party in enumerate(case.parties)}
+    slowest = min((kinds[party] for party in sizes), key=most_parties, default=case.config.teacher)
+    most = most_parties(slowest)
+    if case.config.rows.representation != "none":  # of thousands of inputs, which take longer to compute than to learn
+        most = min(most, FEW_PARTIES)
+    parties = chosen(sizes, most)
+    if not parties:
+        slow = f"teachers of kind {slowest.title} take long to train again"
+        return {"absent": slow if most == 0 else f"no {LEAST_ROWS} rows at any of them"}
+    points = []
+    for index, party in enumerate(parties):
+        progress(AT_HOME, index, len(parties))
+        points.append((sizes[party], *_points(case, party, kinds[party].anywhere(), student)))
+    progress(AT_HOME, len(parties), len(parties))
+    judged = np.array(sorted((item for item in points if item[3] > 0), key=lambda item: item[0]))
+    if not len(judged):
+        return {"absent": "none of them has rows of two classes to tell apart"}
+    rows, alone, reached, of = judged.T
+    draws = np.random.default_rng([case.seed, _PURPOSE]).integers(len(judged), size=(REPLICATES, len(judged)))
+    differences = np.sort((reached[draws].sum(axis=1) - alone[draws].sum(axis=1)) / of[draws].sum(axis=1))
+    outside = round((1 - LEVEL) / 2 * REPLICATES)
+    return {
+        "metric": "auc" if len(case.classes) == 2 else "accuracy",
+        "judged": len(judged),
+        "parties": len(sizes),
+        "too_small": sum(count < LEAST_ROWS for count in sizes.values()),
+        "level": LEVEL,
+        "all": {
+            "alone": float(alone.sum() / of.sum()),
+            "student": float(reached.sum() / of.sum()),
+            "difference": float((reached.sum() - alone.sum()) / of.sum()),
+            "interval": [float(differences[outside]), float(differences[-1 - outside])],
+        },
+        "by_party": [[int(count), gain] for count, gain in zip(rows, ((reached - alone) / of).tolist(), strict=True)],
+    }
+
+
+def chosen(sizes: Mapping[str, int], most: int) -> list[str]:
+    """Names of at most so many parties with `LEAST_ROWS` rows, evenly spread over their order by size.
+
+    >>> chosen({"a": 9, "b": 2, "c": 30, "d": 20, "e": 10}, 2)
+    ['a', 'c']
+    """
+    able = sorted((name for name, rows in sizes.items() if rows >= LEAST_ROWS), key=lambda name: (sizes[name], name))
+    if len(able) <= most or most < 1:
+        return able if most >= 1 else []
+    return [able[place] for place in np.unique(np.linspace(0, len(able) - 1, most).round().astype(int))]
+
+
+def _points(case: Case, party: str, spec: TeacherKind, student: Predict) -> tuple[float, float, float]:
+    """Of its teachers and of the student, and what they are out of: rows right of rows or, of two classes, pairs in
+    order of pairs (half for ties) within a fold, which one teacher judged."""
+    x, y = case.train_rows(party)
+    inputs, classes = case.config.rows.inputs(x), len(case.classes)
+    alone, folds = np.zeros((len(y), classes)), folds_of(case.dataset.owner[case.partition.parties[party]], case.seed)
+    for fold in folds:
+        rest = np.setdiff1d(np.arange(len(y)), fold)
+        (teacher,) = fit_teachers(spec, Rows(inputs, y), [rest], [case.seed], classes)
+        alone[np.ix_(fold, np.asarray(teacher.classes_))] = teacher.predict_proba(inputs[fold])
+    sides = alone, student(x)
+    if classes != 2:
+        right, reached = (float((side.argmax(axis=1) == y).sum()) for side in sides)
+        return right, reached, float(len(y))
+    pairs = [(fold, y[fold] == 1) for fold in folds if len(np.unique(y[fold])) == 2]
+    in_order, reached = (sum(float(outranked(side[fold, 1], ill)[ill].sum()) for fold, ill in pairs) for side in sides)
+    return in_order, reached, float(sum(ill.sum() * (~ill).sum() for _, ill in pairs))
+
+
+def folds_of(owner: np.ndarray, seed: int) -> list[np.ndarray]:
+    """Rows in `FOLDS` parts by lot, all of one owner in the same where there are owners enough."""
+    owners = np.unique(owner)
+    generator = np.random.default_rng([seed, _PURPOSE])
+    if len(owners) < 2 * FOLDS:
+        return np.array_split(generator.permutation(len(owner)), FOLDS)
+    parts = np.array_split(generator.permutation(owners), FOLDS)
+    return [np.flatnonzero(np.isin(owner, part)) for part in parts]

@@ -79,7 +79,7 @@ def run(
         display.say(f"run of {name}, engine {engine}, seed {seed}")  # before libraries load
         started = None
         if engine != "ray":
-            from consilium.simulations.engines.worker import running_workers
+            from consilium.simulations.engines.process import running_workers
 
             started = stack.enter_context(running_workers())
         display.update(LOAD, 0, 1)

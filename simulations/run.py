@@ -23,9 +23,8 @@ from consilium.report.progress import PREPARE, REPORT, stage
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.divide import Case, divide
 from consilium.simulations.engines.local import LocalGrid
-from consilium.simulations.engines.process import Idle, Worker
+from consilium.simulations.engines.process import Finished, Worker, running_workers
 from consilium.simulations.engines.ray import check_ray, run_ray
-from consilium.simulations.engines.worker import running_workers
 from consilium.simulations.folder import FORMAT, PRIVATE, SUMMARY, WORK, make_run_dir, working_in
 from consilium.simulations.interruption import interruptible
 from consilium.simulations.population.parties import check_own_teachers, teachers_named, why_untrainable
@@ -119,8 +118,7 @@ def run_scenario(
         record.saved(student_facts(run_dir))
         from consilium.simulations.analysis import analyse  # what it needs loads when nobody waits for a student
 
-        with Idle(workers) as begin:
-            analysis = analyse(run_dir, case, heard, record, begin)
+        analysis = analyse(run_dir, case, heard, record)
         summary = run_summary(manifest, run_dir, case, analysis)
         with stage(record, REPORT):
             from consilium.simulations.report.build import write_report  # a failed run never loads what draws
@@ -148,15 +146,14 @@ def _workers(
 
 
 def _check_own_teachers(case: Case, workers: list[Worker]) -> None:
-    """Here and, at the same time, in a worker, which may not find every module that is here. Raises ConfigError."""
+    """Here, and in a worker, which may not find every module that is here. Raises ConfigError."""
     if not teachers_named(case.scenario.simulation):
         return
     tried = case.scenario.simulation, case.config.rows
-    with Idle(workers[:1]) as begin:
-        there = begin(why_untrainable, *tried)
-        check_own_teachers(*tried)
-        if reason := there.result():
-            raise ConfigError(
-                f"{reason.rstrip('.')}. It works in this process, and not in those of the parties",
-                "Put what it is made of into a file beside the script, on PYTHONPATH, or into an installed package",
-            )
+    there = workers[0].heard() if workers and workers[0].begin(why_untrainable, *tried) else None
+    check_own_teachers(*tried)
+    if isinstance(there, Finished) and there.result:
+        raise ConfigError(
+            f"{there.result.rstrip('.')}. It works in this process, and not in those of the parties",
+            "Put what it is made of into a file beside the script, on PYTHONPATH, or into an installed package",
+        )

@@ -149,7 +149,8 @@ def said(
     if not questions.study:
         failures = Counter(failure(each, class_probabilities(each, inputs["test"], classes)) for each in teachers)
         del failures[""]
-        area, parts = judged_area(by_itself, y), dict[Metric, np.ndarray](accuracy=right.astype(np.float32))
+        parts: dict[Metric, np.ndarray] = {"accuracy": right.astype(np.float32)}
+        area = judged_area(by_itself, y)
         if area is not None:
             parts["auc"] = area[1].astype(np.float32)
         quality = Quality(quality.accuracy, None if area is None else area[0], parts, failures)

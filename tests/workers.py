@@ -30,7 +30,7 @@ class Workers:
 
     @contextmanager
     def running(self, count: int | None = None, teacher: Any = None) -> Iterator[list[Worker]]:
-        """Two, or so many, for any teacher; none is a fork of this process."""
+        """Two, or so many, for any teacher."""
         if surroundings() != self._surroundings:
             self.end()
             self._surroundings = surroundings()

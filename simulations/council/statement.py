@@ -133,8 +133,9 @@ def terminal(summary: Mapping[str, Any], width: int = 0) -> str:
 
 def in_short(summary: Mapping[str, Any]) -> tuple[str, ...]:
     """What came of a run, good or bad; then what labels reach."""
-    student, others = summary["student"] or {}, (summary[name] for name in ("baselines", "worth", "labels_alone"))
-    return finding(student, *others, summary["warnings"], len(student.get("rate") or {}))
+    student, worth, alone = summary["student"] or {}, summary["worth"], summary["labels_alone"]
+    classes = len(student.get("rate") or {})
+    return finding(student, summary["baselines"], worth, alone, summary["warnings"], classes)
 
 
 def afterwards(summary: Mapping[str, Any]) -> list[str]:

@@ -14,12 +14,12 @@ from consilium.models.base import softmax
 from consilium.models.evaluation import evaluate
 from consilium.models.keys import MlpSpec
 from consilium.protocol.schema import Schema
-from consilium.simulations import own_rows
+from consilium.simulations import analysis
+from consilium.simulations.analysis import LEAST_ROWS, chosen, folds_of, on_own_rows
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import Row, judged, judged_row_scores, student_figures
 from consilium.simulations.methods.base import BY_CLASS, TEST_DRAWS, Predicted
-from consilium.simulations.own_rows import LEAST_ROWS, chosen, folds_of, on_own_rows
 from consilium.simulations.population.partition import Partition
 from tests.federation import FEATURES, make_config
 from tests.simulations.methods.cases import few
@@ -268,11 +268,11 @@ def test_on_own_rows_every_party_is_judged_from_small_to_large(classes: int) -> 
 def test_no_row_is_in_its_own_training(monkeypatch: pytest.MonkeyPatch) -> None:
     """And rows of one patient are held out together."""
     seen: list[np.ndarray] = []
-    real = own_rows.fit_teachers
-    monkeypatch.setattr(own_rows, "fit_teachers", lambda *given: (seen.append(given[2][0]), real(*given))[1])
+    real = analysis.fit_teachers
+    monkeypatch.setattr(analysis, "fit_teachers", lambda *given: (seen.append(given[2][0]), real(*given))[1])
     gains(with_parties([25]))
     left_out = np.concatenate([np.setdiff1d(np.arange(25), part) for part in seen])
-    assert len(seen) == own_rows.FOLDS and sorted(left_out.tolist()) == list(range(25))
+    assert len(seen) == analysis.FOLDS and sorted(left_out.tolist()) == list(range(25))
     owner = np.repeat(np.arange(10), 3)
     folds = folds_of(owner, 0)
     for fold in folds:

@@ -1,5 +1,5 @@
-"""The local engine: parties that stay with a worker, workers that die, parties that fail as real ones do, and work
-beside other work: a worker's result is that of doing it here, and what a worker cannot do is done here."""
+"""The local engine: parties that stay with a worker, workers that die, and parties that fail as real
+ones do. One thread in each process, and the caller's settings as they were."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flwr.app import Message, RecordDict
 
 from consilium.coordinator.collection.exchange import FlowerTransport
 from consilium.models.devices import ONE_THREAD
@@ -26,10 +25,10 @@ from consilium.node.flower import flower_environment
 from consilium.protocol.errors import EngineError
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.engines import process
-from consilium.simulations.engines.flower import FIRST_NODE
 from consilium.simulations.engines.local import LocalGrid
-from consilium.simulations.engines.process import Finished, Idle, Worker, when_wanted
-from consilium.simulations.engines.worker import running_workers
+from consilium.simulations.engines.process import Finished, Worker, running_workers
+from consilium.simulations.population.parties import why_untrainable
+from consilium.simulations.population.specs import SimulationSpec
 from consilium.simulations.said import Heard
 from consilium.simulations.simulated import Population, SimulatedFederation
 from tests.simulations.methods.cases import SEED, few
@@ -98,34 +97,27 @@ def asked(worker: Worker) -> object:
     return worker.heard()
 
 
-def test_workers_are_forks_of_a_process_without_threads_and_live_and_die_alone() -> None:
-    """The engine's process ends without a word, too: they do not outlive it."""
+def test_workers_live_and_die_alone_and_not_longer_than_their_engine() -> None:
+    """Its process ends without a word, too."""
     program = """
-import json, os, sys, threading
-from consilium.simulations.engines.worker import running_workers
+import json, os
+from consilium.simulations.engines.process import running_workers
 from tests.simulations.engines.test_local_engine import asked
 
-if sys.argv[1] == "threads":
-    threading.Thread(target=threading.Event().wait, daemon=True).start()
-if sys.argv[1] == "polars":
-    import polars
 with running_workers(3) as workers:
     first = [asked(worker).result for worker in workers]
     workers[1].stop()
     after = [getattr(asked(worker), "result", None) for worker in workers]
-    pids = [worker._process.pid for worker in workers]
-    print(json.dumps([first, after, [type(worker._process).__name__ for worker in workers], pids]), flush=True)
+    print(json.dumps([first, after, [worker._process.pid for worker in workers]]), flush=True)
     os._exit(0)
 """
-    for given, kind in (("none", "_Fork"), ("threads", "Popen"), ("polars", "Popen")):
-        done = subprocess.run([sys.executable, "-c", program, given], capture_output=True, text=True, check=True)
-        first, after, kinds, pids = json.loads(done.stdout)
-        assert (first, after) == ([True] * 3, [True, None, True])
-        assert set(kinds) == {kind if sys.platform == "linux" else "Popen"}
-        for pid in pids:
-            path = Path(f"/proc/{pid}/stat")
-            while path.exists() and path.read_text().rpartition(")")[2].split()[0] != "Z":
-                time.sleep(0.01)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    first, after, pids = json.loads(done.stdout)
+    assert (first, after) == ([True] * 3, [True, None, True])
+    for pid in pids:
+        path = Path(f"/proc/{pid}/stat")
+        while path.exists() and path.read_text().rpartition(")")[2].split()[0] != "Z":
+            time.sleep(0.01)
 
 
 def test_workers_that_were_never_given_work_are_ended_while_they_import() -> None:
@@ -136,48 +128,14 @@ def test_workers_that_were_never_given_work_are_ended_while_they_import() -> Non
     assert worker.gone and asked(worker) is None
 
 
-def where(text: str, progress: Any) -> tuple[int, int]:
-    """Told of once; of what is no number ValueError."""
-    progress("where", 0, 1)
-    return int(text), os.getpid()
-
-
-def told_and_result(begin: Any, function: Any = where, *arguments: Any) -> tuple[list[Any], Any]:
-    told: list[Any] = []
-    pending = begin(function, *(arguments or ("7",)))
-    return told, pending.result(lambda *advance: told.append(advance))
-
-
-def test_a_worker_does_it_after_the_grid_was_left_and_what_it_cannot_is_done_here() -> None:
-    here = [("where", 0, 1)], (7, os.getpid())
-    assert told_and_result(when_wanted) == told_and_result(Idle([])) == here
-    with running_workers(1) as workers:
-        with LocalGrid(Population.of(small()), workers) as grid:
-            asked = Message(RecordDict(), dst_node_id=FIRST_NODE, message_type="query.hello", ttl=3600.0)
-            assert len(list(grid.send_and_receive([asked]))) == 1
-        for _ in range(2):
-            told, (value, process) = told_and_result(Idle(workers))
-            assert (told, value) == (here[0], 7) and process != os.getpid()
-        begin = Idle(workers)
-        first, second = begin(where, "7"), begin(where, "7")  # a second task at once finds nobody idle
-        assert [first.result()[1] == os.getpid(), second.result()[1] == os.getpid()] == [False, True]
-        assert told_and_result(Idle(workers), lambda text, progress: text) == ([], "7")  # it knows no such name
-        with pytest.raises(ValueError, match="invalid literal"):  # fails there and here
-            told_and_result(Idle(workers), where, "x")
-        assert told_and_result(Idle(workers))[1][1] != os.getpid()  # and the worker goes on
-        begin = Idle(workers)
-        workers[0]._process.kill()
-        workers[0]._process.wait()
-        assert told_and_result(begin) == told_and_result(Idle(workers)) == here
-
-
-def test_a_worker_whose_task_nobody_waits_for_any_more_is_ended() -> None:
-    """It would answer the next who asks it with what came of the task."""
-    with running_workers(2) as workers:
-        with Idle(workers) as begin:
-            waited, _ = begin(where, "7"), begin(where, "7")
-            assert waited.result()[0] == 7
-        assert sorted(worker.gone for worker in workers) == [False, True]
+def test_a_worker_tells_what_comes_and_goes_on_after_what_it_cannot_do() -> None:
+    """A function that it knows by no name, and one that fails."""
+    with running_workers(1) as (worker,):
+        assert worker.begin(int, "x") and worker.heard() is None
+        assert not worker.begin(lambda tell: 7)
+        assert worker.begin(why_untrainable, SimulationSpec(), None) and worker.heard() == Finished("")
+        worker.stop()
+        assert not worker.begin(bool) and worker.heard() is None
 
 
 def test_a_worker_finds_modules_beside_a_script_after_all_others(
