@@ -41,18 +41,13 @@ Watch = Callable[[Path], AbstractContextManager[None]]
 """Given the run's event log, a context in which it is shown."""
 
 
-def unwatched(events: Path) -> AbstractContextManager[None]:
-    """Show nothing of a run while it goes on."""
-    return contextlib.nullcontext()
-
-
 def run_scenario(
     name: str,
     scenario: Scenario,
     engine: Engine,
     seed: int,
     out: Path,
-    watch: Watch = unwatched,
+    watch: Watch | None = None,
     device: Device = "auto",
     source: Source | None = None,
     started: list[Worker] | None = None,
@@ -106,7 +101,8 @@ def run_scenario(
         run_dir = make_run_dir(out)
         folder.enter_context(working_in(run_dir, manifest))
         stack.enter_context(writing(run_dir))
-        stack.enter_context(watch(run_dir / EVENTS))
+        if watch is not None:
+            stack.enter_context(watch(run_dir / EVENTS))
         record = stack.enter_context(recording(run_dir / EVENTS))
         with stage(record, PREPARE):
             federation, population = SimulatedFederation.of(case), Population.of(case, run_dir / WORK)
