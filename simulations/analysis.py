@@ -1,28 +1,36 @@
-"""What only a simulation can know of its run: truth, baselines, the quality of each party's teachers, figures."""
+"""What only a simulation can know of its run: truth, baselines, the quality of each party's teachers, figures; and what
+each party gains or loses by the student on its own rows."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import polars as pl
 
-from consilium.coordinator.collection.kept_votes import PATTERN, kept_votes
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.privacy import promised
-from consilium.models.evaluation import Metric, area_interval, evaluate, leading_metric, mean_interval, row_scores
-from consilium.models.published.model import Published
-from consilium.protocol.label_source import NO_LABEL, Histograms, Outcome, Progress, no_progress
-from consilium.protocol.releases import ReleaseKind
-from consilium.report.progress import POOLED, RIVALS, stage
-from consilium.simulations.beside import Begin, Pending, when_wanted
+from consilium.data.private_rows import Rows
+from consilium.models.evaluation import (
+    Metric,
+    area_interval,
+    evaluate,
+    leading_metric,
+    mean_interval,
+    outranked,
+    row_scores,
+)
+from consilium.models.keys import LogisticRegressionSpec, NetworkSpec, RidgeSpec, TeacherKind
+from consilium.models.table import fit_teachers
+from consilium.protocol.label_source import Progress, no_progress
+from consilium.report.progress import AT_HOME, POOLED, RIVALS, stage
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import confusion, student_figures
-from consilium.simulations.learn import learning_curve
 from consilium.simulations.linear_teachers import DirectionSum
 from consilium.simulations.methods.base import StatedGuarantee
 from consilium.simulations.methods.manual_labels import PublicTruth, worth
@@ -30,16 +38,76 @@ from consilium.simulations.methods.noisy_average import LinearDraws, averages_of
 from consilium.simulations.methods.pooled import PooledModel
 from consilium.simulations.methods.private_gradient import PrivateGradient
 from consilium.simulations.methods.relearnt import ON_PUBLIC_ROWS, relearnt
-from consilium.simulations.metrics import drawn_intervals, mean_metrics, metric_intervals, over_parties
-from consilium.simulations.own_rows import judged_on_own_rows
+from consilium.simulations.metrics import drawn_intervals, mean_metrics, mean_of, metric_intervals
+from consilium.simulations.population.parties import own_teachers
 from consilium.simulations.release import load_own
 from consilium.simulations.report.data import PartyQuality
 from consilium.simulations.said import ALIKE, ONE_CLASS, Heard
-from consilium.simulations.scenario import Scenario
 from consilium.simulations.vote import vote_shares
-from consilium.student.ask import Asked
-from consilium.student.config import StudentSpec
 from consilium.student.public_labels import beside_labels
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """Everything about a run beyond what the nodes wrote. figures: fields of `ReportData`. failures: why teachers tell
+    no rows apart, or had no answer, with how many, errors first. labels_right: share of the released labels."""
+
+    figures: dict[str, Any] = field(repr=False)
+    failures: dict[str, int]
+    labels_right: float | None
+
+
+def analyse(run_dir: Path, case: Case, heard: Heard, progress: Progress = no_progress) -> Analysis:
+    """Read the finished run of a case and compare it with what the simulation knows. heard: what its teachers said."""
+    config, names, y, spec = case.config, case.classes, case.test_y, case.scenario.student
+    trained = [party for party in case.parties if party in heard.quality]
+    with closing(Ledger(run_dir / "ledger.db", config.digest(), "", read_only=True)) as ledger:
+        batches = ledger.batches()
+    answered = np.concatenate([batch.answered for batch in batches]) if batches else np.zeros(0, dtype=bool)
+    asked = pl.read_parquet(run_dir / "labels.parquet", columns=["row", "outcome", "label"])
+    released = asked.filter(pl.col("outcome") == "answered")
+    rows, labels = released["row"].to_numpy(), np.array([names.index(label) for label in released["label"]], dtype=int)
+    truth = PublicTruth(config.rows, case.pool_x, case.pool_y, case.test_x, y)
+    figures, metric = dict[str, Any](), leading_metric(y, len(names))
+    model = load_own(run_dir) if len(y) else None
+    probabilities = np.zeros((0, len(names))) if model is None else model.predict_proba(case.test_x)
+    student = None if model is None else row_scores(probabilities, y, metric)
+    privacy = config.privacy
+    promise = StatedGuarantee(promised(config).epsilon, privacy.delta, privacy.unit, privacy.neighbouring)
+    figures["baselines"] = baselines(case, heard, promise, student, progress)
+    if model is not None and student is not None:
+        alone, known = heard.parts().get(metric), case.known_labels
+        figures["labels_alone"] = beside_labels(
+            spec, config.rows, truth.queries, truth.labels if known is None else known, (truth.test_x, y),
+            probabilities, case.seed,
+        )  # fmt: skip
+        figures["open_figures"] = {
+            "test": dict(zip(names, np.bincount(y, minlength=len(names)).tolist(), strict=True)),
+            "student": student_figures(probabilities, y, names),
+            "intervals": metric_intervals(probabilities, y, names),
+            "labels": confusion(truth.labels[rows], labels, len(names)),
+        }
+        figures["secret_figures"] = {
+            "at_home": on_own_rows(case, model.predict_proba, trained, progress),
+            "alone": None if alone is None else _difference(metric, student - alone),
+        }
+        if case.scenario.simulation.manual_labels != "none":
+            queried = asked["row"].to_numpy()[: len(answered)]
+            found = worth(truth, probabilities, spec, int(answered.sum()), queried, case.seed, progress)
+            figures["worth"] = {**found, "label_cost": case.scenario.data.label_cost}
+    figures["quality"] = [
+        PartyQuality(party, len(case.partition.parties[party]), heard.quality[party].accuracy, heard.quality[party].auc)
+        for party in trained
+    ]
+    reasons = sum((heard.quality[party].failures for party in trained), Counter[str]())
+    return Analysis(
+        {**figures, "answered": answered.tolist()},
+        counted_failures(reasons, len(trained) * config.teachers_per_party),
+        float((truth.labels[rows] == labels).mean()) if len(rows) else None,
+    )
+
+
+_QUIET = (ONE_CLASS, ALIKE)
 
 
 def counted_failures(reasons: Counter[str], teachers: int) -> dict[str, int]:
@@ -49,40 +117,36 @@ def counted_failures(reasons: Counter[str], teachers: int) -> dict[str, int]:
     return {reason: reasons[reason] for reason in sorted(told, key=_QUIET.__contains__)}
 
 
-_QUIET = (ONE_CLASS, ALIKE)
+Draws = dict[str, Sequence[np.ndarray] | str]
+"""Rival -> probabilities float64 (test, classes) by each draw of its noise, or why there are none."""
 
 
 def baselines(
-    case: Case,
-    heard: Heard,
-    promise: StatedGuarantee,
-    student: np.ndarray | None,
-    progress: Progress = no_progress,
-    descending: Pending | None = None,
+    case: Case, heard: Heard, promise: StatedGuarantee, student: np.ndarray | None, progress: Progress = no_progress
 ) -> dict[str, dict[str, Any]]:
     """Metrics of all that a student is compared with, with "intervals" of each. heard: what its teachers said. student:
     its row scores float64 (test,) of the leading metric.
 
     majority: the most frequent private class. mean_teacher: the mean over the parties of what each has by itself.
-    local_only: the same, with the 10th and 90th percentile. noisy_average, private_gradient: see `methods`, at the
-    run's promise, and "above_student", by how much they are better; {"absent": why} where there is none; of each also
-    `on_public_rows.NAME`, where the run's student learns from how public rows lie. plurality: all teachers vote,
-    without noise. pooled: one model on the rows of all.
-
-    descending: private gradient descent over the parties that trained; None where none is.
+    noisy_average, private_gradient: see `methods`, at the run's promise, and "above_student", by how much they are
+    better; {"absent": why} where there is none; of each also `on_public_rows.NAME`, where the run's student learns from
+    how public rows lie. plurality: all teachers vote, without noise. pooled: one model on the rows of all.
     """
     names, test_y = case.classes, case.test_y
     metric = leading_metric(test_y, len(names))
-    trained = [heard.quality[party] for party in case.parties if party in heard.quality]
-    aucs = [of_party.auc for of_party in trained if of_party.auc is not None]
-    alone = over_parties("accuracy", [of_party.accuracy for of_party in trained]) | over_parties("auc", aucs)
     with stage(progress, POOLED):
         pooled = PooledModel().predict(case, None).test
     averages = averages_of(case, promise, _directions(heard, case))
     drawn: Draws = {"noisy_average": "no test rows", "private_gradient": "no test rows"}
     if len(test_y):
         drawn = draws_of("noisy_average", averages, case)
-        drawn |= {"private_gradient": "no party has a teacher"} if descending is None else descending.result(progress)
+        parties = {party: rows for party, rows in case.partition.parties.items() if party in heard.quality}
+        if parties:
+            with stage(progress, RIVALS):
+                trained = replace(case, partition=replace(case.partition, parties=parties))
+                drawn |= draws_of("private_gradient", PrivateGradient().descent(trained), case)
+        else:
+            drawn["private_gradient"] = "no party has a teacher"
 
     def judged(probabilities: np.ndarray) -> dict[str, Any]:
         return {**evaluate(probabilities, test_y, names), "intervals": metric_intervals(probabilities, test_y, names)}
@@ -101,20 +165,25 @@ def baselines(
     shares = np.bincount(private, minlength=len(names)) / len(private)
     return {
         "majority": judged(np.tile(shares, (len(test_y), 1))),
-        "mean_teacher": {
-            "accuracy": alone["accuracy"],
-            "auc": alone["auc"],
-            "intervals": _intervals(heard.parts(), test_y),
-        },
-        "local_only": alone,
+        "mean_teacher": _mean_teacher(case, heard),
         **{name: {"absent": of} if isinstance(of, str) else judged_draws(of) for name, of in drawn.items()},
-        "plurality": judged(vote_shares(heard.votes["test"])),
+        "plurality": judged(vote_shares(heard.votes)),
         "pooled": {} if pooled is None else judged(pooled),
     }
 
 
-Draws = dict[str, Sequence[np.ndarray] | str]
-"""Rival -> probabilities float64 (test, classes) by each draw of its noise, or why there are none."""
+def _mean_teacher(case: Case, heard: Heard) -> dict[str, Any]:
+    """Means over the parties; intervals over test rows, of the mean over these very parties."""
+    parts, counts = heard.parts(), np.bincount(case.test_y)
+    trained = [heard.quality[party] for party in case.parties if party in heard.quality]
+    return {
+        "accuracy": mean_of([of_party.accuracy for of_party in trained]),
+        "auc": mean_of([of_party.auc for of_party in trained]),
+        "intervals": {
+            "accuracy": mean_interval(parts["accuracy"], 0.0, 0.0, 1.0) if "accuracy" in parts else None,
+            "auc": area_interval(parts["auc"], int(counts[counts > 0].min())) if "auc" in parts else None,
+        },
+    }
 
 
 def draws_of(name: str, models: LinearDraws | str, case: Case) -> Draws:
@@ -128,22 +197,6 @@ def draws_of(name: str, models: LinearDraws | str, case: Case) -> Draws:
     return found
 
 
-def descended(case: Case, parties: Sequence[str], progress: Progress) -> Draws:
-    """`draws_of` private gradient descent over these parties."""
-    partition = replace(case.partition, parties={party: case.partition.parties[party] for party in parties})
-    with stage(progress, RIVALS):
-        return draws_of("private_gradient", PrivateGradient().descent(replace(case, partition=partition)), case)
-
-
-def recorded_votes(run_dir: Path) -> dict[str, np.ndarray]:
-    """Query id -> int64 (classes,), of all parties, where the coordinator saw votes."""
-    votes: dict[str, np.ndarray] = {}
-    for file in (run_dir / "private").glob(PATTERN):
-        with kept_votes(file) as recorded:
-            votes.update(zip(recorded.query_ids, recorded.total(), strict=True))
-    return votes
-
-
 def _directions(heard: Heard, case: Case) -> DirectionSum | None:
     """Of all parties that have a teacher, in their order; None where some party's teachers have none."""
     summed = DirectionSum()
@@ -155,15 +208,6 @@ def _directions(heard: Heard, case: Case) -> DirectionSum | None:
     return summed
 
 
-def _intervals(parts: Mapping[Metric, np.ndarray], y: np.ndarray) -> dict[str, Any]:
-    """Over test rows, of the mean over these very parties. parts: see `Heard.parts`."""
-    counts = np.bincount(y)
-    return {
-        "accuracy": mean_interval(parts["accuracy"], 0.0, 0.0, 1.0) if "accuracy" in parts else None,
-        "auc": area_interval(parts["auc"], int(counts[counts > 0].min())) if "auc" in parts else None,
-    }
-
-
 def _difference(metric: Metric, scores: np.ndarray, luck: float = 0.0) -> dict[str, Any]:
     """Of two models on the same test rows, from the difference of their row scores float64 (test,): the interval is of
     the difference row by row. luck: a further deviation of it."""
@@ -171,207 +215,114 @@ def _difference(metric: Metric, scores: np.ndarray, luck: float = 0.0) -> dict[s
     return {"metric": metric, "difference": float(scores.mean()), "interval": interval}
 
 
-@dataclass(frozen=True)
-class Analysis:
-    """Everything about a run beyond what the nodes wrote. Arrays and figures as in `ReportData`. labels_alone: see
-    `student.public_labels.beside_labels`, of the labels that the student was brought to, else of all public rows that
-    may be asked; nothing without test rows. failures: why teachers tell no rows apart, or had no answer, with how many,
-    errors first."""
+FOLDS = 3
+LEAST_ROWS = 6
+"""With fewer, a third is one row: such parties are counted and not judged."""
+FEW_PARTIES = 12
+"""How many are judged where one training takes long."""
+REPLICATES, LEVEL = 1000, 0.95
+_PURPOSE = 0x686F6D65
 
-    baselines: dict[str, dict[str, Any]]
-    worth: dict[str, Any] | None
-    labels_alone: dict[str, Any]
-    failures: dict[str, int]
-    released_label_accuracy: float | None
-    quality: list[PartyQuality] = field(repr=False)
-    consensus: np.ndarray = field(repr=False)
-    answered: np.ndarray = field(repr=False)
-    open_figures: dict[str, Any] = field(repr=False)
-    secret_figures: dict[str, Any] = field(repr=False)
+Predict = Callable[[np.ndarray], np.ndarray]
+"""Rows as they travel float (n, features) -> probabilities (n, classes)."""
 
 
-MOST_SENT = 100_000_000
-"""Bytes of public rows that another process is sent: more of them would fill the memory twice."""
+def most_parties(spec: TeacherKind) -> int:
+    """How many parties are judged, with three trainings each, where teachers are of this kind: some seconds' worth."""
+    if isinstance(spec, NetworkSpec):
+        return 0
+    return 80 if isinstance(spec, LogisticRegressionSpec | RidgeSpec) else FEW_PARTIES
 
 
-def analyse(
-    run_dir: Path, case: Case, heard: Heard, progress: Progress = no_progress, begin: Begin = when_wanted
-) -> Analysis:
-    """Read the finished run of a case and compare it with what the simulation knows. heard: what its teachers
-    said. begin: does what takes long."""
-    config = case.config
-    with closing(Ledger(run_dir / "ledger.db", config.digest(), "", read_only=True)) as ledger:
-        batches = ledger.batches()
-    answered = np.concatenate([batch.answered for batch in batches]) if batches else np.zeros(0, dtype=bool)
-    judged, asked = _judge(run_dir, case), _answers(run_dir, case)
-    if judged is not None and judged.truth.queries.nbytes + judged.truth.test_x.nbytes > MOST_SENT:
-        begin = when_wanted
-    sums = recorded_votes(run_dir) or dict(zip(case.pool_ids, heard.votes["pool"], strict=True))
-    privacy = config.privacy
-    promise = StatedGuarantee(promised(config).epsilon, privacy.delta, privacy.unit, privacy.neighbouring)
-    metric = leading_metric(case.test_y, len(case.classes))
-    student = None if judged is None else row_scores(judged.probabilities, case.test_y, metric)
-    # the longest first: who finds no process is done here
-    worth_of = None if judged is None else _begin_worth(run_dir, case.scenario, answered, judged, begin)
-    trained = [party for party in case.parties if party in heard.quality]
-    descending = begin(descended, case, trained) if trained and len(case.test_y) else None
-    compared = baselines(case, heard, promise, student, progress, descending)
-    votes = np.array([sums[query_id] for batch in batches for query_id in batch.query_ids])
-    open_figures: dict[str, Any] = {}
-    secret_figures: dict[str, Any] = {}
-    if judged is not None and student is not None:
-        alone = heard.parts().get(metric)
-        curve = _curve(case, judged, asked, progress)
-        open_figures = {**_open_figures(run_dir, case, judged), "by_labels": curve}
-        secret_figures = {
-            "votes": _votes_by_class(asked.votes(sums), judged.truth.labels[asked.record.rows]),
-            "at_home": judged_on_own_rows(case, judged.model, trained, progress),
-            "alone": None if alone is None else _difference(metric, student - alone),
-        }
-    manual = None if worth_of is None else worth_of.result(progress)
-    reasons = Counter[str]()
-    for of_party in heard.quality.values():
-        reasons.update(of_party.failures)
-    return Analysis(
-        baselines=compared,
-        worth=None if manual is None else {**manual, "label_cost": case.scenario.data.label_cost},
-        labels_alone={} if judged is None else _labels_alone(case, judged),
-        released_label_accuracy=_label_accuracy(run_dir, case),
-        failures=counted_failures(reasons, len(trained) * config.teachers_per_party),
-        quality=[
-            PartyQuality(
-                party, len(case.partition.parties[party]), heard.quality[party].accuracy, heard.quality[party].auc
-            )
-            for party in trained
-        ],
-        consensus=votes.max(axis=1) / votes.sum(axis=1) if len(votes) else np.zeros(0),
-        answered=answered,
-        open_figures=open_figures,
-        secret_figures=secret_figures,
-    )
+def on_own_rows(
+    case: Case, student: Predict, trained: Collection[str], progress: Progress = no_progress
+) -> dict[str, Any]:
+    """The student against each party's own teacher on rows of the party's that it has not seen. trained: parties with a
+    teacher. All rows of a party train that, so a teacher of its kind is trained anew on two thirds of its rows and
+    judged on the last third, three times over. The student learnt from votes of all parties, and so of teachers that
+    saw these rows too; by the run's own guarantee one party moves it by little. Secret.
 
-
-@dataclass(frozen=True)
-class _Student:
-    """The published student, with the public truth that it is judged on; probabilities float64 (test, classes)."""
-
-    model: Published
-    spec: StudentSpec
-    seed: int
-    truth: PublicTruth = field(repr=False)
-    probabilities: np.ndarray = field(repr=False)
-
-
-def _judge(run_dir: Path, case: Case) -> _Student | None:
-    """None where there are no test rows."""
-    if not len(case.test_y):
-        return None
-    truth = PublicTruth(case.config.rows, case.pool_x, case.pool_y, case.test_x, case.test_y)
-    model = load_own(run_dir)
-    return _Student(model, case.scenario.student, case.seed, truth, model.predict_proba(case.test_x))
-
-
-def _labels_alone(case: Case, judged: _Student) -> dict[str, Any]:
-    truth, known = judged.truth, case.known_labels
-    labels, test = truth.labels if known is None else known, (truth.test_x, truth.test_y)
-    return beside_labels(judged.spec, truth.schema, truth.queries, labels, test, judged.probabilities, judged.seed)
-
-
-def _begin_worth(
-    run_dir: Path, scenario: Scenario, answered: np.ndarray, judged: _Student, begin: Begin
-) -> Pending | None:
-    """What the published student is worth in manual labels, see `manual_labels.worth`; `answered` bool (queries,)."""
-    if scenario.simulation.manual_labels == "none":
-        return None
-    queried = np.array(_labels(run_dir)["row"][: len(answered)], dtype=np.int64)
-    return begin(worth, judged.truth, judged.probabilities, judged.spec, int(answered.sum()), queried, judged.seed)
-
-
-def _curve(case: Case, judged: _Student, asked: _Answers, progress: Progress) -> dict[str, Any]:
-    if case.scenario.simulation.manual_labels == "none":
-        return {"absent": "simulation.manual_labels is none, so that nothing is trained again"}
-    return learning_curve(judged.truth, judged.spec, judged.seed, asked.record, progress)
-
-
-def _open_figures(run_dir: Path, case: Case, judged: _Student) -> dict[str, Any]:
-    """They take the student's probabilities, the true labels of public test rows and what was released alone, so the
-    guarantee covers them.
-
-    test: class -> test rows. student: see `student_figures`. intervals: of its metrics. labels: true class by released
-    label, of the answered queries.
+    Returns
+    -------
+    {"absent": why} or: metric ("auc": pairs of two rows of one party that are in the right order; else "accuracy"),
+    judged, parties, too_small (fewer than `LEAST_ROWS` rows), level; "all": alone, student, difference with its
+    interval (parties drawn anew, `REPLICATES` times); by_party: rows and difference of each, from small to large.
     """
-    truth, names = judged.truth, case.classes
-    rows, released = _released(run_dir, names)
-    counts = np.bincount(truth.test_y, minlength=len(names)).tolist()
+    sizes = {party: len(case.partition.parties[party]) for party in trained}
+    own = own_teachers(case.scenario.simulation, len(case.parties), case.seed)
+    kinds = {party: own.get(index) or case.config.teacher for index, party in enumerate(case.parties)}
+    slowest = min((kinds[party] for party in sizes), key=most_parties, default=case.config.teacher)
+    most = most_parties(slowest)
+    if case.config.rows.representation != "none":  # of thousands of inputs, which take longer to compute than to learn
+        most = min(most, FEW_PARTIES)
+    parties = chosen(sizes, most)
+    if not parties:
+        slow = f"teachers of kind {slowest.title} take long to train again"
+        return {"absent": slow if most == 0 else f"no {LEAST_ROWS} rows at any of them"}
+    points = []
+    for index, party in enumerate(parties):
+        progress(AT_HOME, index, len(parties))
+        points.append((sizes[party], *_points(case, party, kinds[party].anywhere(), student)))
+    progress(AT_HOME, len(parties), len(parties))
+    judged = np.array(sorted((item for item in points if item[3] > 0), key=lambda item: item[0]))
+    if not len(judged):
+        return {"absent": "none of them has rows of two classes to tell apart"}
+    rows, alone, reached, of = judged.T
+    draws = np.random.default_rng([case.seed, _PURPOSE]).integers(len(judged), size=(REPLICATES, len(judged)))
+    differences = np.sort((reached[draws].sum(axis=1) - alone[draws].sum(axis=1)) / of[draws].sum(axis=1))
+    outside = round((1 - LEVEL) / 2 * REPLICATES)
     return {
-        "test": dict(zip(names, counts, strict=True)),
-        "student": student_figures(judged.probabilities, truth.test_y, names),
-        "intervals": metric_intervals(judged.probabilities, truth.test_y, names),
-        "labels": confusion(truth.labels[rows], released, len(names)),
+        "metric": "auc" if len(case.classes) == 2 else "accuracy",
+        "judged": len(judged),
+        "parties": len(sizes),
+        "too_small": sum(count < LEAST_ROWS for count in sizes.values()),
+        "level": LEVEL,
+        "all": {
+            "alone": float(alone.sum() / of.sum()),
+            "student": float(reached.sum() / of.sum()),
+            "difference": float((reached.sum() - alone.sum()) / of.sum()),
+            "interval": [float(differences[outside]), float(differences[-1 - outside])],
+        },
+        "by_party": [[int(count), gain] for count, gain in zip(rows, ((reached - alone) / of).tolist(), strict=True)],
     }
 
 
-def _labels(run_dir: Path) -> dict[str, list[Any]]:
-    """The columns of the student's table."""
-    import polars as pl
+def chosen(sizes: Mapping[str, int], most: int) -> list[str]:
+    """Names of at most so many parties with `LEAST_ROWS` rows, evenly spread over their order by size.
 
-    return pl.read_parquet(run_dir / "labels.parquet").to_dict(as_series=False)
-
-
-def _released(run_dir: Path, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of the pool int64 (n,) of the queries that were answered, and the classes int64 (n,) released for them."""
-    table = _labels(run_dir)
-    places = [place for place, outcome in enumerate(table["outcome"]) if outcome == "answered"]
-    rows, released = [table["row"][place] for place in places], [names.index(table["label"][place]) for place in places]
-    return np.array(rows, dtype=np.int64), np.array(released, dtype=np.int64)
-
-
-class _Answers(NamedTuple):
-    """What the student asked, in its order, and the ids of these queries."""
-
-    record: Asked
-    queries: list[str]
-
-    def votes(self, sums: Mapping[str, np.ndarray]) -> np.ndarray:
-        """int64 (queries, classes), exact; `sums`: by query id."""
-        return np.array([sums[query] for query in self.queries])
-
-
-def _answers(run_dir: Path, case: Case) -> _Answers:
-    """From the student's table, with the law of the noise as the student was told it.
-
-    Rows that are alike are one query: they may stand here several times, and in the ledger once.
+    >>> chosen({"a": 9, "b": 2, "c": 30, "d": 20, "e": 10}, 2)
+    ['a', 'c']
     """
-    table, config, parties = _labels(run_dir), case.config, len(case.parties)
-    places = [place for place, outcome in enumerate(table["outcome"]) if outcome != "not_asked"]
-    names = {None: NO_LABEL} | {name: index for index, name in enumerate(config.rows.classes)}
-    column = {name: [values[place] for place in places] for name, values in table.items()}
-    votes = parties * config.teachers_per_party
-    record = Asked(
-        len(config.rows.classes),
-        config.label_law(parties, votes),
-        rows=column["row"],
-        outcomes=[Outcome[outcome.upper()] for outcome in column["outcome"]],
-        labels=[names[label] for label in column["label"]],
-        predictions=column["predictions"],
-    )
-    if config.disclosure.release is ReleaseKind.COUNTS:
-        noise = np.full(len(places), config.released_sigma(parties))
-        record.histograms = Histograms(np.array(column["counts"]), np.full(len(places), votes), noise)
-    return _Answers(record, column["query_id"])
+    able = sorted((name for name, rows in sizes.items() if rows >= LEAST_ROWS), key=lambda name: (sizes[name], name))
+    if len(able) <= most or most < 1:
+        return able if most >= 1 else []
+    return [able[place] for place in np.unique(np.linspace(0, len(able) - 1, most).round().astype(int))]
 
 
-def _votes_by_class(votes: np.ndarray, y: np.ndarray) -> list[list[float] | None]:
-    """Of each true class (first index) the mean share of the votes that each class got; None without such a query.
+def _points(case: Case, party: str, spec: TeacherKind, student: Predict) -> tuple[float, float, float]:
+    """Of its teachers and of the student, and what they are out of: rows right of rows or, of two classes, pairs in
+    order of pairs (half for ties) within a fold, which one teacher judged."""
+    x, y = case.train_rows(party)
+    inputs, classes = case.config.rows.inputs(x), len(case.classes)
+    alone, folds = np.zeros((len(y), classes)), folds_of(case.dataset.owner[case.partition.parties[party]], case.seed)
+    for fold in folds:
+        rest = np.setdiff1d(np.arange(len(y)), fold)
+        (teacher,) = fit_teachers(spec, Rows(inputs, y), [rest], [case.seed], classes)
+        alone[np.ix_(fold, np.asarray(teacher.classes_))] = teacher.predict_proba(inputs[fold])
+    sides = alone, student(x)
+    if classes != 2:
+        right, reached = (float((side.argmax(axis=1) == y).sum()) for side in sides)
+        return right, reached, float(len(y))
+    pairs = [(fold, y[fold] == 1) for fold in folds if len(np.unique(y[fold])) == 2]
+    in_order, reached = (sum(float(outranked(side[fold, 1], ill)[ill].sum()) for fold, ill in pairs) for side in sides)
+    return in_order, reached, float(sum(ill.sum() * (~ill).sum() for _, ill in pairs))
 
-    `votes` int64 (queries, classes), `y` int64 (queries,); nothing without queries.
-    """
-    if not len(votes):
-        return []
-    shares = vote_shares(votes)
-    return [shares[y == index].mean(axis=0).tolist() if (y == index).any() else None for index in range(votes.shape[1])]
 
-
-def _label_accuracy(run_dir: Path, case: Case) -> float | None:
-    rows, labels = _released(run_dir, case.classes)
-    return float((case.pool_y[rows] == labels).mean()) if len(rows) else None
+def folds_of(owner: np.ndarray, seed: int) -> list[np.ndarray]:
+    """Rows in `FOLDS` parts by lot, all of one owner in the same where there are owners enough."""
+    owners = np.unique(owner)
+    generator = np.random.default_rng([seed, _PURPOSE])
+    if len(owners) < 2 * FOLDS:
+        return np.array_split(generator.permutation(len(owner)), FOLDS)
+    parts = np.array_split(generator.permutation(owners), FOLDS)
+    return [np.flatnonzero(np.isin(owner, part)) for part in parts]

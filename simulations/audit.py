@@ -1,4 +1,4 @@
-"""`consilium audit PATH`: do the claims of a run hold? `coordinator.verify`, and what only a simulation has.
+"""`consilium audit PATH`: do the claims of a run hold? And the report of a run, also of one that is deployed.
 
 It reads the folder only, and changes nothing. A check that breaks down counts as failed.
 """
@@ -6,19 +6,25 @@ It reads the folder only, and changes nothing. A check that breaks down counts a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from consilium.coordinator.collection.kept_votes import PATTERN, UNUSABLE, kept_votes
-from consilium.coordinator.verify import Recorded, VerifiedRun, verify_run
+from consilium.coordinator.events import Awaiting, Event, LeftOut, StageBegins
+from consilium.coordinator.privacy import expected
+from consilium.coordinator.verify import Recorded, VerifiedRun, holds, verify_run
 from consilium.coordinator.verify.charges import check_claims, check_epsilon
 from consilium.coordinator.verify.findings import Absent, Contradiction, Damaged, Files, Unfinished, agree, entry
-from consilium.simulations import checksums
-from consilium.simulations.manifest import MANIFEST
+from consilium.coordinator.verify.run import CARD, COORDINATOR
+from consilium.protocol.errors import ConfigError, DataError
+from consilium.report.warnings import warnings_of, well_formed
+from consilium.simulations.folder import MANIFEST, SUMMARY, SUMS, check_sums
+from consilium.simulations.report.data import LeftOutParty, ReportData, load_report_data
 from consilium.simulations.report.guarantees import shown_guarantees
 
-SUMMARY, REPORT_DATA = "summary.json", "private/report.json"
+REPORT_DATA = "private/report.json"
 EPSILONS = {
     "epsilon_guaranteed": "guarantee",
     "epsilon_student": "student",
@@ -32,21 +38,16 @@ EPSILONS = {
 
 def audit_path(path: Path, students: Sequence[Path] = ()) -> VerifiedRun:
     """All findings on the run of a path: a simulation's folder, a coordinator's folder, or the run folder of one.
-
-    students: folders of students that asked this run's coordinator, to be checked against its ledger.
-
-    Raises
-    ------
-    PathError, DataError : there is no run here, or nothing of a student. ConfigError : it is another node's folder.
-    """
+    students: folders of students that asked this run's coordinator, to be checked against its ledger. Raises PathError,
+    DataError: there is no run here, or nothing of a student. ConfigError: it is another node's folder."""
     if not is_simulated(path):
         run = verify_run(path, students)
         if run.recorded is not None and not students:
             run.check("student", _no_student)
         return run
-    run = verify_run(path, students, (path / checksums.FILE).exists() or _complete(path))
+    run = verify_run(path, students, (path / SUMS).exists() or _complete(path))
     check, recorded = run.check, run.recorded
-    check(f"{checksums.FILE}: every file", lambda: checksums.check_sums(path, run.finished))
+    check(f"{SUMS}: every file", lambda: check_sums(path, run.finished))
     check(f"{MANIFEST}: status", lambda: _status(run.files))
     run.look_at_student(run.files)
     if recorded is not None:
@@ -59,7 +60,7 @@ def audit_path(path: Path, students: Sequence[Path] = ()) -> VerifiedRun:
 
 def is_simulated(path: Path) -> bool:
     """Whether the folder is that of a simulation."""
-    return any((path / name).exists() for name in (MANIFEST, f"{MANIFEST}.part", checksums.FILE))
+    return any((path / name).exists() for name in (MANIFEST, f"{MANIFEST}.part", SUMS))
 
 
 def _no_student() -> str:
@@ -67,10 +68,9 @@ def _no_student() -> str:
 
 
 def _complete(run_dir: Path) -> bool:
-    try:
+    with suppress(Damaged):
         return Files(run_dir, finished=True).object(MANIFEST).get("status") == "complete"
-    except Damaged:
-        return False
+    return False
 
 
 def _status(files: Files) -> str:
@@ -99,8 +99,6 @@ def _report(run: VerifiedRun, recorded: Recorded) -> str:
 
 def _votes(files: Files, recorded: Recorded) -> str:
     """Sums of the recorded votes are the ledger's, where it has them."""
-    if not recorded.config.record_votes:
-        raise Absent("not recorded")
     votes: dict[str, np.ndarray] = {}
     for path in sorted((files.folder / "private").glob(PATTERN)):
         try:
@@ -115,3 +113,81 @@ def _votes(files: Files, recorded: Recorded) -> str:
         if batch.histogram is not None and not np.array_equal(batch.histogram, np.stack(sums)):
             raise Contradiction(f"batch {place}: the recorded votes are not those of the ledger")
     return f"{len(votes)} queries"
+
+
+NOBODY_KNOWS = [
+    "How good each party's teachers are, and what one party alone, a plurality without noise or a pooled model would"
+    " reach: that takes rows which never leave the parties.",
+    "How many of the released labels are right, and how many manual labels the student is worth: nobody has the truth"
+    " of the public cases.",
+    "Which software each node ran.",
+]
+"""What exists in simulations only."""
+NO_STUDENT = "What a student learnt from the labels: its results lie with it. Give its folder with --student."
+
+
+def report_of(path: Path, student: Path | None = None) -> tuple[ReportData, Path]:
+    """The data of a run's report, and the folder that the report goes to: of a deployed or unfinished run what its
+    ledger and its nodes' files say. student: folder of one that asked a deployed run's coordinator. Raises DataError:
+    no run here, nothing was charged yet, or a claim of the run does not hold. ConfigError: a student was given for a
+    simulation."""
+    if (path / REPORT_DATA).exists():
+        if student is not None:
+            raise ConfigError("--student is for deployed runs", "A simulation has its student in its own folder")
+        return load_report_data(path / "private"), path
+    run = audit_path(path, [] if student is None else [student])
+    if not holds(run.findings):
+        wrong = next(finding for finding in run.findings if not finding.holds)
+        raise DataError(f"a claim of {path} does not hold: {wrong.check}: {wrong.found}", "Run: consilium audit")
+    if run.recorded is None:
+        raise DataError(f"{path}: nothing was charged yet, so there is nothing to report", "Wait for the first labels")
+    return _data(run, run.recorded, student), run.run_dir
+
+
+def _data(run: VerifiedRun, recorded: Recorded, student: Path | None) -> ReportData:
+    config, simulated = recorded.config, is_simulated(run.run_dir)
+    coordinator = run.files.object(COORDINATOR) if (run.run_dir / COORDINATOR).exists() else {}
+    card = {} if student is None else Files(student, finished=True).object(CARD)
+    parties = len(coordinator["parties"]) if coordinator else _parties(run.events, recorded)
+    invited = {name for event in run.events if isinstance(event, Awaiting) for name in event.parties}
+    if simulated:
+        invited = range(run.files.object(MANIFEST).get("data", {}).get("parties", parties))
+    answered = [batch.answered for batch in recorded.batches]
+    left_out = [(event.party, event.stage, event.reason) for event in run.events if isinstance(event, LeftOut)]
+    warnings = warnings_of(expected(config, parties))
+    codes = {warning["code"] for warning in warnings}
+    warnings += [warning for warning in well_formed(card.get("warnings")) if warning["code"] not in codes]
+    return ReportData(
+        title=config.name,
+        attribution="The parties' own rows, which they kept, and the public cases that the student put to them.",
+        scenario=f"federation {config.digest()[:12]}",
+        engine="simulation" if simulated else "deployed nodes",
+        seed=config.seed if config.simulation else None,
+        seeded_noise=config.simulation,
+        created=run.events[0].at if run.events else "–",
+        parties=parties,
+        invited=max(len(invited), parties),
+        teachers=parties * config.teachers_per_party,
+        party_label="party",
+        left_out=[LeftOutParty(*one) for one in dict.fromkeys(left_out)],
+        mechanism=config.describe(),
+        release=config.disclosure.release,
+        collection=config.collection,
+        most_queries=config.query_budget.queries,
+        most_answers=config.query_budget.answers,
+        guarantees=shown_guarantees(run.guarantees, config.collection),
+        reinforced=recorded.reinforced,
+        student=card.get("metrics"),
+        public_labels=card.get("public_labels", {}),
+        classes=config.rows.classes,
+        answered=np.concatenate(answered).tolist() if answered else [],
+        missing=[*([NO_STUDENT] if student is None else []), *NOBODY_KNOWS],
+        unfinished=next((f"{one.found.capitalize()}." for one in run.findings if one.check == "run: finished"), ""),
+        warnings=warnings,
+    )
+
+
+def _parties(events: Sequence[Event], recorded: Recorded) -> int:
+    """How many take part as far as is known before the end: those of the largest sum, else those that came."""
+    came = [event.total for event in events if isinstance(event, StageBegins)]
+    return max((batch.parties for batch in recorded.batches), default=came[-1] if came else 0)

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict
 from datetime import datetime
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
+from consilium.models.devices import Device
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import check_new, writing
 from consilium.protocol.output import Format, FormatOption, QuietOption, show, tell_warnings, terminal_width, wrapped
 from consilium.simulations.attack.command import attack_command
 from consilium.simulations.data_check import app as data_app
-from consilium.simulations.shipped import DEFAULT, Shipped, completing
+from consilium.simulations.shipped import DEFAULT, Shipped, completing, menu, menu_lines
 
 SIMULATE = "On one machine"
 """Above the commands of a simulation, in the list of all commands."""
@@ -27,30 +27,6 @@ _EXAMPLES = (
 )
 
 
-class EngineName(StrEnum):
-    local = "local"
-    ray = "ray"
-
-
-class DeviceName(StrEnum):
-    auto = "auto"
-    cpu = "cpu"
-    cuda = "cuda"
-
-
-ScenarioArgument = Annotated[
-    str,
-    typer.Argument(
-        help="Name of a shipped scenario, or path of a .toml file.", autocompletion=completing(Shipped.SCENARIO)
-    ),
-]
-RunArgument = Annotated[
-    str,
-    typer.Argument(
-        help="Name of a shipped scenario or of a paper, or path of a scenario's .toml file.",
-        autocompletion=completing(Shipped.SCENARIO, Shipped.PAPER),
-    ),
-]
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override one key, e.g. federation.mechanism.sigma1=300."),
@@ -60,14 +36,20 @@ SeedOption = Annotated[int, typer.Option(min=0, help="Split, teachers, student a
 
 def run(
     context: typer.Context,
-    scenario: RunArgument = DEFAULT,
+    scenario: Annotated[
+        str,
+        typer.Argument(
+            help="Name of a shipped scenario or of a paper, or path of a scenario's .toml file.",
+            autocompletion=completing(Shipped.SCENARIO, Shipped.PAPER),
+        ),
+    ] = DEFAULT,
     engine: Annotated[
-        EngineName, typer.Option(help="local: this machine, no server. ray: `flwr run`.")
-    ] = EngineName.local,
+        Literal["local", "ray"], typer.Option(help="local: this machine, no server. ray: `flwr run`.")
+    ] = "local",
     seed: SeedOption = 0,
     device: Annotated[
-        DeviceName, typer.Option(help="Where networks are trained. auto: an NVIDIA GPU if there is one.")
-    ] = DeviceName.auto,
+        Device, typer.Option(help="Where networks are trained. auto: an NVIDIA GPU if there is one.")
+    ] = "auto",
     out: Annotated[Path | None, typer.Option(help="New folder for the results; default runs/SCENARIO-TIME.")] = None,
     overrides: SetOption = None,
     output: FormatOption = Format.text,
@@ -79,20 +61,25 @@ def run(
     from consilium.report.progress import LOAD, showing
 
     if scenario in Shipped.PAPER.files():
-        if _was_given(context, "engine"):
+        given = {
+            name
+            for name in ("engine", "seed")
+            if (source := context.get_parameter_source(name)) is not None and source.name == "COMMANDLINE"
+        }
+        if "engine" in given:
             raise ConfigError("--engine is of no use for a paper", "Leave it out")
-        seeds = [f"seeds=[{seed}]"] if _was_given(context, "seed") else []
-        run_paper(scenario, out, [*(overrides or []), *seeds], device.value, output, quiet)
+        seeds = [f"seeds=[{seed}]"] if "seed" in given else []
+        run_paper(scenario, out, [*(overrides or []), *seeds], device, output, quiet)
         return
     Shipped.SCENARIO.path(scenario)  # this and the next are said before seconds of loading
     if out is not None:
         check_new(out)
     name = Path(scenario).stem
     with showing(quiet) as display, ExitStack() as stack:
-        display.say(f"run of {name}, engine {engine.value}, seed {seed}")  # before libraries load
+        display.say(f"run of {name}, engine {engine}, seed {seed}")  # before libraries load
         started = None
-        if engine is not EngineName.ray:
-            from consilium.simulations.engines.worker import running_workers
+        if engine != "ray":
+            from consilium.simulations.engines.process import running_workers
 
             started = stack.enter_context(running_workers())
         display.update(LOAD, 0, 1)
@@ -108,14 +95,11 @@ def run(
         folder = out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
         display.say(loaded.federation.name)
         with writing(folder):
-            summary = run_scenario(name, loaded, engine.value, seed, folder, watch, device.value, started=started)
-    if output is Format.json:
-        show(output, summary, ())
-    if not quiet:
-        _print_summary(summary, output)
+            summary = run_scenario(name, loaded, engine, seed, folder, watch, device, started=started)
+    _print_summary(summary, output, quiet)
 
 
-def run_paper(name: str, out: Path | None, overrides: list[str], device: str, output: Format, quiet: bool) -> None:
+def run_paper(name: str, out: Path | None, overrides: list[str], device: Device, output: Format, quiet: bool) -> None:
     """Run a paper, and show its table. A folder that has rows of it already keeps them."""
     from consilium.models.devices import using_device
     from consilium.report.progress import showing
@@ -123,19 +107,18 @@ def run_paper(name: str, out: Path | None, overrides: list[str], device: str, ou
     from consilium.simulations.papers.run import PaperRun, as_lines
 
     folder = out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
-    with showing(quiet) as display, writing(folder), using_device(device):  # pyright: ignore[reportArgumentType]
+    with showing(quiet) as display, writing(folder), using_device(device):
         results = PaperRun(Shipped.PAPER.path(name), choice_of(overrides), folder).run(display)
     show(output, results, () if quiet else as_lines(results))
 
 
-def _was_given(context: typer.Context, name: str) -> bool:
-    """Whether an option of the command line, or SCENARIO, stands there or is its default."""
-    source = context.get_parameter_source(name.removeprefix("--").lower().replace("-", "_"))
-    return source is not None and source.name == "COMMANDLINE"
-
-
 def plan(
-    scenario: ScenarioArgument = DEFAULT,
+    scenario: Annotated[
+        str,
+        typer.Argument(
+            help="Name of a shipped scenario, or path of a .toml file.", autocompletion=completing(Shipped.SCENARIO)
+        ),
+    ] = DEFAULT,
     seed: SeedOption = 0,
     overrides: SetOption = None,
     output: FormatOption = Format.text,
@@ -149,10 +132,8 @@ def plan(
 
 def scenarios(output: FormatOption = Format.text) -> None:
     """List what `consilium run` can run: what happens, how long it takes, and what it needs."""
-    from consilium.simulations.menu import lines, paper_entries, scenario_entries
-
-    entries, papers = scenario_entries(), paper_entries()
-    show(output, {"scenarios": entries, "papers": papers}, lines(entries, papers))
+    entries = menu()
+    show(output, entries, menu_lines(**entries))
 
 
 def show_run(
@@ -160,13 +141,9 @@ def show_run(
     output: FormatOption = Format.text,
 ) -> None:
     """Print the summary of a finished run again."""
-    from consilium.simulations.finished import read_summary
+    from consilium.simulations.folder import read_summary
 
-    summary = {**read_summary(run), "out": str(run.resolve())}
-    if output is Format.json:
-        show(output, summary, ())
-    else:
-        _print_summary(summary, output)
+    _print_summary({**read_summary(run), "out": str(run.resolve())}, output)
 
 
 def report(
@@ -181,8 +158,8 @@ def report(
     output: FormatOption = Format.text,
 ) -> None:
     """Draw the report of a run, simulated or deployed; with --public, the version that may be shown to anybody."""
-    from consilium.simulations.audited_report import report_of
-    from consilium.simulations.checksums import renew_sum
+    from consilium.simulations.audit import report_of
+    from consilium.simulations.folder import renew_sum
     from consilium.simulations.report.build import write_report
 
     data, run_dir = report_of(path, student)
@@ -201,17 +178,13 @@ def audit_run(path: Path, students: Sequence[Path], output: Format) -> None:
     run = audit_path(path, students)
     sound, kind = holds(run.findings), "simulation" if is_simulated(path) else "deployed"
     lines = [f"{_VERDICTS[finding.verdict]:10}  {finding.check}: {finding.found}" for finding in run.findings]
-    show(
-        output,
-        {
-            "path": str(path),
-            "kind": kind,
-            "finished": run.finished,
-            "holds": sound,
-            "findings": [asdict(finding) for finding in run.findings],
-        },
-        [*lines, _conclusion(sound, run.finished)],
-    )
+    conclusion = "the run is what it claims to be"
+    if not sound:
+        conclusion = "THE RUN IS NOT WHAT IT CLAIMS TO BE"
+    elif not run.finished:
+        conclusion = "the run is not finished; its ledger so far holds"
+    told = {"path": str(path), "kind": kind, "finished": run.finished, "holds": sound}
+    show(output, {**told, "findings": [asdict(finding) for finding in run.findings]}, [*lines, conclusion])
     if not sound:
         raise typer.Exit(1)
 
@@ -226,12 +199,6 @@ _VERDICTS = {
 """Words of a terminal for `coordinator.verify.Verdict`."""
 
 
-def _conclusion(sound: bool, finished: bool) -> str:
-    if not sound:
-        return "THE RUN IS NOT WHAT IT CLAIMS TO BE"
-    return "the run is what it claims to be" if finished else "the run is not finished; its ledger so far holds"
-
-
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line's root."""
     app.command(rich_help_panel=SIMULATE, epilog=_EXAMPLES)(run)
@@ -243,12 +210,16 @@ def register(app: typer.Typer) -> None:
     app.command(rich_help_panel=SIMULATE)(report)
 
 
-def _print_summary(summary: dict[str, Any], output: Format) -> None:
-    """The summary for people, what it warns of, and last where the report lies; of JSON the warnings alone."""
+def _print_summary(summary: dict[str, Any], output: Format, quiet: bool = False) -> None:
+    """The summary for people, what it warns of, and last where the report lies; of JSON the warnings beside it."""
+    if output is Format.json:
+        show(output, summary, ())
+    if quiet:
+        return
     if output is Format.json:
         tell_warnings(summary["warnings"], output)
         return
-    from consilium.simulations.council.card import afterwards, terminal
+    from consilium.simulations.council.statement import afterwards, terminal
 
     typer.echo(terminal(summary, terminal_width()))
     for line in afterwards(summary):

@@ -97,16 +97,14 @@ def check_files(pattern: str, roles: Mapping[str, str], drop: list[str] | tuple[
     return checked
 
 
-_TRAINER = "logistic_regression"
-"""Its file holds no rows, as that of `graph` does."""
+_NOTE = """\
+# privacy.unit: whose data the promise is about, a record, a patient or a whole party. Yours to choose.
+# student.trainer: a model of numbers alone. Others may hold public rows, of patients of yours.
+"""
 _REAL_NOISE = """\
 # Without these two lines the noise follows a seed, so that a run can be repeated: it protects nobody.
 # [simulation]
 # noise = "system"
-"""
-_NOTE = """\
-# privacy.unit: whose data the promise is about, a record, a patient or a whole party. Yours to choose.
-# student.trainer: a model of numbers alone. Others may hold public rows, of patients of yours.
 """
 
 
@@ -140,10 +138,9 @@ class CheckedFiles:
             return
         self.refused = ""
         self.warnings = [warning["text"] for warning in warnings_of(look(scenario.data, 1, dataset, partition))]
-        self.read = {
-            "rows": len(dataset.y), "owners": len(dataset.owner_names or ()) or None,
-            "columns": len(dataset.columns), "features": len(dataset.features), "classes": list(dataset.classes),
-        }  # fmt: skip
+        counts = {"rows": dataset.y, "columns": dataset.columns, "features": dataset.features}
+        owners = {"owners": len(dataset.owner_names or ()) or None}
+        self.read = {**{name: len(of) for name, of in counts.items()}, **owners, "classes": list(dataset.classes)}
 
     @property
     def in_file(self) -> list[DataError]:
@@ -171,7 +168,7 @@ class CheckedFiles:
                 "query_budget": {"queries": 300, "answers": 300},
                 "privacy": {"unit": unit, "neighbouring": "add_or_remove", "delta": 1e-5, "epsilon": 2.0},
             },
-            "student": {"trainer": {"name": _TRAINER}},
+            "student": {"trainer": {"name": "logistic_regression"}},
         }
 
     def scenario_text(self, folder: Path = Path()) -> str:
@@ -209,15 +206,16 @@ class CheckedFiles:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        findings = [("fault", fault) for fault in self.faults] + [("doubt", fault) for fault in self.doubts]
+        findings = [
+            {"code": code, "fault": fault.what, "action": fault.action}
+            | {"column": getattr(fault, "column", ""), "keys": getattr(fault, "keys", {})}
+            for code, faults in (("fault", self.faults), ("doubt", self.doubts))
+            for fault in faults
+        ]
         return {
             "file": self.pattern,
             "must_be_mended": len(self.faults),
-            "findings": [
-                {"code": code, "fault": fault.what, "action": fault.action, "column": getattr(fault, "column", "")}
-                | {"keys": getattr(fault, "keys", {})}
-                for code, fault in findings
-            ],
+            "findings": findings,
             "warnings": self.warnings,
             "fine": self.fine,
             "in_file": [str(fault) for fault in self.in_file],

@@ -32,11 +32,6 @@ _LABELLED = 0x6C6162656C
 T = TypeVar("T")
 
 
-def _read_only(rows: np.ndarray) -> np.ndarray:
-    rows.setflags(write=False)
-    return rows
-
-
 @dataclass(frozen=True)
 class Case:
     """Everything is secret but `config`, and the rows of `pool_x` and `test_x`. scenario: with the student that its
@@ -68,7 +63,7 @@ class Case:
     @property
     def pool_x(self) -> np.ndarray:
         """Rows that the student may ask, as they travel: canonical float32 (pool, features), not to be written to."""
-        return self.once("pool", lambda: _read_only(public.queries(self.dataset, self.partition)))
+        return self._canonical("pool", self.partition.queries)
 
     @property
     def pool_ids(self) -> list[str]:
@@ -86,16 +81,15 @@ class Case:
         count = self.scenario.student.public_labels
         if not count:
             return None
-        chosen = np.random.default_rng([self.seed, _LABELLED]).permutation(len(self.pool_x))
-        chosen = chosen if count == "all" else chosen[:count]
-        labels = np.full(len(self.pool_x), NO_LABEL, dtype=np.int64)
+        lot = np.random.default_rng([self.seed, _LABELLED]).permutation(len(self.pool_x))
+        chosen, labels = lot[: None if count == "all" else count], np.full(len(lot), NO_LABEL, dtype=np.int64)
         labels[chosen] = self.pool_y[chosen]
         return labels
 
     @property
     def test_x(self) -> np.ndarray:
         """Public rows that students are judged on: canonical float32 (test, features), not to be written to."""
-        return self.once("test", lambda: self._canonical(self.partition.test))
+        return self._canonical("test", self.partition.test)
 
     @property
     def test_y(self) -> np.ndarray:
@@ -105,7 +99,7 @@ class Case:
     def home_rows(self) -> np.ndarray:
         """Row indices int64 (home,) of all that is held out at home, party after party in the order of `parties`."""
         parts = [self.home[party] for party in self.parties if party in self.home]
-        return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+        return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
 
     @property
     def home_party(self) -> np.ndarray:
@@ -116,7 +110,7 @@ class Case:
     @property
     def home_x(self) -> np.ndarray:
         """Canonical float32 (home, features), not to be written to."""
-        return self.once("home", lambda: self._canonical(self.home_rows))
+        return self._canonical("home", self.home_rows)
 
     @property
     def home_y(self) -> np.ndarray:
@@ -151,11 +145,14 @@ class Case:
         tested = (self.test_x, self.test_y) if len(self.test_y) else (None, None)
         return Pool(self.dataset.features, self.pool_x, *tested, labels=self.known_labels)
 
-    def _canonical(self, rows: np.ndarray) -> np.ndarray:
-        width = len(self.dataset.features)
-        if not len(rows):
-            return np.zeros((0, width), dtype=np.float32)
-        return _read_only(canonical_queries(self.dataset.x[rows], width))
+    def _canonical(self, name: str, rows: np.ndarray) -> np.ndarray:
+        def made() -> np.ndarray:
+            width = len(self.dataset.features)
+            x = canonical_queries(self.dataset.x[rows], width) if len(rows) else np.zeros((0, width), dtype=np.float32)
+            x.setflags(write=False)
+            return x
+
+        return self.once(name, made)
 
 
 def divide(scenario: Scenario, seed: int, source: Source | None = None) -> Case:
@@ -175,7 +172,9 @@ def make_case(scenario: Scenario, seed: int, home_share: float, source: Source |
     parties, home = dict(whole.parties), {}
     for index, (party, rows) in enumerate(whole.parties.items()):
         units = np.arange(len(rows)) if dataset.patient is None else dataset.patient[rows]
-        out = _held_out(units, home_share, np.random.default_rng([seed, _PURPOSE, index]))
+        different = np.unique(units)
+        lot = np.random.default_rng([seed, _PURPOSE, index]).permutation(different)
+        out = np.isin(units, lot[: int(home_share * len(different))])
         if out.any():
             parties[party], home[party] = rows[~out], rows[out]
     partition = replace(whole, parties=parties)
@@ -185,15 +184,8 @@ def make_case(scenario: Scenario, seed: int, home_share: float, source: Source |
 def clear_votes(scenario: Scenario) -> Scenario:
     """As a study collects votes: the same ones, in this process, with the coordinator's own noise. The student is
     promised the same; where the noise is in the sums, a check has more noise than here."""
-    return scenario.model_copy(
-        update={"federation": scenario.federation.model_copy(update={"collection": "plaintext"})}
-    )
-
-
-def _held_out(units: np.ndarray, share: float, generator: np.random.Generator) -> np.ndarray:
-    """bool (rows,): of the units (patients, or rows) the share by lot, rounded down."""
-    different = np.unique(units)
-    return np.isin(units, generator.permutation(different)[: int(share * len(different))])
+    federation = scenario.federation.model_copy(update={"collection": "plaintext"})
+    return scenario.model_copy(update={"federation": federation})
 
 
 def federation_config(
@@ -216,14 +208,12 @@ def federation_config(
             f"teacher cnn does not fit {dataset.name!r}: {reason}",
             'Images need data.standardise=false and data.representation="none"; choose another teacher for other rows',
         )
-    voting_rule = federation.voting_rule
+    voting_rule, reference = federation.voting_rule, ""
     if similar is not None and (similar.rows, similar.voting_rule) == (schema, voting_rule):
         reference = similar.reference
     elif voting_rule.relative:
         pool = public.queries(dataset, partition)
         reference = reference_text(draw_reference(pool, schema, voting_rule.reference_rows))
-    else:
-        reference = ""
     identities = simulated_keys(scenario.federation, list(partition.parties), seed)
     return FederationConfig.of(
         federation.model_copy(update={"timeouts": federation.timeouts.patient()}),

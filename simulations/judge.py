@@ -49,7 +49,13 @@ def judged(method: str, case: Case, predicted: Predicted) -> list[Row]:
     if predicted.absent:
         return []
     rows = [Row(method, RUN, "", metric, value) for metric, value in predicted.figures.items()]
-    rows += _own_by_class(method, case, predicted)
+    for array, counts in predicted.arrays.items():
+        if array.startswith(BY_CLASS):
+            rows += [
+                Row(method, CLASS, name, array.removeprefix(BY_CLASS), of_these / of, *wilson(of_these, of))
+                for name, (of_these, of) in zip(case.classes, counts.tolist(), strict=True)
+                if of
+            ]
     if predicted.test is not None:
         rows += _on_test_rows(method, case, drawn_test(predicted))
     if predicted.home is not None:
@@ -60,11 +66,8 @@ def judged(method: str, case: Case, predicted: Predicted) -> list[Row]:
 def judged_row_scores(case: Case, predicted: Predicted) -> dict[str, Any]:
     """What units of test rows add to the figures of runs on test rows, see `study.results.UnitScores`, as plain values;
     nothing without any. Of several draws of a method's luck their mean."""
-    scores = {
-        name.removeprefix(BY_ROW): [array.astype(np.float64)]
-        for name, array in predicted.arrays.items()
-        if name.startswith(BY_ROW)
-    }
+    by_row = {name: array for name, array in predicted.arrays.items() if name.startswith(BY_ROW)}
+    scores = {name.removeprefix(BY_ROW): [array.astype(np.float64)] for name, array in by_row.items()}
     if drawn := drawn_test(predicted):
         y = case.test_y
         scores = {
@@ -93,82 +96,63 @@ def drawn_test(predicted: Predicted) -> list[np.ndarray]:
     return [draw.astype(np.float64) for draw in drawn]
 
 
-def _own_by_class(method: str, case: Case, predicted: Predicted) -> Iterator[Row]:
-    for array, counts in predicted.arrays.items():
-        if not array.startswith(BY_CLASS):
-            continue
-        metric = array.removeprefix(BY_CLASS)
-        for name, (of_these, of) in zip(case.classes, counts.tolist(), strict=True):
-            if of:
-                yield Row(method, CLASS, name, metric, of_these / of, *wilson(of_these, of))
-
-
 def _on_test_rows(method: str, case: Case, drawn: Sequence[np.ndarray]) -> Iterator[Row]:
     """`drawn`: probabilities float64 (test, classes) of each draw."""
     y, names = case.test_y, case.classes
-    intervals = drawn_intervals(drawn, y, names)
-    metrics = [evaluate(draw, y, names) for draw in drawn]
-    yield _row(method, RUN, "", "accuracy", _mean([draw["accuracy"] for draw in metrics]), intervals["accuracy"])
-    if intervals["auc"] is not None:
-        yield _row(method, RUN, "", "auc", _mean([draw["auc"] for draw in metrics]), intervals["auc"])
+    intervals, metrics = drawn_intervals(drawn, y, names), [evaluate(draw, y, names) for draw in drawn]
+    for metric in ("accuracy", *(["auc"] if intervals["auc"] is not None else [])):
+        yield _row(method, RUN, "", metric, np.mean([draw[metric] for draw in metrics]), intervals[metric])
     scores = np.stack([brier_row_scores(draw, y) for draw in drawn])
     values = scores.mean(axis=1)
     spread = float(values.std(ddof=1)) / np.sqrt(len(values)) if len(values) > 1 else 0.0
-    interval = _clipped(mean_interval(scores.mean(axis=0), spread), _most_brier(len(names)))
-    yield _row(method, RUN, "", "brier", values.mean(), interval)
-    counts = np.bincount(y, minlength=len(names))
-    for name, count in zip(names, counts.tolist(), strict=True):
+    interval = mean_interval(scores.mean(axis=0), spread)
+    yield _row(method, RUN, "", "brier", values.mean(), interval, _most_brier(len(names)))
+    for name, count in zip(names, np.bincount(y, minlength=len(names)).tolist(), strict=True):
         if count:
-            recall = _mean([draw["recall_per_class"][name] for draw in metrics])
+            recall = np.mean([draw["recall_per_class"][name] for draw in metrics])
             yield _row(method, CLASS, name, "recall", recall, intervals["recall_per_class"][name])
             yield _row(method, CLASS, name, "rows", count)
 
 
 def _at_home(method: str, case: Case, home: np.ndarray) -> Iterator[Row]:
     """`home`: probabilities float64 (home, classes)."""
-    truth, classes = case.home_y, len(case.classes)
-    most = _most_brier(classes)
-    right, brier = home.argmax(axis=1) == truth, brier_row_scores(home, truth)
+    truth, most = case.home_y, _most_brier(len(case.classes))
+    right, brier = (home.argmax(axis=1) == truth).astype(np.float64), brier_row_scores(home, truth)
     party, first = np.unique(case.home_party, return_index=True)
-    correct, rows = np.add.reduceat(right.astype(np.float64), first), np.diff(np.r_[first, len(truth)])
+    rows = np.diff(np.r_[first, len(truth)])
     in_order, pairs = np.zeros((2, len(party)))
     for place, index in enumerate(party.tolist()):
-        name, mine = case.parties[index], slice(first[place], first[place] + rows[place])
-        count, y = int(rows[place]), truth[mine]
+        name, mine, count = case.parties[index], slice(first[place], first[place] + rows[place]), int(rows[place])
+        correct, y = right[mine].sum(), truth[mine]
         yield _row(method, PARTY, name, "rows", count)
-        yield _row(method, PARTY, name, "accuracy", correct[place] / count, wilson(correct[place], count))
+        yield _row(method, PARTY, name, "accuracy", correct / count, wilson(correct, count))
         interval = mean_interval(brier[mine]) if count > 1 else None
-        yield _row(method, PARTY, name, "brier", float(brier[mine].mean()), _clipped(interval, most))
+        yield _row(method, PARTY, name, "brier", brier[mine].mean(), interval, most)
         areas = auc_row_scores(home[mine], y)
         if areas is not None:
             of_class = np.bincount(y)
             interval = area_interval(areas, int(of_class[of_class > 0].min()))
-            yield _row(method, PARTY, name, "auc", float(areas.mean()), interval)
+            yield _row(method, PARTY, name, "auc", areas.mean(), interval)
             pairs[place] = of_class.prod()
             in_order[place] = float(areas.mean()) * pairs[place]
     yield _row(method, RUN, "", "home_rows", len(truth))
     for metric, points, end in (("accuracy", right, 1.0), ("brier", brier, most)):
-        interval = ratio_interval(np.add.reduceat(points.astype(np.float64), first), rows)
-        yield _row(method, RUN, "", f"home_{metric}", points.mean(), _clipped(interval, end))
-    if classes == 2 and (both := pairs > 0).any():
+        interval = ratio_interval(np.add.reduceat(points, first), rows)
+        yield _row(method, RUN, "", f"home_{metric}", points.mean(), interval, end)
+    if len(case.classes) == 2 and (both := pairs > 0).any():
         interval = ratio_interval(in_order[both], pairs[both])
-        yield _row(method, RUN, "", "home_auc", in_order.sum() / pairs.sum(), _clipped(interval))
+        yield _row(method, RUN, "", "home_auc", in_order.sum() / pairs.sum(), interval)
 
 
 def _most_brier(classes: int) -> float:
     return 1.0 if classes == 2 else 2.0
 
 
-def _clipped(interval: Interval | None, most: float = 1.0) -> Interval | None:
-    return None if interval is None else [max(0.0, interval[0]), min(most, interval[1])]
-
-
-def _mean(values: Sequence[float]) -> float:
-    return float(np.mean(values))
-
-
-def _row(method: str, scope: str, name: str, metric: str, value: float, interval: Sequence[float] | None = None) -> Row:
-    low, high = (None, None) if interval is None else interval
+def _row(
+    method: str, scope: str, name: str, metric: str, value: Any, interval: Interval | None = None, most: float = 1.0
+) -> Row:
+    """No interval ends below 0 or above the most that there can be."""
+    low, high = (None, None) if interval is None else (max(0.0, interval[0]), min(most, interval[1]))
     return Row(method, scope, name, metric, float(value), low, high)
 
 
@@ -218,39 +202,30 @@ def confusion(y: np.ndarray, predicted: np.ndarray, classes: int) -> list[list[i
 
 
 def roc_curves(probabilities: np.ndarray, y: np.ndarray, class_names: Sequence[str]) -> list[dict[str, Any]]:
-    """One curve for the second of two classes; of more, one for each that occurs, against all others.
-
-    name; found: recall at false alarms 0, 0.01, ..., 1, the highest at each, between thresholds by the straight line;
-    auc with its interval.
-    """
-    from sklearn.metrics import roc_curve  # half a second to import: only where it is used
-
+    """One curve for the second of two classes; of more, one for each that occurs, against all others. name; found:
+    recall at false alarms 0, 0.01, ..., 1, the highest at each, between thresholds by the straight line; auc with its
+    interval."""
     curves, grid = [], np.linspace(0, 1, _POINTS)
     for index in [1] if len(class_names) == 2 else range(len(class_names)):
         positive, scores = y == index, probabilities[:, index]
         if positive.all() or not positive.any():
             continue
         areas = one_against_rest(scores, positive)
-        alarms, caught, _ = roc_curve(positive, scores, drop_intermediate=False)
+        order = np.argsort(-scores, kind="stable")
+        ends = np.r_[np.flatnonzero(np.diff(scores[order])), len(scores) - 1]  # one of scores that are equal
+        caught, alarms = (np.r_[0.0, np.cumsum(of[order])[ends] / of.sum()] for of in (positive, ~positive))
         exact = np.searchsorted(alarms, grid, side="right") - 1
         found = np.where(np.isclose(alarms[exact], grid), caught[exact], np.interp(grid, alarms, caught))
-        curves.append(
-            {
-                "name": class_names[index],
-                "found": found.round(4).tolist(),
-                "auc": float(areas.mean()),
-                "interval": area_interval(areas, int(min(positive.sum(), (~positive).sum()))),
-            }
-        )
+        interval = area_interval(areas, int(min(positive.sum(), (~positive).sum())))
+        curve = {"name": class_names[index], "found": found.round(4).tolist(), "auc": float(areas.mean())}
+        curves.append({**curve, "interval": interval})
     return curves
 
 
 def calibration_curve(probabilities: np.ndarray, y: np.ndarray) -> list[dict[str, Any]]:
-    """How often it is so where the student says so: bins of equally many rows by its probability.
-
-    Of two classes the probability is the second's; of more that of the class it calls. mean: of the probabilities;
-    rate: of what was so; interval of the rate; rows.
-    """
+    """How often it is so where the student says so: bins of equally many rows by its probability, of two classes that
+    of the second, of more that of the class it calls. mean: of the probabilities; rate: of what was so; interval of the
+    rate; rows."""
     if probabilities.shape[1] == 2:
         scores, so = probabilities[:, 1], y == 1
     else:

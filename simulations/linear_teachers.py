@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -48,38 +47,26 @@ def directions(weights: np.ndarray) -> np.ndarray:
     return scaled / np.maximum(np.sqrt((scaled**2).sum(axis=(1, 2), keepdims=True)), 1.0)
 
 
-@singledispatch
+def has_linear_scores(spec: TeacherKind) -> bool:
+    """Whether teachers of this kind have weights."""
+    return isinstance(spec, LogisticRegressionSpec | RidgeSpec)
+
+
 def linear_scores(spec: TeacherKind, teacher: Any, inputs: int, classes: int) -> np.ndarray | None:
     """Weights float64 (inputs + 1, classes) of a trained teacher, the intercept last; None for a kind that has none.
 
     A class that the teacher never saw has zeros, and so has every one of a teacher that saw one class only.
     """
-    return None
-
-
-@linear_scores.register
-def _(spec: LogisticRegressionSpec, teacher: Any, inputs: int, classes: int) -> np.ndarray:
+    if not has_linear_scores(spec):
+        return None
+    every = np.zeros((inputs + 1, classes))
     if len(teacher.classes_) < 2:
-        return np.zeros((inputs + 1, classes))
-    weights = np.concatenate([teacher.coef_, teacher.intercept_[:, None]], axis=1).T
-    if weights.shape[1] == 1:  # of two classes scikit-learn keeps the second's
-        weights = np.concatenate([np.zeros_like(weights), weights], axis=1)
-    return _among(weights, teacher.classes_, classes)
-
-
-@linear_scores.register
-def _(spec: RidgeSpec, teacher: Any, inputs: int, classes: int) -> np.ndarray:
-    if len(teacher.classes_) < 2:
-        return np.zeros((inputs + 1, classes))
-    return _among(np.concatenate([teacher.weights, teacher.intercept[None, :]]), teacher.classes_, classes)
-
-
-def has_linear_scores(spec: TeacherKind) -> bool:
-    """Whether teachers of this kind have weights."""
-    return linear_scores.dispatch(type(spec)) is not linear_scores.dispatch(TeacherKind)
-
-
-def _among(weights: np.ndarray, seen: np.ndarray, classes: int) -> np.ndarray:
-    every = np.zeros((len(weights), classes))
-    every[:, seen] = weights
+        return every
+    if isinstance(spec, RidgeSpec):
+        weights = np.concatenate([teacher.weights, teacher.intercept[None, :]])
+    else:
+        weights = np.concatenate([teacher.coef_, teacher.intercept_[:, None]], axis=1).T
+        if weights.shape[1] == 1:  # of two classes scikit-learn keeps the second's
+            weights = np.concatenate([np.zeros_like(weights), weights], axis=1)
+    every[:, teacher.classes_] = weights
     return every - every.mean(axis=1, keepdims=True)  # the same decisions with the least norm

@@ -22,10 +22,8 @@ from consilium.models.evaluation import (
 
 
 def auc_row_scores(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray | None:
-    """float64 (n,) whose mean is the AUC that `student.evaluation` gives; None where `y` int64 (n,) has one class only.
-
-    Of two classes that of the second; of more the mean over those that occur, each against the rest.
-    """
+    """float64 (n,) whose mean is the AUC that `evaluate` gives: of two classes that of the second, of more the mean
+    over those that occur, each against the rest; None where `y` int64 (n,) has one class only."""
     judged = judged_area(probabilities, y)
     return None if judged is None else judged[1]
 
@@ -45,18 +43,16 @@ def judged_area(probabilities: np.ndarray, y: np.ndarray) -> tuple[float, np.nda
 
 
 def brier_row_scores(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """float64 (n,) whose mean is the Brier score that `student.calibration` gives: of two classes of the second's
-    probability, of more the sum over classes."""
+    """float64 (n,) whose mean is the Brier score: of two classes of the second's probability, of more the sum over
+    classes."""
     if probabilities.shape[1] == 2:
         return (probabilities[:, 1] - (y == 1)) ** 2
     return ((probabilities - np.eye(probabilities.shape[1])[y]) ** 2).sum(axis=1)
 
 
 def ratio_interval(points: np.ndarray, of: np.ndarray) -> Interval | None:
-    """Of sum(points) / sum(of) over parties float64 (parties,), where other parties might have been there.
-
-    By the linearised ratio (Cochran 1977, section 6.4); None of one party. `of` is at least 0, and some of it is more.
-    """
+    """Of sum(points) / sum(of) over parties float64 (parties,), where other parties might have been there, by the
+    linearised ratio (Cochran 1977, section 6.4); None of one party. `of` is at least 0, and some of it is more."""
     parties = len(points)
     if parties < 2:
         return None
@@ -66,10 +62,8 @@ def ratio_interval(points: np.ndarray, of: np.ndarray) -> Interval | None:
 
 
 def metric_intervals(probabilities: np.ndarray, y: np.ndarray, class_names: Sequence[str]) -> dict[str, Any]:
-    """Intervals of what `student.evaluation.evaluate` gives for these: accuracy, auc, recall_per_class, each or None.
-
-    `probabilities` float64 (n, classes), `y` int64 (n,), at least one row.
-    """
+    """Intervals of what `evaluate` gives for these: accuracy, auc, recall_per_class, each or None. `probabilities`
+    float64 (n, classes), `y` int64 (n,), at least one row."""
     predicted = probabilities.argmax(axis=1)
     counts = np.bincount(y, minlength=len(class_names))
     areas = auc_row_scores(probabilities, y)
@@ -86,10 +80,8 @@ def metric_intervals(probabilities: np.ndarray, y: np.ndarray, class_names: Sequ
 def drawn_intervals(
     drawn: Sequence[np.ndarray], y: np.ndarray, class_names: Sequence[str], one: bool = False
 ) -> dict[str, Any]:
-    """Likewise of means over draws of what was learnt; `drawn`: probabilities float64 (n, classes) of each draw.
-
-    `one`: of what one more draw would give, so that the interval covers its luck too, and not of the mean.
-    """
+    """Likewise of means over draws of what was learnt; `drawn`: probabilities float64 (n, classes) of each draw. `one`:
+    of what one more draw would give, so that the interval covers its luck too, and not of the mean."""
     if len(drawn) == 1:
         return metric_intervals(drawn[0], y, class_names)
     right = np.stack([output.argmax(axis=1) == y for output in drawn]).astype(np.float64)
@@ -102,8 +94,7 @@ def drawn_intervals(
         return float(values.std(ddof=1)) / (1 if one else math.sqrt(len(values)))
 
     def share(scores: np.ndarray) -> Interval:
-        low, high = mean_interval(scores.mean(axis=0), spread(scores))
-        return [max(0.0, low), min(1.0, high)]
+        return mean_interval(scores.mean(axis=0), spread(scores), 0.0, 1.0)
 
     return {
         "accuracy": share(right),
@@ -136,14 +127,13 @@ def mean_metrics(tables: Sequence[dict[str, Any]]) -> dict[str, Any]:
     >>> mean_metrics([{"accuracy": 0.5, "auc": None, "recall_per_class": {"ill": share}} for share in (0.25, 0.75)])
     {'accuracy': 0.5, 'auc': None, 'recall_per_class': {'ill': 0.5}}
     """
-    recall = {
-        name: _mean([item["recall_per_class"][name] for item in tables]) for name in tables[0]["recall_per_class"]
-    }
-    metrics = {name: _mean([item[name] for item in tables]) for name in ("accuracy", "auc")}
-    return {**metrics, "recall_per_class": recall}
+    metrics = {metric: mean_of([item[metric] for item in tables]) for metric in ("accuracy", "auc")}
+    recalls = [item["recall_per_class"] for item in tables]
+    return {**metrics, "recall_per_class": {name: mean_of([each[name] for each in recalls]) for name in recalls[0]}}
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
+def mean_of(values: Sequence[float | None]) -> float | None:
+    """Of those that are known; None of none."""
     known = [value for value in values if value is not None]
     return float(np.mean(known)) if known else None
 

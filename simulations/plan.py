@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from consilium.accounting.drowned import epsilon_for, signal, votes_of_units
-from consilium.accounting.events import Mechanism
 from consilium.accounting.target import as_histograms, worst_case, worst_case_as_histogram
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.config import Federation
@@ -80,11 +79,7 @@ def check_gain(scenario: Scenario, epsilon: float, parties: int, features: int, 
 
 def plan_of(name: str, overrides: Sequence[str] = (), seed: int = 0) -> dict[str, Any]:
     """What `consilium plan --format json` prints. noise: at most, by a quick bound, as if noisy counts left whole.
-
-    Raises
-    ------
-    ConsiliumError : as `load_scenario` and `divided_data`.
-    """
+    Raises ConsiliumError, as `load_scenario` and `divided_data`."""
     where = f"scenario {name}"
     table = with_budget(scenario_table(name, overrides), where, seed)
     scenario = with_any_noise(table, where)
@@ -94,14 +89,11 @@ def plan_of(name: str, overrides: Sequence[str] = (), seed: int = 0) -> dict[str
     parties, features = len(partition.parties), len(dataset.features)
     written, scales = table["federation"]["mechanism"], noise_scales(federation.mechanism.name)
     kept = {key: value for key, value in written.items() if key not in scales}
-    full = federation.event(budget.queries, budget.answers)
-
-    def cost(mechanism: Mechanism) -> float:
-        return worst_case_as_histogram([replace(full, mechanism=mechanism)], privacy.delta)
-
-    def rough(mechanism: Mechanism) -> float:
-        return as_histograms([replace(full, mechanism=mechanism)], privacy.delta)
-
+    full, delta = federation.event(budget.queries, budget.answers), privacy.delta
+    cost, rough = (
+        lambda mechanism, bound=bound: bound([replace(full, mechanism=mechanism)], delta)
+        for bound in (worst_case_as_histogram, as_histograms)
+    )
     costs = []
     for epsilon in EPSILONS if federation.mechanism.private else ():
         found = with_noise(kept, budget.queries, budget.answers, epsilon, cost, rough, _MUCH)

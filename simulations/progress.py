@@ -1,7 +1,5 @@
-"""What a run's event log says of its progress: written by the parts of a simulation, shown, or told to a program.
-
-The log is the same for every engine. It names stages and counts, never votes.
-"""
+"""What a run's event log says of its progress: written by the parts of a simulation, and shown. The log is the same for
+every engine. It names stages and counts, never votes."""
 
 from __future__ import annotations
 

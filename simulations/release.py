@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -66,19 +66,11 @@ class Replayed:
         return judged(self.student, self.pool, self.pool.queries)[0]
 
 
-class VoteTotals(Protocol):
-    """Sums of the votes of all parties, as `TeacherVotes.totals` gives them."""
-
-    def totals(
-        self, rows: np.ndarray, parties: Sequence[str], federation: str, query_ids: Sequence[str], classes: int
-    ) -> np.ndarray: ...
-
-
-def replay(case: Case, votes: VoteTotals, noise: NoiseFor | None = None) -> Replayed:
-    """Ask, release, charge, train and close. `votes`: of the case's teachers on the pool. noise: of each batch, by its
-    number in the ledger; by default seeded by the case's seed. Raises NotEnoughParties: the federation asks for more.
-    ConfigError: this mechanism cannot be charged, or is none for so few votes, or the student does not fit the rows.
-    ConsiliumError."""
+def replay(case: Case, votes: Any, noise: NoiseFor | None = None) -> Replayed:
+    """Ask, release, charge, train and close. `votes`: of the case's teachers on the pool, with `TeacherVotes.totals`.
+    noise: of each batch, by its number in the ledger; by default seeded by the case's seed. Raises NotEnoughParties:
+    the federation asks for more. ConfigError: this mechanism cannot be charged, or is none for so few votes, or the
+    student does not fit the rows. ConsiliumError."""
     config = case.config.model_copy(update={"noise_seed": case.seed})
     check_can_run(case)
     pool, spec = case.pool, case.scenario.student
@@ -92,18 +84,9 @@ def replay(case: Case, votes: VoteTotals, noise: NoiseFor | None = None) -> Repl
         service = LabelService(config, ledger, collector, noise or noise_for(config), len(case.parties))
         learned = learn(service, pool, spec, case.seed)
         sanitised, batches = close(config, ledger, normal_for(config), NoLog()), ledger.batches()
-    student = learned.publish(None, pool)
-    return Replayed(
-        config=config,
-        promised=promised(config),
-        sanitised=sanitised,
-        batches=batches,
-        student=student,
-        pool=pool,
-        rows=np.array(learned.record.rows, dtype=np.int64),
-        outcomes=np.array(learned.record.outcomes, dtype=np.int64),
-        labels=np.array(learned.record.labels, dtype=np.int64),
-    )
+    record = learned.record
+    asked = (np.array(each, dtype=np.int64) for each in (record.rows, record.outcomes, record.labels))
+    return Replayed(config, promised(config), sanitised, batches, learned.publish(None, pool), pool, *asked)
 
 
 def check_can_run(case: Case) -> None:
@@ -125,9 +108,7 @@ class RecordedVotes:
         """ids: of the public rows, in their order."""
         self._parties, self._teachers = tuple(sorted(parties)), len(parties) * config.teachers_per_party
         self._totals = totals
-        self._row: dict[str, int] = {}
-        for row, query_id in enumerate(ids):
-            self._row.setdefault(query_id, row)
+        self._row = {query_id: row for row, query_id in reversed(list(enumerate(ids)))}
 
     def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
         """See `Collector`."""

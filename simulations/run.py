@@ -16,55 +16,29 @@ from consilium.coordinator.config import check_threshold
 from consilium.coordinator.privacy import promised
 from consilium.models.devices import VARIABLE, Device, one_thread, resolve_device, using_device
 from consilium.models.published.model import check_names
-from consilium.protocol.errors import ConfigError, OutputExists
+from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_private, writing
 from consilium.protocol.versions import versions
 from consilium.report.progress import PREPARE, REPORT, stage
-from consilium.simulations.beside import Idle
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.divide import Case, divide
 from consilium.simulations.engines.local import LocalGrid
-from consilium.simulations.engines.process import Worker
+from consilium.simulations.engines.process import Finished, Worker, running_workers
 from consilium.simulations.engines.ray import check_ray, run_ray
-from consilium.simulations.engines.worker import running_workers
-from consilium.simulations.federation import SimulatedFederation
+from consilium.simulations.folder import FORMAT, PRIVATE, SUMMARY, WORK, make_run_dir, working_in
 from consilium.simulations.interruption import interruptible
-from consilium.simulations.manifest import FORMAT, PRIVATE, WORK, working_in
 from consilium.simulations.population.parties import check_own_teachers, teachers_named, why_untrainable
 from consilium.simulations.progress import EVENTS, recording
 from consilium.simulations.report.data import save_report_data
-from consilium.simulations.scenario import Scenario, scenario_json
-from consilium.simulations.simulated import Population
-from consilium.simulations.summary import (
-    data_facts,
-    report_data,
-    run_summary,
-    stage_seconds,
-    student_facts,
-    write_metrics,
-)
+from consilium.simulations.scenario import Scenario
+from consilium.simulations.simulated import Population, SimulatedFederation
+from consilium.simulations.summary import data_facts, report_data, run_summary, student_facts
 from consilium.student.learn import check_trainer
 
 Engine = Literal["local", "ray"]
 """local: parties on worker processes of this machine. ray: the same on Flower's Simulation Engine."""
-
-
-def _device(engine: Engine, device: Device) -> Literal["cpu", "cuda"]:
-    """Where networks are trained on this machine. Raises ConfigError if that is a GPU which cannot be used."""
-    if engine != "ray":
-        return resolve_device(device)
-    if device == "cuda":
-        raise ConfigError("engine ray gives its parties no GPU", "Use --engine local, or --device cpu")
-    return "cpu"
-
-
 Watch = Callable[[Path], AbstractContextManager[None]]
 """Given the run's event log, a context in which it is shown."""
-
-
-def unwatched(events: Path) -> AbstractContextManager[None]:
-    """Show nothing of a run while it goes on."""
-    return contextlib.nullcontext()
 
 
 def run_scenario(
@@ -73,7 +47,7 @@ def run_scenario(
     engine: Engine,
     seed: int,
     out: Path,
-    watch: Watch = unwatched,
+    watch: Watch | None = None,
     device: Device = "auto",
     source: Source | None = None,
     started: list[Worker] | None = None,
@@ -90,7 +64,9 @@ def run_scenario(
     """
     start = time.monotonic()
     created = datetime.now(UTC).isoformat(timespec="seconds")
-    used = _device(engine, device)
+    if engine == "ray" and device == "cuda":
+        raise ConfigError("engine ray gives its parties no GPU", "Use --engine local, or --device cpu")
+    used = "cpu" if engine == "ray" else resolve_device(device)
     if engine == "ray":
         check_ray()
     # the folder is left last, when nobody works in it any more
@@ -120,43 +96,35 @@ def run_scenario(
             "federation": config.digest(),
             "federation_digest": config.federation_digest(),
             "data": data_facts(case.dataset, case.partition),
-            "config": scenario_json(scenario),
+            "config": scenario.model_dump(mode="json"),
         }
         run_dir = make_run_dir(out)
         folder.enter_context(working_in(run_dir, manifest))
         stack.enter_context(writing(run_dir))
-        stack.enter_context(watch(run_dir / EVENTS))
+        if watch is not None:
+            stack.enter_context(watch(run_dir / EVENTS))
         record = stack.enter_context(recording(run_dir / EVENTS))
         with stage(record, PREPARE):
             federation, population = SimulatedFederation.of(case), Population.of(case, run_dir / WORK)
-        prepared = time.monotonic()
         if engine == "ray":
             heard = run_ray(federation, population, run_dir, run_dir / WORK)
         else:
             with LocalGrid(population, workers) as grid:
                 heard = federation.run(FlowerTransport(grid), run_dir)
-        finished = time.monotonic()
         record.saved(student_facts(run_dir))
         from consilium.simulations.analysis import analyse  # what it needs loads when nobody waits for a student
 
-        with Idle(workers) as begin:
-            analysis = analyse(run_dir, case, heard, record, begin)
-        analysed = time.monotonic()
-        took = {"prepare": prepared - start, "engine": finished - prepared, "analysis": analysed - finished}
+        analysis = analyse(run_dir, case, heard, record)
         summary = run_summary(manifest, run_dir, case, analysis)
-        of_coordinator = summary["seconds"]
-        summary["seconds"] = stage_seconds(of_coordinator, **took)
-        write_metrics(run_dir, analysis, summary)
         with stage(record, REPORT):
-            from consilium.simulations.report.build import (
-                write_report,  # drawing needs libraries that a failed run never loads
-            )
+            from consilium.simulations.report.build import write_report  # a failed run never loads what draws
 
             data = report_data(manifest, run_dir, case, summary, analysis)
             save_report_data(data, run_dir / PRIVATE)
             write_report(data, run_dir / "report.html")
-        summary["seconds"] = stage_seconds(of_coordinator, **took, report=time.monotonic() - analysed)
-        replace_private(run_dir / "summary.json", json.dumps(summary, indent=2) + "\n")
+        seconds = {**summary["seconds"], "total": time.monotonic() - start}
+        summary["seconds"] = {stage: round(took, 3) for stage, took in seconds.items()}
+        replace_private(run_dir / SUMMARY, json.dumps(summary, indent=2) + "\n")
     return summary
 
 
@@ -174,27 +142,14 @@ def _workers(
 
 
 def _check_own_teachers(case: Case, workers: list[Worker]) -> None:
-    """Here and, at the same time, in a worker, which may not find every module that is here. Raises ConfigError."""
+    """Here, and in a worker, which may not find every module that is here. Raises ConfigError."""
     if not teachers_named(case.scenario.simulation):
         return
     tried = case.scenario.simulation, case.config.rows
-    with Idle(workers[:1]) as begin:
-        there = begin(why_untrainable, *tried)
-        check_own_teachers(*tried)
-        if reason := there.result():
-            raise ConfigError(
-                f"{reason.rstrip('.')}. It works in this process, and not in those of the parties",
-                "Put what it is made of into a file beside the script, on PYTHONPATH, or into an installed package",
-            )
-
-
-def make_run_dir(path: Path) -> Path:
-    """Create the output folder. Raises OutputExists: it is there already. ConfigError: it cannot be made."""
-    try:
-        path.mkdir(parents=True, mode=0o700)  # summary and ledger hold functions of the votes
-        (path / PRIVATE).mkdir(mode=0o700)
-    except FileExistsError:
-        raise OutputExists(f"output folder {path} exists already", "Choose another with --out, or remove it") from None
-    except OSError as error:
-        raise ConfigError(f"cannot make output folder {path}: {error.strerror}", "Choose another with --out") from None
-    return path.resolve()
+    there = workers[0].heard() if workers and workers[0].begin(why_untrainable, *tried) else None
+    check_own_teachers(*tried)
+    if isinstance(there, Finished) and there.result:
+        raise ConfigError(
+            f"{there.result.rstrip('.')}. It works in this process, and not in those of the parties",
+            "Put what it is made of into a file beside the script, on PYTHONPATH, or into an installed package",
+        )

@@ -6,9 +6,9 @@ from __future__ import annotations
 import pickle
 from array import array
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,6 +26,7 @@ from consilium.protocol.digests import Hash
 from consilium.protocol.messages import PartyName, WireModel
 from consilium.protocol.queries import query_ids, query_set_hash
 from consilium.protocol.schema import Schema
+from consilium.simulations.divide import Case
 from consilium.simulations.linear_teachers import class_probabilities, directions, linear_scores
 from consilium.simulations.metrics import judged_area
 
@@ -38,8 +39,9 @@ class TieLog:
     In flat arrays: a party of a single class has equal scores on every row, and there may be hundreds of them.
     """
 
-    def __init__(self, ids: Sequence[str] = ()) -> None:
-        self.query_ids = ids
+    query_ids: Sequence[str] = ()
+
+    def __init__(self) -> None:
         self.teacher, self.row = array("i"), array("i")
         self.equal, self.counts = array("i"), array("i")
         """The classes that were equal, one tie behind the other, and how many they were in each."""
@@ -55,19 +57,25 @@ class TieLog:
 
 @dataclass(frozen=True)
 class Questions:
-    """rows: canonical float32 (rows, features) of each of `SETS`, none of a set that is left out. test_y: true classes
-    int64 (test,). scores: whether each party's score of each test row is wanted, which is four times as much as its
-    votes. alone: whether what one party has by itself is. teacher: what the coordinator asks for. linear: the kind of
-    all teachers, None where they are of several.
-    """
+    """rows: canonical float32 (rows, features) of each set that is asked about, of `SETS`. test_y: true classes
+    int64 (test,). study: whether a study asks, which wants scores and not all of `Quality`. teacher: what the
+    coordinator asks for. linear: the kind of all teachers, None where they are of several."""
 
     schema: Schema
     rows: Mapping[str, np.ndarray] = field(repr=False)
     test_y: np.ndarray = field(repr=False)
-    scores: bool
-    alone: bool
+    study: bool
     teacher: TeacherKind
     linear: TeacherKind | None
+
+    @classmethod
+    def of(cls, case: Case, study: bool) -> Questions:
+        """What teachers of a case are asked; in a run of test rows alone."""
+        simulation = case.scenario.simulation
+        rows = {name: getattr(case, f"{name}_x") for name in (SETS if study else ("test",))}
+        # parties with teachers of several kinds have no common weights, whatever kind the coordinator asks for
+        linear = None if simulation.teachers else simulation.own_teacher or case.config.teacher
+        return cls(case.config.rows, rows, case.test_y, study, case.config.teacher, linear)
 
     @cached_property
     def inputs(self) -> dict[str, np.ndarray]:
@@ -85,34 +93,30 @@ class Questions:
 
 @dataclass(frozen=True)
 class Quality:
-    """What one party has by itself (`model_alone`) on the test rows; auc: None where there is none. failures: why
-    teachers tell no rows apart, or had no answer."""
+    """What one party has by itself (`model_alone`) on the test rows. To a study only the accuracy is told. auc: None
+    where there is none. parts: each test row's part in either, float32 (test,). failures: why teachers tell no rows
+    apart, or had no answer."""
 
     accuracy: float
-    auc: float | None
-    failures: Counter[str] = field(repr=False)
+    auc: float | None = None
+    parts: dict[Metric, np.ndarray] = field(default_factory=dict, repr=False)
+    failures: Counter[str] = field(default_factory=Counter, repr=False)
 
 
 @dataclass(frozen=True)
 class Said:
-    """All of it is secret. cast: of each set uint (teachers, rows), the class that each teacher votes for. lots: what
-    decided between those that were equal. Of what the party has by itself: score: float32 (test,), of two classes the
-    probability of the second, (0,) where it is not wanted; home: float32 (own, classes), probabilities of its own
-    held-out rows; right: accuracy on the test rows. direction: float64 (inputs,
-    classes), see `directions`; None where teachers have none. quality, parts: where they are wanted; each test row's
-    part in its figures, float32 (test,) by metric."""
+    """All of it is secret. cast: of each set uint (teachers, rows), the class that each teacher votes for. Of what the
+    party has by itself quality, and of a study score: float32 (test,), of two classes the probability of the second,
+    else (0,); home: float32 (own, classes), probabilities of its own held-out rows. direction: float64 (inputs,
+    classes), see `directions`; None where teachers have none."""
 
     cast: dict[str, np.ndarray] = field(repr=False)
-    lots: dict[str, Decides] = field(repr=False)
+    quality: Quality = field(repr=False)
     score: np.ndarray = field(repr=False)
     home: np.ndarray = field(repr=False)
-    right: float = field(repr=False)
     direction: np.ndarray | None = field(repr=False)
-    quality: Quality | None = field(repr=False)
-    parts: dict[Metric, np.ndarray] = field(repr=False)
 
 
-LotOf = Callable[[Sequence[str]], Decides]
 NOBODY = np.zeros(0, dtype=np.int64)
 
 
@@ -124,36 +128,37 @@ def model_alone(node: PartyNode, trained: TeacherSet, stated: TeacherKind) -> Te
     rows, classes = node.rows.read(trained.schema), len(trained.schema.classes)
     whole = [np.arange(len(rows.y))]
     shown = rows.represented(trained.schema, whole)
-    return fit_teachers(node.settings.teacher or stated, shown, whole, [_SEED_ALONE], classes)[0]
-
-
-_SEED_ALONE = 0
+    return fit_teachers(node.settings.teacher or stated, shown, whole, [0], classes)[0]
 
 
 def said(
-    questions: Questions, trained: TeacherSet, alone: Teacher, lot: LotOf = TieLog, own: np.ndarray = NOBODY
+    questions: Questions, node: PartyNode, federation: str, lots: Mapping[str, Decides], own: np.ndarray = NOBODY
 ) -> Said:
-    """Of one party's teachers. alone: see `model_alone`. lot: of the ids of a set's rows. own: which of
-    the rows `home` are the party's."""
-    classes, inputs, teachers = len(questions.schema.classes), questions.inputs, trained.teachers
-    cast, kind = dict[str, np.ndarray](), choice_dtype(classes)
-    lots = {name: lot(questions.ids[name]) for name in SETS}
+    """Of one party's teachers in a federation. lots: what decides between classes that are equal, of each set. own:
+    which of the rows `home` are the party's. Refused (NOT_TRAINED) where it has no teachers."""
+    trained = node.teachers(federation)
+    alone = model_alone(node, trained, questions.teacher)
+    classes, inputs, teachers, y = len(questions.schema.classes), questions.inputs, trained.teachers, questions.test_y
+    cast = dict[str, np.ndarray]()
     for name, x in inputs.items():
         votes = votes_of_teachers(trained, x, lots[name]) if len(x) else np.zeros((len(teachers), 0))
-        cast[name] = votes.astype(kind)
+        cast[name] = votes.astype(choice_dtype(classes))
     by_itself = class_probabilities(alone, inputs["test"], classes)
-    score = np.zeros(0, dtype=np.float32)
-    if classes == 2 and questions.scores:
-        score = by_itself[:, 1].astype(np.float32)
-    home = class_probabilities(alone, inputs["home"][own], classes) if len(own) else np.zeros((0, classes))
-    right = float((by_itself.argmax(axis=1) == questions.test_y).mean())
-    direction = _direction(questions, teachers, max(x.shape[1] for x in inputs.values()))
-    quality, parts = None, dict[Metric, np.ndarray]()
-    if questions.alone:
+    right = by_itself.argmax(axis=1) == y
+    quality, score = Quality(float(right.mean())), np.zeros(0, dtype=np.float32)
+    if not questions.study:
         failures = Counter(failure(each, class_probabilities(each, inputs["test"], classes)) for each in teachers)
         del failures[""]
-        quality, parts = _quality(by_itself, failures, questions.test_y)
-    return Said(cast, lots, score, home.astype(np.float32), right, direction, quality, parts)
+        parts: dict[Metric, np.ndarray] = {"accuracy": right.astype(np.float32)}
+        area = judged_area(by_itself, y)
+        if area is not None:
+            parts["auc"] = area[1].astype(np.float32)
+        quality = Quality(quality.accuracy, None if area is None else area[0], parts, failures)
+    elif classes == 2:
+        score = by_itself[:, 1].astype(np.float32)
+    home = class_probabilities(alone, inputs["home"][own], classes) if len(own) else np.zeros((0, classes))
+    direction = _direction(questions, teachers, max(x.shape[1] for x in inputs.values()))
+    return Said(cast, quality, score, home.astype(np.float32), direction)
 
 
 def _direction(questions: Questions, teachers: Sequence[Teacher], width: int) -> np.ndarray | None:
@@ -165,26 +170,18 @@ def _direction(questions: Questions, teachers: Sequence[Teacher], width: int) ->
     return directions(np.stack(known)[:, :-1]).mean(axis=0) if len(known) == len(teachers) else None
 
 
-def _quality(
-    probabilities: np.ndarray, failures: Counter[str], y: np.ndarray
-) -> tuple[Quality, dict[Metric, np.ndarray]]:
-    right, area = probabilities.argmax(axis=1) == y, judged_area(probabilities, y)
-    parts: dict[Metric, np.ndarray] = {"accuracy": right.astype(np.float32)}
-    if area is not None:
-        parts["auc"] = area[1].astype(np.float32)
-    return Quality(float(right.mean()), None if area is None else area[0], failures), parts
+PARTS_OF_ONE = 2**30
 
 
 class Heard:
     """What the teachers of a run's parties say, added up as it comes. Sums are of whole numbers: the same to the digit
     in whatever order parties answer.
 
-    votes: of each set, int64 (rows, classes). quality, directions: by party, see `Said`.
+    votes: int64 (test, classes). quality, directions: by party, see `Said`.
     """
 
     def __init__(self, questions: Questions) -> None:
-        classes = len(questions.schema.classes)
-        self.votes = {name: np.zeros((len(x), classes), dtype=np.int64) for name, x in questions.rows.items()}
+        self.votes = np.zeros((len(questions.test_y), len(questions.schema.classes)), dtype=np.int64)
         self.quality: dict[str, Quality] = {}
         self.directions: dict[str, np.ndarray | None] = {}
         self._parts: dict[Metric, np.ndarray] = {}
@@ -192,12 +189,9 @@ class Heard:
 
     def add(self, party: str, answer: Said) -> None:
         """Of one party."""
-        for name, cast in answer.cast.items():
-            add_choices(self.votes[name], cast.T)
-        if answer.quality is not None:
-            self.quality[party] = answer.quality
-        self.directions[party] = answer.direction
-        for metric, part in answer.parts.items():
+        add_choices(self.votes, answer.cast["test"].T)
+        self.quality[party], self.directions[party] = answer.quality, answer.direction
+        for metric, part in answer.quality.parts.items():
             whole = np.rint(part.astype(np.float64) * PARTS_OF_ONE).astype(np.int64)
             self._parts[metric] = self._parts.get(metric, 0) + whole
             self._parties[metric] += 1
@@ -205,9 +199,6 @@ class Heard:
     def parts(self) -> dict[Metric, np.ndarray]:
         """Each test row's part in a figure, in the mean over the parties that have it: float64 (test,) by metric."""
         return {metric: total / (PARTS_OF_ONE * self._parties[metric]) for metric, total in self._parts.items()}
-
-
-PARTS_OF_ONE = 2**30
 
 
 ONE_CLASS = "its rows have one class"
@@ -227,20 +218,15 @@ def failure(teacher: Teacher, probabilities: np.ndarray) -> str:
 
 # both ends are processes of one simulated run, so what they tell each other may be pickled; no deployed node reads it
 class SaidRequest(WireModel):
-    """The questions, pickled. federation: whose teachers are asked."""
+    """`Questions`, pickled. federation: whose teachers are asked."""
 
     kind: ClassVar[str] = "query.said"
     federation: Hash
     questions: np.ndarray = Field(repr=False)
 
-    @classmethod
-    def of(cls, federation: str, questions: Questions) -> SaidRequest:
-        """These questions."""
-        return cls(federation=federation, questions=_bytes(questions))
-
 
 class SaidReply(WireModel):
-    """What a party said, pickled."""
+    """What a party `Said`, pickled."""
 
     kind: ClassVar[str] = "query.said"
     party: PartyName
@@ -248,24 +234,20 @@ class SaidReply(WireModel):
 
     @property
     def said(self) -> Said:
-        """What it said."""
         return pickle.loads(self.content.tobytes())
+
+
+def packed(value: Any) -> np.ndarray:
+    """Pickled, as bytes of a message."""
+    return np.frombuffer(pickle.dumps(value), dtype=np.uint8)
 
 
 _questions: Latest[int, tuple[np.ndarray, Questions]] = Latest()
 
 
 def said_reply(node: PartyNode, request: SaidRequest) -> SaidReply:
-    """Of the party's teachers in that federation; a run holds out no rows at home. Refused (NOT_TRAINED) if there are
-    none."""
-    content = request.questions
+    """As `said`; a run holds out no rows at home."""
+    content, party, federation = request.questions, node.settings.name, request.federation
     _, questions = _questions.get(id(content), lambda: (content, pickle.loads(content.tobytes())))
-    party, federation = node.settings.name, request.federation
-    trained = node.teachers(federation)
-    alone = model_alone(node, trained, questions.teacher)
-    answer = said(questions, trained, alone, partial(Lot, party, federation))
-    return SaidReply(party=party, content=_bytes(replace(answer, lots={})))
-
-
-def _bytes(value: Any) -> np.ndarray:
-    return np.frombuffer(pickle.dumps(value), dtype=np.uint8)
+    lots = {name: Lot(party, federation, ids) for name, ids in questions.ids.items()}
+    return SaidReply(party=party, content=packed(said(questions, node, federation, lots)))

@@ -45,15 +45,12 @@ class Scenario(Frozen):
     @classmethod
     def _with_least_rows(cls, table: Any) -> Any:
         """Where it says nothing of least rows, a party needs one for each of its teachers."""
-        if not isinstance(table, Mapping):
-            return table
-        data, federation = table.get("data"), table.get("federation")
-        teachers = federation.get("teachers_per_party") if isinstance(federation, dict) else None
-        if not isinstance(data, dict) or "least_rows" in data or not isinstance(teachers, int) or teachers <= 1:
-            return table
-        if data.get("partition") in ("dirichlet", "flwr"):
-            return table
-        return {**table, "data": {**data, "least_rows": teachers}}
+        match table:
+            case {"data": {**data}, "federation": {"teachers_per_party": int(teachers)}} if (
+                teachers > 1 and "least_rows" not in data and data.get("partition") not in ("dirichlet", "flwr")
+            ):
+                return {**table, "data": {**data, "least_rows": teachers}}
+        return table
 
     @model_validator(mode="after")
     def _voting_rule_suits_the_classes(self) -> Scenario:
@@ -118,24 +115,26 @@ def without_mechanism(table: Mapping[str, Any], where: str) -> Scenario:
     federation = table.get("federation")
     if not isinstance(federation, dict):
         return validate(dict(table), Scenario, where)
-    plain = federation | {
-        "mechanism": {"name": "gnmax", "sigma": _ANY_NOISE},
-        "query_budget": {"queries": 1, "answers": 1},
-    }
-    if isinstance(privacy := federation.get("privacy"), dict):
-        plain["privacy"] = {key: value for key, value in privacy.items() if key not in ("epsilon", "sanitised")}
+    least = {"mechanism": {"name": "gnmax", "sigma": _ANY_NOISE}, "query_budget": {"queries": 1, "answers": 1}}
+    plain = _without_epsilon(federation) | least
     return validate({**table, "federation": plain}, Scenario, where)
+
+
+def _without_epsilon(federation: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(privacy := federation.get("privacy"), dict):
+        return federation
+    return federation | {"privacy": {key: privacy[key] for key in privacy if key not in ("epsilon", "sanitised")}}
 
 
 def with_any_noise(table: Mapping[str, Any], where: str) -> Scenario:
     """The scenario; where its noise is to be calibrated, which may take time, with any noise and no epsilon instead.
     Raises ConfigError: every fault in it."""
     without_mechanism(table, where)
-    federation = dict(table["federation"])
+    federation = table["federation"]
     if federation["privacy"].get("epsilon") is not None:
-        privacy = {key: value for key, value in federation["privacy"].items() if key not in ("epsilon", "sanitised")}
         mechanism = federation.get("mechanism")
-        federation |= {"privacy": privacy, "mechanism": widest(mechanism) if isinstance(mechanism, dict) else mechanism}
+        noise = {"mechanism": widest(mechanism) if isinstance(mechanism, dict) else mechanism}
+        federation = _without_epsilon(federation) | noise
     return validate({**table, "federation": federation}, Scenario, where)
 
 
@@ -145,8 +144,7 @@ MOST_QUERIES = 300
 
 def with_budget(table: dict[str, Any], where: str, seed: int, source: Source | None = None) -> dict[str, Any]:
     """A scenario's table with the query budget that it leaves out: all different public rows up to `MOST_QUERIES`, of
-    which each may be answered. source: see `divided_data`, which says what is raised.
-    """
+    which each may be answered. source: see `divided_data`, which says what is raised."""
     federation = table.get("federation")
     budget = federation.get("query_budget", {}) if isinstance(federation, dict) else None
     if not isinstance(federation, dict) or not isinstance(budget, dict) or {"queries", "answers"} <= set(budget):
@@ -214,8 +212,3 @@ def divided_source(scenario: Scenario, seed: int, source: Source | None = None) 
         if not of_rows and source.public is not None:
             raise ConfigError(f"{source.name} has a public part of its own", "Leave data.public away")
     return source, divided(source, data, scenario.federation.minimum_parties, seed)
-
-
-def scenario_json(scenario: Scenario) -> dict[str, Any]:
-    """The scenario as plain data, for manifest and report."""
-    return scenario.model_dump(mode="json")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from enum import Enum
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.output import wrapped
+from consilium.report.progress import about
 
 DEFAULT = "stroke"
 """The scenario of `consilium run`."""
@@ -27,12 +31,8 @@ class Shipped(Enum):
         return {path.stem: path for path in sorted((Path(str(files(package))) / folder).glob("*.toml"))}
 
     def path(self, name: str) -> Path:
-        """Of the one that ships under this name, or of a file.
-
-        Raises
-        ------
-        ConfigError : neither is there; with the nearest names, and where another kind has the name.
-        """
+        """Of the one that ships under this name, or of a file. Raises ConfigError: neither is there; with the nearest
+        names, and where another kind has the name."""
         known, (word, _, _, listing) = self.files(), self.value
         path = known.get(name, Path(name))
         if path.exists():
@@ -49,11 +49,45 @@ class Shipped(Enum):
 
 def completing(*kinds: Shipped) -> Callable[[str], list[str]]:
     """What a shell offers at TAB, for arguments that take names of these kinds."""
-
-    def names(incomplete: str) -> list[str]:
-        return [name for kind in kinds for name in kind.files() if name.startswith(incomplete)]
-
-    return names
+    return lambda incomplete: [name for kind in kinds for name in kind.files() if name.startswith(incomplete)]
 
 
 _RUN = {Shipped.SCENARIO: "run", Shipped.PAPER: "run", Shipped.STUDY: "study"}
+DATA = "data.path"
+"""The key that names the folder of data sets which do not ship."""
+
+
+def menu() -> dict[str, list[dict[str, Any]]]:
+    """What `consilium scenarios` offers: the default first, then scenarios that need no data; and papers. seconds: None
+    where nobody measured them. Nothing is validated, so that the list is there at once."""
+    from consilium.simulations.datasets.spec import FOLDER_SETS
+
+    scenarios, papers = [], []
+    for name, path in Shipped.SCENARIO.files().items():
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        happens, needs = table.get("menu") or table["federation"]["name"], table["data"]["set"] in FOLDER_SETS
+        entry = {"name": name, "default": name == DEFAULT, "happens": happens, "seconds": table.get("seconds")}
+        scenarios.append({**entry, "needs": DATA if needs else None})
+    for name, path in Shipped.PAPER.files().items():
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        papers.append({"name": name, "happens": table["title"], "seconds": table["seconds"], "needs": DATA})
+    scenarios.sort(key=lambda entry: (not entry["default"], entry["needs"] is not None, entry["name"]))
+    return {"scenarios": scenarios, "papers": papers}
+
+
+def menu_lines(scenarios: list[dict[str, Any]], papers: list[dict[str, Any]]) -> Iterator[str]:
+    """For a terminal: each name, what happens, how long it takes and what it needs."""
+    indent = max(len(entry["name"]) + 10 * bool(entry.get("default")) for entry in (*scenarios, *papers)) + 2
+    yield "Run one with: consilium run NAME"
+    for heading, entries in (("", scenarios), ("Papers: their tables, beside ours", papers)):
+        yield f"\n{heading}" if heading else ""
+        for entry in entries:
+            time = about(entry["seconds"]) if entry["seconds"] else "time not measured"
+            text = f"{entry['happens']} ({time}{', needs data' if entry['needs'] else ''})"
+            name = f"{entry['name']}{' (default)' if entry.get('default') else ''}"
+            yield wrapped(text, name.ljust(indent), " " * indent)
+    yield ""
+    yield wrapped(
+        f"Data: files that do not come with Consilium. Name their folder with --set {DATA}=FOLDER;"
+        " docs/scenarios.md says where to get them."
+    )

@@ -1,10 +1,9 @@
-"""The simulated parties of a case as plain data, which any process can make parties from."""
+"""The federation of a case as plain data: its parties, which any process can make, and its run on any engine."""
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -12,20 +11,32 @@ import numpy as np
 
 from consilium.aggregator.node import AggregatorNode
 from consilium.aggregator.store import GivenStore
+from consilium.coordinator.collection.exchange import Failure, Steps, Transport, stream, tell_left_out
+from consilium.coordinator.collection.plaintext import PLAINTEXT
+from consilium.coordinator.conclusion import telling_failure
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.events import EventLog
+from consilium.coordinator.federation import FederationRun
+from consilium.coordinator.parts import PATIENCE
 from consilium.data.mapping import DataRules, LabelRule, PatientRule
-from consilium.data.private_rows import MemoryRows, remarks
+from consilium.data.private_rows import MemoryRows
 from consilium.models.keys import TeacherKind
 from consilium.node.limits import NodePolicy
 from consilium.party.home import PartySettings
 from consilium.party.node import PartyNode
 from consilium.party.policy import Policy
 from consilium.party.store import Store
-from consilium.protocol.files import private_folder, write_private
+from consilium.protocol.files import private_folder
+from consilium.protocol.label_source import Answers, LabelSource, LabelTerms, Progress, no_progress
+from consilium.report.progress import BASELINES
 from consilium.simulations.divide import Case
-from consilium.simulations.population.parties import SECOND, identity_of, own_teachers, sealing_of
+from consilium.simulations.population.parties import SECOND, identity_of, own_teachers, sealing_of, simulated_keys
+from consilium.simulations.progress import EVENTS, Recorder
+from consilium.simulations.said import Heard, Questions, SaidReply, SaidRequest, packed
+from consilium.student.config import StudentSpec
+from consilium.student.pool import Pool
+from consilium.student.run import run_student
 from consilium.sums.roster import SumRoster, VerifiedRoster
-
-FILE = "population.pickle"
 
 
 @dataclass(frozen=True)
@@ -47,7 +58,6 @@ class Population:
     features: tuple[str, ...]
     classes: tuple[str, ...]
     policy: Policy
-    patients_known: bool
     seed: int
     roster: SumRoster | None
     noise_seed: int | None
@@ -57,39 +67,29 @@ class Population:
     def of(cls, case: Case, work: Path | None = None) -> Population:
         """All parties of a case, with what they train on. work: a new folder for the second aggregator, where votes are
         collected. Raises ConfigError if no roster is safe, or a file of a party's own teacher cannot be read."""
-        dataset, scenario, simulation = case.dataset, case.scenario, case.scenario.simulation
+        dataset, scenario, identities = case.dataset, case.scenario, case.identities()
         by_owner = dataset.patient is None and scenario.data.partition == "groups"
-        whose = dataset.owner if by_owner else dataset.patient
-        teachers = own_teachers(simulation, len(case.parties), case.seed)
-        identities, parties = case.identities(), dict[int, SimulatedParty]()
+        columns = {"x": dataset.x, "y": dataset.y, "patient": dataset.owner if by_owner else dataset.patient}
+        teachers, parties = own_teachers(scenario.simulation, len(case.parties), case.seed), dict[int, SimulatedParty]()
         for index, name in enumerate(case.parties):
             rows, teacher = case.partition.parties[name], teachers.get(index)
-            arrays = {"x": dataset.x[rows], "y": dataset.y[rows], **({} if whose is None else {"patient": whose[rows]})}
+            arrays = {key: column[rows] for key, column in columns.items() if column is not None}
             parties[index] = SimulatedParty(name, arrays, None if teacher is None else teacher.anywhere())
         policy = Policy(
             allowed_classes=dataset.classes,
             least_rows_per_teacher=0,  # the division left out who has too few
             most_teachers=scenario.federation.teachers_per_party,
-            most_queries=simulation.most_queries,
+            most_queries=scenario.simulation.most_queries,
             most_epsilon=float("inf"),
             unit=scenario.federation.privacy.unit,
             collection=case.config.collection,
             allow_simulation=True,
         )
-        aggregator = None
-        if work is not None and identities is not None and identities.roster.second is not None:
-            aggregator = private_folder(work / "aggregator")
-        return cls(
-            parties,
-            tuple(dataset.features),
-            tuple(dataset.classes),
-            policy,
-            whose is not None,
-            case.seed,
-            None if identities is None else identities.roster,
-            case.config.noise_seed,
-            aggregator,
-        )
+        roster = None if identities is None else identities.roster
+        second = work is not None and roster is not None and roster.second is not None
+        aggregator = private_folder(work / "aggregator") if work is not None and second else None
+        features, classes = tuple(dataset.features), tuple(dataset.classes)
+        return cls(parties, features, classes, policy, case.seed, roster, case.config.noise_seed, aggregator)
 
     @property
     def nodes(self) -> int:
@@ -105,7 +105,7 @@ class Population:
         party, teacher = self.parties[index], self.parties[index].teacher
         rules = DataRules(
             label=LabelRule(allow_one_class=True),
-            patient=PatientRule(column="patient" if self.patients_known else None),
+            patient=PatientRule(column="patient" if "patient" in party.arrays else None),
             keep_missing=teacher is not None and teacher.keeps_missing,
         )
         settings = PartySettings(
@@ -125,37 +125,80 @@ class Population:
         """The node after the last party, which gives what the parties give."""
         if self.aggregator is None or not isinstance(self.roster, VerifiedRoster):
             raise LookupError("no second aggregator is among these nodes")
-        policy = NodePolicy(
-            most_queries=self.policy.most_queries,
-            most_epsilon=self.policy.most_epsilon,
-            unit=self.policy.unit,
-            allow_simulation=True,
-        )
+        policy = self.policy
         return AggregatorNode(
             GivenStore(self.aggregator / "given.db"),
             name="second-aggregator",
-            policy=policy,
+            policy=NodePolicy(
+                most_queries=policy.most_queries, most_epsilon=policy.most_epsilon, unit=policy.unit,
+                allow_simulation=True,
+            ),
             roster=self.roster,
             identity=identity_of(SECOND, self.seed),
             sealing=sealing_of(SECOND, self.seed),
             noise_seed=self.noise_seed,
-        )
+        )  # fmt: skip
 
-    def save(self, folder: Path) -> None:
-        """For processes that are not this one's: into a folder that only its owner can read."""
-        write_private(folder / FILE, pickle.dumps(self))
+
+@dataclass(frozen=True)
+class SimulatedFederation:
+    """The deployed coordinator's steps, a student beside it, and what the teachers say when it has ended. names: of the
+    parties. pool, student, seed: the student's rows, how it learns, and the run's seed. questions: see `said`."""
+
+    config: FederationConfig
+    names: tuple[str, ...]
+    pool: Pool = field(repr=False)
+    student: StudentSpec
+    seed: int
+    questions: Questions = field(repr=False)
 
     @classmethod
-    def load(cls, folder: Path) -> Population:
-        """What was saved there, by this run and nobody else. Raises OSError."""
-        return pickle.loads((folder / FILE).read_bytes())
+    def of(cls, case: Case) -> SimulatedFederation:
+        """Of a case."""
+        questions = Questions.of(case, study=False)
+        return cls(case.config, case.parties, case.pool, case.scenario.student, case.seed, questions)
+
+    def run(self, transport: Transport, run_dir: Path) -> Heard:
+        """Enrol, train, answer the student, close; then what the teachers say. Writes what `FederationRun.run` and
+        `run_student` write, and the event log. Raises what they raise."""
+        identities = simulated_keys(self.config, self.names, self.seed)
+        log = EventLog(run_dir / EVENTS)
+
+        def student(source: LabelSource) -> None:
+            run_student(_Recorded(source), self.pool, self.student, run_dir, self.seed, Recorder(log))
+
+        with closing(log), telling_failure(run_dir, log):
+            keys = PLAINTEXT if identities is None else identities.keys
+            FederationRun(transport, self.config, run_dir, log, student, keys).run()
+            return self._heard(transport, log)
+
+    def _heard(self, transport: Transport, log: EventLog) -> Heard:
+        """What all teachers say. Nodes without any are left out; those that were lost are named in the log."""
+        nodes, heard, lost = transport.nodes(), Heard(self.questions), dict[str, Failure]()
+        request = SaidRequest(federation=self.config.digest(), questions=packed(self.questions))
+        steps = Steps(log, BASELINES, len(nodes))
+        for node, reply in stream(transport, dict.fromkeys(nodes, request), SaidReply, PATIENCE, steps):
+            if isinstance(reply, SaidReply):
+                heard.add(reply.party, reply.said)
+            elif reply.silent:
+                lost[f"node {node}"] = reply
+        tell_left_out(log, BASELINES, lost)
+        return heard
 
 
-@contextmanager
-def unremarked() -> Iterator[None]:
-    """What is odd about a party's rows is for whoever looks after them: here nobody does."""
-    before, remarks.disabled = remarks.disabled, True
-    try:
-        yield
-    finally:
-        remarks.disabled = before
+class _Recorded:
+    """A source whose own progress, the parties' votes, is in the event log already."""
+
+    def __init__(self, source: LabelSource) -> None:
+        self._source = source
+
+    def describe(self) -> LabelTerms:
+        return self._source.describe()
+
+    def ask(
+        self, queries: np.ndarray, progress: Progress = no_progress, probabilities: np.ndarray | None = None
+    ) -> Answers:
+        return self._source.ask(queries, probabilities=probabilities)
+
+    def known(self, ids: Sequence[str]) -> np.ndarray:
+        return self._source.known(ids)

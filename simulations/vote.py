@@ -7,21 +7,27 @@ word alone does not fix the vote: which classes were equal is recorded too (`par
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from consilium.coordinator.collection.admission import Greeting
+from consilium.data.private_rows import remarks
 from consilium.party.node import PartyNode
+from consilium.party.store import Store
 from consilium.party.voting import Lot, draw_lots
 from consilium.protocol.choices import choice_dtype
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.queries import query_ids
+from consilium.report.progress import TRAIN_TEACHERS
 from consilium.simulations.divide import Case
 from consilium.simulations.linear_teachers import DirectionSum
-from consilium.simulations.said import SETS, Questions, Said, TieLog, model_alone, said
-from consilium.simulations.teach import teach
+from consilium.simulations.population.parties import check_own_teachers
+from consilium.simulations.said import SETS, Questions, TieLog, said
+from consilium.simulations.simulated import Population
 
+NO_LEDGER = "0" * 64
 _NONE = np.zeros(0, dtype=np.int32)
 _AT_ONCE = 4_000_000
 """Votes that are counted in one go."""
@@ -39,37 +45,24 @@ class TeacherVotes:
     tied: np.ndarray = field(repr=False, default_factory=lambda: np.zeros((0, 0), dtype=bool))
     _sums: dict[int, np.ndarray] = field(init=False, repr=False, default_factory=dict)
 
-    def votes(
-        self, rows: np.ndarray, parties: Sequence[str], federation: str, query_ids: Sequence[str], classes: int
-    ) -> np.ndarray:
-        """Votes int64 (parties, rows, classes) on the rows at these positions, as a run of this federation collects.
-        `query_ids`: of these rows, in this order. `federation`: its digest."""
-        cast = self.cast[:, :, rows]
-        ties, queries, labels = self._drawn(rows, parties, federation, query_ids)
-        cast[self.tied_party[ties], self.tied_teacher[ties], queries] = labels
-        votes = np.zeros((*cast.shape[::2], classes), dtype=np.int64)
-        for label in range(classes):
-            votes[:, :, label] = (cast == label).sum(axis=1)
-        return votes
-
     def totals(
         self, rows: np.ndarray, parties: Sequence[str], federation: str, query_ids: Sequence[str], classes: int
     ) -> np.ndarray:
-        """The sum of `votes` over the parties, int64 (rows, classes). What no lot decides is counted once for all
-        federations."""
-        _, queries, labels = self._drawn(rows, parties, federation, query_ids)
+        """Sum of the parties' votes int64 (rows, classes) on the rows at these positions, as a run of this federation
+        collects. `query_ids`: of these rows, in this order. `federation`: its digest. What no lot decides is counted
+        once for all federations."""
+        _, queries, labels = self.drawn(rows, parties, federation, query_ids)
         votes = self._undisputed(classes)[rows]
         counts = np.bincount(queries * classes + labels, minlength=votes.size)
         return votes + counts.reshape(votes.shape)
 
     def _undisputed(self, classes: int) -> np.ndarray:
-        """The sum of all votes that are no ties, int64 (rows, classes), on all rows; not to be written to."""
-        if classes not in self._sums:
-            self._sums[classes] = self._summed(classes)
-        return self._sums[classes]
+        """The sum of all votes that are no ties, int64 (rows, classes), on all rows; not to be written to.
 
-    def _summed(self, classes: int) -> np.ndarray:
-        """A few rows of all parties at a time: 5,000 parties' votes on 10,000 rows and 150 classes are 60 GB."""
+        A few rows of all parties at a time: 5,000 parties' votes on 10,000 rows and 150 classes are 60 GB.
+        """
+        if classes in self._sums:
+            return self._sums[classes]
         parties, teachers, rows = self.cast.shape
         sums = np.zeros((rows, classes), dtype=np.int64)
         step = max(_AT_ONCE // max(parties * teachers, 1), 1)
@@ -82,9 +75,10 @@ class TeacherVotes:
         # a tie stands in `cast` with some class
         label = self.cast[self.tied_party, self.tied_teacher, self.tied_row]
         np.subtract.at(sums, (self.tied_row, label), 1)
+        self._sums[classes] = sums
         return sums
 
-    def _drawn(
+    def drawn(
         self, rows: np.ndarray, parties: Sequence[str], federation: str, query_ids: Sequence[str]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Ties on the rows that were asked, by position; on which of them; what the lot gave. Each int64 (ties,)."""
@@ -126,26 +120,22 @@ def vote_shares(votes: np.ndarray) -> np.ndarray:
     return votes / np.maximum(votes.sum(axis=1, keepdims=True), 1)
 
 
-def plurality_shares(
-    case: Case, votes: TeacherVotes, x: np.ndarray, federation: str, parties: Sequence[str] | None = None
-) -> np.ndarray:
+def plurality_shares(case: Case, votes: TeacherVotes, x: np.ndarray, federation: str) -> np.ndarray:
     """float64 (rows, classes): shares of all votes on `x`, the canonical rows that `votes` are on. federation: a digest
-    for the lots. parties: of the votes, all where None."""
-    names = case.parties if parties is None else parties
+    for the lots."""
     rows = np.arange(len(x))
-    return vote_shares(votes.totals(rows, names, federation, query_ids(x), len(case.classes)))
+    return vote_shares(votes.totals(rows, case.parties, federation, query_ids(x), len(case.classes)))
 
 
 @dataclass(frozen=True)
 class Ensemble:
-    """All of it is secret. k: teachers of a party; P: parties; rows as in `Case`.
+    """All of it is secret. P: parties; rows as in `Case`.
 
     pool, test, home: what the teachers voted on these rows (home: of every party, so of its own and all others').
     test_scores, own_home, test_right are of what each party has by itself (`said.model_alone`): float32 (P, rows), of
     two classes the probability of the second, of more classes (P, 0); float32 (home, classes), probabilities of its own
-    held-out rows; float64 (P,), accuracy on the test rows. directions: what
-    `methods.noisy_average` needs (`DirectionSum.total`), float64 (inputs, classes); (0, 0) where a party's teachers are
-    not linear.
+    held-out rows; float64 (P,), accuracy on the test rows. directions: what the parties give to a noisy average; None
+    where some party's teachers are not linear.
     """
 
     pool: TeacherVotes
@@ -154,75 +144,58 @@ class Ensemble:
     test_scores: np.ndarray = field(repr=False)
     own_home: np.ndarray = field(repr=False)
     test_right: np.ndarray = field(repr=False)
-    directions: np.ndarray = field(repr=False)
+    directions: DirectionSum | None = field(repr=False)
 
-    def direction_sum(self, parties: int, teachers_per_party: int) -> DirectionSum | None:
-        """What the parties give to a noisy average; None where their teachers are not linear."""
-        if not self.directions.size:
-            return None
-        summed = DirectionSum()
-        summed.total, summed.parties, summed.teachers_per_party = self.directions, parties, teachers_per_party
-        return summed
+
+def teach(case: Case, progress: Progress = no_progress) -> Iterator[tuple[int, PartyNode]]:
+    """Index of each party, and itself, with its teachers, until the next is taken: trained as parties train them.
+    Raises ConfigError: a kind of teacher does not fit the rows."""
+    check_own_teachers(case.scenario.simulation, case.config.rows)
+    population = Population.of(case)
+    hello, train = Greeting.of_empty(NO_LEDGER).request(case.config), case.config.train_request()
+    before, remarks.disabled = remarks.disabled, True  # what is odd about rows is for whoever looks after them
+    try:
+        for index in range(len(case.parties)):
+            progress(TRAIN_TEACHERS, index, len(case.parties))
+            store = Store.in_memory()
+            node = population.party(index, store)
+            node.hello(hello)
+            node.train(train)
+            yield index, node
+            store.close()
+    finally:
+        remarks.disabled = before
+    progress(TRAIN_TEACHERS, len(case.parties), len(case.parties))
 
 
 def vote(case: Case, taught: Iterable[tuple[int, PartyNode]]) -> Ensemble:
     """Ask all teachers about all public rows and all that is held out. taught: see `teach`."""
-    recorder, questions = VoteRecorder(case), questions_of(case)
-    federation = case.config.digest()
+    questions, federation, classes = Questions.of(case, study=True), case.config.digest(), len(case.classes)
+    own_home, answers, ties = np.zeros((len(case.home_rows), classes), dtype=np.float32), [], []
+    summed: DirectionSum | None = DirectionSum()
     for index, node in taught:
-        own, trained = np.flatnonzero(case.home_party == index), node.teachers(federation)
-        recorder.add(said(questions, trained, model_alone(node, trained, questions.teacher), own=own), own)
-    return recorder.ensemble()
+        own, lots = np.flatnonzero(case.home_party == index), {name: TieLog() for name in SETS}
+        answer = said(questions, node, federation, lots, own)
+        answers.append(answer)
+        ties.append(lots)
+        own_home[own] = answer.home
+        if answer.direction is None:
+            summed = None
+        elif summed is not None:
+            summed.add(answer.direction, len(answer.cast["test"]))
+    voted = {
+        name: TeacherVotes.of_parties([each.cast[name] for each in answers], [lots[name] for lots in ties], classes)
+        for name in SETS
+    }
+    return Ensemble(
+        **voted,
+        test_scores=np.stack([each.score for each in answers]),
+        own_home=own_home,
+        test_right=np.array([each.quality.accuracy for each in answers]),
+        directions=summed,
+    )
 
 
 def train_ensemble(case: Case, progress: Progress = no_progress) -> Ensemble:
     """`teach`, then `vote`."""
     return vote(case, teach(case, progress))
-
-
-def questions_of(case: Case, sets: Sequence[str] = SETS, scores: bool = True, alone: bool = False) -> Questions:
-    """What teachers of a case are asked. sets: which rows; left out: all of them. Others: see `Questions`."""
-    simulation, width = case.scenario.simulation, len(case.dataset.features)
-    none = np.zeros((0, width), dtype=np.float32)
-    rows = {name: getattr(case, f"{name}_x") if name in sets else none for name in SETS}
-    # parties with teachers of several kinds have no common weights, whatever kind the coordinator asks for
-    linear = None if simulation.teachers else simulation.own_teacher or case.config.teacher
-    return Questions(case.config.rows, rows, case.test_y, scores, alone, case.config.teacher, linear)
-
-
-class VoteRecorder:
-    """Puts together what the teachers of one party after the other said."""
-
-    def __init__(self, case: Case) -> None:
-        self._classes = len(case.classes)
-        self._cast: dict[str, list[np.ndarray]] = {name: [] for name in SETS}
-        self._ties: dict[str, list[TieLog]] = {name: [] for name in SETS}
-        self._scores: list[np.ndarray] = []
-        self._right: list[float] = []
-        self._own_home = np.zeros((len(case.home_rows), self._classes), dtype=np.float32)
-        self._sums: DirectionSum | None = DirectionSum()
-
-    def add(self, answer: Said, own: np.ndarray = _NONE) -> None:
-        """Of the next party. own: as in `said`."""
-        for name in SETS:
-            self._cast[name].append(answer.cast[name])
-            if isinstance(ties := answer.lots[name], TieLog):
-                self._ties[name].append(ties)
-        self._scores.append(answer.score)
-        self._own_home[own] = answer.home
-        self._right.append(answer.right)
-        if answer.direction is None:
-            self._sums = None
-        elif self._sums is not None:
-            self._sums.add(answer.direction, len(answer.cast["test"]))
-
-    def ensemble(self) -> Ensemble:
-        """Of all parties that were added."""
-        voted = {name: TeacherVotes.of_parties(self._cast[name], self._ties[name], self._classes) for name in SETS}
-        return Ensemble(
-            **voted,
-            test_scores=np.stack(self._scores),
-            own_home=self._own_home,
-            test_right=np.array(self._right),
-            directions=self._sums.total if self._sums is not None else np.zeros((0, 0)),
-        )

@@ -49,7 +49,7 @@ def lasting_workers() -> Iterator[None]:
 
     workers = Workers()
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("run", "engines.worker"):
+        for module in ("run", "engines.process"):
             patch.setattr(f"consilium.simulations.{module}.running_workers", workers.running)
         yield
     workers.end()

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from consilium.simulations.beside import Finished, Task
 from consilium.simulations.engines.flower import COORDINATOR_NODE, RUN_ID, assume_identity
-from consilium.simulations.engines.process import Worker
+from consilium.simulations.engines.process import Finished, Worker
 
 
 def surroundings() -> tuple[dict[str, str], str]:
@@ -31,7 +30,7 @@ class Workers:
 
     @contextmanager
     def running(self, count: int | None = None, teacher: Any = None) -> Iterator[list[Worker]]:
-        """Two, or so many, for any teacher; none is a fork of this process."""
+        """Two, or so many, for any teacher."""
         if surroundings() != self._surroundings:
             self.end()
             self._surroundings = surroundings()
@@ -59,9 +58,9 @@ class Here(Worker):
         self._said: deque[Any] = deque()
         self._ready = os.eventfd(1)
 
-    def begin(self, task: Task) -> bool:
+    def begin(self, function: Any, *arguments: Any) -> bool:
         """Done at once."""
-        self._said.append(Finished(task.run(lambda *told: self._said.append(told))))
+        self._said.append(Finished(function(*arguments, lambda *told: self._said.append(told))))
         assume_identity(RUN_ID, COORDINATOR_NODE)
         return True
 

@@ -17,7 +17,7 @@ from consilium.protocol.queries import query_set_hash
 from consilium.simulations.divide import Case
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.release import Replayed, replay
-from consilium.simulations.teach import teach
+from consilium.simulations.vote import teach
 
 TRIES = 30
 """Records that are tried in search of the worst."""
@@ -55,7 +55,7 @@ class _Counts:
     votes: np.ndarray
 
     def totals(self, rows: np.ndarray, *_: Any, **__: Any) -> np.ndarray:
-        """See `VoteTotals`."""
+        """See `TeacherVotes.totals`."""
         return self.votes[rows]
 
 

@@ -39,7 +39,7 @@ from consilium.simulations.council.runs import Report, run_folder, run_of
 from consilium.simulations.council.settings import Described, completed, in_python, scenario_of
 from consilium.simulations.council.statement import Charge, PrivacyStatement
 from consilium.simulations.datasets.table import TableSource
-from consilium.simulations.manifest import LEDGER
+from consilium.simulations.folder import LEDGER
 from consilium.simulations.plan import check_gain
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.release import load_own
@@ -222,8 +222,7 @@ class Council(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Frame) -> np.ndarray:
         """The likeliest class of each row. Raises as `predict_proba`."""
-        likeliest = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[likeliest]
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     @property
     def report_(self) -> Report:
@@ -257,14 +256,10 @@ class Council(ClassifierMixin, BaseEstimator):
             return X
         if not has_names(X):
             raise BadSetting("missing and cells are for columns with names, and the rows are an array", "Give a frame")
-        rule = validate(
-            {"columns": dict(self.cells or {}), "missing": tuple(self.missing)}, TableRule, "Council: cells"
-        )
-        frame = frame_of(X)
+        frame, cells = frame_of(X), dict(self.cells or {})
         if hasattr(self, "run_"):  # later rows may lack the label
-            rule = rule.model_copy(
-                update={"columns": {name: cells for name, cells in rule.columns.items() if name in frame.columns}}
-            )
+            cells = {name: cells[name] for name in cells if name in frame.columns}
+        rule = validate({"columns": cells, "missing": tuple(self.missing)}, TableRule, "Council: cells")
         return ruled(frame, rule, Lines.of_rows("the table", frame.height))
 
     def _seed(self) -> int:

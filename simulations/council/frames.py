@@ -77,14 +77,12 @@ def frame_of(rows: Frame) -> pl.DataFrame:
     dates, or numbers that are infinite.
     """
     if _sparse(rows):
-        raise WrongType(
-            "the rows are a sparse matrix, and sparse data was passed where only dense rows can be put to the parties",
-            "Give a frame, or rows.toarray()",
-        )
+        what = "the rows are a sparse matrix: sparse data was passed where only dense rows can be put to the parties"
+        raise WrongType(what, "Give a frame, or rows.toarray()")
     frame = _named(rows) if has_names(rows) else _unnamed(rows)
     if not frame.width:
-        shape = f"(shape=({len(rows)}, 0))"
-        raise BadInput(f"0 feature(s) {shape} while a minimum of 1 is required", "Give rows with columns")
+        what = f"0 feature(s) (shape=({len(rows)}, 0)) while a minimum of 1 is required"
+        raise BadInput(what, "Give rows with columns")
     if not frame.height:
         raise BadInput("0 sample(s): the frame has no rows, at least 1 is required", "Give rows")
     for column in frame:
@@ -100,7 +98,7 @@ def values_of(values: Values, label: str, length: int) -> pl.Series:
     if _sparse(values):
         raise WrongType(f"{label} is a sparse matrix", "Give a column of a frame, an array or a list")
     if has_names(values):
-        held: Any = values if _is_pandas(values) else _polars(values)
+        held: Any = values if _is_pandas(values) else _named(values)
         if held.shape[1] != 1:
             raise BadInput(f"{label} is a frame of {held.shape[1]} columns", "Give one of them: frame[NAME]")
         values = held.iloc[:, 0] if _is_pandas(held) else held.to_series()
@@ -112,10 +110,8 @@ def values_of(values: Values, label: str, length: int) -> pl.Series:
     else:
         series = _array_column(values, label)
     if len(series) != length:
-        raise BadInput(
-            f"{label} has {len(series)} values for {length} rows: inconsistent numbers of samples",
-            "Give one for each row",
-        )
+        what = f"{label} has {len(series)} values for {length} rows: inconsistent numbers of samples"
+        raise BadInput(what, "Give one for each row")
     return series.fill_nan(None) if series.dtype.is_float() else series
 
 
@@ -133,15 +129,11 @@ def _array_column(values: Values, label: str) -> pl.Series:
 
 
 def _named(rows: Frame) -> pl.DataFrame:
-    if not _is_pandas(rows):
-        return _polars(rows)
-    names = [str(name) for name in rows.columns]
-    _check_names(names)
-    return pl.DataFrame([_pandas_column(name, rows.iloc[:, position]) for position, name in enumerate(names)])
-
-
-def _polars(rows: Frame) -> pl.DataFrame:
-    """A frame of polars, or of what Arrow's stream gives."""
+    """A frame of pandas, of polars, or of what Arrow's stream gives."""
+    if _is_pandas(rows):
+        names = [str(name) for name in rows.columns]
+        _check_names(names)
+        return pl.DataFrame([_pandas_column(name, rows.iloc[:, position]) for position, name in enumerate(names)])
     if isinstance(rows, pl.LazyFrame):
         return rows.collect()
     if isinstance(rows, pl.DataFrame):
@@ -206,10 +198,8 @@ def _unnamed(rows: Frame) -> pl.DataFrame:
     if array.dtype.names:
         raise WrongType("the rows are a structured array", "Give a frame made of it")
     if array.ndim != 2:
-        raise BadInput(
-            f"the rows have {array.ndim} dimensions, expected 2D array",
-            "Reshape your data: rows.reshape(1, -1) is one row, rows.reshape(-1, 1) one column",
-        )
+        action = "Reshape your data: rows.reshape(1, -1) is one row, rows.reshape(-1, 1) one column"
+        raise BadInput(f"the rows have {array.ndim} dimensions, expected 2D array", action)
     columns = [_numpy_column(f"x{position}", array[:, position]) for position in range(array.shape[1])]
     return pl.DataFrame(columns)
 
@@ -219,25 +209,24 @@ def series_of(name: str, values: Sequence[Any]) -> pl.Series:
     all digits. Raises WrongType: they are neither numbers, texts, booleans nor dates."""
     present = [None if _missing(value) else _plain(value) for value in values]
     known = [value for value in present if value is not None]
+
+    def column(convert: Callable[[Any], Any], dtype: Any) -> pl.Series:
+        return pl.Series(name, [None if value is None else convert(value) for value in present], dtype=dtype)
+
     if all(isinstance(value, bool | np.bool_) for value in known):
-        return pl.Series(name, present, dtype=pl.Boolean if known else pl.String)
+        return column(bool, pl.Boolean if known else pl.String)
     if all(isinstance(value, int | np.integer) for value in known):
-        whole = [None if value is None else int(value) for value in present]
-        largest = max(map(abs, filter(None, whole)), default=0)
-        if largest >= 2**127:
-            return pl.Series(name, [None if value is None else str(value) for value in whole], dtype=pl.String)
-        return pl.Series(name, whole, dtype=pl.Int64 if largest < 2**63 else pl.Int128)
+        largest = max(abs(int(value)) for value in known)
+        return column(str, pl.String) if largest >= 2**127 else column(int, pl.Int64 if largest < 2**63 else pl.Int128)
     if all(isinstance(value, float | np.floating) or _is_small(value) for value in known):
-        return pl.Series(name, [None if value is None else float(value) for value in present], dtype=pl.Float64)
+        return column(float, pl.Float64)
     if all(isinstance(value, _DATES) for value in known):
-        return pl.Series(name, [None if value is None else value.isoformat() for value in present], dtype=pl.String)
-    odd = next((value for value in known if not isinstance(value, (str, *_NUMBERS, *_DATES))), None)
-    if odd is not None:
-        raise WrongType(
-            f"column {name!r} holds a {type(odd).__name__}: argument must be a string or a number, or a date",
-            "Give numbers, texts, booleans or dates",
-        )
-    return pl.Series(name, [None if value is None else str(value) for value in present], dtype=pl.String)
+        return column(lambda value: value.isoformat(), pl.String)
+    for odd in known:
+        if not isinstance(odd, (str, *_NUMBERS, *_DATES)):
+            what = f"column {name!r} holds a {type(odd).__name__}: argument must be a string or a number, or a date"
+            raise WrongType(what, "Give numbers, texts, booleans or dates")
+    return column(str, pl.String)
 
 
 def _plain(value: Any) -> Any:
@@ -313,18 +302,19 @@ class GivenRows:
         if frame.height < LEAST_ROWS:
             message = f"Council needs at least {LEAST_ROWS} rows, public and private ones, and n_samples={frame.height}"
             raise BadInput(message, "Give more rows")
-        more = frame_of(public) if _is_frame(public) else None
+        is_frame = has_names(public) or (isinstance(public, np.ndarray) and public.ndim == 2)
+        more = frame_of(public) if is_frame else None
         whole, names = frame, dict[str, str]()
         for key, wanted, given in (("y", "y", y), ("owners", "owner", owners), ("patients", "patient", patients)):
             if isinstance(given, str):
                 if given not in frame.columns or not named:
-                    raise BadInput(f"{key}: the rows have no column {given!r}", f"They have {_few(frame.columns)}")
+                    few, rest = ", ".join(frame.columns[:10]), len(frame.columns) - 10
+                    few += f" and {rest} more" if rest > 0 else ""
+                    raise BadInput(f"{key}: the rows have no column {given!r}", f"They have {few}")
                 names[key] = given
             elif given is not None and more is not None:
-                raise BadInput(
-                    f"{key} is an array, and the public rows are a frame of their own, whose {key} nobody knows",
-                    f"Make {key} a column of both frames, and give its name",
-                )
+                what = f"{key} is an array, and the public rows are a frame of their own, whose {key} nobody knows"
+                raise BadInput(what, f"Make {key} a column of both frames, and give its name")
             elif given is not None:  # a column beside those that are there
                 while wanted in whole.columns:
                     wanted += "_"
@@ -344,16 +334,13 @@ class GivenRows:
             if name is not None and (count := texts_of(whole[name]).null_count()):
                 raise BadInput(f"{message}: {count} rows have none", "Leave those rows out, or name them")
         if owner is not None and (count := whole[owner].n_unique()) < (few := LEAST_OWNERS - (more is not None)):
-            message = f"owners: {count} different ones, at least {few} are needed: two that vote"
-            raise BadInput(
-                message if more is not None else f"{message}, and one that is public", "Give rows of more owners"
-            )
+            and_one = "" if more is not None else ", and one that is public"
+            message = f"owners: {count} different ones, at least {few} are needed: two that vote{and_one}"
+            raise BadInput(message, "Give rows of more owners")
         targets = [whole[label], *([] if more is None else [more[label]])]
         typed = _written(rows, whole, y) if isinstance(y, str) else _typed(y)
         if more is not None:
             typed += _written(public, more, label)
-        meant = _meant(targets, typed, classes)
-        declared = () if classes is None else tuple(_texts(values_of(list(classes), "classes", len(classes))))
         return cls(
             frame=whole.select(*features, *others),
             public=None if more is None else more.select(name for name in whole.columns if name in more.columns),
@@ -362,14 +349,10 @@ class GivenRows:
             patient=patient,
             features=tuple(features),
             named=named,
-            classes=declared,
-            meant=meant,
+            meant=_meant(targets, typed, classes),
+            classes=() if classes is None else tuple(_texts(values_of(list(classes), "classes", len(classes)))),
             public_owners=() if more is not None else _public_owners(public),
         )
-
-
-def _is_frame(public: PublicRows) -> bool:
-    return has_names(public) or (isinstance(public, np.ndarray) and public.ndim == 2)
 
 
 def _public_owners(public: PublicRows) -> tuple[str, ...]:
@@ -418,7 +401,3 @@ def _typed(values: Values) -> list[Any]:
     if array is not None and array.dtype.kind in "biuf":
         return list(array.reshape(-1))
     return values_of(values, "y", len(values)).to_list()
-
-
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")

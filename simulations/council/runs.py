@@ -23,11 +23,10 @@ from consilium.protocol.errors import DataError, PathError
 from consilium.report.warnings import well_formed
 from consilium.simulations.council.frames import value_errors
 from consilium.simulations.council.statement import Audited, PrivacyStatement
-from consilium.simulations.finished import SUMMARY, check_finished, read_summary
+from consilium.simulations.folder import SUMMARY, charged_queries, check_finished, read_summary
 from consilium.simulations.interruption import Interrupted
-from consilium.simulations.manifest import charged_queries
 from consilium.simulations.run import run_scenario
-from consilium.simulations.scenario import Scenario, override, scenario_json, scenario_table, with_budget
+from consilium.simulations.scenario import Scenario, override, scenario_table, with_budget
 
 PUBLIC = "report-public.html"
 
@@ -49,8 +48,8 @@ class Report:
         """The version without anything that the guarantee does not cover; drawn now where it is not there yet. Raises
         DataError: the run cannot be read."""
         if not (self.run_dir / PUBLIC).is_file():
-            from consilium.simulations.audited_report import report_of
-            from consilium.simulations.checksums import renew_sum
+            from consilium.simulations.audit import report_of
+            from consilium.simulations.folder import renew_sum
             from consilium.simulations.report.build import write_report
 
             data, _ = report_of(self.run_dir)
@@ -83,22 +82,17 @@ class Run:
         return well_formed(self.summary.get("warnings"))
 
     @cached_property
-    def metrics(self) -> pl.DataFrame:
-        """One row for each number: scope ("run", "party", "query"), name, metric, value."""
-        return self._table("metrics.parquet")
-
-    @cached_property
     def labels(self) -> pl.DataFrame:
         """What the student got, one row for each query: row of the pool, query_id, outcome, label; the noisy counts
         where histograms are released, and what it had predicted where a check is on that. The guarantee covers it."""
-        return self._table("labels.parquet")
-
-    @property
-    def by_party(self) -> pl.DataFrame:
-        """One row for each party: party, rows, accuracy and AUC of its own teachers; no guarantee covers it."""
-        rows = self.metrics.filter(pl.col("scope") == "party")
-        wide = rows.pivot("metric", index="name", values="value").rename({"name": "party"})
-        return wide.with_columns(pl.col("rows").cast(pl.Int64))
+        path = self.path / "labels.parquet"
+        try:
+            return pl.read_parquet(path)
+        except OSError as error:
+            what = f"cannot read {path}: {error.strerror or 'it is not there'}"
+            raise PathError(what, "Was the folder removed?") from None
+        except pl.exceptions.PolarsError:
+            raise DataError(f"{path} is damaged", "Run: consilium audit") from None
 
     @property
     def privacy(self) -> PrivacyStatement:
@@ -124,17 +118,6 @@ class Run:
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
-
-    def _table(self, name: str) -> pl.DataFrame:
-        path = self.path / name
-        try:
-            return pl.read_parquet(path)
-        except OSError as error:
-            raise PathError(
-                f"cannot read {path}: {error.strerror or 'it is not there'}", "Was the folder removed?"
-            ) from None
-        except pl.exceptions.PolarsError:
-            raise DataError(f"{path} is damaged", "Run: consilium audit") from None
 
 
 def load_run(path: Path | str) -> Run:
@@ -195,9 +178,8 @@ def simulate(
     ConsiliumError : what is wrong, and what to do; a wrong value is a ValueError too. KeyboardInterrupt
     """
     with value_errors(), one_thread():
-        given = isinstance(scenario, Scenario)
-        name = "scenario" if given else Path(scenario).stem
-        table = scenario_json(scenario) if given else scenario_table(str(scenario))
+        name = "scenario" if isinstance(scenario, Scenario) else Path(scenario).stem
+        table = scenario.model_dump(mode="json") if isinstance(scenario, Scenario) else scenario_table(str(scenario))
         override(table, (settings or {}).items())
         loaded = validate(with_budget(table, name, seed), Scenario, name)
         with run_folder(out) as path:

@@ -93,10 +93,8 @@ def scenario_of(parameters: Mapping[str, Any], rows: GivenRows, folder: Path) ->
     files of mode 0600. Raises BadSetting, UnusableModel."""
     unit = parameters["unit"]
     if unit is None:
-        raise BadSetting(
-            "unit is not said, and it has no default: whose data is the promise about?",
-            "Give unit='party' (a whole hospital), 'patient' or 'record'",
-        )
+        what = "unit is not said, and it has no default: whose data is the promise about?"
+        raise BadSetting(what, "Give unit='party' (a whole hospital), 'patient' or 'record'")
     if parameters["mechanism"] is None and parameters["epsilon"] is None:
         raise BadSetting("neither epsilon nor mechanism is given", "Give epsilon, and the noise is calibrated to it")
     given = {name: value for name, value in parameters.items() if name in _KEYS and value is not None}
@@ -154,10 +152,8 @@ def _public(parameters: Mapping[str, Any], rows: GivenRows) -> dict[str, Any]:
 
 def _partition(parameters: Mapping[str, Any], rows: GivenRows) -> dict[str, Any]:
     if rows.owner is None and parameters["parties"] is None:
-        raise BadSetting(
-            "nobody says whose rows are whose",
-            "Give fit(..., owners=) a column or an array; or parties=, and rows are dealt to so many by lot",
-        )
+        action = "Give fit(..., owners=) a column or an array; or parties=, and rows are dealt to so many by lot"
+        raise BadSetting("nobody says whose rows are whose", action)
     if rows.owner is not None and parameters["parties"] is not None:
         raise BadSetting("both owners and parties are given", "Leave parties out: each owner is one")
     if parameters["unit"] == Unit.PATIENT and rows.patient is None:
@@ -175,16 +171,12 @@ def completed(table: dict[str, Any], seed: int, source: Source) -> Scenario:
     if "teachers_per_party" not in federation:
         federation["teachers_per_party"] = _teachers(without_mechanism(table, "Council"), seed, source)
     if "mechanism" not in federation:
-        federation["mechanism"] = {"name": _mechanism(without_mechanism(table, "Council"), seed, source)}
+        scenario = without_mechanism(table, "Council")
+        privacy, hidden = scenario.federation.privacy, scenario.federation.noise_in_sums
+        half = (privacy.unit, privacy.neighbouring) == (Unit.PARTY, Neighbouring.ADD_OR_REMOVE) and not hidden
+        half = half and len(divided_data(scenario, seed, source)[0].classes) == 2
+        federation["mechanism"] = {"name": DIFFERENCE if half else MECHANISM}
     return validate(with_budget(table, "Council", seed, source), Scenario, "Council")
-
-
-def _mechanism(scenario: Scenario, seed: int, source: Source) -> str:
-    federation = scenario.federation
-    half = (federation.privacy.unit, federation.privacy.neighbouring) == (Unit.PARTY, Neighbouring.ADD_OR_REMOVE)
-    if not half or federation.noise_in_sums:
-        return MECHANISM
-    return DIFFERENCE if len(divided_data(scenario, seed, source)[0].classes) == 2 else MECHANISM
 
 
 def _teachers(scenario: Scenario, seed: int, source: Source) -> int:

@@ -15,7 +15,6 @@ from flwr.app import Context, Message
 
 from consilium.party.store import Store
 from consilium.protocol.errors import EngineError
-from consilium.simulations.beside import Finished, Task
 from consilium.simulations.engines.flower import (
     COORDINATOR_NODE,
     FIRST_NODE,
@@ -26,7 +25,7 @@ from consilium.simulations.engines.flower import (
     assume_identity,
 )
 from consilium.simulations.engines.node_app import Node, app_of, index_of
-from consilium.simulations.engines.process import Worker
+from consilium.simulations.engines.process import Finished, Worker
 from consilium.simulations.simulated import Population
 
 POLL_SECONDS = 0.05
@@ -42,18 +41,16 @@ class LocalGrid(NodesGrid):
     def __init__(self, population: Population, workers: list[Worker]) -> None:
         super().__init__(population.nodes)
         self._workers, self._population = workers, population
-        self._left: list[list[Message]] = [[] for _ in workers]
-        """Messages to each worker's parties that it was not given yet."""
-        self._busy: dict[Worker, int] = {}
-        """And how many replies of theirs are still to come."""
+        self._left: list[list[Message]] = [[] for _ in workers]  # to each worker's parties, not given to it yet
+        self._busy: dict[Worker, int] = {}  # and how many replies of theirs are still to come
         self._replies: dict[str, Message] = {}
         self._died = False
 
     def __enter__(self) -> LocalGrid:
         assume_identity(RUN_ID, COORDINATOR_NODE)
-        for place in range(len(self._workers)):
+        for place, worker in enumerate(self._workers):
             part = range(place, self._population.nodes, len(self._workers))
-            self._begin(self._workers[place], Task(settle, (self._population.part(part),)), 0)
+            self._begin(worker, 0, settle, self._population.part(part))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -100,9 +97,9 @@ class LocalGrid(NodesGrid):
                 replies.append(reply)
         return replies
 
-    def _begin(self, worker: Worker, task: Task, replies: int) -> None:
+    def _begin(self, worker: Worker, replies: int, function: Callable[..., None], content: Any) -> None:
         self._busy[worker] = replies  # before it begins: whoever is interrupted then has to end it
-        if not worker.begin(task):
+        if not worker.begin(function, content):
             del self._busy[worker]
             self._died = True
 
@@ -111,7 +108,7 @@ class LocalGrid(NodesGrid):
         place = self._workers.index(worker)
         if batch := self._left[place]:
             self._left[place] = []
-            self._begin(worker, Task(answer, (batch,)), len(batch))
+            self._begin(worker, len(batch), answer, batch)
 
     def _hear(self, worker: Worker) -> None:
         match worker.heard():
@@ -135,37 +132,29 @@ class LocalGrid(NodesGrid):
             )
 
 
-class Held:
-    """The nodes of one process, in memory."""
-
-    def __init__(self, population: Population) -> None:
-        self._population = population
-        self._nodes: dict[int, Node] = {}
-
-    @contextmanager
-    def __call__(self, context: Context) -> Iterator[Node]:
-        """See `node_app.Opened`."""
-        index = index_of(context)
-        if index not in self._nodes:
-            known = index in self._population.parties
-            self._nodes[index] = (
-                self._population.party(index, Store.in_memory()) if known else self._population.second_aggregator()
-            )
-        yield self._nodes[index]
-
-
-_held: list[Held] = []
-"""Of this process, one at most."""
+_opened: list[tuple[Population, dict[int, Node]]] = []
+"""The nodes of this process, in memory: of one population at most."""
 
 
 def settle(population: Population, tell: Callable[[Message], None]) -> None:
     """In a worker: be these parties from now on."""
-    _held[:] = [Held(population)]
+    _opened[:] = [(population, {})]
+
+
+@contextmanager
+def _held(context: Context) -> Iterator[Node]:
+    """See `node_app.Opened`."""
+    ((population, nodes),), index = _opened, index_of(context)
+    if index not in nodes:
+        known = index in population.parties
+        nodes[index] = population.party(index, Store.in_memory()) if known else population.second_aggregator()
+    yield nodes[index]
+
+
+_app = app_of(_held)
 
 
 def answer(messages: list[Message], tell: Callable[[Message], None]) -> None:
     """In a worker: tell the reply to one message after the other."""
-    (held,) = _held
-    app = app_of(held)
     for message in messages:
-        tell(answered(app, message))
+        tell(answered(_app, message))

@@ -38,30 +38,23 @@ def app_of(opened: Opened) -> ClientApp:
     app = ClientApp()
     for model in (*party.answers, *aggregator.answers, SaidRequest):
         category, _, action = model.kind.partition(".")
-        register = {"query": app.query, "train": app.train}[category]
-        register(action)(_handler(model, opened))
+        {"query": app.query, "train": app.train}[category](action)(_handler(model, opened))
     return app
 
 
 def _handler(model: type[WireModel], opened: Opened) -> Callable[[Message, Context], Message]:
     def handle(message: Message, context: Context) -> Message:
+        content = message.content
         try:
-            request = _request(message.content, model)
+            # decoded once for all parties that are sent the same: while it is kept, its place in memory is its name
+            decoded = _decoded.get((id(content), model), lambda: (content, from_record(content, model)))
             with opened(context) as node:
-                reply = _reply(node, request)
+                reply = _reply(node, decoded[1])
         except Exception as error:  # Flower would send the text of any exception to the coordinator
             reply = refusal_to_record(refusal_for(model.kind, error, log, "node"))
         return Message(reply, reply_to=message)
 
     return handle
-
-
-def _request(content: RecordDict, model: type[WireModel]) -> WireModel:
-    """Decoded once for all parties that are sent the same. Nobody can write to its arrays, so that what is computed of
-    them holds for the next party too."""
-
-    # while the content is kept, its place in memory is its name
-    return _decoded.get((id(content), model), lambda: (content, from_record(content, model)))[1]
 
 
 def _reply(node: Node, request: WireModel) -> RecordDict:

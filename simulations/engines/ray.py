@@ -3,30 +3,43 @@
 The SuperLink is started from a neutral folder with the run's own FLWR_HOME and port, so that neither the caller's
 checkout nor another run can get in the way. Its Ray is one of the run's own, on this machine, or the cluster that the
 variable `RAY_ADDRESS` names, whose machines all see the run's folder under its own path. What a party remembers travels
-in Flower's context.
+in Flower's context. The app that is submitted is a shim that imports the installed packages.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
+
+import tomli_w
 
 from consilium.coordinator.conclusion import failure_of
 from consilium.coordinator.events import LeftOut, read_events
-from consilium.node.flower import flower_environment
+from consilium.node.flower import flower_environment, free_port, program
+from consilium.node.supervisor import end
 from consilium.protocol.errors import ConfigError, EngineError
 from consilium.protocol.files import replace_private
-from consilium.simulations.engines.flower import RAY_ALONE, flwr_run, super_link, write_shim
+from consilium.protocol.versions import DISTRIBUTION
 from consilium.simulations.engines.process import search_path
 from consilium.simulations.engines.ray_app import FOLDER, RUN_DIR, heard_in, lay_out
-from consilium.simulations.federation import SimulatedFederation
 from consilium.simulations.said import Heard
-from consilium.simulations.simulated import Population
+from consilium.simulations.simulated import Population, SimulatedFederation
 
-ADDRESS = "RAY_ADDRESS"
+ADDRESS, CONNECTION = "RAY_ADDRESS", "consilium"
+RAY_ALONE = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_DOCKER_CPU_WARNING": "1", ADDRESS: "local"}
+"""A Ray of its own, for as long as the run takes: without an address Ray joins any cluster that it finds on the
+machine, whose owner would hold parties' rows and votes, and which may have no processor left."""
+START_SECONDS, PATIENCE = 60, 10
 MOST_LOST = 0.01
 """Share of the parties. A party of a simulation is never away: one that is silent was lost with a process."""
+APP = "consilium.simulations.engines.ray_app"
 
 
 def check_ray() -> None:
@@ -45,35 +58,96 @@ def run_ray(federation: SimulatedFederation, population: Population, run_dir: Pa
     Flower could not be started or failed, or lost more than `MOST_LOST` of the parties. ConsiliumError: what the
     ServerApp wrote into `failure.json`."""
     lay_out(work, federation, population)
-    flower = work / "flower"
+    flower, ended = work / "flower", run_dir / "coordinator.json"
     environment = {**flower_environment(flower / "home"), **RAY_ALONE}
     if address := os.environ.get(ADDRESS):
         environment[ADDRESS] = address
     app = write_shim(flower / "app", {FOLDER: str(work), RUN_DIR: str(run_dir)}, search_path())
     code = None
     try:
-        with super_link(flower, environment, "--simulation", "--isolation", "subprocess") as address:
-            options = f"num-supernodes={population.nodes} client-resources-num-cpus=1"
-            code = flwr_run(app, address, flower, environment, "--federation-config", options)
+        with super_link(flower, environment) as address:
+            code = flwr_run(app, address, flower, environment, population.nodes)
     finally:
-        lost = {
-            event.party
-            for event in read_events(run_dir / "events.jsonl")
-            if isinstance(event, LeftOut) and event.silent
-        }
-        if lost or not (run_dir / "coordinator.json").exists():
+        events = read_events(run_dir / "events.jsonl")
+        lost = {event.party for event in events if isinstance(event, LeftOut) and event.silent}
+        if lost or not ended.exists():
             logs = b"".join(path.read_bytes() for path in sorted(flower.glob("*.log")))
             replace_private(run_dir / "flower.log", logs)
-    parties = len(population.parties)
+    parties, see = len(population.parties), f"See {run_dir / 'flower.log'}"
     if len(lost) > MOST_LOST * parties:
         raise EngineError(
             f"Ray lost {len(lost)} of {parties} parties: what they ran in ended, or did not answer in time",
-            f"See {run_dir / 'flower.log'}, and run again; or use --engine local",
+            f"{see}, and run again; or use --engine local",
         )
     if failure := failure_of(run_dir):
         raise failure
-    if code != 0 or not (run_dir / "coordinator.json").exists():
-        raise EngineError(
-            f"Flower's simulation ended without a result (flwr run: exit {code})", f"See {run_dir / 'flower.log'}"
-        )
+    if code != 0 or not ended.exists():
+        raise EngineError(f"Flower's simulation ended without a result (flwr run: exit {code})", see)
     return heard_in(work)
+
+
+def write_shim(folder: Path, run_config: dict[str, str], modules: Sequence[str]) -> Path:
+    """A Flower app that only imports the installed coordinator and nodes. modules: folders in which both also find
+    modules, after all others."""
+    also = f"import sys\n\nsys.path += [each for each in {list(modules)!r} if each not in sys.path]\n\n"
+    package = folder / "consilium_flower"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text('"""Imports the installed Consilium."""\n')
+    (package / "apps.py").write_text(f"{also}import {APP}\n\nserver = {APP}.server\nclient = {APP}.app\n")
+    app = {
+        "publisher": "consilium",
+        "fab-include": ["consilium_flower/*.py"],
+        "components": {"serverapp": "consilium_flower.apps:server", "clientapp": "consilium_flower.apps:client"},
+        "config": run_config,
+    }
+    project = {
+        "name": "consilium-flower",
+        "version": version(DISTRIBUTION),
+        "description": "Consilium, as it is installed",
+        "license": "Apache-2.0",
+        "dependencies": [f"flwr=={version('flwr')}"],
+    }
+    (folder / "pyproject.toml").write_text(tomli_w.dumps({"project": project, "tool": {"flwr": {"app": app}}}))
+    return folder
+
+
+@contextmanager
+def super_link(folder: Path, environment: dict[str, str]) -> Iterator[str]:
+    """A SuperLink on loopback while the context is open; yields host:port. Logs to `folder`. Raises EngineError: it
+    died, or takes too long."""
+    port = free_port()
+    command = [program("flower-superlink"), "--insecure", "--host", "127.0.0.1", "--port", str(port)]
+    command += ["--simulation", "--isolation", "subprocess"]
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "superlink.log", "wb") as output:
+        process = subprocess.Popen(
+            command, env=environment, cwd=folder, stdout=output, stderr=output, start_new_session=True
+        )
+        try:
+            deadline = time.monotonic() + START_SECONDS
+            while not _listens(port):
+                if process.poll() is not None:
+                    raise EngineError(f"the SuperLink ended with exit code {process.returncode}")
+                if time.monotonic() > deadline:
+                    raise EngineError(f"the SuperLink does not listen after {START_SECONDS} s")
+                time.sleep(0.1)
+            yield f"127.0.0.1:{port}"
+        finally:
+            end(process, PATIENCE)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def flwr_run(app: Path, address: str, folder: Path, environment: dict[str, str], nodes: int) -> int:
+    """Submit an app and wait for its end; returns the exit code of `flwr run`. Its output goes to a log in `folder`."""
+    table = {"superlink": {"default": CONNECTION, CONNECTION: {"address": address, "insecure": True}}}
+    home = Path(environment["FLWR_HOME"])
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "config.toml").write_text(tomli_w.dumps(table))
+    options = f"num-supernodes={nodes} client-resources-num-cpus=1"
+    command = [program("flwr"), "run", str(app), CONNECTION, "--stream", "--federation-config", options]
+    with open(folder / "flwr-run.log", "wb") as output:
+        return subprocess.run(command, env=environment, cwd=folder, stdout=output, stderr=output).returncode

@@ -19,13 +19,12 @@ from consilium.party.store import Store
 from consilium.protocol.files import write_private
 from consilium.protocol.messages import WireModel
 from consilium.simulations.engines.node_app import Node, app_of, index_of
-from consilium.simulations.federation import SimulatedFederation
 from consilium.simulations.said import Heard
-from consilium.simulations.simulated import Population
+from consilium.simulations.simulated import Population, SimulatedFederation
 
 FOLDER, RUN_DIR = "folder", "run-dir"
 """Keys of the run configuration."""
-FEDERATION, HEARD = "federation.pickle", "heard.pickle"
+FEDERATION, POPULATION, HEARD = "federation.pickle", "population.pickle", "heard.pickle"
 STORE, CONTENT = "store", "content"
 """Record of a node's context, and its key, with what a party remembers."""
 TRIES, FEW = 6, 16
@@ -46,7 +45,7 @@ def lay_out(folder: Path, federation: SimulatedFederation, population: Populatio
     """For `main` and the nodes: a folder that only its owner can read."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_private(folder / FEDERATION, pickle.dumps(federation))
-    population.save(folder)
+    write_private(folder / POPULATION, pickle.dumps(population))
 
 
 def heard_in(folder: Path) -> Heard:
@@ -109,7 +108,7 @@ def in_context(context: Context) -> Iterator[Node]:
 
 @lru_cache(maxsize=1)
 def _population(folder: Path) -> Population:
-    return Population.load(folder)
+    return pickle.loads((folder / POPULATION).read_bytes())
 
 
 app = app_of(in_context)

@@ -101,7 +101,7 @@ class SimulationSpec(Frozen):
     manual_labels: ManualLabelMode = Field(
         default="quick",
         description="whether manual labels are tried: `quick` takes seconds; `none` does not look for how many the"
-        " student is worth, and draws no learning curve",
+        " student is worth",
     )
     own_teacher: OwnTeacher | None = Field(
         default=None,

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replacing, writing
-from consilium.report.exhibits import NOT_COVERED, Exhibit, published
+from consilium.report.exhibits import NOT_COVERED, Exhibit, published, without_blanks
 from consilium.report.page import METHOD, Page, as_html
 from consilium.report.warnings import SECRET
 from consilium.report.words import many, plural, upper_first
@@ -36,12 +36,8 @@ _UNBOUNDED = Exhibit(
 
 
 def write_report(data: ReportData, path: Path, public: bool = False) -> None:
-    """Draw the report into `path`; a reader sees the old file or the whole new one.
-
-    Raises
-    ------
-    DataError : the data are not those of a run. PathError, StorageError : the file cannot be written.
-    """
+    """Draw the report into `path`; a reader sees the old file or the whole new one. Raises DataError: the data are not
+    those of a run. PathError, StorageError: the file cannot be written."""
     content = render(data, public).encode()
     mode = 0o666 if public else 0o600
     with writing(path), replacing(path, mode, part=f".{path.name}.{os.getpid()}.part") as file:
@@ -49,12 +45,7 @@ def write_report(data: ReportData, path: Path, public: bool = False) -> None:
 
 
 def render(data: ReportData, public: bool = False) -> str:
-    """The report as HTML.
-
-    Raises
-    ------
-    DataError : a guarantee is missing or malformed, or a value is none that a run has.
-    """
+    """The report as HTML. Raises DataError: a guarantee is missing or malformed, or a value is none that a run has."""
     try:
         return as_html(report_page(data.published() if public else data))
     except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, UndefinedError) as error:
@@ -65,21 +56,18 @@ def render(data: ReportData, public: bool = False) -> str:
 
 def report_page(data: ReportData) -> Page:
     """All exhibits of a run. Of published data those that anybody may see."""
-    queries, known = len(data.answered), len(data.consensus)
-    if known not in (0, queries):
-        raise DataError(f"consensus has {known} values for {many(queries, 'query')}", "Run the scenario again")
     guarantees, found = guarantees_of(data.guarantees), ()
     if any(data.answered) and data.student is not None:
         found = finding(data.student, data.baselines, data.worth, data.labels_alone, data.warnings, len(data.classes))
-    for name in (GUARANTEE, SPENT) if queries and not data.public else (GUARANTEE,):
+    for name in (GUARANTEE, SPENT) if data.answered and not data.public else (GUARANTEE,):
         if name not in guarantees:
             raise DataError(f"the run has no guarantee {name!r}", "Run the scenario again")
     first, third = plain_part(data, guarantees), privacy_part(data, guarantees)
     parts = (first, result_part(data), third, parties_part(data), classes_part(data))
     top = [
-        *([Exhibit("unfinished", *_UNFINISHED, items=(data.unfinished,), look="warn")] if data.unfinished else []),
-        *([_UNBOUNDED] if any(math.isinf(item.epsilon) for item in guarantees.values()) else []),
-        *([_warnings(data)] if data.warnings else []),
+        Exhibit("unfinished", *_UNFINISHED, items=(data.unfinished,), look="warn") if data.unfinished else None,
+        _UNBOUNDED if any(math.isinf(item.epsilon) for item in guarantees.values()) else None,
+        _warnings(data) if data.warnings else None,
         _version(data),
     ]
     seed = "" if data.seed is None else f"seed {data.seed}, "
@@ -96,7 +84,7 @@ def report_page(data: ReportData) -> Page:
         data.title,
         [part for part in (published(parts) if data.public else parts) if part.exhibits],
         summary=(*filter(None, [" ".join(found), _happened(data), data.description]),),
-        top=top,
+        top=without_blanks(top),
         footer=footer,
     )
 
@@ -132,8 +120,8 @@ def _version(data: ReportData) -> Exhibit:
         )
         return Exhibit("version", words=(words.format(NOT_COVERED),), look="secret")
     words = (
-        "This version is for everybody. Left out are the epsilon that was spent; how far the"
-        f" {plural(data.party_label)} agreed and how they voted; all models to compare with that use private rows; what"
-        f" each {data.party_label} gains; all of them by name, who was left out and why."
+        "This version is for everybody. Left out are the epsilon that was spent; all models to compare with that use"
+        f" private rows; what each {data.party_label} gains; all {plural(data.party_label)} by name, who was left out"
+        " and why."
     )
     return Exhibit("version", words=(words,), look="open")

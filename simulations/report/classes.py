@@ -1,4 +1,4 @@
-"""The fifth chapter: where the student is right and wrong, class by class, and how the parties vote."""
+"""The fifth chapter: where the student is right and wrong, class by class."""
 
 from __future__ import annotations
 
@@ -36,8 +36,7 @@ def classes_part(data: ReportData) -> PagePart:
     figures, noun = data.open_figures, data.release.noun
     by = " and class of the largest noisy count" * (noun != "label")
     told = f"Answered queries, by true class{by}."
-    votes = "Mean share of the votes that each class gets, by the true class of the query; exact, without noise."
-    confusion, voted = figures.get("student", {}).get("confusion"), data.secret_figures.get("votes")
+    confusion = figures.get("student", {}).get("confusion")
     flagged = _operating_point(data)  # of two classes one threshold is published: other tables would be of another
     exhibits = [
         _roc(data),
@@ -45,7 +44,6 @@ def classes_part(data: ReportData) -> PagePart:
         flagged or recall_exhibit(data),
         _called(data, "confusion", f"What the {STUDENT} calls what", () if flagged else confusion, "Test cases."),
         _called(data, "label-confusion", f"What the released {plural(noun)} say", figures.get("labels"), told),
-        _called(data, "votes", f"How the {plural(data.party_label)} vote", voted, votes),
     ]
     return PagePart("classes", "Classes", without_blanks(exhibits))
 
@@ -55,7 +53,7 @@ def _called(data: ReportData, name: str, title: str, counts: Counts | None, word
     if len(rows) == LISTED:
         words += f" Of {len(data.classes)} classes the {LISTED} pairs with the largest part of a class called another."
     table = Table(("true class", "called", "how much of it"), rows, frozenset((2,)), look="")
-    return Exhibit(name, title, (words,), table=table, secret=name == "votes") if rows else None
+    return Exhibit(name, title, (words,), table=table) if rows else None
 
 
 def taken_for(counts: Counts, names: Sequence[str]) -> tuple[TableLine, ...]:

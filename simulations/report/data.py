@@ -1,4 +1,4 @@
-"""What a report shows: filled by `simulations.run` or `.audited_report`, drawn by `simulations.report.build`.
+"""What a report shows: filled by `simulations.run` or `.audit`, drawn by `simulations.report.build`.
 
 It holds functions of the votes, so on disk it lies in the run folder's `private/`.
 """
@@ -30,7 +30,7 @@ class LeftOutParty:
 
 @dataclass(frozen=True)
 class PartyQuality:
-    """One party and its teachers' mean quality on the public test rows. Exists in simulations only."""
+    """What one party has by itself, on the public test rows. Exists in simulations only."""
 
     party: str
     rows: int
@@ -47,7 +47,7 @@ class ReportData:
     guarantees: by name, each as `accounting.guarantees.Guarantee.to_json()`. reinforced: the student's own predictions
         that were confirmed.
     student, baselines: metrics as `models.evaluation.evaluate` gives them; baselines by name, see `analysis.baselines`.
-    consensus: of each query the share of the votes that the top class got, secret; answered: whether it was.
+    answered: whether each query was.
     worth: in manual labels, see `manual_labels.worth`; None where nobody looked for it. labels_alone,
         public_labels: see `student.public_labels.beside_labels`; the latter of a student that was brought to labels.
         The guarantee covers these.
@@ -83,7 +83,6 @@ class ReportData:
     student: dict[str, Any] | None
     baselines: dict[str, dict[str, Any]] = field(default_factory=dict)
     classes: tuple[str, ...]
-    consensus: list[float] = field(default_factory=list, repr=False)
     answered: list[bool] = field(repr=False)
     quality: list[PartyQuality] = field(default_factory=list, repr=False)
     worth: dict[str, Any] | None = None
@@ -114,7 +113,6 @@ class ReportData:
             baselines={},
             warnings=publishable(self.warnings),
             secret_figures={},
-            consensus=[],
             public=True,
         )
 
@@ -129,12 +127,7 @@ def save_report_data(data: ReportData, folder: Path) -> None:
 
 
 def load_report_data(folder: Path) -> ReportData:
-    """Read what `save_report_data` wrote into `folder`.
-
-    Raises
-    ------
-    DataError : the folder holds no finished run.
-    """
+    """Read what `save_report_data` wrote into `folder`. Raises DataError: it holds no finished run."""
     path = folder / FILE
     try:
         return _FORMAT.validate_json(path.read_bytes())

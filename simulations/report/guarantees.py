@@ -47,12 +47,8 @@ def shown_guarantees(privacy: Claims, collection: CollectionMode) -> dict[str, A
 
 
 def guarantees_of(claims: Claims) -> dict[str, Guarantee]:
-    """All of them by name, the one that was fixed before the run first.
-
-    Raises
-    ------
-    DataError : a field is missing, or is nothing that a guarantee can have. A blank could pass for zero.
-    """
+    """All of them by name, the one that was fixed before the run first. Raises DataError: a field is missing, or is
+    nothing that a guarantee can have. A blank could pass for zero."""
     found = {}
     for name in dict.fromkeys((*(name for name in TITLES if name in claims), *claims)):
         values = claims[name]

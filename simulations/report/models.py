@@ -20,7 +20,7 @@ from consilium.report.words import (
 )
 from consilium.simulations.methods.relearnt import ON_PUBLIC_ROWS
 
-SPREAD, ABSENT, ABOVE, STUDENT_ABOVE = "local_only", "absent", "above_student", "student_above"
+ABSENT, ABOVE, STUDENT_ABOVE = "absent", "above_student", "student_above"
 RIVALS = {"noisy_average": words.NOISY_AVERAGE, "private_gradient": words.PRIVATE_GRADIENT}
 RIVALS |= {ON_PUBLIC_ROWS + name: f"{label} on the public graph" for name, label in RIVALS.items()}
 """Baselines that keep the guarantee of the student."""
@@ -50,7 +50,7 @@ def models_of(
     Always naming the most frequent class of the public test rows stands for the majority of the private ones. Of
     published data there is nothing that takes private rows; yardsticks of public rows stay.
     """
-    known = {name: of for name, of in baselines.items() if of and name != SPREAD and ABSENT not in of}
+    known = {name: of for name, of in baselines.items() if of and ABSENT not in of}
     labels, rates = dict(LABELS), (student or {}).get("rate") or {}
     if student:
         known["student"] = student

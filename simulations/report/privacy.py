@@ -1,15 +1,11 @@
-"""The first chapter, for readers without statistics: what is guaranteed to whom, what that means, who is protected. And
-the third: what was asked, released and spent.
-
-The first is of the guarantee alone, which is public, so it is the same in both versions of the page.
-"""
+"""The first chapter, for readers without statistics: what is guaranteed to whom, what that means, who is protected. It
+is of the guarantee alone, the same in both versions of the page. And the third: what was asked, released and spent."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 
-import numpy as np
 from markupsafe import Markup
 
 from consilium.accounting.guarantees import Guarantee
@@ -18,7 +14,7 @@ from consilium.models.evaluation import wilson
 from consilium.protocol.releases import ReleaseKind
 from consilium.report import disclosure
 from consilium.report.disclosure import UNITS, Bound, Disclosure, epsilon_text, out_of, surest_guess
-from consilium.report.exhibits import ALL_BUT_FIRST, Cell, Exhibit, PagePart, Table, TableLine, pairs, without_blanks
+from consilium.report.exhibits import Cell, Exhibit, PagePart, Table, TableLine, pairs, without_blanks
 from consilium.report.words import delta_text, many, plural
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import GUARANTEE, KINDS, title_of, verdict
@@ -98,7 +94,7 @@ def _right_in(item: Guarantee) -> str:
 
 
 def privacy_part(data: ReportData, guarantees: Guarantees) -> PagePart:
-    """Secret in it: what was spent, and how far the parties agreed."""
+    """Secret in it: what was spent."""
     word, words = data.party_label, []
     if NODES in guarantees:
         words.append(
@@ -111,7 +107,6 @@ def privacy_part(data: ReportData, guarantees: Guarantees) -> PagePart:
     after = "What these votes came to. It is known after the fact, and is secret: publish the guarantee."
     exhibits = [
         _asked(data),
-        _consensus(data),
         Exhibit("spent", "What was spent", (after,), table=spent, secret=True) if spent.lines else None,
     ]
     return PagePart("privacy", "Privacy", without_blanks(exhibits), tuple(words))
@@ -146,22 +141,3 @@ def labels_explained(data: ReportData) -> str:
         f"Of {total:,} {noun} {right / total:.0%} are right (95% interval {low:.0%} to {high:.0%}, Wilson); always"
         f" naming “{data.classes[truth.index(most)]}” would be right for {most / total:.0%} of the same cases.{worth}"
     )
-
-
-def _consensus(data: ReportData) -> Exhibit | None:
-    if not data.consensus:
-        return None
-    rows, answered = [], np.array(data.answered)
-    # whole votes over whole parties may fall a rounding error below an edge
-    tenths = np.minimum(np.floor(np.array(data.consensus) * 10 + 1e-6), 9)
-    for tenth in np.unique(tenths):
-        here = tenths == tenth
-        counts = (Cell(f"{(here & of).sum():,}") for of in (answered, ~answered))
-        rows.append(TableLine(f"{tenth / 10:.0%} to {(tenth + 1) / 10:.0%}", tuple(counts)))
-    words = (
-        "Queries by the share of the votes that their most voted class got. Half of them lie at"
-        f" {np.median(data.consensus):.0%} or above. Large noise makes a mechanism abstain anywhere."
-    )
-    title = f"How far the {plural(data.party_label)} agreed"
-    table = Table(("votes for the top class", "answered", "abstained"), tuple(rows), ALL_BUT_FIRST, look="")
-    return Exhibit("consensus", title, (words,), table=table, secret=True)

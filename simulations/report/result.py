@@ -1,27 +1,15 @@
-"""The second chapter: the student beside what it could have been, and what more labels give. The
-fourth: who was left out and why, and what each party gains; of published data only that nothing is told of them.
-"""
+"""The second chapter: the student beside what it could have been. The fourth: who was left out and why, and what each
+party gains; of published data only that nothing is told of them."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
 
 import polars as pl
 
-from consilium.report.charts import Dot, Line, cloud, dots, limits, lines
+from consilium.report.charts import Dot, cloud, dots
 from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, TableLine, without_blanks
-from consilium.report.words import (
-    ALONE,
-    LABELS_ALONE,
-    METRICS,
-    STUDENT,
-    many,
-    plural,
-    signed_text,
-    upper_first,
-    value_text,
-)
+from consilium.report.words import ALONE, LABELS_ALONE, METRICS, STUDENT, many, plural, signed_text, upper_first
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.models import ABOVE, ABSENT, RIVALS, STUDENT_ABOVE, leading, metric_text, models_of
 from consilium.student.card import labels_sentence
@@ -32,7 +20,7 @@ MOST_POINTS = 2_000
 
 def result_part(data: ReportData) -> PagePart:
     """What came out, on public test cases."""
-    exhibits = [_models(data), _differences(data), _by_labels(data), _measured(data), _missing(data)]
+    exhibits = [_models(data), _differences(data), _measured(data), _missing(data)]
     return PagePart("result", "Result", without_blanks(exhibits))
 
 
@@ -54,9 +42,8 @@ def _models(data: ReportData) -> Exhibit:
     title = f"The {STUDENT} against what it could have been"
     if not rows:
         return Exhibit("models", title, ("There are no results of a student.",))
-    words = f"The {STUDENT} (diamond) learnt from released {data.release.noun}s alone."
-    if data.public_labels:
-        words = f"The {STUDENT} (diamond) learnt from released {data.release.noun}s, and was brought to public labels."
+    also = ", and was brought to public labels" if data.public_labels else " alone"
+    words = f"The {STUDENT} (diamond) learnt from released {data.release.noun}s{also}."
     if STUDENT_ABOVE in data.labels_alone:
         words += f" {upper_first(LABELS_ALONE)}: {many(data.labels_alone['rows'], 'label')}, no votes and no epsilon."
     if not data.public:
@@ -102,29 +89,6 @@ def _differences(data: ReportData) -> Exhibit | None:
     return Exhibit("differences", f"What the {STUDENT} gains on each", (words,), chart=chart, secret=True)
 
 
-def _by_labels(data: ReportData) -> Exhibit | None:
-    points, noun = data.open_figures.get("by_labels", {}).get("points") or [], data.release.noun
-    if len(points) < 2:
-        return None
-    words = (
-        f"The same {STUDENT}, trained on the first so many of its {noun}s. The last step changes it by"
-        f" {signed_text(points[-1]['value'] - points[-2]['value'])}. Where the curve is flat, more of the same would"
-        " cost privacy and bring little. Bars are 95% intervals over test cases."
-    )
-    chart = _curve(points, data.open_figures["by_labels"]["metric"])
-    return Exhibit("by-labels", f"What more {noun}s give", (words,), chart=chart)
-
-
-def _curve(points: list[dict[str, Any]], metric: str) -> Chart:
-    """A metric with its intervals against labels; `points`: at least one."""
-    places, values = [float(point["labels"]) for point in points], [float(point["value"]) for point in points]
-    ends = [(float(low), float(high)) for low, high in (point["interval"] for point in points)]
-    titles = ("labels", f"{METRICS[metric]} of the {STUDENT}")
-    y = limits([*values, *(end for pair in ends for end in pair)], (0, 1))
-    said = (f"{value_text(value)} at {place:,.3g}" for place, value in zip(places, values, strict=True))
-    return Chart(f"{titles[1]}: {'; '.join(said)}", (("", lines([Line("", places, values, ends)], titles, y)),))
-
-
 def _measured(data: ReportData) -> Exhibit:
     counts: dict[str, int] = data.open_figures.get("test") or {}
     worth, items = data.worth or {}, []
@@ -152,7 +116,6 @@ def _missing(data: ReportData) -> Exhibit | None:
     figures = {
         **{name.replace("_", " "): of for name, of in data.baselines.items()},
         LABELS_ALONE: data.labels_alone,
-        "learning curve": data.open_figures.get("by_labels", {}),
         f"gain of each {data.party_label} on its own rows": data.secret_figures.get("at_home", {}),
     }
     items = (*data.missing, *(f"No {name}: {of[ABSENT]}." for name, of in figures.items() if ABSENT in of))
@@ -176,31 +139,23 @@ def _left_out(data: ReportData) -> Exhibit:
 
 def _gain(data: ReportData) -> Exhibit | None:
     """A point for each party: what the student has more than its own model, against its rows; to download, by name."""
-    word, student, at_home = data.party_label, data.student or {}, data.secret_figures.get("at_home") or {}
-    metric = leading(student, len(data.classes))
-    own = [(item.rows, getattr(item, metric)) for item in data.quality]
-    on_public = [(rows, student[metric] - value) for rows, value in own if None not in (value, student.get(metric))]
-    parts, words = [], [f"A point is a {word}: what the {STUDENT} has more than a model of its own rows alone."]
-    if at_home.get("by_party"):
-        words.append(
-            f"Own rows: {at_home['judged']:,} evenly spread by size over the"
-            f" {at_home['parties'] - at_home['too_small']:,} with rows enough to hold a third out in turn;"
-            f" {at_home['too_small']:,} have too few. The {STUDENT} learnt from votes of teachers that saw these rows."
-        )
-    for where, measure, points in (
-        ("on its own rows, held out", at_home.get("metric"), at_home.get("by_party", [])),
-        ("on public test cases", metric, on_public),
-    ):
-        if points:
-            step = -(-len(points) // MOST_POINTS)
-            drawn = f" (one in {step} is drawn, by size)" if step > 1 else ""
-            better, of_all = sum(gain >= 0 for _, gain in points), many(len(points), word)
-            words.append(f"The {STUDENT} is at least as good {where} for {better:,} of {of_all}{drawn}.")
-            titles = (f"rows of the {word}", f"gain in {METRICS[str(measure)]}")
-            parts.append((upper_first(where), cloud(sorted(points)[::step], titles, "no gain")))
-    if not parts:
+    at_home = data.secret_figures.get("at_home") or {}
+    points, word, words, chart = at_home.get("by_party") or [], data.party_label, [], None
+    if not points and not data.quality:
         return None
+    if points:
+        step, of_all = -(-len(points) // MOST_POINTS), many(len(points), word)
+        drawn = f" (one in {step} is drawn, by size)" if step > 1 else ""
+        words.append(
+            f"A point is a {word}: what the {STUDENT} has more than a model of its own rows alone, on its own rows:"
+            f" {at_home['judged']:,} evenly spread by size over the {at_home['parties'] - at_home['too_small']:,} with"
+            f" rows enough to hold a third out in turn; {at_home['too_small']:,} have too few. The {STUDENT} learnt"
+            " from votes of teachers that saw these rows. It is at least as good for"
+            f" {sum(gain >= 0 for _, gain in points):,} of {of_all}{drawn}."
+        )
+        titles = f"rows of the {word}", f"gain in {METRICS[at_home['metric']]}"
+        chart = Chart(words[0], (("", cloud(sorted(points)[::step], titles, "no gain")),))
     words.append("By name, with rows, and how good its teachers are on public test cases:")
-    said, listed = " ".join(words), pl.DataFrame([asdict(item) for item in data.quality])
+    listed = pl.DataFrame([asdict(item) for item in data.quality])
     title = f"What each {word} gains, by size"
-    return Exhibit("gain", title, (said,), chart=Chart(said, tuple(parts)), secret=True, data=listed)
+    return Exhibit("gain", title, (" ".join(words),), chart=chart, secret=True, data=listed)

@@ -1,4 +1,5 @@
-"""The command line as people use it: one whole default federation, and every mistake as one or two lines."""
+"""The command line as people use it: one whole default federation, every mistake as one or two lines, and which
+libraries a run loads, and when: each costs a tenth of a second or more."""
 
 from __future__ import annotations
 
@@ -7,11 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import polars as pl
 import pytest
 
+from consilium.protocol.errors import ConfigError
+from consilium.simulations.shipped import Shipped
 from tests import command_line
-from tests.simulations.tampering import main
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -39,7 +40,7 @@ def test_the_default_federation_end_to_end(tmp_path: Path, monkeypatch: pytest.M
     assert 0 < privacy["epsilon_data_dependent"] <= privacy["epsilon_spent"] <= privacy["epsilon_guaranteed"] < 1
     assert 0.7 < summary["student"]["auc"] < summary["baselines"]["pooled"]["auc"]
     assert set(summary["baselines"]) == {
-        "majority", "pooled", "plurality", "mean_teacher", "local_only", "noisy_average", "private_gradient",
+        "majority", "pooled", "plurality", "mean_teacher", "noisy_average", "private_gradient",
     }  # fmt: skip
     for name in ("noisy_average", "private_gradient"):
         above = summary["baselines"][name]["above_student"]
@@ -48,10 +49,7 @@ def test_the_default_federation_end_to_end(tmp_path: Path, monkeypatch: pytest.M
     assert 0 <= worth["low"] <= worth["manual_labels"] <= (worth["high"] or worth["most"]) <= worth["public_rows"]
     run = Path(summary["out"])
     assert not (run / "private" / "work").exists()  # copies of rows and teachers are gone
-    metrics = pl.read_parquet(run / "metrics.parquet")
-    student = metrics.filter((pl.col("name") == "student") & (pl.col("metric") == "auc"))
-    assert student["value"].to_list() == [summary["student"]["auc"]]
-    assert metrics.filter(pl.col("scope") == "party")["name"].n_unique() == 371
+    assert len(json.loads((run / "private" / "report.json").read_text())["quality"]) == 371
 
     monkeypatch.chdir(tmp_path)
     shown = command_line.consilium("show", "result")
@@ -91,22 +89,15 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("case", MISTAKES)
-def test_mistakes_are_told_in_a_line_or_two(tmp_path: Path, monkeypatch, capsys, case: str) -> None:
+def test_mistakes_are_told_in_a_line_or_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
     arguments, expected, told = MISTAKES[case]
     (tmp_path / "broken.toml").write_text("title = [")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
-    code, out, err = main(monkeypatch, capsys, *arguments)
-    assert code == expected, err
-    assert told in err
-    assert "Traceback" not in err
-    assert out == ""
+    done = command_line.consilium(*arguments)
+    assert (done.exit_code, done.stdout) == (expected, ""), done.output
+    assert told in done.stderr and "Traceback" not in done.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"broken.toml"}  # nothing half-written
-
-
-def test_a_mistake_is_the_exit_code_of_the_process(tmp_path: Path) -> None:
-    done = consilium("run", "absent", cwd=tmp_path)
-    assert (done.returncode, done.stdout, "Traceback" in done.stderr) == (2, "", False)
 
 
 def test_scenarios_is_a_menu_with_the_default_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,17 +114,18 @@ def test_scenarios_is_a_menu_with_the_default_first(monkeypatch: pytest.MonkeyPa
     assert len(set(happens)) == len(happens)
 
 
-def test_a_folder_that_is_there_is_refused_before_anything_is_loaded(tmp_path: Path) -> None:
-    code = (
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"), [(["--out", "."], 6, "exists already"), (["strok"], 2, "did you mean 'stroke'")]
+)
+def test_what_is_wrong_is_said_before_libraries_load(arguments: list[str], code: int, told: str) -> None:
+    program = (
         "import sys; from consilium.cli import main\n"
         "try: main(sys.argv[1:])\n"
-        "except SystemExit as end: sys.exit(end.code if 'polars' not in sys.modules else 99)"
+        "except SystemExit as end: sys.exit(99 if {'polars', 'sklearn'} & {*sys.modules} else end.code)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, "run", "--out", str(tmp_path)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 6, done.stderr
-    assert "exists already" in done.stderr
+    done = subprocess.run([sys.executable, "-c", program, "run", *arguments], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (code, "", 1), done.stderr
+    assert told in done.stderr
 
 
 def test_names_complete_with_tab() -> None:
@@ -146,3 +138,60 @@ def test_names_complete_with_tab() -> None:
 
     assert offered("run pate-") == {"pate-2017", "pate-2018"}
     assert offered("study na") == {"naturals"}
+
+
+def test_a_name_is_what_ships_and_else_a_file(tmp_path: Path) -> None:
+    assert Shipped.SCENARIO.path("stroke") == Shipped.SCENARIO.files()["stroke"]
+    own = tmp_path / "stroke.toml"
+    own.touch()
+    assert Shipped.SCENARIO.path(str(own)) == own
+    assert Shipped.STUDY.path("heart").is_file()
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "what", "action"),
+    [
+        (Shipped.SCENARIO, "strok", "no scenario 'strok': .*; did you mean 'stroke'", "consilium scenarios"),
+        (Shipped.SCENARIO, "qqqqqq", r"neither a file nor one that ships\. List", "consilium scenarios"),
+        (Shipped.SCENARIO, "heart", "'heart' is a study, no scenario", "consilium study heart"),
+        (Shipped.STUDY, "stroke", "'stroke' is a scenario, no study", "consilium run stroke"),
+    ],
+)
+def test_a_name_that_is_none(kind: Shipped, name: str, what: str, action: str) -> None:
+    with pytest.raises(ConfigError, match=what) as caught:
+        kind.path(name)
+    assert action in caught.value.action
+
+
+LATER = (
+    "polars", "scipy.optimize", "consilium.simulations.analysis", "consilium.simulations.report.build", "scipy.stats",
+    "sklearn", "pandas", "torch", "opendp", "joblib", "ray", "uvicorn", "starlette",
+)  # fmt: skip
+LOADED = "\nprint(json.dumps(sorted(sys.modules)))"
+START = """
+import json, sys
+import consilium.cli
+from consilium.simulations.engines.ray import run_ray
+from consilium.simulations.progress import following
+from consilium.simulations.run import run_scenario
+from consilium.simulations.scenario import load_scenario
+"""
+"""What `consilium run` imports before it does anything."""
+
+
+def loaded(program: str) -> set[str]:
+    command = [sys.executable, "-c", program + LOADED]
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_before_a_run_begins() -> None:
+    """The names are those of modules: a control, since no module of another name was ever loaded."""
+    modules = loaded(START)
+    assert modules >= {"numpy", "scipy.special", "flwr"}
+    assert not modules & {*LATER}
+
+
+def test_workers_are_started_before_anything_is_loaded() -> None:
+    modules = loaded("import json, sys\nimport consilium.cli\nimport consilium.simulations.engines.process\n")
+    assert not modules & {"flwr", "scipy", *LATER}

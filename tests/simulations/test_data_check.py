@@ -1,8 +1,8 @@
-"""`consilium data check`: what is wrong with a table at once, with keys that read it when they are pasted."""
+"""`consilium data check`: what is wrong with a table at once, with keys that read it when they are pasted; and
+`Council` of a messy frame: all faults at once, in words that it knows, and what reads it."""
 
 from __future__ import annotations
 
-import json
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -10,18 +10,20 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
-from consilium import cli
+from consilium import Council
 from consilium.data.encoding import infer
 from consilium.data.remedy import Faults, TableFault, cured, pasted
-from consilium.protocol.errors import DataError
+from consilium.protocol.errors import TRACEBACK, DataError
+from consilium.simulations.council.frames import BadInput, BadSetting
 from consilium.simulations.data_check import CheckedFiles, check_files
 from consilium.simulations.scenario import divided_data, load_scenario
+from tests.command_line import consilium
 from tests.data.messy import FAULTS, GERMAN, ROWS, clean, german, plant, write
+from tests.simulations.council.warm import QUICK, quick_fits
 
 ROLES = {"label": "ill", "owner": "hospital"}
-QUICK = [
+LEAST = [
     "federation.mechanism={name='gnmax', sigma=5.0}",
     "federation.query_budget={queries=20, answers=20}",
     "federation.privacy={unit='record', neighbouring='add_or_remove', delta=1e-5}",
@@ -76,7 +78,7 @@ def test_the_keys_that_are_printed_read_the_table(tmp_path: Path, text: bytes) -
     found = checked(tmp_path, text, **roles)
     scenario = tmp_path / "own.toml"
     scenario.write_text(found.scenario_text(tmp_path), encoding="utf-8")
-    dataset, partition = divided_data(load_scenario(str(scenario), QUICK), 0)
+    dataset, partition = divided_data(load_scenario(str(scenario), LEAST), 0)
     assert len(dataset.y) == found.read["rows"] and len(dataset.columns) == found.read["columns"]
     assert len(partition.parties) == len(dataset.owner_names or ()) - 2 + (len(dataset.owner_names or ()) < 10)
     assert np.isfinite(dataset.x).all()
@@ -226,33 +228,29 @@ def test_keys_of_a_message_can_be_pasted(python: bool) -> None:
         assert tomllib.loads(f"[data]\n{text}")["data"] == keys
 
 
-def command(*arguments: Any) -> tuple[int, str]:
-    done = CliRunner().invoke(cli.app, ["data", "check", *map(str, arguments)])
-    return done.exit_code, done.stdout or str(done.exception)
-
-
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path, plant(0))
-    code, text = command("patients.csv", "--label", "ill", "--owner", "hospital", "--out", "own.toml")
-    assert code == 1
+    roles = "--label", "ill", "--owner", "hospital"
+    done = consilium("data", "check", "patients.csv", *roles, "--out", "own.toml")
+    assert done.exit_code == 1
     for part in (
         "IN THE FILE FIRST (1)", "THE SCENARIO MENDS IT (4)", "LOOK AT IT (3)", "FINE (4)", "'43mg', '26mg', '30 mg'",
         "The scenario reads 602 rows of 10 owners, 7 columns as 10 features",
         "Mend the file first. Then check it again.",
         "The scenario is in own.toml, once the file is mended: consilium run own.toml",
     ):  # fmt: skip
-        assert part in text
+        assert part in done.stdout
     assert 'path = "patients.csv"' in (tmp_path / "own.toml").read_text()
-    assert "own.toml is already there" in command("patients.csv", "--label", "ill", "--out", "own.toml")[1]
-    code, text = command("patients.csv", "--label", "ill", "--owner", "hospital", "--format", "json")
-    table = json.loads(text)
-    assert (code, table["must_be_mended"], len(table["findings"]), len(table["in_file"])) == (1, 5, 8, 1)
+    assert "own.toml is already there" in consilium("data", "check", "patients.csv", *roles, "--out", "own.toml").stderr
+    done = consilium("data", "check", "patients.csv", *roles, "--format", "json")
+    table = done.json()
+    assert (done.exit_code, table["must_be_mended"], len(table["findings"]), len(table["in_file"])) == (1, 5, 8, 1)
     assert table["findings"][1] == {
         "code": "fault", "column": "age", "fault": "patients.csv, line 98 and 11 more: column 'age' has text in a"
         " column of numbers: '-', '?', 'NA'", "action": "Name it as missing", "keys": {"missing": ["-", "?", "NA"]},
     }  # fmt: skip
-    assert "is not there" in command("nothing.csv", "--label", "ill")[1]
+    assert "is not there" in consilium("data", "check", "nothing.csv", "--label", "ill").stderr
 
 
 def test_parquet(tmp_path: Path) -> None:
@@ -262,3 +260,75 @@ def test_parquet(tmp_path: Path) -> None:
     found = check_files(str(path), ROLES)
     assert [fault.column for fault in found.faults if isinstance(fault, TableFault)] == ["a", "dose"]
     assert found.data["drop"] == ["a"] and found.refused == ""
+
+
+def messy(folder: Path) -> pl.DataFrame:
+    return pl.read_csv(write(folder, whole(plant(0))), infer_schema=False)
+
+
+def refusal(frame: pl.DataFrame, seed: int, **changes: Any) -> BadInput:
+    with pytest.raises(BadInput) as caught:
+        Council(**{**QUICK, "random_state": seed, **changes}).fit(frame, "ill", owners="hospital")
+    return caught.value
+
+
+def test_all_faults_come_at_once(tmp_path: Path) -> None:
+    """The same words whichever rows are public, and keys that `Council` has."""
+    frame = messy(tmp_path)
+    spelled = {"ill": {"values": {"YES": "yes", "NO": "no"}}}
+    texts = {str(refusal(frame, seed, cells=spelled)) for seed in range(4)}
+    (text,) = texts
+    for part in (
+        "4 faults",
+        "column 'age' has",
+        "column 'bmi' has",
+        "column 'dose' has",
+        "column 'admitted' is",
+        "give Council these:\nmissing=['-'",
+        "\ncells=",
+    ):
+        assert part in text
+    assert "data." not in text
+    assert set(Council().get_params()) >= {"missing", "cells", "columns", "classes"}
+
+
+def test_the_keys_that_the_check_writes_are_parameters(tmp_path: Path) -> None:
+    """And later rows are as messy."""
+    path = write(tmp_path, whole(plant(0)))
+    found = check_files(str(path), {"label": "ill", "owner": "hospital"}).data
+    keys = {key: found[key] for key in ("missing", "cells", "columns", "classes") if key in found}
+    frame = messy(tmp_path).drop(found.get("drop", []))
+    labelled = frame.filter(pl.col("ill").is_not_null() & ~pl.col("ill").is_in(["", *found["missing"]]))
+    with quick_fits():
+        council = Council(**QUICK, **keys).fit(labelled, "ill", owners="hospital")
+    assert council.classes_.tolist() == ["no", "yes"] and council.n_owners_ == 8
+    rows = frame.with_columns(dose=pl.lit("12 mg"), age=pl.lit("NA")).head(1)
+    plain = frame.with_columns(dose=pl.lit("12"), age=pl.lit(None, pl.String)).head(1)
+    dose = {**keys["cells"], "dose": {"codes": {"12 mg": 12.0}, "other": "number"}}
+    assert (council.set_params(cells=dose).predict_proba(rows) == council.predict_proba(plain)).all()
+
+
+def test_cells_are_of_named_columns() -> None:
+    with pytest.raises(BadSetting, match=r"missing and cells are for columns with names.*Give a frame"):
+        Council(**QUICK, missing=["NA"]).fit([["1", "2"]] * 20, [0, 1] * 10, owners=[0, 1, 2, 3] * 5)
+
+
+def shown(statement: str) -> str:
+    """What IPython prints of an error."""
+    pytest.importorskip("IPython")
+    from IPython.core.interactiveshell import InteractiveShell
+    from IPython.utils.capture import capture_output
+
+    shell = InteractiveShell()
+    with capture_output() as output:
+        shell.run_cell(statement)
+    return output.stdout + output.stderr
+
+
+def test_a_notebook_shows_the_message_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = "from consilium.protocol.errors import DataError\ndef f(): raise DataError('no', 'Do it')\nf()"
+    monkeypatch.delenv(TRACEBACK, raising=False)
+    assert shown(cell).strip() == "DataError: no. Do it"
+    monkeypatch.setenv(TRACEBACK, "1")
+    assert "Traceback" in shown(cell) or "def f()" in shown(cell)
+    assert not hasattr(DataError("no"), "_render_traceback_")

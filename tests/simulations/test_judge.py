@@ -1,17 +1,24 @@
-"""How methods are judged: against scikit-learn, on made-up probabilities and labels."""
+"""How methods, a student, and it against parties' own models are judged: against scikit-learn, on made-up rows."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.metrics import accuracy_score, brier_score_loss, recall_score, roc_auc_score
+from sklearn.metrics import accuracy_score, brier_score_loss, confusion_matrix, recall_score, roc_auc_score, roc_curve
 
+from consilium.models.base import softmax
+from consilium.models.evaluation import evaluate
+from consilium.models.keys import MlpSpec
 from consilium.protocol.schema import Schema
+from consilium.simulations import analysis
+from consilium.simulations.analysis import LEAST_ROWS, chosen, folds_of, on_own_rows
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.divide import Case
-from consilium.simulations.judge import Row, judged, judged_row_scores
+from consilium.simulations.judge import Row, judged, judged_row_scores, student_figures
 from consilium.simulations.methods.base import BY_CLASS, TEST_DRAWS, Predicted
 from consilium.simulations.population.partition import Partition
 from tests.federation import FEATURES, make_config
@@ -21,38 +28,32 @@ TEST = 400
 HOME = {"a": 40, "b": 1, "d": 25, "e": 30}
 """Rows that each party holds out; those of d are of one class, and party c has none."""
 PARTIES = ("a", "b", "c", "d", "e")
+NONE = np.zeros(0, dtype=np.int64)
+TWO_AND_THREE = pytest.mark.parametrize("classes", [2, 3])
+
+
+def case_of(x: np.ndarray, y: np.ndarray, classes: int, partition: Partition, home: Mapping[str, np.ndarray]) -> Case:
+    """A case of which nothing is used but its rows, and where they are."""
+    names = ("well", "ill") if classes == 2 else tuple(f"kind {index}" for index in range(classes))
+    owner = np.zeros(len(y), dtype=np.int64)
+    texts = {"name": "made up", "title": "", "attribution": "", "owner_label": "ward"}
+    data = Dataset(**texts, features=FEATURES, classes=names, x=x.astype(np.float32), y=y, owner=owner)
+    config = make_config(rows=Schema.from_public_rows(FEATURES, names, x.astype(np.float64)))
+    return Case(few(), 0, config, data, partition, dict(home))
 
 
 def made_up(classes: int) -> Case:
-    """A case of which nothing is used but its labels, and where they are."""
-    generator = np.random.default_rng(classes)
-    count = TEST + sum(HOME.values())
-    names = ("well", "ill") if classes == 2 else tuple(f"kind {index}" for index in range(classes))
+    generator, count = np.random.default_rng(classes), TEST + sum(HOME.values())
     x, y = generator.normal(size=(count, 3)), generator.integers(classes, size=count)
     ends = TEST + np.cumsum([0, *HOME.values()])
     home = {name: np.arange(start, end) for name, start, end in zip(HOME, ends[:-1], ends[1:], strict=True)}
     y[home["d"]] = 1
-    data = Dataset(
-        name="made up",
-        title="",
-        attribution="",
-        features=FEATURES,
-        classes=names,
-        owner_label="ward",
-        x=x.astype(np.float32),
-        y=y,
-        owner=np.zeros(count, dtype=np.int64),
-    )
-    parties = dict.fromkeys(PARTIES, np.zeros(0, dtype=np.int64))
-    partition = Partition(parties, np.zeros(0, dtype=np.int64), np.arange(TEST))
-    config = make_config(rows=Schema.from_public_rows(FEATURES, names, x))
-    return Case(few(), 0, config, data, partition, home)
+    return case_of(x, y, classes, Partition(dict.fromkeys(PARTIES, NONE), NONE, np.arange(TEST)), home)
 
 
 def guesses(case: Case, seed: int = 0) -> np.ndarray:
     """Probabilities of all rows, which know something: float64 (rows, classes)."""
-    generator = np.random.default_rng(seed)
-    scores = generator.normal(size=(len(case.dataset.y), len(case.classes)))
+    scores = np.random.default_rng(seed).normal(size=(len(case.dataset.y), len(case.classes)))
     scores[np.arange(len(scores)), case.dataset.y] += 1
     return np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
 
@@ -63,31 +64,29 @@ def brier(y: np.ndarray, found: np.ndarray) -> float:
     return brier_score_loss(y, found, labels=list(range(found.shape[1])), scale_by_half=False)
 
 
-def auc(y: np.ndarray, found: np.ndarray) -> float:
-    return roc_auc_score(y, found[:, 1]) if found.shape[1] == 2 else roc_auc_score(y, found, multi_class="ovr")
+def auc(y: np.ndarray, found: np.ndarray, weights: np.ndarray | None = None) -> float:
+    return roc_auc_score(y, found[:, 1] if found.shape[1] == 2 else found, multi_class="ovr", sample_weight=weights)
 
 
 def values(rows: list[Row], scope: str, name: str = "") -> dict[str, float]:
     return {row.metric: row.value for row in rows if (row.scope, row.name) == (scope, name)}
 
 
-@pytest.mark.parametrize("classes", [2, 3])
+@TWO_AND_THREE
 def test_metrics_on_test_rows_are_scikit_learns(classes: int) -> None:
     case = made_up(classes)
     y, found = case.test_y, guesses(case)[:TEST]
-    rows = judged("pooled", case, Predicted(test=found))
-    top = found.argmax(axis=1)
+    rows, top = judged("pooled", case, Predicted(test=found)), found.argmax(axis=1)
     expected = {"accuracy": accuracy_score(y, top), "auc": auc(y, found), "brier": brier(y, found)}
     assert values(rows, "run") == pytest.approx(expected, abs=1e-12)
     for label, recall in enumerate(recall_score(y, top, average=None)):
-        assert values(rows, "class", case.classes[label]) == pytest.approx(
-            {"recall": recall, "rows": (y == label).sum()}, abs=1e-12
-        )
+        of_class = {"recall": recall, "rows": (y == label).sum()}
+        assert values(rows, "class", case.classes[label]) == pytest.approx(of_class, abs=1e-12)
     assert all(row.low is not None and row.low < row.value < (row.high or 0) for row in rows if row.metric in expected)
     assert {row.method for row in rows} == {"pooled"}
 
 
-@pytest.mark.parametrize("classes", [2, 3])
+@TWO_AND_THREE
 def test_no_interval_ends_where_a_brier_score_cannot_be(classes: int) -> None:
     """Risks that are right but for one row, and that are wrong but for one, in each party and on the test rows."""
     case = made_up(classes)
@@ -101,7 +100,7 @@ def test_no_interval_ends_where_a_brier_score_cannot_be(classes: int) -> None:
             assert row.low is None or row.high is None or 0 <= row.low <= row.value <= row.high <= most
 
 
-@pytest.mark.parametrize("classes", [2, 3])
+@TWO_AND_THREE
 def test_scores_of_units_are_the_figures_to_first_order(classes: int) -> None:
     """They add up to 0, and say what a figure becomes when a unit's rows count a thousandth more."""
     case = made_up(classes)
@@ -109,47 +108,35 @@ def test_scores_of_units_are_the_figures_to_first_order(classes: int) -> None:
     arrays = judged_row_scores(replace(case, dataset=replace(case.dataset, patient=patient)), Predicted(test=found))
     assert arrays["unit"] == "patient" and arrays["ids"] == list(range(37))
     assert arrays["rows"] == np.bincount(patient[:TEST]).tolist()
-    of_metric = {
-        "accuracy": lambda weights: accuracy_score(y, found.argmax(axis=1), sample_weight=weights),
-        "auc": lambda weights: roc_auc_score(
-            y, found[:, 1] if classes == 2 else found, multi_class="ovr", sample_weight=weights
-        ),
-    }
-    for metric, value in of_metric.items():
+    for metric in ("accuracy", "auc"):
         scores = np.array(arrays[metric])
         assert scores.sum() == pytest.approx(0, abs=1e-6)
         for unit in (0, 20, 36):
-            more = value(1 + 1e-3 * (patient[:TEST] == unit)) - value(np.ones(TEST))
-            assert scores[unit] == pytest.approx(more / 1e-3, rel=0.02, abs=2e-5)
+            weights = np.ones(TEST), 1 + 1e-3 * (patient[:TEST] == unit)
+            if metric == "auc":
+                plain, more = (auc(y, found, each) for each in weights)
+            else:
+                plain, more = (accuracy_score(y, found.argmax(axis=1), sample_weight=each) for each in weights)
+            assert scores[unit] == pytest.approx((more - plain) / 1e-3, rel=0.02, abs=2e-5)
 
 
 def test_units_are_owners_where_whole_owners_are_held_out() -> None:
     case = made_up(2)
-    owner = np.where(np.arange(len(case.dataset.y)) < TEST, np.arange(len(case.dataset.y)) % 7, 9)
-
-    def unit(owner: np.ndarray) -> tuple[str, int]:
-        arrays = judged_row_scores(replace(case, dataset=replace(case.dataset, owner=owner)), Predicted(test=found))
-        return arrays["unit"], len(arrays["ids"])
-
-    found = guesses(case)[:TEST]
-    assert unit(owner) == ("ward", 7)
-    assert unit(np.where(owner == 9, 3, owner)) == ("row", TEST)  # a party has rows of one of them
-    assert unit(np.where(owner == 9, 9, 0)) == ("row", TEST)  # of a single owner nothing is known
-    assert unit(np.where(owner == 9, 9, owner % 2)) == ("row", TEST)  # nor of two
-    assert unit(np.where(owner == 9, 9, (owner == 1) + 2 * (owner == 2))) == ("row", TEST)  # nor where one has most
-
-
-def test_of_several_draws_units_have_the_mean_and_of_no_test_rows_there_is_nothing() -> None:
-    case = made_up(2)
-    drawn = np.stack([guesses(case, seed)[:TEST] for seed in range(3)]).astype(np.float32)
-    several = judged_row_scores(case, Predicted(test=drawn[0], arrays={TEST_DRAWS: drawn}))
-    each = [judged_row_scores(case, Predicted(test=one.astype(np.float64))) for one in drawn]
-    for metric in ("accuracy", "auc", "brier"):
-        assert several[metric] == pytest.approx(np.mean([one[metric] for one in each], axis=0), abs=1e-7)
-    assert judged_row_scores(case, Predicted(home=guesses(case)[TEST:])) == {}
+    found, rows = guesses(case)[:TEST], np.arange(len(case.dataset.y))
+    owner = np.where(rows < TEST, rows % 7, 9)
+    for owners, expected in (
+        (owner, ("ward", 7)),
+        (np.where(owner == 9, 3, owner), ("row", TEST)),  # a party has rows of one of them
+        (np.where(owner == 9, 9, 0), ("row", TEST)),  # of a single owner nothing is known
+        (np.where(owner == 9, 9, owner % 2), ("row", TEST)),  # nor of two
+        (np.where(owner == 9, 9, (owner == 1) + 2 * (owner == 2)), ("row", TEST)),  # nor where one has most
+    ):
+        of = replace(case, dataset=replace(case.dataset, owner=owners))
+        arrays = judged_row_scores(of, Predicted(test=found))
+        assert (arrays["unit"], len(arrays["ids"])) == expected
 
 
-@pytest.mark.parametrize("classes", [2, 3])
+@TWO_AND_THREE
 def test_at_home_every_party_is_judged_on_its_own_rows(classes: int) -> None:
     case = made_up(classes)
     found, whose = guesses(case)[TEST:], case.home_party
@@ -171,8 +158,7 @@ def test_at_home_every_party_is_judged_on_its_own_rows(classes: int) -> None:
         assert values(rows, "party", party) == pytest.approx(expected, abs=1e-12)
     y, top = case.home_y, found.argmax(axis=1)
     whole = {"home_rows": len(y), "home_accuracy": accuracy_score(y, top), "home_brier": brier(y, found)}
-    if classes == 2:
-        whole["home_auc"] = in_order / pairs
+    whole |= {"home_auc": in_order / pairs} if classes == 2 else {}
     assert values(rows, "run") == pytest.approx(whole, abs=1e-12)
     one_class = {row.metric: (row.low, row.high) for row in rows if row.name == "d"}
     assert "auc" not in one_class and None not in one_class["accuracy"]
@@ -181,27 +167,24 @@ def test_at_home_every_party_is_judged_on_its_own_rows(classes: int) -> None:
 
 def test_of_several_draws_the_mean_is_judged_and_their_spread_is_in_the_interval() -> None:
     case = made_up(2)
-    y, drawn = case.test_y, np.stack([guesses(case, seed)[:TEST] for seed in range(6)])
+    y, drawn = case.test_y, np.stack([guesses(case, seed)[:TEST] for seed in range(6)]).astype(np.float32)
     drawn[3:] = drawn[3:, :, ::-1]  # three of them are wrong where they would have been right
-    predicted = Predicted(test=drawn[0], arrays={TEST_DRAWS: drawn.astype(np.float32)})
-    several = {row.metric: row for row in judged("noisy_average", case, predicted) if row.scope == "run"}
-    one = {row.metric: row for row in judged("noisy_average", case, Predicted(test=drawn[0])) if row.scope == "run"}
-    expected = {
-        "accuracy": np.mean([accuracy_score(y, each.argmax(axis=1)) for each in drawn]),
-        "auc": np.mean([auc(y, each) for each in drawn]),
-        "brier": np.mean([brier(y, each) for each in drawn]),
-    }
-    assert {name: several[name].value for name in expected} == pytest.approx(expected, abs=1e-6)
-    for name in expected:
-        assert width(several[name]) > 2 * width(one[name])
+    predicted = Predicted(test=drawn[0], arrays={TEST_DRAWS: drawn})
+    several, one = (
+        {row.metric: row for row in judged("noisy_average", case, of) if row.scope == "run"}
+        for of in (predicted, Predicted(test=drawn[0]))
+    )
+    units, each = judged_row_scores(case, predicted), [judged_row_scores(case, Predicted(test=of)) for of in drawn]
+    for name, score in (("accuracy", lambda of: accuracy_score(y, of.argmax(axis=1))), ("auc", None), ("brier", None)):
+        score = score or (lambda of, name=name: (auc if name == "auc" else brier)(y, of.astype(np.float64)))
+        assert several[name].value == pytest.approx(np.mean([score(of) for of in drawn]), abs=1e-6)
+        wide, narrow = ((row.high or 0) - (row.low or 0) for row in (several[name], one[name]))
+        assert wide > 2 * narrow > 0
+        assert units[name] == pytest.approx(np.mean([of[name] for of in each], axis=0), abs=1e-7)
+    assert judged_row_scores(case, Predicted(home=guesses(case)[TEST:])) == {}
 
 
-def width(row: Row) -> float:
-    assert row.low is not None and row.high is not None
-    return row.high - row.low
-
-
-def test_figures_of_a_method_and_by_class() -> None:
+def test_figures_of_a_method_and_by_class_and_what_is_absent() -> None:
     case = made_up(3)
     counts = np.array([[3, 4], [0, 0], [0, 5]])
     predicted = Predicted(figures={"epsilon": float("inf"), "asked": 9.0}, arrays={BY_CLASS + "abstained": counts})
@@ -211,11 +194,98 @@ def test_figures_of_a_method_and_by_class() -> None:
     assert by_class.keys() == {"kind 0", "kind 2"}  # nothing was asked of the second
     assert by_class["kind 0"][0] == 0.75 and by_class["kind 2"][0] == 0
     assert by_class["kind 2"][2] == pytest.approx(0.4345, abs=1e-4)  # Wilson's of 0 of 5
-
-
-def test_nothing_is_said_of_what_is_absent_and_no_auc_of_one_class() -> None:
-    case = made_up(2)
     assert judged("noisy_average", case, Predicted(absent="teachers are not linear")) == []
+    case = made_up(2)
     case.dataset.y[:TEST] = 1
-    metrics = {row.metric for row in judged("pooled", case, Predicted(test=guesses(case)[:TEST])) if row.scope == "run"}
-    assert metrics == {"accuracy", "brier"}
+    assert values(judged("pooled", case, Predicted(test=guesses(case)[:TEST])), "run").keys() == {"accuracy", "brier"}
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("classes", [2, 3, 10])
+def test_figures_of_a_student_are_those_of_scikit_learn(classes: int, ties: bool) -> None:
+    generator, names = np.random.default_rng(0), tuple("abcdefghij"[:classes])
+    y = generator.integers(classes, size=403)
+    scores = generator.gumbel(size=(403, classes)) + np.eye(classes)[y]
+    probabilities = np.exp(np.round(scores) if ties else scores)
+    found = student_figures(probabilities, y, names)
+    assert found["confusion"] == confusion_matrix(y, probabilities.argmax(axis=1), labels=range(classes)).tolist()
+    assert len(found["roc"]) == (1 if classes == 2 else classes)
+    for curve in found["roc"]:
+        index = names.index(curve["name"])
+        alarms, recall, _ = roc_curve(y == index, probabilities[:, index], drop_intermediate=False)
+        assert curve["auc"] == pytest.approx(roc_auc_score(y == index, probabilities[:, index]), abs=1e-9)
+        assert curve["interval"][0] < curve["auc"] < curve["interval"][1]
+        at = np.searchsorted(alarms, np.linspace(0, 1, len(curve["found"])), side="right")
+        assert (np.array(curve["found"]) >= recall[at - 1] - 1e-4).all()
+        assert (np.array(curve["found"]) <= recall[np.minimum(at, len(recall) - 1)] + 1e-4).all()
+        assert curve["found"][-1] == 1
+    bins = found["calibration"]
+    assert sum(point["rows"] for point in bins) == 403
+    so = (y == 1).mean() if classes == 2 else evaluate(probabilities, y, names)["accuracy"]
+    assert sum(point["rows"] * point["rate"] for point in bins) / 403 == pytest.approx(so)
+    assert all(point["interval"][0] <= point["rate"] <= point["interval"][1] for point in bins)
+    assert [point["mean"] for point in bins] == sorted(point["mean"] for point in bins)
+
+
+def test_one_row_and_one_class_have_no_curve() -> None:
+    found = student_figures(np.array([[0.4, 0.6]]), np.array([1]), ("a", "b"))
+    assert found["confusion"] == [[0, 0], [0, 1]] and found["roc"] == [] and len(found["calibration"]) == 1
+
+
+def with_parties(sizes: list[int], classes: int = 2, one_class: tuple[int, ...] = ()) -> Case:
+    """Parties of these sizes, whose rows tell their classes; those at these places have one class."""
+    generator, ends = np.random.default_rng(0), np.cumsum([0, *sizes])
+    parties = {f"p{at}": np.arange(ends[at], ends[at + 1]) for at in range(len(sizes))}
+    y = generator.integers(classes, size=ends[-1])
+    for at in one_class:
+        y[parties[f"p{at}"]] = 0
+    x = generator.normal(size=(len(y), 3)) + np.eye(3)[y]
+    return case_of(x, y, classes, Partition(parties, NONE, NONE), {})
+
+
+def gains(case: Case, student: Any = None) -> dict[str, Any]:
+    """A student that knows the features which made the classes, if no other is given."""
+    return on_own_rows(case, student or (lambda x: softmax(x[:, : len(case.classes)])), case.parties)
+
+
+def test_on_own_rows_small_parties_gain_and_large_ones_hardly() -> None:
+    result = gains(with_parties([12] * 12 + [400] * 4))
+    small, large = (np.mean([more for rows, more in result["by_party"] if rows == size]) for size in (12, 400))
+    assert small > 0.05 > abs(large)
+    assert (result["metric"], result["judged"], result["parties"]) == ("auc", 16, 16)
+    whole = gains(with_parties([200] * 6), lambda x: np.full((len(x), 2), 0.5))["all"]
+    assert whole["student"] == 0.5 and whole["interval"][1] < 0
+
+
+@TWO_AND_THREE
+def test_on_own_rows_every_party_is_judged_from_small_to_large(classes: int) -> None:
+    sizes = [7, 9, 30, 31, 60, 100, 100]
+    result = gains(with_parties(sizes[::-1], classes))
+    assert [rows for rows, _ in result["by_party"]] == sizes
+    assert result["metric"] == ("auc" if classes == 2 else "accuracy")
+
+
+def test_no_row_is_in_its_own_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And rows of one patient are held out together."""
+    seen: list[np.ndarray] = []
+    real = analysis.fit_teachers
+    monkeypatch.setattr(analysis, "fit_teachers", lambda *given: (seen.append(given[2][0]), real(*given))[1])
+    gains(with_parties([25]))
+    left_out = np.concatenate([np.setdiff1d(np.arange(25), part) for part in seen])
+    assert len(seen) == analysis.FOLDS and sorted(left_out.tolist()) == list(range(25))
+    owner = np.repeat(np.arange(10), 3)
+    folds = folds_of(owner, 0)
+    for fold in folds:
+        assert not set(owner[fold]) & set(owner[np.setdiff1d(np.arange(30), fold)])
+    assert sorted(np.concatenate(folds).tolist()) == list(range(30))
+
+
+def test_parties_of_one_class_and_tiny_ones_are_counted_and_do_no_harm() -> None:
+    result = gains(with_parties([40, 40, 40, 40, 1, LEAST_ROWS - 1], one_class=(3,)))
+    assert (result["judged"], result["too_small"], result["parties"]) == (3, 2, 6)
+    assert "two classes" in gains(with_parties([10], one_class=(0,)))["absent"]
+    assert "no 6 rows" in gains(with_parties([2, 5]))["absent"]
+    assert chosen({"a": 9, "b": 2, "c": 30, "d": 20, "e": 10}, 2) == ["a", "c"]
+    slow = with_parties([100])
+    slow = replace(slow, config=make_config(rows=slow.config.rows, teacher=MlpSpec()))
+    assert "take long to train again" in gains(slow)["absent"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -13,15 +12,10 @@ import pytest
 from consilium.accounting.drowned import signal
 from consilium.accounting.target import worst_case
 from consilium.coordinator.config import Federation
-from consilium.protocol.config_files import validate
 from consilium.protocol.errors import NotEnoughParties, NothingToGain
 from consilium.report.warnings import LEAST_SIGNAL
 from consilium.simulations.council.estimator import Council
-from consilium.simulations.council.frames import GivenRows
-from consilium.simulations.council.settings import completed, scenario_of
-from consilium.simulations.datasets.table import TableSource
 from consilium.simulations.plan import EPSILONS, SignalRule, plan_of
-from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import MOST_QUERIES, load_scenario, scenario_table
 from tests.command_line import consilium
 from tests.simulations.council.warm import hospitals
@@ -116,37 +110,12 @@ def test_the_command_says_it_in_a_few_lines(tmp_path: Path) -> None:
     assert consilium("plan", "no-such").exit_code == 2
 
 
-def completed_of(rows: pl.DataFrame, **changed: Any) -> str:
-    council = Council(**{"unit": "party", "epsilon": 20.0, "neighbouring": "add_or_remove", **changed})
-    given = GivenRows.of(rows, "ill", "hospital", None, ["H00"], None)
-    table = scenario_of(council.get_params(), given, Path())
-    source = TableSource.of_frame(given.frame, validate(table["data"], DataSpec, "test"), None)
-    return completed(table, 0, source).federation.mechanism.name
-
-
-def test_a_council_releases_a_difference_where_it_takes_half_the_noise() -> None:
-    rows = hospitals(6, rows=20)
-    three = rows.with_columns(pl.when(pl.col("age") > 70).then(pl.lit("old")).otherwise("ill").alias("ill"))
-    assert completed_of(rows) == "difference"
-    assert completed_of(rows, neighbouring="replace") == "gnmax"
-    assert completed_of(rows, unit="record", teachers_per_party=2) == "gnmax"
-    assert completed_of(rows, mechanism="histogram") == "histogram"
-    assert completed_of(rows, settings={"federation.collection": "secure"}) == "gnmax"
-    assert completed_of(three) == "gnmax"
-
-
 def test_a_council_that_can_learn_nothing_says_so_before_anything_is_asked(tmp_path: Path) -> None:
     council = Council(unit="party", epsilon=8.0, random_state=0, manual_labels="none", out=tmp_path / "run")
     with pytest.raises(NothingToGain, match=r"drowns the votes of 4 parties: .* is 1\.7, and below 3") as caught:
         council.fit(hospitals(5, rows=20), "ill", "hospital")
     assert not (tmp_path / "run").exists()
     assert caught.value.exit_code == NotEnoughParties.exit_code
-    for way in (
-        "epsilon=",
-        " parties",
-        "neighbouring='add_or_remove'",
-        "unit='record' with teachers_per_party=",
-        "public_labels=",
-        "mechanism=",
-    ):
+    record = "unit='record' with teachers_per_party="
+    for way in ("epsilon=", " parties", "neighbouring='add_or_remove'", record, "public_labels=", "mechanism="):
         assert way in caught.value.action

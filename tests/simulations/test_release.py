@@ -1,30 +1,38 @@
-"""A federation replayed on recorded votes is the run itself: the same labels, the same student, the same epsilons."""
+"""A federation replayed on recorded votes is the run itself: the same labels, the same student, the same epsilons.
+Sums of recorded votes are the sums of the votes. And whatever is released comes from the one label service."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
+import consilium.simulations.vote as module
+from consilium.accounting.mechanisms import GNMax
+from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.mechanisms import MECHANISMS
-from consilium.protocol.label_source import NO_LABEL, Outcome
-from consilium.simulations.analysis import _answers
+from consilium.protocol.errors import LedgerError
+from consilium.protocol.label_source import NO_LABEL, Answers, Outcome
+from consilium.protocol.noise import SeededNoise
+from consilium.simulations.attack.targets import AttackedRun
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.judge import judged
-from consilium.simulations.learn import CurveLearner
 from consilium.simulations.methods.base import Predicted
 from consilium.simulations.methods.kinds import method_of
-from consilium.simulations.methods.manual_labels import PublicTruth
 from consilium.simulations.methods.teachers import plurality_shares
+from consilium.simulations.papers.measure import released
 from consilium.simulations.release import Replayed, load_own, replay
 from consilium.simulations.run import run_scenario
 from consilium.simulations.vote import Ensemble, TeacherVotes
-from tests.simulations.engines.test_engines_agree import quiet
+from tests.rooms import ROOMS, ROOT
 from tests.simulations.methods.cases import SEED, few, run_alone, taught
 
 CONFIDENT = "federation.mechanism={name='confident', threshold=10, sigma1=20.0, sigma2=8.0}"
@@ -91,11 +99,6 @@ def check_is_the_run(found: Replayed, case: Case, folder: Path) -> None:
     np.testing.assert_array_equal(
         found.student.predict_proba(case.test_x), load_own(folder).predict_proba(case.test_x), strict=True
     )
-    truth = PublicTruth(case.config.rows, case.pool_x, case.pool_y, case.test_x, case.test_y)
-    learner = CurveLearner(truth, case.scenario.student, case.seed)
-    if case.known_labels is None:  # else it is brought to these once more
-        again = learner.scores(_answers(folder, case).record).mean()
-        assert again == pytest.approx(found.metrics[learner.metric], abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +142,7 @@ def test_the_figures_are_those_that_a_whole_run_prints(tmp_path: Path, monkeypat
     monkeypatch.setattr(os, "cpu_count", lambda: 1)  # one worker process: starting one takes longer than its work
     changes = (CONFIDENT, "federation.query_budget.answers=30", "federation.voting_rule.rule=relative")
     case = make_case(few(*changes), SEED, 0.0)
-    summary = run_scenario("few", few(*changes), "local", SEED, tmp_path / "run", quiet, device="cpu")
+    summary = run_scenario("few", few(*changes), "local", SEED, tmp_path / "run", device="cpu")
     _, ensemble = taught(0.0, "federation.voting_rule.rule=relative")
     check_is_the_run(replay(case, ensemble.pool), case, tmp_path / "run")
     found: Predicted = method_of("pate").predict(case, ensemble)
@@ -159,7 +162,8 @@ def test_the_figures_are_those_that_a_whole_run_prints(tmp_path: Path, monkeypat
     shares = plurality_shares(case, ensemble.test, case.test_x, case.config.digest())
     rivals["plurality"] = {row.metric: row.value for row in judged("plurality", case, Predicted(test=shares))}
     alone = values_of("local", case, ensemble)
-    assert alone == pytest.approx(summary["baselines"]["local_only"], abs=1e-6)  # scores are kept as float32
+    told = summary["baselines"]["mean_teacher"]
+    assert [alone[name] for name in ("accuracy", "auc")] == pytest.approx([told["accuracy"], told["auc"]], abs=1e-6)
     for name, metrics in rivals.items():
         told = summary["baselines"][name]
         assert metrics["accuracy"] == pytest.approx(told["accuracy"], abs=2e-4)  # draws are, too
@@ -188,3 +192,111 @@ def test_rows_with_equal_values_are_one_query() -> None:
     found = replay(replace(changed, partition=pool), TeacherVotes(ensemble.pool.cast[:, :, twice]))
     assert sorted(row % 20 for row in found.rows.tolist()) == list(range(20))
     assert found.spent["spent"].epsilon < found.promised.epsilon  # half of what was asked cost nothing
+
+
+PARTIES, TEACHERS, ROWS, CLASSES = 7, 2, 30, 5
+NAMES = tuple(f"party-{number}" for number in range(PARTIES))
+
+
+def some_said(ties: int) -> TeacherVotes:
+    """Votes by lot; the first teachers of the first `ties` parties were torn between two classes on row 3."""
+    generator = np.random.default_rng(0)
+    said = generator.integers(0, CLASSES, (PARTIES, TEACHERS, ROWS)).astype(np.uint8)
+    tied = np.zeros((ties, CLASSES), dtype=bool)
+    tied[:, :2] = True
+    party, teacher = np.arange(ties, dtype=np.int32), np.zeros(ties, dtype=np.int32)
+    return TeacherVotes(said, party, teacher, np.full(ties, 3, dtype=np.int32), tied)
+
+
+@pytest.mark.parametrize("at_once", [1, 50, 10**6], ids=["row by row", "three rows", "all"])
+@pytest.mark.parametrize("ties", [0, 6])
+@pytest.mark.parametrize("rows", [[3], [5, 3, 29, 0], list(range(ROWS))], ids=["one", "some", "all rows"])
+def test_totals_are_the_sum_of_the_votes(
+    at_once: int, ties: int, rows: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = some_said(ties)
+    asked = np.array(rows), NAMES, "federation", [f"query-{row}" for row in rows], CLASSES
+    cast, (ties, queries, labels) = said.cast[:, :, asked[0]], said.drawn(*asked[:-1])
+    cast[said.tied_party[ties], said.tied_teacher[ties], queries] = labels
+    expected = (cast[..., None] == np.arange(CLASSES)).sum(axis=(0, 1))
+    monkeypatch.setattr(module, "_AT_ONCE", at_once)
+    found = said.totals(*asked)
+    np.testing.assert_array_equal(found, expected)
+    assert found.dtype == np.int64
+
+
+def test_what_was_said_stays_as_it_was() -> None:
+    """Lots are drawn into a copy."""
+    said = some_said(6)
+    before = said.cast.copy()
+    said.totals(np.arange(ROWS), NAMES, "federation", [str(row) for row in range(ROWS)], CLASSES)
+    np.testing.assert_array_equal(said.cast, before)
+
+
+def test_what_no_lot_decides_is_counted_once_for_all_federations(monkeypatch: pytest.MonkeyPatch) -> None:
+    said, rows, ids = some_said(6), np.arange(ROWS), [str(row) for row in range(ROWS)]
+    totals = [said.totals(rows, NAMES, federation, ids, CLASSES) for federation in ("one", "other", "third")]
+    assert any((totals[0] != other).any() for other in totals[1:])
+    monkeypatch.delattr(module, "_AT_ONCE")  # without which nothing is counted
+    np.testing.assert_array_equal(said.totals(rows, NAMES, "one", ids, CLASSES), totals[0])
+
+
+def test_what_a_party_has_by_itself_is_one_model_of_all_its_rows() -> None:
+    """Not the mean of its teachers on shards, each of a few rows, beside which any student would look good."""
+    four = "federation.teachers_per_party=4", "federation.privacy.unit=record"
+    of_one, of_four = taught(0.0)[1], taught(0.0, *four)[1]
+    np.testing.assert_allclose(of_four.test_scores, of_one.test_scores, atol=1e-6)
+    np.testing.assert_allclose(of_four.test_right, of_one.test_right)
+    assert not np.array_equal(of_four.pool.cast[:, 0], of_one.pool.cast[:, 0])
+
+
+MECHANISM = "federation.mechanism={name='gnmax', sigma=8.0}"
+
+
+def run(folder: Path) -> None:
+    changes = (MECHANISM, "simulation.manual_labels=none")
+    run_scenario("few", few(*changes), "local", SEED, folder / "run", device="cpu")
+
+
+def cell(folder: Path) -> None:
+    method_of("pate").predict(make_case(few(MECHANISM), SEED, 0.0), taught(0.0)[1])
+
+
+def paper(folder: Path) -> None:
+    released(GNMax(sigma=1.0), np.array([[9, 1], [2, 8]]), SeededNoise(0))
+
+
+def attack(folder: Path) -> None:
+    AttackedRun(make_case(few(MECHANISM), SEED, 0.0))
+
+
+@pytest.mark.parametrize("release", [run, cell, paper, attack], ids=lambda each: each.__name__)
+def test_each_release_is_an_answer_of_the_one_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: Callable[[Path], None]
+) -> None:
+    """The control: one that answers without any noise is enough for all of them."""
+    asked: list[int] = []
+
+    def refuse(service: LabelService, queries: np.ndarray, *_: Any, **__: Any) -> Answers:
+        asked.append(len(queries))
+        raise LedgerError("this service gives nothing")
+
+    def answer(service: LabelService, queries: np.ndarray, *_: Any, **__: Any) -> Answers:
+        asked.append(len(queries))
+        return Answers(np.full(len(queries), Outcome.ANSWERED), np.arange(len(queries)) % 2)
+
+    monkeypatch.setattr(LabelService, "ask", refuse)
+    with pytest.raises(LedgerError):
+        release(tmp_path)
+    assert len(asked) == 1
+    if release is not run:  # which reads the ledger afterwards
+        monkeypatch.setattr(LabelService, "ask", answer)
+        release(tmp_path)
+        assert len(asked) > 1
+
+
+def test_only_the_service_and_the_game_that_audits_it_draw() -> None:
+    imports = re.compile(r"^from consilium\.coordinator\.draw import .*\bdraw\b", re.MULTILINE)
+    sources = [path for room in ROOMS for path in (ROOT / room).rglob("*.py")]
+    drawing = {str(path.relative_to(ROOT)) for path in sources if imports.search(path.read_text(encoding="utf-8"))}
+    assert drawing == {"coordinator/label_service.py", "coordinator/distinguish/game.py"}

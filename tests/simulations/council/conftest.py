@@ -7,7 +7,7 @@ import pytest
 from tests.simulations.council.warm import quick_fits
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True, scope="module")
 def quick() -> Iterator[None]:
     with quick_fits():
         yield

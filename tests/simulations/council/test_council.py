@@ -1,9 +1,14 @@
-"""Whole fits: what comes out, what public rows decide, what fits cost together, and what is refused."""
+"""Whole fits: what comes out, what public rows decide, what fits cost together, what is refused, and what stays of one
+that failed."""
 
 from __future__ import annotations
 
 import pickle
+import re
+import shutil
+import sys
 import threading
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +16,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.exceptions import NotFittedError
@@ -20,13 +26,14 @@ from sklearn.model_selection import KFold, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from torch import nn
 
-from consilium.protocol.errors import ConsiliumError, OutputExists
+from consilium.protocol.errors import ConsiliumError, FailedAfterRelease, OutputExists
 from consilium.report.disclosure import SEEDED
 from consilium.simulations.council.estimator import Council
-from consilium.simulations.council.frames import BadInput, BadSetting, TooFewOwners
+from consilium.simulations.council.frames import BadInput, BadSetting, TooFewOwners, WrongType
 from tests import strangers
-from tests.simulations.council.warm import QUICK, hospitals, quick_fits
+from tests.simulations.council.warm import QUICK, hospitals
 
 FRAME = hospitals()
 
@@ -43,18 +50,15 @@ def model_card(council: Council) -> str:
 @pytest.fixture(scope="module")
 def council() -> Council:
     """One fit that tests read."""
-    with quick_fits():
-        return fitted()
+    return fitted()
 
 
 @pytest.fixture(scope="module")
 def system() -> Council:
     """The same with real noise."""
-    with quick_fits():
-        return fitted(noise="system")
+    return fitted(noise="system")
 
 
-@pytest.mark.usefixtures("quick")
 class TestFit:
     def test_a_frame_with_gaps_and_texts_gives_a_student(self, council: Council) -> None:
         assert council.classes_.tolist() == ["no", "yes"]
@@ -123,12 +127,6 @@ class TestFit:
         assert (first.predict_proba(FRAME) != other.predict_proba(FRAME)).any()
         noise = [each.run_.labels["counts"].to_list() for each in (system, fitted(noise="system"))]
         assert noise[0] != noise[1]
-
-    def test_estimators_teach_and_learn(self) -> None:
-        council = fitted(teacher=LogisticRegression(C=0.5), student=LogisticRegression())
-        assert council.student_.kind == "estimator"
-        assert council.score(FRAME.drop("ill", "hospital"), FRAME["ill"].to_numpy()) > 0.8
-        assert council.run_.audit()
 
     def test_arrays_and_columns_are_the_same(self, council: Council) -> None:
         features = FRAME.drop("ill", "hospital")
@@ -265,13 +263,36 @@ def unpicklable() -> Callable[[], Any]:
 
 
 locked = unpicklable()
+SITES = pl.DataFrame({"age": [1.0, 2.0, 3.0, 4.0], "ill": ["n", "y", "n", "y"], "site": ["a", "a", "b", "c"]})
+
+
+def of_sites(**changed: Any) -> dict[str, Any]:
+    return {"X": SITES, "owners": "site", **changed}
+
+
+def without(expression: pl.Expr) -> dict[str, Any]:
+    return {"X": FRAME.with_columns(expression)}
+
+
+UNLIKE = "Unknown label type.* continuous values\\. Give labels of classes$"
 REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[ConsiliumError], str]] = [
     ({"settings": {"federation.minimum_parties": 50}}, {}, TooFewOwners, "public_share, or data.least_rows"),
     ({"settings": {"federation.colour": 1}}, {}, BadSetting, "federation.colour"),
+    ({"settings": {"student.rouns": 2}}, {}, BadSetting, "student.rouns"),
     ({"random_state": -1}, {}, BadSetting, "random_state is -1"),
     ({"classes": ["no", "perhaps"]}, {}, BadInput, "ill is 'yes', which classes does not have"),
     ({}, {"public": ["nowhere"]}, BadSetting, "no hospital 'nowhere'"),
     ({"device": "tpu"}, {}, BadSetting, "device"),
+    ({"epsilon": 0}, {}, BadSetting, "epsilon"),
+    ({"epsilon": None, "mechanism": None}, {}, BadSetting, "neither epsilon nor mechanism is given"),
+    ({"delta": "small"}, {}, BadSetting, "delta"),
+    ({"unit": "hospital"}, {}, BadSetting, "unit"),
+    ({"unit": None}, {}, BadSetting, "unit is not said, and it has no default: whose data is the promise about"),
+    ({"unit": "patient"}, {}, BadSetting, "unit is 'patient', and nobody says whose rows are whose"),
+    ({}, {"owners": None}, BadSetting, "nobody says whose rows are whose"),
+    ({"mechanism": object()}, {}, BadSetting, "mechanism"),
+    ({"teacher": {"alpha": 1.0}}, {}, BadSetting, "model"),
+    ({"teacher": nn.Linear(2, 2)}, {}, BadSetting, "teacher is a torch module"),
     ({"teacher": Ridge()}, {}, BadSetting, "teacher gives Ridge, a regressor, and no classifier"),
     ({"student": make_pipeline(KMeans(2))}, {}, BadSetting, "student gives Pipeline, a clusterer, and no classifier"),
     ({"teacher": LogisticRegression}, {}, BadSetting, "teacher is the class LogisticRegression.* Give an instance"),
@@ -280,29 +301,101 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[ConsiliumError], str]] 
     ({"teacher": strangers.Answers("nan")}, {}, BadSetting, "^teacher: its answers are no probabilities: not numbers"),
     ({"student": strangers.Answers("too few")}, {}, BadSetting, r"^student: predict_proba gives \(7, 2\) for 8 rows"),
     ({"student": locked}, {}, BadSetting, "cannot be pickled: TypeError: cannot pickle '_thread.lock'"),
-]
-ODD: list[tuple[pl.Expr, str]] = [
-    (pl.lit(None).alias("empty"), "column 'empty': no public row has a value. Leave it out, or declare its values"),
-    (pl.lit("=1+1").alias("ill"), "in all 160 rows: there is nothing to vote on"),
-    (pl.col("age").alias("ill"), "Unknown label type"),
-    (pl.lit("a").alias("hospital"), "owners: 1 different ones"),
+    ({}, without(pl.lit(None).alias("empty")), BadInput, "column 'empty': no public row has a value. Leave it out, or"),
+    ({}, without(pl.lit("=1+1").alias("ill")), BadInput, "in all 160 rows: there is nothing to vote on"),
+    ({}, without(pl.col("age").alias("ill")), BadInput, "Unknown label type"),
+    ({}, without(pl.lit("a").alias("hospital")), BadInput, "owners: 1 different ones"),
+    ({}, {"X": sparse.csr_matrix(np.eye(3))}, WrongType, "sparse"),
+    ({}, {"X": np.zeros((2, 2, 2))}, BadInput, "3 dimensions"),
+    ({}, {"X": np.zeros((0, 2))}, BadInput, r"0 sample\(s\)"),
+    ({}, {"X": np.array([[1j], [2]])}, BadInput, "Complex data not supported"),
+    ({}, {"X": np.array([(1, 2.0)], dtype=[("a", "i8"), ("b", "f8")])}, WrongType, "structured array"),
+    ({}, {"X": np.array([[np.inf], [1.0]])}, BadInput, "column 'x0' contains infinity in 1 rows"),
+    ({}, {"X": [[1, 2], [3]]}, BadInput, "no table"),
+    ({}, of_sites(owners=["a"]), BadInput, "owners has 1 values for 4 rows"),
+    ({}, of_sites(owners=np.zeros((4, 2))), BadInput, r"owners has shape \(4, 2\)"),
+    ({}, of_sites(owners=5), WrongType, "owners is no column but a int"),
+    ({}, of_sites(owners=SITES[["age", "ill"]]), BadInput, "owners is a frame of 2 columns"),
+    ({}, of_sites(owners=["a", "a", "b", "b"]), BadInput, "owners: 2 different ones, at least 3 are needed: two that"),
+    ({}, of_sites(owners="ill"), BadInput, "the same column twice"),
+    ({}, of_sites(y=None), BadInput, "requires y to be passed, but the target y is None"),
+    ({}, of_sites(y="nothing"), BadInput, "y: the rows have no column 'nothing'. They have age, ill, site"),
+    ({}, of_sites(y=[0.5, 1.5, 0.25, 1.0]), BadInput, UNLIKE),
+    ({}, of_sites(y=[0, None, 0, 1]), BadInput, "y contains NaN: 1 rows have no label"),
+    ({}, of_sites(y=["a", "a ", "b", "b"]), BadInput, "two labels are written alike"),
+    ({}, of_sites(public=0.3), WrongType, "public is 0.3. Give a list of owners, or a frame of public rows"),
+    ({}, of_sites(public=["a", "a"]), BadInput, "public has the same name twice"),
+    ({}, of_sites(public=SITES, y=[0, 1, 0, 1]), BadInput, "y is an array, and the public rows are a frame"),
 ]
 
 
 @pytest.mark.parametrize(("changed", "arguments", "kind", "told"), REFUSED)
-@pytest.mark.usefixtures("quick")
 def test_mistakes_have_a_type_and_leave_nothing_behind(
     tmp_path: Path, changed: dict[str, Any], arguments: dict[str, Any], kind: type[ConsiliumError], told: str
 ) -> None:
-    out = tmp_path / "run"
-    with pytest.raises(kind, match=told):
-        Council(**{**QUICK, "out": out, **changed}).fit(FRAME, "ill", owners="hospital", **arguments)
-    assert not out.exists()
-
-
-@pytest.mark.parametrize(("column", "told"), ODD)
-@pytest.mark.usefixtures("quick")
-def test_odd_columns_are_told_before_anything_is_asked(tmp_path: Path, column: pl.Expr, told: str) -> None:
-    with pytest.raises(BadInput, match=told):
-        fitted(FRAME.with_columns(column), out=tmp_path / "run")
+    council, given = Council(**{**QUICK, "out": tmp_path / "run", **changed}), {"X": FRAME, "y": "ill", **arguments}
+    with pytest.raises(kind, match=told) as error:
+        council.fit(**{"owners": "hospital", **given})
+    assert isinstance(error.value, ValueError | TypeError) and (error.value.action or kind is BadSetting)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("student", "kind"),
+    [
+        ({"name": "torch", "factory": "tests.strangers:Net"}, "torch"),
+        (strangers.MyLinear(), "estimator"),
+        (LogisticRegression(), "estimator"),
+    ],
+)
+def test_a_student_and_a_teacher_of_ones_own_learn_and_hold(student: Any, kind: str) -> None:
+    """Also one whose file nobody else may read: whoever trained it trusts it."""
+    council = fitted(student=student, teacher=LogisticRegression(C=0.5))
+    assert council.student_.kind == kind
+    assert council.run_.summary["student"]["accuracy"] > 0 and council.run_.audit()
+    assert kind == "torch" or council.score(FRAME.drop("ill", "hospital"), FRAME["ill"].to_numpy()) > 0.8
+
+
+@pytest.mark.parametrize(
+    ("broken", "error", "kind", "told"),
+    [
+        ("simulations.run.run_summary", OSError(28, "Full"), FailedAfterRelease, r"Full.* 20 queries .* comes on top"),
+        ("student.learn.train", KeyboardInterrupt(), KeyboardInterrupt, "20 queries were released and stay charged"),
+    ],
+)
+def test_a_fit_that_fails_or_is_interrupted_after_its_release_says_so_and_stays_charged(
+    monkeypatch: pytest.MonkeyPatch, broken: str, error: BaseException, kind: type[BaseException], told: str
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise error
+
+    council = Council(**QUICK)
+    with monkeypatch.context() as patch:
+        patch.setattr(f"consilium.{broken}", fails)
+        with pytest.raises(kind, match=told) as raised:
+            council.fit(FRAME, "ill", owners="hospital")
+    (folder, *_) = re.findall(r"/\S+?/run\b", str(raised.value))
+    assert pl.read_parquet(f"{folder}/labels.parquet")["label"].null_count() == 0
+    assert council.fit(FRAME, "ill", owners="hospital").privacy_.fits == 2
+    shutil.rmtree(Path(folder).parent)
+
+
+def test_a_budget_above_the_different_public_rows_is_said_at_once() -> None:
+    """Equal rows are one query: of 20 public rows that can be asked 10 are different, and noise for 20 was given."""
+    rows = FRAME.filter(pl.col("hospital") == "H00").drop("hospital")
+    public = pl.concat([rows.head(10)] * 4)
+    with pytest.warns(UserWarning, match=r"allows 20 queries, and (\d|10) different public rows can be asked"):
+        council = fitted(public=public)
+    assert council.run_.labels.height == council.run_.labels["query_id"].n_unique() <= 10
+
+
+def test_a_teacher_that_only_this_process_knows_is_refused_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    module = types.ModuleType("made_in_memory")
+    module.__dict__["Mine"] = type("Mine", (LogisticRegression,), {"__module__": module.__name__})
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    with pytest.raises(BadSetting, match=r"No module named 'made_in_memory'.* not in those of the parties"):
+        fitted(teacher=module.__dict__["Mine"](), out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    assert "refused" not in capfd.readouterr().err

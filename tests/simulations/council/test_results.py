@@ -1,91 +1,57 @@
-"""A run as an object: tables of the folder's files, and mistakes with a type."""
+"""A run as an object: tables of the folder's files, mistakes with a type, its lines for the terminal. And `simulate`:
+scenarios by name or object, with keys changed; and a script as people write them."""
 
 from __future__ import annotations
 
-import json
-import re
+import os
 import shutil
-from collections.abc import Iterator
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 
 from consilium.protocol.errors import ConsiliumError, DataError, PathError
-from consilium.simulations.council.card import afterwards, in_short, terminal, verdict
-from consilium.simulations.council.estimator import Council
-from consilium.simulations.council.runs import Run, load_run
-from consilium.simulations.council.statement import Charge, PrivacyStatement
-from tests.simulations.council.warm import QUICK, hospitals, quick_fits
-
-FRAME = hospitals()
+from consilium.simulations.council.frames import BadSetting
+from consilium.simulations.council.runs import load_run, simulate
+from consilium.simulations.council.statement import Charge, PrivacyStatement, afterwards, in_short, terminal, verdict
+from consilium.simulations.scenario import load_scenario
+from tests.coordinator.verify.runs import edit
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    out = tmp_path_factory.mktemp("runs") / "one"
-    settings = {**QUICK, "mechanism": {"name": "gnmax", "sigma": 2.0}, "manual_labels": "quick"}
-    with quick_fits():
-        Council(**settings, out=out).fit(FRAME, "ill", owners="hospital")
-    yield load_run(out)
+def test_tables_are_those_of_the_folder_and_an_audit_finds_what_was_changed(small_run: Path, tmp_path: Path) -> None:
+    run = load_run(shutil.copytree(small_run, tmp_path / "copy"))
+    assert run.summary["queries"]["asked"] == run.labels.height
+    assert run.student.schema.classes == ("independent", "dead or dependent")
+    public = run.report.public  # drawn when it is wanted
+    assert public.path.name == "report-public.html" and "</html>" in public.path.read_text(encoding="utf-8")
+    assert run.audit()
+    edit("summary.json", lambda c: c["privacy"].update(epsilon_guaranteed=0.01))(run.path)
+    found = run.audit()
+    assert not found
+    assert "summary.json: epsilon" in [each.check for each in found.findings if not each.holds]
 
 
-class TestRun:
-    def test_tables_are_those_of_the_folder(self, run: Run) -> None:
-        assert run.summary["queries"]["asked"] == run.labels.height
-        assert run.by_party["rows"].to_list() == [20] * 6
-        auc = run.metrics.filter((pl.col("name") == "student") & (pl.col("metric") == "auc"))["value"].item()
-        assert auc == run.summary["student"]["auc"]
-        assert run.student.schema.classes == ("no", "yes")
-
-    def test_an_audit_finds_what_was_changed(self, run: Run, tmp_path: Path) -> None:
-        copy = tmp_path / "copy"
-        shutil.copytree(run.path, copy)
-        summary = json.loads((copy / "summary.json").read_text(encoding="utf-8"))
-        summary["privacy"]["epsilon_guaranteed"] = 0.01
-        (copy / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
-        assert run.audit()
-        found = load_run(copy).audit()
-        assert not found
-        assert "summary.json: epsilon" in [each.check for each in found.findings if not each.holds]
-
-    def test_the_public_report_is_drawn_when_it_is_wanted(self, run: Run) -> None:
-        public = run.report.public
-        assert public.path.name == "report-public.html"
-        assert "</html>" in public.path.read_text(encoding="utf-8")
-
-
-def _folder(tmp_path: Path, **files: str) -> Path:
-    for name, content in files.items():
-        (tmp_path / name.replace("__", ".")).write_text(content, encoding="utf-8")
-    return tmp_path
-
-
-BROKEN: list[tuple[dict[str, str], type[ConsiliumError], str]] = [
-    ({}, DataError, "holds no finished run: summary.json is not there. Give the folder"),
-    ({"summary__json": "{"}, DataError, "summary.json is damaged"),
-    ({"summary__json": '{"privacy": {}}'}, DataError, "summary.json is damaged"),
-]
-
-
-@pytest.mark.parametrize(("files", "kind", "told"), BROKEN)
-def test_what_is_no_run_says_so(tmp_path: Path, files: dict[str, str], kind: type[ConsiliumError], told: str) -> None:
+@pytest.mark.parametrize(
+    ("files", "kind", "told"),
+    [
+        (None, PathError, "is no folder"),
+        ({}, DataError, "holds no finished run: summary.json is not there. Give the folder"),
+        ({"summary.json": "{"}, DataError, "summary.json is damaged"),
+        ({"summary.json": '{"privacy": {}}'}, DataError, "summary.json is damaged"),
+        ({"summary.json": "{}", "labels.parquet": "no table"}, DataError, "labels.parquet is damaged"),
+        ({"summary.json": "{}"}, PathError, "cannot read .*labels.parquet"),
+    ],
+)
+def test_what_is_no_run_or_is_damaged_says_so(
+    tmp_path: Path, files: dict[str, str] | None, kind: type[ConsiliumError], told: str
+) -> None:
+    for name, content in (files or {}).items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
     with pytest.raises(kind, match=told):
-        load_run(_folder(tmp_path, **files)).summary  # noqa: B018
-
-
-def test_a_folder_that_is_not_there() -> None:
-    with pytest.raises(PathError, match="is no folder"):
-        load_run("nowhere")
-
-
-def test_a_table_that_is_damaged_or_gone(tmp_path: Path) -> None:
-    run = load_run(_folder(tmp_path, summary__json="{}", labels__parquet="no table"))
-    with pytest.raises(DataError, match=r"labels.parquet is damaged"):
-        run.labels  # noqa: B018
-    with pytest.raises(PathError, match=r"cannot read .*metrics.parquet"):
-        run.metrics  # noqa: B018
+        run = load_run(tmp_path if files is not None else tmp_path / "nowhere")
+        (run.labels if "labels" in told else run.summary)  # noqa: B018
 
 
 BLOCK = {
@@ -105,46 +71,25 @@ def statement(**changed: object) -> PrivacyStatement:
     return PrivacyStatement.of({**BLOCK, **changed})
 
 
-@pytest.mark.parametrize(
-    ("changed", "words"),
-    [
-        ({}, "strong protection"),
-        ({"noise": "seeded"}, "strong protection with real noise; here it came from a seed"),
-        ({"epsilon_guaranteed": None, "infinite": ["epsilon_guaranteed"]}, "no protection"),
-    ],
-)
-def test_the_verdict_follows_from_the_promise(changed: dict[str, object], words: str) -> None:
-    assert verdict(statement(**changed), parties=100) == words
-
-
-def test_the_verdict_is_of_all_fits_together() -> None:
+def test_the_verdict_follows_from_the_promise_of_all_fits_together_and_shows_nothing_secret() -> None:
+    unbounded = statement(epsilon_guaranteed=None, infinite=["epsilon_guaranteed"])
     again = PrivacyStatement.of(BLOCK, before=[Charge(0.8, 1e-5, None)])
-    assert verdict(again, parties=100) == "moderate protection"
-
-
-def test_a_statement_never_shows_the_secret_figure() -> None:
-    told = statement()
-    assert told.secret_epsilon_data_dependent == 0.123456
-    assert "0.123" not in f"{told!r} {told}"
+    told = [verdict(each, parties=100) for each in (statement(), statement(noise="seeded"), unbounded, again)]
+    real = "strong protection with real noise; here it came from a seed"
+    assert told == ["strong protection", real, "no protection", "moderate protection"]
+    assert statement().secret_epsilon_data_dependent == 0.123456
+    assert "0.123" not in f"{statement()!r} {statement()}"
 
 
 ALONE, POOLED = {"accuracy": 0.6, "auc": 0.65}, {"accuracy": 0.8, "auc": 0.85}
 
 
-def ended(student: float = 0.75, warnings: tuple[str, ...] = (), **blocks: Any) -> dict[str, Any]:
+def ended(student: float = 0.75, **blocks: Any) -> dict[str, Any]:
     """The summary of a run whose student has this AUC."""
     metrics = {"accuracy": student - 0.05, "auc": student, "rate": {"ill": 0.4, "well": 0.6}}
     summary = {"parties": 100, "teachers": 100, "release": "winner or abstention", "privacy": BLOCK, "worth": None}
-    summary |= {"labels_alone": {}}
-    summary |= {"queries": {"asked": 9, "answered": 4}, "baselines": {"mean_teacher": ALONE, "pooled": POOLED}}
-    return (
-        summary
-        | {
-            "student": metrics,
-            "warnings": [{"code": code, "text": "it orders cases at random. Do without"} for code in warnings],
-        }
-        | blocks
-    )
+    summary |= {"labels_alone": {}, "queries": {"asked": 9, "answered": 4}, "student": metrics, "warnings": []}
+    return summary | {"baselines": {"mean_teacher": ALONE, "pooled": POOLED}} | blocks
 
 
 def rival(low: float, high: float, auc: float = 0.76) -> dict[str, Any]:
@@ -159,29 +104,20 @@ def worth(count: int = 30) -> dict[str, Any]:
 
 OF_LABELS = {"rows": 50, "auc": 0.79, "accuracy": 0.7, "student_above": {}}
 RIVALS = {"noisy_average": rival(-0.02, 0.01), "private_gradient": rival(0.01, 0.03, 0.77)}
-SENTENCES = [
-    (
-        {"baselines": {"mean_teacher": ALONE, "pooled": POOLED, **RIVALS}, "worth": worth(), "labels_alone": OF_LABELS},
+
+
+def test_the_verdict_is_one_honest_sentence() -> None:
+    baselines = {"mean_teacher": ALONE, "pooled": POOLED, **RIVALS}
+    sentence, labels = in_short(ended(baselines=baselines, worth=worth(), labels_alone=OF_LABELS))
+    assert sentence == (
         "The student reaches AUC 0.750, 50% of the way from one party alone (0.650) to pooled (0.850); private gradient"
         " descent does better at the same guarantee (0.770), and 30 manual labels reach 0.780."
-        " Labels of the public rows alone reach 0.790; the student is worth about 20 manual labels (5 to 60); one takes"
-        " a day.",
-    ),
-    ({"student": 0.6}, "The student reaches AUC 0.600, below one party alone (0.650): votes are not worth it here."),
-    (
-        {"warnings": ("nothing-learnt",)},
-        "It orders cases at random. The student reaches AUC 0.750, 50% of the way from one party"
-        " alone (0.650) to pooled (0.850).",
-    ),
-    ({"student": None}, "How good the student is, is not known: no public test row can tell."),
-]
-
-
-@pytest.mark.parametrize(("changed", "said"), SENTENCES)
-def test_the_verdict_is_one_honest_sentence(changed: dict[str, Any], said: str) -> None:
-    summary = ended(**changed) if changed.get("student", 0) is not None else ended() | changed
-    assert " ".join(in_short(summary)) == said
-    assert max(len(sentence.split()) for sentence in re.split(r"(?<=[.]) (?=[A-Z])", said)) <= 35
+    )
+    reach = "Labels of the public rows alone reach 0.790"
+    assert labels == f"{reach}; the student is worth about 20 manual labels (5 to 60); one takes a day."
+    assert max(len(each.split()) for each in (sentence, labels)) <= 35
+    unknown = "How good the student is, is not known: no public test row can tell."
+    assert in_short(ended() | {"student": None}) == (unknown,)
 
 
 def test_a_run_ends_with_the_verdict_then_one_table_from_alone_to_pooled() -> None:
@@ -226,3 +162,81 @@ def test_a_run_of_your_own_rows_ends_with_who_was_made_public_and_what_to_do() -
     assert public.startswith("12 of your 60 hospitals were made public: ")
     assert holds.endswith("--set student.trainer.name=logistic_regression")
     assert noise == "For noise that protects, run it with --set simulation.noise=system"
+
+
+ROOT = Path(__file__).resolve().parents[3]
+SMALL: dict[str, Any] = {
+    "data.least_rows": 200,
+    "federation.minimum_parties": 5,
+    "federation.mechanism": {"name": "histogram", "sigma": 20.0},
+    "federation.query_budget": {"queries": 30, "answers": 30},
+    "simulation.manual_labels": "none",
+}
+
+
+@pytest.mark.parametrize(
+    ("scenario", "settings", "told"),
+    [
+        ("nowhere", {}, "no scenario 'nowhere'"),
+        ("stroke", {"federation.mechanism.sigma2": "much"}, "sigma2"),
+        ("stroke", {"federation.mechanism": object()}, "federation.mechanism"),
+    ],
+)
+def test_mistakes_are_typed(scenario: str, settings: dict[str, Any], told: str) -> None:
+    with pytest.raises(BadSetting, match=told):
+        simulate(scenario, settings=settings)
+
+
+def test_a_name_and_what_it_stands_for_are_the_same_run(tmp_path: Path) -> None:
+    by_name = simulate("stroke", seed=3, out=tmp_path / "run", settings=SMALL)
+    by_object = simulate(load_scenario("stroke"), seed=3, settings=SMALL)
+    assert by_name.summary["federation_digest"] == by_object.summary["federation_digest"]
+    assert by_name.labels.equals(by_object.labels)
+    assert by_name.audit()
+    assert (tmp_path / "run" / "summary.json").is_file()
+    folder = by_object.path
+    del by_object
+    assert not folder.exists()
+
+
+SCRIPT = """
+import asyncio
+import numpy as np
+from threadpoolctl import threadpool_info
+from consilium import Council
+
+print("begun")
+generator = np.random.default_rng(0)
+X = generator.normal(size=(200, 3))
+before = [each["num_threads"] for each in threadpool_info()]
+
+async def cell():  # as a notebook runs a cell: within a loop, in the main thread
+    return Council(unit="party", parties=5, epsilon=None, mechanism={"name": "histogram", "sigma": 1.0}, queries=20,
+                   manual_labels="none", noise="seeded", random_state=0).fit(X, X[:, 0] > 0)
+
+council = asyncio.run(cell())
+print(council.score(X, X[:, 0] > 0) > 0.8, bool(council.run_.audit()), "</html>" in council.report_.path.read_text())
+known = {each["filepath"]: each["num_threads"] for each in threadpool_info()}
+print(before == list(known.values())[: len(before)], council.run_.path.exists())
+print(council.run_.path)
+"""
+
+
+def test_a_script_without_a_guard_in_which_a_loop_runs(tmp_path: Path) -> None:
+    """Nothing is imported twice, the caller's threads come back, and the temporary folder goes with the program."""
+    script = tmp_path / "own_script.py"
+    script.write_text(SCRIPT, encoding="utf-8")
+    free = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(script)],
+        cwd=tmp_path,
+        env={**free, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    *lines, folder = done.stdout.splitlines()
+    assert lines == ["begun", "True True True", "True True"]
+    assert not Path(folder).exists()
+    assert done.stderr == ""

@@ -46,7 +46,6 @@ def sabotaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
     (folder / "sitecustomize.py").write_text("import os\nif os.environ.get('SABOTAGE'):\n    import sabotage\n")
     monkeypatch.setenv("PYTHONPATH", f"{folder}{os.pathsep}{ROOT}")
     monkeypatch.setenv("FLAG", str(tmp_path / "flag"))
-    monkeypatch.setattr("threading.active_count", lambda: 2)  # no worker is a fork of this process, which is well
 
     def set_modes(**modes: str) -> None:
         monkeypatch.setenv("SABOTAGE", " ".join(f"{name.replace('__', '.')}={mode}" for name, mode in modes.items()))

@@ -27,7 +27,7 @@ from consilium.simulations.divide import make_case
 from consilium.simulations.run import Engine, run_scenario
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.simulated import Population
-from consilium.simulations.vote import train_ensemble
+from consilium.simulations.vote import TeacherVotes, train_ensemble
 
 
 def quiet(_: Path) -> contextlib.AbstractContextManager[None]:
@@ -68,9 +68,12 @@ def test_parties_of_a_run_vote_as_those_of_a_study(local: tuple[Path, dict[str, 
     with kept_votes(path) as kept:
         rows = np.array([row[query] for query in kept.query_ids])
         ids = query_ids(case.pool_x[rows])
-        of_study = votes.votes(rows, case.parties, case.config.digest(), ids, len(case.classes))
         for index, party in enumerate(case.parties):
-            np.testing.assert_array_equal(kept.votes(party), of_study[index])
+            mine = np.flatnonzero(votes.tied_party == index)
+            ties = (votes.tied_teacher[mine], votes.tied_row[mine], votes.tied[mine])
+            alone = TeacherVotes(votes.cast[[index]], np.zeros(len(mine), dtype=np.int32), *ties)
+            of_study = alone.totals(rows, [party], case.config.digest(), ids, len(case.classes))
+            np.testing.assert_array_equal(kept.votes(party), of_study)
 
 
 def test_nodes_in_this_process_vote_as_over_flower(local: tuple[Path, dict[str, Any], pl.DataFrame]) -> None:

@@ -1,9 +1,11 @@
-"""The local engine: parties that stay with a worker, workers that die, and parties that fail as real ones do."""
+"""The local engine: parties that stay with a worker, workers that die, and parties that fail as real
+ones do. One thread in each process, and the caller's settings as they were."""
 
 from __future__ import annotations
 
 import _thread
 import json
+import os
 import signal
 import sqlite3
 import subprocess
@@ -11,22 +13,26 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from consilium.coordinator.collection.exchange import FlowerTransport
+from consilium.models.devices import ONE_THREAD
+from consilium.node.flower import flower_environment
 from consilium.protocol.errors import EngineError
-from consilium.simulations.beside import Task
 from consilium.simulations.divide import Case, make_case
+from consilium.simulations.engines import process
 from consilium.simulations.engines.local import LocalGrid
-from consilium.simulations.engines.process import Worker
-from consilium.simulations.engines.worker import running_workers
-from consilium.simulations.federation import SimulatedFederation
+from consilium.simulations.engines.process import Finished, Worker, running_workers
+from consilium.simulations.population.parties import why_untrainable
+from consilium.simulations.population.specs import SimulationSpec
 from consilium.simulations.said import Heard
-from consilium.simulations.simulated import Population
+from consilium.simulations.simulated import Population, SimulatedFederation
 from tests.simulations.methods.cases import SEED, few
+from tests.simulations.small import SMALL
 
 CONFIDENT = "federation.mechanism={name='confident', threshold=10, sigma1=20.0, sigma2=8.0}"
 
@@ -87,38 +93,31 @@ def _interrupt(flag: Path) -> None:
 
 
 def asked(worker: Worker) -> object:
-    worker.begin(Task(bool, ()))
+    worker.begin(bool)
     return worker.heard()
 
 
-def test_workers_are_forks_of_a_process_without_threads_and_live_and_die_alone() -> None:
-    """The engine's process ends without a word, too: they do not outlive it."""
+def test_workers_live_and_die_alone_and_not_longer_than_their_engine() -> None:
+    """Its process ends without a word, too."""
     program = """
-import json, os, sys, threading
-from consilium.simulations.engines.worker import running_workers
+import json, os
+from consilium.simulations.engines.process import running_workers
 from tests.simulations.engines.test_local_engine import asked
 
-if sys.argv[1] == "threads":
-    threading.Thread(target=threading.Event().wait, daemon=True).start()
-if sys.argv[1] == "polars":
-    import polars
 with running_workers(3) as workers:
     first = [asked(worker).result for worker in workers]
     workers[1].stop()
     after = [getattr(asked(worker), "result", None) for worker in workers]
-    pids = [worker._process.pid for worker in workers]
-    print(json.dumps([first, after, [type(worker._process).__name__ for worker in workers], pids]), flush=True)
+    print(json.dumps([first, after, [worker._process.pid for worker in workers]]), flush=True)
     os._exit(0)
 """
-    for given, kind in (("none", "_Fork"), ("threads", "Popen"), ("polars", "Popen")):
-        done = subprocess.run([sys.executable, "-c", program, given], capture_output=True, text=True, check=True)
-        first, after, kinds, pids = json.loads(done.stdout)
-        assert (first, after) == ([True] * 3, [True, None, True])
-        assert set(kinds) == {kind if sys.platform == "linux" else "Popen"}
-        for pid in pids:
-            path = Path(f"/proc/{pid}/stat")
-            while path.exists() and path.read_text().rpartition(")")[2].split()[0] != "Z":
-                time.sleep(0.01)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    first, after, pids = json.loads(done.stdout)
+    assert (first, after) == ([True] * 3, [True, None, True])
+    for pid in pids:
+        path = Path(f"/proc/{pid}/stat")
+        while path.exists() and path.read_text().rpartition(")")[2].split()[0] != "Z":
+            time.sleep(0.01)
 
 
 def test_workers_that_were_never_given_work_are_ended_while_they_import() -> None:
@@ -127,3 +126,84 @@ def test_workers_that_were_never_given_work_are_ended_while_they_import() -> Non
     worker.stop()
     worker.stop()
     assert worker.gone and asked(worker) is None
+
+
+def test_a_worker_tells_what_comes_and_goes_on_after_what_it_cannot_do() -> None:
+    """A function that it knows by no name, and one that fails."""
+    with running_workers(1) as (worker,):
+        assert worker.begin(int, "x") and worker.heard() is None
+        assert not worker.begin(lambda tell: 7)
+        assert worker.begin(why_untrainable, SimulationSpec(), None) and worker.heard() == Finished("")
+        worker.stop()
+        assert not worker.begin(bool) and worker.heard() is None
+
+
+def test_a_worker_finds_modules_beside_a_script_after_all_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "beside_a_script.py").write_text("import json\n\n\ndef where(progress):\n    return json.__file__\n")
+    (tmp_path / "json.py").write_text("raise SystemExit\n")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    with running_workers(1) as workers:
+        assert workers[0].begin(import_module("beside_a_script").where)
+        assert workers[0].heard() == Finished(json.__file__)
+
+
+NOTEBOOK = """
+import contextlib, json, os, sys
+from pathlib import Path
+import consilium
+import sklearn.linear_model
+from threadpoolctl import threadpool_info
+
+def numbers():
+    return sorted({each["num_threads"] for each in threadpool_info()})
+
+@contextlib.contextmanager
+def watch(events):
+    told.append(numbers())
+    yield
+
+told, before = [numbers()], dict(os.environ)
+out, *changes = sys.argv[1:]
+consilium.run_scenario("stroke", consilium.load_scenario("stroke", changes), "local", 0, Path(out), watch)
+told.append(numbers())
+before.pop("_RJEM_MALLOC_CONF", None)  # polars sets it and takes it away
+print(json.dumps([told, [name for name in before if os.environ.get(name) != before[name]]]))
+"""
+
+
+@pytest.mark.nightly
+def test_a_run_leaves_the_callers_threads_alone(tmp_path: Path) -> None:
+    threads = dict.fromkeys(ONE_THREAD, "3")
+    done = subprocess.run(
+        [sys.executable, "-c", NOTEBOOK, str(tmp_path / "run"), *SMALL],
+        env={**os.environ, **threads}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    (before, meanwhile, after), changed = json.loads(done.stdout)
+    assert before[-1] == 3  # OpenMP's; OpenBLAS takes no more than there are cores
+    assert meanwhile == [1]
+    assert after == before
+    assert changed == []
+
+
+def test_processes_train_with_one_thread_and_import_nothing_of_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = {}
+
+    class Recorded:
+        def __init__(self, command: list[str], env: dict[str, str], **_: object) -> None:
+            started.update(command=command, env=env)
+            self.pid = 1
+
+    for name in ONE_THREAD:
+        monkeypatch.setenv(name, "7")
+    monkeypatch.setattr(process.subprocess, "Popen", Recorded)
+    process.Worker()
+    assert {name: started["env"][name] for name in ONE_THREAD} == ONE_THREAD
+    assert started["command"][1:3] == ["-P", "-m"]
+    flower = flower_environment(tmp_path / "home")
+    assert {name: flower[name] for name in ONE_THREAD} == ONE_THREAD
+    assert flower["PYTHONSAFEPATH"] == "1"
+    assert {os.environ[name] for name in ONE_THREAD} == {"7"}

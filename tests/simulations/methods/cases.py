@@ -8,9 +8,8 @@ from pathlib import Path
 from consilium.coordinator.collection.exchange import FlowerTransport
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.engines.local import LocalGrid
-from consilium.simulations.federation import SimulatedFederation
 from consilium.simulations.scenario import Scenario, load_scenario
-from consilium.simulations.simulated import Population
+from consilium.simulations.simulated import Population, SimulatedFederation
 from consilium.simulations.vote import Ensemble, train_ensemble
 from tests.workers import Here
 

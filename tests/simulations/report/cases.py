@@ -19,7 +19,7 @@ from consilium.simulations.report.data import LeftOutParty, PartyQuality, Report
 
 # Numbers that occur nowhere else: finding one in the public version means that something secret is in it.
 SECRET_EPSILON, SECRET_AUC, SECRET_ACCURACY, SECRET_ROWS = 0.31337, 0.66613, 0.59973, 41807
-SECRET_SHARE, SECRET_GAIN = 0.2687, 0.1173
+SECRET_GAIN = 0.1173
 SECRET_PARTY, SECRET_REASON = "hospital-sentinel-17", "refused: 13 rows are too few"
 
 
@@ -39,7 +39,7 @@ def guarantee(kind: Kind, epsilon: float, teachers_per_party: int = 1, unit: Uni
 
 
 def metrics(accuracy: float, auc: float | None) -> dict[str, Any]:
-    """As `student.evaluation.evaluate` gives them."""
+    """As `evaluate` gives them."""
     return {"accuracy": accuracy, "auc": auc, "recall_per_class": {"well": 0.712, "ill": 0.634}}
 
 
@@ -95,7 +95,6 @@ def run(asked: int = 40, parties: int = 12, seed: int = 0) -> ReportData:
             "majority": metrics(0.6891, 0.5),
         },
         classes=("well", "ill"),
-        consensus=generator.uniform(0.5, 1, asked).tolist(),
         answered=answered.tolist(),
         quality=[*quality, PartyQuality(SECRET_PARTY, SECRET_ROWS, SECRET_ACCURACY, SECRET_AUC)],
     )
@@ -122,12 +121,6 @@ def in_labels(**change: Any) -> dict[str, Any]:
     }
 
 
-def nothing_asked() -> ReportData:
-    """A run that ended before the first query; the coordinator then knows the promise only."""
-    data = run(asked=0)
-    return replace(data, guarantees={"guarantee": data.guarantees["guarantee"]}, student=None)
-
-
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "a dress or a shirt with long sleeves", "eight", "nine")
 
 
@@ -138,7 +131,6 @@ def figured(data: ReportData, classes: tuple[str, ...] = ("well", "ill"), rows: 
     scores = generator.gumbel(size=(rows, len(classes))) + 1.5 * np.eye(len(classes))[y]
     probabilities = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
     told = {**evaluate(probabilities, y, classes), "intervals": metric_intervals(probabilities, y, classes)}
-    point = {"value": 0.731, "interval": [0.702, 0.758], "draws": 1}
     given = np.where(generator.random(40) < 0.6, y[:40], 0)
     group = {"alone": 0.6112, "student": 0.7234, "interval": [0.051, 0.1771]}
     return replace(
@@ -153,15 +145,8 @@ def figured(data: ReportData, classes: tuple[str, ...] = ("well", "ill"), rows: 
             "student": student_figures(probabilities, y, classes),
             "intervals": told["intervals"],
             "labels": confusion(y[:40], given, len(classes)),
-            "by_labels": {
-                "metric": "auc" if len(classes) == 2 else "accuracy",
-                "points": [{"labels": count, **point} for count in (4, 8, 17)],
-            },
         },
         secret_figures={
-            "votes": [[1 / len(classes)] * len(classes), *[None] * (len(classes) - 2), [SECRET_SHARE, 1 - SECRET_SHARE]]
-            if len(classes) == 2
-            else [[1 / len(classes)] * len(classes)] * len(classes),
             "at_home": {
                 "metric": "auc" if len(classes) == 2 else "accuracy", "judged": 6, "parties": 12, "too_small": 1,
                 "level": 0.95, "all": {**group, "difference": SECRET_GAIN}, "by_party": [[9, 0.1], [41, -0.05]],
@@ -179,7 +164,7 @@ def cases() -> dict[str, ReportData]:
     nobody = [False] * len(data.answered)
     return {
         "usual": data,
-        "nothing asked": nothing_asked(),
+        "nothing asked": replace(run(asked=0), guarantees={"guarantee": data.guarantees["guarantee"]}, student=None),
         "nobody answered": replace(data, answered=nobody),
         "no student": replace(data, student=None),
         "no AUC": replace(
@@ -190,7 +175,7 @@ def cases() -> dict[str, ReportData]:
         ),
         "nothing to compare": replace(data, baselines={}, student=None, quality=[], left_out=[], versions={}),
         "nobody knows the votes": replace(
-            data, consensus=[], guarantees={name: data.guarantees[name] for name in ("guarantee", "spent")}
+            data, guarantees={name: data.guarantees[name] for name in ("guarantee", "spent")}
         ),
         "no guarantee at all": replace(data, guarantees=dict.fromkeys(("guarantee", "spent"), unbounded)),
         "all figures": figured(data),
@@ -214,15 +199,14 @@ class Page(HTMLParser):
         self.close()
         assert self._open == []
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags[tag] += 1
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-        if tag not in self.VOID:
-            self._open.append(tag)
-
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags[tag] += 1
         self.attributes += [(tag, name, value or "") for name, value in attrs]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_startendtag(tag, attrs)
+        if tag not in self.VOID:
+            self._open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
         assert self._open.pop() == tag

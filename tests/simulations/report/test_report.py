@@ -104,42 +104,28 @@ def compared(name: str, metric: dict[str, Any]) -> dict[str, Any]:
 
 REACHES = "The student reaches AUC 0.766, "
 RIVAL = metrics(0.7, 0.7816)
+UNSURE, BETTER = metrics(0.7, 0.81) | above("auc", 0.05, -0.01, 0.11), RIVAL | above("auc", 0.02, 0.01, 0.03)
+BELOW = REACHES + "below one party alone (0.770): votes are not worth it here."
+FOUND: list[tuple[dict[str, Any], str]] = [
+    (compared("mean_teacher", metrics(0.6, 0.77)), BELOW),
+    (compared("pooled", metrics(0.7, 0.75)), REACHES + "above pooled (0.750)."),
+    ({"baselines": {"mean_teacher": metrics(0.6, 0.7)}}, REACHES + "above one party alone (0.700)."),
+    (
+        {"baselines": {"noisy_average": UNSURE, "private_gradient": BETTER}},
+        "private gradient descent does better at the same guarantee (0.782)",
+    ),
+    ({"warnings": [{"code": "nothing-learnt", "text": "it is constant. Ask more"}]}, "It is constant. " + REACHES),
+    (compared("noisy_average", BETTER), "does better at the same guarantee (0.782)"),
+    (compared("noisy_average", RIVAL | above("auc", 0.01, -0.02, 0.02)), "is not clearly better or worse at the same"),
+    (compared("noisy_average", RIVAL | above("auc", -0.1, -0.2, -0.05)), "; nothing does better at the same"),
+    ({"worth": in_labels()}, f"; 17 {MANUAL} reach 0.771. The student is worth about 120 {MANUAL} (81 to 200)."),
+    ({"worth": in_labels(label_cost="six months")}, f"about 120 {MANUAL} (81 to 200); one takes six months."),
+    ({"worth": in_labels(manual_labels=0, low=0, high=None)}, f"fewer than 5 {MANUAL} (0 to more than 900)."),
+    ({"worth": in_labels(manual_labels=None, high=None)}, f"more than 900 {MANUAL}, all that there are (at least"),
+]
 
 
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        (
-            compared("mean_teacher", metrics(0.6, 0.77)),
-            REACHES + "below one party alone (0.770): votes are not worth it here.",
-        ),
-        (compared("pooled", metrics(0.7, 0.75)), REACHES + "above pooled (0.750)."),
-        ({"baselines": {"mean_teacher": metrics(0.6, 0.7)}}, REACHES + "above one party alone (0.700)."),
-        (
-            {
-                "baselines": {
-                    "noisy_average": metrics(0.7, 0.81) | above("auc", 0.05, -0.01, 0.11),
-                    "private_gradient": RIVAL | above("auc", 0.02, 0.01, 0.03),
-                }
-            },
-            "private gradient descent does better at the same guarantee (0.782)",
-        ),
-        ({"warnings": [{"code": "nothing-learnt", "text": "it is constant. Ask more"}]}, "It is constant. " + REACHES),
-        (
-            compared("noisy_average", RIVAL | above("auc", 0.03, 0.01, 0.05)),
-            "does better at the same guarantee (0.782)",
-        ),
-        (
-            compared("noisy_average", RIVAL | above("auc", 0.01, -0.02, 0.02)),
-            "is not clearly better or worse at the same",
-        ),
-        (compared("noisy_average", RIVAL | above("auc", -0.1, -0.2, -0.05)), "; nothing does better at the same"),
-        ({"worth": in_labels()}, f"; 17 {MANUAL} reach 0.771. The student is worth about 120 {MANUAL} (81 to 200)."),
-        ({"worth": in_labels(label_cost="six months")}, f"about 120 {MANUAL} (81 to 200); one takes six months."),
-        ({"worth": in_labels(manual_labels=0, low=0, high=None)}, f"fewer than 5 {MANUAL} (0 to more than 900)."),
-        ({"worth": in_labels(manual_labels=None, high=None)}, f"more than 900 {MANUAL}, all that there are (at least"),
-    ],
-)
+@pytest.mark.parametrize(("change", "expected"), FOUND)
 def test_what_was_found_is_said_good_or_bad(change: dict[str, Any], expected: str) -> None:
     data = replace(run(), **change)
     said = " ".join(finding(data.student or {}, data.baselines, data.worth, {}, data.warnings, len(data.classes)))
@@ -184,32 +170,24 @@ class TestGuarantees:
         assert ("the guarantee of a record is also that of the whole" in text) == said
         assert "a record, replaced (" in text
 
-    @pytest.mark.parametrize(("name", "key"), [("guarantee", "epsilon"), ("spent", "kind"), ("spent", "method")])
-    def test_a_missing_field_is_an_error_not_a_blank(self, name: str, key: str) -> None:
-        data = run()
-        broken = {field: value for field, value in data.guarantees[name].items() if field != key}
-        with pytest.raises(DataError, match=f"{name}.*{key}"):
-            render(replace(data, guarantees={**data.guarantees, name: broken}))
-
-    @pytest.mark.parametrize("epsilon", [None, "much", float("nan"), -1.0])
-    def test_an_epsilon_that_is_none_is_an_error(self, epsilon: object) -> None:
-        data = run()
-        broken = {**data.guarantees["guarantee"], "epsilon": epsilon}
-        with pytest.raises(DataError, match="guarantee"):
-            render(replace(data, guarantees={**data.guarantees, "guarantee": broken}))
-
-    @pytest.mark.parametrize("name", ["guarantee", "spent"])
-    def test_a_missing_guarantee_is_an_error(self, name: str) -> None:
-        data = run()
-        rest = {other: values for other, values in data.guarantees.items() if other != name}
-        with pytest.raises(DataError, match=name):
-            render(replace(data, guarantees=rest))
-
-
-def test_a_consensus_of_other_queries_is_an_error() -> None:
-    data = run()
-    with pytest.raises(DataError, match="consensus has 39 values for 40 queries"):
-        render(replace(data, consensus=data.consensus[:-1]))
+    @pytest.mark.parametrize(
+        ("name", "key", "value"),
+        [
+            *(("guarantee", "epsilon", value) for value in (None, "much", float("nan"), -1.0)),
+            ("guarantee", "epsilon", ...), ("spent", "kind", ...), ("spent", "method", ...),
+            ("guarantee", None, ...), ("spent", None, ...),
+        ],
+    )  # fmt: skip
+    def test_what_is_missing_or_none_is_an_error_and_no_blank(self, name: str, key: str | None, value: object) -> None:
+        """A field (...: it is not there), or the whole guarantee."""
+        claims = {**run().guarantees}
+        claim = claims.pop(name)
+        if key is not None:
+            claims[name] = {**claim, key: value}
+            if value is ...:
+                del claims[name][key]
+        with pytest.raises(DataError, match=f"{name}.*{key if value is ... and key else ''}"):
+            render(replace(run(), guarantees=claims))
 
 
 @BOTH
