@@ -29,10 +29,9 @@ from consilium.simulations.divide import Case, make_case
 from consilium.simulations.judge import Row, judged, judged_row_scores
 from consilium.simulations.methods.base import Predicted, StudyMethod
 from consilium.simulations.scenario import Scenario
-from consilium.simulations.study.cells import Plot, deciding_versions
 from consilium.simulations.study.measures.division import division_rows
-from consilium.simulations.study.measures.gain import gain_rows
-from consilium.simulations.study.measures.votes import teacher_rows
+from consilium.simulations.study.measures.votes import gain_rows, teacher_rows
+from consilium.simulations.study.spec import Plot, deciding_versions
 from consilium.simulations.vote import Ensemble, train_ensemble
 
 T = TypeVar("T")
@@ -47,19 +46,19 @@ class StudyFailure:
     action: str = ""
     known: bool = True
 
-
-def failure_of(error: Exception) -> StudyFailure:
-    """What may be told of an error: the text of one that nobody foresaw might quote a row."""
-    name = type(error).__name__
-    if isinstance(error, ConsiliumError):
-        return StudyFailure(name, error.what, error.action)
-    if isinstance(error, AccountingError):
-        return StudyFailure(name, *error.told())
-    if isinstance(error, MemoryError):
-        return StudyFailure(name, "there is not enough memory", "Run it with fewer --workers")
-    frames = traceback.extract_tb(error.__traceback__)
-    line = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-    return StudyFailure(name, f"internal error: {name}{line}", "Report this line", known=False)
+    @classmethod
+    def of(cls, error: Exception) -> StudyFailure:
+        """What may be told of an error: the text of one that nobody foresaw might quote a row."""
+        name = type(error).__name__
+        if isinstance(error, ConsiliumError):
+            return cls(name, error.what, error.action)
+        if isinstance(error, AccountingError):
+            return cls(name, *error.told())
+        if isinstance(error, MemoryError):
+            return cls(name, "there is not enough memory", "Run it with fewer --workers")
+        frames = traceback.extract_tb(error.__traceback__)
+        line = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+        return cls(name, f"internal error: {name}{line}", "Report this line", known=False)
 
 
 def tried(make: Callable[..., T], *given: Any) -> T | StudyFailure:
@@ -69,7 +68,7 @@ def tried(make: Callable[..., T], *given: Any) -> T | StudyFailure:
     try:
         return make(*given)
     except Exception as error:
-        return failure_of(error)
+        return StudyFailure.of(error)
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,6 @@ class Division:
 
     @property
     def cells(self) -> int:
-        """How many."""
         return len(self.plots) * len(self.methods)
 
     def left(self) -> tuple[int, bool, float]:
@@ -140,29 +138,24 @@ def compute(division: Division) -> list[Result]:
     point. Nothing is made that only kept results need."""
     first, methods, measures = division.plots[0], division.methods, division.measures
     results: list[Result] = []
-    shared: dict[str, Predicted | StudyFailure] = {}
+    made: dict[str, Any] = {}
 
-    @functools.cache
+    def once(name: str, make: Callable[..., Any], *given: Any) -> Any:
+        if name not in made:
+            made[name] = tried(make, *given)
+        return made[name]
+
     def case() -> Case | StudyFailure:
         """With no mechanism of its own: what is computed of it holds for every mechanism."""
-        return tried(lambda: make_case(first.teaching, first.seed, division.home_share, _source(division)))
+        return once("case", lambda: make_case(first.teaching, first.seed, division.home_share, _source(division)))
 
-    @functools.cache
     def ensemble() -> Ensemble | StudyFailure:
-        return tried(train_ensemble, case())
-
-    @functools.cache
-    def measured(name: str) -> Part | StudyFailure:
-        if name == "division":
-            return tried(lambda of: Part(division_rows(of)), case())
-        return tried(lambda of, votes: Part(teacher_rows(of, votes)), case(), ensemble())
+        return once("ensemble", train_ensemble, case())
 
     def predicted(label: str, settled: Case) -> Predicted | StudyFailure:
         method = methods[label]
         same = canonical_digest([label, method.depends_on(settled)])
-        if same not in shared:
-            shared[same] = tried(_predicted, method, settled, ensemble() if method.needs_ensemble else None)
-        return shared[same]
+        return once(same, _predicted, method, settled, ensemble() if method.needs_ensemble else None)
 
     for plot in division.plots:
         began, (parts, seconds) = time.monotonic(), division.recalled(plot)
@@ -172,14 +165,17 @@ def compute(division: Division) -> list[Result]:
             if isinstance(settled, StudyFailure):
                 results.append((plot, "", settled))
                 continue
-            found |= {name: measured(name) for name in measures if name != "gain" and name not in parts}
+            if "division" in measures and "division" not in parts:
+                found["division"] = once("of division", lambda of: Part(division_rows(of)), case())
+            if "teachers" in measures and "teachers" not in parts:
+                found["teachers"] = once("of votes", lambda *of: Part(teacher_rows(*of)), case(), ensemble())
             new = [label for label in methods if label not in parts]
             for label in new:
                 found[label] = tried(_cell, label, methods[label], settled, predicted(label, settled))
             if "gain" in measures and ("gain" not in parts or any(isinstance(found[label], Part) for label in new)):
                 said = {label: predicted(label, settled) for label in methods}
                 said = {label: of for label, of in said.items() if isinstance(of, Predicted)}
-                found["gain"] = tried(lambda at, of: Part(gain_rows(at, of)), settled, said)
+                found["gain"] = tried(lambda *of: Part(gain_rows(*of)), settled, said)
             division.keep(plot, found, seconds + time.monotonic() - began)
         results += [(plot, name, part) for name, part in found.items()]
     return results

@@ -7,7 +7,7 @@ the other. So each test is conditioned on what would explain it away:
 - covariate: the features, and the features given the class. Rows are dealt to owners by lot within each class, so that
   no skew of labels counts as a difference of features;
 - concept: labels given features. Against one additive logistic regression of all rows, with an intercept for each
-  owner, slopes and coefficients differ between owners (`heterogeneity`). A level that moves without the features that
+  owner, slopes and coefficients differ between owners (`between`). A level that moves without the features that
   come with the class is concept too.
 - quantity: sizes.
 
@@ -31,16 +31,19 @@ from consilium.simulations.study.measures.between import (
     MOST_INPUTS,
     PURPOSE,
     SHIFT_KINDS,
+    Heterogeneity,
+    Labelled,
     OwnerRows,
     ShiftKind,
     ShiftPart,
     between_owners,
     centred,
     components,
+    levels,
     ranks,
+    slopes,
 )
 from consilium.simulations.study.measures.figures import ends, gini, rows_of
-from consilium.simulations.study.measures.heterogeneity import Heterogeneity, Labelled, levels, slopes
 
 MOST_DIRECTIONS = 24  # in which coefficients of two classes may differ between owners; of more classes fewer
 _STAYS = 1e-3

@@ -24,8 +24,8 @@ from scipy.optimize import root_scalar
 from scipy.special import expit, logit, stdtr, stdtrit
 
 from consilium.simulations.study.results import UnitScores
-from consilium.simulations.study.summaries.metrics import Range
 
+Range = tuple[float, float]  # both ends of what a figure can be
 LEVEL = 0.95  # probability that an interval of these summaries covers what it is for
 _LEAST_KEPT = 0.3  # where units are so few and unequal that less is left of the squares, more than that is lost
 _LEAST_P = 1e-15  # nothing smaller is told

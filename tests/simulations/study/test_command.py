@@ -15,9 +15,8 @@ import pytest
 from consilium.simulations.study import compute
 from consilium.simulations.study.results import CACHE, FACTS_FILE, RESULTS
 from tests.command_line import Done, consilium
-from tests.simulations.study.test_run import SMALL
 from tests.simulations.study.test_spec import merged
-from tests.simulations.study.tiny import SCENARIO, write_tiny
+from tests.simulations.study.tiny import SCENARIO, SMALL, write_tiny
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -1,4 +1,4 @@
-"""A study that takes seconds: a made-up table of eight owners, logistic teachers, two mechanisms, two seeds."""
+"""A study that takes seconds: a made-up table of eight owners, logistic teachers, two mechanisms, three seeds."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SCENARIO: dict[str, Any] = {
     "student": {"trainer": {"name": "logistic_regression", "C": 0.1}},
 }
 STUDY: dict[str, Any] = {
-    "study": {"title": "A tiny one", "seeds": 2, "methods": ["local", "plurality", "pate"]},
+    "study": {"title": "A tiny one", "seeds": 3, "methods": ["local", "plurality", "pate"]},
     "base": SCENARIO,
     "axis": [
         {"key": "federation.mechanism.sigma", "values": [2.0, 4.0]},
@@ -44,6 +44,9 @@ STUDY: dict[str, Any] = {
         },
     ],
 }
+
+SMALL = {"study": {**STUDY["study"], "seeds": 1}, "axis": STUDY["axis"][:1]}
+"""One division, two mechanisms, one seed: six cells."""
 
 
 def rows(seed: int = 0) -> pl.DataFrame:
