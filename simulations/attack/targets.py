@@ -29,11 +29,9 @@ class NoNoise:
     simulated = True
 
     def gaussian(self, sigma: float, shape: tuple[int, ...]) -> np.ndarray:
-        """See `NoiseSource.gaussian`."""
         return np.zeros(shape, dtype=np.int64)
 
     def laplace(self, gamma: float, shape: tuple[int, ...]) -> np.ndarray:
-        """See `NoiseSource.laplace`."""
         return np.zeros(shape, dtype=np.int64)
 
 
@@ -55,7 +53,6 @@ class _Counts:
     votes: np.ndarray
 
     def totals(self, rows: np.ndarray, *_: Any, **__: Any) -> np.ndarray:
-        """See `VoteTotals`."""
         return self.votes[rows]
 
 

@@ -144,7 +144,7 @@ class PromisedMethod(StudyMethod):
     )
 
     def guarantee(self, case: Case) -> StatedGuarantee | None:
-        """See `StudyMethod.guarantee`: in the federation's unit, relation and delta."""
+        """in the federation's unit, relation and delta."""
         if self.epsilon is None:
             return StatedGuarantee.of(promised(case.config))
         privacy = case.config.privacy

@@ -3,16 +3,22 @@
 What a student is worth in manual labels is read off a fixed ladder of their numbers. It is a function of the published
 student, of how many labels were released and asked for, and of public rows with their true labels: the guarantee of the
 labels covers it, and anybody with the truth of the public rows can compute it.
+
+Beside it a rival's model and then the student's trainer (`relearnt`): whoever has a private model may let it label all
+public rows, and train on these as a student does. It takes what was released and public rows alone, so the rival's
+guarantee covers it.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
+from pydantic import Field
 
 from consilium.models.adapted import fit_labels
 from consilium.models.base import Model
@@ -21,9 +27,12 @@ from consilium.models.keys import LogisticRegressionStudent, TrainerKind
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.schema import Schema
 from consilium.report.progress import MANUAL_LABELS, stage
+from consilium.simulations.divide import Case
+from consilium.simulations.methods.base import TEST_DRAWS, Predicted, StudyMethod
 from consilium.simulations.metrics import drawn_intervals, mean_metrics
+from consilium.simulations.vote import Ensemble
 from consilium.student.config import StudentSpec
-from consilium.student.learn import inputs, train
+from consilium.student.learn import AnsweredRows, inputs, train
 from consilium.student.public_labels import takes_long
 from consilium.student.selection import BY_ROWS
 
@@ -243,3 +252,57 @@ def learnt_from_labels(
     rest = np.ones(len(rows), dtype=bool)
     rest[chosen] = False
     return train(rows[chosen], labels[chosen], rows[rest], len(schema.classes), spec, seed, schema=schema)
+
+
+ON_PUBLIC_ROWS = "on_public_rows."
+"""Before the name of a rival: that rival, and then the student's trainer."""
+
+
+def relearnt(case: Case, drawn: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Probabilities float64 (test, classes) of the run's trainer on all public rows, labelled by each of `drawn`, a
+    rival's float64 (pool, classes); of the first few where the trainer takes long (`most_draws`)."""
+    spec, schema = case.scenario.student, case.config.rows
+    rows, judging = inputs(spec, schema, case.pool_x), inputs(spec, schema, case.test_x)
+    draws = most_draws(spec.trainer, rows.shape, len(case.classes))
+    everywhere = np.arange(len(rows))
+    labelled = [AnsweredRows(rows, everywhere, labels.argmax(axis=1)) for labels in drawn[:draws]]
+    return [answered.train(spec, schema, case.seed).predict_proba(judging) for answered in labelled]
+
+
+class LabelledByHand(StudyMethod):
+    """The student's own trainer on so many true labels of the pool, drawn by lot. No private row is in it.
+
+    Judged on the test rows as the mean over draws of the labels, fewer where the trainer takes long (`most_draws`);
+    at home, and as `Predicted.test`, it is the first draw. figures: labels, draws.
+    """
+
+    private: ClassVar[bool] = False
+    needs_ensemble: ClassVar[bool] = False
+
+    name: Literal["manual_labels"] = "manual_labels"
+    labels: int = Field(default=100, ge=1, le=1_000_000, description="rows of the pool that somebody labels")
+    draws: int = Field(default=5, ge=1, le=20, description="times that they are drawn, at most")
+
+    def depends_on(self, case: Case) -> dict[str, Any]:
+        """See `StudyMethod.depends_on`."""
+        return {"student": case.scenario.student.model_dump(mode="json")}
+
+    def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
+        """Absent where the pool has fewer rows."""
+        schema, spec, y = case.config.rows, case.scenario.student, case.pool_y
+        if len(y) < self.labels:
+            return Predicted(absent=f"the pool has {len(y)} rows, and {self.labels} were to be labelled")
+        rows = inputs(spec, schema, case.pool_x)
+        draws, tested = min(self.draws, most_draws(spec.trainer, rows.shape, len(case.classes))), len(case.test_y)
+        judging = inputs(spec, schema, np.concatenate([case.test_x, case.home_x]))
+        drawn = []
+        for draw in range(draws):
+            chosen = by_lot(case.seed, draw, len(y))[: self.labels]
+            drawn.append(learnt_from_labels(schema, spec, rows, y, chosen, case.seed + draw).predict_proba(judging))
+        stacked = np.stack(drawn)
+        return Predicted(
+            test=stacked[0, :tested] if tested else None,
+            home=stacked[0, tested:] if len(case.home_y) else None,
+            figures={"labels": float(self.labels), "draws": float(draws)},
+            arrays={TEST_DRAWS: stacked[:, :tested].astype(np.float32)} if tested else {},
+        )

@@ -192,7 +192,7 @@ class NoisyAverage(PromisedMethod):
     name: Literal["noisy_average"] = "noisy_average"
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
-        """See `StudyMethod.predict`. Absent where teachers are not linear, or nothing finite is promised."""
+        """Absent where teachers are not linear, or nothing finite is promised."""
         summed = needed(ensemble, self.name).direction_sum(len(case.parties), case.config.teachers_per_party)
         averages = averages_of(case, self.guarantee(case), summed)
         return Predicted(absent=averages) if isinstance(averages, str) else averages.predicted(case)

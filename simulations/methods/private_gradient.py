@@ -184,7 +184,7 @@ class PrivateGradient(PromisedMethod):
     )
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
-        """See `StudyMethod.predict`. Absent where `descent` says why."""
+        """Absent where `descent` says why."""
         descent = self.descent(case)
         return Predicted(absent=descent) if isinstance(descent, str) else descent.predicted(case)
 

@@ -33,7 +33,6 @@ class Vat:
         self.decay = AVERAGED
 
     def step(self, done: float) -> None:
-        """See `Method.step`."""
         generator = self._material.generator
         images, labels = self._material.labelled_batch(_LABELLED)
         other = self._material.batch(_UNLABELLED)

@@ -17,7 +17,7 @@ from consilium.report.disclosure import epsilon_text
 from consilium.simulations.datasets import digits
 from consilium.simulations.datasets.digits import LEVELS, ROWS, SIDE, gradients, open_digits, upright
 from consilium.simulations.divide import divide
-from consilium.simulations.methods.relearnt import ON_PUBLIC_ROWS, relearnt
+from consilium.simulations.methods.manual_labels import ON_PUBLIC_ROWS, relearnt
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
 

@@ -15,12 +15,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from consilium.coordinator.privacy import promised
+from consilium.models.keys import RidgeSpec
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import Outcome
+from consilium.protocol.schema import Schema
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.methods.base import BY_CLASS, BY_ROW, TEST_DRAWS, Predicted
 from consilium.simulations.methods.kinds import METHODS, method_of
 from consilium.simulations.methods.manual_labels import by_lot
+from consilium.simulations.methods.pooled import pooled_probabilities
 from consilium.simulations.release import replay
 from consilium.student.learn import train
 from tests.simulations.methods.cases import SEED, few, taught
@@ -149,6 +152,36 @@ def test_pooled_is_one_model_on_what_the_parties_train_on(kind: str) -> None:
     assert found.figures == {"rows": len(rows)}
     np.testing.assert_allclose(np.asarray(found.test), own.predict_proba(schema.inputs(case.test_x)), atol=1e-9)
     np.testing.assert_allclose(np.asarray(found.home), own.predict_proba(schema.inputs(case.home_x)), atol=1e-9)
+
+
+@pytest.mark.parametrize("alpha", [1.0, 1e-6])
+def test_ridge_on_features_that_are_nearly_the_same(alpha: float) -> None:
+    """Sums in float32 of features that hang together are singular, whatever penalty is too small to be seen in them."""
+    generator = np.random.default_rng(0)
+    y = generator.integers(2, size=5000)
+    base = generator.normal(size=(5000, 3)) + y[:, None]
+    x = np.concatenate([base, base + 1e-6 * generator.normal(size=(5000, 3)), np.ones((5000, 2)) * 300], axis=1)
+    features = tuple(f"f{index}" for index in range(x.shape[1]))
+    schema = Schema.of_images(features, ("well", "ill"), "none")
+    rows = x.astype(np.float32)
+    found = pooled_probabilities(schema, RidgeSpec(alpha=alpha), rows, y, schema.inputs(rows))
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+    assert (found.argmax(axis=1) == y).mean() > 0.75
+
+
+@pytest.mark.parametrize("count", [5, 200])
+def test_few_and_many_rows_have_the_weights_of_ridge_regression(count: int) -> None:
+    """40 inputs: by the products of rows, and by those of inputs; against the penalised least squares themselves."""
+    generator = np.random.default_rng(count)
+    schema = Schema.of_images(tuple(f"f{index}" for index in range(40)), ("a", "b", "c"), "none")
+    x, test = generator.normal(size=(count, 40)), schema.inputs(generator.normal(size=(9, 40)))
+    y, seen = generator.integers(3, size=count), schema.inputs(x)
+    mean, shares = seen.mean(axis=0), np.eye(3)[y].mean(axis=0)
+    penalised = np.concatenate([seen - mean, np.sqrt(0.5) * np.eye(40)])
+    weights = np.linalg.lstsq(penalised, np.concatenate([np.eye(3)[y] - shares, np.zeros((40, 3))]), rcond=None)[0]
+    scores = np.maximum((test - mean) @ weights + shares, 0)
+    found = pooled_probabilities(schema, RidgeSpec(alpha=0.5), x, y, test)
+    np.testing.assert_allclose(found, scores / scores.sum(axis=1, keepdims=True), atol=2e-4)
 
 
 def test_local_is_each_party_on_rows_it_has_not_seen() -> None:
