@@ -17,8 +17,15 @@ import numpy as np
 
 from consilium.data.encoding import DeclaredColumn
 from consilium.protocol.errors import ConfigError, DataError
-from consilium.simulations.datasets.base import Dataset, Public
-from consilium.simulations.datasets.folder import data_file, dataset_of, named, read_arrays, shipped_arrays
+from consilium.simulations.datasets.base import (
+    Dataset,
+    Public,
+    data_file,
+    dataset_of,
+    named,
+    read_arrays,
+    shipped_arrays,
+)
 from consilium.simulations.datasets.spec import MEMORY, SourceSpec
 from consilium.simulations.datasets.table import TableSource
 

@@ -13,8 +13,7 @@ from functools import cache
 import numpy as np
 
 from consilium.models.devices import one_thread
-from consilium.simulations.datasets.base import Dataset, Source
-from consilium.simulations.datasets.folder import named, shipped_arrays
+from consilium.simulations.datasets.base import Dataset, Source, named, shipped_arrays
 
 SIDE, LEVELS = 20, 16
 """Pixels of an image's side, and greys of a pixel: MNIST fits a digit into 20x20 pixels; its 256 greys are rounded."""

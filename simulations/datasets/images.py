@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from consilium.protocol.errors import DataError
-from consilium.simulations.datasets.base import Dataset
-from consilium.simulations.datasets.folder import data_file, dataset_of, named, read_arrays
+from consilium.simulations.datasets.base import Dataset, data_file, dataset_of, named, read_arrays
 
 GREY, RGB = ("",), ("-red", "-green", "-blue")
 """What the names of a pixel's numbers end in."""

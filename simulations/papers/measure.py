@@ -29,10 +29,9 @@ from consilium.protocol.label_source import NO_LABEL, Progress
 from consilium.protocol.noise import NoiseSource, SeededNoise
 from consilium.protocol.queries import query_ids
 from consilium.protocol.schema import Schema
-from consilium.simulations.datasets.folder import read_arrays
+from consilium.simulations.datasets.base import read_arrays
 from consilium.simulations.datasets.source import load_dataset
-from consilium.simulations.papers.description import SCRIPT_POOL, DataSet, PaperRow
-from consilium.simulations.papers.students import train
+from consilium.simulations.papers.description import SCRIPT_POOL, DataSet, PaperRow, train
 from consilium.simulations.release import RecordedVotes
 
 FAST = {"pool": 300, "judges": 200, "queries": 60, "teachers": 2, "shard": 40, "more": 60}

@@ -9,8 +9,8 @@ import torch
 from consilium.models.base import Shares
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import no_progress
-from consilium.simulations.papers.students import CnnStudent
-from consilium.simulations.papers.students import train as train_of_paper
+from consilium.simulations.papers.description import CnnStudent
+from consilium.simulations.papers.description import train as train_of_paper
 from consilium.student.learn import train
 from tests.models.digits import digits, spec
 

@@ -9,9 +9,9 @@ from torch.nn import functional
 
 from consilium.models.base import Model
 from consilium.protocol.label_source import no_progress
-from consilium.simulations.papers import feature_matching
-from consilium.simulations.papers.feature_matching import DenseModel, Discriminator, Duel, FlooredAdam, Normed
-from consilium.simulations.papers.students import CnnStudent, FeatureMatchingStudent, PaperStudent, VatStudent, train
+from consilium.simulations.papers import semi_supervised
+from consilium.simulations.papers.description import CnnStudent, FeatureMatchingStudent, PaperStudent, VatStudent, train
+from consilium.simulations.papers.semi_supervised import DenseModel, Discriminator, Duel, FlooredAdam, Normed
 from tests.models.digits import digits
 
 SPEC = FeatureMatchingStudent()
@@ -20,9 +20,9 @@ SPEC = FeatureMatchingStudent()
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Networks and batches of a tenth of their size or less, so that a step takes a millisecond."""
-    monkeypatch.setattr(feature_matching, "HIDDEN", (64, 32, 32))
-    monkeypatch.setattr(feature_matching, "WIDTH", 32)
-    monkeypatch.setattr(feature_matching, "BATCH", 20)
+    monkeypatch.setattr(semi_supervised, "HIDDEN", (64, 32, 32))
+    monkeypatch.setattr(semi_supervised, "WIDTH", 32)
+    monkeypatch.setattr(semi_supervised, "BATCH", 20)
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -53,7 +53,7 @@ def test_noise_is_fresh_while_it_learns_and_absent_afterwards(small: None) -> No
         expected = torch.softmax(functional.linear(seen, *judge.plain()[-1]), dim=1)
     rows = (x.numpy() * 16).astype(np.float64)
     rows[0, 0], rows[0, 1] = 0, 16
-    model = DenseModel(feature_matching.Pixels.of(rows), layers)
+    model = DenseModel(semi_supervised.Pixels.of(rows), layers)
     np.testing.assert_allclose(model.predict_proba(rows)[1:], expected[1:], atol=1e-5)
 
 

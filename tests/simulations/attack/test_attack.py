@@ -19,9 +19,8 @@ from consilium.protocol.errors import DataError
 from consilium.protocol.noise import SeededNoise
 from consilium.simulations.attack import command, targets
 from consilium.simulations.attack.command import case_of, lines_of
-from consilium.simulations.attack.liars import poisoned_students
 from consilium.simulations.attack.membership import RELEASED, STUDENT, MembershipAttack, guarantee_for, membership
-from consilium.simulations.attack.targets import AttackedRun, Target, targets_of
+from consilium.simulations.attack.targets import AttackedRun, Target, poisoned_students, targets_of
 from consilium.simulations.divide import divide
 from consilium.simulations.scenario import load_scenario
 from tests.command_line import consilium

@@ -13,7 +13,7 @@ import scipy.io
 
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.images import ImageShape
-from consilium.simulations.datasets.folder import data_folder
+from consilium.simulations.datasets.base import data_folder
 from consilium.simulations.datasets.images import read_idx, read_mat
 from consilium.simulations.datasets.source import load_dataset
 from consilium.simulations.population.partition import not_public

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from consilium.protocol.errors import DataError
+from consilium.simulations.datasets.base import read_arrays
 from consilium.simulations.datasets.coded import CodedColumn, CodedTable
-from consilium.simulations.datasets.folder import read_arrays
 from consilium.simulations.datasets.source import load_dataset
 from consilium.simulations.population.partition import not_public
 from consilium.simulations.scenario import divided_data, load_scenario

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from sklearn.dummy import DummyClassifier
 
 from consilium.models.keys import CnnSpec, MlpSpec, RandomForestSpec, TeacherKind
 from consilium.protocol.errors import ConfigError
@@ -125,9 +126,17 @@ def test_the_pooled_baseline_is_of_the_teachers_kind(spec: TeacherKind) -> None:
 
 
 def test_the_pooled_network_is_bounded(monkeypatch) -> None:
-    from consilium.simulations.methods import pooled
+    epochs = []
 
-    epochs = [pooled._model(MlpSpec(), rows).keys.epochs for rows in (100, 50_000, 1_000_000)]
+    class Network(DummyClassifier):
+        def __init__(self, keys: MlpSpec, seed: int) -> None:
+            super().__init__()
+            epochs.append(keys.epochs)
+
+    monkeypatch.setattr("consilium.models.network_teacher.NetworkTeacher", Network)
+    schema = Schema.of_images(("a",), ("x", "y"), "none")
+    for rows in (100, 50_000, 1_000_000):
+        pooled_probabilities(schema, MlpSpec(), np.zeros((rows, 1)), np.arange(rows) % 2, np.zeros((1, 1)))
     assert epochs == [20, 4, 1]
 
 

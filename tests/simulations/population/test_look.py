@@ -13,7 +13,7 @@ import pytest
 from consilium.protocol.errors import NotEnoughParties
 from consilium.report.warnings import warnings_of
 from consilium.simulations.datasets.source import open_source
-from consilium.simulations.population.look import look
+from consilium.simulations.population.public import look
 from consilium.simulations.scenario import load_scenario
 from tests.simulations.datasets.own import HOSPITALS, divided, patients, table_keys
 

@@ -11,8 +11,7 @@ from consilium.protocol.errors import ConfigError
 from consilium.simulations.datasets.base import Dataset, Public
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.public import schema
-from consilium.simulations.population.shift import shifted, swapped_parties, tilted
-from consilium.simulations.population.specs import DataSpec, ShiftSpec
+from consilium.simulations.population.specs import DataSpec, ShiftSpec, shifted, swapped_parties, tilted
 from consilium.simulations.scenario import divided_data, load_scenario
 from consilium.simulations.summary import data_fingerprint
 from tests.simulations.datasets.own import divided, patients, table_keys
