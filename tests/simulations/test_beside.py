@@ -23,7 +23,7 @@ from consilium.simulations.scenario import load_scenario
 from consilium.simulations.simulated import Population
 from consilium.student.ask import Asked
 from consilium.student.config import StudentSpec
-from tests.simulations.methods.public import made_up
+from tests.simulations.methods.cases import made_up
 
 SPEC = StudentSpec(trainer=LogisticRegressionStudent(C=1.0))
 PUBLIC = made_up()

@@ -10,7 +10,7 @@ from consilium.protocol.label_source import NO_LABEL, Answers, Outcome
 from consilium.simulations.learn import CurveLearner, learning_curve
 from consilium.student.ask import Asked
 from consilium.student.config import StudentSpec
-from tests.simulations.methods.public import made_up
+from tests.simulations.methods.cases import made_up
 
 SPEC = StudentSpec(trainer=LogisticRegressionStudent(C=1.0))
 ASKED = 120

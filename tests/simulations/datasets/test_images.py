@@ -11,34 +11,39 @@ import numpy as np
 import pytest
 import scipy.io
 
-from consilium.protocol.errors import ConfigError, DataError
+from consilium.models.published.model import check_names
+from consilium.protocol.errors import DataError
 from consilium.protocol.images import ImageShape
 from consilium.simulations.datasets.base import data_folder
 from consilium.simulations.datasets.images import read_idx, read_mat
 from consilium.simulations.datasets.source import load_dataset
 from consilium.simulations.population.partition import not_public
 from consilium.simulations.population.partitions import divided
+from consilium.simulations.population.public import schema
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import divided_data, load_scenario
-from tests.simulations.datasets.photographs import write_svhn
 
 
-@pytest.mark.parametrize(
-    ("overrides", "told"),
-    [
-        (["data.partition=groups"], '"groups" needs parties'),
-        (["data.parties=250"], "parties belongs to partition"),
-        (
-            ["data.partition=iid", "data.parties=9", "data.least_rows=20", "data.most_rows=5"],
-            "most_rows 5 is below least_rows 20",
-        ),
-        (["data.partition=dirichlet", "data.parties=9"], "needs alpha"),
-        (["data.partition=iid", "data.parties=9", "data.alpha=1.0"], 'alpha belongs to partition "dirichlet"'),
-    ],
-)
-def test_what_a_division_may_not_say(overrides: list[str], told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
-        load_scenario("stroke", overrides)
+def coloured(count: int, classes: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Images uint8 (count, 32, 32, 3) whose hue tells the label, int64 (count,) from 0."""
+    generator = np.random.default_rng(seed)
+    labels = generator.integers(0, classes, count)
+    angle = 2 * np.pi * labels[:, None] / classes + np.array([0, 2 * np.pi / 3, 4 * np.pi / 3])
+    mean = 128 + 80 * np.cos(angle)[:, None, None, :]
+    return np.clip(mean + generator.normal(0, 25, (count, 32, 32, 3)), 0, 255).astype(np.uint8), labels
+
+
+def write_svhn(folder: Path, train: int, test: int, extra: int = 0) -> list[dict]:
+    """The files of these sizes; gives what is in the first two."""
+    written = []
+    for seed, (name, count) in enumerate({"train": train, "test": test, "extra": extra}.items()):
+        if not count:
+            continue
+        images, labels = coloured(count, 10, seed)
+        held = {"X": images.transpose(1, 2, 3, 0), "y": np.where(labels == 0, 10, labels)[:, None].astype(np.uint8)}
+        scipy.io.savemat(folder / f"{name}_32x32.mat", held, do_compression=True)
+        written.append(held)
+    return written
 
 
 def test_absent_data_are_told_with_their_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,3 +144,67 @@ def test_what_is_no_svhn(tmp_path: Path, held: dict[str, Any], spoilt: Callable[
     path.write_bytes(spoilt(path.read_bytes()))
     with pytest.raises(DataError, match=told):
         read_mat(path)
+
+
+def arrays(**changes: Any) -> dict[str, Any]:
+    held = {
+        "x": np.arange(6 * 784).reshape(6, 28, 28).astype(np.uint8),
+        "y": np.array([0, 1, 2, 2, 1, 0], dtype=np.uint8),
+        "family": np.array([0, 0, 0, 1, 1, 1], dtype=np.uint16),
+        "chars": np.array(["a", "<", "é"]),
+        "families": np.array([".\x7f", "Go"]),
+    }
+    return {name: value for name, value in {**held, **changes}.items() if value is not None}
+
+
+def test_what_the_file_says(tmp_path: Path) -> None:
+    np.savez(tmp_path / "glyphs.npz", **arrays())
+    data = load_dataset("glyphs", str(tmp_path))
+    assert (data.classes, data.owner_names, data.owner_label) == (
+        ("a", "less-than sign", "é"),
+        (".\x7f", "Go"),
+        "family",
+    )
+    assert (data.x.shape, data.x.dtype, float(data.x.max())) == ((6, 784), np.float32, 1.0)
+    assert (data.y.tolist(), data.owner.tolist()) == ([0, 1, 2, 2, 1, 0], [0, 0, 0, 1, 1, 1])
+    assert data.public is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"families": None}, "has no array families"),
+        ({}, r"glyphs\.npz is not there"),
+        ({"x": np.zeros((6, 784), dtype=np.uint8)}, r"images uint8 \(6, 784\) and labels uint8 \(6,\)"),
+        ({"y": np.zeros(5, dtype=np.uint8)}, r"labels uint8 \(5,\)"),
+        ({"y": np.full(6, 3, dtype=np.uint8)}, "labels from 0 to 2 are needed"),
+        ({"chars": np.array([{}, {}, {}])}, "cannot read"),
+    ],
+)
+def test_what_is_no_such_file(tmp_path: Path, changes: dict[str, Any], told: str) -> None:
+    if changes:
+        np.savez(tmp_path / "glyphs.npz", **arrays(**changes))
+    with pytest.raises(DataError, match=told):
+        load_dataset("glyphs", str(tmp_path))
+
+
+def test_the_scenario_deals_24_images_each_with_wrong_labels(shared_data: Path) -> None:
+    scenario = load_scenario("glyphs", [f"data.path={shared_data}"])
+    dataset, parts = divided_data(scenario, 0)
+    whole = load_dataset("glyphs", str(shared_data))
+    assert len(whole.y) == 152_826 and len(set(whole.classes)) == 150
+    check_names(schema(scenario.data, dataset, parts))  # none is a formula to a spreadsheet
+    assert {len(rows) for rows in parts.parties.values()} == {24} and len(parts.parties) == 5000
+    theirs, public = np.concatenate(list(parts.parties.values())), np.concatenate([parts.queries, parts.test])
+    dealt = (dataset.y[theirs] != whole.y[theirs]).mean()
+    assert abs(dealt - 0.1) < 1e-9
+    assert (dataset.y[public] == whole.y[public]).all()
+    assert not set(dataset.owner[theirs]) & set(dataset.owner[public])
+
+
+def test_families_are_natural_parties(shared_data: Path) -> None:
+    keys = ['data.partition="owners"', "data.least_rows=20", "federation.minimum_parties=200"]
+    table = ['data={set="glyphs", representation="scattering"}', *keys, f"data.path={shared_data}"]
+    _, parts = divided_data(load_scenario("glyphs", table), 0)
+    assert len(parts.parties) == 244
+    assert all(name.isascii() and name.isprintable() for name in parts.parties)

@@ -11,7 +11,7 @@ import pytest
 from consilium.models.keys import GraphCnnStudent, LogisticRegressionStudent
 from consilium.simulations.methods.manual_labels import LADDER, LabelEquivalent, ManualLabels, label_equivalent, worth
 from consilium.student.config import StudentSpec
-from tests.simulations.methods.public import made_up, student_on
+from tests.simulations.methods.cases import made_up, student_on
 
 SPEC = StudentSpec(trainer=LogisticRegressionStudent(C=1.0))
 ROWS = np.random.default_rng(8).permutation(600)

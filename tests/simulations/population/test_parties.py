@@ -1,25 +1,29 @@
-"""Federations of several kinds of teachers, the device of a run, and the pooled baseline of each kind."""
+"""Simulated parties with models of their own: what others wrote, and pooled ones."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from lightgbm import LGBMClassifier
 from sklearn.dummy import DummyClassifier
 
-from consilium.models.keys import CnnSpec, MlpSpec, RandomForestSpec, TeacherKind
+from consilium.models.keys import CnnSpec, EstimatorSpec, MlpSpec, PickledSpec, RandomForestSpec, TeacherKind
+from consilium.models.naming import write_estimator
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.schema import Schema
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.divide import federation_config
 from consilium.simulations.methods.pooled import pooled_probabilities
-from consilium.simulations.population.parties import own_teachers
+from consilium.simulations.population.parties import check_own_teachers, own_teachers
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.specs import SimulationSpec
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import Scenario, load_scenario
+from tests.federation import make_config
 from tests.party.teachers.test_network import images
 from tests.simulations.engines.test_engines_agree import quiet
 
@@ -131,6 +135,7 @@ def test_the_pooled_network_is_bounded(monkeypatch) -> None:
     class Network(DummyClassifier):
         def __init__(self, keys: MlpSpec, seed: int) -> None:
             super().__init__()
+            self.keys, self.seed = keys, seed
             epochs.append(keys.epochs)
 
     monkeypatch.setattr("consilium.models.network_teacher.NetworkTeacher", Network)
@@ -148,3 +153,47 @@ def test_a_gpu_that_is_not_there_stops_a_run_before_its_folder(
     with pytest.raises(ConfigError, match=told):
         run_scenario("stroke", load_scenario("stroke", SMALL), engine, 0, tmp_path / "run", quiet, device="cuda")  # pyright: ignore
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        ({"model": "estimator", "factory": "absent_package.Thing"}, "own teacher:.*there is no module absent_package"),
+        ({"model": "estimator", "factory": "tests.strangers:Raises"}, "made-up rows: RuntimeError"),
+        ({"model": "pickled", "file": "/absent/teacher.pkl"}, "cannot read /absent/teacher.pkl"),
+        ({"model": "cnn"}, "3 features are no square image"),
+    ],
+)
+def test_what_cannot_be_trained_is_found_before_the_run(table: dict, told: str) -> None:
+    schema = make_config().rows
+    for simulation in (
+        SimulationSpec.model_validate({"own_teacher": table}),
+        SimulationSpec.model_validate({"teachers": [{"share": 0.5, "teacher": table}]}),
+    ):
+        with pytest.raises(ConfigError, match=told):
+            check_own_teachers(simulation, schema)
+
+
+def test_reading_a_scenario_imports_nothing(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "planted_by_scenario.py").write_text("raise SystemExit('imported')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    scenario = load_scenario(
+        "stroke",
+        [
+            "simulation.own_teacher={model='estimator', factory='planted_by_scenario:Evil'}",
+            "student.trainer.name=torch",
+            "student.trainer.factory=planted_by_scenario:Evil",
+            "student.trainer.loss=planted_by_scenario:evil",
+        ],
+    )
+    assert isinstance(scenario.simulation.own_teacher, EstimatorSpec)
+    assert "planted_by_scenario" not in sys.modules
+
+
+def test_a_file_of_a_simulated_party_is_found_wherever_it_is(tmp_path: Path, monkeypatch) -> None:
+    write_estimator(tmp_path / "theirs.pkl", LGBMClassifier())
+    monkeypatch.chdir(tmp_path)
+    found = PickledSpec(file="theirs.pkl").anywhere()
+    assert isinstance(found, PickledSpec)
+    assert (found.file, len(found.sha256)) == (str(tmp_path / "theirs.pkl"), 64)
+    assert found.build(0).random_state == 0
