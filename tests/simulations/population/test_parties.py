@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,33 +23,21 @@ from consilium.simulations.population.parties import check_own_teachers, own_tea
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.specs import SimulationSpec
 from consilium.simulations.run import run_scenario
-from consilium.simulations.scenario import Scenario, load_scenario
+from consilium.simulations.scenario import load_scenario
 from tests.federation import make_config
 from tests.party.teachers.test_network import images
 from tests.simulations.engines.test_engines_agree import quiet
-
-SMALL = [
-    "data.least_rows=150",
-    "federation.minimum_parties=5",
-    "federation.teachers_per_party=2",
-    "federation.mechanism.threshold=10",
-    "federation.mechanism.sigma1=20",
-    "federation.mechanism.sigma2=8",
-    "federation.query_budget.queries=60",
-    "federation.query_budget.answers=40",
-]
+from tests.simulations.methods.cases import few
 
 
 def own(shares: list[tuple[float, int]], parties: int, seed: int, others: int = 0) -> list[int]:
     """Trees of each party's own forest; 0 where it has none."""
-    simulation = SimulationSpec.model_validate(
-        {
-            "own_teacher": {"model": "random_forest", "trees": others} if others else None,
-            "teachers": [
-                {"share": part, "teacher": {"model": "random_forest", "trees": trees}} for part, trees in shares
-            ],
-        }
-    )
+
+    def forest(trees: int) -> dict[str, Any] | None:
+        return {"model": "random_forest", "trees": trees} if trees else None
+
+    teachers = [{"share": part, "teacher": forest(trees)} for part, trees in shares]
+    simulation = SimulationSpec.model_validate({"own_teacher": forest(others), "teachers": teachers})
     found = own_teachers(simulation, parties, seed)
     return [getattr(found.get(index), "trees", 0) for index in range(parties)]
 
@@ -75,44 +64,28 @@ def test_what_a_scenario_may_not_say_of_teachers(overrides: list[str], told: str
         load_scenario("stroke", overrides)
 
 
-def pictures() -> tuple[Dataset, Partition]:
-    x, y = images(60)
-    names = tuple(f"p{index}" for index in range(x.shape[1]))
-    owner = np.zeros(60, dtype=np.int64)
-    data = Dataset(
-        name="pictures",
-        title="Pictures",
-        attribution="",
-        features=names,
-        classes=("a", "b", "c"),
-        owner_label="party",
-        x=x.astype(np.float32),
-        y=y,
-        owner=owner,
-    )
-    parties = {"p0": np.arange(20), "p1": np.arange(20, 40)}
-    return data, Partition(parties, np.arange(40, 50), np.arange(50, 60))
-
-
-def picture_scenario(*changes: str) -> Scenario:
-    three = ["data.classes=['a','b','c']", "federation.voting_rule={rule='top'}", "student.prevalence=[0.3,0.3,0.4]"]
-    return load_scenario("stroke", [*three, *changes])
-
-
 @pytest.mark.parametrize(
-    "changes",
-    [["federation.teacher.model=cnn"], ['simulation.teachers=[{share=0.5, teacher={model="cnn"}}]']],
+    "change",
+    ["federation.teacher.model=cnn", 'simulation.teachers=[{share=0.5, teacher={model="cnn"}}]'],
     ids=["asked", "own"],
 )
-def test_a_network_for_images_is_held_against_the_data_before_the_run(changes: list[str]) -> None:
-    data, parts = pictures()
+def test_a_network_for_images_is_held_against_the_data_before_the_run(change: str) -> None:
+    x, y = images(60)
+    names = tuple(f"p{index}" for index in range(x.shape[1]))
+    data = Dataset(
+        name="pictures", title="Pictures", attribution="", features=names, classes=("a", "b", "c"), y=y,
+        owner_label="party", x=x.astype(np.float32), owner=np.zeros(60, dtype=np.int64),
+    )  # fmt: skip
+    parts = Partition({"p0": np.arange(20), "p1": np.arange(20, 40)}, np.arange(40, 50), np.arange(50, 60))
+    three = ["data.classes=['a','b','c']", "federation.voting_rule={rule='top'}", "student.prevalence=[0.3,0.3,0.4]"]
     with pytest.raises(ConfigError, match=r"standardised one by one.*data.standardise=false"):
-        federation_config(picture_scenario(*changes), data, parts, 0)
-    config = federation_config(picture_scenario(*changes, "data.standardise=false"), data, parts, 0)
+        federation_config(load_scenario("stroke", [*three, change]), data, parts, 0)
+    scenario = load_scenario("stroke", [*three, change, "data.standardise=false"])
+    config = federation_config(scenario, data, parts, 0)
     assert (set(config.rows.center), set(config.rows.scale)) == ({0.0}, {1.0})
     narrow = Dataset(**{**vars(data), "x": data.x[:, :100], "features": data.features[:100]})
     with pytest.raises(ConfigError, match="100 features are no square image"):
-        federation_config(picture_scenario(*changes, "data.standardise=false"), narrow, parts, 0)
+        federation_config(scenario, narrow, parts, 0)
 
 
 @pytest.mark.parametrize(
@@ -123,13 +96,12 @@ def test_the_pooled_baseline_is_of_the_teachers_kind(spec: TeacherKind) -> None:
     test, truth = images(150, seed=1)
     schema = Schema.of_images(tuple(map(str, range(256))), ("a", "b", "c", "absent"), "none")
     found = pooled_probabilities(schema, spec, x, y, test)
-    assert found.shape == (150, 4)
+    assert found.shape == (150, 4) and (found[:, 3] < 1e-6).all()
     np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-6)
-    assert (found[:, 3] < 1e-6).all()
     assert (found.argmax(axis=1) == truth).mean() > 0.9
 
 
-def test_the_pooled_network_is_bounded(monkeypatch) -> None:
+def test_the_pooled_network_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     epochs = []
 
     class Network(DummyClassifier):
@@ -147,11 +119,11 @@ def test_the_pooled_network_is_bounded(monkeypatch) -> None:
 
 @pytest.mark.parametrize(("engine", "told"), [("local", "finds no GPU"), ("ray", "gives its parties no GPU")])
 def test_a_gpu_that_is_not_there_stops_a_run_before_its_folder(
-    tmp_path: Path, monkeypatch, engine: str, told: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: Any, told: str
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ConfigError, match=told):
-        run_scenario("stroke", load_scenario("stroke", SMALL), engine, 0, tmp_path / "run", quiet, device="cuda")  # pyright: ignore
+        run_scenario("stroke", few(), engine, 0, tmp_path / "run", quiet, device="cuda")
     assert not (tmp_path / "run").exists()
 
 
@@ -164,33 +136,22 @@ def test_a_gpu_that_is_not_there_stops_a_run_before_its_folder(
         ({"model": "cnn"}, "3 features are no square image"),
     ],
 )
-def test_what_cannot_be_trained_is_found_before_the_run(table: dict, told: str) -> None:
-    schema = make_config().rows
-    for simulation in (
-        SimulationSpec.model_validate({"own_teacher": table}),
-        SimulationSpec.model_validate({"teachers": [{"share": 0.5, "teacher": table}]}),
-    ):
+def test_what_cannot_be_trained_is_found_before_the_run(table: dict[str, str], told: str) -> None:
+    for keys in ({"own_teacher": table}, {"teachers": [{"share": 0.5, "teacher": table}]}):
         with pytest.raises(ConfigError, match=told):
-            check_own_teachers(simulation, schema)
+            check_own_teachers(SimulationSpec.model_validate(keys), make_config().rows)
 
 
-def test_reading_a_scenario_imports_nothing(tmp_path: Path, monkeypatch) -> None:
+def test_reading_a_scenario_imports_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "planted_by_scenario.py").write_text("raise SystemExit('imported')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    scenario = load_scenario(
-        "stroke",
-        [
-            "simulation.own_teacher={model='estimator', factory='planted_by_scenario:Evil'}",
-            "student.trainer.name=torch",
-            "student.trainer.factory=planted_by_scenario:Evil",
-            "student.trainer.loss=planted_by_scenario:evil",
-        ],
-    )
-    assert isinstance(scenario.simulation.own_teacher, EstimatorSpec)
+    trainer = "student.trainer={name='torch', factory='planted_by_scenario:Evil', loss='planted_by_scenario:evil'}"
+    own = "simulation.own_teacher={model='estimator', factory='planted_by_scenario:Evil'}"
+    assert isinstance(load_scenario("stroke", [own, trainer]).simulation.own_teacher, EstimatorSpec)
     assert "planted_by_scenario" not in sys.modules
 
 
-def test_a_file_of_a_simulated_party_is_found_wherever_it_is(tmp_path: Path, monkeypatch) -> None:
+def test_a_file_of_a_simulated_party_is_found_wherever_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_estimator(tmp_path / "theirs.pkl", LGBMClassifier())
     monkeypatch.chdir(tmp_path)
     found = PickledSpec(file="theirs.pkl").anywhere()
