@@ -3,8 +3,7 @@
 The attacker is the one of the definition: it knows all other rows. One holds what was released, and computes or learns
 the ratio of its law. The other holds the student alone, and learns on shadow students what the target does to them
 (LiRA, Carlini et al. 2022, arXiv 2112.03570): Gaussians of equal variance on the logits of the queries. Each plays on
-the same run without noise too, where it must succeed, or its failure shows nothing.
-"""
+the same run without noise too, where it must succeed, or its failure shows nothing."""
 
 from __future__ import annotations
 
@@ -29,8 +28,7 @@ from consilium.simulations.attack.targets import AttackedRun, NoNoise, Target
 
 ERROR = 0.05
 """Probability that any bound on epsilon of one command is above a true guarantee, at most: shared out among them."""
-LEVELS = (0.001, 0.01)
-"""Rates of false alarms at which the rate of right accusations is stated."""
+LEVELS = (0.001, 0.01)  # rates of false alarms at which the rate of right accusations is stated
 RELEASED, STUDENT = "what was released", "the student"
 
 
@@ -52,13 +50,10 @@ class Accusations:
 
 @dataclass(frozen=True)
 class MembershipAttack:
-    """What one attack reached in so many games of each world.
-
-    found_without_noise: whether it tells the worlds apart there. votes_moved: by the target, on the queries. best:
-    where the advantage is largest. at_false_alarms: see `LEVELS`; None where games are too few. epsilon_guaranteed:
-    None where none is. epsilon_at_least: None without a guarantee, and where fewer than `games_needed` were played,
-    which is None where no number is enough.
-    """
+    """What one attack reached in so many games of each world. found_without_noise: whether it tells the worlds apart
+    there. votes_moved: by the target, on the queries. best: where the advantage is largest. at_false_alarms: see
+    `LEVELS`; None where games are too few. epsilon_guaranteed: None where none is. epsilon_at_least: None without a
+    guarantee, and where fewer than `games_needed` were played, which is None where no number is enough."""
 
     target: str
     unit: Unit
@@ -91,11 +86,8 @@ def membership(
     seed: int,
     progress: Progress = no_progress,
 ) -> list[MembershipAttack]:
-    """Every target, by what was released and by the student.
-
-    games : of each world, where all that is drawn is noise. students : that are trained in each world, of which the
-    first third is learnt from.
-    """
+    """Every target, by what was released and by the student. games : of each world, where all that is drawn is noise.
+    students : that are trained in each world, of which the first third is learnt from."""
     plans = [(target, sees) for sees in (RELEASED, STUDENT) for target in targets]
     attacks, silent = list[MembershipAttack](), NoNoise()
     for number, (target, sees) in enumerate(plans):

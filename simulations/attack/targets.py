@@ -2,8 +2,7 @@
 that vote against the truth: what so many of them do to the student.
 
 A lie that is a vote cannot be told from an opinion: it counts as one, and no clipping hides it. Under masks nothing
-proves that a party sent votes at all: there one liar moves as many as it likes, within what the noise explains.
-"""
+proves that a party sent votes at all: there one liar moves as many as it likes, within what the noise explains."""
 
 from __future__ import annotations
 
@@ -25,8 +24,7 @@ from consilium.simulations.population.partition import Partition
 from consilium.simulations.release import Replayed, replay
 from consilium.simulations.teach import teach
 
-TRIES = 30
-"""Records that are tried in search of the worst."""
+TRIES = 30  # records that are tried in search of the worst
 
 
 class NoNoise:
@@ -64,10 +62,8 @@ class _Counts:
 
 class AttackedRun:
     """The parties of a run, whose teachers can be trained again on other rows, and a student whose noise is chosen.
-
     votes : int64 (parties, pool, classes), of the run. rows : int64 (queries,), of the pool, what its student asked.
-    Secret.
-    """
+    Secret."""
 
     def __init__(self, case: Case, progress: Progress = no_progress) -> None:
         self.case = case
@@ -143,8 +139,7 @@ def _worst_record(
     return best
 
 
-SHARES = (0.0, 0.01, 0.05, 0.1, 0.2)
-"""Of the parties that lie; at least one where it is not 0."""
+SHARES = (0.0, 0.01, 0.05, 0.1, 0.2)  # of the parties that lie; at least one where it is not 0
 
 
 @dataclass(frozen=True)

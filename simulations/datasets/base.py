@@ -40,8 +40,7 @@ class Source(ABC):
     names the owner itself; `owner_label` names one of them ("hospital"). `patient` int64 (rows,) is whose each row is,
     and `time` float64 (rows,) when it was: days or any other number, NaN where missing. Both are None where nobody
     says. `public` is None where the set has no public part of its own: then owners are held out. `left_out`: rows that
-    were there and are none of these, by why.
-    """
+    were there and are none of these, by why."""
 
     name: str
     title: str

@@ -1,8 +1,7 @@
 """Published tables as arrays of codes: the stroke trial, UCI Heart Disease, Adult, and Diabetes 130-US hospitals.
 
 What their columns are, and why, says `named.toml`. Codes of a column are places in its words (`vocab_json`), or numbers
-that a code book explains.
-"""
+that a code book explains."""
 
 from __future__ import annotations
 
@@ -153,8 +152,7 @@ def load_stroke(owner: str) -> Dataset:
     )
 
 
-TEST = 4_000
-"""Of Adult's public rows the last 4,000 are held out; the others are the student's to ask."""
+TEST = 4_000  # of Adult's public rows the last 4,000 are held out; the others are the student's to ask
 
 
 @cache
@@ -173,10 +171,8 @@ def load_adult(folder: Path) -> Dataset:
     return whole.dataset("adult", public=(private, private + public - TEST))
 
 
-SHARE = 10
-"""One of Diabetes' patients in so many is public to ask, and one in so many is held out."""
-ENDED = (11, 13, 14, 19, 20, 21)
-"""discharge_disposition_id: expired, or to a hospice."""
+SHARE = 10  # one of Diabetes' patients in so many is public to ask, and one in so many is held out
+ENDED = (11, 13, 14, 19, 20, 21)  # discharge_disposition_id: expired, or to a hospice
 
 
 @cache

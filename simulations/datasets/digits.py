@@ -2,8 +2,7 @@
 
 A digit is set upright, described by how steep it is in which direction where (histograms of oriented gradients), and
 placed along the directions in which public digits differ most. All of it is numpy, in two seconds for all images. Only
-the last step learns anything, and it looks at public rows alone.
-"""
+the last step learns anything, and it looks at public rows alone."""
 
 from __future__ import annotations
 
@@ -17,8 +16,7 @@ from consilium.simulations.datasets.base import Dataset, Source, named, shipped_
 
 SIDE, LEVELS = 20, 16
 """Pixels of an image's side, and greys of a pixel: MNIST fits a digit into 20x20 pixels; its 256 greys are rounded."""
-ROWS = 80
-"""Images of each writer."""
+ROWS = 80  # images of each writer
 CELLS, DIRECTIONS, COMPONENTS = 5, 8, 60
 """An image has CELLS x CELLS histograms of so many directions; of the CELLS^2 DIRECTIONS numbers as many principal
 components are kept."""

@@ -1,7 +1,6 @@
 """Images in a folder: MNIST, MNIST by writer, Fashion-MNIST, SVHN, characters of fonts, PneumoniaMNIST.
 
-What each is says `named.toml`.
-"""
+What each is says `named.toml`."""
 
 from __future__ import annotations
 
@@ -19,12 +18,9 @@ import numpy as np
 from consilium.protocol.errors import DataError
 from consilium.simulations.datasets.base import Dataset, data_file, dataset_of, named, read_arrays
 
-GREY, RGB = ("",), ("-red", "-green", "-blue")
-"""What the names of a pixel's numbers end in."""
-QUERIES = 9_000
-"""Of MNIST's 10,000 test images the first 9,000 are asked."""
-ASKED, PUBLISHED = 10_000, 26_032
-"""Of SVHN's test images; of a smaller file the same share."""
+GREY, RGB = ("",), ("-red", "-green", "-blue")  # what the names of a pixel's numbers end in
+QUERIES = 9_000  # of MNIST's 10,000 test images the first 9,000 are asked
+ASKED, PUBLISHED = 10_000, 26_032  # of SVHN's test images; of a smaller file the same share
 
 
 def pixel_names(side: int, ends: Sequence[str] = GREY) -> tuple[str, ...]:

@@ -52,10 +52,8 @@ def open_tables(spec: SourceSpec, faults: Faults | None = None) -> TableSource:
 
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff")
-IMAGE = "file"
-"""Column of the images' files."""
-COLOURS = {"grey": ("L", GREY), "rgb": ("RGB", RGB)}
-"""Pillow's mode, and what the names of a pixel's numbers end in."""
+IMAGE = "file"  # column of the images' files
+COLOURS = {"grey": ("L", GREY), "rgb": ("RGB", RGB)}  # pillow's mode, and what the names of a pixel's numbers end in
 
 
 def open_images(spec: SourceSpec) -> ArraySource:
@@ -79,8 +77,7 @@ def open_images(spec: SourceSpec) -> ArraySource:
     return ArraySource.of_parts(x, features, parts, spec)
 
 
-_OF_SYSTEMS = ("Thumbs.db", "desktop.ini", ".DS_Store")
-"""Files that Windows and macOS make in every folder."""
+_OF_SYSTEMS = ("Thumbs.db", "desktop.ini", ".DS_Store")  # files that Windows and macOS make in every folder
 
 
 def _in_folders(folder: Path, spec: SourceSpec) -> pl.DataFrame:
@@ -136,8 +133,7 @@ def _all_pixels(files: Sequence[Path], spec: SourceSpec) -> np.ndarray:
 
 
 _SHOWN = 3
-_DEEP = 65_535
-"""White, in 16 bits."""
+_DEEP = 65_535  # white, in 16 bits
 
 
 def _pixels(path: Path, size: int, colour: str) -> np.ndarray:
@@ -179,8 +175,7 @@ def _pixels(path: Path, size: int, colour: str) -> np.ndarray:
 _EXPORT = "Export it as grey or RGB of 8 bits, or as grey PNG of 16 bits, without transparency"
 
 
-LABEL, OWNER, PATIENT, TIME = "label", "owner", "patient", "time"
-"""Names of the columns that are no features."""
+LABEL, OWNER, PATIENT, TIME = "label", "owner", "patient", "time"  # names of the columns that are no features
 NATURALS: dict[str, dict[str, Any]] = tomllib.loads(
     (files("consilium.simulations.datasets") / "naturals.toml").read_text(encoding="utf-8")
 )

@@ -18,8 +18,7 @@ from consilium.protocol.models import Frozen
 from consilium.simulations.divide import Case
 from consilium.simulations.vote import Ensemble
 
-Arrays = dict[str, np.ndarray]
-"""By name; texts are arrays of str."""
+Arrays = dict[str, np.ndarray]  # by name; texts are arrays of str
 
 
 def linear_probabilities(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -69,14 +68,12 @@ means over them."""
 
 @dataclass(frozen=True)
 class Predicted:
-    """What a method says to the rows it is judged on; secret where the method is not private.
-
-    test: float64 (test, classes), probabilities; None for a method that has no one model for public rows.
-    home: float64 (home, classes), of `Case.home_rows`, each by what its own party would use; None as for test.
-    figures: further numbers by name (epsilon, delta, answered ...), as the results give them. NaN is not allowed: a
-    figure that there is none of is left out. arrays: what measures of this method alone need (rows asked, labels ...).
-    absent: why there is none of it, in words for the report; then the rest is empty.
-    """
+    """What a method says to the rows it is judged on; secret where the method is not private. test: float64 (test,
+    classes), probabilities; None for a method that has no one model for public rows. home: float64 (home, classes), of
+    `Case.home_rows`, each by what its own party would use; None as for test. figures: further numbers by name (epsilon,
+    delta, answered ...), as the results give them. NaN is not allowed: a figure that there is none of is left out.
+    arrays: what measures of this method alone need (rows asked, labels ...). absent: why there is none of it, in words
+    for the report; then the rest is empty."""
 
     test: np.ndarray | None = field(default=None, repr=False)
     home: np.ndarray | None = field(default=None, repr=False)
@@ -112,21 +109,15 @@ class StudyMethod(Frozen):
         return None
 
     def depends_on(self, case: Case) -> dict[str, Any]:
-        """Plain data: everything of the scenario beyond division, teachers and seed that decides `predict`.
-
-        Two cases of equal division, teachers and seed (`study.cells`) with an equal answer here share one result of a
-        method. Its own keys decide too, and need not be told. Here: what it guarantees.
-        """
+        """Plain data: everything of the scenario beyond division, teachers and seed that decides `predict`. Two cases
+        of equal division, teachers and seed (`study.cells`) with an equal answer here share one result of a method. Its
+        own keys decide too, and need not be told. Here: what it guarantees."""
         guarantee = self.guarantee(case)
         return {} if guarantee is None else asdict(guarantee)
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
-        """Everything that it takes, from training to predictions. Deterministic in the case.
-
-        Raises
-        ------
-        ConsiliumError : it cannot be done with this case because of a mistake. What does not apply is `absent`.
-        """
+        """Everything that it takes, from training to predictions. Deterministic in the case. Raises ConsiliumError: it
+        cannot be done with this case because of a mistake. What does not apply is `absent`."""
         raise NotImplementedError
 
 

@@ -7,8 +7,7 @@ With privacy Flower's wrapper clips each party's update to Euclidean norm C, ave
 deviation z C / n to each number, z the noise multiplier (McMahan et al. 2018, arXiv 1710.06963, algorithm 1). With
 equal weights and n public, a party that is replaced moves the average by 2 C / n, and one that gives nothing, 0 in
 place of its update, by C / n: see `StatedGuarantee.noise_multiplier`. All parties take part in every round, so nothing
-is gained by sampling.
-"""
+is gained by sampling."""
 
 from __future__ import annotations
 
@@ -43,18 +42,14 @@ from consilium.simulations.engines.flower import (
 from consilium.simulations.methods.base import Predicted, StatedGuarantee, StudyMethod, linear_probabilities
 from consilium.simulations.vote import Ensemble
 
-LEARNING_RATES = (0.01, 0.05, 0.2, 1.0)
-"""What the learning rate may be where none is set."""
-CLIPS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
-"""What the norm C may be where none is set."""
-ROUNDS = 20
-"""How many where none are set."""
+LEARNING_RATES = (0.01, 0.05, 0.2, 1.0)  # what the learning rate may be where none is set
+CLIPS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)  # what the norm C may be where none is set
+ROUNDS = 20  # how many where none are set
 PRIVATE_ROUNDS = (5, 10, ROUNDS)
 """How many there may be with `epsilon`: each has noise of its own, so that more are not always better."""
 _LEAST_CHANGE = 1e-12
 _ROUND, _FLOWERS, _WORD = 0x726F756E64, 0x666C6F77, 2**32
-DIVERGED = 500
-"""Error code of an answer without a model; those below 400 or so are Flower's own."""
+DIVERGED = 500  # error code of an answer without a model; those below 400 or so are Flower's own
 
 Rows = tuple[np.ndarray, np.ndarray]
 """One party's own: inputs float32 (n, inputs), and classes int64 (n,); n is 1 at least."""
@@ -73,10 +68,8 @@ class Training(NamedTuple):
 
 
 def gradient(model: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Of the mean cross-entropy of softmax regression: float64 (inputs + 1, classes), like the model, the bias last.
-
-    x: float64 (n, inputs); y: classes int64 (n,).
-    """
+    """Of the mean cross-entropy of softmax regression: float64 (inputs + 1, classes), like the model, the bias last. x:
+    float64 (n, inputs); y: classes int64 (n,)."""
     error = linear_probabilities(x, model)
     error[np.arange(len(y)), y] -= 1
     error /= len(y)
@@ -96,11 +89,9 @@ def train_locally(start: np.ndarray, rows: Rows, training: Training, generator: 
 
 
 def party_app(parties: Sequence[Rows], training: Training, seed: int, *, private: bool) -> ClientApp:
-    """The app of node `partition-id`, which is an index into `parties`.
-
-    private: every party counts the same, and answers whatever happens: with the model that it was given, where its
-    training diverged. Otherwise it counts by its rows, and answers with an error then.
-    """
+    """The app of node `partition-id`, which is an index into `parties`. private: every party counts the same, and
+    answers whatever happens: with the model that it was given, where its training diverged. Otherwise it counts by its
+    rows, and answers with an error then."""
     app = ClientApp()
 
     @app.train()
@@ -155,11 +146,8 @@ def federate(
     """Train one softmax regression on the parties' rows, from zeros: the last average float64 (inputs + 1, classes),
     None where no round gave one; and indices of the parties that were missing in a round because their training
     diverged. promise: what all rounds may cost together, a whole party as the unit. Deterministic in its arguments,
-    noise included.
-
-    For simulations: Flower draws its noise as floating-point Gaussians from numpy's generator, and a deployment would
-    need better (Mironov 2012).
-    """
+    noise included. For simulations: Flower draws its noise as floating-point Gaussians from numpy's generator, and a
+    deployment would need better (Mironov 2012)."""
     grid = InProcessGrid(party_app(parties, training, seed, private=promise is not None), len(parties))
     start = np.zeros((parties[0][0].shape[1] + 1, classes))
     with _seeded_and_quiet(seed):
@@ -194,13 +182,11 @@ def _seeded_and_quiet(seed: int) -> Iterator[None]:
 
 class FedAvgMethod(StudyMethod):
     """Federated averaging (McMahan et al. 2017, arXiv 1602.05629) by Flower's FedAvg: parties count by their rows, or
-    all the same where it is private.
-
-    The model is softmax regression on the schema's inputs. Learning rate, and with `epsilon` rounds and clipping norm,
-    are those that do best on the true labels of the pool, which judges nobody, at no charge: they speak for the rival.
-    The learning rate is chosen without privacy, then the others with the noise that they bring. `epsilon` is for whole
-    parties whatever unit the federation's own promise has: for that unit there is `private_gradient`.
-    """
+    all the same where it is private. The model is softmax regression on the schema's inputs. Learning rate, and with
+    `epsilon` rounds and clipping norm, are those that do best on the true labels of the pool, which judges nobody, at
+    no charge: they speak for the rival. The learning rate is chosen without privacy, then the others with the noise
+    that they bring. `epsilon` is for whole parties whatever unit the federation's own promise has: for that unit there
+    is `private_gradient`."""
 
     needs_ensemble: ClassVar[bool] = False
 

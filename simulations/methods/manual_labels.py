@@ -6,8 +6,7 @@ labels covers it, and anybody with the truth of the public rows can compute it.
 
 Beside it a rival's model and then the student's trainer (`relearnt`): whoever has a private model may let it label all
 public rows, and train on these as a student does. It takes what was released and public rows alone, so the rival's
-guarantee covers it.
-"""
+guarantee covers it."""
 
 from __future__ import annotations
 
@@ -42,8 +41,7 @@ worth none."""
 LEVEL = 0.95
 _REPLICATES = 1000
 MOST_DRAWS, FEW_DRAWS = 20, 3
-_QUICK_NUMBERS = 5000
-"""Inputs times classes of a linear student that is trained on every number and draw in seconds."""
+_QUICK_NUMBERS = 5000  # inputs times classes of a linear student that is trained on every number and draw in seconds
 _LOT, _BOOTSTRAP = 0x68616E64, 0x776F727468
 
 
@@ -71,14 +69,11 @@ class PublicTruth:
 
 
 class ManualLabels:
-    """Models on true labels of rows that are drawn by lot, judged on the test rows.
-
-    Draw d of n labels are the first n rows of `by_lot` d of the pool: more labels are the same ones, and others. They
-    are learned by the student's own trainer; where that takes long (`takes_long`), by the linear model that evidence
-    chooses. `quick`: whether the own one is trained on the whole ladder in seconds.
-
-    `queried` int64 (n,): rows that the student asked for, in its order. `metric`: what is compared.
-    """
+    """Models on true labels of rows that are drawn by lot, judged on the test rows. Draw d of n labels are the first n
+    rows of `by_lot` d of the pool: more labels are the same ones, and others. They are learned by the student's own
+    trainer; where that takes long (`takes_long`), by the linear model that evidence chooses. `quick`: whether the own
+    one is trained on the whole ladder in seconds. `queried` int64 (n,): rows that the student asked for, in its order.
+    `metric`: what is compared."""
 
     def __init__(self, public: PublicTruth, spec: StudentSpec, queried: np.ndarray, seed: int) -> None:
         self._public, self._spec, self._asked, self._seed = public, spec, queried, seed
@@ -117,10 +112,8 @@ class ManualLabels:
 
     def metrics_of(self, count: int) -> dict[str, Any]:
         """What so many labels give in the mean over the draws; where the student looks at the rows alone, on the first
-        that it asked for itself, once.
-
-        labels, draws, accuracy, auc, recall_per_class, intervals (of one draw, see `drawn_intervals`).
-        """
+        that it asked for itself, once. labels, draws, accuracy, auc, recall_per_class, intervals (of one draw, see
+        `drawn_intervals`)."""
         y, names = self._public.test_y, self._public.schema.classes
         lots = [self._asked] if self._spec.selection == BY_ROWS else self._lots
         learnt = [self._learnt(lot[:count]) for lot in lots]
@@ -139,10 +132,8 @@ class ManualLabels:
 
 
 class LabelEquivalent(NamedTuple):
-    """Manual labels that reach a student: 0 where the fewest that were tried do, inf where the most do not.
-
-    low, high : with probability `LEVEL` the number lies between, see `label_equivalent`.
-    """
+    """Manual labels that reach a student: 0 where the fewest that were tried do, inf where the most do not. low, high :
+    with probability `LEVEL` the number lies between, see `label_equivalent`."""
 
     labels: float
     low: float
@@ -152,14 +143,11 @@ class LabelEquivalent(NamedTuple):
 def label_equivalent(
     student: np.ndarray, counts: np.ndarray, ladder: np.ndarray, generator: np.random.Generator
 ) -> LabelEquivalent:
-    """The least number of labels whose mean metric over the draws is the student's (`crossing`).
-
-    The interval is a bootstrap of what a person would meet: in each replicate the test rows are drawn anew, the same
-    for the student and the others, and one draw of labels is followed instead of their mean. So it covers the luck of
-    the labels, the student's and the person's, and of the test rows.
-
-    student: row scores float64 (test,). counts: ascending (n,). ladder: row scores (n, draws, test).
-    """
+    """The least number of labels whose mean metric over the draws is the student's (`crossing`). The interval is a
+    bootstrap of what a person would meet: in each replicate the test rows are drawn anew, the same for the student and
+    the others, and one draw of labels is followed instead of their mean. So it covers the luck of the labels, the
+    student's and the person's, and of the test rows. student: row scores float64 (test,). counts: ascending (n,).
+    ladder: row scores (n, draws, test)."""
     rows, draws = len(student), ladder.shape[1]
     weights = generator.multinomial(rows, np.full(rows, 1 / rows), size=_REPLICATES) / rows
     followed = generator.integers(draws, size=_REPLICATES)
@@ -245,17 +233,14 @@ def by_lot(seed: int, draw: int, rows: int) -> np.ndarray:
 def learnt_from_labels(
     schema: Schema, spec: StudentSpec, rows: np.ndarray, labels: np.ndarray, chosen: np.ndarray, seed: int
 ) -> Model:
-    """The student's own trainer on the true labels of these rows of the pool, the others as rows without a label.
-
-    rows: the pool as the student's model takes it, see `StudentSpec.inputs`; labels int64 (pool,); chosen int64 (n,).
-    """
+    """The student's own trainer on the true labels of these rows of the pool, the others as rows without a label. rows:
+    the pool as the student's model takes it, see `StudentSpec.inputs`; labels int64 (pool,); chosen int64 (n,)."""
     rest = np.ones(len(rows), dtype=bool)
     rest[chosen] = False
     return train(rows[chosen], labels[chosen], rows[rest], len(schema.classes), spec, seed, schema=schema)
 
 
-ON_PUBLIC_ROWS = "on_public_rows."
-"""Before the name of a rival: that rival, and then the student's trainer."""
+ON_PUBLIC_ROWS = "on_public_rows."  # before the name of a rival: that rival, and then the student's trainer
 
 
 def relearnt(case: Case, drawn: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -270,11 +255,9 @@ def relearnt(case: Case, drawn: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 class LabelledByHand(StudyMethod):
-    """The student's own trainer on so many true labels of the pool, drawn by lot. No private row is in it.
-
-    Judged on the test rows as the mean over draws of the labels, fewer where the trainer takes long (`most_draws`);
-    at home, and as `Predicted.test`, it is the first draw. figures: labels, draws.
-    """
+    """The student's own trainer on so many true labels of the pool, drawn by lot. No private row is in it. Judged on
+    the test rows as the mean over draws of the labels, fewer where the trainer takes long (`most_draws`); at home, and
+    as `Predicted.test`, it is the first draw. figures: labels, draws."""
 
     private: ClassVar[bool] = False
     needs_ensemble: ClassVar[bool] = False

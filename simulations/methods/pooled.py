@@ -27,11 +27,9 @@ _ROWS_SEEN = 200_000
 def pooled_probabilities(
     schema: Schema, teacher: TeacherKind, x: np.ndarray, y: np.ndarray, test: np.ndarray
 ) -> np.ndarray:
-    """Trained on bare rows `x` (n, features) with `y` int64 (n,) -> probabilities (m, classes) of the inputs `test`.
-
-    A model of the teachers' kind. Networks see `_ROWS_SEEN` rows at most, in whole epochs. Gradient boosting is
-    scikit-learn's histogram one, which is faster on many rows.
-    """
+    """Trained on bare rows `x` (n, features) with `y` int64 (n,) -> probabilities (m, classes) of the inputs `test`. A
+    model of the teachers' kind. Networks see `_ROWS_SEEN` rows at most, in whole epochs. Gradient boosting is
+    scikit-learn's histogram one, which is faster on many rows."""
     if (y == y[0]).all():  # nothing to fit: what every party says, all of them together say
         return np.eye(len(schema.classes))[np.full(len(test), y[0])]
     return _trained(teacher, schema, x, y, test)
@@ -93,8 +91,7 @@ def _ridge(teacher: RidgeSpec, schema: Schema, x: np.ndarray, y: np.ndarray, tes
     return scores / scores.sum(axis=1, keepdims=True)
 
 
-BOOSTED = GradientBoostingSpec(trees=100, depth=4)
-"""Of one size for all data: chosen on none of them."""
+BOOSTED = GradientBoostingSpec(trees=100, depth=4)  # of one size for all data: chosen on none of them
 
 
 class PooledModel(StudyMethod):

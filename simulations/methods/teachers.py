@@ -20,12 +20,9 @@ from consilium.simulations.vote import Ensemble, plurality_shares
 
 
 class LocalOnly(StudyMethod):
-    """What each party has by itself (`said.model_alone`). At home it is judged on what it has not seen.
-
-    On the public test rows there is no one model: figures accuracy and, of two classes, auc are means over the parties,
-    with the 10th and 90th percentile of the parties (accuracy_p10 ...). arrays: what each test row adds to either
-    (`BY_ROW`).
-    """
+    """What each party has by itself (`said.model_alone`). At home it is judged on what it has not seen. On the public
+    test rows there is no one model: figures accuracy and, of two classes, auc are means over the parties, with the 10th
+    and 90th percentile of the parties (accuracy_p10 ...). arrays: what each test row adds to either (`BY_ROW`)."""
 
     private: ClassVar[bool] = False
     needs_ensemble: ClassVar[bool] = True
@@ -50,7 +47,6 @@ class LocalOnly(StudyMethod):
 
 def _rights(voted: Ensemble, y: np.ndarray) -> Iterator[np.ndarray]:
     """Share of teachers that are right on each test row, float64 (test,): by their votes, by their mean probability.
-
     Under the relative voting rule a vote is not the likeliest class, and several teachers are not their mean."""
     yield (voted.test.cast == y).mean(axis=(0, 1))
     if voted.test_scores.shape[1]:
@@ -65,16 +61,13 @@ def _by_row(metric: str, candidates: Iterable[np.ndarray], figure: float | None)
     return {}
 
 
-_NO_FEDERATION = "plurality"
-"""In place of a federation's digest in the lots that decide equal scores."""
+_NO_FEDERATION = "plurality"  # in place of a federation's digest in the lots that decide equal scores
 
 
 class Plurality(StudyMethod):
-    """All teachers vote on every row, without noise; a class's probability is its share of the votes.
-
-    Equal scores (under the relative voting rule) are decided by lots of their own, so that it is the same whatever the
-    federation around the teachers is; a run's own plurality differs from it by these lots alone.
-    """
+    """All teachers vote on every row, without noise; a class's probability is its share of the votes. Equal scores
+    (under the relative voting rule) are decided by lots of their own, so that it is the same whatever the federation
+    around the teachers is; a run's own plurality differs from it by these lots alone."""
 
     private: ClassVar[bool] = False
     needs_ensemble: ClassVar[bool] = True
@@ -90,14 +83,12 @@ class Plurality(StudyMethod):
 
 
 class Pate(StudyMethod):
-    """Noisy votes, charged and released one query after the other, and the student that learns from them.
-
-    figures: asked, answered, reinforced; parties, teachers; epsilon (promised, from the query budget alone),
-    epsilon_spent (of the counts that came out), epsilon_data_dependent (at the votes at hand, exact where that is
-    known), epsilon_published (at the votes, by the papers' bounds), epsilon_sanitised, delta; labels_right (share of
-    the answered). Only the first epsilon, the sanitised one, and what the student was told could be published.
-    arrays: by class (of how many, `base.BY_CLASS`): labels_right, abstained, answered.
-    """
+    """Noisy votes, charged and released one query after the other, and the student that learns from them. figures:
+    asked, answered, reinforced; parties, teachers; epsilon (promised, from the query budget alone), epsilon_spent (of
+    the counts that came out), epsilon_data_dependent (at the votes at hand, exact where that is known),
+    epsilon_published (at the votes, by the papers' bounds), epsilon_sanitised, delta; labels_right (share of the
+    answered). Only the first epsilon, the sanitised one, and what the student was told could be published. arrays: by
+    class (of how many, `base.BY_CLASS`): labels_right, abstained, answered."""
 
     private: ClassVar[bool] = True
     needs_ensemble: ClassVar[bool] = True

@@ -1,8 +1,7 @@
 """What a paper measured, row by row, the students, and the files that it takes, in TOML; three papers come with the
 package.
 
-A row says which labels a student learns from, what released them, and which rows judge; `measure` does the rest.
-"""
+A row says which labels a student learns from, what released them, and which rows judge; `measure` does the rest."""
 
 from __future__ import annotations
 
@@ -91,11 +90,9 @@ SCRIPT_POOL = 8000
 
 
 class File(Frozen):
-    """A file that rows need, by its place in the folder of data sets.
-
-    sha256: of its content: of a .gz file unpacked, of an .npz file `name, shape, int64 numbers` of each array in the
-    order of their names. Empty where no copy was at hand. source: where to get it, and how it is made of that.
-    """
+    """A file that rows need, by its place in the folder of data sets. sha256: of its content: of a .gz file unpacked,
+    of an .npz file `name, shape, int64 numbers` of each array in the order of their names. Empty where no copy was at
+    hand. source: where to get it, and how it is made of that."""
 
     name: str
     sha256: str = Field(default="", pattern="^([0-9a-f]{64})?$")
@@ -124,8 +121,7 @@ class PaperRow(Frozen):
     queries: 0 for all public rows. choice: of the queries: the `first`, as many of each class (`balanced`), or the draw
     of the `script` of 2017. pool, judges: public rows from the front of the test set and rows that judge from its end,
     after a shuffle by the seed where `shuffled`. more: training images that the student sees besides, without labels.
-    extra: runs only where it is named. differs: what is not the paper's.
-    """
+    extra: runs only where it is named. differs: what is not the paper's."""
 
     name: str
     title: str
@@ -189,24 +185,16 @@ class Paper(Frozen):
     absent: tuple[NotMeasured, ...] = ()
 
     def chosen(self, names: Sequence[str]) -> tuple[PaperRow, ...]:
-        """Rows of these names, in the paper's order; without any, all that are not extra.
-
-        Raises
-        ------
-        ConfigError : there is no row of a name.
-        """
+        """Rows of these names, in the paper's order; without any, all that are not extra. Raises ConfigError: there is
+        no row of a name."""
         known = [row.name for row in self.rows]
         if unknown := sorted(set(names) - set(known)):
             raise ConfigError(f"rows: there is no {unknown[0]!r}", f"Rows are {', '.join(known)}")
         return tuple(row for row in self.rows if (row.name in names if names else not row.extra))
 
     def check_files(self, row: PaperRow, folder: Path) -> None:
-        """Compare the files of a row with their checksums.
-
-        Raises
-        ------
-        DataError : one is not there, or has another content: which, its checksum, and where to get it.
-        """
+        """Compare the files of a row with their checksums. Raises DataError: one is not there, or has another content:
+        which, its checksum, and where to get it."""
         for file in self.files:
             if row.needs & set(file.needed_for):
                 _check(file, folder)

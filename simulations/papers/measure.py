@@ -122,11 +122,9 @@ def votes_of(row: PaperRow, seed: int, kept: Path, folder: Path) -> Votes:
 
 
 def drawn_by_the_script(truth: np.ndarray, count: int) -> np.ndarray:
-    """Rows of the pool that the script of 2017 labels, int64 (count,); `truth` int64 (8000,).
-
-    It shuffles the pool and means to take as many of each class, but looks classes up in the order before: what it
-    takes is drawn by lot. With 100 these are the published indices.
-    """
+    """Rows of the pool that the script of 2017 labels, int64 (count,); `truth` int64 (8000,). It shuffles the pool and
+    means to take as many of each class, but looks classes up in the order before: what it takes is drawn by lot. With
+    100 these are the published indices."""
     shuffled = np.random.RandomState(1).permutation(SCRIPT_POOL)
     classes = int(truth.max()) + 1
     return np.concatenate([shuffled[truth == digit][: count // classes] for digit in range(classes)])
@@ -146,14 +144,8 @@ def queries_of(row: PaperRow, pool: np.ndarray, truth: np.ndarray, answerable: i
 
 def measure(row: PaperRow, seed: int, images: Images, kept: Path, folder: Path, progress: Progress) -> dict[str, Any]:
     """Figures of a row: shares from 0 to 1, epsilons, counts; None where there is none. `right_of`: of each test image
-    that judges the student, by its number, 1 where the student is right and else 0.
-
-    Votes of own teachers are there (`train_teachers`).
-
-    Raises
-    ------
-    DataError : a file that the row needs; or it does not fit.
-    """
+    that judges the student, by its number, 1 where the student is right and else 0. Votes of own teachers are there
+    (`train_teachers`). Raises DataError: a file that the row needs; or it does not fit."""
     count, truth = len(images.test_y), images.test_y
     order = np.random.RandomState(seed).permutation(count) if row.shuffled else np.arange(count)
     pool, judges = order[: row.pool], order[-row.judges :]
@@ -237,10 +229,8 @@ def ensemble_figures(ensemble: Votes, truth: np.ndarray) -> dict[str, float | No
 
 def costs(mechanism: Mechanism, votes: np.ndarray, known: np.ndarray, delta: float) -> dict[str, Any]:
     """`epsilon` as the papers count it, at these votes (secret on private ones), and the `worst` case of these answers.
-
     LNMax by eight moments (2017, 3.3), Gaussian noise by the data-dependent curve and its classic conversion (2018),
-    the immutable argmax as its paper claims. votes: int64 (asked, classes). known: bool (asked,).
-    """
+    the immutable argmax as its paper claims. votes: int64 (asked, classes). known: bool (asked,)."""
     event = mechanism.event(
         asked=len(votes), answered=int(known.sum()), unit=Unit.PARTY, neighbouring=Neighbouring.REPLACE,
         teachers_per_party=1,

@@ -1,7 +1,6 @@
 """`consilium run` of a paper: its rows in worker processes, and the table of its figures beside ours.
 
-A row that is done is not done again, teachers' votes stay in the folder: give `--out` again.
-"""
+A row that is done is not done again, teachers' votes stay in the folder: give `--out` again."""
 
 from __future__ import annotations
 
@@ -64,12 +63,8 @@ def work(job: RowJob, progress: Progress = no_progress) -> None:
 
 
 class PaperRun:
-    """One run: of which rows, with which seeds, in which folder. left_out: rows without their files, and why.
-
-    Raises
-    ------
-    DataError : files of the paper are not there, or not these. ConfigError : no such row; or the folder is another's.
-    """
+    """One run: of which rows, with which seeds, in which folder. left_out: rows without their files, and why. Raises
+    DataError: files of the paper are not there, or not these. ConfigError: no such row; or the folder is another's."""
 
     def __init__(self, path: Path, choice: Choice, folder: Path) -> None:
         self.path, self.folder, self.choice = path, folder, choice
@@ -163,9 +158,7 @@ class PaperRun:
 
 def _interval(right_of: Sequence[dict[str, int]]) -> Interval:
     """Of the mean of the seeds' students, over seeds and test images together; of one seed over images (Wilson).
-
-    right_of: of each seed, `measure`'s.
-    """
+    right_of: of each seed, `measure`'s."""
     values = np.array([np.mean(list(right.values())) for right in right_of])
     if len(values) == 1:
         return wilson(float(sum(right_of[0].values())), len(right_of[0]))

@@ -6,8 +6,7 @@ The two networks of a semi-supervised GAN on MNIST, and one step of each:
 Salimans, Goodfellow, Zaremba, Cheung, Radford, Chen, Improved techniques for training GANs, NIPS 2016,
 arXiv:1606.03498, sections 3.1, 5 and 6.1; every number below is that of the code they published
 (github.com/openai/improved-gan, mnist_svhn_cifar10/train_mnist_feature_matching.py and nn.py, 4f5d1ec), with which
-Papernot et al. 2017 trained the MNIST student of PATE-G (train_mnist_fm_custom_labels.py beside it).
-"""
+Papernot et al. 2017 trained the MNIST student of PATE-G (train_mnist_fm_custom_labels.py beside it)."""
 
 from __future__ import annotations
 
@@ -30,30 +29,24 @@ from consilium.protocol.label_source import Progress, no_progress
 HIDDEN = (1000, 500, 250, 250, 250)
 """Widths of the discriminator's hidden layers; the means of the last of them are matched."""
 NOISE_OF_PIXELS = 0.3
-NOISE_OF_FEATURES = 0.5
-"""Standard deviations of the Gaussian noise on what a layer of the discriminator is given."""
+NOISE_OF_FEATURES = 0.5  # standard deviations of the Gaussian noise on what a layer of the discriminator is given
 SEEDS = 100
-WIDTH = 500
-"""Even random numbers that an image is made of, and the width of the generator's two hidden layers."""
+WIDTH = 500  # even random numbers that an image is made of, and the width of the generator's two hidden layers
 BATCH = 100
 UNLABELLED_WEIGHT = 1.0
 RATE = 3e-3
 MOMENTUM = 0.5
 SQUARES = 0.999
-FLOOR = 1e-8
-"""Adam's: the rate does not fall, and the floor is added within the root."""
+FLOOR = 1e-8  # Adam's: the rate does not fall, and the floor is added within the root
 AVERAGED = 1e-4
 """Weight of a step in the average of the discriminator's parameters, which is what is kept. Theirs begins at 0, ours at
 the first step, with weights that sum to 1: after 24,000 steps theirs are nine tenths of that, in short runs nothing."""
-FIRST_LOOK = 500
-"""Images by which the discriminator's weights are scaled before the first step."""
+FIRST_LOOK = 500  # images by which the discriminator's weights are scaled before the first step
 
 
 class Normed(nn.Module):
-    """A dense layer of which each output has its own length of weights (Salimans, Kingma, arXiv:1602.07868).
-
-    Of a hidden layer the length stays what the first look made it; of the last it is learned.
-    """
+    """A dense layer of which each output has its own length of weights (Salimans, Kingma, arXiv:1602.07868). Of a
+    hidden layer the length stays what the first look made it; of the last it is learned."""
 
     def __init__(self, inputs: int, outputs: int, learned: bool, generator: Generator) -> None:
         super().__init__()
@@ -125,10 +118,8 @@ class Discriminator(nn.Module):
 
 
 class Maker(nn.Module):
-    """Even random numbers (n, `SEEDS`) from 0 to 1 -> images (n, pixels) from 0 to 1.
-
-    Batches are normalised in the hidden layers, without a gain; weights of the last have a length that is learned.
-    """
+    """Even random numbers (n, `SEEDS`) from 0 to 1 -> images (n, pixels) from 0 to 1. Batches are normalised in the
+    hidden layers, without a gain; weights of the last have a length that is learned."""
 
     def __init__(self, pixels: int, generator: Generator) -> None:
         super().__init__()
@@ -193,10 +184,8 @@ class Deck:
 
 
 class Duel:
-    """Both networks, and what trains them.
-
-    images: float (m, pixels) from 0 to 1, all of the pool, of which the first have `labels` int64 (n,).
-    """
+    """Both networks, and what trains them. images: float (m, pixels) from 0 to 1, all of the pool, of which the first
+    have `labels` int64 (n,)."""
 
     def __init__(self, images: Tensor, labels: Tensor, classes: int, generator: Generator) -> None:
         self._images, self._labels, self._generator = images, labels, generator
@@ -259,8 +248,7 @@ class DenseModel:
         return softmax((seen @ weights.T + offsets).astype(np.float64))
 
 
-TOLD_EVERY = 200
-"""Steps between two words of progress."""
+TOLD_EVERY = 200  # steps between two words of progress
 
 
 @dataclass(frozen=True)
@@ -273,11 +261,7 @@ class ImprovedGanTrainer:
 
     def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> DenseModel:
         """See `Trainer.fit`, but `x` float (n, pixels) are features as they travel. Gives the discriminator's average.
-
-        Raises
-        ------
-        ConfigError : rows are no square images, or the device is absent.
-        """
+        Raises ConfigError: rows are no square images, or the device is absent."""
         rows = np.concatenate([x, self.unlabelled])
         pixels, device = Pixels.of(rows), resolve_device()
         images, labels = torch.from_numpy(pixels.scaled(rows)).to(device), torch.from_numpy(y).to(device)
@@ -296,18 +280,15 @@ class ImprovedGanTrainer:
 
 _LABELLED = 32
 _UNLABELLED = 128
-_PROBE = 0.01
-"""Length of the step that finds the direction: small, but far above what float32 rounds away."""
+_PROBE = 0.01  # length of the step that finds the direction: small, but far above what float32 rounds away
 
 
 class Vat:
     """Virtual adversarial training with entropy minimisation: predictions must not change in the worst near direction.
-
     Miyato, Maeda, Koyama, Ishii, TPAMI 2018, arXiv:1704.03976, equations 5 to 8, 11 and 18, with one power iteration;
     the entropy term is that of Grandvalet and Bengio, NIPS 2004. Its weight grows from 0 to 1: without batch
-    normalisation an early wish to be sure can make the network call everything one class. In float32 throughout:
-    other floats round the step away that finds the direction.
-    """
+    normalisation an early wish to be sure can make the network call everything one class. In float32 throughout: other
+    floats round the step away that finds the direction."""
 
     def __init__(self, net: nn.Sequential, material: Material, change: Invariances, radius: float) -> None:
         self._net, self._material, self._change = net, material, change

@@ -14,8 +14,7 @@ would have no match: writers of MNIST wrote all digits alike (.048, by lot .100)
 of labels, that of the lot included; the distance by lot is told beside it.
 
 Dirichlet draws come from fixed quantiles of Gamma(alpha * pooled share), whatever alpha is tried: one seed is one lot,
-and the distance falls with alpha nearly without steps. Where a bisection looks for a crossing it needs no more.
-"""
+and the distance falls with alpha nearly without steps. Where a bisection looks for a crossing it needs no more."""
 
 from __future__ import annotations
 
@@ -30,8 +29,7 @@ from consilium.simulations.population.partition import Partition, named, shuffle
 
 TOLERANCE = 0.005
 """Of the distance. Shuffled labels of 207 hospitals of the stroke trial differ by .0023 from lot to lot."""
-LEAST, MOST = 1e-3, 1e6
-"""Of alpha."""
+LEAST, MOST = 1e-3, 1e6  # of alpha
 STEPS = 30
 _PURPOSE = 0x6D617463
 _SMALL = 1e-12

@@ -15,8 +15,7 @@ from consilium.protocol.errors import ConfigError, DataError
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.spec import PublicSpec
 
-LONGEST = 48
-"""Characters that are kept of an owner's name: with a number behind it, it is still a party's (64 at most)."""
+LONGEST = 48  # characters that are kept of an owner's name: with a number behind it, it is still a party's (64 at most)
 
 
 def party_names(source: Source, owners: np.ndarray) -> dict[int, str]:
@@ -110,8 +109,7 @@ def public_part(source: Source, public: PublicSpec, least_rows: int, seed: int) 
     drawn, or whole patients where the set says whose rows are. Half of what is public, by lot, is asked, the other half
     is the test set; no patient is in both. By numbers of rows, what is asked and the test set are of different owners.
     Nothing looks at more than owners, patients and sizes, so every way to divide the rows of the others has the same
-    public part. Raises DataError: fewer than two rows would be public. ConfigError: there is no such owner.
-    """
+    public part. Raises DataError: fewer than two rows would be public. ConfigError: there is no such owner."""
     generator = np.random.default_rng([seed, _PUBLIC])
     nobody = np.zeros(0, dtype=np.int64)
     if source.public is not None:

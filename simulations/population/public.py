@@ -51,10 +51,8 @@ def queries(dataset: Dataset, partition: Partition) -> np.ndarray:
     return canonical_queries(dataset.x[partition.queries], len(dataset.features))
 
 
-LEAST_ROWS = 30
-"""Fewer labels agree with a pattern by chance."""
-MOST_COLUMNS = 200
-"""More are pixels or embeddings."""
+LEAST_ROWS = 30  # fewer labels agree with a pattern by chance
+MOST_COLUMNS = 200  # more are pixels or embeddings
 
 
 def look(data: DataSpec, most_queries: int, dataset: Dataset, partition: Partition) -> RowFacts:

@@ -140,13 +140,11 @@ _ORDER, _NOISE, _SWAP, _CLASSES, _WRONG, _TILT, _SIZES = (
 
 
 def shifted(data: DataSpec, dataset: Dataset, partition: Partition, seed: int) -> Dataset:
-    """The data set with the parties' rows as `data.shift` changes them.
-
-    noise: Li et al. 2022 (Federated learning on non-IID data silos, "noise-based feature imbalance"): the i-th of N
-    parties, in an order by lot, gets Gaussian noise of level noise * i / N. swap: concept shift, the same features mean
-    another class. wrong: mistakes, as at least a tenth of the labels of the Glyph data of Papernot et al. 2018 are
-    (section 4.1). Raises ConfigError: the share of parties is less than one party.
-    """
+    """The data set with the parties' rows as `data.shift` changes them. noise: Li et al. 2022 (Federated learning on
+    non-IID data silos, "noise-based feature imbalance"): the i-th of N parties, in an order by lot, gets Gaussian noise
+    of level noise * i / N. swap: concept shift, the same features mean another class. wrong: mistakes, as at least a
+    tenth of the labels of the Glyph data of Papernot et al. 2018 are (section 4.1). Raises ConfigError: the share of
+    parties is less than one party."""
     shift, names = data.shift, list(partition.parties)
     if not shift.noise and not shift.swap and not shift.wrong:
         return dataset

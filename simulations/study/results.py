@@ -56,11 +56,9 @@ def study_folder(out: Path, spec: StudySpec) -> None:
 @dataclass(frozen=True)
 class UnitScores:
     """Of one figure of one cell, by what is drawn from a population when test rows are: an owner where whole owners
-    were held out, a patient where patients are known, else a row.
-
-    space: which data and which kind of unit; ids of different spaces are unrelated. ids, rows (how many): int64
-    (units,). scores: float64 (units,), the sum of (row score - figure) over a unit's rows, divided by the number of all
-    rows; they add up to 0."""
+    were held out, a patient where patients are known, else a row. space: which data and which kind of unit; ids of
+    different spaces are unrelated. ids, rows (how many): int64 (units,). scores: float64 (units,), the sum of (row
+    score - figure) over a unit's rows, divided by the number of all rows; they add up to 0."""
 
     space: str
     unit: str
@@ -132,9 +130,8 @@ def _facts_if_any(out: Path) -> dict[str, Any] | None:
 
 
 def _tidy(parts: Parts, spec: StudySpec) -> pl.DataFrame:
-    """The table of results: cell, the axes, seed, a row's fields, then `FACTS`; sorted by all that names a row.
-
-    A guarantee stands at all rows of its method."""
+    """The table of results: cell, the axes, seed, a row's fields, then `FACTS`; sorted by all that names a row. A
+    guarantee stands at all rows of its method."""
     sets, axes = data_sets({plot.id: plot for plot, _, _ in parts}), [axis.column for axis in spec.axis]
     stated = {(plot.id, of): part.guarantee for plot, of, part in parts if part.guarantee}
 

@@ -111,7 +111,6 @@ def run_study(
     command: str = "the same command", cluster: str = "",
 ) -> dict[str, Any]:  # fmt: skip
     """Compute what is missing of a study, and write its folder; it gives what `consilium study --format json` prints.
-
     command: that goes on with the study, for people. cluster: address of a Ray cluster that computes instead. Raises
     ConsiliumError: what is wrong; what was done is kept. StudyInterrupted: at a signal, in the main thread."""
     from consilium.simulations.study.page import write_study_report  # libraries that drawing alone needs

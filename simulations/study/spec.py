@@ -172,12 +172,11 @@ def points_of(axis: StudyAxis) -> dict[str, dict[str, Any]]:
 
 
 def changed(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The table of a scenario with another's keys in it.
-
-    A key that chooses a kind drops the keys that only the former kind has; another data set drops all that was said of
-    the former's columns and files, and who says by what rows are public, says all of that anew. An epsilon without
-    noise beside it drops noise that the table states, which is calibrated anew: else it would change nothing. Raises
-    ConfigError: a key is a value in one and a table in the other."""
+    """The table of a scenario with another's keys in it. A key that chooses a kind drops the keys that only the former
+    kind has; another data set drops all that was said of the former's columns and files, and who says by what rows are
+    public, says all of that anew. An epsilon without noise beside it drops noise that the table states, which is
+    calibrated anew: else it would change nothing. Raises ConfigError: a key is a value in one and a table in the other.
+    """
     copied = copy.deepcopy(dict(table))
     leaves = dict(_leaves(changes))
     data = copied.get("data")

@@ -46,8 +46,7 @@ from consilium.simulations.study.measures.between import (
 from consilium.simulations.study.measures.figures import ends, gini, rows_of
 
 MOST_DIRECTIONS = 24  # in which coefficients of two classes may differ between owners; of more classes fewer
-_STAYS = 1e-3
-"""p of `_moves_with` below which features stay, where nothing else says that labels mean something else."""
+_STAYS = 1e-3  # p of `_moves_with` below which features stay, where nothing else says that labels mean something else
 _MOST_COLUMNS = 256
 """Beyond which columns are pixels, and principal components of their ranks are looked at in their place."""
 
@@ -171,10 +170,9 @@ def _labelled(rows: OwnerRows, x: np.ndarray) -> Labelled:
 
 def _moves_with(rows: OwnerRows, p: np.ndarray, generator: np.random.Generator) -> float:
     """p of that features move with the classes' frequencies as they do within all rows; 1 where they do so more than
-    they stay where they are.
-
-    With M the mean of the probabilities by true class, an owner with other frequencies has probabilities that differ by
-    their change times M if features given the class are the same, and by 0 if features are."""
+    they stay where they are. With M the mean of the probabilities by true class, an owner with other frequencies has
+    probabilities that differ by their change times M if features given the class are the same, and by 0 if features
+    are."""
     means = np.stack([p[rows.y == label].mean(axis=0) for label in range(rows.classes)])
     expected = means[rows.y]
     wanted = rows.sums(expected - expected.mean(axis=0)) / rows.sizes[:, None]

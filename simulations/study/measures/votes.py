@@ -49,12 +49,11 @@ def kappa(shares: np.ndarray) -> float:
 
 
 def teacher_rows(case: Case, ensemble: Ensemble) -> list[Row]:
-    """Figures of the teachers, as method "teachers". Secret.
-
-    run, on the pool: consensus (mean share of the votes that the winner has), gap (the winner's lead, in votes),
-    ambiguity_10 (share of rows whose lead is below a tenth of the votes), plurality_right; kappa; winners_flipped (rows
-    whose plurality is another without a party). On the test rows: teacher_right, accuracy of each party's teachers.
-    class: plurality_right, of rows of this class. party: teacher_right, winners_flipped."""
+    """Figures of the teachers, as method "teachers". Secret. run, on the pool: consensus (mean share of the votes that
+    the winner has), gap (the winner's lead, in votes), ambiguity_10 (share of rows whose lead is below a tenth of the
+    votes), plurality_right; kappa; winners_flipped (rows whose plurality is another without a party). On the test rows:
+    teacher_right, accuracy of each party's teachers. class: plurality_right, of rows of this class. party:
+    teacher_right, winners_flipped."""
     figures, y, shares = Figures("teachers"), case.pool_y, shares_of(ensemble.pool, len(case.classes))
     votes = shares.sum(axis=(0, 1), dtype=np.float64).round(DIGITS)
     ordered, total = np.sort(votes, axis=1), round(float(votes[0].sum()))
@@ -91,12 +90,11 @@ def winners_flipped(shares: np.ndarray) -> np.ndarray:
 
 
 def gain_rows(case: Case, mine: Mapping[str, Predicted]) -> list[Row]:
-    """Gains in accuracy of each method, by name, as rows of that method; none where nothing is held out. Secret.
-
-    party: gain_accuracy. run: the same over all rows of all parties, with parties drawn anew; _parties; _better,
-    _worse: how many parties gain and lose; _worst_decile: mean over the tenth of the parties (rounded up) with the
-    least gain, and its floor; _by_size, _by_distance: Spearman's correlation of the gain with a party's rows, and with
-    the Hellinger distance of its labels to those of all."""
+    """Gains in accuracy of each method, by name, as rows of that method; none where nothing is held out. Secret. party:
+    gain_accuracy. run: the same over all rows of all parties, with parties drawn anew; _parties; _better, _worse: how
+    many parties gain and lose; _worst_decile: mean over the tenth of the parties (rounded up) with the least gain, and
+    its floor; _by_size, _by_distance: Spearman's correlation of the gain with a party's rows, and with the Hellinger
+    distance of its labels to those of all."""
     alone, rows = mine.get(AGAINST), list[Row]()
     if alone is None or alone.home is None or not len(case.home_y):
         return rows

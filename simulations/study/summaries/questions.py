@@ -39,11 +39,10 @@ class Likeness(StrEnum):
 
 @dataclass(frozen=True)
 class MeanContrast:
-    """What `method` at `point` has more than `against`, over the seeds that both have.
-
-    axis: "" where `against` is another method at the same point; else it is another point of this axis, for the same
-    method. value, other: means of both sides; low, high: interval of their difference. over: see `Spread`.
-    p: of this contrast alone, p_holm: in its family, of so many comparisons; both None where it is not tested."""
+    """What `method` at `point` has more than `against`, over the seeds that both have. axis: "" where `against` is
+    another method at the same point; else it is another point of this axis, for the same method. value, other: means of
+    both sides; low, high: interval of their difference. over: see `Spread`. p: of this contrast alone, p_holm: in its
+    family, of so many comparisons; both None where it is not tested."""
 
     axis: str
     point: Point
