@@ -241,30 +241,19 @@ def test_every_epsilon_of_pate_is_beside_the_others() -> None:
     ("given", "change", "told"),
     [
         ("pate", "federation.mechanism.threshold=99", "federation.mechanism.threshold 99 is above the 16 votes"),
-        (
-            "noisy_average",
-            "simulation.teachers=[{share=0.5, teacher={model='ridge'}}]",
-            "the parties train teachers of different kinds",
-        ),
-        (
-            "noisy_average",
-            "federation.teacher={model='random_forest', trees=3}",
-            "teachers of kind random_forest are not linear",
-        ),
-        (
-            "noisy_average",
-            "federation.mechanism={name='immutable', gamma=0.1, constant=20, unsafe_not_private=true}",
-            "the run promises no epsilon",
-        ),
-        (
-            "private_gradient",
-            "federation.mechanism={name='immutable', gamma=0.1, constant=20, unsafe_not_private=true}",
-            "the run promises no epsilon that private gradient descent could keep",
-        ),
+        ("noisy_average", "simulation.teachers=[{share=0.5, teacher={model='ridge'}}]",
+         "the parties train teachers of different kinds"),
+        ("noisy_average", "federation.teacher={model='random_forest', trees=3}",
+         "teachers of kind random_forest are not linear"),
+        ("noisy_average", "federation.mechanism={name='immutable', gamma=0.1, constant=20, unsafe_not_private=true}",
+         "the run promises no epsilon"),
+        ("private_gradient",
+         "federation.mechanism={name='immutable', gamma=0.1, constant=20, unsafe_not_private=true}",
+         "the run promises no epsilon that private gradient descent could keep"),
         ({"name": "manual_labels", "labels": 100_000}, "student.batch=0", "the pool has 1930 rows, and 100000 were"),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_where_a_method_does_not_apply(given: object, change: str, told: str) -> None:
     found = predicted(given, other(change))
     assert found.absent.startswith(told)

@@ -23,13 +23,8 @@ ROWS = 300
 OPTIONS: dict[str, dict[str, Any]] = {
     "ContinuousPartitioner": {"num_partitions": 7, "partition_by": "age", "strictness": 0.7},
     "DirichletPartitioner": {"num_partitions": 6, "partition_by": "label", "alpha": 0.5, "min_partition_size": 2},
-    "DistributionPartitioner": {
-        "distribution_array": [[1.0, 2.0], [3.0, 1.0], [1.0, 1.0]],
-        "num_partitions": 6,
-        "num_unique_labels_per_partition": 1,
-        "partition_by": "label",
-        "preassigned_num_samples_per_label": 3,
-    },
+    "DistributionPartitioner": {"distribution_array": [[1.0, 2.0], [3.0, 1.0], [1.0, 1.0]], "num_partitions": 6,
+     "num_unique_labels_per_partition": 1, "partition_by": "label", "preassigned_num_samples_per_label": 3},
     "ExponentialPartitioner": {"num_partitions": 4},
     "GroupedNaturalIdPartitioner": {"partition_by": "owner", "group_size": 3, "mode": "allow-smaller"},
     "IidPartitioner": {"num_partitions": 7},
@@ -40,7 +35,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "ShardPartitioner": {"num_partitions": 5, "partition_by": "label", "num_shards_per_partition": 2},
     "SizePartitioner": {"partition_sizes": [10, 90, 200]},
     "SquarePartitioner": {"num_partitions": 5},
-}
+}  # fmt: skip
 """One of every partitioner that divides rows."""
 
 

@@ -41,16 +41,12 @@ def copied() -> pl.DataFrame:
 FAULTS: dict[str, tuple[Callable[[], pl.DataFrame], dict[str, Any]]] = {
     "column 'died' says the label": (lambda: sound(died=(outcomes() == "dead").to_list()), {}),
     "no public row is 'lost', of 120": (sound, {"classes": ["alive", "dead", "lost"]}),
-    "30 public rows can be asked and 30 are the test set, below 50": (
-        sound,
-        {"public": {"by": "owner", "owners": ["Nord"]}},
-    ),
+    "30 public rows can be asked and 30 are the test set, below 50": (sound,
+     {"public": {"by": "owner", "owners": ["Nord"]}}),
     "22.2% of the private rows stand at a second party": (copied, {}),
-    "partition made 4 parties, and 3 of them take part: 1 has fewer": (
-        lambda: sound().slice(0, COUNT - ROWS + 5),
-        {"least_rows": 6},
-    ),
-}
+    "partition made 4 parties, and 3 of them take part: 1 has fewer": (lambda: sound().slice(0, COUNT - ROWS + 5),
+     {"least_rows": 6}),
+}  # fmt: skip
 
 
 def texts(folder: Path, frame: pl.DataFrame, keys: dict[str, Any]) -> list[str]:

@@ -64,29 +64,22 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "no seeds": ({"study": {"seeds": 0}}, "study.seeds: must be at least 1"),
     "unknown method": ({"study": {"methods": ["telepathy"]}}, "study.methods: no method 'telepathy'"),
     "methods twice": ({"study": {"methods": ["pate", "pate"]}}, "two things would be called 'pate'"),
-    "label of another": (
-        {"study": {"methods": [{"name": "pate", "label": "pooled by vote"}]}},
-        "the label 'pooled by vote' of pate begins like 'pooled'",
-    ),
+    "label of another": ({"study": {"methods": [{"name": "pate", "label": "pooled by vote"}]}},
+     "the label 'pooled by vote' of pate begins like 'pooled'"),
     "axis of nothing": ({"axis": [{"key": "data.alpha"}]}, "needs either values or points, has none"),
     "points without name": ({"axis": [{"points": {"a": {}}}]}, "points need a name"),
-    "axes twice": ({"axis": [STUDY["axis"][0], STUDY["axis"][0]]}, "two axes are called 'federation.mechanism.sigma'"),
+    "axes twice": ({"axis": [STUDY["axis"][0], STUDY["axis"][0]]},
+     "two axes are called 'federation.mechanism.sigma'"),
     "value twice": ({"axis": [{"key": "data.alpha", "values": [1, 1]}]}, "axis data.alpha: 1 stands there twice"),
-    "unknown axis key": (
-        {"axis": [{"key": "data.alpa", "values": [0.5]}]},
-        "study tiny, data.alpa = 0.5: data.alpa: unknown key; did you mean data.alpha",
-    ),
-    "value not allowed": (
-        {"axis": [{"key": "federation.teachers_per_party", "values": [1, 0]}]},
-        "federation.teachers_per_party = 0: federation.teachers_per_party: must be at least 1",
-    ),
+    "unknown axis key": ({"axis": [{"key": "data.alpa", "values": [0.5]}]},
+     "study tiny, data.alpa = 0.5: data.alpa: unknown key; did you mean data.alpha"),
+    "value not allowed": ({"axis": [{"key": "federation.teachers_per_party", "values": [1, 0]}]},
+     "federation.teachers_per_party = 0: federation.teachers_per_party: must be at least 1"),
     "unknown exception": ({"except": [{"city": "x"}]}, "except 1 names 'city', and there is no such axis"),
     "nothing left": ({"except": [{"division": ["natural", "iid"]}]}, "its exceptions leave out every cell"),
-    "too many": (
-        {"axis": [{"key": f"data.{at}", "values": list(range(999))} for at in range(2)]},
-        "cells, more than 100,000",
-    ),
-}
+    "too many": ({"axis": [{"key": f"data.{at}", "values": list(range(999))} for at in range(2)]},
+     "cells, more than 100,000"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MISTAKES)
