@@ -24,29 +24,14 @@ from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import divided_data, load_scenario
 
 
-def coloured(count: int, classes: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Images uint8 (count, 32, 32, 3) whose hue tells the label, int64 (count,) from 0."""
-    generator = np.random.default_rng(seed)
-    labels = generator.integers(0, classes, count)
-    angle = 2 * np.pi * labels[:, None] / classes + np.array([0, 2 * np.pi / 3, 4 * np.pi / 3])
-    mean = 128 + 80 * np.cos(angle)[:, None, None, :]
-    return np.clip(mean + generator.normal(0, 25, (count, 32, 32, 3)), 0, 255).astype(np.uint8), labels
-
-
-def write_svhn(folder: Path, train: int, test: int, extra: int = 0) -> list[dict]:
-    """The files of these sizes; gives what is in the first two."""
-    written = []
-    for seed, (name, count) in enumerate({"train": train, "test": test, "extra": extra}.items()):
-        if not count:
-            continue
-        images, labels = coloured(count, 10, seed)
-        held = {"X": images.transpose(1, 2, 3, 0), "y": np.where(labels == 0, 10, labels)[:, None].astype(np.uint8)}
-        scipy.io.savemat(folder / f"{name}_32x32.mat", held, do_compression=True)
-        written.append(held)
-    return written
-
-
 def test_absent_data_are_told_with_their_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No folder beside the package is a user's."""
+    (tmp_path / "shared" / "data").mkdir(parents=True)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.delenv("CONSILIUM_DATA", raising=False)
+    with pytest.raises(DataError, match=r"no folder .* is named\. Name it with data\.path .*CONSILIUM_DATA"):
+        data_folder()
     with pytest.raises(DataError, match=r"mnist/train-images.* is not there\. Get it from https://.*CONSILIUM_DATA"):
         load_dataset("mnist", str(tmp_path))
     monkeypatch.setenv("CONSILIUM_DATA", str(tmp_path))
@@ -55,54 +40,37 @@ def test_absent_data_are_told_with_their_source(tmp_path: Path, monkeypatch: pyt
         data_folder("/absent")  # a path comes before the variable
 
 
-def test_no_folder_beside_the_package_is_a_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "shared" / "data").mkdir(parents=True)
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    monkeypatch.delenv("CONSILIUM_DATA", raising=False)
-    with pytest.raises(DataError, match=r"no folder .* is named\. Name it with data\.path .*CONSILIUM_DATA"):
-        data_folder()
+DAMAGED = {
+    "no gzip": b"no gzip",
+    "floats": gzip.compress(b"\0\0\x0d\x01\0\0\0\x01\0"),
+    "cut off": gzip.compress(b"\0\0\x08\x01\0\0\0\x05\0"),
+    "gzip cut off": gzip.compress(bytes(1000))[:20],
+}
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"no gzip",
-        gzip.compress(b"\0\0\x0d\x01\0\0\0\x01\0"),
-        gzip.compress(b"\0\0\x08\x01\0\0\0\x05\0"),
-        gzip.compress(bytes(1000))[:20],
-    ],
-    ids=["no gzip", "floats", "cut off", "gzip cut off"],
-)
-def test_damaged_idx_files(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "x.gz").write_bytes(content)
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_damaged_idx_files(tmp_path: Path, damage: str) -> None:
+    (tmp_path / "x.gz").write_bytes(DAMAGED[damage])
     with pytest.raises(DataError, match="cannot read"):
         read_idx(tmp_path / "x.gz")
 
 
-def test_mnist_is_what_it_should_be(shared_data: Path) -> None:
-    data = load_dataset("mnist", str(shared_data))
+def test_mnist_is_what_it_should_be_and_writers_are_on_one_side_only(shared_data: Path) -> None:
+    data = load_dataset("mnist-writers", str(shared_data))
     assert data.x.shape == (70_000, 784)
     assert (data.x.dtype, data.x.min(), data.x.max()) == (np.float32, 0, 1)
     assert np.bincount(data.y[:60_000]).tolist() == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
-    assert data.public is not None
+    assert data.public is not None and len(not_public(data)) == 60_000
     assert (data.public.queries[0], len(data.public.queries), len(data.public.test)) == (60_000, 9_000, 1_000)
-    assert len(not_public(data)) == 60_000
-
-
-def test_writers_are_on_one_side_only(shared_data: Path) -> None:
-    data = load_dataset("mnist-writers", str(shared_data))
     assert (len(np.unique(data.owner[:60_000])), len(np.unique(data.owner[60_000:]))) == (539, 297)
     assert not set(data.owner[:60_000]) & set(data.owner[60_000:])
     parts = divided(data, DataSpec(set="mnist-writers", least_rows=50), 400, 0)
     assert all(len(np.unique(data.owner[rows])) == 1 for rows in parts.parties.values())
+    _, parts = divided_data(load_scenario("mnist-250", [f"data.path={shared_data}"]), 0)
+    assert len(parts.parties) == 250 and {len(rows) for rows in parts.parties.values()} == {240}
 
 
-def test_the_scenario_divides_mnist(shared_data: Path) -> None:
-    dataset, parts = divided_data(load_scenario("mnist-250", [f"data.path={shared_data}"]), 0)
-    assert len(parts.parties) == 250
-    assert {len(rows) for rows in parts.parties.values()} == {240}
-    assert (dataset.y[np.concatenate(list(parts.parties.values()))].shape) == (60_000,)
+# -- SVHN -------------------------------------------------------------------------------------------------------------
 
 
 def corner(row: np.ndarray) -> list[list[int]]:
@@ -112,14 +80,19 @@ def corner(row: np.ndarray) -> list[list[int]]:
 
 
 def test_svhn(tmp_path: Path) -> None:
-    """Its extra images are the parties', too."""
-    train, test, _ = write_svhn(tmp_path, 12, 13, extra=5)
+    """Its extra images are the parties', too; a label of 10 is the digit 0."""
+    files = {}
+    for seed, (name, count) in enumerate({"train": 12, "test": 13, "extra": 5}.items()):
+        generator = np.random.default_rng(seed)
+        images = generator.integers(0, 256, (32, 32, 3, count)).astype(np.uint8)
+        files[name] = {"X": images, "y": generator.integers(1, 11, (count, 1)).astype(np.uint8)}
+        scipy.io.savemat(tmp_path / f"{name}_32x32.mat", files[name], do_compression=True)
     data = load_dataset("svhn", str(tmp_path))
     assert (data.x.shape, data.x.dtype, len(data.features)) == ((30, 3072), np.float32, 3072)
-    assert (data.y[:12].tolist(), data.classes[0]) == ((train["y"].reshape(-1) % 10).tolist(), "0")
+    assert (data.y[:12].tolist(), data.classes[0]) == ((files["train"]["y"].reshape(-1) % 10).tolist(), "0")
     assert data.public is not None  # of the published 26,032 it would be 10,000, of 13 it is 4
     assert (data.public.queries.tolist(), data.public.test.tolist()) == (list(range(17, 21)), list(range(21, 30)))
-    for row, (image, at) in {0: (train["X"], 0), 29: (test["X"], 12)}.items():
+    for row, (image, at) in {0: (files["train"]["X"], 0), 29: (files["test"]["X"], 12)}.items():
         assert corner(data.x[row]) == [image[0, 1, :, at].tolist(), image[1, 0, :, at].tolist()]
     assert data.features[3:5] == ("pixel-00-01-red", "pixel-00-01-green")
 
@@ -146,6 +119,9 @@ def test_what_is_no_svhn(tmp_path: Path, held: dict[str, Any], spoilt: Callable[
         read_mat(path)
 
 
+# -- characters of fonts ----------------------------------------------------------------------------------------------
+
+
 def arrays(**changes: Any) -> dict[str, Any]:
     held = {
         "x": np.arange(6 * 784).reshape(6, 28, 28).astype(np.uint8),
@@ -157,17 +133,13 @@ def arrays(**changes: Any) -> dict[str, Any]:
     return {name: value for name, value in {**held, **changes}.items() if value is not None}
 
 
-def test_what_the_file_says(tmp_path: Path) -> None:
+def test_what_the_file_of_glyphs_says(tmp_path: Path) -> None:
     np.savez(tmp_path / "glyphs.npz", **arrays())
     data = load_dataset("glyphs", str(tmp_path))
-    assert (data.classes, data.owner_names, data.owner_label) == (
-        ("a", "less-than sign", "é"),
-        (".\x7f", "Go"),
-        "family",
-    )
+    assert (data.classes, data.owner_names) == (("a", "less-than sign", "é"), (".\x7f", "Go"))
     assert (data.x.shape, data.x.dtype, float(data.x.max())) == ((6, 784), np.float32, 1.0)
     assert (data.y.tolist(), data.owner.tolist()) == ([0, 1, 2, 2, 1, 0], [0, 0, 0, 1, 1, 1])
-    assert data.public is None
+    assert (data.public, data.owner_label) == (None, "family")
 
 
 @pytest.mark.parametrize(
@@ -188,7 +160,9 @@ def test_what_is_no_such_file(tmp_path: Path, changes: dict[str, Any], told: str
         load_dataset("glyphs", str(tmp_path))
 
 
-def test_the_scenario_deals_24_images_each_with_wrong_labels(shared_data: Path) -> None:
+def test_the_scenario_deals_24_images_each_with_wrong_labels_and_families_are_natural_parties(
+    shared_data: Path,
+) -> None:
     scenario = load_scenario("glyphs", [f"data.path={shared_data}"])
     dataset, parts = divided_data(scenario, 0)
     whole = load_dataset("glyphs", str(shared_data))
@@ -196,15 +170,8 @@ def test_the_scenario_deals_24_images_each_with_wrong_labels(shared_data: Path) 
     check_names(schema(scenario.data, dataset, parts))  # none is a formula to a spreadsheet
     assert {len(rows) for rows in parts.parties.values()} == {24} and len(parts.parties) == 5000
     theirs, public = np.concatenate(list(parts.parties.values())), np.concatenate([parts.queries, parts.test])
-    dealt = (dataset.y[theirs] != whole.y[theirs]).mean()
-    assert abs(dealt - 0.1) < 1e-9
+    assert abs((dataset.y[theirs] != whole.y[theirs]).mean() - 0.1) < 1e-9
     assert (dataset.y[public] == whole.y[public]).all()
     assert not set(dataset.owner[theirs]) & set(dataset.owner[public])
-
-
-def test_families_are_natural_parties(shared_data: Path) -> None:
-    keys = ['data.partition="owners"', "data.least_rows=20", "federation.minimum_parties=200"]
-    table = ['data={set="glyphs", representation="scattering"}', *keys, f"data.path={shared_data}"]
-    _, parts = divided_data(load_scenario("glyphs", table), 0)
-    assert len(parts.parties) == 244
-    assert all(name.isascii() and name.isprintable() for name in parts.parties)
+    natural = divided(whole, DataSpec(set="glyphs", least_rows=20), 200, 0).parties
+    assert len(natural) == 244 and all(name.isascii() and name.isprintable() for name in natural)

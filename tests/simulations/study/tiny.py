@@ -12,7 +12,8 @@ import tomli_w
 OWNERS, ROWS = 10, 400
 SCENARIO: dict[str, Any] = {
     "data": {
-        "set": "table", "path": "rows.csv", "label": "ill", "owner": "clinic", "classes": ["no", "yes"], "least_rows": 5,
+        "set": "table", "path": "rows.csv", "label": "ill", "owner": "clinic", "classes": ["no", "yes"],
+        "least_rows": 5,
     },
     "federation": {
         "name": "made up", "collection": "plaintext", "minimum_parties": 4,

@@ -25,29 +25,19 @@ def run(rows: list[Row]) -> dict[str, float]:
     return {metric: row.value for (_, metric), row in figures(rows).items()}
 
 
-def test_sizes_and_classes_by_hand() -> None:
-    case = made_case(made_rows(SIZES, 3))
-    names = {int(name.removeprefix("site-")) for name in case.parties}
-    sizes = sorted(SIZES[index] for index in names)
-    found = run(division_rows(case))
-    assert found["parties"] == len(names)
-    assert (found["rows"], found["rows_least"], found["rows_most"]) == (sum(sizes), sizes[0], sizes[-1])
-    assert found["rows_median"] == np.median(sizes)
-    classes = figures(division_rows(case), "class")
-    mine = np.isin(case.dataset.owner, list(names))
-    for index, name in enumerate(case.classes):
-        assert classes[name, "share"].value == pytest.approx((case.dataset.y[mine] == index).mean())
-        having = {owner for owner in names if (case.dataset.y[case.dataset.owner == owner] == index).any()}
-        assert classes[name, "parties"].value == len(having)
-
-
-def test_distances_by_hand() -> None:
+def test_sizes_classes_and_distances_by_hand() -> None:
     case = made_case(made_rows(SIZES, 3, skew=0.5))
     rows = division_rows(case)
     mine = [case.dataset.y[case.dataset.owner == int(name.removeprefix("site-"))] for name in case.parties]
-    pooled = shares(np.bincount(np.concatenate(mine), minlength=3))
+    sizes, all_y = sorted(map(len, mine)), np.concatenate(mine)
+    found, by_party, classes = run(rows), figures(rows, "party"), figures(rows, "class")
+    assert (found["parties"], found["rows_median"]) == (len(mine), np.median(sizes))
+    assert (found["rows"], found["rows_least"], found["rows_most"]) == (sum(sizes), sizes[0], sizes[-1])
+    for index, name in enumerate(case.classes):
+        assert classes[name, "share"].value == pytest.approx((all_y == index).mean())
+        assert classes[name, "parties"].value == sum((y == index).any() for y in mine)
+    pooled = shares(np.bincount(all_y, minlength=3))
     each = [float(hellinger(shares(np.bincount(y, minlength=3)), pooled)) for y in mine]
-    found, by_party = run(rows), figures(rows, "party")
     assert [by_party[name, "hellinger"].value for name in case.parties] == pytest.approx(each)
     assert found["hellinger_mean"] == pytest.approx(np.mean(each))
     assert found["hellinger_p90"] == pytest.approx(np.percentile(each, 90))

@@ -49,13 +49,6 @@ def coefficient(parts: Parts, generator: np.random.Generator) -> Parts:
     return parts | {"y": (generator.random(len(x)) < 1 / (1 + np.exp(-along))).astype(int)}
 
 
-def lacking(parts: Parts, generator: np.random.Generator) -> Parts:
-    """A column that some owners have no value of is no difference that is judged."""
-    x = parts["x"].copy()
-    x[parts["owners"] < 5, 3] = np.nan
-    return parts | {"x": x}
-
-
 def quantity(parts: Parts, generator: np.random.Generator) -> Parts:
     stays = generator.random(len(parts["y"])) < (1 + parts["owners"]) / OWNERS
     return {name: values[stays] for name, values in parts.items()}
@@ -73,10 +66,9 @@ def test_one_kind_is_named_and_no_other(plant: Any) -> None:
     assert found.named == (PLANTED[plant],)
     part = next(part for part in found.parts if part.named)
     assert part.strength > part.floor and part.low <= part.strength <= part.high
-
-
-def test_a_column_that_owners_lack_is_no_concept() -> None:
-    assert "concept" not in which_shift(**lacking(by_lot(), np.random.default_rng(1))).named
+    parts = by_lot()
+    parts["x"][parts["owners"] < 5, 3] = np.nan  # a column that some owners have no value of is none that is judged
+    assert "concept" not in which_shift(**parts).named
 
 
 def test_nothing_is_named_where_rows_are_dealt_by_lot() -> None:
@@ -140,11 +132,10 @@ def test_a_study_measures_it_of_all_rows_of_the_parties() -> None:
     case = made_case(made_rows([60] * 12, skew=0.6, seed=1))
     found: WhichShift = shift_of(case)
     assert "label" in found.named and found.rows == 60 * found.owners
-    rows = {row.metric: row for row in division_rows(case) if row.scope == "run"}
+    rows = {row.metric: row.value for row in division_rows(case) if row.scope == "run"}
     part = next(part for part in found.parts if part.kind == "label")
-    assert (rows["shift_label"].value, rows["shift_label"].low) == (part.strength, part.low)
-    assert rows["shift_label_floor"].value == part.floor and rows["shift_label_named"].value == 1
-    assert rows["shift_label_p"].value == part.p
+    told = [rows[f"shift_label{end}"] for end in ("", "_floor", "_p", "_named")]
+    assert told == [part.strength, part.floor, part.p, 1]
 
 
 def test_of_many_rows_each_owner_gives_as_many_as_fit() -> None:
