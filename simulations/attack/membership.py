@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,20 +32,13 @@ LEVELS = (0.001, 0.01)  # rates of false alarms at which the rate of right accus
 RELEASED, STUDENT = "what was released", "the student"
 
 
-@dataclass(frozen=True)
-class Accusations:
+class Accusations(NamedTuple):
     """Of scores above a limit that was chosen on other games: the share of targets found, of false alarms, and their
     difference; each with an interval of 95 %."""
 
     found: tuple[float, float, float]
     false_alarms: tuple[float, float, float]
     advantage: tuple[float, float, float]
-
-    @classmethod
-    def above(cls, limit: float, scores: Scores) -> Accusations:
-        hits, alarms = ((int((part > limit).sum()), len(part)) for part in (scores.there, scores.away))
-        (found, low, high), (falsely, least, most) = share_of(*hits, 0.025), share_of(*alarms, 0.025)
-        return cls(share_of(*hits), share_of(*alarms), (found - falsely, low - most, high - least))
 
 
 @dataclass(frozen=True)
@@ -75,17 +68,14 @@ class MembershipAttack:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        return {**asdict(self), "broken": self.broken}
+        levels = {level: one and one._asdict() for level, one in self.at_false_alarms.items()}
+        return {**asdict(self), "best": self.best._asdict(), "at_false_alarms": levels, "broken": self.broken}
 
 
 def membership(
-    attacked: AttackedRun,
-    targets: Sequence[Target],
-    games: int,
-    students: int,
-    seed: int,
+    attacked: AttackedRun, targets: Sequence[Target], games: int, students: int, seed: int,
     progress: Progress = no_progress,
-) -> list[MembershipAttack]:
+) -> list[MembershipAttack]:  # fmt: skip
     """Every target, by what was released and by the student. games : of each world, where all that is drawn is noise.
     students : that are trained in each world, of which the first third is learnt from."""
     plans = [(target, sees) for sees in (RELEASED, STUDENT) for target in targets]
@@ -151,25 +141,23 @@ def _measured(
         needed = games_needed(guarantee, bound)
         lower = proved(scores, bound) if needed is not None and games >= needed else None
     chosen, rest = scores.halves()
+
+    def above(limit: float) -> Accusations:
+        hits, alarms = ((int((part > limit).sum()), len(part)) for part in (rest.there, rest.away))
+        (found, low, high), (falsely, least, most) = share_of(*hits, 0.025), share_of(*alarms, 0.025)
+        return Accusations(share_of(*hits), share_of(*alarms), (found - falsely, low - most, high - least))
+
     falsely, limits = np.sort(chosen.away)[::-1], np.unique(np.concatenate([chosen.there, chosen.away]))
     shares = [np.searchsorted(np.sort(part), limits, side="right") / len(part) for part in (chosen.away, chosen.there)]
-    levels = {f"{level:g}": int(level * len(falsely)) for level in LEVELS}
+    places = {f"{level:g}": int(level * len(falsely)) for level in LEVELS}
+    # the lowest score that does not pass the level
+    levels = {level: above(float(falsely[place])) if place else None for level, place in places.items()}
+    found, moved = bool(bare.there.min() > bare.away.max()), np.abs(target.there - target.away)[attacked.rows]
+    best = above(float(limits[np.argmax(shares[0] - shares[1])]))
     return MembershipAttack(
-        target=target.name,
-        unit=target.unit,
-        sees=sees,
-        found_without_noise=bool(bare.there.min() > bare.away.max()),
-        games=games,
-        votes_moved=int(np.abs(target.there - target.away)[attacked.rows].max(axis=1).sum()),
-        best=Accusations.above(float(limits[np.argmax(shares[0] - shares[1])]), rest),
-        # the lowest score that does not pass the level
-        at_false_alarms={
-            level: Accusations.above(float(falsely[place]), rest) if place else None for level, place in levels.items()
-        },
-        epsilon_guaranteed=guarantee,
-        epsilon_at_least=lower,
-        games_needed=needed,
-    )
+        target.name, target.unit, sees, found, games, int(moved.max(axis=1).sum()), best, levels, guarantee, lower,
+        needed,
+    )  # fmt: skip
 
 
 def guarantee_for(config: FederationConfig, unit: Unit) -> float | None:

@@ -61,13 +61,9 @@ class Source(ABC):
         Raises DataError: labels or values that the public rows do not explain, with what to declare."""
 
     def as_numbers(
-        self,
-        features: tuple[str, ...],
-        x: np.ndarray,
-        classes: tuple[str, ...],
-        y: np.ndarray,
+        self, features: tuple[str, ...], x: np.ndarray, classes: tuple[str, ...], y: np.ndarray,
         columns: tuple[ColumnEncoding, ...] = (),
-    ) -> Dataset:
+    ) -> Dataset:  # fmt: skip
         """The rows as x float32 (rows, features), with what else is known of them."""
         known = {key: getattr(self, key) for key in Source.__dataclass_fields__}
         return Dataset(**{**known, "classes": classes, "y": y}, features=features, x=x, columns=columns)

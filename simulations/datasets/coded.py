@@ -220,12 +220,7 @@ def open_heart() -> TableSource:
         pl.Series("hospital", np.array(told["hospitals"])[raw["hospital"]]),
     )
     described = SourceSpec(
-        set=MEMORY,
-        label="disease",
-        classes=tuple(told["classes"]),
-        owner="hospital",
-        columns=declared,
-        title=told["title"],
-        attribution=told["attribution"],
-    )
+        set=MEMORY, label="disease", classes=tuple(told["classes"]), owner="hospital", columns=declared,
+        title=told["title"], attribution=told["attribution"],
+    )  # fmt: skip
     return replace(TableSource.of_frame(frame, described), name="heart")

@@ -48,15 +48,10 @@ def open_digits() -> DigitsSource:
     arrays, table = shipped_arrays("digits"), named("digits")
     packed, y = arrays["images"], arrays["labels"].astype(np.int64)
     return DigitsSource(
-        name="digits",
-        title=table["title"],
-        attribution=table["attribution"],
-        classes=tuple(table["classes"]),
-        owner_label="writer",
-        y=y,
-        owner=np.repeat(arrays["writers"].astype(np.int64), ROWS),
+        name="digits", title=table["title"], attribution=table["attribution"], classes=tuple(table["classes"]),
+        owner_label="writer", y=y, owner=np.repeat(arrays["writers"].astype(np.int64), ROWS),
         images=np.stack([packed >> 4, packed & 15], axis=2).reshape(len(y), SIDE, SIDE),
-    )
+    )  # fmt: skip
 
 
 @cache

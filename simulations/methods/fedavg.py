@@ -223,11 +223,6 @@ class FedAvgMethod(StudyMethod):
             raise ValueError(f"epsilon {self.epsilon} must be finite and above 0; leave it out for no privacy")
         return self
 
-    @property
-    def private(self) -> bool:
-        """Whether `epsilon` is set."""
-        return self.epsilon is not None
-
     def guarantee(self, case: Case) -> StatedGuarantee | None:
         """For a whole party, the one unit that private averaging is accounted for."""
         epsilon = promised(case.config).epsilon if self.epsilon == "federation" else float(self.epsilon or 0)
@@ -237,7 +232,7 @@ class FedAvgMethod(StudyMethod):
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
         promise, figures = self.guarantee(case), dict[str, float]()
-        if self.private and promise is None:
+        if self.epsilon is not None and promise is None:
             return Predicted(absent="the federation promises no epsilon that private averaging could keep")
         inputs, classes = case.config.rows.inputs, len(case.classes)
         rows = [case.train_rows(party) for party in case.parties]

@@ -178,14 +178,9 @@ def crossing(counts: np.ndarray, heights: np.ndarray, level: float) -> float:
 
 
 def worth(
-    public: PublicTruth,
-    student: np.ndarray,
-    spec: StudentSpec,
-    released: int,
-    queried: np.ndarray,
-    seed: int,
+    public: PublicTruth, student: np.ndarray, spec: StudentSpec, released: int, queried: np.ndarray, seed: int,
     progress: Progress = no_progress,
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     """The block of a student with probabilities `student` float64 (test, classes).
 
     `released` labels it had, for the rows `queried` int64 (n,) of the pool, in its order.
@@ -259,7 +254,6 @@ class LabelledByHand(StudyMethod):
     the test rows as the mean over draws of the labels, fewer where the trainer takes long (`most_draws`); at home, and
     as `Predicted.test`, it is the first draw. figures: labels, draws."""
 
-    private: ClassVar[bool] = False
     needs_ensemble: ClassVar[bool] = False
 
     name: Literal["manual_labels"] = "manual_labels"

@@ -85,16 +85,12 @@ def noisy_averages(
     x, y = pool_x[chosen], pool_y[chosen]
     shrunk, metric = _shrinking(x), leading_metric(y, summed.total.shape[1])
     terms = {"epsilon": promise.epsilon, "delta": promise.delta}
-    best, most = LinearDraws([], terms), -math.inf
+    tried = []
     for shrinkage in SHRINKAGES:
         weights = [calibrated(shrunk(average, shrinkage), x, y) for average in drawn]
-        averages = LinearDraws(weights, {**terms, "shrinkage": shrinkage, "noise_deviation": deviation})
-        reached = float(
-            np.mean([row_scores(probabilities, y, metric).mean() for probabilities in averages.probabilities(x)])
-        )
-        if reached > most:
-            best, most = averages, reached
-    return best
+        tried.append(LinearDraws(weights, {**terms, "shrinkage": shrinkage, "noise_deviation": deviation}))
+    reached = [np.mean([row_scores(one, y, metric).mean() for one in each.probabilities(x)]) for each in tried]
+    return tried[int(np.argmax(reached))]
 
 
 def _shrinking(x: np.ndarray) -> Callable[[np.ndarray, float], np.ndarray]:

@@ -97,7 +97,6 @@ BOOSTED = GradientBoostingSpec(trees=100, depth=4)  # of one size for all data: 
 class PooledModel(StudyMethod):
     """One model on all that the parties train on, without any guarantee."""
 
-    private: ClassVar[bool] = False
     needs_ensemble: ClassVar[bool] = False
 
     name: Literal["pooled"] = "pooled"

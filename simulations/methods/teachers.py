@@ -24,7 +24,6 @@ class LocalOnly(StudyMethod):
     test rows there is no one model: figures accuracy and, of two classes, auc are means over the parties, with the 10th
     and 90th percentile of the parties (accuracy_p10 ...). arrays: what each test row adds to either (`BY_ROW`)."""
 
-    private: ClassVar[bool] = False
     needs_ensemble: ClassVar[bool] = True
 
     name: Literal["local"] = "local"
@@ -69,7 +68,6 @@ class Plurality(StudyMethod):
     (under the relative voting rule) are decided by lots of their own, so that it is the same whatever the federation
     around the teachers is; a run's own plurality differs from it by these lots alone."""
 
-    private: ClassVar[bool] = False
     needs_ensemble: ClassVar[bool] = True
 
     name: Literal["plurality"] = "plurality"
@@ -90,7 +88,6 @@ class Pate(StudyMethod):
     answered). Only the first epsilon, the sanitised one, and what the student was told could be published. arrays: by
     class (of how many, `base.BY_CLASS`): labels_right, abstained, answered."""
 
-    private: ClassVar[bool] = True
     needs_ensemble: ClassVar[bool] = True
 
     name: Literal["pate"] = "pate"

@@ -69,14 +69,9 @@ PaperStudent = Annotated[CnnStudent | VatStudent | FeatureMatchingStudent, Field
 
 
 def train(
-    x: np.ndarray,
-    y: np.ndarray,
-    unlabelled: np.ndarray,
-    classes: int,
-    spec: PaperStudent,
-    seed: int,
+    x: np.ndarray, y: np.ndarray, unlabelled: np.ndarray, classes: int, spec: PaperStudent, seed: int,
     progress: Progress,
-) -> Model:
+) -> Model:  # fmt: skip
     """On labels int64 (n,) of images `x` float (n, pixels) and on `unlabelled` ones; labels of fewer than two classes
     give a constant model."""
     if len(np.unique(y)) < 2:

@@ -201,14 +201,10 @@ def released(mechanism: Mechanism, votes: np.ndarray, noise: NoiseSource) -> np.
     rows = np.arange(count, dtype=np.float32)[:, None]
     config = FederationConfig(
         name="a row of a paper",
-        rows=Schema.from_public_rows(("row",), tuple(str(name) for name in range(classes)), rows),
-        minimum_parties=2,
-        collection="plaintext",
-        mechanism=mechanism,
-        privacy=Privacy(unit=Unit.PARTY, delta=1e-5),
-        query_budget=QueryBudget(queries=count, answers=count),
-        simulation=True,
-    )
+        rows=Schema.from_public_rows(("row",), tuple(str(name) for name in range(classes)), rows), minimum_parties=2,
+        collection="plaintext", mechanism=mechanism, privacy=Privacy(unit=Unit.PARTY, delta=1e-5),
+        query_budget=QueryBudget(queries=count, answers=count), simulation=True,
+    )  # fmt: skip
     collector = RecordedVotes(config, parties, query_ids(rows), lambda places, _: votes[places])
     with closing(Ledger.in_memory(config)) as ledger:
         return LabelService(config, ledger, collector, lambda _: noise, len(parties)).ask(rows).labels

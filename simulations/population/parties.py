@@ -43,13 +43,10 @@ def simulated_keys(federation: Federation, names: Sequence[str], seed: int) -> S
     coordinator, second = identity_of(COORDINATOR, seed), identity_of(SECOND, seed)
     sealing, second_sealing = sealing_of(COORDINATOR, seed), sealing_of(SECOND, seed)
     roster = MODES[federation.collection].roster.build(
-        {name: identity_of(name, seed).public.hex() for name in names},
-        coordinator.public.hex(),
-        federation.colluders,
-        federation.least_survivors,
-        sealing=sealing.public.hex(),
+        {name: identity_of(name, seed).public.hex() for name in names}, coordinator.public.hex(), federation.colluders,
+        federation.least_survivors, sealing=sealing.public.hex(),
         second=AggregatorEntry(ed25519_pk=second.public.hex(), x25519_pk=second_sealing.public.hex()),
-    )
+    )  # fmt: skip
     keys = WAYS[federation.collection].keys(roster, {IDENTITY: coordinator, SEALING: sealing})
     return SimulatedKeys(roster, keys)
 

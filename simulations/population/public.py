@@ -66,19 +66,14 @@ def look(data: DataSpec, most_queries: int, dataset: Dataset, partition: Partiti
     parts = dataset.places if described and len(dataset.features) <= MOST_COLUMNS else {}
     shared = of_public_patients(dataset, public)
     return RowFacts(
-        public={name: int(count) for name, count in zip(dataset.classes, counts, strict=True)},
-        askable=len(query_rows),
-        test=len(test),
-        queries=most_queries,
-        different=len(set(query_ids(queries(dataset, partition)))),
+        public={name: int(count) for name, count in zip(dataset.classes, counts, strict=True)}, askable=len(query_rows),
+        test=len(test), queries=most_queries, different=len(set(query_ids(queries(dataset, partition)))),
         leaks=tuple(name for name, part in parts.items() if _says_the_label(x[:, part], y)),
         twice=_twice(dataset, partition, public) if described else 0.0,
-        parties=len(partition.parties) + partition.left_out,
-        too_small=partition.left_out,
-        least_rows=data.rows_needed,
+        parties=len(partition.parties) + partition.left_out, too_small=partition.left_out, least_rows=data.rows_needed,
         left_out={**dataset.left_out, OF_PUBLIC.format(dataset.owner_label): shared},
         anew=ANEW.format(dataset.owner_label) if shared else "",
-    )
+    )  # fmt: skip
 
 
 def _says_the_label(values: np.ndarray, y: np.ndarray) -> bool:

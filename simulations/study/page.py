@@ -110,13 +110,10 @@ def write_study_report(folder: Path, out: Path) -> list[str]:
     over = f" over {axes}" if axes else ""
     summary = f"{many(len(view.methods), 'method')}{over}, with {many(len(view.seeds), 'seed')} each."
     page = Page(
-        "Consilium · a study",
-        facts["title"],
-        [part for part in parts if part.exhibits],
+        "Consilium · a study", facts["title"], [part for part in parts if part.exhibits],
         summary=tuple(filter(None, (summary, facts["description"]))),
-        top=(Exhibit("secret", words=(_SECRET,), look="secret"),),
-        footer=(*data, METHOD),
-    )
+        top=(Exhibit("secret", words=(_SECRET,), look="secret"),), footer=(*data, METHOD),
+    )  # fmt: skip
     with writing(out), replacing(out, mode=0o600, part=f".{out.name}.{os.getpid()}.part") as file:
         file.write(as_html(page).encode())
     return answers

@@ -19,10 +19,11 @@ from consilium.simulations.scenario import Scenario, divided_data, load_scenario
 from tests.simulations.datasets.own import FEDERATION
 
 
-def one_of_each(column: dict[str, np.ndarray], name: str) -> bool:
-    """Is each row in exactly one of the columns "name=..."?"""
-    parts = np.stack([values for key, values in column.items() if key.startswith(f"{name}=")])
-    return bool((parts.sum(axis=0) == 1).all())
+def check_one_of_each(column: dict[str, np.ndarray], *names: str) -> None:
+    """Each row is in exactly one of the columns "name=..."."""
+    for name in names:
+        parts = np.stack([values for key, values in column.items() if key.startswith(f"{name}=")])
+        assert (parts.sum(axis=0) == 1).all()
 
 
 def test_adult_is_what_it_should_be(shared_data: Path) -> None:
@@ -34,8 +35,7 @@ def test_adult_is_what_it_should_be(shared_data: Path) -> None:
     assert np.isfinite(data.x).all()
     column = {name: data.x[:, index] for index, name in enumerate(data.features)}
     assert (column["age"].min(), column["age"].max()) == (17, 90)
-    for name in ("workclass", "marital_status", "occupation", "relationship", "race"):
-        assert one_of_each(column, name)
+    check_one_of_each(column, "workclass", "marital_status", "occupation", "relationship", "race")
     assert column["workclass=?"].sum() == 2_799
     assert not any("fnlwgt" in name or "income" in name for name in data.features)
 
@@ -51,8 +51,7 @@ def test_diabetes_is_what_it_should_be(shared_data: Path) -> None:
     sources = {name.partition("=")[0] for name in data.features}
     assert not sources & {"readmitted", "patient_nbr", "encounter_id", "payer_code", "weight"}
     column = {name: data.x[:, index] for index, name in enumerate(data.features)}
-    for name in ("race", "admission_type_id", "discharge_disposition_id", "medical_specialty", "diag_1", "diag_2"):
-        assert one_of_each(column, name)
+    check_one_of_each(column, "race", "admission_type_id", "discharge_disposition_id", "medical_specialty", "diag_1")
 
 
 def test_no_patient_is_on_two_sides(shared_data: Path) -> None:
@@ -76,24 +75,14 @@ def test_pneumonia_is_what_it_should_be(shared_data: Path) -> None:
     assert (data.x.dtype, data.x.min(), data.x.max()) == (np.float32, 0, 1)
 
 
-def rewritten(source: Path, target: Path, change: Callable[[dict[str, np.ndarray]], object]) -> None:
-    arrays = read_arrays(source, "")
-    change(arrays)
-    np.savez(target, **arrays)  # pyright: ignore[reportArgumentType]
-
-
-def text(value: str) -> np.ndarray:
-    return np.array(value)
-
-
 DAMAGES: dict[str, tuple[str, str, Callable[[dict[str, np.ndarray]], object], str]] = {
     "a column less": ("adult", "adult.npz", lambda a: a.pop("test_age"), "no array test_age"),
     "a short column": ("adult", "adult.npz", lambda a: a.update(train_age=a["train_age"][:9]), "different lengths"),
     "words gone": (
-        "adult", "adult.npz", lambda a: a.update(vocab_json=text('{"workclass": ["?"]}')), "a code without a word"
+        "adult", "adult.npz", lambda a: a.update(vocab_json=np.array('{"workclass": ["?"]}')), "a code without a word"
     ),
     "unknown word": (
-        "adult", "adult.npz", lambda a: a.update(vocab_json=text(str(a["vocab_json"]).replace("Husband", "Boss"))),
+        "adult", "adult.npz", lambda a: a.update(vocab_json=np.array(str(a["vocab_json"]).replace("Husband", "Boss"))),
         "relationship has the value 'Boss', which is not in the code book",
     ),
     "few patients": (
@@ -110,7 +99,9 @@ DAMAGES: dict[str, tuple[str, str, Callable[[dict[str, np.ndarray]], object], st
 @pytest.mark.parametrize("case", DAMAGES)
 def test_damaged_files_are_told(shared_data: Path, tmp_path: Path, case: str) -> None:
     name, file, change, told = DAMAGES[case]
-    rewritten(shared_data / file, tmp_path / file, change)
+    arrays = read_arrays(shared_data / file, "")
+    change(arrays)
+    np.savez(tmp_path / file, **arrays)  # pyright: ignore[reportArgumentType]
     with pytest.raises(DataError, match=told):
         load_dataset(name, str(tmp_path))
 
@@ -128,7 +119,7 @@ def test_absent_and_broken_files_are_told(tmp_path: Path, name: str) -> None:
 def test_columns_of_words() -> None:
     columns = {"a": np.array([1, 0, 1]), "n": np.array([7, 7, 8]), "g": np.array([0, 1, 2])}
     table = CodedTable.of(
-        Path("x.npz"), columns, text('{"a": ["u", "v", "never seen"], "g": ["250.83", "V57", "Surgery-2"]}')
+        Path("x.npz"), columns, np.array('{"a": ["u", "v", "never seen"], "g": ["250.83", "V57", "Surgery-2"]}')
     )
     cases = [
         (CodedColumn(("a",)), {"a": [1, 0, 1]}),
@@ -149,13 +140,6 @@ HEART = SourceSpec(set="heart")
 HOSPITALS = ("Cleveland", "Hungary", "Long Beach", "Switzerland")
 
 
-def raw_heart(shared_data: Path) -> dict[str, np.ndarray]:
-    """The public files, column by column."""
-    with np.load(shared_data / "heart_uci.npz") as file:
-        columns = {str(name): file["X"][:, at] for at, name in enumerate(file["feature_names"])}
-        return {**columns, **{name: file[name] for name in ("num", "hospital", "hospital_names")}}
-
-
 @pytest.mark.parametrize(("name", "public"), [("heart", "heart_uci.npz"), ("stroke", "ist.npz")])
 def test_embedded_files_are_what_the_public_ones_give(
     shared_data: Path, tmp_path: Path, name: str, public: str
@@ -173,7 +157,9 @@ def test_embedded_files_are_what_the_public_ones_give(
 
 def test_the_rows_of_heart(shared_data: Path) -> None:
     """Every value is where it was, by another way than the one that is tested."""
-    raw = raw_heart(shared_data)
+    with np.load(shared_data / "heart_uci.npz") as file:
+        raw = {str(name): file["X"][:, at] for at, name in enumerate(file["feature_names"])}
+        raw |= {name: file[name] for name in ("num", "hospital", "hospital_names")}
     source = open_source(HEART)
     data = source.dataset(np.arange(920))
     assert (source.owner_names, data.classes, source.patient) == (HOSPITALS, ("none", "narrowed"), None)

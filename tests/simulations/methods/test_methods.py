@@ -72,16 +72,11 @@ def test_what_every_method_gives(given: object) -> None:
         np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
         assert roc_auc_score(y, probabilities[:, 1]) > 0.6
     assert all(not math.isnan(value) for value in found.figures.values())
-    assert ({"epsilon", "delta"} <= found.figures.keys()) == method.private
     stated = method.guarantee(case)
-    assert (stated is not None) == method.private
+    assert ({"epsilon", "delta"} <= found.figures.keys()) == (stated is not None)
     if stated is not None:
         assert (stated.epsilon, stated.delta) == pytest.approx((found.figures["epsilon"], found.figures["delta"]))
-    second = method.predict(case, ensemble)
-    assert joblib.hash(second) == joblib.hash(found)
-
-
-def test_every_method_is_in_the_table() -> None:
+    assert joblib.hash(method.predict(case, ensemble)) == joblib.hash(found)
     assert {type(method_of(given)) for given in GIVEN} == set(METHODS.values())
 
 
@@ -205,9 +200,14 @@ def test_local_is_each_party_on_rows_it_has_not_seen() -> None:
     assert by_row == pytest.approx({name: found.figures[name] for name in ("accuracy", "auc")}, abs=1e-6)
 
 
-def test_pate_counts_what_became_of_its_queries() -> None:
+def test_pate_counts_what_became_of_its_queries_and_states_every_epsilon() -> None:
     (case, ensemble), found = taught(SHARE, CONFIDENT), predicted("pate")
-    replayed = replay(case, ensemble.pool)
+    replayed, figures = replay(case, ensemble.pool), found.figures
+    assert figures["epsilon_data_dependent"] <= figures["epsilon_spent"] <= figures["epsilon"]
+    assert figures["epsilon_data_dependent"] < figures["epsilon_published"] and "epsilon_sanitised" not in figures
+    immutable = "federation.mechanism={name='immutable', gamma=0.1, constant=20, unsafe_not_private=true}"
+    unsafe = predicted("pate", other(immutable, "federation.query_budget.answers=60")).figures
+    assert unsafe["epsilon"] == math.inf and "epsilon_published" not in unsafe
     outcome, labels = replayed.outcomes, replayed.labels
     truth, answered = case.pool_y[replayed.rows], outcome == Outcome.ANSWERED
     assert 0 < answered.sum() < len(outcome)
@@ -222,19 +222,6 @@ def test_pate_counts_what_became_of_its_queries() -> None:
             "answered": [(answered & own).sum(), own.sum()],
         }
         assert {name: found.arrays[BY_CLASS + name][label].tolist() for name in expected} == expected
-
-
-def test_every_epsilon_of_pate_is_beside_the_others() -> None:
-    figures = predicted("pate").figures
-    assert figures["epsilon_data_dependent"] <= figures["epsilon_spent"] <= figures["epsilon"]
-    assert figures["epsilon_data_dependent"] < figures["epsilon_published"]
-    assert "epsilon_sanitised" not in figures
-    unsafe = other(
-        "federation.mechanism={name='immutable', gamma=0.1, constant=20, unsafe_not_private=true}",
-        "federation.query_budget.answers=60",
-    )
-    found = predicted("pate", unsafe).figures
-    assert found["epsilon"] == math.inf and "epsilon_published" not in found
 
 
 @pytest.mark.parametrize(
