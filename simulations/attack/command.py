@@ -38,8 +38,7 @@ def attack_command(
     from consilium.protocol.files import replace_private
     from consilium.protocol.strict_json import dumps
     from consilium.report.progress import about, showing
-    from consilium.simulations.attack.membership import membership
-    from consilium.simulations.attack.targets import AttackedRun, poisoned_students, targets_of
+    from consilium.simulations.attack.attacks import AttackedRun, membership, poisoned_students, targets_of
 
     with showing(quiet) as display:
         progress = display.update

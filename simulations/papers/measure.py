@@ -58,15 +58,6 @@ class Images:
         return cls(data.x[private], data.y[private], data.x[test], data.y[test])
 
 
-@dataclass(frozen=True)
-class Votes:
-    """int64 (test rows, classes), of the first test images where those were published. right: one teacher's mean share
-    of right answers, NaN where nobody knows. Secret where the teachers' data are."""
-
-    votes: np.ndarray = field(repr=False)
-    right: float
-
-
 def at_once(row: PaperRow) -> PaperRow:
     """The row with so few images, teachers and steps that it takes a second."""
     sizes = ("pool", "judges", "teachers", "more")
@@ -108,17 +99,18 @@ def train_teachers(row: PaperRow, seed: int, images: Images, kept: Path, progres
         np.savez(file, votes=votes, right=np.mean(right))
 
 
-def votes_of(row: PaperRow, seed: int, kept: Path, folder: Path) -> Votes:
-    """What teachers say of the test images, in their order. Raises DataError."""
+def votes_of(row: PaperRow, seed: int, kept: Path, folder: Path) -> tuple[np.ndarray, float]:
+    """What teachers say of the test images, in their order, int64 (test rows, classes), of the first where those were
+    published; and one teacher's mean share of right answers, NaN where nobody knows. Secret where the teachers' data
+    are. Raises DataError."""
     if row.teachers:
         with np.load(votes_file(kept, row, seed)) as file:
-            return Votes(file["votes"], float(file["right"]))
+            return file["votes"], float(file["right"])
     path = folder / f"pate2018_votes_{row.data}.npz"
-    arrays = read_arrays(path, "its source")
-    votes = arrays.get("votes")
+    votes = read_arrays(path, "its source").get("votes")
     if votes is None or votes.ndim != 2 or votes.dtype.kind not in "iu":
         raise DataError(f"{path} has no array votes of whole numbers (images, classes)", "Get it anew")
-    return Votes(votes.astype(np.int64), math.nan)
+    return votes.astype(np.int64), math.nan
 
 
 def drawn_by_the_script(truth: np.ndarray, count: int) -> np.ndarray:
@@ -151,9 +143,17 @@ def measure(row: PaperRow, seed: int, images: Images, kept: Path, folder: Path, 
     pool, judges = order[: row.pool], order[-row.judges :]
     if row.pool + (row.judges if row.student else 0) > count:
         raise DataError(f"{row.data} has {count} test images, {row.name} needs {row.pool} and {row.judges}")
-    ensemble = None if row.labels == "truth" else votes_of(row, seed, kept, folder)
-    asked = queries_of(row, pool, truth, count if ensemble is None else len(ensemble.votes))
-    labels = _labels(row, seed, asked, truth, ensemble, folder)
+    votes, alone = (None, math.nan) if row.labels == "truth" else votes_of(row, seed, kept, folder)
+    asked = queries_of(row, pool, truth, count if votes is None else len(votes))
+    if votes is None:
+        labels = truth[asked]
+    elif row.labels == "plurality" or row.mechanism is None:
+        labels = votes[asked].argmax(axis=1)
+    elif row.labels == "published":
+        path = folder / f"pate2017_{row.data}_student.npz"
+        labels = read_arrays(path, "its source")["labels_lap20"].astype(np.int64)[asked]
+    else:
+        labels = released(row.mechanism, votes[asked], SeededNoise(1_000_000 * seed + len(asked)))
     known = labels != NO_LABEL
     figures: dict[str, Any] = {
         "asked": len(asked),
@@ -162,10 +162,10 @@ def measure(row: PaperRow, seed: int, images: Images, kept: Path, folder: Path, 
         "epsilon": None, "worst": None, "teacher": None, "plurality": None, "gap": None,
         "student": None, "judges": row.judges, "unbounded": row.labels == "plurality",
     }  # fmt: skip
-    if ensemble is not None:
-        figures |= ensemble_figures(ensemble, truth)
+    if votes is not None:
+        figures |= ensemble_figures(votes, alone, truth)
         if row.mechanism is not None:
-            figures |= costs(row.mechanism, ensemble.votes[asked], known, row.delta)
+            figures |= costs(row.mechanism, votes[asked], known, row.delta)
     if row.student is not None:
         rows = asked[known]
         more = images.private[: row.more]
@@ -176,21 +176,6 @@ def measure(row: PaperRow, seed: int, images: Images, kept: Path, folder: Path, 
         figures["student"] = float(right.mean())
         figures["right_of"] = dict(zip(map(str, judges.tolist()), map(int, right), strict=True))
     return figures
-
-
-def _labels(
-    row: PaperRow, seed: int, asked: np.ndarray, truth: np.ndarray, ensemble: Votes | None, folder: Path
-) -> np.ndarray:
-    """int64 (asked,), NO_LABEL where nothing is released."""
-    if ensemble is None:
-        return truth[asked]
-    counts = ensemble.votes[asked]
-    if row.labels == "plurality" or row.mechanism is None:
-        return counts.argmax(axis=1)
-    if row.labels == "published":
-        path = folder / f"pate2017_{row.data}_student.npz"
-        return read_arrays(path, "its source")["labels_lap20"].astype(np.int64)[asked]
-    return released(row.mechanism, counts, SeededNoise(1_000_000 * seed + len(asked)))
 
 
 def released(mechanism: Mechanism, votes: np.ndarray, noise: NoiseSource) -> np.ndarray:
@@ -210,14 +195,13 @@ def released(mechanism: Mechanism, votes: np.ndarray, noise: NoiseSource) -> np.
         return LabelService(config, ledger, collector, lambda _: noise, len(parties)).ask(rows).labels
 
 
-def ensemble_figures(ensemble: Votes, truth: np.ndarray) -> dict[str, float | None]:
-    """Of all rows that they voted on. `right`: by the votes themselves where nothing else says it."""
-    votes, true = ensemble.votes, truth[: len(ensemble.votes)]
+def ensemble_figures(votes: np.ndarray, alone: float, truth: np.ndarray) -> dict[str, float | None]:
+    """Of all rows that they voted on. alone: see `votes_of`; by the votes themselves where nothing else says it."""
+    true, teachers = truth[: len(votes)], votes.sum(axis=1)
     top = np.sort(votes, axis=1)[:, -2:]
-    teachers = votes.sum(axis=1)
     one = float((votes[np.arange(len(true)), true] / teachers).mean())
     return {
-        "teacher": one if math.isnan(ensemble.right) else ensemble.right,
+        "teacher": one if math.isnan(alone) else alone,
         "plurality": float((votes.argmax(axis=1) == true).mean()),
         "gap": float(((top[:, 1] - top[:, 0]) / teachers).mean()),
     }

@@ -29,8 +29,8 @@ from consilium.simulations.metrics import wilson
 from consilium.simulations.papers import ORDER
 from consilium.simulations.papers.description import Choice, PaperRow, Printed, load_paper
 from consilium.simulations.papers.measure import Images, at_once, measure, train_teachers, votes_file
+from consilium.simulations.study.compute import in_workers
 from consilium.simulations.study.summaries.inference import crossed
-from consilium.simulations.study.workers import in_workers
 
 RESULTS, REPORT = "results.json", "report.html"
 

@@ -92,26 +92,25 @@ class Discriminator(nn.Module):
         """Logits, with fresh noise on what each layer is given."""
         return self.layers[-1](self._noisy(self.features(x), NOISE_OF_FEATURES))
 
-    def features(self, x: Tensor) -> Tensor:
-        """What the last hidden layer gives, float (n, `HIDDEN[-1]`), with fresh noise before it."""
-        for layer, noise in zip(self.layers, self._noises(), strict=False):
-            x = torch.relu(layer(self._noisy(x, noise)))
+    def features(self, x: Tensor, look: bool = False) -> Tensor:
+        """What the last hidden layer gives, float (n, `HIDDEN[-1]`), with fresh noise before it. look: see
+        `first_look`."""
+        for place, layer in enumerate(list(self.layers)[:-1]):
+            x = self._noisy(x, NOISE_OF_FEATURES if place else NOISE_OF_PIXELS)
+            if look:
+                layer.first_look(x)  # pyright: ignore[reportCallIssue]
+            x = torch.relu(layer(x))
         return x
 
     def first_look(self, x: Tensor) -> None:
         """Scale all layers, one after the other, by what they make of the images `x`."""
         with torch.no_grad():
-            for layer, noise in zip(self.layers, (*self._noises(), NOISE_OF_FEATURES), strict=True):
-                x = self._noisy(x, noise)
-                layer.first_look(x)  # pyright: ignore[reportCallIssue]
-                x = torch.relu(layer(x))
+            seen = self._noisy(self.features(x, look=True), NOISE_OF_FEATURES)
+            self.layers[-1].first_look(seen)  # pyright: ignore[reportCallIssue]
 
     def plain(self) -> list[tuple[Tensor, Tensor]]:
         """Weights and offsets of all layers as dense ones, without noise."""
         return [layer.plain() for layer in self.layers]  # pyright: ignore[reportCallIssue]
-
-    def _noises(self) -> tuple[float, ...]:
-        return (NOISE_OF_PIXELS, *[NOISE_OF_FEATURES] * (len(HIDDEN) - 1))
 
     def _noisy(self, x: Tensor, deviation: float) -> Tensor:
         return torch.add(x, torch.randn(x.shape, generator=self._generator).to(x.device), alpha=deviation)

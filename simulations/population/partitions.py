@@ -24,7 +24,6 @@ from consilium.report.words import many
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.spec import PublicSpec, SourceSpec, keys_set
 from consilium.simulations.population.flower import index_sets
-from consilium.simulations.population.matched import matched_partition
 from consilium.simulations.population.partition import (
     ANEW,
     OF_PUBLIC,
@@ -32,6 +31,7 @@ from consilium.simulations.population.partition import (
     PublicPart,
     deal_by_class,
     large_enough,
+    matched_partition,
     named,
     of_public_patients,
     party_names,

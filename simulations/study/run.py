@@ -25,7 +25,16 @@ from consilium.simulations.datasets.source import open_source
 from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.interruption import Interrupted, interruptible
 from consilium.simulations.methods.base import StudyMethod
-from consilium.simulations.study.compute import Division, Part, Result, StudyFailure, compute, source_table, tried
+from consilium.simulations.study.compute import (
+    Division,
+    Part,
+    Result,
+    StudyFailure,
+    compute,
+    in_workers,
+    source_table,
+    tried,
+)
 from consilium.simulations.study.results import CACHE, PAGE, RESULTS, Parts, study_folder, write_results
 from consilium.simulations.study.spec import (
     Plot,
@@ -36,7 +45,6 @@ from consilium.simulations.study.spec import (
     points_of,
     source_digest,
 )
-from consilium.simulations.study.workers import in_workers
 
 Opened = dict[str, dict[str, Any] | StudyFailure]
 """By `source_table`: what study.json says of a data set, its digest among it, or why it cannot be opened."""

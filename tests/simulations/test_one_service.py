@@ -15,7 +15,7 @@ from consilium.coordinator.label_service import LabelService
 from consilium.protocol.errors import LedgerError
 from consilium.protocol.label_source import Answers, Outcome
 from consilium.protocol.noise import SeededNoise
-from consilium.simulations.attack.targets import AttackedRun
+from consilium.simulations.attack.attacks import AttackedRun
 from consilium.simulations.divide import make_case
 from consilium.simulations.methods.kinds import method_of
 from consilium.simulations.papers.measure import released

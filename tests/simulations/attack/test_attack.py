@@ -17,10 +17,20 @@ from consilium.coordinator.distinguish.bounds import LowerBound, proved
 from consilium.coordinator.distinguish.game import Pair, play
 from consilium.protocol.errors import DataError
 from consilium.protocol.noise import SeededNoise
-from consilium.simulations.attack import command, targets
+from consilium.simulations.attack import attacks as game
+from consilium.simulations.attack import command
+from consilium.simulations.attack.attacks import (
+    RELEASED,
+    STUDENT,
+    AttackedRun,
+    MembershipAttack,
+    Target,
+    guarantee_for,
+    membership,
+    poisoned_students,
+    targets_of,
+)
 from consilium.simulations.attack.command import case_of, lines_of
-from consilium.simulations.attack.membership import RELEASED, STUDENT, MembershipAttack, guarantee_for, membership
-from consilium.simulations.attack.targets import AttackedRun, Target, poisoned_students, targets_of
 from consilium.simulations.divide import divide
 from consilium.simulations.scenario import load_scenario
 from tests.command_line import consilium
@@ -37,7 +47,7 @@ LABELS = ('federation.mechanism={name = "gnmax", sigma = 10.0}',)
 
 @pytest.fixture(autouse=True)
 def few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(targets, "TRIES", 6)
+    monkeypatch.setattr(game, "TRIES", 6)
 
 
 @cache
@@ -57,7 +67,7 @@ class TenthOfTheNoise(SeededNoise):
 @pytest.fixture(scope="module")
 def attacks() -> list[MembershipAttack]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(targets, "TRIES", 6)
+        patch.setattr(game, "TRIES", 6)
         everybody = targets_of(attacked(), 0)
     return membership(attacked(), everybody, 2_000, 24, 0)
 
@@ -95,7 +105,7 @@ def test_where_games_are_too_few_nothing_is_said(attacks: list[MembershipAttack]
 
 def test_a_guarantee_with_a_tenth_of_its_noise_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     """By what was released and by the student alone."""
-    monkeypatch.setattr("consilium.simulations.attack.membership.SeededNoise", TenthOfTheNoise)
+    monkeypatch.setattr("consilium.simulations.attack.attacks.SeededNoise", TenthOfTheNoise)
     released, student = membership(attacked(), [worst_party()], 200, 60, 0)
     assert released.broken and student.broken
     assert released.best.advantage[0] > student.best.advantage[1] > 0
@@ -184,7 +194,7 @@ def test_a_refuted_guarantee_is_told_and_is_exit_code_1(
     assert "THE GUARANTEE IS FALSE" in text
     (tmp_path / "private").mkdir()
     monkeypatch.setattr(command, "case_of", lambda run: attacked().case)
-    monkeypatch.setattr("consilium.simulations.attack.membership.membership", lambda *_, **__: [refuted])
+    monkeypatch.setattr("consilium.simulations.attack.attacks.membership", lambda *_, **__: [refuted])
     assert consilium("attack", str(tmp_path), "--quiet").exit_code == 1
 
 

@@ -14,8 +14,8 @@ import pytest
 from consilium.models.keys import TRAINERS
 from consilium.protocol.errors import DataError
 from consilium.report.disclosure import epsilon_text
-from consilium.simulations.datasets import digits
-from consilium.simulations.datasets.digits import LEVELS, ROWS, SIDE, gradients, open_digits, upright
+from consilium.simulations.datasets import images as digits
+from consilium.simulations.datasets.images import LEVELS, ROWS, SIDE, gradients, open_digits, upright
 from consilium.simulations.divide import divide
 from consilium.simulations.methods.manual_labels import ON_PUBLIC_ROWS, relearnt
 from consilium.simulations.run import run_scenario

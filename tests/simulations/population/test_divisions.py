@@ -13,8 +13,16 @@ from scipy.stats import gamma
 from consilium.protocol.errors import ConfigError, DataError, NotEnoughParties
 from consilium.simulations.datasets.base import Dataset, Public
 from consilium.simulations.datasets.spec import PublicSpec
-from consilium.simulations.population.matched import TOLERANCE, _log_gamma_quantiles, _Lot, label_distance
-from consilium.simulations.population.partition import Partition, deal_by_class, owners_of_size, public_part
+from consilium.simulations.population.partition import (
+    TOLERANCE,
+    Partition,
+    _log_gamma_quantiles,
+    _Lot,
+    deal_by_class,
+    label_distance,
+    owners_of_size,
+    public_part,
+)
 from consilium.simulations.population.partitions import PARTITIONS, divided
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import divided_source, load_scenario

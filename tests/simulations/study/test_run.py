@@ -21,12 +21,12 @@ from consilium.simulations.judge import judged
 from consilium.simulations.methods import kinds
 from consilium.simulations.scenario import Scenario
 from consilium.simulations.study import compute
+from consilium.simulations.study.compute import in_workers
 from consilium.simulations.study.results import CACHE, FACTS_FILE, PAGE, RESULTS, RESULTS_CSV, open_study
 from consilium.simulations.study.run import StudyInterrupted, run_study
 from consilium.simulations.study.spec import COLUMNS, FACTS, compared, load_study, plots
 from consilium.simulations.study.summaries.questions import compared as compared_with
 from consilium.simulations.study.summaries.view import study_view
-from consilium.simulations.study.workers import in_workers
 from consilium.simulations.vote import train_ensemble
 from tests.simulations.study.test_spec import merged
 from tests.simulations.study.tiny import SCENARIO, SMALL, STUDY, write_tiny
