@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import numpy as np
-from pydantic import Field
 
 from consilium.accounting.curves.gdp import sigma_needed
 from consilium.accounting.guarantees import Guarantee
@@ -56,11 +55,9 @@ class StatedGuarantee:
         return sigma_needed(rounds, self.epsilon, self.delta, moved, scalar=True)
 
 
-BY_CLASS = "by_class."
-"""An array of `Predicted` whose name begins so is a figure by class: int64 (classes, 2), how many of how many."""
 BY_ROW = "by_row."
 """An array of a method without `Predicted.test` whose name begins so: float32 (test,), whose mean is that figure, at
-least to first order (`study.row_scores`)."""
+least to first order (`study.results`)."""
 TEST_DRAWS = "draws.test"
 """Name of the array, float32 (draws, test, classes), of a method whose luck is drawn several times: it is judged by the
 means over them."""
@@ -85,10 +82,15 @@ class Predicted:
 class StudyMethod(Frozen):
     """One method with its keys. A kind is a subclass with `name: Literal["..."]` in a module of this package."""
 
+    kinds: ClassVar[dict[str, type[StudyMethod]]] = {}
     name: str
 
     needs_ensemble: ClassVar[bool]
     """Whether `predict` is given the teachers' votes; else it may be None."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        cls.kinds.update(dict.fromkeys(get_args(cls.model_fields["name"].annotation), cls))
 
     @property
     def label(self) -> str:
@@ -116,21 +118,10 @@ class StudyMethod(Frozen):
 
 
 class PromisedMethod(StudyMethod):
-    """A private method in the federation's unit, relation and delta, at its epsilon or another."""
-
-    epsilon: float | None = Field(
-        default=None,
-        gt=0,
-        allow_inf_nan=False,
-        description="what it may cost, in the federation's unit, relation and delta; left out: what the federation"
-        " promises",
-    )
+    """A private method at the federation's own epsilon, delta, unit and relation."""
 
     def guarantee(self, case: Case) -> StatedGuarantee | None:
-        if self.epsilon is None:
-            return StatedGuarantee.of(promised(case.config))
-        privacy = case.config.privacy
-        return StatedGuarantee(self.epsilon, privacy.delta, privacy.unit, privacy.neighbouring)
+        return StatedGuarantee.of(promised(case.config))
 
 
 def needed(ensemble: Ensemble | None, name: str) -> Ensemble:

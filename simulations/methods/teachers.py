@@ -7,15 +7,15 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from consilium.coordinator.privacy import promised, published_epsilon
+from consilium.coordinator.privacy import published_epsilon
 from consilium.models.evaluation import leading_metric, one_against_rest
 from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.label_source import Outcome
 from consilium.protocol.strict_json import number
 from consilium.simulations.divide import Case
-from consilium.simulations.methods.base import BY_CLASS, BY_ROW, Arrays, Predicted, StatedGuarantee, StudyMethod, needed
+from consilium.simulations.methods.base import BY_ROW, Arrays, Predicted, PromisedMethod, StudyMethod, needed
 from consilium.simulations.metrics import over_parties
-from consilium.simulations.release import Replayed, check_can_run, replay
+from consilium.simulations.release import check_can_run, replay
 from consilium.simulations.vote import Ensemble, plurality_shares
 
 
@@ -80,21 +80,17 @@ class Plurality(StudyMethod):
         )
 
 
-class Pate(StudyMethod):
-    """Noisy votes, charged and released one query after the other, and the student that learns from them. figures:
-    asked, answered, reinforced; parties, teachers; epsilon (promised, from the query budget alone), epsilon_spent (of
-    the counts that came out), epsilon_data_dependent (at the votes at hand, exact where that is known),
-    epsilon_published (at the votes, by the papers' bounds), epsilon_sanitised, delta; labels_right (share of the
-    answered). Only the first epsilon, the sanitised one, and what the student was told could be published. arrays: by
-    class (of how many, `base.BY_CLASS`): labels_right, abstained, answered."""
+class Pate(PromisedMethod):
+    """Noisy votes, charged and released one query after the other, and the student that learns from them.
+
+    figures: asked, answered, reinforced; parties, teachers; epsilon (promised, from the query budget alone),
+    epsilon_spent (of the counts that came out), epsilon_data_dependent (at the votes at hand, exact where that is
+    known), epsilon_published (at the votes, by the papers' bounds), epsilon_sanitised, delta; labels_right (share of
+    the answered). Only the first epsilon, the sanitised one, and what the student was told could be published."""
 
     needs_ensemble: ClassVar[bool] = True
 
     name: Literal["pate"] = "pate"
-
-    def guarantee(self, case: Case) -> StatedGuarantee | None:
-        """what the query budget allows, towards the student."""
-        return StatedGuarantee.of(promised(case.config))
 
     def depends_on(self, case: Case) -> dict[str, Any]:
         """Votes hang on the whole federation where scores are equal."""
@@ -106,52 +102,25 @@ class Pate(StudyMethod):
             check_can_run(case)
         except (NotEnoughParties, ConfigError) as error:
             return Predicted(absent=error.what)
-        replayed = replay(case, needed(ensemble, self.name).pool)
+        config, replayed = case.config, replay(case, needed(ensemble, self.name).pool)
+        answered, sanitised = replayed.outcomes == Outcome.ANSWERED, replayed.sanitised
+        right = (case.pool_y[replayed.rows] == replayed.labels)[answered]
+        known: dict[str, float | None] = {
+            "asked": float((replayed.outcomes != Outcome.NOT_ASKED).sum()),
+            "answered": float(answered.sum()),
+            "reinforced": float((replayed.outcomes == Outcome.REINFORCED).sum()),
+            "parties": float(len(case.parties)),
+            "teachers": float(len(case.parties) * config.teachers_per_party),
+            "epsilon": replayed.promised.epsilon,
+            "epsilon_spent": replayed.spent["spent"].epsilon,
+            "epsilon_data_dependent": replayed.spent["data_dependent"].epsilon,
+            "epsilon_published": published_epsilon(config, replayed.batches, closed=sanitised is not None),
+            "epsilon_sanitised": None if sanitised is None else number(sanitised["guarantee"], "epsilon"),
+            "delta": config.privacy.delta,
+            "labels_right": float(right.mean()) if len(right) else None,
+        }
         return Predicted(
             test=replayed.student.predict_proba(case.test_x) if len(case.test_y) else None,
             home=replayed.student.predict_proba(case.home_x) if len(case.home_y) else None,
-            figures=_figures(case, replayed),
-            arrays=_arrays(case, replayed),
+            figures={name: value for name, value in known.items() if value is not None},
         )
-
-
-def _figures(case: Case, replayed: Replayed) -> dict[str, float]:
-    config = case.config
-    answered = replayed.outcomes == Outcome.ANSWERED
-    count = int(answered.sum())
-    right = (case.pool_y[replayed.rows] == replayed.labels)[answered]
-    published = published_epsilon(config, replayed.batches, closed=replayed.sanitised is not None)
-    known: dict[str, float | None] = {
-        "asked": float(_queried(replayed).sum()),
-        "answered": float(count),
-        "reinforced": float((replayed.outcomes == Outcome.REINFORCED).sum()),
-        "parties": float(len(case.parties)),
-        "teachers": float(len(case.parties) * config.teachers_per_party),
-        "epsilon": replayed.promised.epsilon,
-        "epsilon_spent": replayed.spent["spent"].epsilon,
-        "epsilon_data_dependent": replayed.spent["data_dependent"].epsilon,
-        "epsilon_published": published,
-        "epsilon_sanitised": None if replayed.sanitised is None else number(replayed.sanitised["guarantee"], "epsilon"),
-        "delta": config.privacy.delta,
-        "labels_right": float(right.mean()) if count else None,
-    }
-    return {name: value for name, value in known.items() if value is not None}
-
-
-def _arrays(case: Case, replayed: Replayed) -> dict[str, np.ndarray]:
-    queried, answered = _queried(replayed), replayed.outcomes == Outcome.ANSWERED
-    truth = case.pool_y[replayed.rows]
-
-    def by_class(which: np.ndarray, among: np.ndarray) -> np.ndarray:
-        """int64 (classes, 2): of each true class how many are `which`, of how many `among`."""
-        return np.stack([np.bincount(truth[rows], minlength=len(case.classes)) for rows in (which, among)], axis=1)
-
-    return {
-        BY_CLASS + "labels_right": by_class(answered & (replayed.labels == truth), answered),
-        BY_CLASS + "abstained": by_class(replayed.outcomes == Outcome.ABSTAINED, queried),
-        BY_CLASS + "answered": by_class(answered, queried),
-    }
-
-
-def _queried(replayed: Replayed) -> np.ndarray:
-    return replayed.outcomes != Outcome.NOT_ASKED

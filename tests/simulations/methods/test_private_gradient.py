@@ -131,10 +131,10 @@ def test_it_learns_more_the_smaller_its_unit() -> None:
     case, _ = taught(0.2)
     areas = []
     for unit in (Unit.PARTY, Unit.RECORD):
-        privacy = case.config.privacy.model_copy(update={"unit": unit})
-        found = PrivateGradient(epsilon=1.0).predict(
-            replace(case, config=case.config.model_copy(update={"privacy": privacy})), None
-        )
+        promise = StatedGuarantee(1.0, 1e-5, unit, Neighbouring.REPLACE)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(PrivateGradient, "guarantee", lambda *_, promise=promise: promise)
+            found = PrivateGradient().predict(case, None)
         assert found.figures["units"] == (16 if unit is Unit.PARTY else len(unit_of_rows(case, unit)))
         assert found.test is not None
         scores = np.asarray(found.test)[:, 1]

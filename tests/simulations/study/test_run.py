@@ -152,12 +152,12 @@ def test_of_a_study_in_which_something_failed_that_alone_is_tried_again(
 
 
 def test_every_measure_stands_under_what_the_methods_are_called(tmp_path: Path) -> None:
-    methods = ["local", {"name": "pate", "label": "ours"}, {"name": "noisy_average", "epsilon": 5.0}]
+    methods = ["local", {"name": "pate", "label": "ours"}, {"name": "fedavg", "rounds": 2, "learning_rate": 0.2}]
     study = {"methods": methods, "measures": ["division", "teachers", "gain"]}
     summary = run(tmp_path, **{**SMALL, "study": {**SMALL["study"], **study}})
     assert summary["failed"] == []
     table = pl.read_parquet(tmp_path / "out" / RESULTS)
-    assert set(table["method"]) == {"local", "ours", "noisy_average epsilon=5.0", "division", "teachers"}
+    assert set(table["method"]) == {"local", "ours", "fedavg rounds=2 learning_rate=0.2", "division", "teachers"}
     assert table.filter(pl.col("metric") == "winners_flipped_mean").height == 2
 
 
