@@ -40,8 +40,7 @@ from consilium.protocol.messages import WireModel
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.queries import query_ids
 from consilium.protocol.records import decode_array, encode_array, from_record, to_record
-from consilium.simulations.attack.liars import poisoned_students
-from consilium.simulations.attack.targets import AttackedRun
+from consilium.simulations.attack.attacks import AttackedRun, poisoned_students
 from consilium.simulations.divide import make_case
 from consilium.simulations.engines.flower import COORDINATOR_NODE, RUN_ID, assign_message_id, assume_identity
 from consilium.simulations.scenario import load_scenario

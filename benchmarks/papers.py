@@ -41,7 +41,7 @@ from consilium.protocol.config_files import drop_other_kinds
 from consilium.protocol.label_source import NO_LABEL, Outcome
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.queries import canonical_queries
-from consilium.simulations.datasets.folder import data_folder
+from consilium.simulations.datasets.base import data_folder
 from consilium.simulations.divide import federation_config
 from consilium.simulations.scenario import divided_data, load_scenario
 from consilium.student.config import StudentSpec

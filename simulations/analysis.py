@@ -33,11 +33,10 @@ from consilium.simulations.divide import Case
 from consilium.simulations.judge import confusion, student_figures
 from consilium.simulations.linear_teachers import DirectionSum
 from consilium.simulations.methods.base import StatedGuarantee
-from consilium.simulations.methods.manual_labels import PublicTruth, worth
+from consilium.simulations.methods.manual_labels import ON_PUBLIC_ROWS, PublicTruth, relearnt, worth
 from consilium.simulations.methods.noisy_average import LinearDraws, averages_of
 from consilium.simulations.methods.pooled import PooledModel
 from consilium.simulations.methods.private_gradient import PrivateGradient
-from consilium.simulations.methods.relearnt import ON_PUBLIC_ROWS, relearnt
 from consilium.simulations.metrics import drawn_intervals, mean_metrics, mean_of, metric_intervals
 from consilium.simulations.population.parties import own_teachers
 from consilium.simulations.release import load_own

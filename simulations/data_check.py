@@ -125,7 +125,7 @@ class CheckedFiles:
     def divide(self, source: TableSource) -> None:
         """Divide the rows, and make numbers of them. Raises TableFault, TableFaults."""
         from consilium.report.warnings import warnings_of
-        from consilium.simulations.population.look import look
+        from consilium.simulations.population.public import look
         from consilium.simulations.scenario import divided_data, without_mechanism
 
         scenario = without_mechanism(self.scenario, "the scenario")

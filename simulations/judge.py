@@ -9,7 +9,7 @@ import numpy as np
 
 from consilium.models.evaluation import Interval, area_interval, evaluate, mean_interval, one_against_rest
 from consilium.simulations.divide import Case
-from consilium.simulations.methods.base import BY_CLASS, BY_ROW, TEST_DRAWS, Predicted
+from consilium.simulations.methods.base import BY_ROW, TEST_DRAWS, Predicted
 from consilium.simulations.metrics import auc_row_scores, brier_row_scores, drawn_intervals, ratio_interval, wilson
 
 
@@ -43,19 +43,12 @@ def judged(method: str, case: Case, predicted: Predicted) -> list[Row]:
         times (`TEST_DRAWS`) these are means over the draws, and the spread of the draws is in the intervals. At home,
         over all rows that parties hold out: home_rows, home_accuracy, home_brier, and home_auc of pairs of two rows of
         one party; intervals as if other parties might have been there.
-    class: recall on the test rows, and figures of the method's own by true class of the pool, each with rows.
+    class: recall on the test rows, with rows.
     party: on its own held-out rows rows, accuracy, brier, and auc where they have several classes.
     """
     if predicted.absent:
         return []
     rows = [Row(method, RUN, "", metric, value) for metric, value in predicted.figures.items()]
-    for array, counts in predicted.arrays.items():
-        if array.startswith(BY_CLASS):
-            rows += [
-                Row(method, CLASS, name, array.removeprefix(BY_CLASS), of_these / of, *wilson(of_these, of))
-                for name, (of_these, of) in zip(case.classes, counts.tolist(), strict=True)
-                if of
-            ]
     if predicted.test is not None:
         rows += _on_test_rows(method, case, drawn_test(predicted))
     if predicted.home is not None:

@@ -22,8 +22,7 @@ from consilium.simulations.datasets.source import OWN, open_source
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.partitions import divided
 from consilium.simulations.population.public import completed, queries
-from consilium.simulations.population.shift import shifted, tilted
-from consilium.simulations.population.specs import DataSpec, SimulationSpec
+from consilium.simulations.population.specs import DataSpec, SimulationSpec, shifted, tilted
 from consilium.simulations.shipped import Shipped
 from consilium.student.config import StudentSpec
 

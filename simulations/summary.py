@@ -20,8 +20,8 @@ from consilium.protocol.strict_json import number, strict
 from consilium.report.warnings import LabelFacts, RowFacts, StudentFacts, warnings_of
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.divide import Case
-from consilium.simulations.population.look import look
 from consilium.simulations.population.partition import Partition
+from consilium.simulations.population.public import look
 from consilium.simulations.report.data import LeftOutParty, ReportData
 from consilium.simulations.report.guarantees import shown_guarantees
 from consilium.student.card import CONSTANT

@@ -19,9 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from consilium.simulations.datasets import coded
-from consilium.simulations.datasets.digits import LEVELS, ROWS, SIDE
-from consilium.simulations.datasets.folder import named
-from consilium.simulations.datasets.images import read_idx
+from consilium.simulations.datasets.base import named
+from consilium.simulations.datasets.images import LEVELS, ROWS, SIDE, read_idx
 
 FOLDER = Path(coded.__file__).parent
 

@@ -34,14 +34,11 @@ def attack_command(
     """Attack a simulated run, and the same one without noise: who finds a party or a record in it; what liars do.
 
     The results go into the run's folder (private/attack.json). Exit code 1: an attack proves more than the guarantee
-    allows. Exit code 0 proves nothing: other attackers may do better.
-    """
+    allows. Exit code 0 proves nothing: other attackers may do better."""
     from consilium.protocol.files import replace_private
     from consilium.protocol.strict_json import dumps
     from consilium.report.progress import about, showing
-    from consilium.simulations.attack.liars import poisoned_students
-    from consilium.simulations.attack.membership import membership
-    from consilium.simulations.attack.targets import AttackedRun, targets_of
+    from consilium.simulations.attack.attacks import AttackedRun, membership, poisoned_students, targets_of
 
     with showing(quiet) as display:
         progress = display.update
@@ -71,12 +68,8 @@ def attack_command(
 
 
 def case_of(run: Path) -> Case:
-    """The run's federation, with votes in the clear, which the student is guaranteed the same of.
-
-    Raises
-    ------
-    DataError : no simulated run; damaged, or its rows are no more. ConfigError : the scenario's.
-    """
+    """The run's federation, with votes in the clear, which the student is guaranteed the same of. Raises DataError: no
+    simulated run; damaged, or its rows are no more. ConfigError: the scenario's."""
     from consilium.protocol.config_files import validate
     from consilium.protocol.errors import DataError
     from consilium.simulations.divide import divide

@@ -1,14 +1,13 @@
 """Published tables as arrays of codes: the stroke trial, UCI Heart Disease, Adult, and Diabetes 130-US hospitals.
 
 What their columns are, and why, says `named.toml`. Codes of a column are places in its words (`vocab_json`), or numbers
-that a code book explains.
-"""
+that a code book explains."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,59 +16,19 @@ import numpy as np
 
 from consilium.data.encoding import DeclaredColumn
 from consilium.protocol.errors import ConfigError, DataError
-from consilium.simulations.datasets.base import Dataset, Public
-from consilium.simulations.datasets.folder import data_file, dataset_of, named, read_arrays, shipped_arrays
+from consilium.simulations.datasets.base import (
+    Dataset,
+    Public,
+    data_file,
+    dataset_of,
+    named,
+    read_arrays,
+    shipped_arrays,
+)
 from consilium.simulations.datasets.spec import MEMORY, SourceSpec
 from consilium.simulations.datasets.table import TableSource
 
 ANEW = "Get the file anew"
-
-
-@dataclass(frozen=True)
-class CodedColumn:
-    """What becomes of each of the columns `of`: numbers as they are, or log(1 + x); or of words, a feature for each
-    of `inputs`, 1 where the row has it. words: what each is called, a number where it stands for one. starts: of
-    words that begin so. spans: of codes of diagnoses, by whole numbers. other: of all else; without it, all else is
-    refused."""
-
-    of: tuple[str, ...]
-    log: bool = False
-    words: Mapping[str, str | float] | tuple[str, ...] = ()
-    starts: Mapping[str, str] = field(default_factory=dict)
-    spans: Mapping[str, list[list[int]]] = field(default_factory=dict)
-    other: str = ""
-    inputs: tuple[str, ...] = ()
-
-    def called(self, word: str) -> str | float:
-        """What a word is called; nothing where it is not in the code book."""
-        if word in self.words:
-            return self.words[word] if isinstance(self.words, Mapping) else word
-        whole = word.partition(".")[0]
-        number = int(whole) if whole.isdecimal() else -1
-        found = [name for start, name in self.starts.items() if word.startswith(start)]
-        found += [name for name, spans in self.spans.items() if any(low <= number <= high for low, high in spans)]
-        return found[0] if found else self.other
-
-    @property
-    def all_inputs(self) -> tuple[str, ...]:
-        """What features of words are named after."""
-        names = self.words.values() if isinstance(self.words, Mapping) else self.words
-        every = [*map(str, names), *self.starts.values(), *self.spans, *([self.other] if self.other else [])]
-        different = tuple(dict.fromkeys(every))
-        return self.inputs or (different[1:] if len(different) == 2 else different)
-
-    def features(self, table: CodedTable) -> dict[str, np.ndarray]:
-        """Features by name, float32 (rows,) each. Raises DataError where a value is not in the code book."""
-        made: dict[str, np.ndarray] = {}
-        for name in self.of:
-            values = table.words(name, self) if self.words or self.spans else table.columns[name]
-            if values.dtype.kind == "U":
-                made |= {f"{name}={word}": (values == word).astype(np.float32) for word in self.all_inputs}
-            elif self.log:
-                made[f"log {name}"] = np.log1p(values).astype(np.float32)
-            else:
-                made[name] = values.astype(np.float32)
-        return made
 
 
 @dataclass(frozen=True)
@@ -92,29 +51,65 @@ class CodedTable:
         except (ValueError, TypeError, AttributeError):
             raise DataError(f"{path} has no readable words of its columns", ANEW) from None
 
-    def words(self, name: str, column: CodedColumn) -> np.ndarray:
-        """What the values of a column are called, str or float64 (rows,). Raises DataError: a code has no word, or a
-        word is not in the code book."""
+    def words(self, name: str, book: Mapping[str, Any]) -> np.ndarray:
+        """What the values of a column are called by a code book, str or float64 (rows,). words: of each its name, or
+        number; a list where they are called as they are. starts: of words that begin so. spans: of codes of diagnoses,
+        by whole numbers. other: of all else. Raises DataError: a code has no word, or a word is not in the book."""
         codes, places = np.unique(self.columns[name], return_inverse=True)
         known = self.vocabulary.get(name)
         if known is not None and len(codes) and not 0 <= codes[0] <= codes[-1] < len(known):
             raise DataError(f"{self.path}: {name} has a code without a word", ANEW)
         texts = [str(code) if known is None else known[code] for code in codes.tolist()]
-        called = [column.called(text) for text in texts]
+        called = [_called(text, book) for text in texts]
         if "" in called:
             unknown = texts[called.index("")]
             raise DataError(f"{self.path}: {name} has the value {unknown!r}, which is not in the code book")
         return np.array(called)[places]
 
+    def features(self, column: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Features by name, float32 (rows,) each, of the columns `of`: numbers as they are, or `log` of 1 + x; or by a
+        code book (`words`), a feature for each of `inputs`, else for each name, of two for the second."""
+        made: dict[str, np.ndarray] = {}
+        words, other = column.get("words", {}), column.get("other", "")
+        names = words.values() if isinstance(words, Mapping) else words
+        every = (
+            *map(str, names),
+            *column.get("starts", {}).values(),
+            *column.get("spans", {}),
+            *filter(None, (other,)),
+        )
+        different = list(dict.fromkeys(every))
+        for name in column["of"]:
+            values = self.words(name, column) if different else self.columns[name]
+            if values.dtype.kind == "U":
+                inputs = column.get("inputs") or different[len(different) == 2 :]
+                made |= {f"{name}={word}": (values == word).astype(np.float32) for word in inputs}
+            elif column.get("log"):
+                made[f"log {name}"] = np.log1p(values).astype(np.float32)
+            else:
+                made[name] = values.astype(np.float32)
+        return made
+
     def dataset(self, name: str, **known: Any) -> Dataset:
         """The named set, with these fields too."""
         table, features = named(name), {}
         for column in table["columns"]:
-            features |= CodedColumn(**{**column, "of": tuple(column["of"])}).features(self)
-        label = table["label"]
-        y = self.words(label["column"], CodedColumn((label["column"],), words=label["words"])) == table["classes"][1]
+            features |= self.features(column)
+        y = self.words(table["label"]["column"], table["label"]) == table["classes"][1]
         x = np.stack(list(features.values()), axis=1)
         return dataset_of(name, features=tuple(features), x=x, y=y.astype(np.int64), **known)
+
+
+def _called(word: str, book: Mapping[str, Any]) -> str | float:
+    """Nothing where it is not in the book."""
+    if word in (words := book.get("words", {})):
+        return words[word] if isinstance(words, Mapping) else word
+    whole = word.partition(".")[0]
+    number = int(whole) if whole.isdecimal() else -1
+    found = [name for start, name in book.get("starts", {}).items() if word.startswith(start)]
+    spans = book.get("spans", {}).items()
+    found += [name for name, of in spans if any(low <= number <= high for low, high in of)]
+    return found[0] if found else book.get("other", "")
 
 
 def used_columns(name: str) -> Iterable[str]:
@@ -146,8 +141,7 @@ def load_stroke(owner: str) -> Dataset:
     )
 
 
-TEST = 4_000
-"""Of Adult's public rows the last 4,000 are held out; the others are the student's to ask."""
+TEST = 4_000  # of Adult's public rows the last 4,000 are held out; the others are the student's to ask
 
 
 @cache
@@ -166,10 +160,8 @@ def load_adult(folder: Path) -> Dataset:
     return whole.dataset("adult", public=(private, private + public - TEST))
 
 
-SHARE = 10
-"""One of Diabetes' patients in so many is public to ask, and one in so many is held out."""
-ENDED = (11, 13, 14, 19, 20, 21)
-"""discharge_disposition_id: expired, or to a hospice."""
+SHARE = 10  # one of Diabetes' patients in so many is public to ask, and one in so many is held out
+ENDED = (11, 13, 14, 19, 20, 21)  # discharge_disposition_id: expired, or to a hospice
 
 
 @cache
@@ -217,12 +209,7 @@ def open_heart() -> TableSource:
         pl.Series("hospital", np.array(told["hospitals"])[raw["hospital"]]),
     )
     described = SourceSpec(
-        set=MEMORY,
-        label="disease",
-        classes=tuple(told["classes"]),
-        owner="hospital",
-        columns=declared,
-        title=told["title"],
-        attribution=told["attribution"],
-    )
+        set=MEMORY, label="disease", classes=tuple(told["classes"]), owner="hospital", columns=declared,
+        title=told["title"], attribution=told["attribution"],
+    )  # fmt: skip
     return replace(TableSource.of_frame(frame, described), name="heart")

@@ -127,8 +127,7 @@ def _aligned(piece: Piece, first: Piece, optional: Collection[str]) -> pl.DataFr
     return piece.frame.with_columns(empty).select(names)
 
 
-MOST_CLASSES = 100
-"""A label with more different values is an identifier, or a measurement."""
+MOST_CLASSES = 100  # a label with more different values is an identifier, or a measurement
 
 
 def labels_of(

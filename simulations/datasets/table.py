@@ -157,5 +157,4 @@ class ArraySource(RowSource):
         return cls(**fields, features=features, x=x[mask])
 
     def dataset(self, public_rows: np.ndarray) -> Dataset:
-        """See `Source`."""
         return self.as_numbers(self.features, self.x, *self.decided(public_rows))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import numpy as np
-from pydantic import Field
 
 from consilium.accounting.curves.gdp import sigma_needed
 from consilium.accounting.guarantees import Guarantee
@@ -18,8 +17,7 @@ from consilium.protocol.models import Frozen
 from consilium.simulations.divide import Case
 from consilium.simulations.vote import Ensemble
 
-Arrays = dict[str, np.ndarray]
-"""By name; texts are arrays of str."""
+Arrays = dict[str, np.ndarray]  # by name; texts are arrays of str
 
 
 def linear_probabilities(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -57,11 +55,9 @@ class StatedGuarantee:
         return sigma_needed(rounds, self.epsilon, self.delta, moved, scalar=True)
 
 
-BY_CLASS = "by_class."
-"""An array of `Predicted` whose name begins so is a figure by class: int64 (classes, 2), how many of how many."""
 BY_ROW = "by_row."
 """An array of a method without `Predicted.test` whose name begins so: float32 (test,), whose mean is that figure, at
-least to first order (`study.row_scores`)."""
+least to first order (`study.results`)."""
 TEST_DRAWS = "draws.test"
 """Name of the array, float32 (draws, test, classes), of a method whose luck is drawn several times: it is judged by the
 means over them."""
@@ -69,14 +65,12 @@ means over them."""
 
 @dataclass(frozen=True)
 class Predicted:
-    """What a method says to the rows it is judged on; secret where the method is not private.
-
-    test: float64 (test, classes), probabilities; None for a method that has no one model for public rows.
-    home: float64 (home, classes), of `Case.home_rows`, each by what its own party would use; None as for test.
-    figures: further numbers by name (epsilon, delta, answered ...), as the results give them. NaN is not allowed: a
-    figure that there is none of is left out. arrays: what measures of this method alone need (rows asked, labels ...).
-    absent: why there is none of it, in words for the report; then the rest is empty.
-    """
+    """What a method says to the rows it is judged on; secret where the method is not private. test: float64 (test,
+    classes), probabilities; None for a method that has no one model for public rows. home: float64 (home, classes), of
+    `Case.home_rows`, each by what its own party would use; None as for test. figures: further numbers by name (epsilon,
+    delta, answered ...), as the results give them. NaN is not allowed: a figure that there is none of is left out.
+    arrays: what measures of this method alone need (rows asked, labels ...). absent: why there is none of it, in words
+    for the report; then the rest is empty."""
 
     test: np.ndarray | None = field(default=None, repr=False)
     home: np.ndarray | None = field(default=None, repr=False)
@@ -88,10 +82,15 @@ class Predicted:
 class StudyMethod(Frozen):
     """One method with its keys. A kind is a subclass with `name: Literal["..."]` in a module of this package."""
 
+    kinds: ClassVar[dict[str, type[StudyMethod]]] = {}
     name: str
 
     needs_ensemble: ClassVar[bool]
     """Whether `predict` is given the teachers' votes; else it may be None."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        cls.kinds.update(dict.fromkeys(get_args(cls.model_fields["name"].annotation), cls))
 
     @property
     def label(self) -> str:
@@ -100,55 +99,29 @@ class StudyMethod(Frozen):
         changed = {key: getattr(self, key) for key, default in keys.items() if getattr(self, key) != default}
         return " ".join([self.name, *(f"{key}={value}" for key, value in changed.items())])
 
-    @property
-    def private(self) -> bool:
-        """Whether what it publishes has a guarantee: its figures then have `epsilon` and `delta`. A kind of which that
-        is always so, or never, says it as a `ClassVar` of this name."""
-        raise NotImplementedError
-
     def guarantee(self, case: Case) -> StatedGuarantee | None:
-        """What it promises whoever gets its result, before it is computed; None where there is no guarantee. A study
-        compares only methods with an equal one."""
+        """What it promises whoever gets its result, before it is computed, and its figures then have as `epsilon` and
+        `delta`; None where there is no guarantee. A study compares only methods with an equal one."""
         return None
 
     def depends_on(self, case: Case) -> dict[str, Any]:
-        """Plain data: everything of the scenario beyond division, teachers and seed that decides `predict`.
-
-        Two cases of equal division, teachers and seed (`study.cells`) with an equal answer here share one result of a
-        method. Its own keys decide too, and need not be told. Here: what it guarantees.
-        """
+        """Plain data: everything of the scenario beyond division, teachers and seed that decides `predict`. Two cases
+        of equal division, teachers and seed (`study.spec`) with an equal answer here share one result of a method. Its
+        own keys decide too, and need not be told. Here: what it guarantees."""
         guarantee = self.guarantee(case)
         return {} if guarantee is None else asdict(guarantee)
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
-        """Everything that it takes, from training to predictions. Deterministic in the case.
-
-        Raises
-        ------
-        ConsiliumError : it cannot be done with this case because of a mistake. What does not apply is `absent`.
-        """
+        """Everything that it takes, from training to predictions. Deterministic in the case. Raises ConsiliumError: it
+        cannot be done with this case because of a mistake. What does not apply is `absent`."""
         raise NotImplementedError
 
 
 class PromisedMethod(StudyMethod):
-    """A private method in the federation's unit, relation and delta, at its epsilon or another."""
-
-    private: ClassVar[bool] = True
-
-    epsilon: float | None = Field(
-        default=None,
-        gt=0,
-        allow_inf_nan=False,
-        description="what it may cost, in the federation's unit, relation and delta; left out: what the federation"
-        " promises",
-    )
+    """A private method at the federation's own epsilon, delta, unit and relation."""
 
     def guarantee(self, case: Case) -> StatedGuarantee | None:
-        """See `StudyMethod.guarantee`: in the federation's unit, relation and delta."""
-        if self.epsilon is None:
-            return StatedGuarantee.of(promised(case.config))
-        privacy = case.config.privacy
-        return StatedGuarantee(self.epsilon, privacy.delta, privacy.unit, privacy.neighbouring)
+        return StatedGuarantee.of(promised(case.config))
 
 
 def needed(ensemble: Ensemble | None, name: str) -> Ensemble:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, get_args
+from typing import Any
 
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
@@ -16,16 +16,7 @@ for _module in pkgutil.iter_modules(methods.__path__):
     import_module(f"{methods.__name__}.{_module.name}")
 
 
-def _below(kind: type[StudyMethod]) -> Iterator[type[StudyMethod]]:
-    for each in kind.__subclasses__():
-        yield each
-        yield from _below(each)
-
-
-METHODS: dict[str, type[StudyMethod]] = dict(
-    sorted((name, kind) for kind in _below(StudyMethod) for name in get_args(kind.model_fields["name"].annotation))
-)
-"""Every method, by its name."""
+METHODS: dict[str, type[StudyMethod]] = dict(sorted(StudyMethod.kinds.items()))  # every method, by its name
 
 
 def method_of(described: object, where: str = "methods") -> StudyMethod:

@@ -3,16 +3,21 @@
 What a student is worth in manual labels is read off a fixed ladder of their numbers. It is a function of the published
 student, of how many labels were released and asked for, and of public rows with their true labels: the guarantee of the
 labels covers it, and anybody with the truth of the public rows can compute it.
-"""
+
+Beside it a rival's model and then the student's trainer (`relearnt`): whoever has a private model may let it label all
+public rows, and train on these as a student does. It takes what was released and public rows alone, so the rival's
+guarantee covers it."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
+from pydantic import Field
 
 from consilium.models.adapted import fit_labels
 from consilium.models.base import Model
@@ -21,9 +26,12 @@ from consilium.models.keys import LogisticRegressionStudent, TrainerKind
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.schema import Schema
 from consilium.report.progress import MANUAL_LABELS, stage
+from consilium.simulations.divide import Case
+from consilium.simulations.methods.base import TEST_DRAWS, Predicted, StudyMethod
 from consilium.simulations.metrics import drawn_intervals, mean_metrics
+from consilium.simulations.vote import Ensemble
 from consilium.student.config import StudentSpec
-from consilium.student.learn import inputs, train
+from consilium.student.learn import AnsweredRows, inputs, train
 from consilium.student.public_labels import takes_long
 from consilium.student.selection import BY_ROWS
 
@@ -33,8 +41,7 @@ worth none."""
 LEVEL = 0.95
 _REPLICATES = 1000
 MOST_DRAWS, FEW_DRAWS = 20, 3
-_QUICK_NUMBERS = 5000
-"""Inputs times classes of a linear student that is trained on every number and draw in seconds."""
+_QUICK_NUMBERS = 5000  # inputs times classes of a linear student that is trained on every number and draw in seconds
 _LOT, _BOOTSTRAP = 0x68616E64, 0x776F727468
 
 
@@ -62,14 +69,11 @@ class PublicTruth:
 
 
 class ManualLabels:
-    """Models on true labels of rows that are drawn by lot, judged on the test rows.
-
-    Draw d of n labels are the first n rows of `by_lot` d of the pool: more labels are the same ones, and others. They
-    are learned by the student's own trainer; where that takes long (`takes_long`), by the linear model that evidence
-    chooses. `quick`: whether the own one is trained on the whole ladder in seconds.
-
-    `queried` int64 (n,): rows that the student asked for, in its order. `metric`: what is compared.
-    """
+    """Models on true labels of rows that are drawn by lot, judged on the test rows. Draw d of n labels are the first n
+    rows of `by_lot` d of the pool: more labels are the same ones, and others. They are learned by the student's own
+    trainer; where that takes long (`takes_long`), by the linear model that evidence chooses. `quick`: whether the own
+    one is trained on the whole ladder in seconds. `queried` int64 (n,): rows that the student asked for, in its order.
+    `metric`: what is compared."""
 
     def __init__(self, public: PublicTruth, spec: StudentSpec, queried: np.ndarray, seed: int) -> None:
         self._public, self._spec, self._asked, self._seed = public, spec, queried, seed
@@ -108,10 +112,8 @@ class ManualLabels:
 
     def metrics_of(self, count: int) -> dict[str, Any]:
         """What so many labels give in the mean over the draws; where the student looks at the rows alone, on the first
-        that it asked for itself, once.
-
-        labels, draws, accuracy, auc, recall_per_class, intervals (of one draw, see `drawn_intervals`).
-        """
+        that it asked for itself, once. labels, draws, accuracy, auc, recall_per_class, intervals (of one draw, see
+        `drawn_intervals`)."""
         y, names = self._public.test_y, self._public.schema.classes
         lots = [self._asked] if self._spec.selection == BY_ROWS else self._lots
         learnt = [self._learnt(lot[:count]) for lot in lots]
@@ -130,10 +132,8 @@ class ManualLabels:
 
 
 class LabelEquivalent(NamedTuple):
-    """Manual labels that reach a student: 0 where the fewest that were tried do, inf where the most do not.
-
-    low, high : with probability `LEVEL` the number lies between, see `label_equivalent`.
-    """
+    """Manual labels that reach a student: 0 where the fewest that were tried do, inf where the most do not. low, high :
+    with probability `LEVEL` the number lies between, see `label_equivalent`."""
 
     labels: float
     low: float
@@ -143,14 +143,11 @@ class LabelEquivalent(NamedTuple):
 def label_equivalent(
     student: np.ndarray, counts: np.ndarray, ladder: np.ndarray, generator: np.random.Generator
 ) -> LabelEquivalent:
-    """The least number of labels whose mean metric over the draws is the student's (`crossing`).
-
-    The interval is a bootstrap of what a person would meet: in each replicate the test rows are drawn anew, the same
-    for the student and the others, and one draw of labels is followed instead of their mean. So it covers the luck of
-    the labels, the student's and the person's, and of the test rows.
-
-    student: row scores float64 (test,). counts: ascending (n,). ladder: row scores (n, draws, test).
-    """
+    """The least number of labels whose mean metric over the draws is the student's (`crossing`). The interval is a
+    bootstrap of what a person would meet: in each replicate the test rows are drawn anew, the same for the student and
+    the others, and one draw of labels is followed instead of their mean. So it covers the luck of the labels, the
+    student's and the person's, and of the test rows. student: row scores float64 (test,). counts: ascending (n,).
+    ladder: row scores (n, draws, test)."""
     rows, draws = len(student), ladder.shape[1]
     weights = generator.multinomial(rows, np.full(rows, 1 / rows), size=_REPLICATES) / rows
     followed = generator.integers(draws, size=_REPLICATES)
@@ -181,14 +178,9 @@ def crossing(counts: np.ndarray, heights: np.ndarray, level: float) -> float:
 
 
 def worth(
-    public: PublicTruth,
-    student: np.ndarray,
-    spec: StudentSpec,
-    released: int,
-    queried: np.ndarray,
-    seed: int,
+    public: PublicTruth, student: np.ndarray, spec: StudentSpec, released: int, queried: np.ndarray, seed: int,
     progress: Progress = no_progress,
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     """The block of a student with probabilities `student` float64 (test, classes).
 
     `released` labels it had, for the rows `queried` int64 (n,) of the pool, in its order.
@@ -236,10 +228,58 @@ def by_lot(seed: int, draw: int, rows: int) -> np.ndarray:
 def learnt_from_labels(
     schema: Schema, spec: StudentSpec, rows: np.ndarray, labels: np.ndarray, chosen: np.ndarray, seed: int
 ) -> Model:
-    """The student's own trainer on the true labels of these rows of the pool, the others as rows without a label.
-
-    rows: the pool as the student's model takes it, see `StudentSpec.inputs`; labels int64 (pool,); chosen int64 (n,).
-    """
+    """The student's own trainer on the true labels of these rows of the pool, the others as rows without a label. rows:
+    the pool as the student's model takes it, see `StudentSpec.inputs`; labels int64 (pool,); chosen int64 (n,)."""
     rest = np.ones(len(rows), dtype=bool)
     rest[chosen] = False
     return train(rows[chosen], labels[chosen], rows[rest], len(schema.classes), spec, seed, schema=schema)
+
+
+ON_PUBLIC_ROWS = "on_public_rows."  # before the name of a rival: that rival, and then the student's trainer
+
+
+def relearnt(case: Case, drawn: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Probabilities float64 (test, classes) of the run's trainer on all public rows, labelled by each of `drawn`, a
+    rival's float64 (pool, classes); of the first few where the trainer takes long (`most_draws`)."""
+    spec, schema = case.scenario.student, case.config.rows
+    rows, judging = inputs(spec, schema, case.pool_x), inputs(spec, schema, case.test_x)
+    draws = most_draws(spec.trainer, rows.shape, len(case.classes))
+    everywhere = np.arange(len(rows))
+    labelled = [AnsweredRows(rows, everywhere, labels.argmax(axis=1)) for labels in drawn[:draws]]
+    return [answered.train(spec, schema, case.seed).predict_proba(judging) for answered in labelled]
+
+
+class LabelledByHand(StudyMethod):
+    """The student's own trainer on so many true labels of the pool, drawn by lot. No private row is in it. Judged on
+    the test rows as the mean over draws of the labels, fewer where the trainer takes long (`most_draws`); at home, and
+    as `Predicted.test`, it is the first draw. figures: labels, draws."""
+
+    needs_ensemble: ClassVar[bool] = False
+
+    name: Literal["manual_labels"] = "manual_labels"
+    labels: int = Field(default=100, ge=1, le=1_000_000, description="rows of the pool that somebody labels")
+    draws: int = Field(default=5, ge=1, le=20, description="times that they are drawn, at most")
+
+    def depends_on(self, case: Case) -> dict[str, Any]:
+        """See `StudyMethod.depends_on`."""
+        return {"student": case.scenario.student.model_dump(mode="json")}
+
+    def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
+        """Absent where the pool has fewer rows."""
+        schema, spec, y = case.config.rows, case.scenario.student, case.pool_y
+        if len(y) < self.labels:
+            return Predicted(absent=f"the pool has {len(y)} rows, and {self.labels} were to be labelled")
+        rows = inputs(spec, schema, case.pool_x)
+        draws, tested = min(self.draws, most_draws(spec.trainer, rows.shape, len(case.classes))), len(case.test_y)
+        judging = inputs(spec, schema, np.concatenate([case.test_x, case.home_x]))
+        drawn = []
+        for draw in range(draws):
+            chosen = by_lot(case.seed, draw, len(y))[: self.labels]
+            drawn.append(learnt_from_labels(schema, spec, rows, y, chosen, case.seed + draw).predict_proba(judging))
+        stacked = np.stack(drawn)
+        return Predicted(
+            test=stacked[0, :tested] if tested else None,
+            home=stacked[0, tested:] if len(case.home_y) else None,
+            figures={"labels": float(self.labels), "draws": float(draws)},
+            arrays={TEST_DRAWS: stacked[:, :tested].astype(np.float32)} if tested else {},
+        )

@@ -7,11 +7,10 @@ divided by their number (Chaudhuri et al. 2011, output perturbation; Jayaraman e
 development set a norm of 1 did as well as or better than clipping (docs/study.md).
 
 What follows is free, as it takes what was released and public rows alone. Along directions in which public rows vary
-little, noise is all there is: the average is shrunk along the principal directions of the public rows by
-v / (v + s), v the variance in units of the mean variance, s the best of a few. Each average gets a factor and an
-intercept, which no noise was spent on. All three are chosen on the true labels of the pool, at no charge, which
-speaks for the rival; the pool is not what it is judged on.
-"""
+little, noise is all there is: the average is shrunk along the principal directions of the public rows by v / (v + s), v
+the variance in units of the mean variance, s the best of a few. Each average gets a factor and an intercept, which no
+noise was spent on. All three are chosen on the true labels of the pool, at no charge, which speaks for the rival; the
+pool is not what it is judged on."""
 
 from __future__ import annotations
 
@@ -39,16 +38,13 @@ from consilium.simulations.methods.base import (
 )
 from consilium.simulations.vote import Ensemble
 
-SHRINKAGES = (0.0, 0.1, 0.3, 1.0, 3.0)
-"""What s may be."""
+SHRINKAGES = (0.0, 0.1, 0.3, 1.0, 3.0)  # what s may be
 _DRAWS = 20
-_MOST_CHOOSE = 2000
-"""Rows of the pool that choose, by lot, where there are more."""
+_MOST_CHOOSE = 2000  # rows of the pool that choose, by lot, where there are more
 _FACTORS = (1e-4, 1e4)
 """Between which a factor is sought, of scores of deviation 1: it is above 0, so that no order is turned round."""
 _MOST_INTERCEPT = 30.0
-_HARDLY_PENALISED = 1e6
-"""So that there is a factor where scores tell all rows apart."""
+_HARDLY_PENALISED = 1e6  # so that there is a factor where scores tell all rows apart
 _PURPOSE = 0x6E6F697379
 
 
@@ -79,8 +75,7 @@ def noisy_averages(
     summed: DirectionSum, promise: StatedGuarantee, pool_x: np.ndarray, pool_y: np.ndarray, seed: int
 ) -> LinearDraws:
     """`_DRAWS` of them, with the shrinkage whose draws are the best in the mean on the public rows `pool_x` float
-    (pool, inputs), by their true labels `pool_y` int64 (pool,). At least one party has given its weights.
-    """
+    (pool, inputs), by their true labels `pool_y` int64 (pool,). At least one party has given its weights."""
     scale = sigma_needed(1, promise.epsilon, promise.delta, scalar=True)
     moved = sensitivity(promise.unit, promise.neighbouring, summed.teachers_per_party)
     generator, deviation = np.random.default_rng([seed, _PURPOSE]), scale * moved / summed.parties
@@ -90,16 +85,12 @@ def noisy_averages(
     x, y = pool_x[chosen], pool_y[chosen]
     shrunk, metric = _shrinking(x), leading_metric(y, summed.total.shape[1])
     terms = {"epsilon": promise.epsilon, "delta": promise.delta}
-    best, most = LinearDraws([], terms), -math.inf
+    tried = []
     for shrinkage in SHRINKAGES:
         weights = [calibrated(shrunk(average, shrinkage), x, y) for average in drawn]
-        averages = LinearDraws(weights, {**terms, "shrinkage": shrinkage, "noise_deviation": deviation})
-        reached = float(
-            np.mean([row_scores(probabilities, y, metric).mean() for probabilities in averages.probabilities(x)])
-        )
-        if reached > most:
-            best, most = averages, reached
-    return best
+        tried.append(LinearDraws(weights, {**terms, "shrinkage": shrinkage, "noise_deviation": deviation}))
+    reached = [np.mean([row_scores(one, y, metric).mean() for one in each.probabilities(x)]) for each in tried]
+    return tried[int(np.argmax(reached))]
 
 
 def _shrinking(x: np.ndarray) -> Callable[[np.ndarray, float], np.ndarray]:
@@ -118,10 +109,8 @@ def _shrinking(x: np.ndarray) -> Callable[[np.ndarray, float], np.ndarray]:
 
 
 def calibrated(weights: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Of weights (inputs, classes) those that are used: with the factor and the intercept of least log loss.
-
-    The loss is convex in both. A class that no row has gets the least intercept there is.
-    """
+    """Of weights (inputs, classes) those that are used: with the factor and the intercept of least log loss. The loss
+    is convex in both. A class that no row has gets the least intercept there is."""
     scores, classes = x @ weights, weights.shape[1]
     deviation = float(scores.std()) or 1.0
     scores, wanted = scores / deviation, np.eye(classes)[y]
@@ -182,17 +171,15 @@ def sensitivity(unit: Unit, neighbouring: Neighbouring, teachers_per_party: int)
 
 
 class NoisyAverage(PromisedMethod):
-    """The average of this module. What is chosen on the pool's true labels, at no charge, speaks for it.
-
-    figures: epsilon, delta, shrinkage, noise_deviation (of a weight).
-    """
+    """The average of this module. What is chosen on the pool's true labels, at no charge, speaks for it. figures:
+    epsilon, delta, shrinkage, noise_deviation (of a weight)."""
 
     needs_ensemble: ClassVar[bool] = True
 
     name: Literal["noisy_average"] = "noisy_average"
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
-        """See `StudyMethod.predict`. Absent where teachers are not linear, or nothing finite is promised."""
+        """Absent where teachers are not linear, or nothing finite is promised."""
         summed = needed(ensemble, self.name).directions
         averages = averages_of(case, self.guarantee(case), summed)
         return Predicted(absent=averages) if isinstance(averages, str) else averages.predicted(case)

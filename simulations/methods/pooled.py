@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import singledispatch
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -28,75 +27,48 @@ _ROWS_SEEN = 200_000
 def pooled_probabilities(
     schema: Schema, teacher: TeacherKind, x: np.ndarray, y: np.ndarray, test: np.ndarray
 ) -> np.ndarray:
-    """Trained on bare rows `x` (n, features) with `y` int64 (n,) -> probabilities (m, classes) of the inputs `test`.
-
-    A model of the teachers' kind. Networks see `_ROWS_SEEN` rows at most, in whole epochs. Gradient boosting is
-    scikit-learn's histogram one, which is faster on many rows.
-    """
+    """Trained on bare rows `x` (n, features) with `y` int64 (n,) -> probabilities (m, classes) of the inputs `test`. A
+    model of the teachers' kind. Networks see `_ROWS_SEEN` rows at most, in whole epochs. Gradient boosting is
+    scikit-learn's histogram one, which is faster on many rows."""
     if (y == y[0]).all():  # nothing to fit: what every party says, all of them together say
         return np.eye(len(schema.classes))[np.full(len(test), y[0])]
     return _trained(teacher, schema, x, y, test)
 
 
-@singledispatch
 def _trained(teacher: TeacherKind, schema: Schema, x: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
-    model = _model(teacher, len(x)).fit(schema.inputs(x), y)
-    return class_probabilities(model, test, len(schema.classes))
+    classes = len(schema.classes)
+    if isinstance(teacher, RidgeSpec) and len(x) >= test.shape[1]:
+        return _ridge(teacher, schema, x, y, test)
+    inputs = schema.inputs(x)
+    if isinstance(teacher, OwnCode | RandomForestSpec):
+        # as a teacher is; where one's own cannot be trained on so many rows, their most frequent class
+        return class_probabilities(fit_teacher(teacher, Rows(inputs, y), 0), test, classes)
+    model: Any = LogisticTeacher(iterations=2000)
+    if isinstance(teacher, RidgeSpec):
+        model = RidgeTeacher(teacher.alpha)
+    elif isinstance(teacher, GradientBoostingSpec):
+        from sklearn.ensemble import HistGradientBoostingClassifier
+
+        model = HistGradientBoostingClassifier(
+            max_iter=teacher.trees,
+            max_depth=teacher.depth,
+            learning_rate=teacher.learning_rate,
+            class_weight=sklearn_weight(teacher),
+            early_stopping=False,  # pyright: ignore[reportArgumentType]
+            random_state=0,
+        )
+    elif isinstance(teacher, NetworkSpec):
+        from consilium.models.torch_classifier import NetworkTeacher  # torch takes two seconds to import
+
+        epochs = max(1, min(teacher.epochs, _ROWS_SEEN // len(x)))
+        model = NetworkTeacher(teacher.model_copy(update={"epochs": epochs}), seed=0)
+    return class_probabilities(model.fit(inputs, y), test, classes)
 
 
-@singledispatch
-def _model(teacher: TeacherKind, rows: int) -> Any:
-    """Untrained, with scikit-learn's methods."""
-    return LogisticTeacher(iterations=2000)
-
-
-@_model.register
-def _(teacher: GradientBoostingSpec, rows: int) -> Any:
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    return HistGradientBoostingClassifier(
-        max_iter=teacher.trees,
-        max_depth=teacher.depth,
-        learning_rate=teacher.learning_rate,
-        class_weight=sklearn_weight(teacher),
-        early_stopping=False,  # pyright: ignore[reportArgumentType]
-        random_state=0,
-    )
-
-
-@_model.register
-def _(teacher: NetworkSpec, rows: int) -> Any:
-    from consilium.models.torch_classifier import NetworkTeacher  # torch takes two seconds to import
-
-    epochs = max(1, min(teacher.epochs, _ROWS_SEEN // rows))
-    return NetworkTeacher(teacher.model_copy(update={"epochs": epochs}), seed=0)
-
-
-@_trained.register(OwnCode)
-@_trained.register(RandomForestSpec)
-def _(teacher: TeacherKind, schema: Schema, x: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """As a teacher is; where one's own cannot be trained on so many rows, their most frequent class."""
-    model = fit_teacher(teacher, Rows(schema.inputs(x), y), 0)
-    return class_probabilities(model, test, len(schema.classes))
-
-
-def _solved(gram: np.ndarray, right: np.ndarray, rounding: float) -> np.ndarray:
-    """Of sums float32 (inputs, inputs), in float64, where fewer of them are nearly singular; where they are singular
-    all the same, with their `rounding` as a further penalty."""
-    try:
-        return solve(gram.astype(np.float64), right, assume_a="pos", overwrite_a=True)
-    except np.linalg.LinAlgError:
-        penalised = gram.astype(np.float64)
-        penalised[np.diag_indices_from(penalised)] += rounding
-        return solve(penalised, right, assume_a="pos", overwrite_a=True)
-
-
-@_trained.register
-def _(teacher: RidgeSpec, schema: Schema, x: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """Rows are never all in memory, only sums over them, 4 inputs^2 bytes, unless there are fewer than inputs."""
+def _ridge(teacher: RidgeSpec, schema: Schema, x: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
+    """Rows are never all in memory, only sums over them, 4 inputs^2 bytes. They are solved in float64, where fewer are
+    nearly singular; where they are singular all the same, with their rounding as a further penalty."""
     width, classes = test.shape[1], len(schema.classes)
-    if len(x) < width:
-        return class_probabilities(RidgeTeacher(teacher.alpha).fit(schema.inputs(x), y), test, classes)
     gram, cross = np.zeros((width, width), dtype=np.float32), np.zeros((width, classes), dtype=np.float32)
     total, counts = np.zeros(width), np.bincount(y, minlength=classes)
     for start in range(0, len(x), _BLOCK):
@@ -109,19 +81,22 @@ def _(teacher: RidgeSpec, schema: Schema, x: np.ndarray, y: np.ndarray, test: np
     gram -= np.outer(mean, mean) * np.float32(len(x))
     gram[np.diag_indices_from(gram)] += np.float32(teacher.alpha)
     right = (cross - np.outer(mean, counts.astype(np.float32))).astype(np.float64)
-    weights = _solved(gram, right, float(np.finfo(np.float32).eps) * largest)
+    penalised = gram.astype(np.float64)
+    try:
+        weights = solve(penalised, right, assume_a="pos")
+    except np.linalg.LinAlgError:
+        penalised[np.diag_indices_from(penalised)] += float(np.finfo(np.float32).eps) * largest
+        weights = solve(penalised, right, assume_a="pos", overwrite_a=True)
     scores = np.maximum((test - mean) @ weights + counts / len(x), 0)
     return scores / scores.sum(axis=1, keepdims=True)
 
 
-BOOSTED = GradientBoostingSpec(trees=100, depth=4)
-"""Of one size for all data: chosen on none of them."""
+BOOSTED = GradientBoostingSpec(trees=100, depth=4)  # of one size for all data: chosen on none of them
 
 
 class PooledModel(StudyMethod):
     """One model on all that the parties train on, without any guarantee."""
 
-    private: ClassVar[bool] = False
     needs_ensemble: ClassVar[bool] = False
 
     name: Literal["pooled"] = "pooled"
@@ -132,20 +107,14 @@ class PooledModel(StudyMethod):
     )
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
-        """See `StudyMethod.predict`."""
         rows = np.concatenate([case.partition.parties[party] for party in case.parties])
-        schema, tested = case.config.rows, len(case.test_y)
+        schema, tested, data = case.config.rows, len(case.test_y), case.dataset
         judging = schema.inputs(np.concatenate([case.test_x, case.home_x]))
-        probabilities = pooled_probabilities(
-            schema, self._model(case), case.dataset.x[rows], case.dataset.y[rows], judging
-        )
+        own = case.scenario.simulation.own_teacher or case.config.teacher
+        kind = BOOSTED if self.kind == "boosted" else own
+        probabilities = pooled_probabilities(schema, kind, data.x[rows], data.y[rows], judging)
         return Predicted(
             test=probabilities[:tested] if tested else None,
             home=probabilities[tested:] if len(case.home_y) else None,
             figures={"rows": float(len(rows))},
         )
-
-    def _model(self, case: Case) -> TeacherKind:
-        if self.kind == "boosted":
-            return BOOSTED
-        return case.scenario.simulation.own_teacher or case.config.teacher

@@ -3,12 +3,11 @@ all parties.
 
 In each round every unit (a record, a patient's rows at a party, a party) has the mean gradient of its rows' log loss,
 clipped to Euclidean norm C; parties add up those of their units, and the sum over all parties gets one Gaussian noise
-of deviation z C (Abadi et al. 2016, arXiv 1607.00133, without sampling: all rows are in every round, so that nothing
-is gained by sampling): see `StatedGuarantee.noise_multiplier`.
+of deviation z C (Abadi et al. 2016, arXiv 1607.00133, without sampling: all rows are in every round, so that nothing is
+gained by sampling): see `StatedGuarantee.noise_multiplier`.
 
 The sum is divided by the number n of units, which decides how long a step is. Where units are added or removed n is no
-secret of theirs alone: a step is chosen at no charge anyhow, as rounds and C are, on the pool's true labels.
-"""
+secret of theirs alone: a step is chosen at no charge anyhow, as rounds and C are, on the pool's true labels."""
 
 from __future__ import annotations
 
@@ -35,14 +34,11 @@ CLIPS = (0.1, 1.0)
 STEPS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 """By how much a round may move the model, where all gradients are as long as C and agree."""
 _DRAWS = 20
-_TRIED = 6
-"""Draws of the noise by which each setting is tried."""
+_TRIED = 6  # draws of the noise by which each setting is tried
 _MANY = 5_000_000
 """Rows times inputs times classes from which on half as many draws are made, of these and of the result."""
-_MOST_CHOOSE = 2000
-"""Rows of the pool that choose, by lot, where there are more."""
-MOST_NUMBERS = 30_000_000
-"""Rows times inputs times classes: of so many, all rounds of all trials take a minute."""
+_MOST_CHOOSE = 2000  # rows of the pool that choose, by lot, where there are more
+MOST_NUMBERS = 30_000_000  # rows times inputs times classes: of so many, all rounds of all trials take a minute
 _AT_ONCE = 1_000_000
 _PURPOSE = 0x6772616469656E74
 
@@ -168,9 +164,7 @@ def choosing_rows(case: Case) -> np.ndarray:
 class PrivateGradient(PromisedMethod):
     """Gradient descent of this module, in the federation's unit. What is left out is chosen on the pool's true labels,
     at no charge, which speaks for the rival; so are each draw's factor and intercept (`noisy_average.calibrated`).
-
-    figures: epsilon, delta, units, rounds, clip, step, noise_multiplier.
-    """
+    figures: epsilon, delta, units, rounds, clip, step, noise_multiplier."""
 
     needs_ensemble: ClassVar[bool] = False
 
@@ -184,7 +178,7 @@ class PrivateGradient(PromisedMethod):
     )
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
-        """See `StudyMethod.predict`. Absent where `descent` says why."""
+        """Absent where `descent` says why."""
         descent = self.descent(case)
         return Predicted(absent=descent) if isinstance(descent, str) else descent.predicted(case)
 

@@ -1,7 +1,7 @@
-"""What a paper measured, row by row, and the files that it takes, in TOML; three of them come with the package.
+"""What a paper measured, row by row, the students, and the files that it takes, in TOML; three papers come with the
+package.
 
-A row says which labels a student learns from, what released them, and which rows judge; `measure` does the rest.
-"""
+A row says which labels a student learns from, what released them, and which rows judge; `measure` does the rest."""
 
 from __future__ import annotations
 
@@ -9,18 +9,75 @@ import gzip
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from consilium.coordinator.mechanisms import AnyMechanism
+from consilium.models.base import Model, Trainer, constant
+from consilium.models.images.loop import ImageTrainer, Supervised
+from consilium.models.images.pixels import INVARIANCES
+from consilium.models.keys import ImageStudent
 from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.label_source import Progress
 from consilium.protocol.models import Frozen
-from consilium.simulations.datasets.folder import read_arrays
-from consilium.simulations.papers.students import PaperStudent
+from consilium.simulations.datasets.base import read_arrays
 from consilium.simulations.scenario import parsed, put
+
+
+class CnnStudent(ImageStudent):
+    """The labels alone, on distorted copies (LeCun et al. 1998, Simard et al. 2003)."""
+
+    name: Literal["cnn"] = "cnn"
+
+    def trainer(self, unlabelled: np.ndarray, progress: Progress) -> Trainer:
+        """Of rows as they travel."""
+        change = INVARIANCES[self.augment].strong
+        return ImageTrainer(lambda net, material: Supervised(net, material, change), self, unlabelled, progress)
+
+
+class VatStudent(ImageStudent):
+    """The labels, and predictions that do not change in the worst near direction, and are sure (Miyato et al. 2018)."""
+
+    name: Literal["vat"] = "vat"
+    radius: float = Field(default=0.07, gt=0, description="root mean square of the change of pixels from 0 to 1")
+
+    def trainer(self, unlabelled: np.ndarray, progress: Progress) -> Trainer:
+        """Of rows as they travel."""
+        from consilium.simulations.papers.semi_supervised import Vat  # torch takes two seconds to import
+
+        change = INVARIANCES[self.augment]
+        return ImageTrainer(lambda net, material: Vat(net, material, change, self.radius), self, unlabelled, progress)
+
+
+class FeatureMatchingStudent(Frozen):
+    """The student of PATE-G as published: dense networks, a generator that matches features (Salimans et al. 2016)."""
+
+    name: Literal["feature_matching"] = "feature_matching"
+    epochs: int = Field(default=300, ge=1, le=100_000, description="times that every public row is seen, 100 at a time")
+
+    def trainer(self, unlabelled: np.ndarray, progress: Progress) -> Trainer:
+        """Of rows as they travel."""
+        from consilium.simulations.papers.semi_supervised import ImprovedGanTrainer
+
+        return ImprovedGanTrainer(self.epochs, unlabelled, progress)
+
+
+PaperStudent = Annotated[CnnStudent | VatStudent | FeatureMatchingStudent, Field(discriminator="name")]
+
+
+def train(
+    x: np.ndarray, y: np.ndarray, unlabelled: np.ndarray, classes: int, spec: PaperStudent, seed: int,
+    progress: Progress,
+) -> Model:  # fmt: skip
+    """On labels int64 (n,) of images `x` float (n, pixels) and on `unlabelled` ones; labels of fewer than two classes
+    give a constant model."""
+    if len(np.unique(y)) < 2:
+        return constant(y, classes)
+    return spec.trainer(unlabelled, progress).fit(x, y, classes, seed)
+
 
 DataSet = Literal["mnist", "svhn"]
 SCRIPT_POOL = 8000
@@ -28,11 +85,9 @@ SCRIPT_POOL = 8000
 
 
 class File(Frozen):
-    """A file that rows need, by its place in the folder of data sets.
-
-    sha256: of its content: of a .gz file unpacked, of an .npz file `name, shape, int64 numbers` of each array in the
-    order of their names. Empty where no copy was at hand. source: where to get it, and how it is made of that.
-    """
+    """A file that rows need, by its place in the folder of data sets. sha256: of its content: of a .gz file unpacked,
+    of an .npz file `name, shape, int64 numbers` of each array in the order of their names. Empty where no copy was at
+    hand. source: where to get it, and how it is made of that."""
 
     name: str
     sha256: str = Field(default="", pattern="^([0-9a-f]{64})?$")
@@ -61,8 +116,7 @@ class PaperRow(Frozen):
     queries: 0 for all public rows. choice: of the queries: the `first`, as many of each class (`balanced`), or the draw
     of the `script` of 2017. pool, judges: public rows from the front of the test set and rows that judge from its end,
     after a shuffle by the seed where `shuffled`. more: training images that the student sees besides, without labels.
-    extra: runs only where it is named. differs: what is not the paper's.
-    """
+    extra: runs only where it is named. differs: what is not the paper's."""
 
     name: str
     title: str
@@ -126,24 +180,16 @@ class Paper(Frozen):
     absent: tuple[NotMeasured, ...] = ()
 
     def chosen(self, names: Sequence[str]) -> tuple[PaperRow, ...]:
-        """Rows of these names, in the paper's order; without any, all that are not extra.
-
-        Raises
-        ------
-        ConfigError : there is no row of a name.
-        """
+        """Rows of these names, in the paper's order; without any, all that are not extra. Raises ConfigError: there is
+        no row of a name."""
         known = [row.name for row in self.rows]
         if unknown := sorted(set(names) - set(known)):
             raise ConfigError(f"rows: there is no {unknown[0]!r}", f"Rows are {', '.join(known)}")
         return tuple(row for row in self.rows if (row.name in names if names else not row.extra))
 
     def check_files(self, row: PaperRow, folder: Path) -> None:
-        """Compare the files of a row with their checksums.
-
-        Raises
-        ------
-        DataError : one is not there, or has another content: which, its checksum, and where to get it.
-        """
+        """Compare the files of a row with their checksums. Raises DataError: one is not there, or has another content:
+        which, its checksum, and where to get it."""
         for file in self.files:
             if row.needs & set(file.needed_for):
                 _check(file, folder)

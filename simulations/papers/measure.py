@@ -29,10 +29,9 @@ from consilium.protocol.label_source import NO_LABEL, Progress
 from consilium.protocol.noise import NoiseSource, SeededNoise
 from consilium.protocol.queries import query_ids
 from consilium.protocol.schema import Schema
-from consilium.simulations.datasets.folder import read_arrays
+from consilium.simulations.datasets.base import read_arrays
 from consilium.simulations.datasets.source import load_dataset
-from consilium.simulations.papers.description import SCRIPT_POOL, DataSet, PaperRow
-from consilium.simulations.papers.students import train
+from consilium.simulations.papers.description import SCRIPT_POOL, DataSet, PaperRow, train
 from consilium.simulations.release import RecordedVotes
 
 FAST = {"pool": 300, "judges": 200, "queries": 60, "teachers": 2, "shard": 40, "more": 60}
@@ -57,15 +56,6 @@ class Images:
         test = np.concatenate([data.public.queries, data.public.test])
         private = np.setdiff1d(np.arange(len(data.y)), test)
         return cls(data.x[private], data.y[private], data.x[test], data.y[test])
-
-
-@dataclass(frozen=True)
-class Votes:
-    """int64 (test rows, classes), of the first test images where those were published. right: one teacher's mean share
-    of right answers, NaN where nobody knows. Secret where the teachers' data are."""
-
-    votes: np.ndarray = field(repr=False)
-    right: float
 
 
 def at_once(row: PaperRow) -> PaperRow:
@@ -109,25 +99,24 @@ def train_teachers(row: PaperRow, seed: int, images: Images, kept: Path, progres
         np.savez(file, votes=votes, right=np.mean(right))
 
 
-def votes_of(row: PaperRow, seed: int, kept: Path, folder: Path) -> Votes:
-    """What teachers say of the test images, in their order. Raises DataError."""
+def votes_of(row: PaperRow, seed: int, kept: Path, folder: Path) -> tuple[np.ndarray, float]:
+    """What teachers say of the test images, in their order, int64 (test rows, classes), of the first where those were
+    published; and one teacher's mean share of right answers, NaN where nobody knows. Secret where the teachers' data
+    are. Raises DataError."""
     if row.teachers:
         with np.load(votes_file(kept, row, seed)) as file:
-            return Votes(file["votes"], float(file["right"]))
+            return file["votes"], float(file["right"])
     path = folder / f"pate2018_votes_{row.data}.npz"
-    arrays = read_arrays(path, "its source")
-    votes = arrays.get("votes")
+    votes = read_arrays(path, "its source").get("votes")
     if votes is None or votes.ndim != 2 or votes.dtype.kind not in "iu":
         raise DataError(f"{path} has no array votes of whole numbers (images, classes)", "Get it anew")
-    return Votes(votes.astype(np.int64), math.nan)
+    return votes.astype(np.int64), math.nan
 
 
 def drawn_by_the_script(truth: np.ndarray, count: int) -> np.ndarray:
-    """Rows of the pool that the script of 2017 labels, int64 (count,); `truth` int64 (8000,).
-
-    It shuffles the pool and means to take as many of each class, but looks classes up in the order before: what it
-    takes is drawn by lot. With 100 these are the published indices.
-    """
+    """Rows of the pool that the script of 2017 labels, int64 (count,); `truth` int64 (8000,). It shuffles the pool and
+    means to take as many of each class, but looks classes up in the order before: what it takes is drawn by lot. With
+    100 these are the published indices."""
     shuffled = np.random.RandomState(1).permutation(SCRIPT_POOL)
     classes = int(truth.max()) + 1
     return np.concatenate([shuffled[truth == digit][: count // classes] for digit in range(classes)])
@@ -147,22 +136,24 @@ def queries_of(row: PaperRow, pool: np.ndarray, truth: np.ndarray, answerable: i
 
 def measure(row: PaperRow, seed: int, images: Images, kept: Path, folder: Path, progress: Progress) -> dict[str, Any]:
     """Figures of a row: shares from 0 to 1, epsilons, counts; None where there is none. `right_of`: of each test image
-    that judges the student, by its number, 1 where the student is right and else 0.
-
-    Votes of own teachers are there (`train_teachers`).
-
-    Raises
-    ------
-    DataError : a file that the row needs; or it does not fit.
-    """
+    that judges the student, by its number, 1 where the student is right and else 0. Votes of own teachers are there
+    (`train_teachers`). Raises DataError: a file that the row needs; or it does not fit."""
     count, truth = len(images.test_y), images.test_y
     order = np.random.RandomState(seed).permutation(count) if row.shuffled else np.arange(count)
     pool, judges = order[: row.pool], order[-row.judges :]
     if row.pool + (row.judges if row.student else 0) > count:
         raise DataError(f"{row.data} has {count} test images, {row.name} needs {row.pool} and {row.judges}")
-    ensemble = None if row.labels == "truth" else votes_of(row, seed, kept, folder)
-    asked = queries_of(row, pool, truth, count if ensemble is None else len(ensemble.votes))
-    labels = _labels(row, seed, asked, truth, ensemble, folder)
+    votes, alone = (None, math.nan) if row.labels == "truth" else votes_of(row, seed, kept, folder)
+    asked = queries_of(row, pool, truth, count if votes is None else len(votes))
+    if votes is None:
+        labels = truth[asked]
+    elif row.labels == "plurality" or row.mechanism is None:
+        labels = votes[asked].argmax(axis=1)
+    elif row.labels == "published":
+        path = folder / f"pate2017_{row.data}_student.npz"
+        labels = read_arrays(path, "its source")["labels_lap20"].astype(np.int64)[asked]
+    else:
+        labels = released(row.mechanism, votes[asked], SeededNoise(1_000_000 * seed + len(asked)))
     known = labels != NO_LABEL
     figures: dict[str, Any] = {
         "asked": len(asked),
@@ -171,10 +162,10 @@ def measure(row: PaperRow, seed: int, images: Images, kept: Path, folder: Path, 
         "epsilon": None, "worst": None, "teacher": None, "plurality": None, "gap": None,
         "student": None, "judges": row.judges, "unbounded": row.labels == "plurality",
     }  # fmt: skip
-    if ensemble is not None:
-        figures |= ensemble_figures(ensemble, truth)
+    if votes is not None:
+        figures |= ensemble_figures(votes, alone, truth)
         if row.mechanism is not None:
-            figures |= costs(row.mechanism, ensemble.votes[asked], known, row.delta)
+            figures |= costs(row.mechanism, votes[asked], known, row.delta)
     if row.student is not None:
         rows = asked[known]
         more = images.private[: row.more]
@@ -187,21 +178,6 @@ def measure(row: PaperRow, seed: int, images: Images, kept: Path, folder: Path, 
     return figures
 
 
-def _labels(
-    row: PaperRow, seed: int, asked: np.ndarray, truth: np.ndarray, ensemble: Votes | None, folder: Path
-) -> np.ndarray:
-    """int64 (asked,), NO_LABEL where nothing is released."""
-    if ensemble is None:
-        return truth[asked]
-    counts = ensemble.votes[asked]
-    if row.labels == "plurality" or row.mechanism is None:
-        return counts.argmax(axis=1)
-    if row.labels == "published":
-        path = folder / f"pate2017_{row.data}_student.npz"
-        return read_arrays(path, "its source")["labels_lap20"].astype(np.int64)[asked]
-    return released(row.mechanism, counts, SeededNoise(1_000_000 * seed + len(asked)))
-
-
 def released(mechanism: Mechanism, votes: np.ndarray, noise: NoiseSource) -> np.ndarray:
     """What a service gives on votes int64 (queries, classes): int64 (queries,), NO_LABEL where it gives none. Rows
     are named by their number."""
@@ -210,27 +186,22 @@ def released(mechanism: Mechanism, votes: np.ndarray, noise: NoiseSource) -> np.
     rows = np.arange(count, dtype=np.float32)[:, None]
     config = FederationConfig(
         name="a row of a paper",
-        rows=Schema.from_public_rows(("row",), tuple(str(name) for name in range(classes)), rows),
-        minimum_parties=2,
-        collection="plaintext",
-        mechanism=mechanism,
-        privacy=Privacy(unit=Unit.PARTY, delta=1e-5),
-        query_budget=QueryBudget(queries=count, answers=count),
-        simulation=True,
-    )
+        rows=Schema.from_public_rows(("row",), tuple(str(name) for name in range(classes)), rows), minimum_parties=2,
+        collection="plaintext", mechanism=mechanism, privacy=Privacy(unit=Unit.PARTY, delta=1e-5),
+        query_budget=QueryBudget(queries=count, answers=count), simulation=True,
+    )  # fmt: skip
     collector = RecordedVotes(config, parties, query_ids(rows), lambda places, _: votes[places])
     with closing(Ledger.in_memory(config)) as ledger:
         return LabelService(config, ledger, collector, lambda _: noise, len(parties)).ask(rows).labels
 
 
-def ensemble_figures(ensemble: Votes, truth: np.ndarray) -> dict[str, float | None]:
-    """Of all rows that they voted on. `right`: by the votes themselves where nothing else says it."""
-    votes, true = ensemble.votes, truth[: len(ensemble.votes)]
+def ensemble_figures(votes: np.ndarray, alone: float, truth: np.ndarray) -> dict[str, float | None]:
+    """Of all rows that they voted on. alone: see `votes_of`; by the votes themselves where nothing else says it."""
+    true, teachers = truth[: len(votes)], votes.sum(axis=1)
     top = np.sort(votes, axis=1)[:, -2:]
-    teachers = votes.sum(axis=1)
     one = float((votes[np.arange(len(true)), true] / teachers).mean())
     return {
-        "teacher": one if math.isnan(ensemble.right) else ensemble.right,
+        "teacher": one if math.isnan(alone) else alone,
         "plurality": float((votes.argmax(axis=1) == true).mean()),
         "gap": float(((top[:, 1] - top[:, 0]) / teachers).mean()),
     }
@@ -238,10 +209,8 @@ def ensemble_figures(ensemble: Votes, truth: np.ndarray) -> dict[str, float | No
 
 def costs(mechanism: Mechanism, votes: np.ndarray, known: np.ndarray, delta: float) -> dict[str, Any]:
     """`epsilon` as the papers count it, at these votes (secret on private ones), and the `worst` case of these answers.
-
     LNMax by eight moments (2017, 3.3), Gaussian noise by the data-dependent curve and its classic conversion (2018),
-    the immutable argmax as its paper claims. votes: int64 (asked, classes). known: bool (asked,).
-    """
+    the immutable argmax as its paper claims. votes: int64 (asked, classes). known: bool (asked,)."""
     event = mechanism.event(
         asked=len(votes), answered=int(known.sum()), unit=Unit.PARTY, neighbouring=Neighbouring.REPLACE,
         teachers_per_party=1,

@@ -1,13 +1,13 @@
 """`consilium run` of a paper: its rows in worker processes, and the table of its figures beside ours.
 
-A row that is done is not done again, teachers' votes and a student's steps stay in the folder: give `--out` again.
-"""
+A row that is done is not done again, teachers' votes stay in the folder: give `--out` again."""
 
 from __future__ import annotations
 
 import json
 import os
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -24,54 +24,47 @@ from consilium.protocol.label_source import Progress, no_progress
 from consilium.report.exhibits import Cell, Exhibit, PagePart, Table, TableLine, as_text
 from consilium.report.page import Page, as_html
 from consilium.report.progress import Display
-from consilium.simulations.datasets.folder import data_folder
+from consilium.simulations.datasets.base import data_folder
 from consilium.simulations.metrics import wilson
 from consilium.simulations.papers import ORDER
 from consilium.simulations.papers.description import Choice, PaperRow, Printed, load_paper
 from consilium.simulations.papers.measure import Images, at_once, measure, train_teachers, votes_file
+from consilium.simulations.study.compute import in_workers
 from consilium.simulations.study.summaries.inference import crossed
-from consilium.simulations.study.workers import in_workers
 
 RESULTS, REPORT = "results.json", "report.html"
 
 
 @dataclass(frozen=True)
 class RowJob:
-    """A row with a seed, or its teachers alone."""
+    """Rows of the same teachers, and so of the same data, with a seed."""
 
-    row: PaperRow
+    rows: tuple[PaperRow, ...]
     seed: int
     kept: Path
     data: Path
-    teachers: bool
 
-    @property
-    def result(self) -> Path:
-        """What it leaves where it is done."""
-        name = f"{'teachers of ' if self.teachers else ''}{self.row.name}-{self.seed}-{self.row.digest}"
-        return self.kept / "rows" / f"{name}.json"
+
+def result_of(row: PaperRow, seed: int, kept: Path) -> Path:
+    """What a row leaves where it is done."""
+    return kept / "rows" / f"{row.name}-{seed}-{row.digest}.json"
 
 
 def work(job: RowJob, progress: Progress = no_progress) -> None:
-    """Do it, and leave its result."""
-    images = Images.of(job.row.data, job.data)
-    before = time.process_time()
-    figures: dict[str, Any] = {}
-    if job.teachers:
-        train_teachers(job.row, job.seed, images, job.kept, progress)
-    else:
-        figures = measure(job.row, job.seed, images, job.kept, job.data, progress)
-    figures["seconds"] = round(time.process_time() - before, 1)
-    replace_text(job.result, json.dumps(figures))
+    """Do it, and leave the results."""
+    images = Images.of(job.rows[0].data, job.data)
+    if job.rows[0].teachers:
+        train_teachers(job.rows[0], job.seed, images, job.kept, progress)
+    for row in job.rows:
+        before = time.process_time()
+        figures = measure(row, job.seed, images, job.kept, job.data, progress)
+        figures["seconds"] = round(time.process_time() - before, 1)
+        replace_text(result_of(row, job.seed, job.kept), json.dumps(figures))
 
 
 class PaperRun:
-    """One run: of which rows, with which seeds, in which folder. left_out: rows without their files, and why.
-
-    Raises
-    ------
-    DataError : files of the paper are not there, or not these. ConfigError : no such row; or the folder is another's.
-    """
+    """One run: of which rows, with which seeds, in which folder. left_out: rows without their files, and why. Raises
+    DataError: files of the paper are not there, or not these. ConfigError: no such row; or the folder is another's."""
 
     def __init__(self, path: Path, choice: Choice, folder: Path) -> None:
         self.path, self.folder, self.choice = path, folder, choice
@@ -89,37 +82,31 @@ class PaperRun:
                     raise
                 self.left_out[row.name] = str(error)
 
-    def _jobs(self, teachers: bool) -> list[RowJob]:
-        """Those that are to be done; rows with the same teachers have them once."""
-        jobs: dict[Path, RowJob] = {}
+    def _jobs(self) -> list[RowJob]:
+        """Those that are to be done."""
+        together: dict[tuple[Path | str, int], list[PaperRow]] = defaultdict(list)
         for row in self.rows:
             for seed in self.seeds:
-                job = RowJob(row, seed, self.folder, self.data, teachers)
-                left = votes_file(self.folder, row, seed) if teachers else job.result
-                if (row.teachers or not teachers) and not left.exists():
-                    jobs[left] = job
-        return list(jobs.values())
+                if not result_of(row, seed, self.folder).exists():
+                    together[votes_file(self.folder, row, seed) if row.teachers else row.name, seed].append(row)
+        return [RowJob(tuple(rows), seed, self.folder, self.data) for (_, seed), rows in together.items()]
 
     def run(self, display: Display) -> dict[str, Any]:
         """Do what is not done, and write the table. Raises EngineError where a worker ends; see `measure` too."""
         self._claim()
-        for line in self._plan():
-            display.say(line)
-        for stage, teachers in (("train", True), ("rows", False)):
-            if jobs := self._jobs(teachers):
-                display.update(stage, 0, len(jobs))
-                with closing(in_workers(work, jobs, self.choice.workers or len(os.sched_getaffinity(0)))) as done:
-                    for count, _ in enumerate(done, 1):
-                        display.update(stage, count, len(jobs))
-        return self.write()
-
-    def _plan(self) -> Iterator[str]:
-        """What will be done, for people."""
         names = [row.name for row in self.rows]
-        yield from (self.paper.title, f"rows: {', '.join(names)}", f"seeds: {', '.join(map(str, self.seeds))}")
-        yield from (f"left out: {name}: {why}" for name, why in self.left_out.items())
+        display.say(self.paper.title)
+        display.say(f"rows: {', '.join(names)}; seeds: {', '.join(map(str, self.seeds))}")
+        for name, why in self.left_out.items():
+            display.say(f"left out: {name}: {why}")
         if extra := [row.name for row in self.paper.rows if row.extra and row.name not in names]:
-            yield f"not among them, --set rows=[...] runs them: {', '.join(extra)}"
+            display.say(f"not among them, --set rows=[...] runs them: {', '.join(extra)}")
+        if jobs := self._jobs():
+            display.update("rows", 0, len(jobs))
+            with closing(in_workers(work, jobs, self.choice.workers or len(os.sched_getaffinity(0)))) as done:
+                for count, _ in enumerate(done, 1):
+                    display.update("rows", count, len(jobs))
+        return self.write()
 
     def _claim(self) -> None:
         """Make the folder, or see that it is of the same paper. Other rows and seeds join what is in it."""
@@ -151,15 +138,13 @@ class PaperRun:
             "seconds": sum(row["ours"]["seconds"] for row in rows), "out": str(self.folder),
         }  # fmt: skip
         replace_text(self.folder / RESULTS, json.dumps(results, indent=1))
-        parts = exhibits(results)
-        page = Page("Papers", self.paper.title, parts, (f"Consilium {results['version']}; {self.paper.link}",))
-        replace_text(self.folder / REPORT, as_html(page))
+        words = (f"Consilium {results['version']}; {self.paper.link}",)
+        replace_text(self.folder / REPORT, as_html(Page("Papers", self.paper.title, exhibits(results), words)))
         return results
 
     def _mean(self, row: PaperRow) -> dict[str, Any]:
         """Over the seeds: mean and sample deviation of each figure, and what each seed gave."""
-        jobs = [RowJob(row, seed, self.folder, self.data, False) for seed in self.seeds]
-        each = [json.loads(job.result.read_text(encoding="utf-8")) for job in jobs]
+        each = [json.loads(result_of(row, seed, self.folder).read_text(encoding="utf-8")) for seed in self.seeds]
         figures: dict[str, Any] = {name: each[0][name] for name in ("judges", "asked", "unbounded")}
         figures |= {"each": each, "seconds": sum(item["seconds"] for item in each)}
         for name in ("answers", "labels", "epsilon", "worst", "teacher", "plurality", "gap", "student"):
@@ -173,9 +158,7 @@ class PaperRun:
 
 def _interval(right_of: Sequence[dict[str, int]]) -> Interval:
     """Of the mean of the seeds' students, over seeds and test images together; of one seed over images (Wilson).
-
-    right_of: of each seed, `measure`'s.
-    """
+    right_of: of each seed, `measure`'s."""
     values = np.array([np.mean(list(right.values())) for right in right_of])
     if len(values) == 1:
         return wilson(float(sum(right_of[0].values())), len(right_of[0]))
@@ -213,22 +196,24 @@ def exhibits(results: dict[str, Any]) -> list[PagePart]:
         words = ("A fast run: a few images and steps. Its figures mean nothing.", *words)
     rows = results["rows"]
     ensembles = {row["ours"]["plurality"][0]: row for row in reversed(rows) if "plurality" in row["ours"]}
+    absent = []
+    for item in results["absent"]:
+        printed = ", ".join(f"{name} {value}" for name, value in item["paper"].items())
+        absent.append(TableLine(item["title"], (Cell(printed), Cell(item["why"]))))
     notes = tuple(f"{row['title']}: {row['differs']}" for row in rows if row["differs"])
-    absent = tuple(
-        TableLine(item["title"], (Cell(", ".join(f"{name} {value}" for name, value in item["paper"].items())),
-                                  Cell(item["why"])))
-        for item in results["absent"]
-    )  # fmt: skip
-    parts = [PagePart("rows", "Rows", (Exhibit("rows", "", words, _table(rows, COLUMNS)),))]
-    if ensembles:
-        table = _table(list(reversed(ensembles.values())), ENSEMBLE)
-        parts.append(PagePart("teachers", "Teachers", (Exhibit("teachers", "", (), table),)))
-    if notes:
-        parts.append(PagePart("differs", "What is not the paper's", (Exhibit("differs", "", (), items=notes),)))
-    if absent:
-        table = Table(("row", "paper", "why it is not here"), absent)
-        parts.append(PagePart("absent", "Not measured", (Exhibit("absent", "", (), table),)))
-    return parts
+    told = {
+        "rows": ("Rows", words, _table(rows, COLUMNS), ()),
+        "teachers": ("Teachers", (), _table(list(reversed(ensembles.values())), ENSEMBLE) if ensembles else None, ()),
+        "differs": ("What is not the paper's", (), None, notes),
+        "absent": (
+            "Not measured", (), Table(("row", "paper", "why it is not here"), tuple(absent)) if absent else None, ()
+        ),
+    }  # fmt: skip
+    return [
+        PagePart(name, heading, (Exhibit(name, "", words, table, items=items),))
+        for name, (heading, words, table, items) in told.items()
+        if table or items
+    ]
 
 
 def _table(rows: Sequence[dict[str, Any]], columns: Sequence[tuple[str, str, float, int]]) -> Table:
@@ -241,7 +226,7 @@ def _table(rows: Sequence[dict[str, Any]], columns: Sequence[tuple[str, str, flo
     for row in rows:
         cells = []
         for name, _, scale, digits in columns:
-            cells += [Cell(row["paper"].get(name, ""))] * (name in printed) + [Cell(figure(row, name, scale, digits))]
+            cells += [Cell(row["paper"].get(name, ""))] * (name in printed) + [Cell(_figure(row, name, scale, digits))]
         if judged:
             low, high = row["ours"].get("interval", (None, None))
             cells.append(Cell("" if low is None else f"{100 * low:.2f} to {100 * high:.2f}"))
@@ -249,7 +234,7 @@ def _table(rows: Sequence[dict[str, Any]], columns: Sequence[tuple[str, str, flo
     return Table((*headings, *["interval"] * judged), tuple(lines), frozenset(range(1, len(headings) + judged)))
 
 
-def figure(row: dict[str, Any], name: str, scale: float, digits: int) -> str:
+def _figure(row: dict[str, Any], name: str, scale: float, digits: int) -> str:
     """A figure of a row of the results as tables have it: mean ± deviation over seeds; empty where there is none."""
     if name == "worst" and row["ours"]["unbounded"]:
         return "unbounded"

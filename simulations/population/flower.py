@@ -1,7 +1,6 @@
 """Every division of flwr-datasets, by the library itself: it is given columns, and only indices come back.
 
-The library is optional, imported where a scenario asks for it, and kept from the network.
-"""
+The library is optional, imported where a scenario asks for it, and kept from the network."""
 
 from __future__ import annotations
 
@@ -24,18 +23,15 @@ ROW = "row of consilium"
 _UNUSABLE = ("VerticalEvenPartitioner", "VerticalSizePartitioner", "IdToSizeFncPartitioner", "Partitioner")
 """They divide columns, and every teacher needs all of them; or take a function, which no file holds; the last is the
 base of the others."""
-_ARRAYS = ("distribution_array",)
-"""Options that the library takes as arrays only."""
+_ARRAYS = ("distribution_array",)  # options that the library takes as arrays only
 
 
 def index_sets(columns: Mapping[str, np.ndarray], table: Mapping[str, Any], seed: int) -> list[np.ndarray]:
-    """Positions int64 of the rows of each partition, in the library's order.
-
-    columns: arrays (rows,) by name. table: `name` of a class of `flwr_datasets.partitioner`, and its arguments; where
-    it takes a `seed` that is not given it gets this one. All rows are brought into an order by lot first, with this
-    seed, as the library's `FederatedDataset` does: several partitioners cut contiguous pieces. Raises ConfigError:
-    flwr-datasets is not installed, there is no such class or argument, or the library refuses.
-    """
+    """Positions int64 of the rows of each partition, in the library's order. columns: arrays (rows,) by name. table:
+    `name` of a class of `flwr_datasets.partitioner`, and its arguments; where it takes a `seed` that is not given it
+    gets this one. All rows are brought into an order by lot first, with this seed, as the library's `FederatedDataset`
+    does: several partitioners cut contiguous pieces. Raises ConfigError: flwr-datasets is not installed, there is no
+    such class or argument, or the library refuses."""
     datasets, partitioners = _libraries()
     options = dict(table)
     name = str(options.pop("name", ""))

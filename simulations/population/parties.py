@@ -35,25 +35,18 @@ class SimulatedKeys:
 
 
 def simulated_keys(federation: Federation, names: Sequence[str], seed: int) -> SimulatedKeys | None:
-    """Keys of simulated nodes, derived from the run's seed; None for plaintext votes.
-
-    The roster's hash is part of the federation's, which an audit must find again. Whoever knows the
-    seed has the keys: they protect nobody.
-
-    Raises ConfigError where no safe roster of so many parties exists.
-    """
+    """Keys of simulated nodes, derived from the run's seed; None for plaintext votes. The roster's hash is part of the
+    federation's, which an audit must find again. Whoever knows the seed has the keys: they protect nobody. Raises
+    ConfigError where no safe roster of so many parties exists."""
     if federation.collection not in MODES:
         return None
     coordinator, second = identity_of(COORDINATOR, seed), identity_of(SECOND, seed)
     sealing, second_sealing = sealing_of(COORDINATOR, seed), sealing_of(SECOND, seed)
     roster = MODES[federation.collection].roster.build(
-        {name: identity_of(name, seed).public.hex() for name in names},
-        coordinator.public.hex(),
-        federation.colluders,
-        federation.least_survivors,
-        sealing=sealing.public.hex(),
+        {name: identity_of(name, seed).public.hex() for name in names}, coordinator.public.hex(), federation.colluders,
+        federation.least_survivors, sealing=sealing.public.hex(),
         second=AggregatorEntry(ed25519_pk=second.public.hex(), x25519_pk=second_sealing.public.hex()),
-    )
+    )  # fmt: skip
     keys = WAYS[federation.collection].keys(roster, {IDENTITY: coordinator, SEALING: sealing})
     return SimulatedKeys(roster, keys)
 
@@ -69,8 +62,7 @@ def identity_of(name: str, seed: int) -> Identity:
     return Identity.of_secret(secret)
 
 
-_TEACHERS = 0x6B696E64
-"""Purpose of the lot."""
+_TEACHERS = 0x6B696E64  # purpose of the lot
 
 
 def own_teachers(simulation: SimulationSpec, parties: int, seed: int) -> dict[int, TeacherKind]:

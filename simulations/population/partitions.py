@@ -24,7 +24,6 @@ from consilium.report.words import many
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.spec import PublicSpec, SourceSpec, keys_set
 from consilium.simulations.population.flower import index_sets
-from consilium.simulations.population.matched import matched_partition
 from consilium.simulations.population.partition import (
     ANEW,
     OF_PUBLIC,
@@ -32,6 +31,7 @@ from consilium.simulations.population.partition import (
     PublicPart,
     deal_by_class,
     large_enough,
+    matched_partition,
     named,
     of_public_patients,
     party_names,
@@ -105,17 +105,9 @@ class PartitionKeys(SourceSpec):
             )
         if chosen.needs and chosen.needs not in keys:
             raise ValueError(f'partition "{self.partition}" needs {chosen.needs}')
-        return self
-
-    @model_validator(mode="after")
-    def _least_rows_within_most_rows(self) -> PartitionKeys:
         if self.most_rows is not None and self.most_rows < self.rows_needed:
             raise ValueError(f"most_rows {self.most_rows} is below least_rows {self.rows_needed}")
-        return self
-
-    @model_validator(mode="after")
-    def _public_part_once(self) -> PartitionKeys:
-        if self.public is not None and "public_share" in keys_set(self):
+        if self.public is not None and "public_share" in keys:
             raise ValueError("give either public or public_share")
         return self
 
@@ -182,6 +174,11 @@ class ToDivide:
             return self.private
         return np.sort(np.concatenate(list(self.natural.parties.values())))
 
+    def check_enough(self, units: np.ndarray, unit: str = "rows") -> None:
+        if len(units) < self.parties:
+            fault = f"{self.source.name}: {len(units)} {unit} for {self.parties} parties"
+            raise NotEnoughParties(fault, "Lower data.parties")
+
     def named(self, shards: Sequence[np.ndarray]) -> Partition:
         """The shards (row indices), of which `data.most_rows` are kept, as parties."""
         kept = named([shard[: self.data.most_rows] for shard in shards])
@@ -225,9 +222,8 @@ def iid(todo: ToDivide) -> Partition:
     source, rows, parties, whole_owners = todo.source, todo.rows, todo.parties, todo.data.partition == "groups"
     whose = source.owner if source.patient is None else source.patient
     units = np.unique(whose[rows]) if whole_owners else rows
-    if len(units) < parties:
-        unit = "rows" if not whole_owners else f"{source.owner_label}s" if source.patient is None else "patients"
-        raise NotEnoughParties(f"{source.name}: {len(units)} {unit} for {parties} parties", "Lower data.parties")
+    unit = "rows" if not whole_owners else f"{source.owner_label}s" if source.patient is None else "patients"
+    todo.check_enough(units, unit)
     shards = np.array_split(np.random.default_rng([todo.seed, 0x696964]).permutation(units), parties)
     if whole_owners:
         party = np.empty(len(units), dtype=np.int64)
@@ -242,8 +238,7 @@ def dirichlet(todo: ToDivide) -> Partition:
     `data.most_rows` cuts as in `iid`; a party that has fewer than enough then is left out. Raises NotEnoughParties:
     fewer rows than parties."""
     data, rows = todo.data, todo.rows
-    if len(rows) < todo.parties:
-        raise NotEnoughParties(f"{todo.source.name}: {len(rows)} rows for {todo.parties} parties", "Lower data.parties")
+    todo.check_enough(rows)
     dealt = deal_by_class(todo.source.y[rows], todo.parties, float(data.alpha or 0.0), data.sizes, todo.seed)
     return large_enough([rows[shard][: data.most_rows] for shard in dealt], todo.public, data.rows_needed)
 
@@ -262,21 +257,9 @@ def in_time(todo: ToDivide) -> Partition:
     if missing := np.count_nonzero(np.isnan(source.time[rows])):
         fault = f"{source.name}: {missing} of {len(rows)} private rows have no time"
         raise DataError(fault, 'Leave them out of the data, or choose another division than "time"')
-    if len(rows) < parties:
-        raise NotEnoughParties(f"{source.name}: {len(rows)} rows for {parties} parties", "Lower data.parties")
+    todo.check_enough(rows)
     lot = np.random.default_rng([todo.seed, 0x74696D65]).permutation(len(rows))
     return todo.named(np.array_split(rows[np.lexsort((lot, source.time[rows]))], parties))
-
-
-def shuffled(todo: ToDivide) -> Partition:
-    """As many parties as the natural partition has, each as large as one of them, with its rows by lot."""
-    return shuffled_partition(todo.natural, todo.seed)
-
-
-def matched(todo: ToDivide) -> Partition:
-    """See `matched_partition`; of the natural partition's sizes, or of `data.parties` equal ones."""
-    dealt = todo.natural if todo.data.parties is None else iid(todo)
-    return matched_partition(todo.source, todo.natural, dealt, todo.seed)
 
 
 def flwr(todo: ToDivide) -> Partition:
@@ -329,8 +312,13 @@ PARTITIONS: dict[str, Dealing] = {
     "iid": Dealing(iid, ("parties", "most_rows")),
     "groups": Dealing(iid, ("parties", "most_rows"), needs="parties"),
     "dirichlet": Dealing(dirichlet, ("parties", "most_rows", "alpha", "sizes"), needs="alpha", leaves_out=True),
-    "shuffled": Dealing(shuffled),
-    "matched": Dealing(matched, ("parties",)),
+    "shuffled": Dealing(lambda todo: shuffled_partition(todo.natural, todo.seed)),
+    "matched": Dealing(
+        lambda todo: matched_partition(
+            todo.source, todo.natural, todo.natural if todo.data.parties is None else iid(todo), todo.seed
+        ),
+        ("parties",),
+    ),
     "time": Dealing(in_time, ("parties", "most_rows")),
     "flwr": Dealing(flwr, ("partitioner",), needs="partitioner", leaves_out=True),
 }

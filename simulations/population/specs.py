@@ -1,15 +1,24 @@
-"""What only a simulation has to say: whose rows are where, and how the simulated parties behave."""
+"""What only a simulation has to say: whose rows are where, what differs from party to party, how parties behave.
+
+Of the table `data.shift` `label`, `covariate` and `quantity` leave some of a party's rows out, so that what a row says
+of another is true still. `swap` and `wrong` change labels, and `noise` features. Nothing public depends on any of them.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from consilium.models.keys import OwnTeacher
+from consilium.protocol.errors import ConfigError
 from consilium.protocol.images import Representation
 from consilium.protocol.models import Frozen
+from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.datasets.spec import OF_IMAGES
+from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.partitions import PartitionKeys
 
 ManualLabelMode = Literal["quick", "none"]
@@ -117,3 +126,123 @@ class SimulationSpec(Frozen):
         if (total := sum(item.share for item in self.teachers)) > 1 + 1e-9:
             raise ValueError(f"the shares of teachers sum to {total:g}, more than 1")
         return self
+
+
+_ORDER, _NOISE, _SWAP, _CLASSES, _WRONG, _TILT, _SIZES = (
+    0x6F72646572,
+    0x6E6F697365,
+    0x73776170,
+    0x636C617373,
+    0x77726F6E67,
+    0x74696C74,
+    0x73697A6573,
+)
+
+
+def shifted(data: DataSpec, dataset: Dataset, partition: Partition, seed: int) -> Dataset:
+    """The data set with the parties' rows as `data.shift` changes them. noise: Li et al. 2022 (Federated learning on
+    non-IID data silos, "noise-based feature imbalance"): the i-th of N parties, in an order by lot, gets Gaussian noise
+    of level noise * i / N. swap: concept shift, the same features mean another class. wrong: mistakes, as at least a
+    tenth of the labels of the Glyph data of Papernot et al. 2018 are (section 4.1). Raises ConfigError: the share of
+    parties is less than one party."""
+    shift, names = data.shift, list(partition.parties)
+    if not shift.noise and not shift.swap and not shift.wrong:
+        return dataset
+    x, y, classes = dataset.x.copy(), dataset.y.copy(), len(dataset.classes)
+    if shift.noise:
+        scale = _scale(data, dataset, dataset.x[partition.queries])
+        (columns,) = np.nonzero(scale)
+        order = np.random.default_rng([seed, _ORDER]).permutation(len(names)) + 1
+        for index, name in enumerate(names):
+            rows, level = partition.parties[name], shift.noise * order[index] / len(names)
+            noise = np.random.default_rng([seed, _NOISE, index]).standard_normal((len(rows), len(columns)))
+            x[np.ix_(rows, columns)] += (level * scale[columns] * noise).astype(np.float32)
+    other = _other_class(classes, seed)
+    for name in swapped_parties(shift, names, seed):
+        rows = partition.parties[name]
+        y[rows] = other[y[rows]]
+    if shift.wrong:
+        generator, private = np.random.default_rng([seed, _WRONG]), np.concatenate(list(partition.parties.values()))
+        rows = generator.permutation(private)[: round(shift.wrong * len(private))]
+        y[rows] = (y[rows] + generator.integers(1, classes, len(rows))) % classes
+    return replace(dataset, x=x, y=y)
+
+
+def _scale(data: DataSpec, dataset: Dataset, public: np.ndarray) -> np.ndarray:
+    """Standard deviation float64 (features,) of the public rows, which a level is a multiple of; 0 where there is no
+    noise: of a table on what is no number, of arrays where there are two values. Of images every pixel gets noise of
+    one size: one that is always black has no deviation of its own."""
+    if dataset.columns:
+        numbers = [dataset.places[column.column][0] for column in dataset.columns if column.kind == "number"]
+        scale = np.zeros(len(dataset.features))
+        scale[numbers] = np.nanstd(public[:, numbers], axis=0, dtype=np.float64)
+        return scale
+    if data.representation != "none" or data.as_they_are:
+        return np.full(len(dataset.features), public.std(dtype=np.float64))
+    low, high = public.min(axis=0), public.max(axis=0)
+    numbers = ((public != low) & (public != high)).any(axis=0)
+    return np.where(numbers, public.std(axis=0, dtype=np.float64), 0.0)
+
+
+def swapped_parties(shift: ShiftSpec, names: list[str], seed: int) -> tuple[str, ...]:
+    """Who has other labels, by lot, in the order of `names`. Raises ConfigError where the share is nobody."""
+    if not shift.swap:
+        return ()
+    if not (count := round(shift.swap * len(names))):
+        raise ConfigError(
+            f"data.shift.swap {shift.swap:g} of {len(names)} parties is nobody", "Raise it, or leave it out"
+        )
+    chosen = np.random.default_rng([seed, _SWAP]).permutation(len(names))[:count]
+    return tuple(names[int(index)] for index in np.sort(chosen))
+
+
+def _other_class(classes: int, seed: int) -> np.ndarray:
+    """int64 (classes,): what each class is called at these parties, by lot, and never what it is."""
+    generator, other = np.random.default_rng([seed, _CLASSES]), np.arange(classes)
+    while (other == np.arange(classes)).any():
+        other = generator.permutation(classes)
+    return other
+
+
+def tilted(data: DataSpec, dataset: Dataset, partition: Partition, seed: int) -> Partition:
+    """The division without the rows that `data.shift` leaves out at parties, by lot. Half of a party's rows are left
+    where `label` or `covariate` has odds for them, and of these by `quantity` the share e^(-quantity w), w exponential
+    for each party; as many as a party must have, in any case (`data.least_rows`)."""
+    shift, parties = data.shift, partition.parties
+    tilts = shift.label or shift.covariate
+    if not tilts and not shift.quantity:
+        return partition
+    rows = np.concatenate(list(parties.values()))
+    party = np.repeat(np.arange(len(parties)), [len(part) for part in parties.values()])
+    odds = np.zeros(len(rows))
+    for key, tilt in (("label", _by_label), ("covariate", _by_features)):
+        if strength := getattr(shift, key):
+            odds += strength * tilt(dataset, partition, rows, party, np.random.default_rng([seed, _TILT, len(key)]))
+    generator = np.random.default_rng([seed, _SIZES])
+    sizes = (0.5 if tilts else 1.0) * np.exp(-shift.quantity * generator.exponential(size=len(parties)))
+    odds += generator.gumbel(size=len(rows))  # the largest are a draw without replacement by these odds
+    left = {}
+    for index, (name, part) in enumerate(parties.items()):
+        count = min(len(part), max(data.rows_needed, 1, round(sizes[index] * len(part))))
+        left[name] = np.sort(part[np.argsort(-odds[party == index], kind="stable")[:count]])
+    return replace(partition, parties=left)
+
+
+def _by_label(
+    dataset: Dataset, partition: Partition, rows: np.ndarray, party: np.ndarray, generator: np.random.Generator
+) -> np.ndarray:
+    """Logarithms of odds float64 (n,) of the parties' rows by index and their parties, int64 (n,): parties differ in
+    their classes, and in nothing given the class."""
+    return generator.standard_normal((len(partition.parties), len(dataset.classes)))[party, dataset.y[rows]]
+
+
+def _by_features(
+    dataset: Dataset, partition: Partition, rows: np.ndarray, party: np.ndarray, generator: np.random.Generator
+) -> np.ndarray:
+    """Likewise: parties differ along one direction of the features, by lot, not in labels given these."""
+    public = dataset.x[partition.queries].astype(np.float64)
+    spread = np.nanstd(public, axis=0)
+    seen = (dataset.x[rows] - np.nanmean(public, axis=0)) / np.where(spread > 0, spread, np.inf)
+    along = np.nan_to_num(seen) @ generator.standard_normal(seen.shape[1])
+    along = np.clip((along - along.mean()) / (along.std() or 1.0), -3, 3)
+    return generator.standard_normal(len(partition.parties))[party] * along

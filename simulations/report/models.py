@@ -18,7 +18,7 @@ from consilium.report.words import (
     value_text,
     with_interval,
 )
-from consilium.simulations.methods.relearnt import ON_PUBLIC_ROWS
+from consilium.simulations.methods.manual_labels import ON_PUBLIC_ROWS
 
 ABSENT, ABOVE, STUDENT_ABOVE = "absent", "above_student", "student_above"
 RIVALS = {"noisy_average": words.NOISY_AVERAGE, "private_gradient": words.PRIVATE_GRADIENT}

@@ -1,38 +1,49 @@
 """What a study computes of one division, in one process: its teachers and measures, then each method at each point.
 
 What is done of each point lies in the study's folder as JSON, under the digest of all that decides it. So a study that
-was cut short, and is run again, finds it."""
+was cut short, and is run again, finds it.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
+import logging
+import os
+import signal
+import socket
+import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from joblib import Parallel, delayed, parallel_config
 
 from consilium.accounting.errors import AccountingError
 from consilium.coordinator.mechanisms import noise_scales
+from consilium.models.devices import one_thread
 from consilium.protocol.config_files import validate
 from consilium.protocol.digests import canonical_digest
-from consilium.protocol.errors import ConsiliumError, DataError
-from consilium.protocol.files import replace_private, writing
+from consilium.protocol.errors import ConsiliumError, DataError, EngineError
+from consilium.protocol.files import for_its_owner_alone, replace_private, writing
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.source import open_source
 from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.divide import Case, make_case
+from consilium.simulations.interruption import begin_worker
 from consilium.simulations.judge import Row, judged, judged_row_scores
 from consilium.simulations.methods.base import Predicted, StudyMethod
 from consilium.simulations.scenario import Scenario
-from consilium.simulations.study.cells import Plot, deciding_versions
 from consilium.simulations.study.measures.division import division_rows
-from consilium.simulations.study.measures.gain import gain_rows
-from consilium.simulations.study.measures.votes import teacher_rows
+from consilium.simulations.study.measures.votes import gain_rows, teacher_rows
+from consilium.simulations.study.spec import Plot, deciding_versions
 from consilium.simulations.vote import Ensemble, train_ensemble
 
 T = TypeVar("T")
@@ -47,19 +58,19 @@ class StudyFailure:
     action: str = ""
     known: bool = True
 
-
-def failure_of(error: Exception) -> StudyFailure:
-    """What may be told of an error: the text of one that nobody foresaw might quote a row."""
-    name = type(error).__name__
-    if isinstance(error, ConsiliumError):
-        return StudyFailure(name, error.what, error.action)
-    if isinstance(error, AccountingError):
-        return StudyFailure(name, *error.told())
-    if isinstance(error, MemoryError):
-        return StudyFailure(name, "there is not enough memory", "Run it with fewer --workers")
-    frames = traceback.extract_tb(error.__traceback__)
-    line = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-    return StudyFailure(name, f"internal error: {name}{line}", "Report this line", known=False)
+    @classmethod
+    def of(cls, error: Exception) -> StudyFailure:
+        """What may be told of an error: the text of one that nobody foresaw might quote a row."""
+        name = type(error).__name__
+        if isinstance(error, ConsiliumError):
+            return cls(name, error.what, error.action)
+        if isinstance(error, AccountingError):
+            return cls(name, *error.told())
+        if isinstance(error, MemoryError):
+            return cls(name, "there is not enough memory", "Run it with fewer --workers")
+        frames = traceback.extract_tb(error.__traceback__)
+        line = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+        return cls(name, f"internal error: {name}{line}", "Report this line", known=False)
 
 
 def tried(make: Callable[..., T], *given: Any) -> T | StudyFailure:
@@ -69,7 +80,7 @@ def tried(make: Callable[..., T], *given: Any) -> T | StudyFailure:
     try:
         return make(*given)
     except Exception as error:
-        return failure_of(error)
+        return StudyFailure.of(error)
 
 
 @dataclass(frozen=True)
@@ -103,7 +114,6 @@ class Division:
 
     @property
     def cells(self) -> int:
-        """How many."""
         return len(self.plots) * len(self.methods)
 
     def left(self) -> tuple[int, bool, float]:
@@ -140,29 +150,24 @@ def compute(division: Division) -> list[Result]:
     point. Nothing is made that only kept results need."""
     first, methods, measures = division.plots[0], division.methods, division.measures
     results: list[Result] = []
-    shared: dict[str, Predicted | StudyFailure] = {}
+    made: dict[str, Any] = {}
 
-    @functools.cache
+    def once(name: str, make: Callable[..., Any], *given: Any) -> Any:
+        if name not in made:
+            made[name] = tried(make, *given)
+        return made[name]
+
     def case() -> Case | StudyFailure:
         """With no mechanism of its own: what is computed of it holds for every mechanism."""
-        return tried(lambda: make_case(first.teaching, first.seed, division.home_share, _source(division)))
+        return once("case", lambda: make_case(first.teaching, first.seed, division.home_share, _source(division)))
 
-    @functools.cache
     def ensemble() -> Ensemble | StudyFailure:
-        return tried(train_ensemble, case())
-
-    @functools.cache
-    def measured(name: str) -> Part | StudyFailure:
-        if name == "division":
-            return tried(lambda of: Part(division_rows(of)), case())
-        return tried(lambda of, votes: Part(teacher_rows(of, votes)), case(), ensemble())
+        return once("ensemble", train_ensemble, case())
 
     def predicted(label: str, settled: Case) -> Predicted | StudyFailure:
         method = methods[label]
         same = canonical_digest([label, method.depends_on(settled)])
-        if same not in shared:
-            shared[same] = tried(_predicted, method, settled, ensemble() if method.needs_ensemble else None)
-        return shared[same]
+        return once(same, _predicted, method, settled, ensemble() if method.needs_ensemble else None)
 
     for plot in division.plots:
         began, (parts, seconds) = time.monotonic(), division.recalled(plot)
@@ -172,14 +177,17 @@ def compute(division: Division) -> list[Result]:
             if isinstance(settled, StudyFailure):
                 results.append((plot, "", settled))
                 continue
-            found |= {name: measured(name) for name in measures if name != "gain" and name not in parts}
+            if "division" in measures and "division" not in parts:
+                found["division"] = once("of division", lambda of: Part(division_rows(of)), case())
+            if "teachers" in measures and "teachers" not in parts:
+                found["teachers"] = once("of votes", lambda *of: Part(teacher_rows(*of)), case(), ensemble())
             new = [label for label in methods if label not in parts]
             for label in new:
                 found[label] = tried(_cell, label, methods[label], settled, predicted(label, settled))
             if "gain" in measures and ("gain" not in parts or any(isinstance(found[label], Part) for label in new)):
                 said = {label: predicted(label, settled) for label in methods}
                 said = {label: of for label, of in said.items() if isinstance(of, Predicted)}
-                found["gain"] = tried(lambda at, of: Part(gain_rows(at, of)), settled, said)
+                found["gain"] = tried(lambda *of: Part(gain_rows(*of)), settled, said)
             division.keep(plot, found, seconds + time.monotonic() - began)
         results += [(plot, name, part) for name, part in found.items()]
     return results
@@ -231,3 +239,79 @@ def _cell(label: str, method: StudyMethod, case: Case, predicted: Predicted) -> 
     stated, counts = method.guarantee(case), (len(case.parties), case.partition.left_out)
     guarantee = asdict(stated) if stated else {"unit": "none"}
     return Part(judged(label, case, predicted), scores, predicted.absent, guarantee, *counts)
+
+
+Job = TypeVar("Job")
+
+
+def in_workers(work: Callable[[Job], T], jobs: Sequence[Job], workers: int, cluster: str = "") -> Generator[T]:
+    """What `work` gives for each job, as they end (of a cluster all at once, at the end); in this process where one
+    worker is enough. cluster: address of a Ray cluster that computes instead. Raises EngineError: a worker process
+    died, or there is no such cluster."""
+    if not jobs:
+        return
+    try:
+        with _on_ray(cluster) if cluster else _processes():
+            most, how = (-1, "list") if cluster else (min(workers, len(jobs)), "generator_unordered")
+            pool: Any = Parallel(most, return_as=how)
+            yield from pool(delayed(_alone)(work, job) for job in jobs)
+    except BrokenProcessPool:
+        raise EngineError(
+            "a worker process ended, perhaps for want of memory",
+            "What is done is kept: run it again with fewer workers",
+        ) from None
+
+
+def _alone(work: Callable[[Job], T], job: Job) -> T:
+    with for_its_owner_alone(), one_thread():
+        return work(job)
+
+
+@contextlib.contextmanager
+def _processes() -> Iterator[None]:
+    quiet = "ignore:resource_tracker:UserWarning"  # that an interrupted study's locks are cleaned up
+    before = dict(os.environ)
+    os.environ["PYTHONSAFEPATH"] = "1"  # a module in the user's folder is none of a worker's
+    os.environ["PYTHONWARNINGS"] = ",".join(filter(None, (before.get("PYTHONWARNINGS"), quiet)))
+    try:
+        with parallel_config("loky", inner_max_num_threads=1, initializer=begin_worker, initargs=(os.getpid(),)):
+            yield
+    finally:
+        for name in ("PYTHONSAFEPATH", "PYTHONWARNINGS"):
+            del os.environ[name]
+        os.environ.update(before)
+
+
+@contextlib.contextmanager
+def _on_ray(cluster: str) -> Iterator[None]:
+    try:
+        import ray
+        from ray.exceptions import RayError
+        from ray.util.joblib import register_ray
+    except ImportError:
+        raise EngineError("--cluster needs Ray", "pip install 'consilium-pate[ray]'") from None
+    host, _, port = cluster.rpartition(":")
+    mine = signal.getsignal(signal.SIGTERM)
+    try:
+        if host:
+            socket.create_connection((host, int(port)), 10).close()  # Ray itself looks for a minute
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of later versions of Ray
+            ray.init(cluster, log_to_driver=False, logging_level=logging.ERROR)
+        register_ray()
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, mine)  # Ray's would end the process without a word
+    except (OSError, ValueError) as error:
+        raise EngineError(
+            f"no Ray cluster answers at {cluster} ({type(error).__name__})",
+            "Give the HOST:PORT of its `ray start --head`, or auto on one of its machines",
+        ) from None
+    try:
+        with parallel_config("ray"):
+            yield
+    except RayError as error:
+        raise EngineError(
+            f"the cluster lost a worker ({type(error).__name__})", "What is done is kept: run it again"
+        ) from None
+    finally:
+        ray.shutdown()

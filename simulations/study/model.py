@@ -8,8 +8,7 @@ Noise follows no seed: it is OpenDP's discrete Gaussian, of the operating system
 a grid of `GRID` parts of the clip C. Rounding moves two sums of d numbers apart by sqrt(d) / GRID more at most, beside
 2 (in units of C), and the noise is larger by the factor 1 + sqrt(d) / GRID, twice what that takes. The rest is more
 than the discrete law differs from a rounded continuous one, whose log ratio is of the order of 1 / (z GRID)^2, and than
-what float64 loses in a sum.
-"""
+what float64 loses in a sum."""
 
 from __future__ import annotations
 
@@ -49,15 +48,9 @@ _HALVES = 0x6D6F64656C
 
 
 def save_model(scenario: Scenario, seed: int, folder: Path) -> dict[str, Any]:
-    """Write the model and its cards into the new folder; returns the card.
-
-    seed: of the division and of what is tried on public rows; the noise does not follow it.
-
-    Raises
-    ------
-    OutputExists : the folder is there. ConfigError : nothing finite is promised, or it would not hold for this model.
-        DataError, NotEnoughParties : see `divide.make_case`.
-    """
+    """Write the model and its cards into the new folder; returns the card. seed: of the division and of what is tried
+    on public rows; the noise does not follow it. Raises OutputExists: the folder is there. ConfigError: nothing finite
+    is promised, or it would not hold for this model. DataError, NotEnoughParties: see `divide.make_case`."""
     if folder.exists():
         raise OutputExists(f"{folder} is already there", "Choose another with --out, or remove it")
     case = make_case(scenario, seed, 0.0)
@@ -111,12 +104,7 @@ def drawn(case: Case, promise: StatedGuarantee) -> tuple[dict[str, float], np.nd
 
 def fixed_units(case: Case, promise: StatedGuarantee) -> int:
     """n, which sums are divided by: of all units that are not public, also those that are left out, so that it is the
-    same in neighbours where one takes another's place.
-
-    Raises
-    ------
-    ConfigError : there it is not.
-    """
+    same in neighbours where one takes another's place. Raises ConfigError: there it is not."""
     data, partition, dataset = case.scenario.data, case.partition, case.dataset
     if promise.neighbouring is not Neighbouring.REPLACE or not data.keeps_all:
         raise ConfigError(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,21 @@ from consilium.report.words import delta_text, many, range_text, signed_text, up
 from consilium.simulations.study.measures.between import ERROR, SCALES, SHIFT_KINDS
 from consilium.simulations.study.results import open_study
 from consilium.simulations.study.spec import FACTS
-from consilium.simulations.study.summaries.metrics import JUDGED, MEASURED, figure_text, metric, metric_words, title
 from consilium.simulations.study.summaries.questions import Likeness, MeanContrast, contrast_frame, questions
-from consilium.simulations.study.summaries.sentences import answers_of, changed, verdict
-from consilium.simulations.study.summaries.view import Mean, Point, StudyView, axis_names, short, study_view
+from consilium.simulations.study.summaries.sentences import answers_of, changed
+from consilium.simulations.study.summaries.view import (
+    JUDGED,
+    MEASURED,
+    Point,
+    StudyView,
+    figure_text,
+    metric,
+    metric_words,
+    short,
+    study_view,
+    title,
+)
 
-DIVISION, TEACHERS = MEASURED
 LEAST_POINTS = 3  # numbers on an axis that lines are drawn over, in place of a chart of each point
 MOST_PANELS = 12  # charts in one picture; of more points only these are drawn, and the table has all
 _SECRET = (
@@ -43,16 +52,39 @@ _OVER = (
     "Each value is a mean over seeds. Its interval (95%) is over seeds (partition, lots, noise) and test rows together,"
     " or the owners that these came from. Of one seed it is over test rows alone; of two seeds there is none."
 )
-_OF_DIVISION = "parties rows rows_median rows_most gini hellinger_mean hellinger_mean_floor c2st_auc_mean"
-_OF_SHIFT = " ".join(f"shift_{kind} shift_{kind}_named" for kind in SHIFT_KINDS)
-_OF_GAIN = (
-    "gain_accuracy gain_accuracy_better gain_accuracy_worse gain_accuracy_worst_decile gain_accuracy_worst_decile_floor"
-    " gain_accuracy_by_size gain_accuracy_by_distance gain_auc"
-)
-_OF_VOTES = (
-    "consensus gap_p50 ambiguity_10 kappa plurality_right teacher_right_mean winners_flipped_mean winners_flipped_most"
-)
 _OF_PRIVACY = "epsilon_spent epsilon_data_dependent epsilon_sanitised asked answered labels_right"
+_PARTIES = (
+    (
+        "shifts", "Which kind of difference", MEASURED[0],
+        " ".join(f"shift_{kind} shift_{kind}_named" for kind in SHIFT_KINDS),
+        f"Strength of each kind, and the share of seeds in which it is more than rows dealt by lot give (p below"
+        f" {ERROR} over all kinds together). "
+        + upper_first("; ".join(f"{kind}: {scale}" for kind, scale in SCALES.items())) + ".",
+    ),
+    (
+        "division", "Sizes and distances", MEASURED[0],
+        "parties rows rows_median rows_most gini hellinger_mean hellinger_mean_floor c2st_auc_mean",
+        "Of the partition alone, before anything is trained; below each mean its interval. Distances are of each"
+        " party to all parties together, and the mean over parties. Floor: the same for parties of these sizes"
+        " whose rows were dealt by lot; only what lies above it is a property of the partition.",
+    ),
+    (
+        "gain", "Who gains, and who loses: {} against {}", "",
+        "gain_accuracy gain_accuracy_better gain_accuracy_worse gain_accuracy_worst_decile"
+        " gain_accuracy_worst_decile_floor gain_accuracy_by_size gain_accuracy_by_distance",
+        "Each party’s own held-out rows judge the method and the party’s own teachers alike. Gain: how much"
+        " better. Worst decile: the mean over the tenth of the parties that gains least; floor: the same if no"
+        " party gained more than another. By size, by distance: how gain goes with it (Spearman’s correlation).",
+    ),
+    (
+        "votes", "How far the teachers agree", MEASURED[1],
+        "consensus gap_p50 ambiguity_10 kappa plurality_right teacher_right_mean winners_flipped_mean"
+        " winners_flipped_most",
+        "Votes without noise, which no party and no guarantee releases. Winners flipped: rows whose winner is"
+        " another without one of the parties.",
+    ),
+)  # fmt: skip
+"""Unlikeness, gains at home, votes: name, heading, method ("": the reference), metrics, words."""
 Key = tuple[Point, str, str]  # of a figure: point, method, metric
 
 
@@ -70,7 +102,7 @@ def write_study_report(folder: Path, out: Path) -> list[str]:
         PagePart("part-methods", "Methods", tuple(_methods(view, contrasts)), (_OVER,)),
         PagePart("part-parties", "Parties", tuple(_parties(view))),
         PagePart("part-privacy", "Privacy", tuple(_privacy(view))),
-        PagePart("part-made", "How it was made", tuple(_made(facts, files.results, view))),
+        PagePart("part-made", "How it was made", tuple(_made(facts, view))),
     ]
     owners = dict.fromkeys(entry["attribution"] for entry in facts["data"] if entry["attribution"])
     data = [Markup("<strong>Data.</strong> {}").format(" ".join(owners))] if owners else []
@@ -78,13 +110,10 @@ def write_study_report(folder: Path, out: Path) -> list[str]:
     over = f" over {axes}" if axes else ""
     summary = f"{many(len(view.methods), 'method')}{over}, with {many(len(view.seeds), 'seed')} each."
     page = Page(
-        "Consilium · a study",
-        facts["title"],
-        [part for part in parts if part.exhibits],
+        "Consilium · a study", facts["title"], [part for part in parts if part.exhibits],
         summary=tuple(filter(None, (summary, facts["description"]))),
-        top=(Exhibit("secret", words=(_SECRET,), look="secret"),),
-        footer=(*data, METHOD),
-    )
+        top=(Exhibit("secret", words=(_SECRET,), look="secret"),), footer=(*data, METHOD),
+    )  # fmt: skip
     with writing(out), replacing(out, mode=0o600, part=f".{out.name}.{os.getpid()}.part") as file:
         file.write(as_html(page).encode())
     return answers
@@ -105,30 +134,30 @@ def _left_out(facts: Mapping[str, Any]) -> Iterator[Exhibit]:
 
 
 def _table(
-    name: str, heading: str, words: str, columns: Sequence[str], rows: Iterable[tuple[str, Sequence[Cell]]],
-    data: pl.DataFrame, look: str = "",
-) -> Exhibit:  # fmt: skip
-    """Rows with a name each."""
+    name: str, heading: str, words: str, columns: Sequence[str], rows: Sequence[tuple[str, Sequence[Cell]]],
+    data: pl.DataFrame,
+) -> Iterator[Exhibit]:  # fmt: skip
+    """Rows with a name each; nothing without any."""
     shown = tuple(TableLine(label, tuple(cells)) for label, cells in rows)
     table = Table(("", *columns), shown, frozenset(range(1, len(columns) + 1)))
-    return Exhibit(name, heading, (words,), table, secret=True, look=look, data=data)
+    if rows:
+        yield Exhibit(name, heading, (words,), table, secret=True, data=data)
 
 
 def _figures(
     view: StudyView, name: str, heading: str, words: str, columns: Sequence[str],
-    rows: Sequence[tuple[str, Sequence[Key]]], look: str = "",
+    rows: Sequence[tuple[str, Sequence[Key]]],
 ) -> Iterator[Exhibit]:  # fmt: skip
     """Means over seeds with intervals, without columns and rows of which there is nothing; none where none is left."""
     there = [place for place in range(len(columns)) if any(keys[place] in view.means for _, keys in rows)]
     kept = [(label, [keys[place] for place in there]) for label, keys in rows]
     kept = [(label, keys) for label, keys in kept if any(key in view.means for key in keys)]
-    if kept:
-        shown = [(label, [_cell(view, key) for key in keys]) for label, keys in kept]
-        keyed = [(key, view.means[key]) for _, keys in kept for key in keys if key in view.means]
-        named = (*view.axes, "method", "metric")
-        whole = [dict(zip(named, (*key[0], *key[1:]), strict=True)) | mean._asdict() for key, mean in keyed]
-        data = pl.DataFrame(whole, infer_schema_length=None)
-        yield _table(name, heading, words, [columns[place] for place in there], shown, data, look)
+    keyed = [(key, view.means[key]) for _, keys in kept for key in keys if key in view.means]
+    named = (*view.axes, "method", "metric")
+    whole = [dict(zip(named, (*key[0], *key[1:]), strict=True)) | mean._asdict() for key, mean in keyed]
+    shown = [(label, [_cell(view, key) for key in keys]) for label, keys in kept]
+    data = pl.DataFrame(whole, infer_schema_length=None)
+    yield from _table(name, heading, words, [columns[place] for place in there], shown, data)
 
 
 def _cell(view: StudyView, key: Key) -> Cell:
@@ -138,23 +167,19 @@ def _cell(view: StudyView, key: Key) -> Cell:
 
 def _methods(view: StudyView, contrasts: Sequence[MeanContrast]) -> list[Exhibit]:
     """Nothing where no method was judged by AUC or accuracy."""
-    if (lead := view.metric) is None:
+    if view.metric is None:
         return []
-    names, further = view.judged(lead), [name for name in JUDGED if name != lead]
-    less = " and ".join(metric_words(name) for name in further if metric(name).less_is_better)
-    across = [(view.label(point), [(point, name, lead) for name in names]) for point in view.points]
-    down = [
-        (f"{title(of)}, {view.label(point, axes)}" if axes else title(of), [(point, of, name) for name in further])
-        for of in view.methods
-        for points, axes in [view.distinct(of)]
-        for point in points
-    ]
     between, along = ([one for one in contrasts if bool(one.axis) == axis] for axis in (False, True))
-    reading, heading = "On the public test rows; below each mean its interval.", _heading(lead)
-    all_drawn = len(view.points) <= MOST_PANELS and not view.numeric_axes(LEAST_POINTS)
+    exhibits = list(_charts(view, view.metric))
+    for name in sorted(JUDGED, key=lambda name: name != view.metric):
+        methods = view.judged(name)
+        rows = [(view.label(point), [(point, method, name) for method in methods]) for point in view.points]
+        less = " Less is better." if name == "brier" else ""
+        reading = f"On the public test rows; below each mean its interval.{less}"
+        which = "methods" if name == view.metric else f"methods-{name}"
+        exhibits += _figures(view, which, _heading(name), reading, list(map(title, methods)), rows)
     return [
-        *_charts(view, lead),
-        *([] if all_drawn else _figures(view, "methods", heading, reading, list(map(title, names)), across)),
+        *exhibits,
         *_contrasts(
             view, "changes", "Other points of an axis in place of the natural one, or of the first", along,
             "Each line compares one method with itself. One family for each axis and method.",
@@ -162,10 +187,6 @@ def _methods(view: StudyView, contrasts: Sequence[MeanContrast]) -> list[Exhibit
         *_contrasts(
             view, "differences", f"Other methods in place of {title(view.reference or '')}", between,
             "Guarantees differ where epsilon, delta, unit or neighbouring relation does. One family.",
-        ),
-        *_figures(
-            view, "figures", "Every other figure of each method", f"{reading} Less is better: {less}.",
-            list(map(metric_words, further)), down, "folded",
         ),
     ]  # fmt: skip
 
@@ -203,8 +224,10 @@ def _charts(view: StudyView, lead: str) -> Iterator[Exhibit]:
 def _panel(view: StudyView, keys: Sequence[Key], axis: str, scale: tuple[float, float]) -> Drawing:
     lead = metric_words(keys[0][2])
     if not axis:
-        found = [(key[1], view.means[key]) for key in keys]
-        rows = [Dot(title(of), mean.mean, mean.ends, _told(mean), of in view.private) for of, mean in found]
+        rows = []
+        for _, of, mean in ((*key[:2], view.means[key]) for key in keys):
+            told = value_text(mean.mean) + (f" ({range_text(*mean.ends)})" if mean.ends else "")
+            rows.append(Dot(title(of), mean.mean, mean.ends, told, of in view.private))
         return dots(rows, lead, scale)
     place, series = view.axes.index(axis), []
     for method in dict.fromkeys(key[1] for key in keys):
@@ -215,10 +238,6 @@ def _panel(view: StudyView, keys: Sequence[Key], axis: str, scale: tuple[float, 
     return lines(series, (short(axis), lead), y=scale)
 
 
-def _told(mean: Mean) -> str:
-    return value_text(mean.mean) + (f" ({range_text(*mean.ends)})" if mean.ends else "")
-
-
 def _contrasts(
     view: StudyView, name: str, heading: str, contrasts: Sequence[MeanContrast], words: str
 ) -> Iterator[Exhibit]:
@@ -226,7 +245,7 @@ def _contrasts(
     rows = []
     made = [contrast for contrast in contrasts if contrast.standing is not Likeness.REPEATED]
     for each in sorted(made, key=lambda one: (one.p is None and not one.axis, -abs(one.difference))):
-        why = "" if each.significant else "not significant" if each.p is not None else verdict(each)
+        why = "" if each.significant else "not significant" if each.p is not None else each.verdict
         under = "; ".join(filter(None, (range_text(each.low, each.high), why)))
         look = "faint" if why else ""
         p = Cell("–", look=look)
@@ -238,45 +257,18 @@ def _contrasts(
         f"Difference in {metric_words(view.metric or '')} at the same seeds, with its interval (95%). {words}"
         " Significant: p below 0.05 after Holm’s correction over the comparisons of its family; the rest is grey."
     )
-    if rows:
-        yield _table(name, heading, words, ("difference", "p"), rows, contrast_frame(view, contrasts))
+    yield from _table(name, heading, words, ("difference", "p"), rows, contrast_frame(view, contrasts))
 
 
-def _parties(view: StudyView) -> list[Exhibit]:
-    """How unlike they are, who gains at home, what their teachers voted, and what one of them changes."""
-    shown: list[Exhibit] = []
-    scales = "; ".join(f"{kind}: {scale}" for kind, scale in SCALES.items())
-    gain = f"Who gains, and who loses: {title(view.reference or '')} against {title('local')}"
-    for name, heading, method, names, words in (
-        (
-            "shifts", "Which kind of difference", DIVISION, _OF_SHIFT,
-            f"Strength of each kind, and the share of seeds in which it is more than rows dealt by lot give (p below"
-            f" {ERROR} over all kinds together). {upper_first(scales)}.",
-        ),
-        (
-            "division", "Sizes and distances", DIVISION, _OF_DIVISION,
-            "Of the partition alone, before anything is trained; below each mean its interval. Distances are of each"
-            " party to all parties together, and the mean over parties. Floor: the same for parties of these sizes"
-            " whose rows were dealt by lot; only what lies above it is a property of the partition.",
-        ),
-        (
-            "gain", gain, view.reference or "", _OF_GAIN,
-            "Each party’s own held-out rows judge the method and the party’s own teachers alike. Gain: how much"
-            " better. Worst decile: the mean over the tenth of the parties that gains least; floor: the same if no"
-            " party gained more than another. By size, by distance: how gain goes with it (Spearman’s correlation).",
-        ),
-        (
-            "votes", "How far the teachers agree", TEACHERS, _OF_VOTES,
-            "Votes without noise, which no party and no guarantee releases. Winners flipped: rows whose winner is"
-            " another without one of the parties.",
-        ),
-    ):  # fmt: skip
+def _parties(view: StudyView) -> Iterator[Exhibit]:
+    for name, heading, method, names, words in _PARTIES:
+        method = method or view.reference or ""
         points, axes = view.distinct(method)
         same = [axis for axis in view.axes if axis not in axes and len(view.order[axis]) > 1]
         words += f" The same at all values of {' and '.join(same)}." if same else ""
         rows = [(view.label(point, axes), [(point, method, of) for of in names.split()]) for point in points]
-        shown += _figures(view, name, heading, words, list(map(metric_words, names.split())), rows)
-    return shown
+        heading = heading.format(title(method), title("local"))
+        yield from _figures(view, name, heading, words, list(map(metric_words, names.split())), rows)
 
 
 def _privacy(view: StudyView) -> Iterator[Exhibit]:
@@ -299,19 +291,16 @@ def _privacy(view: StudyView) -> Iterator[Exhibit]:
         " Spent and data dependent are of what came out: a data-dependent epsilon may not be published."
     )
     columns, frame = ["guarantee", *map(metric_words, names)], pl.DataFrame(data, infer_schema_length=None)
-    if rows:
-        yield _table("privacy", "What each method guarantees, and what it released", words, columns, rows, frame)
+    yield from _table("privacy", "What each method guarantees, and what it released", words, columns, rows, frame)
 
 
-def _made(facts: Mapping[str, Any], results: pl.DataFrame, view: StudyView) -> Iterator[Exhibit]:
+def _made(facts: Mapping[str, Any], view: StudyView) -> Iterator[Exhibit]:
     """What was asked, by which command, of which rows, by which versions."""
-    has_figures = results.filter(~pl.col("method").is_in(MEASURED)).select([*axis_names(results), "seed", "method"])
-    failed = f"; {many(len(facts['failed']), 'cell')} failed" if facts["failed"] else ""
     origin: dict[str, Any] = {
         **{axis: "; ".join(view.order[axis]) for axis in view.axes},
         "seeds": ", ".join(map(str, view.seeds)),
         "methods": "; ".join(map(title, view.methods)),
-        "cells with results": f"{has_figures.n_unique():,} of {facts['cells']:,}{failed}",
+        "cells": f"{facts['cells']:,}; {many(len(facts['failed']), 'cell')} failed",
         "cells computed before": facts["found"],
         "study": facts["spec_digest"],
         "results of": facts["created"],

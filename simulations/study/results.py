@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,17 +15,24 @@ import polars as pl
 from consilium.protocol.errors import DataError, OutputExists, PathError
 from consilium.protocol.files import replace_private, writing
 from consilium.protocol.strict_json import dumps
-from consilium.simulations.study.cells import Plot, cell_id
 from consilium.simulations.study.compute import Part, source_table
-from consilium.simulations.study.spec import COLUMNS, FACTS, StudySpec
+from consilium.simulations.study.spec import COLUMNS, FACTS, Plot, StudySpec
 
 Parts = Sequence[tuple[Plot, str, Part]]
 """Of each plot what there is, under the name of a method or of what was measured."""
-_PLOT = "_plot"
-_SET = {"set", "path", "options", "list", "split"}
+_SET = {"set", "path", "options"}
 """Keys of `[data]` that say which rows there are; the others say what is made of them, or who has them."""
 RESULTS, RESULTS_CSV, FACTS_FILE = "results.parquet", "results.csv", "study.json"
 ROW_SCORES, CACHE, PAGE = "row_scores.parquet", "cache", "study.html"
+_METRICS = ("accuracy", "auc", "brier")
+"""Figures of runs that are means over test rows, or are to first order (AUC: DeLong, DeLong, Clarke-Pearson 1988): kept
+as sums over the rows of each unit, so that summaries know what cells have in common by their rows."""
+_ROW_SCORES = {
+    **dict.fromkeys(("cell", "space", "unit"), pl.String),
+    "ids": pl.List(pl.Int64),
+    "rows": pl.List(pl.Int32),
+    **dict.fromkeys(_METRICS, pl.List(pl.Float32)),
+}
 
 
 def study_folder(out: Path, spec: StudySpec) -> None:
@@ -43,28 +50,15 @@ def study_folder(out: Path, spec: StudySpec) -> None:
     with writing(out):
         out.mkdir(parents=True, exist_ok=True, mode=0o700)
         if _facts_if_any(out) is None:
-            write_facts(out, {"status": "running", "spec_digest": spec.digest()})
-
-
-_METRICS = ("accuracy", "auc", "brier")
-"""Figures of runs that are means over test rows, or are to first order (AUC: DeLong, DeLong, Clarke-Pearson 1988): kept
-as sums over the rows of each unit, so that summaries know what cells have in common by their rows."""
-_ROW_SCORES = {
-    **dict.fromkeys(("cell", "space", "unit"), pl.String),
-    "ids": pl.List(pl.Int64),
-    "rows": pl.List(pl.Int32),
-    **dict.fromkeys(_METRICS, pl.List(pl.Float32)),
-}
+            _write_facts(out, {"status": "running", "spec_digest": spec.digest()})
 
 
 @dataclass(frozen=True)
 class UnitScores:
     """Of one figure of one cell, by what is drawn from a population when test rows are: an owner where whole owners
-    were held out, a patient where patients are known, else a row.
-
-    space: which data and which kind of unit; ids of different spaces are unrelated. ids, rows (how many): int64
-    (units,). scores: float64 (units,), the sum of (row score - figure) over a unit's rows, divided by the number of all
-    rows; they add up to 0."""
+    were held out, a patient where patients are known, else a row. space: which data and which kind of unit; ids of
+    different spaces are unrelated. ids, rows (how many): int64 (units,). scores: float64 (units,), the sum of (row
+    score - figure) over a unit's rows, divided by the number of all rows; they add up to 0."""
 
     space: str
     unit: str
@@ -74,7 +68,7 @@ class UnitScores:
 
 
 class RowScores:
-    """Of all cells of a study, by cell and metric. frame: as `write_row_scores` writes it."""
+    """Of all cells of a study, by cell and metric. frame: of row_scores.parquet."""
 
     def __init__(self, frame: pl.DataFrame) -> None:
         self._frame = frame
@@ -108,55 +102,50 @@ class StudyFiles(NamedTuple):
 
 
 def open_study(folder: Path) -> StudyFiles:
-    """
-    Raises PathError: there is none, or it is not finished. DataError: a file is none of a study."""
+    """Raises PathError: there is none, or it is not finished. DataError: a file is none of a study."""
     facts = _facts_if_any(folder)
     for file in (folder / FACTS_FILE, folder / RESULTS):
         if not file.is_file():
             raise PathError(f"{file} is not there: no finished study", "Run: consilium study NAME --out ...")
     if facts is None or facts["status"] != "complete":
         raise DataError(f"{folder / FACTS_FILE} is none of a finished study", "Run the study again: it goes on")
-    results, row_scores = (_table(folder / name) for name in (RESULTS, ROW_SCORES))
+    try:
+        results, row_scores = (pl.read_parquet(folder / name) for name in (RESULTS, ROW_SCORES))
+    except (pl.exceptions.PolarsError, OSError) as error:
+        fault = f"a table of study {folder} cannot be read ({type(error).__name__})"
+        raise DataError(fault, "Run the study again: it goes on") from None
     return StudyFiles(results, facts, RowScores(row_scores))
 
 
-def _table(path: Path) -> pl.DataFrame:
-    try:
-        return pl.read_parquet(path)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise DataError(f"{path} cannot be read ({type(error).__name__})", "Run the study again: it goes on") from None
-
-
-def write_facts(out: Path, facts: Mapping[str, Any]) -> None:
-    """Write study.json."""
+def _write_facts(out: Path, facts: Mapping[str, Any]) -> None:
     replace_private(out / FACTS_FILE, dumps(facts, indent=2) + "\n")
 
 
-def tidy(parts: Parts, spec: StudySpec) -> pl.DataFrame:
-    """The table of results: cell, the axes, seed, a row's fields, then `FACTS`; sorted by all that names a row.
+def _facts_if_any(out: Path) -> dict[str, Any] | None:
+    try:
+        facts = json.loads((out / FACTS_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return facts if isinstance(facts, dict) and "spec_digest" in facts else None
 
-    A guarantee stands at all rows of its method."""
-    axes, texts = [axis.column for axis in spec.axis], dict.fromkeys((_PLOT, "method"), pl.String)
-    sets = data_sets({plot.id: plot for plot, _, _ in parts})
-    of_part = pl.DataFrame(
-        [(cell_id(plot, of), *plot.axes.values(), plot.seed, plot.id, sets[plot.id]) for plot, of, _ in parts],
-        schema=dict.fromkeys(("cell", *axes, "seed", _PLOT, "data_set"), pl.String) | {"seed": pl.Int64},
-        orient="row",
-    )
+
+def _tidy(parts: Parts, spec: StudySpec) -> pl.DataFrame:
+    """The table of results: cell, the axes, seed, a row's fields, then `FACTS`; sorted by all that names a row. A
+    guarantee stands at all rows of its method."""
+    sets, axes = data_sets({plot.id: plot for plot, _, _ in parts}), [axis.column for axis in spec.axis]
     stated = {(plot.id, of): part.guarantee for plot, of, part in parts if part.guarantee}
-    guarantees = pl.DataFrame(
-        [(*key, *(of.get(fact.removeprefix("guarantee_")) for fact in FACTS[:4])) for key, of in stated.items()],
-        schema={**texts, **dict.fromkeys(FACTS[:2], pl.Float64), **dict.fromkeys(FACTS[2:4], pl.String)},
-        orient="row",
-    )
-    number = np.repeat(np.arange(len(parts)), [len(part.rows) for _, _, part in parts])
-    fields: dict[str, Any] = dict.fromkeys(("method", "scope", "name", "metric"), pl.String)
-    fields |= dict.fromkeys(("value", "low", "high"), pl.Float64)
-    figures = pl.DataFrame([row for _, _, part in parts for row in part.rows], schema=fields, orient="row")
-    rows = pl.concat([of_part[number], figures], how="horizontal")
-    whole = rows.with_columns(pl.col(pl.Float64).fill_nan(None)).join(guarantees, on=[_PLOT, "method"], how="left")
-    ordered = whole.select("cell", *axes, *COLUMNS[1:], *FACTS)
-    return ordered.sort([*axes, "seed", "method", "scope", "name", "metric", "cell"], maintain_order=True)
+
+    def rows() -> Iterator[tuple[Any, ...]]:
+        for plot, of, part in parts:
+            start = plot.cell(of), *plot.axes.values(), plot.seed
+            for row in part.rows:
+                terms = stated.get((plot.id, row.method), {})
+                yield *start, *row, *(terms.get(fact.removeprefix("guarantee_")) for fact in FACTS[:4]), sets[plot.id]
+
+    schema: dict[str, Any] = dict.fromkeys(("cell", *axes, *COLUMNS[1:], *FACTS), pl.String) | {"seed": pl.Int64}
+    schema |= dict.fromkeys((*COLUMNS[-3:], *FACTS[:2]), pl.Float64)
+    table = pl.DataFrame(rows(), schema=schema, orient="row").with_columns(pl.col(pl.Float64).fill_nan(None))
+    return table.sort([*axes, "seed", "method", "scope", "name", "metric", "cell"], maintain_order=True)
 
 
 def data_sets(plots: Mapping[str, Plot]) -> dict[str, str]:
@@ -179,12 +168,12 @@ def write_results(
 ) -> None:
     """Write results.parquet and results.csv, the same table, of the same parts the same bytes; row_scores.parquet; and
     study.json. digests: of the rows, by `source_table`."""
-    table = tidy(parts, spec)
-    scored = {cell_id(plot, of): (plot.teaching.data, part.scores) for plot, of, part in parts if part.scores}
-    write_row_scores(out, {cell: (digests[source_table(data)], scores) for cell, (data, scores) in scored.items()})
+    table = _tidy(parts, spec)
+    scored = [(plot, plot.cell(of), part.scores) for plot, of, part in parts if part.scores]
+    write_row_scores(out, {cell: (digests[source_table(at.teaching.data)], scores) for at, cell, scores in scored})
     replace_private(out / RESULTS, _parquet(table.rechunk()))
     replace_private(out / RESULTS_CSV, table.write_csv())
-    write_facts(out, facts)
+    _write_facts(out, facts)
 
 
 def _parquet(table: pl.DataFrame) -> bytes:
@@ -192,11 +181,3 @@ def _parquet(table: pl.DataFrame) -> bytes:
     content = io.BytesIO()
     table.write_parquet(content, compression="zstd", statistics=True)
     return content.getvalue()
-
-
-def _facts_if_any(out: Path) -> dict[str, Any] | None:
-    try:
-        facts = json.loads((out / FACTS_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return facts if isinstance(facts, dict) and "spec_digest" in facts else None

@@ -5,11 +5,10 @@ same for any number of workers: every piece of work has its own seed, and numeri
 
 from __future__ import annotations
 
-import contextlib
-import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,13 +25,27 @@ from consilium.simulations.datasets.source import open_source
 from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.interruption import Interrupted, interruptible
 from consilium.simulations.methods.base import StudyMethod
-from consilium.simulations.study.cells import Plot, compared, ensemble_address, plots, source_digest
-from consilium.simulations.study.compute import Division, Part, Result, StudyFailure, compute, source_table, tried
+from consilium.simulations.study.compute import (
+    Division,
+    Part,
+    Result,
+    StudyFailure,
+    compute,
+    in_workers,
+    source_table,
+    tried,
+)
 from consilium.simulations.study.results import CACHE, PAGE, RESULTS, Parts, study_folder, write_results
-from consilium.simulations.study.spec import StudySpec, points_of
-from consilium.simulations.study.workers import in_workers
+from consilium.simulations.study.spec import (
+    Plot,
+    StudySpec,
+    compared,
+    ensemble_address,
+    plots,
+    points_of,
+    source_digest,
+)
 
-POLL_SECONDS = 1.0
 Opened = dict[str, dict[str, Any] | StudyFailure]
 """By `source_table`: what study.json says of a data set, its digest among it, or why it cannot be opened."""
 
@@ -106,9 +119,10 @@ def run_study(
     command: str = "the same command", cluster: str = "",
 ) -> dict[str, Any]:  # fmt: skip
     """Compute what is missing of a study, and write its folder; it gives what `consilium study --format json` prints.
-
     command: that goes on with the study, for people. cluster: address of a Ray cluster that computes instead. Raises
     ConsiliumError: what is wrong; what was done is kept. StudyInterrupted: at a signal, in the main thread."""
+    from consilium.simulations.study.page import write_study_report  # libraries that drawing alone needs
+
     began = time.monotonic()
     methods, cases = compared(spec), plots(spec)
     study_folder(out, spec)
@@ -124,7 +138,12 @@ def run_study(
             with stage(progress, REPORT):
                 facts = _facts(spec, cases, rows, parts) | {"found": found, "failed": failed}
                 facts |= {"command": command, "workers": workers, "seconds": round(time.monotonic() - began, 1)}
-                return _write(spec, out, facts, rows, parts)
+                digests = {table: known["digest"] for table, known in rows.items() if isinstance(known, dict)}
+                write_results(out, spec, facts, parts, digests)
+                summary = {name: facts[name] for name in ("cells", "found", "failed", "warnings", "seconds")}
+                summary |= {"study": spec.name, "out": str(out), "absent": len(facts["absent"])}
+                summary |= {"results": str(out / RESULTS), "report": str(out / PAGE)}
+                return strict(summary | {"answers": write_study_report(out, out / PAGE)})
     except Interrupted as error:
         raise StudyInterrupted(error.number, command) from None
 
@@ -141,32 +160,15 @@ def _computed(every: Sequence[Division], workers: int, progress: Progress, clust
             missing.append(division)
         else:
             results += compute(division)  # nothing but reading
-    computed, total = in_workers(compute, missing, workers, cluster), sum(division.cells for division in every)
-    with _watched(missing, found, total, progress), contextlib.closing(computed):
-        results += (result for of_division in computed for result in of_division)
+    total = sum(division.cells for division in every)
+    done = total - sum(division.cells for division in missing)
+    progress(COMPARE, done, total)
+    with closing(in_workers(compute, missing, workers, cluster)) as computed:
+        for of_division in computed:
+            results += of_division
+            done += len({plot.id for plot, *_ in of_division}) * len(every[0].methods)
+            progress(COMPARE, done, total)
     return results, found
-
-
-@contextlib.contextmanager
-def _watched(missing: Sequence[Division], found: int, total: int, progress: Progress) -> Iterator[None]:
-    """Tell how many cells are done while the context is open, by the files that workers leave: also on a cluster."""
-    files = {division.file(plot): len(division.methods) for division in missing for plot in division.plots}
-    files = {file: cells for file, cells in files.items() if not file.exists()}
-    end = threading.Event()
-
-    def look() -> None:
-        while not end.wait(POLL_SECONDS):
-            progress(COMPARE, found + sum(cells for file, cells in files.items() if file.exists()), total)
-
-    progress(COMPARE, found, total)
-    thread = threading.Thread(target=look, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        end.set()
-        thread.join()
-    progress(COMPARE, total, total)
 
 
 def _parted(results: Sequence[Result]) -> tuple[list[tuple[Plot, str, Part]], list[dict[str, Any]]]:
@@ -185,25 +187,6 @@ def _parted(results: Sequence[Result]) -> tuple[list[tuple[Plot, str, Part]], li
         first = failed[0]
         raise ConfigError(f"no cell of the study can be computed. {first['place']}: {first['what']}", first["action"])
     return parts, failed
-
-
-def _write(spec: StudySpec, out: Path, facts: dict[str, Any], rows: Opened, parts: Parts) -> dict[str, Any]:
-    """The study's folder; what the command prints."""
-    from consilium.simulations.study.page import write_study_report  # libraries that drawing alone needs
-
-    digests = {table: opened["digest"] for table, opened in rows.items() if isinstance(opened, dict)}
-    write_results(out, spec, facts, parts, digests)
-    return strict(
-        {
-            "study": spec.name,
-            "out": str(out),
-            **{name: facts[name] for name in ("cells", "found", "failed", "warnings", "seconds")},
-            "absent": len(facts["absent"]),
-            "results": str(out / RESULTS),
-            "answers": write_study_report(out, out / PAGE),
-            "report": str(out / PAGE),
-        }
-    )
 
 
 def _facts(spec: StudySpec, cases: Sequence[Plot], rows: Opened, parts: Parts) -> dict[str, Any]:

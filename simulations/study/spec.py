@@ -1,30 +1,67 @@
-"""A study as its file says it: a base scenario, axes, seeds, and the methods that are compared."""
+"""A study as its file says it: a base scenario, axes, seeds and methods; and unfolded, with what shares its teachers.
+
+What teachers say does not depend on mechanism, query budget, privacy, student or title. So it is computed from a
+scenario in which these have one form (`teaching`), and its address is that scenario's: what is left out cannot decide
+it."""
 
 from __future__ import annotations
 
 import copy
+import functools
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Any, Literal
 
+import joblib
+import numpy as np
 from pydantic import ConfigDict, Field, model_validator
 
+from consilium.coordinator.config import Federation
 from consilium.coordinator.mechanisms import noise_scales
 from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Frozen
+from consilium.protocol.versions import versions
+from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.spec import SourceSpec
-from consilium.simulations.scenario import DATA_SET, TAGS, parsed, put
+from consilium.simulations.divide import clear_votes
+from consilium.simulations.methods.base import StudyMethod
+from consilium.simulations.methods.kinds import METHODS, method_of
+from consilium.simulations.scenario import (
+    DATA_SET,
+    TAGS,
+    Scenario,
+    anchor,
+    parsed,
+    put,
+    scenario_table,
+    with_any_noise,
+    without_mechanism,
+)
 from consilium.simulations.shipped import Shipped
 
-Measure = Literal["division", "teachers", "gain"]
 COLUMNS = ("cell", "seed", "method", "scope", "name", "metric", "value", "low", "high")  # of the results
 FACTS = ("guarantee_epsilon", "guarantee_delta", "guarantee_unit", "guarantee_neighbouring", "data_set")
 """Further columns of the results: what the method of a row guarantees (unit "none": nothing), and which data set it is
 of, whatever its division."""
 MOST_CELLS = 100_000
+_DECIDING = ("python", "consilium-pate", "numpy", "scipy", "scikit-learn", "torch", "flwr", "flwr-datasets")
+_DATA_DECIDES_NOT: Any = {
+    **dict.fromkeys(("path", "title", "attribution", "owner_label", "label_cost"), True),
+    "public": {"file", "test"},
+}
+_STAND_IN = {
+    "name": "teachers",
+    "collection": "plaintext",
+    "privacy": {"unit": "party", "delta": 1e-5},
+    "query_budget": {"queries": 1, "answers": 1},
+    "mechanism": {"name": "gnmax", "sigma": 9_999.0},
+}
 
 
 class StudyAxis(Frozen):
@@ -41,10 +78,8 @@ class StudyAxis(Frozen):
             raise ValueError(f"needs either values or points, has {'both' if self.values else 'none'}")
         if self.points and self.key:
             raise ValueError("points set keys of their own: leave key out, and give a name")
-        if self.points and not self.name:
-            raise ValueError("points need a name for the axis")
-        if not self.points and not self.key:
-            raise ValueError("values need a key")
+        if not self.column:
+            raise ValueError("points need a name for the axis" if self.points else "values need a key")
         if self.column in (*COLUMNS, *FACTS):
             raise ValueError(f"is called {self.column!r} as a column of the results is: give it another name")
         return self
@@ -68,7 +103,7 @@ class StudyTable(Frozen):
         min_length=1,
         description="names, or tables with a name and keys; `label` in a table is what results call it",
     )
-    measures: tuple[Measure, ...] = Field(
+    measures: tuple[Literal["division", "teachers", "gain"], ...] = Field(
         default=("division", "teachers", "gain"), description="what else is measured of each division"
     )
 
@@ -121,44 +156,35 @@ def load_study(name: str, overrides: Sequence[str] = (), seeds: int | None = Non
 
 
 def points_of(axis: StudyAxis) -> dict[str, dict[str, Any]]:
-    """Label -> nested table of what the scenario has there, in order. Raises ConfigError: two values have the same
-    label."""
-    if axis.points:
-        return dict(axis.points)
-    points: dict[str, dict[str, Any]] = {}
+    """Label -> nested table of what the scenario has there, in order: text as it is, any other value as JSON. Raises
+    ConfigError: two values have the same label.
+
+    >>> [*points_of(StudyAxis(key="a", values=("iid", 0.1, True, {"noise": 0.5})))]
+    ['iid', '0.1', 'true', '{"noise":0.5}']
+    """
+    points = dict(axis.points)
     for value in axis.values:
-        label = label_of(value)
+        label = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), sort_keys=True)
         if label in points:
             raise ConfigError(f"axis {axis.column}: {label} stands there twice", "Leave one out")
         put(points.setdefault(label, {}), axis.key, value)
     return points
 
 
-def label_of(value: object) -> str:
-    """How results call a value of an axis: text as it is, anything else as JSON.
-
-    >>> label_of("iid"), label_of(0.1), label_of(50), label_of(True), label_of({"noise": 0.5})
-    ('iid', '0.1', '50', 'true', '{"noise":0.5}')
-    """
-    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), sort_keys=True)
-
-
 def changed(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The table of a scenario with another's keys in it.
-
-    A key that chooses a kind drops the keys that only the former kind has; another data set drops all that was said of
-    the former's columns and files, and who says by what rows are public, says all of that anew. An epsilon without
-    noise beside it drops noise that the table states, which is calibrated anew: else it would change nothing. Raises
-    ConfigError: a key is a value in one and a table in the other."""
+    """The table of a scenario with another's keys in it. A key that chooses a kind drops the keys that only the former
+    kind has; another data set drops all that was said of the former's columns and files, and who says by what rows are
+    public, says all of that anew. An epsilon without noise beside it drops noise that the table states, which is
+    calibrated anew: else it would change nothing. Raises ConfigError: a key is a value in one and a table in the other.
+    """
     copied = copy.deepcopy(dict(table))
     leaves = dict(_leaves(changes))
     data = copied.get("data")
-    if "data.set" in leaves and isinstance(data, dict):
-        for key in set(data) & set(SourceSpec.model_fields):
+    if isinstance(data, dict):
+        gone = set(SourceSpec.model_fields) if "data.set" in leaves else set[str]()
+        gone |= {"public", "public_share"} if "data.public.by" in leaves else set()
+        for key in gone & set(data):
             del data[key]
-    if "data.public.by" in leaves and isinstance(data, dict):
-        for key in ("public", "public_share"):
-            data.pop(key, None)
     for key in sorted(leaves, key=lambda key: key not in (*TAGS, DATA_SET)):
         put(copied, key, copy.deepcopy(leaves[key]))
     mechanism = copied.get("federation", {}).get("mechanism")
@@ -178,3 +204,150 @@ def _leaves(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, A
             yield from _leaves(value, key)
         else:
             yield key, value
+
+
+@functools.cache
+def deciding_versions() -> Mapping[str, str]:
+    """Versions on which results may depend."""
+    return {name: version for name, version in versions().items() if name in _DECIDING}
+
+
+def teaching(scenario: Scenario) -> Scenario:
+    """The same division, teachers and votes, and one form of everything else."""
+    simulation = scenario.simulation
+    kept = {"minimum_parties", "teachers_per_party", "teacher", "voting_rule"}
+    plain = Federation.model_validate({**scenario.federation.model_dump(mode="json", include=kept), **_STAND_IN})
+    own = {"teachers": simulation.teachers, "own_teacher": simulation.own_teacher}
+    others = simulation.model_copy(update=dict(type(simulation)()) | own)
+    return Scenario(data=scenario.data, federation=plain, simulation=others)
+
+
+def ensemble_address(scenario: Scenario, seed: int, data: str) -> str:
+    """Of what teachers say on a division. data: content hash of the rows that are divided."""
+    taught = teaching(scenario).model_dump(mode="json", exclude={"data", "description"})
+    return canonical_digest([taught, _data_table(scenario), seed, data])
+
+
+def _data_table(scenario: Scenario) -> dict[str, Any]:
+    """The table `[data]` without where its files lie, whose content is hashed, and without words for the report."""
+    return scenario.data.model_dump(mode="json", exclude=_DATA_DECIDES_NOT)
+
+
+@dataclass(frozen=True)
+class Plot:
+    """One point of the axes with one seed, which all methods share. axes: the value of each, as text. table: the
+    scenario's, as it was written. teaching: see `teaching`."""
+
+    id: str
+    axes: Mapping[str, str] = field(compare=False)
+    seed: int
+    table: Mapping[str, Any] = field(repr=False, compare=False)
+    teaching: Scenario = field(repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return f"{_called(self.axes)}, seed {self.seed}" if self.axes else f"seed {self.seed}"
+
+    def cell(self, method: str) -> str:
+        """The id of what is told of it under the name of a method."""
+        return canonical_digest([self.id, method])[:12]
+
+
+def _called(axes: Mapping[str, str]) -> str:
+    """A point of the axes in words: `data.alpha = 0.1, mechanism = gnmax`."""
+    return ", ".join(f"{name} = {label}" for name, label in axes.items())
+
+
+def compared(spec: StudySpec) -> dict[str, StudyMethod]:
+    """The methods by what they are called: their names, with keys that have another value than usual. Raises
+    ConfigError: there is no such method, or two are called the same."""
+    methods: dict[str, StudyMethod] = {}
+    where = f"study {spec.name}: study.methods"
+    for entry in spec.study.methods:
+        table = {"name": entry} if isinstance(entry, str) else dict(entry)
+        label = table.pop("label", None)
+        method = method_of(table, where)
+        label = method.label if label is None else label
+        if not isinstance(label, str) or not 0 < len(label) <= 60:
+            raise ConfigError(f"{where}: label must be text of at most 60 characters")
+        for other in METHODS:
+            if label.startswith(other) and other != table["name"]:
+                fault = f"the label {label!r} of {table['name']} begins like {other!r}, for which reports would take it"
+                raise ConfigError(f"{where}: {fault}", "Let it begin otherwise")
+        if label in (*methods, "division", "teachers"):
+            fault = f"{where}: two things would be called {label!r} in the results"
+            raise ConfigError(fault, 'Give one of them a label: { name = "pooled", label = "..." }')
+        methods[label] = method
+    return methods
+
+
+def plots(spec: StudySpec) -> list[Plot]:
+    """Every point of the axes that no exception leaves out, with every seed, in the order of the file. Raises
+    ConfigError: a scenario says something it may not say; names the axis, its value and the key."""
+    axes = {axis.column: points_of(axis) for axis in spec.axis}
+    count = prod(map(len, axes.values())) * spec.study.seeds * len(spec.study.methods)
+    if count > MOST_CELLS:
+        fault = f"study {spec.name} has {count:,} cells, more than {MOST_CELLS:,}"
+        raise ConfigError(fault, "Give axes fewer values, or divide it")
+    left_out = _exceptions(spec, axes)
+    cases = []
+    for labels in product(*axes.values()):
+        point = dict(zip(axes, labels, strict=True))
+        if any(all(point[name] in some for name, some in exception.items()) for exception in left_out):
+            continue
+        where = f"study {spec.name}{f', {_called(point)}' if point else ''}"
+        try:
+            table = _table(spec, [axes[name][label] for name, label in point.items()])
+            clear_votes(without_mechanism(table, where))
+            scenario = with_any_noise(table, where)
+        except ConfigError as error:
+            message = error.what if error.what.startswith(where) else f"{where}: {error.what}"
+            raise ConfigError(message, error.action) from None
+        decides, taught = {**table, "data": _data_table(scenario)}, teaching(scenario)
+        for seed in range(spec.study.seeds):
+            id = canonical_digest([point, seed, spec.study.home_share, decides])[:12]
+            cases.append(Plot(id, point, seed, table, taught))
+    if not cases:
+        raise ConfigError(f"study {spec.name}: its exceptions leave out every cell", "Remove one of [[except]]")
+    return cases
+
+
+def _table(spec: StudySpec, points: list[dict[str, Any]]) -> dict[str, Any]:
+    """The table of a scenario at these points of the axes, with absolute paths."""
+    name = spec.study.scenario
+    place = name if name in Shipped.SCENARIO.files() else str(spec.folder / name)
+    base = dict(scenario_table(place)) if name else {}
+    for changes in (spec.base, *points):
+        base = changed(base, changes)
+        if isinstance(changes.get("data"), dict):  # paths that it sets are relative to the study's file
+            anchor(base.get("data"), spec.folder)
+    if not base:
+        raise ConfigError("names no scenario and has no [base]", 'Set study.scenario, for example "stroke"')
+    return base
+
+
+def _exceptions(spec: StudySpec, axes: Mapping[str, Mapping[str, Any]]) -> list[dict[str, list[str]]]:
+    """Of each exception the points of each axis that it names."""
+    exceptions = []
+    for number, exception in enumerate(spec.exceptions, 1):
+        named = {name: [labels] if isinstance(labels, str) else labels for name, labels in exception.items()}
+        where = f"study {spec.name}: except {number}"
+        if not named:
+            raise ConfigError(f"{where} names no axis, so nothing would be left", "Name one, or remove it")
+        for name, labels in named.items():
+            if name not in axes:
+                raise ConfigError(f"{where} names {name!r}, and there is no such axis", f"There is {', '.join(axes)}")
+            if unknown := [label for label in labels if label not in axes[name]]:
+                raise ConfigError(f"{where}: axis {name} has no {unknown[0]!r}", f"It has {', '.join(axes[name])}")
+        exceptions.append(named)
+    return exceptions
+
+
+def source_digest(source: Source) -> str:
+    """SHA-1, hex, of rows (as they are when all are public, so that every category is there), of labels, owners and
+    patients, of their names, and of what is public among them."""
+    dataset, public = source.dataset(np.arange(len(source.y))), source.public
+    rows = [dataset.x, source.y, source.owner, source.patient, source.time]
+    named = [source.name, source.classes, dataset.classes, dataset.features, source.owner_names]
+    schema = None if dataset.schema is None else dataset.schema.model_dump(mode="json")
+    asked = None if public is None else [public.queries, public.test]
+    return str(joblib.hash([rows, named, schema, asked], hash_name="sha1"))

@@ -41,7 +41,7 @@ MAY_SEED = {
     "coordinator/cli.py",  # `consilium audit mechanism` draws on made-up votes
     "party/hidden_votes.py",  # only in a federation whose terms say that it is a simulation
     "simulations/papers/measure.py",  # the papers' rows on their public votes, as often as there are seeds
-    "simulations/attack/membership.py",  # games on a simulated case, whose answers nobody gets
+    "simulations/attack/attacks.py",  # games on a simulated case, whose answers nobody gets
 }
 
 

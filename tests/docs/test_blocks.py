@@ -26,8 +26,7 @@ from consilium.party.home import PartyFile
 from consilium.party.policy import Policy
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import load_scenario
-from consilium.simulations.study.cells import plots
-from consilium.simulations.study.spec import load_study
+from consilium.simulations.study.spec import load_study, plots
 from tests.docs.pages import ROOT, Block, blocks
 
 

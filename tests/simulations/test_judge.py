@@ -19,7 +19,7 @@ from consilium.simulations.analysis import LEAST_ROWS, chosen, folds_of, on_own_
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import Row, judged, judged_row_scores, student_figures
-from consilium.simulations.methods.base import BY_CLASS, TEST_DRAWS, Predicted
+from consilium.simulations.methods.base import TEST_DRAWS, Predicted
 from consilium.simulations.population.partition import Partition
 from tests.federation import FEATURES, make_config
 from tests.simulations.methods.cases import few
@@ -184,18 +184,11 @@ def test_of_several_draws_the_mean_is_judged_and_their_spread_is_in_the_interval
     assert judged_row_scores(case, Predicted(home=guesses(case)[TEST:])) == {}
 
 
-def test_figures_of_a_method_and_by_class_and_what_is_absent() -> None:
-    case = made_up(3)
-    counts = np.array([[3, 4], [0, 0], [0, 5]])
-    predicted = Predicted(figures={"epsilon": float("inf"), "asked": 9.0}, arrays={BY_CLASS + "abstained": counts})
-    rows = judged("pate", case, predicted)
-    assert values(rows, "run") == {"epsilon": float("inf"), "asked": 9.0}
-    by_class = {row.name: (row.value, row.low, row.high) for row in rows if row.scope == "class"}
-    assert by_class.keys() == {"kind 0", "kind 2"}  # nothing was asked of the second
-    assert by_class["kind 0"][0] == 0.75 and by_class["kind 2"][0] == 0
-    assert by_class["kind 2"][2] == pytest.approx(0.4345, abs=1e-4)  # Wilson's of 0 of 5
-    assert judged("noisy_average", case, Predicted(absent="teachers are not linear")) == []
+def test_nothing_is_said_of_what_is_absent_and_no_auc_of_one_class() -> None:
     case = made_up(2)
+    assert judged("noisy_average", case, Predicted(absent="teachers are not linear")) == []
+    figures = {"epsilon": float("inf"), "asked": 9.0}
+    assert values(judged("pate", case, Predicted(figures=figures)), "run") == figures
     case.dataset.y[:TEST] = 1
     assert values(judged("pooled", case, Predicted(test=guesses(case)[:TEST])), "run").keys() == {"accuracy", "brier"}
 

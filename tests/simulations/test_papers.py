@@ -19,9 +19,18 @@ from consilium.protocol.errors import ConfigError, DataError, OutputExists
 from consilium.protocol.label_source import NO_LABEL, no_progress
 from consilium.protocol.noise import SeededNoise
 from consilium.report.progress import Display
-from consilium.simulations.papers import ORDER, feature_matching, run
-from consilium.simulations.papers.description import Choice, PaperRow, content_digest, load_paper
-from consilium.simulations.papers.feature_matching import DenseModel, Discriminator, Duel, FlooredAdam, Normed
+from consilium.simulations.papers import ORDER, run, semi_supervised
+from consilium.simulations.papers.description import (
+    Choice,
+    CnnStudent,
+    FeatureMatchingStudent,
+    PaperRow,
+    PaperStudent,
+    VatStudent,
+    content_digest,
+    load_paper,
+    train,
+)
 from consilium.simulations.papers.measure import (
     Images,
     at_once,
@@ -32,7 +41,7 @@ from consilium.simulations.papers.measure import (
     released,
 )
 from consilium.simulations.papers.run import PaperRun, as_lines
-from consilium.simulations.papers.students import CnnStudent, FeatureMatchingStudent, PaperStudent, VatStudent, train
+from consilium.simulations.papers.semi_supervised import DenseModel, Discriminator, Duel, FlooredAdam, Normed
 from consilium.simulations.shipped import Shipped
 from tests.command_line import consilium
 from tests.models.digits import digits
@@ -146,14 +155,14 @@ def test_it_goes_on_where_it_was_stopped(
     def stopped(job: run.RowJob, *_: object) -> None:
         if len(done) == 1:
             raise KeyboardInterrupt
-        done.append(job.row.name)
+        done.append(job.rows[0].name)
         work(job)
 
     monkeypatch.setattr(run, "work", stopped)
     chosen, folder = Choice(fast=True, rows=("lnmax-100", "clean-9000")), tmp_path / "out"
     with pytest.raises(KeyboardInterrupt):
         PaperRun(here["near-zero"], chosen, folder).run(Display())
-    monkeypatch.setattr(run, "work", lambda job, *_: (done.append(job.row.name), work(job)))
+    monkeypatch.setattr(run, "work", lambda job, *_: (done.append(job.rows[0].name), work(job)))
     first = PaperRun(here["near-zero"], chosen, folder).run(Display())
     assert done == ["lnmax-100", "clean-9000"]
     assert PaperRun(here["near-zero"], chosen, folder).run(Display()) == first
@@ -296,9 +305,9 @@ def test_a_fast_row_is_small_and_another_one() -> None:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Networks and batches of a tenth of their size or less, so that a step takes a millisecond."""
-    monkeypatch.setattr(feature_matching, "HIDDEN", (64, 32, 32))
-    monkeypatch.setattr(feature_matching, "WIDTH", 32)
-    monkeypatch.setattr(feature_matching, "BATCH", 20)
+    monkeypatch.setattr(semi_supervised, "HIDDEN", (64, 32, 32))
+    monkeypatch.setattr(semi_supervised, "WIDTH", 32)
+    monkeypatch.setattr(semi_supervised, "BATCH", 20)
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -329,7 +338,7 @@ def test_noise_is_fresh_while_it_learns_and_absent_afterwards(small: None) -> No
         expected = torch.softmax(functional.linear(seen, *judge.plain()[-1]), dim=1)
     rows = (x.numpy() * 16).astype(np.float64)
     rows[0, 0], rows[0, 1] = 0, 16
-    model = DenseModel(feature_matching.Pixels.of(rows), layers)
+    model = DenseModel(semi_supervised.Pixels.of(rows), layers)
     np.testing.assert_allclose(model.predict_proba(rows)[1:], expected[1:], atol=1e-5)
 
 

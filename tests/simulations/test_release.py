@@ -22,7 +22,7 @@ from consilium.coordinator.mechanisms import MECHANISMS
 from consilium.protocol.errors import LedgerError
 from consilium.protocol.label_source import NO_LABEL, Answers, Outcome
 from consilium.protocol.noise import SeededNoise
-from consilium.simulations.attack.targets import AttackedRun
+from consilium.simulations.attack.attacks import AttackedRun
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.judge import judged
 from consilium.simulations.methods.base import Predicted

@@ -35,7 +35,7 @@ def test_every_shipped_scenario_loads(name: str) -> None:
     except DataError as error:
         pytest.skip(str(error))
     except KeyError:
-        pytest.skip("its rows hang on who is public: tests/simulations/datasets/test_digits.py")
+        pytest.skip("its rows hang on who is public: tests/simulations/datasets/test_images.py")
     assert scenario.data.classes in ((), data.classes)  # none are said where there are 150
 
 

@@ -18,7 +18,7 @@ from consilium.accounting.mechanisms import GNMax
 from consilium.coordinator.collection.exchange import Failure, tell_left_out
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.events import EventLog, EventTail, WaitingForParties, event_of
-from consilium.models.own_model import OwnCodeTeacher
+from consilium.models.own_model import OwnClassifier
 from consilium.models.teachers import ConstantTeacher, RidgeTeacher
 from consilium.protocol.refusals import Refusal, Rule
 from consilium.report.progress import Display, stage
@@ -108,7 +108,7 @@ SILENT = stranger("Raises", error="Odd", method="predict_proba", marked=True)
     ],
 )
 def test_each_kind_of_failure_has_its_reason(teacher: Any, reason: str) -> None:
-    x = np.full((3, 3), 100.0) if isinstance(teacher, OwnCodeTeacher) else X
+    x = np.full((3, 3), 100.0) if isinstance(teacher, OwnClassifier) else X
     assert failure(teacher, teacher.predict_proba(x)).startswith(reason)
 
 

@@ -24,8 +24,7 @@ WIDTH = 256
 images have thousands."""
 JUDGED = 20  # parties, the largest ones, that a classifier tells from the others
 LEAST_JUDGED = 12  # rows that such a party has at least
-OWN_ROWS, OTHER_ROWS = 500, 1500
-"""Of a party and of the others, by lot, that a classifier sees at most."""
+OWN_ROWS, OTHER_ROWS = 500, 1500  # of a party and of the others, by lot, that a classifier sees at most
 FOLDS = 3
 _FEATURES_PURPOSE = 0x66656174
 
@@ -87,13 +86,12 @@ _PURPOSE = 0x666C6F6F72
 
 
 def division_rows(case: Case) -> list[Row]:
-    """Figures of the division, as method "division".
-
-    run: sizes; one_class_parties (share of parties with a single class); left_out (owners or shards with too few rows);
-    division_alpha and others that dividing found (`Partition.measures`). Of each label distance (`figures.DISTANCES`)
-    to the labels of all: mean and quantiles over parties, and the mean's floor. Of features: see `add_features`.
-    shift_KIND of each kind of difference that can be judged, with the floor, p corrected over the kinds, and _named: 1
-    or 0. class: share, and the parties that have a row of it. party: rows, the distances."""
+    """Figures of the division, as method "division". run: sizes; one_class_parties (share of parties with a single
+    class); left_out (owners or shards with too few rows); division_alpha and others that dividing found
+    (`Partition.measures`). Of each label distance (`figures.DISTANCES`) to the labels of all: mean and quantiles over
+    parties, and the mean's floor. Of features: see `add_features`. shift_KIND of each kind of difference that can be
+    judged, with the floor, p corrected over the kinds, and _named: 1 or 0. class: share, and the parties that have a
+    row of it. party: rows, the distances."""
     counts = label_counts(case)
     sizes = counts.sum(axis=1)
     figures = Figures("division")

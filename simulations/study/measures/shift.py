@@ -7,7 +7,7 @@ the other. So each test is conditioned on what would explain it away:
 - covariate: the features, and the features given the class. Rows are dealt to owners by lot within each class, so that
   no skew of labels counts as a difference of features;
 - concept: labels given features. Against one additive logistic regression of all rows, with an intercept for each
-  owner, slopes and coefficients differ between owners (`heterogeneity`). A level that moves without the features that
+  owner, slopes and coefficients differ between owners (`between`). A level that moves without the features that
   come with the class is concept too.
 - quantity: sizes.
 
@@ -31,20 +31,22 @@ from consilium.simulations.study.measures.between import (
     MOST_INPUTS,
     PURPOSE,
     SHIFT_KINDS,
+    Heterogeneity,
+    Labelled,
     OwnerRows,
     ShiftKind,
     ShiftPart,
     between_owners,
     centred,
     components,
+    levels,
     ranks,
+    slopes,
 )
 from consilium.simulations.study.measures.figures import ends, gini, rows_of
-from consilium.simulations.study.measures.heterogeneity import Heterogeneity, Labelled, levels, slopes
 
 MOST_DIRECTIONS = 24  # in which coefficients of two classes may differ between owners; of more classes fewer
-_STAYS = 1e-3
-"""p of `_moves_with` below which features stay, where nothing else says that labels mean something else."""
+_STAYS = 1e-3  # p of `_moves_with` below which features stay, where nothing else says that labels mean something else
 _MOST_COLUMNS = 256
 """Beyond which columns are pixels, and principal components of their ranks are looked at in their place."""
 
@@ -168,10 +170,9 @@ def _labelled(rows: OwnerRows, x: np.ndarray) -> Labelled:
 
 def _moves_with(rows: OwnerRows, p: np.ndarray, generator: np.random.Generator) -> float:
     """p of that features move with the classes' frequencies as they do within all rows; 1 where they do so more than
-    they stay where they are.
-
-    With M the mean of the probabilities by true class, an owner with other frequencies has probabilities that differ by
-    their change times M if features given the class are the same, and by 0 if features are."""
+    they stay where they are. With M the mean of the probabilities by true class, an owner with other frequencies has
+    probabilities that differ by their change times M if features given the class are the same, and by 0 if features
+    are."""
     means = np.stack([p[rows.y == label].mean(axis=0) for label in range(rows.classes)])
     expected = means[rows.y]
     wanted = rows.sums(expected - expected.mean(axis=0)) / rows.sizes[:, None]

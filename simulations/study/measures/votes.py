@@ -1,16 +1,29 @@
-"""What the teachers of a division say: how good, how alike, and what one party changes."""
+"""What the teachers of a division say: how good, how alike, what one party changes; and who gains at home.
+
+A gain is positive where a method is better on the rows that a party held out than what the party has by itself. The
+parties with the largest gains and losses may be those with the fewest rows. So the worst decile stands beside its
+floor: the same after all rows' differences were dealt to parties of the same sizes by lot."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
+from scipy.stats import spearmanr
 
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import Row
+from consilium.simulations.methods.base import Predicted
 from consilium.simulations.metrics import wilson
-from consilium.simulations.study.measures.figures import Figures
+from consilium.simulations.study.measures.figures import Figures, hellinger, label_counts, ratio, shares
 from consilium.simulations.vote import Ensemble, TeacherVotes
 
 DIGITS = 6  # of sums of shares: what differs in later ones is equal
+AMBIGUOUS = 0.1  # lead of the winner, as a share of all votes, below which a row counts as ambiguous
+AGAINST = "local"  # the method that gains are against: each party's own teachers
+LOTS = 200
+_EQUAL = 1e-12
+_PURPOSE = 0x6761696E
 
 
 def shares_of(votes: TeacherVotes, classes: int) -> np.ndarray:
@@ -22,9 +35,9 @@ def shares_of(votes: TeacherVotes, classes: int) -> np.ndarray:
     return shares
 
 
-def agreement(shares: np.ndarray) -> tuple[float, float]:
-    """Of at least two teachers, means over their pairs: the share of rows on which they say the same; Cohen's kappa
-    over the pairs that have one (not where both always say the same class), NaN where none does."""
+def kappa(shares: np.ndarray) -> float:
+    """Cohen's, of at least two teachers, in the mean over their pairs that have one (not where both always say the same
+    class); NaN where none does."""
     rows = shares.shape[2]
     flat, means = shares.reshape(-1, rows * shares.shape[3]), shares.mean(axis=2, dtype=np.float64)
     means = means.reshape(len(flat), -1)
@@ -32,44 +45,35 @@ def agreement(shares: np.ndarray) -> tuple[float, float]:
     same, chance = (flat @ flat.T)[pairs] / rows, (means @ means.T)[pairs]
     exists = chance < 1 - 1e-9
     kappas = (same[exists] - chance[exists]) / (1 - chance[exists])
-    return float(same.mean(dtype=np.float64)), float(kappas.mean()) if len(kappas) else float("nan")
-
-
-AMBIGUOUS = 0.1  # lead of the winner, as a share of all votes, below which a row counts as ambiguous
+    return float(kappas.mean()) if len(kappas) else float("nan")
 
 
 def teacher_rows(case: Case, ensemble: Ensemble) -> list[Row]:
-    """Figures of the teachers, as method "teachers". Secret.
-
-    run, on the pool: consensus (mean share of the votes that the winner has), gap (the winner's lead, in votes),
-    ambiguity_10 (share of rows whose lead is below a tenth of the votes), plurality_right; agreement, kappa;
-    winners_flipped (rows whose plurality is another without a party). On the test rows: teacher_right, accuracy of each
-    party's teachers. class: plurality_right (of rows of this class, those whose plurality is it) and plurality_wrong
-    (of rows whose plurality it is, those of another class). party: teacher_right, winners_flipped."""
+    """Figures of the teachers, as method "teachers". Secret. run, on the pool: consensus (mean share of the votes that
+    the winner has), gap (the winner's lead, in votes), ambiguity_10 (share of rows whose lead is below a tenth of the
+    votes), plurality_right; kappa; winners_flipped (rows whose plurality is another without a party). On the test rows:
+    teacher_right, accuracy of each party's teachers. class: plurality_right, of rows of this class. party:
+    teacher_right, winners_flipped."""
     figures, y, shares = Figures("teachers"), case.pool_y, shares_of(ensemble.pool, len(case.classes))
     votes = shares.sum(axis=(0, 1), dtype=np.float64).round(DIGITS)
     ordered, total = np.sort(votes, axis=1), round(float(votes[0].sum()))
-    gap, plurality = ordered[:, -1] - ordered[:, -2], votes.argmax(axis=1)
+    gap, right = ordered[:, -1] - ordered[:, -2], votes.argmax(axis=1) == y
     figures.run("consensus", ordered[:, -1].mean() / total)
     figures.spread("gap", gap)
     figures.run("ambiguity_10", (gap < AMBIGUOUS * total).mean())
-    right = int((plurality == y).sum())
-    figures.run("plurality_right", right / len(y), *wilson(right, len(y)))
+    figures.run("plurality_right", right.mean(), *wilson(int(right.sum()), len(y)))
     for label, name in enumerate(case.classes):
-        both = int(((plurality == label) & (y == label)).sum())
-        so, called = int((y == label).sum()), int((plurality == label).sum())
-        if so:
-            figures.add("class", name, "plurality_right", both / so, *wilson(both, so))
-        if called:
-            figures.add("class", name, "plurality_wrong", 1 - both / called, *wilson(called - both, called))
+        if (so := y == label).any():
+            figures.add(
+                "class", name, "plurality_right", right[so].mean(), *wilson(int(right[so].sum()), int(so.sum()))
+            )
     if len(shares) > 1:
         flipped = winners_flipped(shares)
         figures.series("party", case.parties, "winners_flipped", flipped)
         figures.spread("winners_flipped", flipped)
         figures.run("winners_flipped_most", flipped.max())
     if shares.shape[0] * shares.shape[1] > 1:
-        for metric, value in zip(("agreement", "kappa"), agreement(shares), strict=True):
-            figures.series("run", ("",), metric, (value,))
+        figures.series("run", ("",), "kappa", (kappa(shares),))
     if len(case.test_y):
         figures.spread("teacher_right", ensemble.test_right)
         figures.series("party", case.parties, "teacher_right", ensemble.test_right)
@@ -83,3 +87,43 @@ def winners_flipped(shares: np.ndarray) -> np.ndarray:
     total = by_party.sum(axis=0)
     winner = total.round(DIGITS).argmax(axis=1)
     return np.array([((total - own).round(DIGITS).argmax(axis=1) != winner).sum() for own in by_party])
+
+
+def gain_rows(case: Case, mine: Mapping[str, Predicted]) -> list[Row]:
+    """Gains in accuracy of each method, by name, as rows of that method; none where nothing is held out. Secret. party:
+    gain_accuracy. run: the same over all rows of all parties, with parties drawn anew; _parties; _better, _worse: how
+    many parties gain and lose; _worst_decile: mean over the tenth of the parties (rounded up) with the least gain, and
+    its floor; _by_size, _by_distance: Spearman's correlation of the gain with a party's rows, and with the Hellinger
+    distance of its labels to those of all."""
+    alone, rows = mine.get(AGAINST), list[Row]()
+    if alone is None or alone.home is None or not len(case.home_y):
+        return rows
+    y, name = case.home_y, "gain_accuracy"
+    place, starts, sizes = np.unique(case.home_party, return_index=True, return_counts=True)
+    counts = label_counts(case)
+    far = hellinger(shares(counts), shares(counts.sum(axis=0)))
+    for method, predicted in mine.items():
+        if method == AGAINST or predicted.home is None:
+            continue
+        figures, generator = Figures(method, rows), np.random.default_rng([case.seed, _PURPOSE])
+        more = (predicted.home.argmax(axis=1) == y).astype(np.float64) - (alone.home.argmax(axis=1) == y)
+        points = np.add.reduceat(more, starts)
+        gains = points / sizes
+        figures.series("party", [case.parties[party] for party in place], name, gains)
+        figures.run(name, *ratio(points, sizes.astype(np.float64), generator))
+        figures.run(f"{name}_parties", len(gains))
+        figures.run(f"{name}_better", (gains > _EQUAL).sum())
+        figures.run(f"{name}_worse", (gains < -_EQUAL).sum())
+        figures.run(f"{name}_worst_decile", _worst_decile(gains))
+        dealt = [np.add.reduceat(generator.permutation(more), starts) / sizes for _ in range(LOTS)]
+        figures.floor(f"{name}_worst_decile", np.array([_worst_decile(lot) for lot in dealt]))
+        for along, values in {"size": counts.sum(axis=1)[place], "distance": far[place]}.items():
+            if np.ptp(values) > _EQUAL and np.ptp(gains) > _EQUAL:
+                alike = spearmanr(values, gains).statistic  # pyright: ignore[reportAttributeAccessIssue]
+                figures.run(f"{name}_by_{along}", alike)
+    return rows
+
+
+def _worst_decile(gains: np.ndarray) -> float:
+    """Mean of the least tenth of float (parties,), rounded up."""
+    return float(np.sort(gains)[: int(np.ceil(0.1 * len(gains)))].mean())

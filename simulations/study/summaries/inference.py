@@ -24,13 +24,12 @@ from scipy.optimize import root_scalar
 from scipy.special import expit, logit, stdtr, stdtrit
 
 from consilium.simulations.study.results import UnitScores
-from consilium.simulations.study.summaries.metrics import Range
 
+Range = tuple[float, float]  # both ends of what a figure can be
 LEVEL = 0.95  # probability that an interval of these summaries covers what it is for
 _LEAST_KEPT = 0.3  # where units are so few and unequal that less is left of the squares, more than that is lost
 _LEAST_P = 1e-15  # nothing smaller is told
-LEAST = 3
-"""Seeds, or units of test rows, of which anything is said: of fewer an interval is wider than any difference."""
+LEAST = 3  # seeds, or units of test rows, of which anything is said: of fewer an interval is wider than any difference
 Over = Literal["seeds and rows", "seeds", "rows", "none"]
 """What might have been otherwise: seeds, test rows (or the owners or patients that these came from), both, nothing."""
 
@@ -58,9 +57,8 @@ class Spread:
         return math.sqrt(sum(float(stdtrit(df, 1 - error / 2)) ** 2 * part for part, df in parts if df and part))
 
     def interval(self, mean: float, within: Range = (-math.inf, math.inf)) -> tuple[float | None, float | None]:
-        """Both ends, or None and None. within: what the figure can be.
-
-        Of a share, between 0 and 1, it is made on the logit scale, where its law is nearer to symmetric."""
+        """Both ends, or None and None. within: what the figure can be. Of a share, between 0 and 1, it is made on the
+        logit scale, where its law is nearer to symmetric."""
         if self.over == "none":
             return None, None
         if within == (0, 1) and 0 < mean < 1:
@@ -69,9 +67,8 @@ class Spread:
         return clipped(mean - self.half(), mean + self.half(), within)
 
     def p(self, mean: float) -> float | None:
-        """Two-sided, of a difference that is 0; None where seeds were not drawn again, or nothing differs anywhere.
-
-        A difference of 0 at every seed and row is none: p is 1."""
+        """Two-sided, of a difference that is 0; None where seeds were not drawn again, or nothing differs anywhere. A
+        difference of 0 at every seed and row is none: p is 1."""
         if not self.seeds_df:
             return None
         if self.seeds + self.rows == 0:
@@ -96,12 +93,11 @@ def clipped(low: float, high: float, within: Range) -> tuple[float | None, float
 
 
 def spread(values: np.ndarray, scores: Sequence[UnitScores] | None = None, less: Sequence[UnitScores] = ()) -> Spread:
-    """Of the mean of values float64 (seeds,), at least one.
-
-    scores: of each seed, in the same order, for the same figure; of a difference less those of the other side. None
-    where it is no mean over test rows: then nothing is known of these, and the interval is of the seeds alone. Of two
-    seeds nothing is said, nor of units fewer than three (`effective`), or of seeds whose units are of several kinds:
-    seeds alone would take the few for all, and tell equal methods apart."""
+    """Of the mean of values float64 (seeds,), at least one. scores: of each seed, in the same order, for the same
+    figure; of a difference less those of the other side. None where it is no mean over test rows: then nothing is known
+    of these, and the interval is of the seeds alone. Of two seeds nothing is said, nor of units fewer than three
+    (`effective`), or of seeds whose units are of several kinds: seeds alone would take the few for all, and tell equal
+    methods apart."""
     if 1 < len(values) < LEAST:
         return Spread()
     if scores is not None:
@@ -133,7 +129,6 @@ def _rounding(values: np.ndarray) -> float:
 
 def _covariance(values: np.ndarray, scores: np.ndarray, weights: np.ndarray, of_seeds: float) -> float:
     """Of two seeds' figures by the units that both have, in the mean over pairs of seeds; of one seed its variance.
-
     Deviations are from the mean over all seeds, from which seeds with few units differ less than from their own. What
     that mean takes from the squares, and how far seeds lie from it, are put back."""
     seeds, mean = len(values), weights.mean(axis=0)

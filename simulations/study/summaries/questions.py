@@ -21,9 +21,8 @@ import polars as pl
 from consilium.report.words import many
 from consilium.simulations.metrics import holm
 from consilium.simulations.study.spec import FACTS
-from consilium.simulations.study.summaries.inference import LEVEL, Spread, spread
-from consilium.simulations.study.summaries.metrics import metric, title
-from consilium.simulations.study.summaries.view import Point, StudyView
+from consilium.simulations.study.summaries.inference import LEAST, LEVEL, Spread, spread
+from consilium.simulations.study.summaries.view import Point, StudyView, metric, title
 
 SAME_EPSILON = 1e-3  # by so much of themselves may epsilons differ that are called equal: noise is calibrated to less
 NATURAL = ("natural", "owners", "owner")  # how the partition that the data came with is called, in small letters
@@ -40,11 +39,10 @@ class Likeness(StrEnum):
 
 @dataclass(frozen=True)
 class MeanContrast:
-    """What `method` at `point` has more than `against`, over the seeds that both have.
-
-    axis: "" where `against` is another method at the same point; else it is another point of this axis, for the same
-    method. value, other: means of both sides; low, high: interval of their difference. over: see `Spread`.
-    p: of this contrast alone, p_holm: in its family, of so many comparisons; both None where it is not tested."""
+    """What `method` at `point` has more than `against`, over the seeds that both have. axis: "" where `against` is
+    another method at the same point; else it is another point of this axis, for the same method. value, other: means of
+    both sides; low, high: interval of their difference. over: see `Spread`. p: of this contrast alone, p_holm: in its
+    family, of so many comparisons; both None where it is not tested."""
 
     axis: str
     point: Point
@@ -74,6 +72,19 @@ class MeanContrast:
         between = f"methods of the same guarantee against {title(self.against)}"
         return f"{along if self.axis else between} ({many(self.comparisons, 'comparison')})"
 
+    @property
+    def verdict(self) -> str:
+        """What may be said of it."""
+        if self.seeds < LEAST:
+            lacking = "no interval and no test" if self.low is None else "not tested"
+            return f"{lacking}: {many(self.seeds, 'seed')} {'is' if self.seeds == 1 else 'are'} too few"
+        if self.standing is not Likeness.TESTED:
+            few = "too few test rows" if self.low is None else "the same at every seed"
+            reasons = {Likeness.TOO_LITTLE: few, Likeness.NOT_ALIKE: "the guarantees differ"}
+            return f"not tested: {reasons.get(self.standing, 'the same as another')}"
+        of = f", of {self.comparisons} comparisons" if self.comparisons > 1 else ""
+        return f"{'significant' if self.significant else 'not significant'} over {self.seeds} seeds{of}"
+
 
 def questions(view: StudyView) -> list[MeanContrast]:
     """All that a study asks of its leading metric; none where it has none, or one method at one point."""
@@ -81,28 +92,18 @@ def questions(view: StudyView) -> list[MeanContrast]:
         return []
     found = compared(view, view.metric, view.reference)
     for axis in view.axes:
-        if (against := _against(view, axis)) is not None:
-            found += along_axis(view, view.metric, axis, against)
+        sets = view.frame.group_by([name for name in view.axes if name != axis] or pl.lit(0))
+        if sets.agg(pl.n_unique("data_set"))["data_set"].max() == 1:
+            against = next((point for point in view.order[axis] if point.lower() in NATURAL), view.order[axis][0])
+            made = _contrasts(view, view.metric, axis, against)
+            for method in view.methods:
+                found += _corrected([one for one in made if one.method == method])
     return found
-
-
-def _against(view: StudyView, axis: str) -> str | None:
-    """The point that others stand in place of; None along an axis of several data sets."""
-    sets = view.frame.group_by([name for name in view.axes if name != axis] or pl.lit(0)).agg(pl.n_unique("data_set"))
-    if sets["data_set"].max() != 1:
-        return None
-    return next((point for point in view.order[axis] if point.lower() in NATURAL), view.order[axis][0])
 
 
 def compared(view: StudyView, name: str, reference: str) -> list[MeanContrast]:
     """Every other method against the reference, at every point, by the metric of this name: one family."""
     return _corrected(_contrasts(view, name, "method", reference))
-
-
-def along_axis(view: StudyView, name: str, axis: str, against: str) -> list[MeanContrast]:
-    """Other points of an axis in place of `against`, each method a family; what does not depend on it is left out."""
-    made = _contrasts(view, name, axis, against)
-    return [each for of in view.methods for each in _corrected([one for one in made if one.method == of])]
 
 
 def _corrected(family: Sequence[MeanContrast]) -> list[MeanContrast]:
@@ -119,7 +120,11 @@ def _contrasts(view: StudyView, name: str, column: str, against: str) -> list[Me
     others = runs.filter(pl.col(column) == against).drop(column)
     keys = [*(side for side in sides if side != column), "seed"]
     pairs = runs.filter(pl.col(column) != against).join(others, on=keys, suffix="_other").sort("seed")
-    pairs = pairs.with_columns(alike=_alike())
+    # both sides of a pair guarantee the same
+    epsilon, other = pl.col(FACTS[0]), pl.col(f"{FACTS[0]}_other")
+    near = (epsilon - other).abs() <= SAME_EPSILON * pl.max_horizontal(epsilon, other)
+    same = [pl.col(fact).eq_missing(pl.col(f"{fact}_other")) for fact in FACTS[:4]]
+    pairs = pairs.with_columns(alike=(near.fill_null(False) | same[0]) & pl.all_horizontal(same[1:]))
     groups = pairs.group_by(sides).agg("seed", "value", "value_other", "cell", "cell_other", pl.col("alike").all())
     rows = {(tuple(row[axis] for axis in view.axes), row["method"]): row for row in groups.iter_rows(named=True)}
     found: list[MeanContrast] = []
@@ -133,14 +138,6 @@ def _contrasts(view: StudyView, name: str, column: str, against: str) -> list[Me
         found.append(replace(contrast, standing=Likeness.REPEATED, p=None) if key in seen else contrast)
         seen.add(key)
     return found
-
-
-def _alike() -> pl.Expr:
-    """Whether both sides of a pair guarantee the same."""
-    epsilon, other = pl.col(FACTS[0]), pl.col(f"{FACTS[0]}_other")
-    near = (epsilon - other).abs() <= SAME_EPSILON * pl.max_horizontal(epsilon, other)
-    same = [pl.col(fact).eq_missing(pl.col(f"{fact}_other")) for fact in FACTS[:4]]
-    return (near.fill_null(False) | same[0]) & pl.all_horizontal(same[1:])
 
 
 def _contrast(

@@ -9,10 +9,10 @@ from dataclasses import replace
 from consilium.report.words import many, range_text, signed_text, upper_first, value_text
 from consilium.simulations.metrics import holm
 from consilium.simulations.study.measures.between import SHIFT_KINDS
-from consilium.simulations.study.summaries.inference import LEAST
-from consilium.simulations.study.summaries.metrics import kind, metric_words, noun, title
 from consilium.simulations.study.summaries.questions import Likeness, MeanContrast
-from consilium.simulations.study.summaries.view import Point, StudyView
+from consilium.simulations.study.summaries.view import Point, StudyView, kind, metric_words, noun, title
+
+_MOST_NAMED = 3  # points in a sentence; the table has all
 
 
 def answers_of(view: StudyView, contrasts: Sequence[MeanContrast]) -> list[str]:
@@ -25,36 +25,22 @@ def answers_of(view: StudyView, contrasts: Sequence[MeanContrast]) -> list[str]:
     return [answer for answer in answers if answer]
 
 
-def verdict(contrast: MeanContrast) -> str:
-    """What may be said of it."""
-    if contrast.seeds < LEAST:
-        lacking = "no interval and no test" if contrast.low is None else "not tested"
-        return f"{lacking}: {many(contrast.seeds, 'seed')} {'is' if contrast.seeds == 1 else 'are'} too few"
-    if contrast.standing is not Likeness.TESTED:
-        few = "too few test rows" if contrast.low is None else "the same at every seed"
-        reasons = {Likeness.TOO_LITTLE: few, Likeness.NOT_ALIKE: "the guarantees differ"}
-        return f"not tested: {reasons.get(contrast.standing, 'the same as another')}"
-    of = f", of {contrast.comparisons} comparisons" if contrast.comparisons > 1 else ""
-    return f"{'significant' if contrast.significant else 'not significant'} over {contrast.seeds} seeds{of}"
-
-
 def changed(view: StudyView, contrast: MeanContrast) -> str:
-    """Which point of an axis stands in place of which, and at which points of the further axes that change anything."""
-    point, changing = contrast.point[view.axes.index(contrast.axis)], view.distinct(contrast.method)[1]
+    """Which point of an axis stands in place of which, and at which points of the further axes that change anything, or
+    at whose other points the method has nothing, as where cells failed."""
+    point, method, changing = contrast.point, contrast.method, view.distinct(contrast.method)[1]
+
+    def alone(place: int, axis: str) -> bool:
+        others = ((*point[:place], other, *point[place + 1 :]) for other in view.order[axis] if other != point[place])
+        return not any((at, method, view.metric) in view.means for at in others)
+
     others = [
         axis
-        for axis in view.axes
-        if axis != contrast.axis and len(view.order[axis]) > 1 and (axis in changing or _alone(view, contrast, axis))
+        for place, axis in enumerate(view.axes)
+        if axis != contrast.axis and len(view.order[axis]) > 1 and (axis in changing or alone(place, axis))
     ]
-    at = f", at {view.label(contrast.point, others)}" if others else ""
-    return f"{view.named(contrast.axis, point)} in place of {contrast.against}{at}"
-
-
-def _alone(view: StudyView, contrast: MeanContrast, axis: str) -> bool:
-    """Whether the method has nothing at the other points of this axis, as where cells failed."""
-    place, point = view.axes.index(axis), contrast.point
-    others = ((*point[:place], other, *point[place + 1 :]) for other in view.order[axis] if other != point[place])
-    return not any((at, contrast.method, view.metric) in view.means for at in others)
+    at = f", at {view.label(point, others)}" if others else ""
+    return f"{view.named(contrast.axis, point[view.axes.index(contrast.axis)])} in place of {contrast.against}{at}"
 
 
 def _largest(view: StudyView, contrasts: Sequence[MeanContrast]) -> str:
@@ -68,7 +54,7 @@ def _largest(view: StudyView, contrasts: Sequence[MeanContrast]) -> str:
         tested = sorted((each for each in along or alike if each.p is not None), key=lambda each: each is not one)
         p = holm([each.p or 0.0 for each in tested])[0]
         one = replace(one, p_holm=p, comparisons=len(tested))
-    told = f"{signed_text(one.difference)}{_in_brackets(one)}; {verdict(one)}."
+    told = f"{signed_text(one.difference)}{_in_brackets(one)}; {one.verdict}."
     ends = f"{value_text(one.other)} to {value_text(one.value)} {metric_words(view.metric or '')}"
     if one.axis:
         place = f"{place}," if ", at " in (place := changed(view, one)) else place
@@ -126,14 +112,11 @@ def _shifts(view: StudyView) -> str:
             most = [kind for kind, share in named.items() if share is not None and share > 0.5]
             found.setdefault(", ".join(most) or "nothing", []).append(view.label(point, axes))
     often = ", in most seeds" if len(view.seeds) > 1 else ""
-    places = {
-        kinds: " and ".join(of) if len(of) <= _MOST_NAMED else many(len(of), "point") for kinds, of in found.items()
-    }
-    parts = [f"{where}: {kinds}" for kinds, where in places.items()]
-    return f"What differs between parties beyond chance{often}: {'; '.join(parts)}." if parts else ""
-
-
-_MOST_NAMED = 3  # points in a sentence; the table has all
+    told = [
+        f"{' and '.join(of) if len(of) <= _MOST_NAMED else many(len(of), 'point')}: {kinds}"
+        for kinds, of in found.items()
+    ]
+    return f"What differs between parties beyond chance{often}: {'; '.join(told)}." if told else ""
 
 
 def _losers(view: StudyView) -> str:

@@ -98,43 +98,18 @@ def test_an_image_whose_numbers_are_not_known_is_refused_by_its_mode(tmp_path: P
 BAD_IMAGES: dict[str, tuple[Callable[[Path], Any], dict[str, Any], type[ConsiliumError], str]] = {
     "no size": (lambda folder: None, {"size": None}, ConfigError, r"needs data\.size"),
     "no images": (lambda folder: (folder / "scans").mkdir(), {}, DataError, r"has no images \(\.png, \.jpg"),
-    "too deep": (
-        lambda folder: paint(folder / "scans" / "a" / "b" / "1.png", 3),
-        {},
-        DataError,
-        r"a/b/1\.png lies 2 folders deep, data\.folders 'class' are 1",
-    ),
-    "other files, and hidden ones": (
-        lambda folder: [
-            paint(folder / f"scans/{name}", 3) for name in (".old/1.png", "a/.2.png", "a/1.png", "a/2.bmp")
-        ],
-        {},
-        DataError,
-        r"3 files beside 1 images .*: \.old/1\.png, a/\.2\.png, a/2\.bmp",
-    ),
-    "a class without images": (
-        lambda folder: (paint(folder / "scans/a/1.png", 3), (folder / "scans/b").mkdir()),
-        {},
-        DataError,
-        r"scans/b has no images",
-    ),
-    "two broken": (
-        lambda folder: (
-            paint(folder / "scans/a/1.png", 3),
-            (folder / "scans/a/2.png").write_bytes(b""),
-            (folder / "scans/a/3.png").write_bytes(b"x"),
-        ),
-        {},
-        DataError,
-        r"^2 of 3 images are of no use: .*2\.png",
-    ),
-    "no image": (
-        lambda folder: (paint(folder / "scans/a/1.png", 3), (folder / "scans/a/1.png").write_bytes(b"x")),
-        {},
-        DataError,
-        r"1\.png is no image that can be read",
-    ),
-}
+    "too deep": (lambda folder: paint(folder / "scans" / "a" / "b" / "1.png", 3), {}, DataError,
+     r"a/b/1\.png lies 2 folders deep, data\.folders 'class' are 1"),
+    "other files, and hidden ones": (lambda folder: [paint(folder / f"scans/{name}", 3) for name in (".old/1.png",
+     "a/.2.png", "a/1.png", "a/2.bmp")], {}, DataError,
+     r"3 files beside 1 images .*: \.old/1\.png, a/\.2\.png, a/2\.bmp"),
+    "a class without images": (lambda folder: (paint(folder / "scans/a/1.png", 3), (folder / "scans/b").mkdir()), {},
+     DataError, r"scans/b has no images"),
+    "two broken": (lambda folder: (paint(folder / "scans/a/1.png", 3), (folder / "scans/a/2.png").write_bytes(b""),
+     (folder / "scans/a/3.png").write_bytes(b"x")), {}, DataError, r"^2 of 3 images are of no use: .*2\.png"),
+    "no image": (lambda folder: (paint(folder / "scans/a/1.png", 3), (folder / "scans/a/1.png").write_bytes(b"x")),
+     {}, DataError, r"1\.png is no image that can be read"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", BAD_IMAGES)

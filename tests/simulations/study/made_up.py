@@ -31,7 +31,6 @@ MEASURED: Terms = (None, None, None, None)
 STATED = {"pate": ONE, "noisy_average": ONE}
 """What methods guarantee; others nothing."""
 DIVISIONS = {"natural": 0.0, "iid": 0.02, "matched": 0.0, "country": -0.06}
-HOSTILE = "<script>alert(1)</script>\"'&"
 
 
 @dataclass
@@ -50,19 +49,15 @@ class MadeUp:
     failed: list[dict[str, Any]] = field(default_factory=list)
     absent: list[dict[str, Any]] = field(default_factory=list)
 
-    def rows(self) -> list[dict[str, Any]]:
-        found = []
+    def frame(self) -> pl.DataFrame:
+        found: list[dict[str, Any]] = []
         for place, labels in enumerate(product(*self.axes.values())):
             point = dict(zip(self.axes, labels, strict=True))
             add = sum(self.axes[axis][label] for axis, label in point.items())
             for seed in self.seeds:
-                generator = np.random.default_rng([seed, place])
-                found += self._case(point, seed, add, generator)
-        return found
-
-    def frame(self) -> pl.DataFrame:
+                found += self._case(point, seed, add, np.random.default_rng([seed, place]))
         names = ["cell", *self.axes, *COLUMNS[1:]]
-        table = pl.DataFrame(self.rows(), infer_schema_length=None).select(names).sort(names[:-3])
+        table = pl.DataFrame(found, infer_schema_length=None).select(names).sort(names[:-3])
         sets = pl.col(self.sets) if self.sets else pl.lit("made-up")
         return with_facts(table, self.stated).with_columns(data_set=sets)
 
@@ -71,68 +66,47 @@ class MadeUp:
         folder.mkdir(parents=True, exist_ok=True)
         self.frame().write_parquet(folder / "results.parquet")
         write_row_scores(folder, {})
-        (folder / "study.json").write_text(json.dumps(self.told()))
-        return folder
-
-    def told(self) -> dict[str, Any]:
-        """As `consilium study` writes study.json."""
-        return {
-            "status": "complete",
-            "title": self.title,
-            "description": "Made up.",
-            "command": "consilium study hospitals --out runs/hospitals",
-            "created": "2026-11-22T12:00:00+00:00",
-            "spec_digest": "ab" * 32,
-            "versions": {"consilium": "0.6.0", "python": "3.11.9"},
-            "axes": {name: list(points) for name, points in self.axes.items()},
-            "seeds": list(self.seeds),
-            "cells": 120,
-            "failed": self.failed,
-            "absent": self.absent,
-            "warnings": [],
+        told = {
+            "status": "complete", "title": self.title, "description": "Made up.", "found": 30, "cells": 120,
+            "command": "consilium study hospitals --out runs/hospitals", "created": "2026-11-22T12:00:00+00:00",
+            "spec_digest": "ab" * 32, "versions": {"consilium": "0.6.0"}, "seconds": 12.5, "workers": 2,
+            "axes": {name: list(points) for name, points in self.axes.items()}, "seeds": list(self.seeds),
+            "failed": self.failed, "absent": self.absent, "warnings": [],
             "data": [{"set": "made-up", "title": "", "attribution": "Nobody’s.", "digest": "cd" * 20}],
-            "found": 30,
-            "seconds": 12.5,
-            "workers": 2,
-        }
+        }  # fmt: skip
+        (folder / "study.json").write_text(json.dumps(told))
+        return folder
 
     def _case(self, point: Mapping[str, str], seed: int, add: float, generator: np.random.Generator) -> list[dict]:
         base = {"cell": f"{zlib.crc32(repr((point, seed)).encode()):012x}", **point, "seed": seed}
         found: list[dict[str, Any]] = []
 
-        def row(
-            method: str, metric: str, value: float, half: float | None = None, scope: str = "run", name: str = ""
-        ) -> None:
-            found.append(base | figure(method, metric, value, half, scope, name))
+        def rows(method: str, half: float | None = None, **values: float) -> None:
+            found.extend(base | figure(method, metric, value, half) for metric, value in values.items())
 
         luck = generator.normal(0, 0.01)
         for method, level in self.methods.items():
             value = level + add + luck + generator.normal(0, 0.004)
-            row(method, "auc", value, 0.015)
-            row(method, "accuracy", value - 0.05, 0.02)
-            row(method, "brier", 0.3 - value / 4, 0.01)
+            rows(method, 0.015, auc=value, accuracy=value - 0.05, brier=0.3 - value / 4)
             for party in range(self.parties):
-                row(method, "accuracy", level + generator.normal(0, 0.08), None, "party", f"party {party}")
+                own = level + generator.normal(0, 0.08)
+                found.append(base | figure(method, "accuracy", own, None, "party", f"party {party}"))
         if "pate" in self.methods:
-            costs = {"epsilon": 1.0, "epsilon_spent": 0.9, "epsilon_data_dependent": 0.4 + 0.1 * generator.random()}
-            gains = {"": 0.01, "_worse": 9, "_better": 15, "_parties": 24, "_worst_decile": -0.1}
-            gains = {f"gain_accuracy{name}": value for name, value in {**gains, "_worst_decile_floor": -0.09}.items()}
-            counts = {"delta": 1e-5, "asked": 300, "answered": 250, "labels_right": 0.9}
-            for metric, value in (costs | counts | gains).items():
-                row("pate", metric, value)
-            row("teachers", "winners_flipped_mean", 0.02)
-        sizes = {"parties": self.parties, "rows": 5000, "rows_median": 80, "rows_most": 600, "gini": 0.45}
-        for metric, value in {**sizes, "left_out": 3, "hellinger_mean": 0.15 - add}.items():
-            row("division", metric, value)
-        row("division", "hellinger_mean_floor", 0.14, 0.004)
+            rows("pate", epsilon=1.0, epsilon_spent=0.9, epsilon_data_dependent=0.4 + 0.1 * generator.random())
+            rows("pate", delta=1e-5, asked=300, answered=250, labels_right=0.9, gain_accuracy=0.01)
+            gains = {"worse": 9, "better": 15, "parties": 24, "worst_decile": -0.1, "worst_decile_floor": -0.09}
+            rows("pate", **{f"gain_accuracy_{name}": value for name, value in gains.items()})
+            rows("teachers", winners_flipped_mean=0.02)
+        rows("division", parties=self.parties, rows=5000, rows_median=80, rows_most=600, gini=0.45, left_out=3)
+        rows("division", hellinger_mean=0.15 - add)
+        rows("division", 0.004, hellinger_mean_floor=0.14)
         for kind, named in {"quantity": True, "label": add < 0, "concept": False}.items():
-            row("division", f"shift_{kind}", 0.3 if named else 0.02, 0.01)
-            row("division", f"shift_{kind}_named", named)
+            rows("division", 0.01, **{f"shift_{kind}": 0.3 if named else 0.02})
+            rows("division", **{f"shift_{kind}_named": named})
         votes = {"consensus": 0.8 + add, "gap_p50": 93, "kappa": 0.5 + add, "plurality_right": 0.81}
-        for metric, value in votes.items():
-            row("teachers", metric, value + generator.normal(0, 0.002), 0.01)
+        rows("teachers", 0.01, **{name: value + generator.normal(0, 0.002) for name, value in votes.items()})
         for name in self.classes:
-            row("teachers", "plurality_right", 0.8, 0.02, "class", name)
+            found.append(base | figure("teachers", "plurality_right", 0.8, 0.02, "class", name))
         return found
 
 

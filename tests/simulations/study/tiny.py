@@ -1,4 +1,4 @@
-"""A study that takes seconds: a made-up table of eight owners, logistic teachers, two mechanisms, two seeds."""
+"""A study that takes seconds: a made-up table of eight owners, logistic teachers, two mechanisms, three seeds."""
 
 from __future__ import annotations
 
@@ -12,38 +12,29 @@ import tomli_w
 OWNERS, ROWS = 10, 400
 SCENARIO: dict[str, Any] = {
     "data": {
-        "set": "table",
-        "path": "rows.csv",
-        "label": "ill",
-        "owner": "clinic",
-        "classes": ["no", "yes"],
+        "set": "table", "path": "rows.csv", "label": "ill", "owner": "clinic", "classes": ["no", "yes"],
         "least_rows": 5,
     },
     "federation": {
-        "name": "made up",
-        "collection": "plaintext",
-        "minimum_parties": 4,
+        "name": "made up", "collection": "plaintext", "minimum_parties": 4,
         "teacher": {"model": "logistic_regression", "C": 0.3},
         "privacy": {"unit": "party", "delta": 1e-3},
         "query_budget": {"queries": 12, "answers": 12},
         "mechanism": {"name": "gnmax", "sigma": 2.0},
     },
     "student": {"trainer": {"name": "logistic_regression", "C": 0.1}},
-}
+}  # fmt: skip
+IID = {"data": {"partition": "iid", "parties": 6, "least_rows": 5}}
 STUDY: dict[str, Any] = {
-    "study": {"title": "A tiny one", "seeds": 2, "methods": ["local", "plurality", "pate"]},
+    "study": {"title": "A tiny one", "seeds": 3, "methods": ["local", "plurality", "pate"]},
     "base": SCENARIO,
     "axis": [
         {"key": "federation.mechanism.sigma", "values": [2.0, 4.0]},
-        {
-            "name": "division",
-            "points": {
-                "natural": {"data": {"partition": "owners"}},
-                "iid": {"data": {"partition": "iid", "parties": 6, "least_rows": 5}},
-            },
-        },
+        {"name": "division", "points": {"natural": {"data": {"partition": "owners"}}, "iid": IID}},
     ],
 }
+SMALL = {"study": {**STUDY["study"], "seeds": 1}, "axis": STUDY["axis"][:1]}
+"""One division, two mechanisms, one seed: six cells."""
 
 
 def rows(seed: int = 0) -> pl.DataFrame:

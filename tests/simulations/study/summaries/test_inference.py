@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import permutations
+from itertools import permutations, product
 
 import numpy as np
 import pytest
@@ -108,15 +108,11 @@ def test_one_seed_has_the_interval_of_its_rows_and_no_p() -> None:
     assert found.interval(points.mean()) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("values", [[0.1], [0.1, 0.2, 0.4]])
-@pytest.mark.parametrize("units", [1, 2])
-def test_so_few_units_tell_nothing(values: list[float], units: int) -> None:
-    few = [unit_scores(np.array([0.0, 1.0]), np.arange(2) % units)] * len(values)
-    assert spread(np.array(values), few) == Spread()
-
-
-def test_seeds_of_other_kinds_of_units_tell_nothing() -> None:
-    """Their rows may be the same."""
+def test_few_units_and_seeds_of_other_kinds_of_units_tell_nothing() -> None:
+    """Of another kind rows may be the same."""
+    for values, units in product(([0.1], [0.1, 0.2, 0.4]), (1, 2)):
+        few = [unit_scores(np.array([0.0, 1.0]), np.arange(2) % units)] * len(values)
+        assert spread(np.array(values), few) == Spread()
     rows, wards = (unit_scores(np.arange(8.0), np.arange(8) // size) for size in (1, 2))
     wards = replace(wards, unit="ward")
     assert spread(np.array([0.1, 0.2, 0.4]), [rows, rows, wards]) == Spread()

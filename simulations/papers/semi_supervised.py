@@ -1,13 +1,16 @@
-"""The two networks of a semi-supervised GAN on MNIST with feature matching, and one step of each.
+"""The students of the papers that learn from rows without labels: a GAN with feature matching, and virtual adversarial
+training in the loop of the students of images.
+
+The two networks of a semi-supervised GAN on MNIST, and one step of each:
 
 Salimans, Goodfellow, Zaremba, Cheung, Radford, Chen, Improved techniques for training GANs, NIPS 2016,
 arXiv:1606.03498, sections 3.1, 5 and 6.1; every number below is that of the code they published
 (github.com/openai/improved-gan, mnist_svhn_cifar10/train_mnist_feature_matching.py and nn.py, 4f5d1ec), with which
-Papernot et al. 2017 trained the MNIST student of PATE-G (train_mnist_fm_custom_labels.py beside it).
-"""
+Papernot et al. 2017 trained the MNIST student of PATE-G (train_mnist_fm_custom_labels.py beside it)."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -18,36 +21,32 @@ from torch.nn import functional
 
 from consilium.models.base import softmax
 from consilium.models.devices import resolve_device, torch_on_one_thread
-from consilium.models.images.pixels import Pixels
+from consilium.models.images.loop import AVERAGED as AVERAGED_IMAGES
+from consilium.models.images.loop import Descent, Material
+from consilium.models.images.pixels import Invariances, Pixels
 from consilium.protocol.label_source import Progress, no_progress
 
 HIDDEN = (1000, 500, 250, 250, 250)
 """Widths of the discriminator's hidden layers; the means of the last of them are matched."""
 NOISE_OF_PIXELS = 0.3
-NOISE_OF_FEATURES = 0.5
-"""Standard deviations of the Gaussian noise on what a layer of the discriminator is given."""
+NOISE_OF_FEATURES = 0.5  # standard deviations of the Gaussian noise on what a layer of the discriminator is given
 SEEDS = 100
-WIDTH = 500
-"""Even random numbers that an image is made of, and the width of the generator's two hidden layers."""
+WIDTH = 500  # even random numbers that an image is made of, and the width of the generator's two hidden layers
 BATCH = 100
 UNLABELLED_WEIGHT = 1.0
 RATE = 3e-3
 MOMENTUM = 0.5
 SQUARES = 0.999
-FLOOR = 1e-8
-"""Adam's: the rate does not fall, and the floor is added within the root."""
+FLOOR = 1e-8  # Adam's: the rate does not fall, and the floor is added within the root
 AVERAGED = 1e-4
 """Weight of a step in the average of the discriminator's parameters, which is what is kept. Theirs begins at 0, ours at
 the first step, with weights that sum to 1: after 24,000 steps theirs are nine tenths of that, in short runs nothing."""
-FIRST_LOOK = 500
-"""Images by which the discriminator's weights are scaled before the first step."""
+FIRST_LOOK = 500  # images by which the discriminator's weights are scaled before the first step
 
 
 class Normed(nn.Module):
-    """A dense layer of which each output has its own length of weights (Salimans, Kingma, arXiv:1602.07868).
-
-    Of a hidden layer the length stays what the first look made it; of the last it is learned.
-    """
+    """A dense layer of which each output has its own length of weights (Salimans, Kingma, arXiv:1602.07868). Of a
+    hidden layer the length stays what the first look made it; of the last it is learned."""
 
     def __init__(self, inputs: int, outputs: int, learned: bool, generator: Generator) -> None:
         super().__init__()
@@ -93,36 +92,33 @@ class Discriminator(nn.Module):
         """Logits, with fresh noise on what each layer is given."""
         return self.layers[-1](self._noisy(self.features(x), NOISE_OF_FEATURES))
 
-    def features(self, x: Tensor) -> Tensor:
-        """What the last hidden layer gives, float (n, `HIDDEN[-1]`), with fresh noise before it."""
-        for layer, noise in zip(self.layers, self._noises(), strict=False):
-            x = torch.relu(layer(self._noisy(x, noise)))
+    def features(self, x: Tensor, look: bool = False) -> Tensor:
+        """What the last hidden layer gives, float (n, `HIDDEN[-1]`), with fresh noise before it. look: see
+        `first_look`."""
+        for place, layer in enumerate(list(self.layers)[:-1]):
+            x = self._noisy(x, NOISE_OF_FEATURES if place else NOISE_OF_PIXELS)
+            if look:
+                layer.first_look(x)  # pyright: ignore[reportCallIssue]
+            x = torch.relu(layer(x))
         return x
 
     def first_look(self, x: Tensor) -> None:
         """Scale all layers, one after the other, by what they make of the images `x`."""
         with torch.no_grad():
-            for layer, noise in zip(self.layers, (*self._noises(), NOISE_OF_FEATURES), strict=True):
-                x = self._noisy(x, noise)
-                layer.first_look(x)  # pyright: ignore[reportCallIssue]
-                x = torch.relu(layer(x))
+            seen = self._noisy(self.features(x, look=True), NOISE_OF_FEATURES)
+            self.layers[-1].first_look(seen)  # pyright: ignore[reportCallIssue]
 
     def plain(self) -> list[tuple[Tensor, Tensor]]:
         """Weights and offsets of all layers as dense ones, without noise."""
         return [layer.plain() for layer in self.layers]  # pyright: ignore[reportCallIssue]
-
-    def _noises(self) -> tuple[float, ...]:
-        return (NOISE_OF_PIXELS, *[NOISE_OF_FEATURES] * (len(HIDDEN) - 1))
 
     def _noisy(self, x: Tensor, deviation: float) -> Tensor:
         return torch.add(x, torch.randn(x.shape, generator=self._generator).to(x.device), alpha=deviation)
 
 
 class Maker(nn.Module):
-    """Even random numbers (n, `SEEDS`) from 0 to 1 -> images (n, pixels) from 0 to 1.
-
-    Batches are normalised in the hidden layers, without a gain; weights of the last have a length that is learned.
-    """
+    """Even random numbers (n, `SEEDS`) from 0 to 1 -> images (n, pixels) from 0 to 1. Batches are normalised in the
+    hidden layers, without a gain; weights of the last have a length that is learned."""
 
     def __init__(self, pixels: int, generator: Generator) -> None:
         super().__init__()
@@ -187,10 +183,8 @@ class Deck:
 
 
 class Duel:
-    """Both networks, and what trains them.
-
-    images: float (m, pixels) from 0 to 1, all of the pool, of which the first have `labels` int64 (n,).
-    """
+    """Both networks, and what trains them. images: float (m, pixels) from 0 to 1, all of the pool, of which the first
+    have `labels` int64 (n,)."""
 
     def __init__(self, images: Tensor, labels: Tensor, classes: int, generator: Generator) -> None:
         self._images, self._labels, self._generator = images, labels, generator
@@ -253,8 +247,7 @@ class DenseModel:
         return softmax((seen @ weights.T + offsets).astype(np.float64))
 
 
-TOLD_EVERY = 200
-"""Steps between two words of progress."""
+TOLD_EVERY = 200  # steps between two words of progress
 
 
 @dataclass(frozen=True)
@@ -267,11 +260,7 @@ class ImprovedGanTrainer:
 
     def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> DenseModel:
         """See `Trainer.fit`, but `x` float (n, pixels) are features as they travel. Gives the discriminator's average.
-
-        Raises
-        ------
-        ConfigError : rows are no square images, or the device is absent.
-        """
+        Raises ConfigError: rows are no square images, or the device is absent."""
         rows = np.concatenate([x, self.unlabelled])
         pixels, device = Pixels.of(rows), resolve_device()
         images, labels = torch.from_numpy(pixels.scaled(rows)).to(device), torch.from_numpy(y).to(device)
@@ -286,3 +275,54 @@ class ImprovedGanTrainer:
         self.progress(name, steps, steps)
         layers = duel.averaged.plain()
         return DenseModel(pixels, tuple((weights.cpu().numpy(), offsets.cpu().numpy()) for weights, offsets in layers))
+
+
+_LABELLED = 32
+_UNLABELLED = 128
+_PROBE = 0.01  # length of the step that finds the direction: small, but far above what float32 rounds away
+
+
+class Vat:
+    """Virtual adversarial training with entropy minimisation: predictions must not change in the worst near direction.
+    Miyato, Maeda, Koyama, Ishii, TPAMI 2018, arXiv:1704.03976, equations 5 to 8, 11 and 18, with one power iteration;
+    the entropy term is that of Grandvalet and Bengio, NIPS 2004. Its weight grows from 0 to 1: without batch
+    normalisation an early wish to be sure can make the network call everything one class. In float32 throughout: other
+    floats round the step away that finds the direction."""
+
+    def __init__(self, net: nn.Sequential, material: Material, change: Invariances, radius: float) -> None:
+        self._net, self._material, self._change = net, material, change
+        self._length = radius * math.sqrt(material.every[0].numel())
+        self._descent = Descent.of(net)
+        self.decay = AVERAGED_IMAGES
+
+    def step(self, done: float) -> None:
+        generator = self._material.generator
+        images, labels = self._material.labelled_batch(_LABELLED)
+        other = self._material.batch(_UNLABELLED)
+        images, other = self._change.strong(images, generator), self._change.weak(other, generator)
+        start = torch.randn(other.shape, generator=generator).to(other.device)
+        logits = self._net(torch.cat([images, other]))
+        supervised = functional.cross_entropy(logits[:_LABELLED], labels)
+        rest = logits[_LABELLED:]
+        logs = torch.log_softmax(rest, dim=1)
+        entropy = -(logs.exp() * logs).sum(dim=1).mean()
+        fixed = logs.detach()
+        moved = self._net(other + self._length * self._worst_direction(other, fixed, start))
+        self._descent.step(supervised + _divergence(fixed, moved) + done * entropy, done)
+
+    def _worst_direction(self, images: Tensor, logs: Tensor, start: Tensor) -> Tensor:
+        """Unit vectors (n, channels, side, side) along which the predictions `logs` change most, from `start` of any
+        length."""
+        probe = (_PROBE * _unit(start)).requires_grad_()
+        (slope,) = torch.autograd.grad(_divergence(logs, self._net(images + probe)), probe)
+        return _unit(slope)
+
+
+def _unit(images: Tensor) -> Tensor:
+    """Each image scaled to length 1; one of zeros stays so."""
+    return images / images.flatten(1).norm(dim=1).clamp(min=1e-30)[:, None, None, None]
+
+
+def _divergence(logs: Tensor, logits: Tensor) -> Tensor:
+    """Mean Kullback-Leibler divergence of softmax(`logits`) from exp(`logs`), both (n, classes)."""
+    return (logs.exp() * (logs - torch.log_softmax(logits, dim=1))).sum(dim=1).mean()
