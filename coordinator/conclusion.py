@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.events import EventLog, read_events
+from consilium.coordinator.events import Event, EventLog, read_events
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.privacy import Normal, close, promises, spent
 from consilium.coordinator.run_folders import EVENTS, LEDGER, SUMMARY
@@ -21,8 +21,6 @@ from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConsiliumError, EngineError
 from consilium.protocol.files import replace_private, typed
 from consilium.sums.errors import SecAggError
-
-FAILURE = "failure.json"
 
 
 def conclude(
@@ -41,7 +39,7 @@ def conclude(
     parties: that took part since the coordinator was started last. The summary has all that ever did: their votes are
     in the sums that were released. counted: parties in each sum. Raises LedgerError: nothing was released.
     """
-    names = sorted({*RunState.of(read_events(run_dir / EVENTS)).roll.took_part, *parties})
+    names = sorted({*RunState.of(read_events(run_dir / EVENTS)).took_part, *parties})
     sanitised = close(config, ledger, normal_for(config), log)
     batches = ledger.batches()
     guarantees = spent(config, batches, closed=sanitised is not None)
@@ -91,26 +89,23 @@ def normal_for(config: FederationConfig) -> Normal | None:
 
 @contextlib.contextmanager
 def telling_failure(run_dir: Path, log: EventLog) -> Iterator[None]:
-    """A typed error is written to the run folder as `failure.json`, and into its event log, before it is raised."""
+    """A typed error is written into the run's event log before it is raised."""
     try:
         yield
     except (ConsiliumError, OSError) as error:
         known = error if isinstance(error, ConsiliumError) else typed(error, run_dir)
         if known is None:
             raise
-        failure = {"error": type(known).__name__, "what": known.what, "action": known.action}
         with contextlib.suppress(OSError):  # on a full disk the error itself is what matters
-            replace_private(run_dir / FAILURE, json.dumps(failure) + "\n")
-            log.write("failed", **failure)
+            log.write("failed", error=type(known).__name__, what=known.what, action=known.action)
         raise
 
 
-def failure_of(run_dir: Path) -> ConsiliumError | None:
-    """The error that was written so, or one of the kind above it; None where there is none."""
-    try:
-        failure = json.loads((run_dir / FAILURE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
+def failure_of(events: Iterable[Event]) -> ConsiliumError | None:
+    """The error that these tell of, or one of the kind above it; None where they tell of none."""
     of_sums = {kind.__name__ for kind in SecAggError.__subclasses__()}
-    kind = getattr(errors, failure["error"], SecAggError if failure["error"] in of_sums else EngineError)
-    return kind(failure["what"], failure["action"])
+    for event in events:
+        if event.kind == "failed":
+            kind = getattr(errors, event.error, SecAggError if event.error in of_sums else EngineError)
+            return kind(event.what, event.action)
+    return None

@@ -28,7 +28,7 @@ from consilium.coordinator.events import EventLog
 from consilium.coordinator.label_service import LabelService, noise_for
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.privacy import expected
-from consilium.coordinator.rosters import least_together
+from consilium.coordinator.served import least_together
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.pool import PoolTree
 from consilium.report.warnings import warnings_of

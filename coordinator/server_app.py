@@ -7,9 +7,9 @@ the file `close` is in its run folder.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
@@ -17,17 +17,7 @@ from flwr.serverapp import Grid, ServerApp
 from consilium.coordinator.collection.exchange import FlowerTransport
 from consilium.coordinator.collection.ways import WAYS
 from consilium.coordinator.conclusion import telling_failure
-from consilium.coordinator.events import (
-    EventLog,
-    Excluded,
-    Failed,
-    NotAnswered,
-    Promised,
-    ResumedSession,
-    SessionLost,
-    WaitingForParties,
-    event_of,
-)
+from consilium.coordinator.events import Event, EventLog
 from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.label_server import Door, serve
 from consilium.coordinator.nodes import RegisteredNodes
@@ -37,13 +27,13 @@ from consilium.node.folder import THE_COORDINATOR, open_folder
 from consilium.node.join import joined as read_joined
 from consilium.node.keys import OwnKeys
 from consilium.node.signed import joined
-from consilium.node.supervisor import Tell, tell_time
+from consilium.node.supervisor import tell_time
 from consilium.protocol.files import private_folder
 
 app = ServerApp()
-NOT_TOLD = (Excluded, Failed, Promised, ResumedSession, SessionLost)
+NOT_TOLD = {"excluded", "failed", "promised", "resumed-session", "session-lost"}
 """Events that the node's log leaves out: they are said otherwise there, or are for the coordinator's operator alone."""
-REPEATED = (NotAnswered, WaitingForParties)
+REPEATED = {"not-answered", "waiting"}
 """Events that are news also where the same was told last."""
 
 
@@ -54,7 +44,7 @@ def main(grid: Grid, context: Context) -> None:
     file = read_joined(folder, ServedFederation)
     run = run_of(folder, file)
     config, place = file.config, file.coordinator
-    log = EventLog(private_folder(run.path) / run.events.name, Told(tell_time))
+    log = EventLog(private_folder(run.path) / run.events.name, telling())
     with contextlib.closing(log), telling_failure(run.path, log):
         keys = WAYS[config.collection].keys(file.sum_roster(), OwnKeys.load(folder).keys)
         address = joined(place.listen, place.label_port)
@@ -66,16 +56,15 @@ def main(grid: Grid, context: Context) -> None:
         ).run()  # fmt: skip
 
 
-class Told:
+def telling() -> Callable[[Event], None]:
     """Tells people of events, each once in a row."""
+    last = ""
 
-    def __init__(self, tell: Tell) -> None:
-        self._tell, self._last = tell, ""
+    def tell(event: Event) -> None:
+        nonlocal last
+        if event.words and event.kind not in NOT_TOLD:
+            if event.words != last or event.kind in REPEATED:
+                tell_time("run", event.words)
+            last = event.words
 
-    def __call__(self, record: dict[str, Any]) -> None:
-        event = event_of(record)
-        if event is None or isinstance(event, NOT_TOLD) or not event.words:
-            return
-        if event.words != self._last or isinstance(event, REPEATED):
-            self._tell("run", event.words)
-        self._last = event.words
+    return tell

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.events import LeftOut as LeftOutEvent
 from consilium.coordinator.events import read_events
 from consilium.coordinator.privacy import NODES, expected
 from consilium.protocol.files import replace_private
@@ -270,7 +269,7 @@ def holds_rows(card: Mapping[str, Any]) -> bool:
 def left_out(run_dir: Path) -> list[LeftOutParty]:
     """Who was left out of which stage, from the event log."""
     events = read_events(run_dir / "events.jsonl")
-    return [LeftOutParty(event.party, event.stage, event.reason) for event in events if isinstance(event, LeftOutEvent)]
+    return [LeftOutParty(event.party, event.stage, event.reason) for event in events if event.kind == "left-out"]
 
 
 def absent(run_dir: Path) -> dict[str, str]:
@@ -278,6 +277,6 @@ def absent(run_dir: Path) -> dict[str, str]:
     events = read_events(run_dir / "events.jsonl")
     reasons: dict[str, str] = {}
     for event in events:
-        if isinstance(event, LeftOutEvent) and event.rule not in FOR_DATA:
+        if event.kind == "left-out" and event.rule not in FOR_DATA:
             reasons.setdefault(event.party, event.reason)
     return dict(sorted(reasons.items()))

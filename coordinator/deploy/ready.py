@@ -7,9 +7,8 @@ from importlib.metadata import version
 from consilium.coordinator.collection.admission import SEEN_FILE, SeenPositions
 from consilium.coordinator.config import check_sanitised, check_threshold
 from consilium.coordinator.deploy.superlink import NAMES
-from consilium.coordinator.rosters import check_sums, least_parties
 from consilium.coordinator.run_folders import earlier_runs, pool_of, run_of
-from consilium.coordinator.served import ServedFederation
+from consilium.coordinator.served import ServedFederation, check_sums, least_parties
 from consilium.node.checks import Advice, Check, check_certificate, check_disk, check_port
 from consilium.node.flower import fleet_scheme, require_flower
 from consilium.node.folder import NodeFolder

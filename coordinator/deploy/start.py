@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from consilium.coordinator.conclusion import FAILURE, conclude_unserved, failure_of
+from consilium.coordinator.conclusion import conclude_unserved, failure_of
 from consilium.coordinator.deploy.ready import check_room, ports, set_up
+from consilium.coordinator.events import EventTail
 from consilium.coordinator.privacy import expected, promise_in_words
 from consilium.coordinator.run_folders import RunFolder, earlier_runs, run_of
 from consilium.coordinator.served import ServedFederation
@@ -41,7 +42,8 @@ def start(folder: NodeFolder, tell: Tell, stop: threading.Event) -> dict[str, An
             return run.summary() if run.closed else conclude_unserved(run.config, run.path)
         hold(ports(folder), tell)
         _tell_promise(file, tell)
-        (run.path / FAILURE).unlink(missing_ok=True)
+        log = EventTail(run.events)
+        log.fresh()  # of earlier starts
         tell(THE_COORDINATOR, f"{run.config.name!r} ({run.short}): nodes connect to {file.coordinator.nodes}")
 
         def look() -> None:
@@ -60,7 +62,7 @@ def start(folder: NodeFolder, tell: Tell, stop: threading.Event) -> dict[str, An
         except EngineError as error:
             if not run.closed:
                 check_room(folder)  # without room it could not write why
-                raise failure_of(run.path) or error from None
+                raise failure_of(log.fresh()) or error from None
         tell(THE_COORDINATOR, "closed" if run.closed else "stopped")
         return run.summary() if run.closed else None
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import asdict
+from itertools import islice
 
 from consilium.coordinator.deploy.ready import check_ledger, check_room
 from consilium.coordinator.events import read_events
 from consilium.coordinator.privacy import promised, towards_coordinator, towards_nodes
 from consilium.coordinator.run_folders import RunFolder, asked_before, pool_of, run_of
-from consilium.coordinator.run_state import PartyState, RollEntry, RunState, SecondEntry, entry_json
+from consilium.coordinator.run_state import AWAY, PartyState, RollEntry, RunState
 from consilium.coordinator.served import ServedFederation
 from consilium.node.checks import check_certificate, check_clock, examine
 from consilium.node.folder import NodeFolder
@@ -37,7 +39,7 @@ def status(folder: NodeFolder) -> NodeOutcome:
     file = joined(folder, ServedFederation)
     run, config, running = run_of(folder, file), file.config, is_held(folder.lock)
     state = RunState.of(read_events(run.events), file.parties)
-    settle(state, file, running)
+    roll = settled(state, file, running)
     checks = [
         ("clock", lambda: check_clock(folder)),
         ("disk", lambda: check_room(folder)),
@@ -51,10 +53,10 @@ def status(folder: NodeFolder) -> NodeOutcome:
             use = run.use()
             rows_open, rows_spent = rows_left(folder, run) if config.public is not None else (None, None)
     student, nodes = promised(config).epsilon, towards_coordinator(config)
-    stands = {name: entry.words for name, entry in state.roll.entries.items()}
-    seconds = {name: entry.words for name, entry in state.roll.seconds.items()}
+    stands = {name: entry.words for name, entry in roll.items()}
+    seconds = {name: state.second_words(name) if running else AWAY for name in file.of_kind("aggregator")}
     problems = [f"{result.name}: {result.what}. {result.action}" for result in wrong] + [*state.versions.values()]
-    errors = [trouble.words for trouble in reversed(state.troubles[:MOST_ERRORS])]
+    errors = [*islice(state.troubles, MOST_ERRORS)][::-1]
     values = {
         "federation": config.name,
         "version": file.version,
@@ -69,7 +71,7 @@ def status(folder: NodeFolder) -> NodeOutcome:
         "epsilon_nodes": None if nodes is None else nodes.epsilon,
         "delta": config.privacy.delta,
         "parties": stands,
-        "roll": {name: entry_json(entry) for name, entry in state.roll.entries.items()},
+        "roll": {name: {**asdict(entry), "words": stands[name]} for name, entry in roll.items()},
         "aggregators": seconds,
         "problems": problems,
         "errors": errors,
@@ -100,20 +102,15 @@ def status(folder: NodeFolder) -> NodeOutcome:
     return NodeOutcome(values, [f"{head:11}  {words}" for head, words in rows])
 
 
-def settle(state: RunState, file: ServedFederation, running: bool) -> None:
+def settled(state: RunState, file: ServedFederation, running: bool) -> dict[str, RollEntry]:
     """What the events say, of the nodes that may connect, and of parties that took part before they were revoked, in
     the order of their names. Where no coordinator runs, nobody is connected."""
-    roll = state.roll
-    for name in file.parties.keys() - roll.entries.keys():
-        roll.entries[name] = RollEntry()
-    for name, entry in roll.entries.items():
+    roll = {name: state.roll.get(name, RollEntry()) for name in sorted(file.parties.keys() | state.roll.keys())}
+    for name, entry in roll.items():
         entry.connected = entry.connected and running and name in file.parties
         if name not in file.parties:
             entry.state, entry.rule = PartyState.REVOKED, None
-    roll.entries = dict(sorted(roll.entries.items()))
-    roll.seconds = {name: roll.seconds.get(name, SecondEntry()) for name in file.of_kind("aggregator")}
-    for second in roll.seconds.values():
-        second.connected = second.connected and running
+    return roll
 
 
 def rows_left(folder: NodeFolder, run: RunFolder) -> tuple[int, int]:

@@ -29,7 +29,7 @@ def make(
     """An authority, and the signed folder of a new federation; the same again: a new certificate of the coordinator."""
     from consilium.coordinator.privacy import expected, promise_in_words, promised, towards_nodes
     from consilium.coordinator.provision.folder import OPERATOR, provision
-    from consilium.coordinator.rosters import least_parties
+    from consilium.coordinator.served import least_parties
     from consilium.node.signed import authority_fingerprint
     from consilium.report.disclosure import epsilon_text
     from consilium.report.warnings import warnings_of

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from consilium.coordinator.collection.kept_sums import SUMS
-from consilium.coordinator.events import Event, EventTail, Released
+from consilium.coordinator.events import Event, EventTail
 from consilium.coordinator.run_folders import run_of
 from consilium.coordinator.verify.charges import (
     check_charges,
@@ -44,7 +44,7 @@ from consilium.report.words import many
 from consilium.sums.modes import WITH_SECOND
 
 LEDGER, COORDINATOR, EVENTS, MANIFEST = "ledger.db", "coordinator.json", "events.jsonl", "manifest.json"
-TRACES = (LEDGER, COORDINATOR, EVENTS, "failure.json", MANIFEST)
+TRACES = (LEDGER, COORDINATOR, EVENTS, MANIFEST)
 """Files of which a run folder has at least one."""
 LABELS, CARD = "labels.parquet", "student/student.json"
 ADVICE, STUDENT = "Give the folder of a run, or a coordinator's", "Give a student's own folder with --student"
@@ -150,7 +150,7 @@ class VerifiedRun:
         return many(len(self.events), "event")
 
     def _ledger(self) -> str:
-        released = any(isinstance(event, Released) for event in self.events)
+        released = any(event.kind == "released" for event in self.events)
         path = self.files.folder / LEDGER
         try:
             if not path.is_file():
@@ -172,9 +172,9 @@ class VerifiedRun:
     def _released(self, recorded: Recorded) -> str:
         """Every release that the log tells of is in the ledger, in order; a crash may have lost some of the log."""
         batches = iter([(len(batch.query_ids), int(batch.answered.sum()), batch.parties) for batch in recorded.batches])
-        logged = [event for event in self.events if isinstance(event, Released)]
+        logged = [event for event in self.events if event.kind == "released"]
         for place, event in enumerate(logged, 1):
-            if (event.asked, event.answered, event.parties) not in batches:  # uses them up: the order counts
+            if (event.asked, event.answered, event.counted) not in batches:  # uses them up: the order counts
                 raise Contradiction(f"{EVENTS}: its release {place} is not in the ledger")
         return f"{len(logged)} of {many(len(recorded.batches), 'batch')}"
 
@@ -235,7 +235,6 @@ class VerifiedRun:
     def _why_not(self) -> str:
         if self.node is not None and is_held(self.node / "state" / "lock"):
             raise Unfinished("its coordinator is serving")
-        if not (self.files.folder / "failure.json").exists():
-            raise Unfinished("no outcome was written: it was stopped, a process or the machine died")
-        failure = self.files.object("failure.json")
-        raise Unfinished(f"it failed: {str(failure.get('error'))[:60]}: {str(failure.get('what'))[:200]}")
+        if self.events and (last := self.events[-1]).kind == "failed":
+            raise Unfinished(f"it failed: {last.error[:60]}: {last.what[:200]}")
+        raise Unfinished("no outcome was written: it was stopped, a process or the machine died")

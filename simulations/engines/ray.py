@@ -13,7 +13,7 @@ import os
 from pathlib import Path
 
 from consilium.coordinator.conclusion import failure_of
-from consilium.coordinator.events import LeftOut, read_events
+from consilium.coordinator.events import read_events
 from consilium.node.flower import flower_environment
 from consilium.protocol.errors import ConfigError, EngineError
 from consilium.protocol.files import replace_private
@@ -43,7 +43,7 @@ def check_ray() -> None:
 def run_ray(federation: SimulatedFederation, population: Population, run_dir: Path, work: Path) -> Heard:
     """Run the federation to its end; what its teachers say. work: a new folder for this alone. Raises EngineError:
     Flower could not be started or failed, or lost more than `MOST_LOST` of the parties. ConsiliumError: what the
-    ServerApp wrote into `failure.json`."""
+    ServerApp failed of."""
     lay_out(work, federation, population)
     flower = work / "flower"
     environment = {**flower_environment(flower / "home"), **RAY_ALONE}
@@ -57,9 +57,7 @@ def run_ray(federation: SimulatedFederation, population: Population, run_dir: Pa
             code = flwr_run(app, address, flower, environment, "--federation-config", options)
     finally:
         lost = {
-            event.party
-            for event in read_events(run_dir / "events.jsonl")
-            if isinstance(event, LeftOut) and event.silent
+            event.party for event in read_events(run_dir / "events.jsonl") if event.kind == "left-out" and event.silent
         }
         if lost or not (run_dir / "coordinator.json").exists():
             logs = b"".join(path.read_bytes() for path in sorted(flower.glob("*.log")))
@@ -70,7 +68,7 @@ def run_ray(federation: SimulatedFederation, population: Population, run_dir: Pa
             f"Ray lost {len(lost)} of {parties} parties: what they ran in ended, or did not answer in time",
             f"See {run_dir / 'flower.log'}, and run again; or use --engine local",
         )
-    if failure := failure_of(run_dir):
+    if failure := failure_of(read_events(run_dir / "events.jsonl")):
         raise failure
     if code != 0 or not (run_dir / "coordinator.json").exists():
         raise EngineError(

@@ -14,11 +14,11 @@ from consilium.accounting.mechanisms import Confident, GNMax
 from consilium.coordinator.collection import admission
 from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.conclusion import conclude_unserved
-from consilium.coordinator.events import EventLog, read_events
+from consilium.coordinator.events import Event, EventLog, read_events
 from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.parts import Timeouts
-from consilium.coordinator.rosters import least_parties
 from consilium.coordinator.run_state import RunState
+from consilium.coordinator.served import least_parties
 from consilium.protocol.label_source import LabelSource
 from tests.coordinator.collection.test_admission import NAMES, Hall
 from tests.federation import drop, make_config, make_homes, make_rows, make_secure, node_at
@@ -39,9 +39,9 @@ class Told(EventLog):
         self._changed = threading.Condition()
         super().__init__(path, self._hear)
 
-    def _hear(self, event: dict) -> None:
+    def _hear(self, event: Event) -> None:
         with self._changed:
-            self.seen.append(event["event"])
+            self.seen.append(event.kind)
             self._changed.notify_all()
 
     def wait_for(self, event: str) -> None:
@@ -66,7 +66,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
             hall, config, tmp_path, log, lambda source: student(source, hall, log), keys or PLAINTEXT, nodes=hall
         ).run()
         log.close()
-        roll = RunState.of(read_events(tmp_path / "events.jsonl"), NAMES).roll.entries
+        roll = RunState.of(read_events(tmp_path / "events.jsonl"), NAMES).roll
         return {**json.loads((tmp_path / "coordinator.json").read_text()), "roll": roll}
 
     return of

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from consilium.coordinator.events import EventTail, WaitingForParties, event_of
+from consilium.coordinator.events import Event, EventTail, event_of
 from consilium.report.progress import Display, stage
 from consilium.simulations.progress import Showing, following, recording
 
@@ -48,7 +48,7 @@ OF_THE_STUDENT, OF_IT = "at delta 1e-05 towards whoever has the student", " towa
             [("say", f"{PROMISED} unbounded {OF_THE_STUDENT}, unit: a party")],
         ),
         (
-            {"event": "released", "asked": 9, "answered": 9, "parties": 3, "release": "noisy counts"},
+            {"event": "released", "asked": 9, "answered": 9, "counted": 3, "release": "noisy counts"},
             [("say", "asked 9, released 9 noisy histograms, counted 3 parties")],
         ),
         (
@@ -77,7 +77,7 @@ def test_who_is_connected_is_told_when_it_changes() -> None:
     calls = Calls()
     show = Showing(calls)
     for connected in (0, 0, 1, 1, 1, 2):
-        show(WaitingForParties(at=AT, connected=connected, required=3))
+        show(Event(event="waiting", at=AT, connected=connected, required=3))
     assert calls.made == [("say", f"parties connected: {count}, needed: 3") for count in range(3)]
 
 

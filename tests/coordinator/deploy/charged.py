@@ -32,5 +32,5 @@ def asked(run: RunFolder, count: int) -> list[str]:
         budget = run.config.query_budget
         event = run.config.event(count, count).to_json()
         ledger.commit(Batch(event, 3, tuple(ids), nothing, none), budget.queries, budget.answers)
-        log.write("released", asked=count, answered=count, parties=3, release="winner")
+        log.write("released", asked=count, answered=count, counted=3, release="winner")
     return ids

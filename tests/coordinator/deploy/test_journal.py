@@ -30,7 +30,7 @@ def after(*events: dict) -> RunState:
 )
 def test_what_is_not_understood_changes_little(event: dict) -> None:
     state = after({"event": "stage", "stage": "enrol", "total": 9}, event)
-    assert state.troubles == []
+    assert not state.troubles
     assert state.stage in ("enrol", "failed")
 
 
@@ -46,7 +46,7 @@ def test_what_is_not_understood_changes_little(event: dict) -> None:
 )
 def test_every_trouble_has_a_cure(why: dict[str, Any], cure: str) -> None:
     (trouble,) = after({"event": "left-out", "party": "ward-a", "stage": "train", **why}).troubles
-    assert trouble.cure == cure
+    assert trouble.endswith(f". {cure}")
 
 
 def test_why_a_question_was_not_answered_is_not_shown() -> None:
@@ -54,7 +54,7 @@ def test_why_a_question_was_not_answered_is_not_shown() -> None:
     (trouble,) = after(
         {"event": "not-answered", "error": "BadShare", "reason": "share 741 is out of range", "asked": 1}
     ).troubles
-    assert "741" not in f"{trouble}" and "BadShare" not in f"{trouble}"
+    assert "741" not in trouble and "BadShare" not in trouble
 
 
 def test_a_log_is_read_as_it_grows(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_who_was_away_when_a_question_failed_is_shown_with_what_to_do() -> None:
         "asked": 1,
     }
     (trouble,) = after(event).troubles
-    assert "2 parties after stage 'vote' (1 x away)" in trouble.what and trouble.cure == AWAY_CURE
+    assert "2 parties after stage 'vote' (1 x away)" in trouble and trouble.endswith(AWAY_CURE)
 
 
 def test_a_party_that_comes_back_while_it_takes_part_goes_on_with_it() -> None:
@@ -94,6 +94,6 @@ def test_a_party_that_comes_back_while_it_takes_part_goes_on_with_it() -> None:
         {"event": "voted", "queries": 1, **parties},
         {"event": "enrolled", **parties},
     ]
-    assert after(*back).roll.entries["bern"].words == "takes part, not connected now, answered 1 query"
+    assert after(*back).roll["bern"].words == "takes part, not connected now, answered 1 query"
     # a coordinator that starts again awaits everybody anew
-    assert after(*back, {"event": "awaiting", **parties}, back[-1]).roll.entries["bern"].words.startswith("enrolled")
+    assert after(*back, {"event": "awaiting", **parties}, back[-1]).roll["bern"].words.startswith("enrolled")

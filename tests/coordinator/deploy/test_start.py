@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
 
-from consilium.coordinator.conclusion import FAILURE
 from consilium.coordinator.deploy import start as module
 from consilium.coordinator.deploy.ready import LEAST_BYTES
 from consilium.coordinator.deploy.start import close, start
+from consilium.coordinator.events import EventLog
 from consilium.coordinator.run_folders import RunFolder, earlier_runs, run_of
 from consilium.coordinator.verify.run import verify_run
 from consilium.node.folder import NodeFolder
@@ -51,7 +51,8 @@ def serving(patch: pytest.MonkeyPatch, run: RunFolder, end: ConsiliumError | str
         run.path.mkdir(parents=True, exist_ok=True)
         if isinstance(end, ConsiliumError):
             failure = {"error": type(end).__name__, "what": end.what, "action": end.action}
-            (run.path / FAILURE).write_text(json.dumps(failure))
+            with closing(EventLog(run.events)) as log:
+                log.write("failed", **failure)
         elif end == "closed":
             (run.path / "coordinator.json").write_text('{"asked": 3}')
         elif end == "stopped":
@@ -99,7 +100,6 @@ def test_a_run_that_failed_ends_the_node_with_why(
         started(folder)
     serving(monkeypatch, run_of(folder), "stopped")
     assert started(folder)[0] is None  # what an earlier start failed of is no failure of this one
-    assert not (run_of(folder).path / FAILURE).exists()
 
 
 def test_it_is_refused_in_the_doctors_words(folder: NodeFolder, monkeypatch: pytest.MonkeyPatch) -> None:
