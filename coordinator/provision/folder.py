@@ -19,7 +19,7 @@ from typing import Any
 
 from consilium.coordinator.config import Federation, FederationConfig, check_threshold
 from consilium.coordinator.provision.authority import Authority
-from consilium.coordinator.provision.plan import Plan, PlannedRows, read_plan
+from consilium.coordinator.provision.plan import Plan, PlannedRows, read_plan, read_public
 from consilium.coordinator.served import ServedFederation, check_sums
 from consilium.node.folder import (
     AUTHORITY_FILE,
@@ -78,8 +78,8 @@ def provision(plan_file: Path, out: Path) -> Made:
     OutputExists : `out` is something else. ConfigError, DataError, PathError : the plan says something it may not say,
         or `out` holds another federation.
     """
-    plan, rows = read_plan(plan_file)
-    nodes = plan.nodes(plan_file.parent)
+    plan, schema = read_plan(plan_file)
+    rows, nodes = read_public(plan_file.parent, plan, schema), plan.nodes(plan_file.parent)
     if (out / OPERATOR).is_dir():
         return _again(out, plan, rows, nodes)
     if out.exists():

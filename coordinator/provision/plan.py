@@ -232,22 +232,15 @@ class Plan(Frozen):
         return found
 
 
-def read_plan(path: Path) -> tuple[Plan, PlannedRows]:
-    """The plan, and what the public rows that it names come to.
-
-    Raises
-    ------
-    ConfigError : a key or a number is wrong, a file lacks features, or has too few rows. DataError, PathError : a file
-        is not usable.
-    """
+def read_plan(path: Path) -> tuple[Plan, Schema]:
+    """The plan, and the schema that it leads to. Raises ConfigError, DataError."""
     plan = validate(_with_scenario(read_table(path), path), Plan, str(path))
     try:
-        schema = plan.rows.schema(path.parent)
+        return plan, plan.rows.schema(path.parent)
     except ValidationError as error:
         faults = "; ".join(faults_of(error, Schema, {}))
         action = "Give one center and one positive scale for each feature"
         raise ConfigError(f"{path}: rows: {faults}", action) from None
-    return plan, _planned(path.parent, plan, schema)
 
 
 def _with_scenario(table: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -285,7 +278,9 @@ class PlannedRows:
             np.savez(path, features=np.array(self.added["rows"].features), queries=self.askable)
 
 
-def _planned(folder: Path, plan: Plan, schema: Schema) -> PlannedRows:
+def read_public(folder: Path, plan: Plan, schema: Schema) -> PlannedRows:
+    """The public rows of a plan in this folder. Raises ConfigError: a file lacks features, or has too few rows.
+    DataError, PathError : it is not usable."""
     name, voting_rule, notes = plan.rows.queries or plan.rows.public, plan.federation.voting_rule, []
     rows = np.zeros((0, len(schema.features)), dtype=np.float32)
     if name:
