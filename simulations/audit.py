@@ -12,8 +12,8 @@ import numpy as np
 
 from consilium.coordinator.collection.kept_votes import PATTERN, UNUSABLE, kept_votes
 from consilium.coordinator.verify import Recorded, VerifiedRun, verify_run
-from consilium.coordinator.verify.charges import check_claims, check_epsilon
 from consilium.coordinator.verify.findings import Absent, Contradiction, Damaged, Files, Unfinished, agree, entry
+from consilium.coordinator.verify.ledger import check_claims, check_epsilon
 from consilium.simulations import checksums
 from consilium.simulations.manifest import MANIFEST
 from consilium.simulations.report.guarantees import shown_guarantees

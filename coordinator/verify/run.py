@@ -13,15 +13,7 @@ from typing import Any
 from consilium.coordinator.collection.kept_sums import SUMS
 from consilium.coordinator.events import Event, EventTail
 from consilium.coordinator.run_folders import run_of
-from consilium.coordinator.verify.charges import (
-    check_charges,
-    check_claims,
-    check_closing,
-    check_epsilon,
-    check_query_budget,
-    check_signed,
-    guarantees_of,
-)
+from consilium.coordinator.verify import ledger as checks
 from consilium.coordinator.verify.findings import (
     Absent,
     Contradiction,
@@ -33,7 +25,7 @@ from consilium.coordinator.verify.findings import (
     entry,
     judged,
 )
-from consilium.coordinator.verify.ledger import Recorded, read_ledger
+from consilium.coordinator.verify.ledger import Recorded
 from consilium.node.folder import NODE_FILE, THE_COORDINATOR, open_folder
 from consilium.protocol.errors import DataError, PathError
 from consilium.protocol.files import is_held
@@ -124,14 +116,14 @@ class VerifiedRun:
         check(f"{EVENTS}: every line", self._lines)
         check(f"{LEDGER}: structure, hash chain and counts", self._ledger)
         if (recorded := self.recorded) is not None:
-            check(f"{LEDGER}: query budget never passed", lambda: check_query_budget(recorded))
-            check(f"{LEDGER}: events of the configured mechanism", lambda: check_charges(recorded))
-            check(f"{LEDGER}: sanitised epsilon released once and as planned", lambda: check_closing(recorded))
+            check(f"{LEDGER}: query budget never passed", lambda: checks.check_query_budget(recorded))
+            check(f"{LEDGER}: events of the configured mechanism", lambda: checks.check_charges(recorded))
+            check(f"{LEDGER}: sanitised epsilon released once and as planned", lambda: checks.check_closing(recorded))
             check(f"{LEDGER}: epsilon", lambda: self._epsilon(recorded))
             check(f"{EVENTS}: what was released", lambda: self._released(recorded))
             check(f"{COORDINATOR}: counts and epsilon", lambda: self._summary(recorded))
             if recorded.config.collection in WITH_SECOND:
-                check(f"{SUMS}: sums that were signed", lambda: check_signed(self.files, recorded))
+                check(f"{SUMS}: sums that were signed", lambda: checks.check_signed(self.files, recorded))
         if not self.finished:
             check("run: finished", self._why_not)
 
@@ -155,7 +147,7 @@ class VerifiedRun:
         try:
             if not path.is_file():
                 raise Unfinished(f"there is no {LEDGER}: nothing was charged")
-            self.recorded = recorded = read_ledger(path)
+            self.recorded = recorded = checks.read_ledger(path)
         except Unfinished as error:
             if self.finished or released:
                 raise Damaged(f"{error.what}, though {'labels were given' if released else 'the run ended'}") from None
@@ -165,7 +157,7 @@ class VerifiedRun:
         return ", ".join(many(count, word) for count, word in counts) + crash
 
     def _epsilon(self, recorded: Recorded) -> str:
-        self.guarantees = guarantees_of(recorded)
+        self.guarantees = checks.guarantees_of(recorded)
         shown = {name: one for name, one in self.guarantees.items() if one.get("publishable")}
         return ", ".join(f"{name} {epsilon_text(number(one, 'epsilon'))}" for name, one in shown.items())
 
@@ -190,7 +182,7 @@ class VerifiedRun:
         }
         for key, value in truth.items():
             agree(f"{COORDINATOR}: {key}", entry(summary, COORDINATOR, key), value)
-        return check_claims(COORDINATOR, entry(summary, COORDINATOR, "privacy"), self._truth())
+        return checks.check_claims(COORDINATOR, entry(summary, COORDINATOR, "privacy"), self._truth())
 
     def _truth(self) -> dict[str, dict[str, Any]]:
         if not self.guarantees:
@@ -224,7 +216,7 @@ class VerifiedRun:
         privacy = {"unit": config.privacy.unit.value, "delta": config.privacy.delta, "simulation": config.simulation}
         for key, value in privacy.items():
             agree(f"{CARD}: {key}", entry(card, CARD, "privacy", key), value)
-        check_epsilon(CARD, card["privacy"], "epsilon", self._truth()["student"])
+        checks.check_epsilon(CARD, card["privacy"], "epsilon", self._truth()["student"])
         return f"epsilon {epsilon_text(number(card['privacy'], 'epsilon'))} at delta {config.privacy.delta:g}"
 
     def _trusted(self) -> Recorded:

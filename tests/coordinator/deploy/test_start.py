@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from consilium.coordinator.deploy import start as module
+from consilium.coordinator.deploy import deployed as module
+from consilium.coordinator.deploy.deployed import close, start
 from consilium.coordinator.deploy.ready import LEAST_BYTES
-from consilium.coordinator.deploy.start import close, start
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.run_folders import RunFolder, earlier_runs, run_of
 from consilium.coordinator.verify.run import verify_run

@@ -10,9 +10,7 @@ from pathlib import Path
 
 from consilium.accounting.mechanisms import Confident
 from consilium.coordinator.deploy import ready
-from consilium.coordinator.deploy.deployed import COORDINATOR
-from consilium.coordinator.deploy.start import close
-from consilium.coordinator.deploy.status import status
+from consilium.coordinator.deploy.deployed import COORDINATOR, close, status
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.run_folders import run_of
 from consilium.node.checks import CheckResult, examine
