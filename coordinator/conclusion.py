@@ -34,11 +34,9 @@ def conclude(
     counted: Sequence[int] = (),
     seconds: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
-    """Write the summary, after which the federation is closed, and return it.
-
-    parties: that took part since the coordinator was started last. The summary has all that ever did: their votes are
-    in the sums that were released. counted: parties in each sum. Raises LedgerError: nothing was released.
-    """
+    """Write the summary, after which the federation is closed, and return it. parties: that took part since the
+    coordinator was started last; the summary has all that ever did. counted: parties in each sum. Raises LedgerError:
+    nothing was released."""
     names = sorted({*RunState.of(read_events(run_dir / EVENTS)).took_part, *parties})
     sanitised = close(config, ledger, normal_for(config), log)
     batches = ledger.batches()
@@ -70,13 +68,9 @@ def conclude(
 def conclude_unserved(config: FederationConfig, run_dir: Path) -> dict[str, Any]:
     """Close a deployed federation that nobody serves: what closing needs is in its ledger, and no party. Raises
     LedgerError: the ledger cannot be read or written, or is of another federation."""
-    log = EventLog(run_dir / EVENTS)
-    ledger = Ledger.of(run_dir / LEDGER, config)
-    try:
-        return conclude(config, run_dir, ledger, log)
-    finally:
-        ledger.close()
-        log.close()
+    log = contextlib.closing(EventLog(run_dir / EVENTS))
+    with log as opened, contextlib.closing(Ledger.of(run_dir / LEDGER, config)) as ledger:
+        return conclude(config, run_dir, ledger, opened)
 
 
 def normal_for(config: FederationConfig) -> Normal | None:

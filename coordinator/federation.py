@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from consilium.coordinator.collection.admission import (
     enrol,
     train,
 )
-from consilium.coordinator.collection.exchange import Member, Transport
+from consilium.coordinator.collection.exchange import Transport
 from consilium.coordinator.collection.means import Collecting, NotedCollector, Standing, VoteKeys
 from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.conclusion import conclude
@@ -62,10 +62,7 @@ class FederationRun:
         """Enrol, train, answer the student, close.
 
         Writes into `run_dir`: ledger.db, coordinator.json and, in simulations that ask for it, private/votes-*.npz.
-
-        Raises
-        ------
-        ConsiliumError : typed; nothing is released that is not in the ledger.
+        Raises ConsiliumError : nothing is released that is not in the ledger.
         """
         config = self.config
         self.keys.check(config)
@@ -75,11 +72,8 @@ class FederationRun:
                 "the federation's queries are fixed beforehand; these are not their rows",
                 "Take the public.npz of the federation's signed folder",
             )
-        ledger = Ledger.of(self.run_dir / "ledger.db", config)
-        try:
+        with contextlib.closing(Ledger.of(self.run_dir / "ledger.db", config)) as ledger:
             self._run(ledger)
-        finally:
-            ledger.close()
 
     def _run(self, ledger: Ledger) -> None:
         config, log, transport, nodes = self.config, self.log, self.transport, self.nodes
@@ -99,7 +93,8 @@ class FederationRun:
             if not members:  # it is to be closed
                 conclude(config, self.run_dir, ledger, log)
                 return
-        parties, most_votes = self._invited(members)
+        # whoever may come, before anybody looked at a row: those that enrolled, which policies decide; deployed, all
+        parties = len({member.party for member in members} | (set() if nodes is None else {*nodes.names()}))
         pool, noted = self.pool if config.public else None, None if config.simulation else seen
         standing = Standing(ledger, pool, starts[-1] if starts else "", noted)
         means = Collecting(transport, config, members, self.run_dir, standing, greeting, log)
@@ -117,29 +112,17 @@ class FederationRun:
         check_sanitised(config, votes)
         late = None if admission is None else Latecomers(admission, transport, config, log)
         collector = NotedCollector(self.keys.collector(means), late, members, standing)
-        noise, before = noise_for(config), self.spent_before
-        service = LabelService(config, ledger, collector, noise, parties, log, pool, before, most_votes)
+        service = LabelService(config, ledger, collector, noise_for(config), parties, log, pool, self.spent_before)
         log.write("promised", **service.promised.to_json())
         for warning in warnings_of(expected(config, len(members))):
             log.write("warned", **warning)
         with late or contextlib.nullcontext():
             self.student(service)
         clock.lap("student", minus=service.seconds)
-        took_part = [member.party for member in members]
-        seconds = {**clock.laps, "vote": service.seconds}
         conclude(
-            config, self.run_dir, ledger, log, parties=took_part, left_out_for_data=trained.left_out_for_data,
-            counted=service.counted, seconds=seconds,
+            config, self.run_dir, ledger, log, parties=[member.party for member in members], counted=service.counted,
+            left_out_for_data=trained.left_out_for_data, seconds={**clock.laps, "vote": service.seconds},
         )  # fmt: skip
-
-    def _invited(self, members: Sequence[Member]) -> tuple[int, int]:
-        """Parties that might take part, and the most votes that they may give on a query: before anybody looked at a
-        row.
-
-        members: those that enrolled, which policies decide. Of a deployment all count that may come.
-        """
-        names = {member.party for member in members} | (set() if self.nodes is None else {*self.nodes.names()})
-        return len(names), len(names) * self.config.teachers_per_party
 
 
 class _Clock:

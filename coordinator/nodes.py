@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_public_key
 
-from consilium.coordinator.run_state import shown
+from consilium.coordinator.run_state import SECOND
 from consilium.coordinator.served import ServedFederation
 from consilium.node.flower import fleet_scheme
 from consilium.node.keys import PublicKeys, public_key
@@ -37,24 +37,22 @@ def pem_of(key: str) -> bytes:
 
 
 class RegisteredNodes:
-    """See `KnownNodes`: those of the federation that is served."""
+    """See `KnownNodes`: those of the federation that is served; the second aggregator as "aggregator NAME"."""
 
     def __init__(self, file: ServedFederation) -> None:
         self._names = frozenset(file.parties)
         self._by_number = {number_of(keys.key): called(name, keys) for name, keys in file.members.items()}
 
     def names(self) -> Collection[str]:
-        """See `KnownNodes`."""
         return self._names
 
     def name(self, node: int) -> str | None:
-        """See `KnownNodes`; of the second aggregator "aggregator NAME", which no party can be called."""
         return self._by_number.get(node)
 
 
 def called(name: str, keys: PublicKeys) -> str:
-    """What a node is called in logs, see `shown`."""
-    return shown(name) if keys.kind == "aggregator" else name
+    """What a node is called in logs: no party can be called as the second aggregator is."""
+    return f"{SECOND}{name}" if keys.kind == "aggregator" else name
 
 
 class NotLetIn(NamedTuple):
@@ -68,15 +66,18 @@ class NotLetIn(NamedTuple):
 class NodeKeys:
     """Which node a request comes from, by its headers alone: Flower's signed time, before any body is read.
 
-    See `fleet_scheme`. The SuperLink checks the same, but only after it has read and decoded the whole body.
-
-    Raises
-    ------
+    See `fleet_scheme`. The SuperLink checks the same, but only after it has read and decoded the whole body. Raises
     EngineError : this Flower signs in another way, or is another version.
     """
 
     def __init__(self, file: ServedFederation) -> None:
-        self._scheme, self._keys = fleet_scheme(), _keys_of(file)
+        self._scheme = fleet_scheme()
+        self._keys: dict[bytes, tuple[str, bool, ec.EllipticCurvePublicKey]] = {}  # by what a SuperNode sends
+        former = {name: keys for name, keys in file.revoked.items() if keys.kind in ("party", "aggregator")}
+        for nodes, revoked in ((former, True), (file.members, False)):
+            for name, keys in nodes.items():
+                if (key := public_key(keys.key)) is not None:
+                    self._keys[pem_of(keys.key)] = (name if revoked else called(name, keys), revoked, key)
 
     def sender(self, headers: Mapping[str, str]) -> str | NotLetIn:
         """The node that signed these headers within Flower's window of time; or why nobody who may connect did.
@@ -101,14 +102,6 @@ class NodeKeys:
                 503,  # to 401 a SuperNode ends; one whose clock is wrong goes on trying until it is set
             )
         return name
-
-
-def _keys_of(file: ServedFederation) -> dict[bytes, tuple[str, bool, ec.EllipticCurvePublicKey]]:
-    """By what a SuperNode sends: its name, whether it was revoked, and its key."""
-    former = [(name, True, keys) for name, keys in file.revoked.items() if keys.kind in ("party", "aggregator")]
-    members = [(called(name, keys), False, keys) for name, keys in file.members.items()]
-    keys = {pem_of(keys.key): (name, revoked, public_key(keys.key)) for name, revoked, keys in former + members}
-    return {pem: (name, revoked, key) for pem, (name, revoked, key) in keys.items() if key is not None}
 
 
 NOT_KNOWN = NotLetIn(

@@ -1,16 +1,17 @@
 """Where a coordinator keeps its federations: `state/run-DIGEST/` for each that it has served.
 
 A folder holds ledger.db, which says which federation it is of, events.jsonl, `close` once it is to be closed, and
-coordinator.json once it is. Also what ledgers say without being opened for writing, and what is left of a query budget.
+coordinator.json once it is.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from pydantic import ValidationError
@@ -28,12 +29,13 @@ from consilium.protocol.pool import PoolTree
 from consilium.sums.modes import WITH_SECOND
 
 LEDGER, SUMMARY, EVENTS, CLOSE = "ledger.db", "coordinator.json", "events.jsonl", "close"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class BudgetUse:
-    """What was asked and answered of the query budget, and whether the federation is closed, so that nothing more can
-    be. asked: as parties have charged it. unanswered: of those asked, see `Unanswered`."""
+    """What was asked and answered of the query budget. asked: as parties have charged it. over: closed, so that nothing
+    more can be. unanswered: of those asked."""
 
     asked: int
     answered: int
@@ -43,16 +45,13 @@ class BudgetUse:
 
     @property
     def queries_left(self) -> int:
-        """That can still be asked."""
         return 0 if self.over else max(0, self.query_budget.queries - self.asked)
 
     @property
     def answers_left(self) -> int:
-        """That can still be given."""
         return 0 if self.over else self.query_budget.answers - self.answered
 
     def describe(self) -> str:
-        """For people."""
         most = self.query_budget
         used = f"{self.asked} of {most.queries} queries asked, {self.answered} of {most.answers} answers given"
         failed = f"; {self.unanswered.words}" if self.unanswered.queries else ""
@@ -68,12 +67,11 @@ class RunFolder:
 
     @property
     def ledger(self) -> Path:
-        """Its ledger: where there is one, the federation was begun."""
+        """Where there is one, the federation was begun."""
         return self.path / LEDGER
 
     @property
     def events(self) -> Path:
-        """Its event log."""
         return self.path / EVENTS
 
     @property
@@ -88,37 +86,35 @@ class RunFolder:
 
     @property
     def short(self) -> str:
-        """Its digest as people compare it."""
         return self.config.digest()[:12]
 
     def summary(self) -> dict[str, Any]:
-        """What closing it wrote."""
         return json.loads((self.path / SUMMARY).read_text(encoding="utf-8"))
 
     def use(self) -> BudgetUse:
         """What is used up of the query budget. Raises LedgerError."""
-        if not self.ledger.exists():
-            return BudgetUse(0, 0, self.config.query_budget, self.closed)
-        with closing(self._read()) as ledger:
-            queries, answered = ledger.spent()
-            asked = queries + ledger.in_vain()
-            return BudgetUse(asked, answered, self.config.query_budget, self.closed, ledger.unanswered())
+        budget, closed = self.config.query_budget, self.closed
+
+        def use(ledger: Ledger) -> BudgetUse:
+            asked, answered = ledger.spent()
+            return BudgetUse(asked + ledger.in_vain(), answered, budget, closed, ledger.unanswered())
+
+        return self._read(BudgetUse(0, 0, budget, closed), use)
 
     def check(self) -> None:
         """Follow the ledger's hash chain. Raises LedgerError."""
-        if self.ledger.exists():
-            with closing(self._read()) as ledger:
-                ledger.batches()
+        self._read([], Ledger.batches)
 
     def asked(self) -> frozenset[str]:
         """Ids, hex, of all queries that the ledger records. Raises LedgerError."""
-        if not self.ledger.exists():
-            return frozenset()
-        with closing(self._read()) as ledger:
-            return ledger.recorded()
+        return self._read(frozenset(), Ledger.recorded)
 
-    def _read(self) -> Ledger:
-        return Ledger(self.ledger, self.config.digest(), "", read_only=True, wait=LOOK_SECONDS)
+    def _read(self, nothing: T, read: Callable[[Ledger], T]) -> T:
+        """What the ledger says; `nothing` where there is none."""
+        if not self.ledger.exists():
+            return nothing
+        with closing(Ledger(self.ledger, self.config.digest(), "", read_only=True, wait=LOOK_SECONDS)) as ledger:
+            return read(ledger)
 
 
 NEWEST = "Join the newest folder that the operator sent: consilium node join FOLDER"
@@ -147,8 +143,19 @@ def run_of(folder: NodeFolder, file: ServedFederation | None = None) -> RunFolde
 
 def earlier_runs(folder: NodeFolder, run: RunFolder) -> list[RunFolder]:
     """All federations that were begun but this one. Raises LedgerError where it cannot be said which one is."""
-    begun = sorted(path.parent for path in (folder / "state").glob(f"run-*/{LEDGER}"))
-    return [RunFolder(path, _config_of(path / LEDGER)) for path in begun if path != run.path]
+    earlier = []
+    for ledger in sorted((folder / "state").glob(f"run-*/{LEDGER}")):
+        if ledger.parent == run.path:
+            continue
+        try:
+            earlier.append(RunFolder(ledger.parent, FederationConfig.model_validate_json(stored_config(ledger)[1])))
+        except ValidationError:
+            raise LedgerError(
+                f"ledger {ledger} does not say which federation it is of",
+                "Restore its newest backup; the folder of a federation that is over may be moved out of the node's"
+                " state",
+            ) from None
+    return earlier
 
 
 def asked_before(folder: NodeFolder, run: RunFolder) -> frozenset[str]:
@@ -157,13 +164,3 @@ def asked_before(folder: NodeFolder, run: RunFolder) -> frozenset[str]:
     if run.config.collection not in WITH_SECOND:
         return frozenset()
     return frozenset().union(*(earlier.asked() for earlier in earlier_runs(folder, run)))
-
-
-def _config_of(ledger: Path) -> FederationConfig:
-    try:
-        return FederationConfig.model_validate_json(stored_config(ledger)[1])
-    except ValidationError:
-        raise LedgerError(
-            f"ledger {ledger} does not say which federation it is of",
-            "Restore its newest backup; the folder of a federation that is over may be moved out of the node's state",
-        ) from None

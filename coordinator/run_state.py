@@ -23,15 +23,7 @@ PASSING = frozenset({"enrol", "train"})
 """Stages that a party has to get through to take part; to miss another one costs it one sum."""
 OF_PARTIES = frozenset({"awaiting", "connected", "lost", "enrolled", "late", "takes-part", "voted"})
 SECOND, AWAY = "aggregator ", "away"
-
-
-def shown(name: str) -> str:
-    """What the second aggregator is called in logs; no party can be called so.
-
-    >>> shown("board")
-    'aggregator board'
-    """
-    return f"{SECOND}{name}"
+"""Before the second aggregator's name in logs; no party can be called so."""
 
 
 class PartyState(StrEnum):

@@ -17,8 +17,7 @@ import numpy as np
 from consilium.accounting.events import Mechanism
 from consilium.accounting.target import worst_case
 from consilium.accounting.units import Neighbouring, Unit
-from consilium.coordinator.distinguish.bounds import LowerBound, games_needed, proved
-from consilium.coordinator.distinguish.game import Pair, play
+from consilium.coordinator.distinguish.game import LowerBound, Pair, games_needed, play, proved
 from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
@@ -61,16 +60,14 @@ class MechanismAudit:
 
     @property
     def epsilon_at_least(self) -> float:
-        """The most that is proved."""
         return max(self.proved.values())
 
     @property
     def violated(self) -> bool:
-        """Whether the claim is refuted."""
         return self.epsilon_at_least > self.epsilon_claimed
 
     def lines(self) -> list[str]:
-        """For people: what is claimed, what is proved, how it was played, and what was and was not shown."""
+        """For people."""
         setup, rate = self.setup, 1 - self.setup.confidence
         verdict = "VIOLATED" if self.violated else "Holds up, which is no proof that the claim is true"
         if self.runs_needed is None or setup.runs < self.runs_needed:
@@ -84,7 +81,6 @@ class MechanismAudit:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """The same as plain values."""
         return {
             **asdict(self),
             "epsilon_at_least": self.epsilon_at_least,
@@ -125,7 +121,6 @@ def audit_mechanism(
 
 
 def _claim_of(mechanism: Mechanism, setup: GameSetup) -> tuple[str, float]:
-    """Whose it is, and epsilon."""
     if not mechanism.private:
         epsilon = mechanism.claimed_epsilon(setup.queries, setup.delta)
         return "its paper's", math.inf if epsilon is None else epsilon

@@ -18,8 +18,7 @@ import numpy as np
 from consilium.accounting.target import worst_case
 from consilium.accounting.units import Towards, Unit
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.distinguish.bounds import LowerBound, Scores, games_needed, proved, share_of
-from consilium.coordinator.distinguish.game import Pair, play
+from consilium.coordinator.distinguish.game import LowerBound, Pair, Scores, games_needed, play, proved, share_of
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.noise import NoiseSource, SeededNoise

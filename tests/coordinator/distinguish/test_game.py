@@ -25,8 +25,7 @@ from consilium.accounting.mechanisms import (
 from consilium.coordinator.cli import audit_app
 from consilium.coordinator.distinguish import GameSetup, audit_mechanism
 from consilium.coordinator.distinguish.audit import build_mechanism
-from consilium.coordinator.distinguish.bounds import LowerBound, Scores, proved
-from consilium.coordinator.distinguish.game import Pair
+from consilium.coordinator.distinguish.game import LowerBound, Pair, Scores, proved
 from consilium.coordinator.draw import Collect, Drawn, draw
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.noise import NoiseSource, SeededNoise
