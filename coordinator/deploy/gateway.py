@@ -57,13 +57,9 @@ class Gateway:
         self._turns = defaultdict[str, asyncio.Semaphore](lambda: asyncio.Semaphore(MOST_REQUESTS))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As ASGI."""
         if scope["type"] != "http":
             await self._superlink(scope, receive, send)
-            return
-        request = Request(scope, receive)
-        answer = await self._checked(request, send)
-        if answer is not None:
+        elif (answer := await self._checked(Request(scope, receive), send)) is not None:
             await answer(scope, receive, send)
 
     async def _checked(self, request: Request, send: Send) -> Response | None:

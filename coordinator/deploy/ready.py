@@ -25,7 +25,7 @@ def set_up(folder: NodeFolder) -> list[Check]:
     return [
         ("room", lambda: check_room(folder)),
         ("flower", _flower),
-        ("certificate", lambda: check_certificate(folder.tls, _file(folder).coordinator.hosts)),
+        ("certificate", lambda: check_certificate(folder.tls, joined(folder, ServedFederation).coordinator.hosts)),
         ("roster", lambda: _roster(folder)),
         ("public rows", lambda: _pool(folder)),
         ("nodes", lambda: _nodes(folder)),
@@ -36,7 +36,7 @@ def set_up(folder: NodeFolder) -> list[Check]:
 
 def ports(folder: NodeFolder) -> list[Check]:
     """The two ports that others reach."""
-    place = _file(folder).coordinator
+    place = joined(folder, ServedFederation).coordinator
     return [
         ("node port", lambda: check_port(place.node_port, place.listen, "node_port")),
         ("label port", lambda: check_port(place.label_port, place.listen, "label_port")),
@@ -62,10 +62,6 @@ def check_ledger(folder: NodeFolder) -> str:
     return run.use().describe() if run.ledger.exists() else "none yet"
 
 
-def _file(folder: NodeFolder) -> ServedFederation:
-    return joined(folder, ServedFederation)
-
-
 def _flower() -> str:
     fleet_scheme()
     require_flower(NAMES)
@@ -73,7 +69,7 @@ def _flower() -> str:
 
 
 def _roster(folder: NodeFolder) -> str:
-    file = _file(folder)
+    file = joined(folder, ServedFederation)
     roster = file.sum_roster()
     if roster is None:
         return "none: votes are clear"
@@ -86,12 +82,12 @@ def _roster(folder: NodeFolder) -> str:
 
 
 def _pool(folder: NodeFolder) -> str:
-    tree = pool_of(folder, _file(folder).config)
+    tree = pool_of(folder, joined(folder, ServedFederation).config)
     return "none is fixed: students may ask any rows" if tree is None else f"{len(tree.leaves)} rows may be asked"
 
 
 def _nodes(folder: NodeFolder) -> str:
-    file = _file(folder)
+    file = joined(folder, ServedFederation)
     config, there, least = file.config, len(file.parties), least_parties(file.config, file.sum_roster())
     said = f"{there} parties may connect, {least} are required"
     if there < least:
@@ -103,7 +99,7 @@ def _nodes(folder: NodeFolder) -> str:
 
 
 def _students(folder: NodeFolder) -> str:
-    listed = sorted(_file(folder).of_kind("student"))
+    listed = sorted(joined(folder, ServedFederation).of_kind("student"))
     if not listed:
         raise Advice("no student may ask", "Have the operator add one: consilium provision add")
     return f"{len(listed)} may ask: {', '.join(listed)}"

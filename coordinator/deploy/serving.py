@@ -49,7 +49,6 @@ class Impatient(H11Protocol):
     """Closes a connection on which nothing is asked: uvicorn waits for a head, or the rest of it, for ever."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """See `asyncio.Protocol`."""
         super().connection_made(transport)
         self.loop.call_later(HEAD_SECONDS, self._look, None)
 
@@ -62,21 +61,11 @@ class Impatient(H11Protocol):
 
 def tls_server(app: ASGIApp, files: TlsFiles, host: str, port: int) -> uvicorn.Server:
     """A server of an ASGI application over TLS."""
-    return uvicorn.Server(
-        uvicorn.Config(
-            app,
-            host,
-            port,
-            http=Impatient,
-            ws="none",
-            ssl_certfile=str(files.certificate),
-            ssl_keyfile=str(files.key),
-            h11_max_incomplete_event_size=HEAD_BYTES,
-            access_log=False,
-            server_header=False,
-            log_config=None,
-        )
-    )
+    config = uvicorn.Config(
+        app, host, port, http=Impatient, ws="none", ssl_certfile=str(files.certificate), ssl_keyfile=str(files.key),
+        h11_max_incomplete_event_size=HEAD_BYTES, access_log=False, server_header=False, log_config=None,
+    )  # fmt: skip
+    return uvicorn.Server(config)
 
 
 def _answer(server: uvicorn.Server) -> None:

@@ -46,8 +46,8 @@ Nodes = Mapping[str, PublicKeys]
 
 @dataclass(frozen=True)
 class Made:
-    """A signed folder that was made. before: what stood in the one before it, None of a new federation. note: what the
-    operator must know, or nothing."""
+    """A signed folder. before: what stood in the one before it, None of a new federation. note: what the operator must
+    know, or nothing."""
 
     path: Path
     file: ServedFederation
@@ -71,13 +71,8 @@ class Made:
 
 def provision(plan_file: Path, out: Path) -> Made:
     """The signed folder of a new federation, in the new folder `out`; where this plan was provisioned there before, the
-    coordinator's address, certificate and time limits anew. All of it, or nothing.
-
-    Raises
-    ------
-    OutputExists : `out` is something else. ConfigError, DataError, PathError : the plan says something it may not say,
-        or `out` holds another federation.
-    """
+    coordinator's address, certificate and time limits anew. All of it, or nothing. Raises OutputExists : `out` is
+    something else. ConfigError, DataError, PathError : the plan is wrong, or `out` holds another federation."""
     plan, schema = read_plan(plan_file)
     rows, nodes = read_public(plan_file.parent, plan, schema), plan.nodes(plan_file.parent)
     if (out / OPERATOR).is_dir():
@@ -143,12 +138,7 @@ def _again(out: Path, plan: Plan, rows: PlannedRows, nodes: Nodes) -> Made:
 
 def add(out: Path, enrolment_file: Path, succeeds: str | None) -> Made:
     """With one more party or student, or another second aggregator. For hidden votes parties and second aggregator make
-    another federation, with a new ledger.
-
-    succeeds: a party that left, whose patients a new party has.
-
-    Raises
-    ------
+    another federation, with a new ledger. succeeds: a party that left, whose patients a new party has. Raises
     ConfigError, PathError : no sound enrolment, its name or a key is taken, or no safe roster of these parties exists.
     """
     with _opened(out) as opened:
@@ -180,13 +170,9 @@ def add(out: Path, enrolment_file: Path, succeeds: str | None) -> Made:
 
 
 def revoke(out: Path, name: str) -> Made:
-    """Without a node, which cannot connect, is in no sum, and is not answered any more.
-
-    It is always possible: where the others are too few for a federation, or it was the second aggregator, the node is
-    shut out all the same, and the note says what is needed before anything is answered again.
-
-    Raises ConfigError if there is no such node, or it is the coordinator.
-    """
+    """Without a node, which cannot connect, is in no sum, and is not answered any more. Where the others are too few
+    for a federation, or it was the second aggregator, it is shut out all the same, and the note says what is needed
+    before anything is answered again. Raises ConfigError if there is no such node, or it is the coordinator."""
     with _opened(out) as opened:
         before = opened.before
         others = [other for other in before.nodes if other != THE_COORDINATOR]
@@ -204,7 +190,7 @@ def revoke(out: Path, name: str) -> Made:
 
 @dataclass(frozen=True)
 class _Opened:
-    """An operator's folder that nobody else changes meanwhile. before: what stands in it."""
+    """An operator's folder that nobody else changes meanwhile."""
 
     out: Path
     before: ServedFederation
@@ -291,10 +277,8 @@ def _config(federation: Federation, added: Mapping[str, Any]) -> FederationConfi
 def _formed(
     federation: Federation, added: Mapping[str, Any], nodes: Nodes, earlier: Collection[str] = ()
 ) -> dict[str, Any]:
-    """Configuration, terms and roster of federation.json with these nodes. Raises ConfigError where these are not safe.
-
-    earlier: digests that it must not have, though parties may be the same again: of federations that may be closed.
-    """
+    """Configuration, terms and roster of federation.json with these nodes. earlier: digests that it must not have,
+    though parties may be the same again: of federations that may be closed. Raises ConfigError: they are not safe."""
     parties = {name: keys.identity for name, keys in nodes.items() if keys.kind == "party"}
     if len(parties) < federation.minimum_parties:
         raise ConfigError(
@@ -343,7 +327,6 @@ def _changed_members(before: ServedFederation, nodes: Nodes) -> tuple[dict[str, 
 
 def _is_formed(before: ServedFederation) -> bool:
     try:
-        _formed(before.config, {}, before.nodes)
+        return bool(_formed(before.config, {}, before.nodes))
     except ConfigError:
         return False
-    return True

@@ -38,13 +38,9 @@ SHIPPED = "consilium.simulations.scenarios"
 
 
 class RowsPlan(Frozen):
-    """What a row means. Either `features`, `center` and `scale`, or a file of public rows that gives them.
-
-    A file is .csv or .parquet with a name for each column, or .npz with `features` and `queries` (what a student may
-    ask) or `x`. Where columns of a table are text, or miss values, parties and students bring raw columns too.
-    Where `federation` names a scenario, `classes`, `representation` and `standardise` are the scenario's unless they
-    are given here.
-    """
+    """What a row means. Either `features`, `center` and `scale`, or a file of public rows that gives them: .csv or
+    .parquet, or .npz with `features` and `queries` (what a student may ask) or `x`. Where `federation` names a
+    scenario, `classes`, `representation` and `standardise` are the scenario's unless they are given here."""
 
     classes: tuple[Name, ...] = Field(min_length=2, description="what is voted on; the scenario's where one is named")
     public: str = Field(default="", description="file of public rows, relative to federation.toml")
@@ -87,16 +83,11 @@ class RowsPlan(Frozen):
 
     @property
     def is_table(self) -> bool:
-        """Whether the public rows are a table, and no arrays."""
         return bool(self.public) and Path(self.public).suffix.lower() != ".npz"
 
     def schema(self, folder: Path) -> Schema:
-        """The federation's schema.
-
-        Raises
-        ------
-        ConfigError, DataError : the statistics or the file are not usable. pydantic's ValidationError : wrong numbers.
-        """
+        """The federation's. Raises ConfigError, DataError : the statistics or the file are not usable. pydantic's
+        ValidationError : wrong numbers."""
         path, features, raw = folder / self.public, self.features, self.as_they_are
         if self.is_table:
             found = self._table_schema(path)
@@ -147,12 +138,8 @@ class RowsPlan(Frozen):
         return Schema.of_table(columns, self.classes, encode(table.frame, columns)[0])
 
     def public_rows(self, path: Path, schema: Schema) -> tuple[np.ndarray, tuple[str, ...]]:
-        """Rows of a file of public rows, float (n, features) in the schema's order, and what is odd about them.
-
-        Raises
-        ------
-        ConfigError : it lacks a feature. DataError, PathError : it is of no use.
-        """
+        """Rows of a file of public rows, float (n, features) in the schema's order, and what is odd about them. Raises
+        ConfigError : it lacks a feature. DataError, PathError : it is of no use."""
         if path.suffix.lower() != ".npz":
             reading = Reading(self.csv, "the schema's", public=True, missing=self.missing_codes)
             table = read_schema_rows(path, schema, reading)
@@ -161,8 +148,8 @@ class RowsPlan(Frozen):
 
 
 def array_rows(path: Path, key: str, chosen: tuple[str, ...]) -> tuple[tuple[str, ...], np.ndarray]:
-    """Features and rows float64 (n, features) of an .npz that `key` of federation.toml names: the chosen ones, all
-    where there are none. Raises ConfigError: one is not there. DataError, PathError : it is of no use."""
+    """Features, the chosen ones or all, and rows float64 (n, features) of an .npz that `key` of federation.toml names.
+    Raises ConfigError: one is not there. DataError, PathError : it is of no use."""
     try:
         with np.load(path, allow_pickle=False) as file:
             names = tuple(str(name) for name in file["features"])
@@ -217,12 +204,8 @@ class Plan(Frozen):
         return ends
 
     def nodes(self, folder: Path) -> dict[str, PublicKeys]:
-        """Public keys of all nodes, by name. folder: of federation.toml.
-
-        Raises
-        ------
-        ConfigError, PathError : an enrolment is none, or two have one name.
-        """
+        """Public keys of all nodes, by name. folder: of federation.toml. Raises ConfigError, PathError : an enrolment
+        is none, or two have one name."""
         found: dict[str, PublicKeys] = {}
         for file in self.enrolments:
             enrolment = read_enrolment(folder / file)
@@ -273,7 +256,6 @@ class PlannedRows:
     note: str
 
     def save(self, path: Path) -> None:
-        """Write the rows that may be asked; nothing where any may."""
         if self.askable is not None:
             np.savez(path, features=np.array(self.added["rows"].features), queries=self.askable)
 

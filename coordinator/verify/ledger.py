@@ -37,10 +37,8 @@ JOURNAL = "-journal"
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a ledger says, after its chain was followed. closing: what it was closed with. Secret, as the ledger is.
-
-    rolled_back: whether a crash broke off a write, so that its batch does not count.
-    """
+    """What a ledger says, after its chain was followed; secret. closing: what it was closed with. rolled_back: whether
+    a crash broke off a write, so that its batch does not count."""
 
     config: FederationConfig
     batches: list[Batch] = field(repr=False)
@@ -50,29 +48,21 @@ class Recorded:
 
     @property
     def asked(self) -> int:
-        """Queries that were charged."""
         return len(self.releases)
 
     @property
     def answered(self) -> int:
-        """Labels that the parties' votes gave."""
         return sum(int(batch.answered.sum()) for batch in self.batches)
 
     @property
     def reinforced(self) -> int:
-        """Predictions of the student that were confirmed."""
         return sum(int(batch.reinforced.sum()) for batch in self.batches)
 
 
 def read_ledger(path: Path) -> Recorded:
-    """Read it all, as of one moment; a coordinator that serves goes on meanwhile.
-
-    Raises
-    ------
-    Damaged : SQLite cannot read it, or it is no ledger. Unfinished : it was made, but never written. LedgerError : the
-        chain is broken. ConfigError : its configuration is none. Contradiction : its counts, labels or configuration
-        are not those of its rows.
-    """
+    """Read it all, as of one moment; a coordinator that serves goes on meanwhile. Raises Damaged : SQLite cannot read
+    it, or it is no ledger. Unfinished : it was never written. LedgerError : the chain is broken. ConfigError : its
+    configuration is none. Contradiction : its counts, labels or configuration are not those of its rows."""
     if not path.stat().st_size and not path.with_name(path.name + JOURNAL).exists():
         raise Unfinished("it is empty, as a crash while it is made leaves it: nothing was charged")
     try:
@@ -242,13 +232,8 @@ def _close_to(name: str, claimed: float, truth: float, *, secret: bool = False) 
 
 def check_signed(files: Files, recorded: Recorded) -> str:
     """Each batch is of one signed sum, with each aggregator's total the one that it was bound to; no query is in two
-    sums of one round.
-
-    Raises
-    ------
-    Contradiction : one of these does not hold. ConfigError, MalformedMessage, Damaged, Unfinished : a file is missing
-        or broken, or a signature is false.
-    """
+    sums of one round. Raises Contradiction; ConfigError, MalformedMessage, Damaged, Unfinished : a file is missing or
+    broken, or a signature is false."""
     config, folder = recorded.config, files.folder
     if not recorded.batches and not (folder / SUMS).exists():
         return "no sum was given"

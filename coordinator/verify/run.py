@@ -43,13 +43,8 @@ ADVICE, STUDENT = "Give the folder of a run, or a coordinator's", "Give a studen
 
 
 def find_run(path: Path) -> tuple[Path, Path | None]:
-    """The run folder of a path, and the coordinator's folder that it is in, or None; makes and changes nothing.
-
-    Raises
-    ------
-    PathError : nothing is there. DataError : there is no run here. ConfigError : the folder is another node's, or it
-        joined no federation.
-    """
+    """The run folder of a path, and the coordinator's folder that it is in, or None. Raises PathError, DataError :
+    there is no run here. ConfigError : the folder is another node's, or it joined no federation."""
     if not path.exists():
         raise PathError(f"{path} is not there, so there is no run here", ADVICE)
     if not path.is_dir():
@@ -69,15 +64,9 @@ def find_run(path: Path) -> tuple[Path, Path | None]:
 
 
 def verify_run(path: Path, students: Sequence[Path] = (), finished: bool | None = None) -> VerifiedRun:
-    """All that the run of a path says, against its ledger; it is read only, while its coordinator may serve.
-
-    students: folders of students that asked it. finished: whether the run says that it is; None for a deployed one,
-    which says so by coordinator.json.
-
-    Raises
-    ------
-    PathError, DataError, ConfigError : no run or no student's folder is there, see `find_run`.
-    """
+    """All that the run of a path says, against its ledger; it is read only, while its coordinator may serve. students:
+    folders of students that asked it. finished: whether the run says that it is; None for a deployed one, which says so
+    by coordinator.json. Raises PathError, DataError, ConfigError : no run or no student's folder is there."""
     for folder in students:
         if not folder.is_dir():
             raise PathError(f"{folder} is no folder", STUDENT)
@@ -106,7 +95,6 @@ class VerifiedRun:
         self.events: list[Event] = []
 
     def check(self, name: str, look: Callable[[], str]) -> None:
-        """Look, and note what is found."""
         self.findings.append(judged(name, look))
 
     def look(self) -> None:
@@ -190,7 +178,6 @@ class VerifiedRun:
         return self.guarantees
 
     def _labels(self, files: Files) -> str:
-        """Each label that a student has is that of the ledger."""
         import polars as pl
 
         recorded = self._trusted()
