@@ -11,17 +11,9 @@ from typing import Any
 import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.common.constant import SUPERLINK_NODE_ID
-from flwr.proto.fleet_pb2 import (
-    ActivateNodeRequest,
-    ActivateNodeResponse,
-    PullMessagesRequest,
-    PullMessagesResponse,
-    PushMessagesRequest,
-    PushMessagesResponse,
-)
-from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest, SendNodeHeartbeatResponse
-from flwr.proto.message_pb2 import Message as WireMessage
-from flwr.proto.message_pb2 import ObjectTree, PushObjectRequest, PushObjectResponse
+from flwr.proto import fleet_pb2 as fleet
+from flwr.proto import heartbeat_pb2 as beats
+from flwr.proto import message_pb2 as wire
 from flwr.proto.node_pb2 import Node
 from flwr.supercore.task_identity import TaskIdentity
 from starlette.testclient import TestClient
@@ -62,29 +54,26 @@ class SuperNode:
         return reply.FromString(answer.content) if answer.status_code == 200 else answer.status_code
 
     def activate(self) -> Any:
-        request = ActivateNodeRequest(public_key=pem_of(self.public), heartbeat_interval=30)
-        return self.call("activate-node", request, ActivateNodeResponse)
-
-    def beat(self) -> Any:
-        node = Node(node_id=self.number)
-        request = SendNodeHeartbeatRequest(node=node, heartbeat_interval=30)
-        return self.call("send-node-heartbeat", request, SendNodeHeartbeatResponse)
+        request = fleet.ActivateNodeRequest(public_key=pem_of(self.public), heartbeat_interval=30)
+        return self.call("activate-node", request, fleet.ActivateNodeResponse)
 
     def pull(self) -> Any:
-        return self.call("pull-messages", PullMessagesRequest(node=Node(node_id=self.number)), PullMessagesResponse)
+        return self.call(
+            "pull-messages", fleet.PullMessagesRequest(node=Node(node_id=self.number)), fleet.PullMessagesResponse
+        )
 
     def push(self, object_id: str = "a" * 64, **metadata: Any) -> Any:
         """A message with this metadata, without content that anybody could open."""
-        message = WireMessage()
+        message = wire.Message()
         message.content.SetInParent()
         times = {"message_id": object_id, "created_at": time.time(), "ttl": 5.0, "message_type": "query.vote"}
         for name, value in {**times, **metadata}.items():
             setattr(message.metadata, name, value)
-        tree = ObjectTree(object_id=object_id)
-        request = PushMessagesRequest(
+        tree = wire.ObjectTree(object_id=object_id)
+        request = fleet.PushMessagesRequest(
             node=Node(node_id=self.number), messages_list=[message], message_object_trees=[tree]
         )
-        return self.call("push-messages", request, PushMessagesResponse)
+        return self.call("push-messages", request, fleet.PushMessagesResponse)
 
 
 def served(made: Made) -> tuple[SuperLink, TestClient]:
@@ -103,7 +92,8 @@ def test_a_coordinator_that_starts_again_knows_who_is_still_connected(made: Made
         node = SuperNode(client, made, FIRST)
         grid, context = again.begin("a federation", {})
         assert context.run_id == run
-        assert node.beat().success
+        beat = beats.SendNodeHeartbeatRequest(node=Node(node_id=node.number), heartbeat_interval=30)
+        assert node.call("send-node-heartbeat", beat, beats.SendNodeHeartbeatResponse).success
         assert list(grid.get_node_ids()) == [node.number]
         assert len(node.pull().messages_list) == 0
 
@@ -163,11 +153,11 @@ def test_a_reply_that_is_no_message_is_its_nodes_alone(made: Made) -> None:
                 time.sleep(0.02)
             metadata = {"run_id": context.run_id, "src_node_id": node.number, "dst_node_id": SUPERLINK_NODE_ID}
             pushed = node.push(object_id, **metadata, reply_to_message_id=asked[0].metadata.message_id)
-            sent = PushObjectRequest(
+            sent = wire.PushObjectRequest(
                 node=Node(node_id=node.number), run_id=context.run_id, session_id=pushed.session_id,
                 object_id=object_id, object_content=content,
             )  # fmt: skip
-            assert node.call("push-object", sent, PushObjectResponse).stored
+            assert node.call("push-object", sent, wire.PushObjectResponse).stored
 
         thread = threading.Thread(target=answer)
         thread.start()

@@ -1,4 +1,4 @@
-"""The operator's folder: what is in it, what a plan may not say, and changes that are whole or not at all."""
+"""The operator's folder: what is in it, what a plan may not say, who comes and goes; changes are whole or not at all."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from consilium.coordinator.privacy import promised
 from consilium.coordinator.provision import folder
+from consilium.coordinator.provision.cli import app
 from consilium.coordinator.provision.folder import add, provision, revoke
 from consilium.node.folder import open_folder
 from consilium.node.join import join
@@ -35,27 +36,32 @@ from tests.coordinator.provision.desk import (
     made,
     plan_table,
     read,
+    verified,
     write_plan,
-)
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of a federation with hidden votes; not to be changed."""
-    desk = tmp_path_factory.mktemp("desk")
-    made(desk, **HIDDEN)
-    return desk
+    return made(tmp_path_factory.mktemp("hidden"), **HIDDEN).parent
+
+
+@pytest.fixture(scope="module")
+def plain_desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made(tmp_path_factory.mktemp("plain")).parent
 
 
 @pytest.fixture
 def out(desk: Path, tmp_path: Path) -> Path:
+    """Votes under masks."""
     return Path(shutil.copytree(desk, tmp_path / "copy")) / "out"
 
 
 @pytest.fixture
-def plain(tmp_path: Path) -> Path:
-    """Of one with votes in plaintext."""
-    return made(tmp_path)
+def plain(plain_desk: Path, tmp_path: Path) -> Path:
+    """Votes in plaintext."""
+    return Path(shutil.copytree(plain_desk, tmp_path / "plain")) / "out"
 
 
 def pem(text: str) -> x509.Certificate:
@@ -266,14 +272,8 @@ def test_a_crash_leaves_the_old_folder_or_the_new(desk: Path, tmp_path: Path, mo
 
         with monkeypatch.context() as patch:
             for where, name in steps:
-                whole = getattr(where, name)
-                patch.setattr(
-                    where,
-                    name,
-                    functools.partialmethod(step, whole=whole)
-                    if where is Path
-                    else functools.partial(step, whole=whole),
-                )
+                bound = functools.partialmethod if where is Path else functools.partial
+                patch.setattr(where, name, bound(step, whole=getattr(where, name)))
             try:
                 revoke(out, "ward-a")
             except Killed:
@@ -329,3 +329,136 @@ def test_another_authoritys_folder_is_not_taken_for_ones_own(out: Path, tmp_path
     shutil.copytree(other / "federation", out / "federation")
     with pytest.raises(ConfigError, match="another authority"):
         revoke(out, "ward-a")
+
+
+def test_plaintext_votes_stay_one_federation(plain: Path) -> None:
+    first = read(plain)
+    added = add(plain, enrol(plain.parent, "ward-d"), None)
+    assert (added.same_federation, added.who_joins) == (True, "coordinator and ward-d")
+    left = revoke(plain, "ward-a")
+    assert (left.same_federation, left.who_joins, left.note) == (True, "coordinator", "")
+    file = read(plain)
+    assert (file.terms, file.config, file.version) == (first.terms, first.config, 3)
+    assert [*file.parties] == ["ward-b", "ward-c", "ward-d"]
+    assert file.revoked == {"ward-a": first.nodes["ward-a"]} and file.earlier == ()
+
+
+def test_hidden_votes_of_others_are_another_federation(out: Path) -> None:
+    """Also where the parties are the same again: the first may be closed, and has a ledger of its own."""
+    first = read(out)
+    assert add(out, enrol(out.parent, "ward-d"), None).who_joins == "all nodes"
+    second = read(out)
+    revoke(out, "ward-d")
+    third = read(out)
+    digests = [file.terms.federation for file in (first, second, third)]
+    assert len({*digests}) == 3 and third.terms.roster == first.terms.roster != second.terms.roster
+    assert {file.config.federation_digest() for file in (first, second, third)} == {first.config.federation_digest()}
+    assert [each.digest for each in third.earlier] == digests[:2]
+    assert [each.parties for each in third.earlier] == [PARTIES, (*PARTIES, "ward-d")]
+    assert [each.promise for each in third.earlier] == [first.terms.promise, second.terms.promise]
+    assert {each.queries for each in third.earlier} == {40}
+
+
+def test_a_party_too_many_for_what_is_stated_is_not_taken_in(tmp_path: Path) -> None:
+    """Five parties need sums of four: the federation of four would have to end for nothing."""
+    out = made(tmp_path, **HIDDEN, least_survivors=3)
+    add(out, enrol(tmp_path, "ward-d"), None)
+    before = read(out)
+    with pytest.raises(ConfigError, match="least 3 must be at least t = 4"):
+        add(out, enrol(tmp_path, "ward-e"), None)
+    assert read(out) == before
+
+
+def test_a_student_changes_nobody_else(out: Path) -> None:
+    first = read(out)
+    added = add(out, enrol(out.parent, "institute", "student"), None)
+    assert (added.same_federation, added.who_joins) == (True, "coordinator and institute")
+    second = read(out)
+    assert set(second.certificates) == {"coordinator", STUDENT, "institute"}
+    assert second.certificates[STUDENT] == first.certificates[STUDENT]
+    revoke(out, STUDENT)
+    third = read(out)
+    assert set(third.certificates) == {"coordinator", "institute"} and set(third.revoked) == {STUDENT}
+    assert third.terms == first.terms
+
+
+@pytest.mark.parametrize("votes", ["plain", "out"])
+def test_a_party_can_be_shut_out_although_too_few_are_left(votes: str, request: pytest.FixtureRequest) -> None:
+    """The nodes' list is without it; all else stays, until there are enough again."""
+    out: Path = request.getfixturevalue(votes)
+    revoke(out, "ward-a")
+    enough = read(out)
+    gone = revoke(out, "ward-b")
+    few = read(out)
+    assert "1 party, minimum_parties is 2" in gone.note and "consilium provision add" in gone.note
+    assert (gone.who_joins, [*few.parties], {*few.revoked}) == ("coordinator", ["ward-c"], {"ward-a", "ward-b"})
+    assert (few.terms, few.roster, few.earlier) == (enough.terms, enough.roster, enough.earlier)
+    revoke(out, "ward-c")
+    assert "1 party" in add(out, enrol(out.parent, "ward-d"), None).note
+    assert not add(out, enrol(out.parent, "ward-e"), None).note
+    file, roster = read(out), read(out).sum_roster()
+    assert [*file.parties] == ["ward-d", "ward-e"] and (roster is None or [*roster.places] == ["ward-d", "ward-e"])
+    assert [each.parties for each in file.earlier] == ([] if votes == "plain" else [PARTIES, ("ward-b", "ward-c")])
+
+
+def test_a_second_aggregator_is_shut_out_and_another_takes_its_place(tmp_path: Path) -> None:
+    out = verified(tmp_path)
+    with pytest.raises(ConfigError, match="is a second aggregator too many"):
+        add(out, enrol(tmp_path, "registry", "aggregator"), None)
+    first = read(out)
+    assert "no second aggregator" in revoke(out, SECOND).note
+    few = read(out)
+    assert (few.aggregator, few.terms) == (None, first.terms)
+    assert "no second aggregator" in revoke(out, "ward-c").note
+    assert not add(out, tmp_path / "registry" / "registry.enrol.json", None).note
+    file = read(out)
+    assert file.aggregator == "registry" and file.terms.federation != first.terms.federation
+    assert file.roster is not None and file.roster["helper"]["ed25519_pk"] == file.nodes["registry"].identity
+    assert [(each.digest, each.parties) for each in file.earlier] == [(first.terms.federation, PARTIES)]
+
+
+def test_the_account_of_a_party_that_left_goes_with_its_patients(out: Path) -> None:
+    """Through all names that they had, each federation once."""
+    first = read(out)
+    revoke(out, "ward-a")
+    assert read(out).former == ("ward-a",)
+    add(out, enrol(out.parent, "ward-a2"), "ward-a")
+    second = read(out)
+    taken = second.inheritance("ward-a2")
+    assert (taken.succeeds, second.former) == (("ward-a",), ())
+    assert [(each.digest, each.promise, each.queries) for each in taken.federations] == [
+        (first.terms.federation, first.terms.promise, 40)
+    ]
+    assert second.inheritance("ward-b").federations == ()
+    revoke(out, "ward-a2")
+    add(out, enrol(out.parent, "ward-a3"), "ward-a2")
+    third = read(out).inheritance("ward-a3")
+    assert third.succeeds == ("ward-a2", "ward-a")
+    assert [each.digest for each in third.federations] == [first.terms.federation, second.terms.federation]
+
+
+def test_whom_nobody_can_succeed(out: Path) -> None:
+    party, student = enrol(out.parent, "ward-d"), enrol(out.parent, "institute", "student")
+    revoke(out, "ward-a")
+    for enrolment, old in ((party, "ward-b"), (party, "nobody"), (student, "ward-a")):
+        with pytest.raises(ConfigError, match=f"--succeeds {old}.*"):
+            add(out, enrolment, old)
+    add(out, party, "ward-a")
+    with pytest.raises(ConfigError, match="Parties that left: none"):
+        add(out, enrol(out.parent, "ward-e"), "ward-a")
+
+
+def test_what_to_do_next_comes_first_and_a_change_takes_five_lines(out: Path, capsys: pytest.CaptureFixture) -> None:
+    def said(*arguments: object) -> list[str]:
+        app([str(argument) for argument in arguments], standalone_mode=False)
+        return capsys.readouterr().out.splitlines()
+
+    for lines in (
+        said("revoke", out, "ward-a"),
+        said("add", out, enrol(out.parent, "ward-d")),
+        said("revoke", out, "ward-d"),
+        said("revoke", out, "ward-b"),
+        said("add", out, enrol(out.parent, "ward-e"), "--succeeds", "ward-b"),
+    ):
+        assert lines[0].startswith(f"next        send {out / 'federation'} to ") and len(lines) <= 5
+        assert lines[0].endswith("there: consilium node join federation")
