@@ -211,30 +211,23 @@ class TestTowardsTheNodes:
     """They see the sums themselves, of both rounds, and know what they added: the honest givers' noise is left."""
 
     @pytest.mark.parametrize(("votes", "shares", "colluders"), SETTINGS)
-    def test_one_round(self, votes: str, shares: int, colluders: int) -> None:
-        config = federation(Histogram(sigma=3.0), votes, shares, colluders=colluders)
-        (noise,) = config.sum_noises
-        law = of_shares(noise, shares, top_up=False)  # of two aggregators one is honest
-        down, up = np.append(law[1:], 0.0), np.insert(law[:-1], 0, 0.0)
-        p, q = np.outer(law, law), np.outer(down, up)
-        assert delta_of(p, q, claimed(config.held_to())) <= 1e-3
-        assert delta_of(p, q, claimed(config.promised_events())) > 1e-3  # the student's promise is none to them
-
-    @pytest.mark.parametrize(("votes", "shares", "colluders"), SETTINGS)
-    def test_two_rounds(self, votes: str, shares: int, colluders: int) -> None:
-        config = federation(CONFIDENT, votes, shares, colluders=colluders)
-        logs, mass = [], []
+    @pytest.mark.parametrize("mechanism", [Histogram(sigma=3.0), CONFIDENT], ids=lambda each: each.name)
+    def test_all_rounds(self, mechanism: Mechanism, votes: str, shares: int, colluders: int) -> None:
+        config = federation(mechanism, votes, shares, colluders=colluders)
+        loss, weight = np.zeros(1), np.ones(1)
         for noise in config.sum_noises:
-            law = of_shares(noise, shares, top_up=False)
-            near = (law > 1e-9) & (np.append(law[1:], 0.0) > 0) & (np.insert(law[:-1], 0, 0.0) > 0)
-            down, up = np.append(law[1:], 0.0)[near], np.insert(law[:-1], 0, 0.0)[near]
-            mass.append(np.outer(law[near], law[near]).ravel())
-            logs.append(np.log(np.outer(law[near], law[near]) / np.outer(down, up)).ravel())
-        loss = logs[0][:, None] + logs[1][None, :]
-        weight = mass[0][:, None] * mass[1][None, :]
-        epsilon = claimed(config.held_to())
-        delta = float((weight * np.maximum(0.0, -np.expm1(epsilon - loss))).sum())
-        assert 0 < delta <= 1e-3
+            law = of_shares(noise, shares, top_up=False)  # of two aggregators one is honest
+            down, up = np.append(law[1:], 0.0), np.insert(law[:-1], 0, 0.0)
+            near = (law > 1e-9) & (down > 0) & (up > 0)
+            mass = np.outer(law[near], law[near])
+            loss = np.add.outer(loss, np.log(mass / np.outer(down[near], up[near])).ravel()).ravel()
+            weight = np.outer(weight, mass.ravel()).ravel()
+
+        def delta(events: list[ReleaseEvent]) -> float:
+            return float((weight * np.maximum(0.0, -np.expm1(claimed(events) - loss))).sum())
+
+        assert 0 < delta(config.held_to()) <= 1e-3
+        assert delta(config.promised_events()) > 1e-3  # the student's promise is none to them
 
 
 MECHANISMS: tuple[Mechanism, ...] = (

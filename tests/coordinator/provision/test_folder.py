@@ -1,4 +1,4 @@
-"""The operator's folder: what is in it, what a plan may not say, who comes and goes; changes are whole or not at all."""
+"""The operator's folder: what is in it, what a plan may not say, who comes and goes; changes are whole or nothing."""
 
 from __future__ import annotations
 
