@@ -23,7 +23,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import tomli_w
-from flwr.app import Context, RecordDict
 from flwr.serverapp import Grid
 
 from consilium.coordinator.nodes import number_of, pem_of
@@ -83,9 +82,9 @@ class SuperLink:
                     name=name,
                 )  # fmt: skip
 
-    def begin(self, name: str, run_config: Mapping[str, str]) -> tuple[Grid, Context]:
-        """Begin the one run, as if it had been submitted and its ServerApp been started: what that is called with.
-        name: from which the run has its number."""
+    def begin(self, name: str) -> tuple[Grid, int]:
+        """Begin the one run, as if it had been submitted and its ServerApp been started: the grid that that is called
+        with, and the run's number, which is made from `name`."""
         state, core = self._state, import_module("flwr.supercore.constant")
         bundle = _bundle()
         fab = import_module("flwr.supercore.fab").Fab(sha256(bundle).hexdigest(), bundle, {})
@@ -108,7 +107,7 @@ class SuperLink:
         grid.set_run(run)
         identity: Any = import_module(IDENTITY).TaskIdentity
         identity.run_id, identity.task_id, identity.node_id = run_id, task.task_id, grid.node.node_id
-        return grid, Context(run_id, grid.node.node_id, {}, RecordDict(), dict(run_config))
+        return grid, run_id
 
     def _beat(self, task_id: int) -> None:
         while self._state.acknowledge_task_heartbeat(task_id):

@@ -85,13 +85,13 @@ def test_a_coordinator_that_starts_again_knows_who_is_still_connected(made: Made
     """A SuperNode that was told another number would end itself."""
     first, client = served(made)
     with client:
-        run = first.begin("a federation", {})[1].run_id
+        run = first.begin("a federation")[1]
         assert SuperNode(client, made, FIRST).activate().node_id == SuperNode(client, made, FIRST).number
     again, client = served(made)
     with client:
         node = SuperNode(client, made, FIRST)
-        grid, context = again.begin("a federation", {})
-        assert context.run_id == run
+        grid, number = again.begin("a federation")
+        assert number == run
         beat = beats.SendNodeHeartbeatRequest(node=Node(node_id=node.number), heartbeat_interval=30)
         assert node.call("send-node-heartbeat", beat, beats.SendNodeHeartbeatResponse).success
         assert list(grid.get_node_ids()) == [node.number]
@@ -103,7 +103,7 @@ def test_nobody_takes_the_serverapps_part_or_another_nodes(made: Made) -> None:
     superlink, client = served(made)
     with client:
         node = SuperNode(client, made, FIRST)
-        superlink.begin("a federation", {})
+        superlink.begin("a federation")
         node.activate()
         node.number = number_of(made.file.nodes[SECOND].key)
         assert node.pull() == 401  # Flower's own check
@@ -120,7 +120,7 @@ def test_a_node_sends_nothing_but_its_own_replies(made: Made) -> None:
     superlink, client = served(made)
     with client:
         node, other = SuperNode(client, made, FIRST), SuperNode(client, made, SECOND)
-        grid, context = superlink.begin("a federation", {})
+        grid, run = superlink.begin("a federation")
         node.activate()
         other.activate()
         asked = [
@@ -128,7 +128,7 @@ def test_a_node_sends_nothing_but_its_own_replies(made: Made) -> None:
             for each in (node, other)
         ]
         to_node, to_other = grid.push_messages(asked)
-        run, reply = context.run_id, {"run_id": context.run_id, "dst_node_id": SUPERLINK_NODE_ID}
+        reply = {"run_id": run, "dst_node_id": SUPERLINK_NODE_ID}
         question = {"run_id": run, "src_node_id": SUPERLINK_NODE_ID, "dst_node_id": other.number}
         assert node.push(**question) == 403
         assert node.push(**reply, src_node_id=other.number, reply_to_message_id=to_other) == 403
@@ -142,7 +142,7 @@ def test_a_reply_that_is_no_message_is_its_nodes_alone(made: Made) -> None:
     superlink, client = served(made)
     with client:
         node = SuperNode(client, made, FIRST)
-        grid, context = superlink.begin("a federation", {})
+        grid, run = superlink.begin("a federation")
         node.activate()
         content = b"Message  7\x00garbage"
         object_id = hashlib.sha256(content).hexdigest()
@@ -151,10 +151,10 @@ def test_a_reply_that_is_no_message_is_its_nodes_alone(made: Made) -> None:
         def answer() -> None:
             while not (asked := node.pull().messages_list):
                 time.sleep(0.02)
-            metadata = {"run_id": context.run_id, "src_node_id": node.number, "dst_node_id": SUPERLINK_NODE_ID}
+            metadata = {"run_id": run, "src_node_id": node.number, "dst_node_id": SUPERLINK_NODE_ID}
             pushed = node.push(object_id, **metadata, reply_to_message_id=asked[0].metadata.message_id)
             sent = wire.PushObjectRequest(
-                node=Node(node_id=node.number), run_id=context.run_id, session_id=pushed.session_id,
+                node=Node(node_id=node.number), run_id=run, session_id=pushed.session_id,
                 object_id=object_id, object_content=content,
             )  # fmt: skip
             assert node.call("push-object", sent, wire.PushObjectResponse).stored
