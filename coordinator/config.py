@@ -62,10 +62,8 @@ def check_sanitised(config: FederationConfig, teachers: int) -> None:
 
 
 class Federation(Derived, Frozen):
-    """What a federation is, wherever it runs: the table `[federation]` of a scenario and of a provisioning file.
-
-    Always resolved: scales of noise that the mechanism's table leaves out are calibrated to `privacy.epsilon` as it is
-    read (`coordinator.mechanisms`), and written out wherever it is written.
+    """What a federation is, wherever it runs: the table `[federation]` of a scenario and of a provisioning file. Always
+    resolved: scales of noise that the mechanism's table leaves out are calibrated to `privacy.epsilon` as it is read.
     """
 
     name: str = Field(min_length=1, max_length=100, description="for people, in report and model card")
@@ -220,10 +218,8 @@ class Federation(Derived, Frozen):
         return 1 if MODES[self.collection].aggregators else least_sum - self.colluders
 
     def federation_digest(self) -> str:
-        """Hash of what `[federation]` says, resolved: the same for a simulation and for what is deployed from its file.
-
-        Time limits are left out: they change nothing of what is asked or promised.
-        """
+        """Hash of what `[federation]` says, resolved, but for time limits: the same for a simulation and for what is
+        deployed from its file."""
         fields = set(Federation.model_fields) - {"timeouts"}
         return canonical_digest(self.model_dump(mode="json", include=fields))
 
@@ -231,18 +227,13 @@ class Federation(Derived, Frozen):
 class FederationConfig(Federation):
     """A federation as its coordinator runs it: what `[federation]` says, and what follows from who takes part.
 
-    rows: what a row means. roster: hash of the roster, which all but plaintext votes need.
-    public: all rows that may ever be asked, see `protocol.pool`; parties refuse secure votes without it by
-    default. simulation: true only where all parties are simulated; noise_seed, seed >= 0 and record_votes need it, and
-    parties
-        refuse it by default.
-    reference: rows by which teachers vote under a voting rule that needs some, as `protocol.queries` writes
-    them. seed: seed of the teachers' training, -1 for entropy. noise_seed: null for the operating system's entropy.
-    record_votes: write every party's votes under `private/`; plaintext votes only.
-    noise_shares: givers that are sure to be honest and in a sum, where the noise is in the sums: the roster's least
-        less its colluders, 1 of two aggregators; 0 elsewhere.
-    edition: above 0 where an earlier federation of the same operator was the same in all else: it is another one all
-        the same, with a ledger of its own, and is charged as one.
+    roster: hash of the roster, which all but plaintext votes need. public: all rows that may ever be asked. simulation:
+    true only where all parties are simulated; noise_seed, seed >= 0 and record_votes need it. reference: rows by which
+    teachers vote under a voting rule that needs some, as `protocol.queries` writes them. seed: of the teachers'
+    training, -1 for entropy. noise_seed: null for the operating system's entropy. record_votes: write every party's
+    votes under `private/`. noise_shares: givers that are sure to be honest and in a sum, where the noise is in the
+    sums: the roster's least less its colluders, 1 of two aggregators. edition: above 0 where an earlier federation of
+    the same operator was the same in all else: it is another one all the same, with a ledger of its own.
     """
 
     rows: Schema
@@ -325,11 +316,8 @@ class FederationConfig(Federation):
 
     def node_event(self, asked: int, answered: int) -> ReleaseEvent:
         """What nodes are held to for so many queries: where the noise is in the sums, the noisy sums themselves, of
-        each round.
-
-        The coordinator, who sees them, knows its own top-up, so that the givers' noise alone counts. Of two aggregators
-        each knows its own, and the other's counts.
-        """
+        each round. The coordinator, who sees them, knows its own top-up, so that the givers' noise alone counts. Of two
+        aggregators each knows its own, and the other's counts."""
         event, noises = self.event(asked, answered), self.sum_noises
         if not noises:
             return event
@@ -398,7 +386,7 @@ class FederationConfig(Federation):
         )
 
     def digest(self) -> str:
-        """Hash of what the parties and the student agree on: all but addresses, time limits and noise seed."""
+        """Hash of what the parties and the student agree on: all but time limits and noise seed."""
         return self._digest
 
     @cached_property

@@ -62,9 +62,8 @@ class Drawn:
         return (self.labels != NO_LABEL) & ~self.reinforced
 
     def up_to(self, answers: int) -> Drawn:
-        """The queries up to the one that takes the last of so many answers, at least 1; all, if there are fewer.
-
-        Where the cut lies depends on the labels alone, which are released anyway, and on nothing else of the votes.
+        """The queries up to the one that takes the last of so many answers, at least 1; all, if there are fewer. Where
+        the cut lies depends on the labels alone, which are released anyway.
 
         >>> Drawn(np.array([2, NO_LABEL, 0, NO_LABEL, 1]), np.zeros(5, dtype=bool)).up_to(2).labels.tolist()
         [2, -1, 0]
@@ -104,17 +103,12 @@ def draw(
 ) -> Drawn:
     """Ask the parties and decide on labels: the one way from votes to what is released.
 
-    Parameters
-    ----------
-    noise : what is drawn here, on exact counts or on a check.
-    room : answers that may still be given, at least 1. What lies beyond the last of them is neither charged nor
-        recorded, where counts are exact; queries whose noisy sums were seen are all returned.
-    probabilities : the student's, float64 (queries, classes), where a mechanism needs them.
+    noise : what is drawn here, on exact counts or on a check. room : answers that may still be given, at least 1. What
+    lies beyond the last of them is neither charged nor recorded, where counts are exact; queries whose noisy sums were
+    seen are all returned. probabilities : the student's, float64 (queries, classes), where a mechanism needs them.
 
-    Raises
-    ------
-    ConsiliumError : there are no sums; nothing was seen. Later than that it is the `failure` of what is returned: what
-        was seen is to be charged.
+    Raises ConsiliumError : there are no sums; nothing was seen. Later than that it is the `failure` of what is
+    returned: what was seen is to be charged.
     """
     raise ConfigError(f"{mechanism.name} is no mechanism that gives labels", "Name another one")
 

@@ -22,12 +22,12 @@ from consilium.coordinator.collection.admission import (
 from consilium.coordinator.collection.exchange import Transport
 from consilium.coordinator.collection.means import Collecting, NotedCollector, Standing, VoteKeys
 from consilium.coordinator.collection.plaintext import PLAINTEXT
-from consilium.coordinator.conclusion import conclude
 from consilium.coordinator.config import FederationConfig, check_sanitised, check_threshold
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.label_service import LabelService, noise_for
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.privacy import expected
+from consilium.coordinator.run_folders import conclude
 from consilium.coordinator.served import least_together
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.pool import PoolTree
@@ -41,10 +41,9 @@ Student = Callable[[LabelService], None]
 class FederationRun:
     """What one federation is run with.
 
-    student: returns once the last one is done. keys: of all but plaintext votes. closing: whether the federation is to
-    be closed, so that no party is waited for any more. pool: of one whose queries were fixed beforehand. nodes: of a
-    deployment, the parties that may connect, who are then waited for, and let in late. spent_before: ids of queries
-    that these parties answered in an earlier federation, and do not answer again.
+    student: returns once the last one is done. closing: whether the federation is to be closed, so that no party is
+    waited for any more. pool: of one whose queries were fixed beforehand. nodes: of a deployment, the parties that may
+    connect, who are waited for, and let in late. spent_before: ids of queries that were answered in an earlier one.
     """
 
     transport: Transport
@@ -59,11 +58,8 @@ class FederationRun:
     spent_before: Collection[str] = ()
 
     def run(self) -> None:
-        """Enrol, train, answer the student, close.
-
-        Writes into `run_dir`: ledger.db, coordinator.json and, in simulations that ask for it, private/votes-*.npz.
-        Raises ConsiliumError : nothing is released that is not in the ledger.
-        """
+        """Enrol, train, answer the student, close. Raises ConsiliumError : nothing is released that is not in the
+        ledger."""
         config = self.config
         self.keys.check(config)
         fixed = config.public

@@ -228,10 +228,8 @@ class Ledger:
             return tuple(row[0] for row in self._file.execute("SELECT token FROM starts ORDER BY number"))
 
     def voted_on(self, query_ids: Sequence[str], parties: Sequence[str], session: str = "") -> None:
-        """Votes on these queries are about to be asked of these parties; durable when this returns.
-
-        session: of sums that parties charge in each session anew; empty where a query counts once.
-        """
+        """Votes on these queries are about to be asked of these parties; durable when this returns. session: of sums
+        that parties charge in each session anew; empty where a query counts once."""
         with self._file.transaction():
             add = "INSERT INTO attempts (parties, batch, session) VALUES (?, ?, ?) RETURNING number"
             named = json.dumps(sorted(parties)), self._head()[0], session

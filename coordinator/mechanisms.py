@@ -144,12 +144,9 @@ def with_noise(
     enough: float | None = None,
 ) -> dict[str, Any]:
     """The table of a mechanism with the scales of noise that it leaves out, so that its `cost` is just below `epsilon`.
-
-    `rough` is never below the cost, and takes less time: it is asked first. enough: see `least_noise`, of `rough`.
-
-    A table that is wrong otherwise comes back with any scales, for its own validation to say what is wrong. Raises
-    CalibrationError: no noise is enough. AccountingError: none of this mechanism can be charged.
-    """
+    `rough` is never below the cost, and takes less time: it is asked first. enough: see `least_noise`, of `rough`. A
+    table that is wrong otherwise comes back with any scales, for its own validation to say what is wrong. Raises
+    CalibrationError: no noise is enough. AccountingError: none of this mechanism can be charged."""
     left_out = [key for key in noise_scales(table.get("name")) if key not in table]
     if not left_out:
         return dict(table)

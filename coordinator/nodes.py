@@ -23,11 +23,7 @@ from consilium.node.keys import PublicKeys, public_key
 
 
 def number_of(text: str) -> int:
-    """The number of a node, by its public key, and of a run, by the federation: the same at every start.
-
-    >>> number_of("a") == number_of("a") != number_of("b")
-    True
-    """
+    """The number of a node, by its public key, and of a run, by the federation: the same at every start."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) | 2  # 0 and 1 are Flower's own
 
 
@@ -64,11 +60,8 @@ class NotLetIn(NamedTuple):
 
 
 class NodeKeys:
-    """Which node a request comes from, by its headers alone: Flower's signed time, before any body is read.
-
-    See `fleet_scheme`. The SuperLink checks the same, but only after it has read and decoded the whole body. Raises
-    EngineError : this Flower signs in another way, or is another version.
-    """
+    """Which node a request comes from, by its headers alone: Flower's signed time, before any body is read. The
+    SuperLink checks the same, but only after it has read the whole body. Raises EngineError : it is another Flower."""
 
     def __init__(self, file: ServedFederation) -> None:
         self._scheme = fleet_scheme()
@@ -80,10 +73,8 @@ class NodeKeys:
                     self._keys[pem_of(keys.key)] = (name if revoked else called(name, keys), revoked, key)
 
     def sender(self, headers: Mapping[str, str]) -> str | NotLetIn:
-        """The node that signed these headers within Flower's window of time; or why nobody who may connect did.
-
-        An unknown key costs a look-up; only for a key of the lists is a signature checked.
-        """
+        """The node that signed these headers within Flower's window of time; or why nobody who may connect did. An
+        unknown key costs a look-up; only for a key of the lists is a signature checked."""
         try:
             name, revoked, key = self._keys[b64decode(headers[self._scheme.key], validate=True)]
             signature = b64decode(headers[self._scheme.signature], validate=True)

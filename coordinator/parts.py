@@ -35,11 +35,8 @@ PATIENCE = 1_000_000.0
 
 
 class SanitisedKeys(Frozen):
-    """Publish a data-dependent epsilon at close, with noise; the fields are those of `accounting.SanitisedPlan`.
-
-    They are fixed before the run, on public or simulated votes (`consilium accounting epsilon` plans them): a choice
-    that looks at private votes would itself be a release.
-    """
+    """Publish a data-dependent epsilon at close, with noise. The fields are those of `accounting.SanitisedPlan`, fixed
+    before the run, on public or simulated votes: a choice that looks at private votes would itself be a release."""
 
     order: float = Field(gt=1, le=1e4, description="Rényi order at which the cost is released")
     beta: float = Field(gt=0, le=10, description="decay of the smooth sensitivity")

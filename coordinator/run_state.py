@@ -79,10 +79,9 @@ class RollEntry:
 class RunState:
     """After the events that it took. names: of the parties that may connect.
 
-    stage: its name; stage_words: for people. since: when that began. last: time of the last event. started, starts:
-    when a coordinator was started last, and how often one was. versions: by party, in words, where another runs. roll:
-    all parties, those of `names` first. second: connected second aggregators; served: those that ever said that they
-    serve this federation. troubles: what went wrong last, newest first, with the time of day and what to do about it.
+    since: when the stage began. last: time of the last event. started, starts: when a coordinator was started last, and
+    how often one was. versions: by party, in words, where another runs. second: connected second aggregators; served:
+    those that ever said that they serve this federation. troubles: what went wrong last, newest first.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:

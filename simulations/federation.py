@@ -12,11 +12,11 @@ import numpy as np
 
 from consilium.coordinator.collection.exchange import Failure, Steps, Transport, stream, tell_left_out
 from consilium.coordinator.collection.plaintext import PLAINTEXT
-from consilium.coordinator.conclusion import telling_failure
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.parts import PATIENCE
+from consilium.coordinator.run_folders import telling_failure
 from consilium.protocol.label_source import Answers, LabelSource, LabelTerms, Progress, no_progress
 from consilium.report.progress import BASELINES
 from consilium.simulations.divide import Case

@@ -13,11 +13,10 @@ from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
-from consilium.coordinator.conclusion import conclude_unserved, failure_of
 from consilium.coordinator.deploy.ready import check_ledger, check_room, ports, set_up
 from consilium.coordinator.events import EventTail, read_events
 from consilium.coordinator.privacy import expected, promise_in_words, promised, towards_coordinator, towards_nodes
-from consilium.coordinator.run_folders import asked_before, earlier_runs, pool_of, run_of
+from consilium.coordinator.run_folders import conclude_unserved, earlier_runs, failure_of, run_of
 from consilium.coordinator.run_state import AWAY, PartyState, RollEntry, RunState
 from consilium.coordinator.served import ServedFederation
 from consilium.node.checks import Check, check_certificate, check_clock, check_coordinator, examine, hold, own_checks
@@ -71,12 +70,8 @@ COORDINATOR = CoordinatorKind()
 
 def start(folder: NodeFolder, tell: Tell, stop: threading.Event) -> dict[str, Any] | None:
     """Serve until the federation that was joined last is closed, whose summary is returned, or `stop` is set (None).
-
-    Raises
-    ------
-    ConsiliumError : what doctor finds wrong; why the run failed; or another folder was joined meanwhile, in which a
-        node may be added or shut out. Started again it goes on: ledger and sessions are the record.
-    """
+    Raises ConsiliumError : what doctor finds wrong; why the run failed; or another folder was joined meanwhile, in
+    which a node may be added or shut out. Started again it goes on: ledger and sessions are the record."""
     with held(folder.state / folder.lock.name, HOLDER):
         hold([*own_checks(folder), *set_up(folder)], tell)
         stamp, file = folder.joined_at, joined(folder, ServedFederation)
@@ -123,14 +118,9 @@ def closed_in_words(summary: Mapping[str, Any]) -> str:
 
 
 def close(folder: NodeFolder, seconds: float, sleep: Callable[[float], None] = time.sleep) -> dict[str, Any]:
-    """Close the federation that was joined last, and return its summary.
-
-    A coordinator that runs is asked to, and waited for; where none runs it is closed here, from its ledger.
-
-    Raises
-    ------
-    ConfigError : it was never started. EngineError : it did not close in time; it still will.
-    """
+    """Close the federation that was joined last, and return its summary. A coordinator that runs is asked to, and
+    waited for; else it is closed here, from its ledger. Raises ConfigError : it was never started. EngineError : it did
+    not close in time; it still will."""
     run = run_of(folder)
     if run.closed:
         return run.summary()
@@ -166,13 +156,8 @@ def _tell_promise(file: ServedFederation, tell: Tell) -> None:
 
 def status(folder: NodeFolder) -> NodeOutcome:
     """Of the federation that was joined last: parties, stage, budget, what is wrong now and what failed last. Nothing
-    here is data-dependent. What the ledger says is None where it cannot be read now. Raises ConfigError: it joined no
-    federation.
-
-    epsilon_student: towards the student and the public. epsilon_nodes: towards the coordinator; None where it sees
-    votes. roll: how parties stand, in parts. rows_open, rows_spent: of fixed public rows, those that can still be
-    asked, and that were in earlier federations.
-    """
+    here is data-dependent. What the ledger says is None where it cannot be read now. epsilon_nodes: towards the
+    coordinator; None where it sees votes. roll: how parties stand, in parts. Raises ConfigError: it joined none."""
     file = joined(folder, ServedFederation)
     run, config, running = run_of(folder, file), file.config, is_held(folder.lock)
     state = RunState.of(read_events(run.events), file.parties)
@@ -184,13 +169,10 @@ def status(folder: NodeFolder) -> NodeOutcome:
         ("ledger", lambda: check_ledger(folder)),
     ]
     wrong = [result for result in examine(checks) if result.level != "ok"]
-    use, rows_open, rows_spent = None, None, None
+    use = None
     if not any(result.name == "ledger" for result in wrong):
         with contextlib.suppress(LedgerError):  # it is locked since
             use = run.use()
-            if (tree := pool_of(folder, config)) is not None:
-                spent = asked_before(folder, run)
-                rows_open, rows_spent = len(tree.leaves) - len(spent | run.asked()), len(spent)
     student, nodes = promised(config).epsilon, towards_coordinator(config)
     stands = {name: entry.words for name, entry in roll.items()}
     seconds = {name: state.second_words(name) if running else AWAY for name in file.of_kind("aggregator")}
@@ -218,20 +200,16 @@ def status(folder: NodeFolder) -> NodeOutcome:
         "unanswered": use and use.unanswered.queries,
         "queries_left": use and use.queries_left,
         "answers_left": use and use.answers_left,
-        "rows_open": rows_open,
-        "rows_spent": rows_spent,
     }
     since = f" since {state.started}" if state.started else ""
     again = f", started {state.starts} times" if state.starts > 1 else ""
     towards = f"epsilon at most {epsilon_text(student)} towards the student and the public"
-    before = f"; {rows_spent} were answered in earlier federations" if rows_spent else ""
     rows = [
         ("federation", f"{config.name} ({run.short}), version {file.version}"),
         ("coordinator", f"running{since}{again}" if running else "not running"),
         *(("problem", text) for text in problems),
         ("stage", f"{state.stage_words}{f', since {state.since}' if state.since else ''}"),
         ("budget", use.describe() if use else "not known: the ledger cannot be read now"),
-        *([("public rows", f"{rows_open} rows can still be asked{before}")] if rows_open is not None else []),
         ("guarantee", f"{towards}, the whole query budget used up, at delta {config.privacy.delta:g}"),
         ("", towards_nodes(config)),
         *(("party", f"{name}: {words}") for name, words in stands.items()),

@@ -50,11 +50,7 @@ def probability_at_most(hits: np.ndarray, runs: int, alpha: float) -> np.ndarray
 
 
 def share_of(hits: int, runs: int, error: float = 0.05) -> tuple[float, float, float]:
-    """The share, and both ends of its interval, wrong with probability `error` at most.
-
-    >>> [round(value, 4) for value in share_of(3, 1000)]
-    [0.003, 0.0006, 0.0087]
-    """
+    """The share, and both ends of its interval, wrong with probability `error` at most."""
     low, high = (end(np.array(hits), runs, error / 2) for end in (probability_at_least, probability_at_most))
     return hits / runs, float(low), float(high)
 
@@ -145,11 +141,8 @@ def games_needed(epsilon: float, bound: LowerBound) -> int | None:
 
 @dataclass(frozen=True)
 class Pair:
-    """Histograms int64 (queries, classes) with the target in them and without it.
-
-    probabilities : float64 (queries, classes), what the student says where a mechanism needs it; public, so equal in
-        both. answers : after so many labels nothing is answered any more; None for no such limit.
-    """
+    """Histograms int64 (queries, classes) with the target in them and without it. probabilities : float64 (queries,
+    classes), the student's where a mechanism needs them. answers : after so many labels nothing is answered."""
 
     name: str
     there: np.ndarray = field(repr=False)
@@ -159,11 +152,8 @@ class Pair:
 
 
 def play(mechanism: Mechanism, pair: Pair, runs: int, learn: int, noise: NoiseSource) -> Scores:
-    """Scores of `runs` releases in each world; `learn` more of each, of which labels' ratios are learnt.
-
-    All are drawn in one call of the mechanism, so noise that is used again within a call is shared by runs and not
-    seen: tests of the mechanisms' laws see it.
-    """
+    """Scores of `runs` releases in each world; `learn` more of each, of which labels' ratios are learnt. Many are drawn
+    in one call of the mechanism: noise that is used again within a call is seen by tests of the laws, not here."""
     worlds = (pair.there, pair.away)
     if mechanism.count_sigma > 0:
         shift = (pair.there - pair.away).astype(np.float64)

@@ -179,11 +179,8 @@ def array_rows(path: Path, key: str, chosen: tuple[str, ...]) -> tuple[tuple[str
 
 
 class Plan(Frozen):
-    """The file `federation.toml`: the same `[federation]` as a scenario's, who takes part, where the coordinator is.
-
-    federation: the table itself or, in the file, a scenario whose table is meant: its path, relative to the file, or
-        the name of one that comes with the package.
-    """
+    """The file `federation.toml`: the same `[federation]` as a scenario's, who takes part, where the coordinator is. In
+    the file, `federation` may be the path of a scenario whose table is meant, or the name of a shipped one."""
 
     ends: date = Field(strict=True, description="last day, such as 2028-06-30; certificates are valid a year longer")
     enrolments: tuple[str, ...] = Field(
@@ -245,11 +242,8 @@ def _with_scenario(table: dict[str, Any], path: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class PlannedRows:
-    """What rows mean, and what public rows are for. added: to the federation's configuration.
-
-    askable: rows float32 (rows, features), canonical, that may be asked, and no others; None where any may. note: for
-    the operator, how many were left out, and what is odd about them, or nothing.
-    """
+    """What rows mean, and what public rows are for. added: to the federation's configuration. askable: rows float32
+    (rows, features), canonical, that may be asked; None where any may. note: for the operator, or nothing."""
 
     added: dict[str, Any]
     askable: np.ndarray | None = field(repr=False)

@@ -81,11 +81,8 @@ def verify_run(path: Path, students: Sequence[Path] = (), finished: bool | None 
 
 
 class VerifiedRun:
-    """Findings on a run, and what was read for them: later checks use it. Secret but for `findings` and `finished`.
-
-    node: the coordinator's folder that it is in, or None. recorded: None where the ledger cannot be trusted.
-    guarantees: as the ledger gives them, by name, as JSON.
-    """
+    """Findings on a run, and what was read for them. Secret but for `findings` and `finished`. node: the coordinator's
+    folder that it is in. recorded: None where the ledger cannot be trusted. guarantees: by name, as JSON."""
 
     def __init__(self, run_dir: Path, node: Path | None, finished: bool) -> None:
         self.run_dir, self.node, self.finished = run_dir, node, finished

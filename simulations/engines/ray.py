@@ -12,8 +12,8 @@ import importlib.util
 import os
 from pathlib import Path
 
-from consilium.coordinator.conclusion import failure_of
 from consilium.coordinator.events import read_events
+from consilium.coordinator.run_folders import failure_of
 from consilium.node.flower import flower_environment
 from consilium.protocol.errors import ConfigError, EngineError
 from consilium.protocol.files import replace_private

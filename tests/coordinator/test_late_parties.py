@@ -13,10 +13,10 @@ import pytest
 from consilium.accounting.mechanisms import Confident, GNMax
 from consilium.coordinator.collection import admission
 from consilium.coordinator.collection.plaintext import PLAINTEXT
-from consilium.coordinator.conclusion import conclude_unserved
 from consilium.coordinator.events import Event, EventLog, read_events
 from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.parts import Timeouts
+from consilium.coordinator.run_folders import conclude_unserved
 from consilium.coordinator.run_state import RunState
 from consilium.coordinator.served import least_parties
 from consilium.protocol.label_source import LabelSource
