@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 from consilium.coordinator.collection.admission import (
@@ -73,7 +74,7 @@ class FederationRun:
 
     def _run(self, ledger: Ledger) -> None:
         config, log, transport, nodes = self.config, self.log, self.transport, self.nodes
-        clock = _Clock()
+        times = [time.monotonic()]
         admission, least = None, None
         seen = SeenPositions(self.run_dir / SEEN_FILE)
         # a simulated party's state goes with its home
@@ -95,14 +96,14 @@ class FederationRun:
         standing = Standing(ledger, pool, starts[-1] if starts else "", noted)
         means = Collecting(transport, config, members, self.run_dir, standing, greeting, log)
         self.keys.check_reachable(means)
-        clock.lap("enrol")
+        times.append(time.monotonic())
         trained = train(transport, config, members, log, least)
         members = trained.members
         means = replace(means, members=members)
         if admission is not None:
             admission.fail(trained.failures)
             log.write("takes-part", parties=[member.party for member in members])
-        clock.lap("train")
+        times.append(time.monotonic())
         votes = sum(member.teachers for member in members)
         check_threshold(config, votes)
         check_sanitised(config, votes)
@@ -114,21 +115,10 @@ class FederationRun:
             log.write("warned", **warning)
         with late or contextlib.nullcontext():
             self.student(service)
-        clock.lap("student", minus=service.seconds)
+        times.append(time.monotonic())
+        enrolling, training, answering = (end - begin for begin, end in pairwise(times))
+        seconds = {"enrol": enrolling, "train": training, "student": answering - service.seconds}
         conclude(
             config, self.run_dir, ledger, log, parties=[member.party for member in members], counted=service.counted,
-            left_out_for_data=trained.left_out_for_data, seconds={**clock.laps, "vote": service.seconds},
+            left_out_for_data=trained.left_out_for_data, seconds={**seconds, "vote": service.seconds},
         )  # fmt: skip
-
-
-class _Clock:
-    """Seconds by stage."""
-
-    def __init__(self) -> None:
-        self.laps: dict[str, float] = {}
-        self._last = time.monotonic()
-
-    def lap(self, stage: str, minus: float = 0.0) -> None:
-        now = time.monotonic()
-        self.laps[stage] = now - self._last - minus
-        self._last = now

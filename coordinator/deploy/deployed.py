@@ -10,28 +10,45 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from importlib.metadata import version
 from itertools import islice
 from typing import Any
 
-from consilium.coordinator.deploy.ready import check_ledger, check_room, ports, set_up
+from consilium.coordinator.collection.admission import SEEN_FILE, SeenPositions
+from consilium.coordinator.config import check_sanitised, check_threshold
+from consilium.coordinator.deploy.superlink import NAMES
 from consilium.coordinator.events import EventTail, read_events
 from consilium.coordinator.privacy import expected, promise_in_words, promised, towards_coordinator, towards_nodes
-from consilium.coordinator.run_folders import conclude_unserved, earlier_runs, failure_of, run_of
+from consilium.coordinator.run_folders import conclude_unserved, earlier_runs, failure_of, pool_of, run_of
 from consilium.coordinator.run_state import AWAY, PartyState, RollEntry, RunState
-from consilium.coordinator.served import ServedFederation
-from consilium.node.checks import Check, check_certificate, check_clock, check_coordinator, examine, hold, own_checks
-from consilium.node.flower import flower_environment, python_module
+from consilium.coordinator.served import ServedFederation, check_sums, least_parties
+from consilium.node.checks import (
+    Advice,
+    Check,
+    check_certificate,
+    check_clock,
+    check_coordinator,
+    check_disk,
+    check_port,
+    examine,
+    hold,
+    own_checks,
+)
+from consilium.node.flower import fleet_scheme, flower_environment, python_module, require_flower
 from consilium.node.folder import THE_COORDINATOR, NodeFolder
 from consilium.node.join import joined
 from consilium.node.kinds import NodeKind, NodeOutcome
 from consilium.node.supervisor import Program, Tell, run_program
-from consilium.protocol.errors import ConfigError, EngineError, LedgerError
+from consilium.protocol.databases import check_usable
+from consilium.protocol.errors import ConfigError, EngineError, LedgerError, StorageError
 from consilium.protocol.files import held, is_held
 from consilium.report.disclosure import epsilon_text
 from consilium.report.warnings import warnings_of
 
 HOLDER = "the coordinator"
 MOST_ERRORS = 5
+LEAST_BYTES = 50_000_000
+"""Below this much room nothing is begun: the ledger and the event log grow with each question."""
 
 
 class CoordinatorKind(NodeKind):
@@ -52,7 +69,16 @@ class CoordinatorKind(NodeKind):
         )
 
     def set_up(self, folder: NodeFolder) -> list[Check]:
-        return set_up(folder)
+        return [
+            ("room", lambda: check_room(folder)),
+            ("flower", _flower),
+            ("certificate", lambda: check_certificate(folder.tls, joined(folder, ServedFederation).coordinator.hosts)),
+            ("roster", lambda: _roster(folder)),
+            ("public rows", lambda: _pool(folder)),
+            ("nodes", lambda: _nodes(folder)),
+            ("students", lambda: _students(folder)),
+            ("ledger", lambda: check_ledger(folder)),
+        ]
 
     def further_checks(self, folder: NodeFolder, running: bool) -> list[Check]:
         return [("gateway", lambda: check_coordinator(folder))] if running else ports(folder)
@@ -73,7 +99,7 @@ def start(folder: NodeFolder, tell: Tell, stop: threading.Event) -> dict[str, An
     Raises ConsiliumError : what doctor finds wrong; why the run failed; or another folder was joined meanwhile, in
     which a node may be added or shut out. Started again it goes on: ledger and sessions are the record."""
     with held(folder.state / folder.lock.name, HOLDER):
-        hold([*own_checks(folder), *set_up(folder)], tell)
+        hold([*own_checks(folder), *COORDINATOR.set_up(folder)], tell)
         stamp, file = folder.joined_at, joined(folder, ServedFederation)
         run = run_of(folder, file)
         for earlier in earlier_runs(folder, run):
@@ -228,3 +254,74 @@ def settled(state: RunState, file: ServedFederation, running: bool) -> dict[str,
         if name not in file.parties:
             entry.state, entry.rule = PartyState.REVOKED, None
     return roll
+
+
+def ports(folder: NodeFolder) -> list[Check]:
+    """The two ports that others reach."""
+    place = joined(folder, ServedFederation).coordinator
+    return [
+        ("node port", lambda: check_port(place.node_port, place.listen, "node_port")),
+        ("label port", lambda: check_port(place.label_port, place.listen, "label_port")),
+    ]
+
+
+def check_room(folder: NodeFolder) -> str:
+    """On the disk of its state. Raises StorageError."""
+    try:
+        return check_disk(folder.state, LEAST_BYTES)
+    except ConfigError as error:
+        raise StorageError(error.what, error.action) from None
+
+
+def check_ledger(folder: NodeFolder) -> str:
+    """All ledgers can be read and written, their chains hold, and what is left. Raises LedgerError."""
+    run = run_of(folder)
+    SeenPositions(run.path / SEEN_FILE)
+    for each in (run, *earlier_runs(folder, run)):
+        if each.ledger.exists():
+            check_usable(each.ledger)
+            each.check()
+    return run.use().describe() if run.ledger.exists() else "none yet"
+
+
+def _flower() -> str:
+    fleet_scheme()
+    require_flower(NAMES)
+    return f"flwr {version('flwr')} is one that was tested"
+
+
+def _roster(folder: NodeFolder) -> str:
+    file = joined(folder, ServedFederation)
+    roster = file.sum_roster()
+    if roster is None:
+        return "none: votes are clear"
+    check_sums(file.config, roster)
+    if roster.second is not None and file.aggregator is None:
+        raise Advice(
+            "the second aggregator was shut out: nothing is answered", "Add another: consilium provision add, and join"
+        )
+    return f"hash {roster.digest[:12]}, {roster.n} parties"
+
+
+def _pool(folder: NodeFolder) -> str:
+    tree = pool_of(folder, joined(folder, ServedFederation).config)
+    return "none is fixed: students may ask any rows" if tree is None else f"{len(tree.leaves)} rows may be asked"
+
+
+def _nodes(folder: NodeFolder) -> str:
+    file = joined(folder, ServedFederation)
+    config, there, least = file.config, len(file.parties), least_parties(file.config, file.sum_roster())
+    said = f"{there} parties may connect, {least} are required"
+    if there < least:
+        raise Advice(f"{said}: nothing is answered", "Add parties: consilium provision add, and join")
+    votes = config.teachers_per_party * there
+    check_threshold(config, votes)
+    check_sanitised(config, votes)
+    return said
+
+
+def _students(folder: NodeFolder) -> str:
+    listed = sorted(joined(folder, ServedFederation).of_kind("student"))
+    if not listed:
+        raise Advice("no student may ask", "Have the operator add one: consilium provision add")
+    return f"{len(listed)} may ask: {', '.join(listed)}"

@@ -21,13 +21,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from consilium.coordinator.collection.exchange import FlowerTransport
 from consilium.coordinator.collection.ways import WAYS
-from consilium.coordinator.deploy.gateway import HEAD_BYTES, Gateway
-from consilium.coordinator.deploy.superlink import SuperLink
+from consilium.coordinator.deploy.gateway import HEAD_BYTES, Gateway, NodeKeys
+from consilium.coordinator.deploy.superlink import RegisteredNodes, SuperLink
 from consilium.coordinator.events import Event, EventLog
 from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.label_server import Door
 from consilium.coordinator.label_server import serve as answer_students
-from consilium.coordinator.nodes import NodeKeys, RegisteredNodes
 from consilium.coordinator.run_folders import asked_before, pool_of, run_of, telling_failure
 from consilium.coordinator.served import ServedFederation
 from consilium.node.folder import THE_COORDINATOR, NodeFolder, open_folder

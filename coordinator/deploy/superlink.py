@@ -3,7 +3,7 @@
 Flower's program serves three APIs on one port, without login: whoever reaches it may submit, stop and list. Here only
 the fleet API is ever called; the ServerApp calls Flower's handlers as functions, and no port is open behind the
 gateway's. What a SuperLink knows is in memory, and nothing of it outlives the process: the ledger is the record. Nodes
-and the run have the same numbers at every start (`coordinator.nodes.number_of`): a SuperNode that is still connected
+and the run have the same numbers at every start (`number_of`): a SuperNode that is still connected
 goes on, and needs no restart when the coordinator has one.
 
 It rests on names inside Flower, which are asserted before anything starts.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from hashlib import sha256
@@ -23,9 +23,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import tomli_w
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_public_key
 from flwr.serverapp import Grid
 
-from consilium.coordinator.nodes import number_of, pem_of
+from consilium.coordinator.run_state import SECOND
+from consilium.coordinator.served import ServedFederation
 from consilium.node.flower import require_flower
 from consilium.node.keys import PublicKeys
 from consilium.protocol.errors import ConfigError
@@ -59,6 +61,35 @@ CHANGES = ("FLWR_DATABASE", "FLWR_ENABLE_EVENT_LOG", "FLWR_OIDC_ENABLED")
 """Variables by which Flower would keep another state, or another log, than the one in memory."""
 BEAT_SECONDS = 10.0
 """Between two signs of life of the ServerApp: Flower takes a run for dead after 60 s without one."""
+
+
+def number_of(text: str) -> int:
+    """The number of a node, by its public key, and of a run, by the federation: the same at every start."""
+    return int.from_bytes(sha256(text.encode()).digest()[:8]) | 2  # 0 and 1 are Flower's own
+
+
+def pem_of(key: str) -> bytes:
+    """A node's key, an OpenSSH line, as a SuperNode sends it."""
+    return load_ssh_public_key(key.encode()).public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+class RegisteredNodes:
+    """See `KnownNodes`: those of the federation that is served; the second aggregator as "aggregator NAME"."""
+
+    def __init__(self, file: ServedFederation) -> None:
+        self._names = frozenset(file.parties)
+        self._by_number = {number_of(keys.key): called(name, keys) for name, keys in file.members.items()}
+
+    def names(self) -> Collection[str]:
+        return self._names
+
+    def name(self, node: int) -> str | None:
+        return self._by_number.get(node)
+
+
+def called(name: str, keys: PublicKeys) -> str:
+    """What a node is called in logs: no party can be called as the second aggregator is."""
+    return f"{SECOND}{name}" if keys.kind == "aggregator" else name
 
 
 class SuperLink:

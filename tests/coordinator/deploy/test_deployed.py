@@ -18,9 +18,7 @@ import pytest
 
 from consilium.accounting.mechanisms import Confident
 from consilium.coordinator.deploy import deployed as module
-from consilium.coordinator.deploy import ready
-from consilium.coordinator.deploy.deployed import COORDINATOR, close, start, status
-from consilium.coordinator.deploy.ready import LEAST_BYTES
+from consilium.coordinator.deploy.deployed import COORDINATOR, LEAST_BYTES, close, start, status
 from consilium.coordinator.events import AWAY_CURE, EventLog, EventTail, event_of
 from consilium.coordinator.ledger import Batch, Ledger
 from consilium.coordinator.run_folders import RunFolder, asked_before, earlier_runs, run_of
@@ -102,7 +100,7 @@ def test_a_coordinator_that_was_never_started(folder: NodeFolder) -> None:
 def test_a_clock_that_went_back_and_a_full_disk_are_said(folder: NodeFolder, monkeypatch) -> None:
     asked(run_of(folder), 4)
     os.utime(run_of(folder).ledger, (time.time() + 7200,) * 2)
-    monkeypatch.setattr(ready, "LEAST_BYTES", 10**18)
+    monkeypatch.setattr(module, "LEAST_BYTES", 10**18)
     clock, disk = status(folder).values["problems"]
     assert clock.startswith("clock: this clock has gone back") and "NTP" in clock
     assert disk.startswith("disk: ") and "MB are needed" in disk

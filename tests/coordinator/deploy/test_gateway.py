@@ -14,10 +14,17 @@ from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 from flwr.supernode.fleet_http_client import FleetHttpClient
 from starlette.testclient import TestClient
 
-from consilium.coordinator import nodes as listed
 from consilium.coordinator.deploy import gateway, serving
-from consilium.coordinator.deploy.gateway import ALLOWED, MOST_CALL_BYTES, MOST_OBJECT_BYTES, PREFIX, REFUSED_BYTES
-from consilium.coordinator.nodes import NodeKeys, NotLetIn, RegisteredNodes, number_of
+from consilium.coordinator.deploy.gateway import (
+    ALLOWED,
+    MOST_CALL_BYTES,
+    MOST_OBJECT_BYTES,
+    PREFIX,
+    REFUSED_BYTES,
+    NodeKeys,
+    NotLetIn,
+)
+from consilium.coordinator.deploy.superlink import RegisteredNodes, number_of
 from consilium.node import standing
 from consilium.node.join import join
 from consilium.node.keys import NODE_KEY, NodeKey
@@ -123,7 +130,7 @@ def test_who_may_not_connect_is_told_why(tmp_path: Path, monkeypatch: pytest.Mon
         activate = client.post(PREFIX + "activate-node", content=b"x", headers=headers)  # as the SuperLink says it
         assert (activate.status_code, activate.json()["code"]) == (412, 2004)
     late = site.signed(OTHER)
-    real, hours = listed.datetime, timedelta(hours=2)
+    real, hours = gateway.datetime, timedelta(hours=2)
     for shift, words in ((hours, "7200 s behind"), (-hours, "7200 s ahead of")):
 
         class Clock(real):
@@ -132,7 +139,7 @@ def test_who_may_not_connect_is_told_why(tmp_path: Path, monkeypatch: pytest.Mon
                 return real.now(zone) + shift
 
         with monkeypatch.context() as patch:
-            patch.setattr(listed, "datetime", Clock)
+            patch.setattr(gateway, "datetime", Clock)
             for path in (standing.PATH, PREFIX + "pull-messages"):
                 reply = client.post(path, headers=late)  # to 401 a SuperNode ends
                 assert (reply.status_code, words in reply.text, "NTP" in reply.text) == (503, True, True)

@@ -20,9 +20,8 @@ from starlette.testclient import TestClient
 
 from consilium.coordinator.collection.exchange import Failure, FlowerTransport
 from consilium.coordinator.deploy import superlink as module
-from consilium.coordinator.deploy.gateway import PREFIX, Gateway
-from consilium.coordinator.deploy.superlink import SuperLink
-from consilium.coordinator.nodes import NodeKeys, number_of, pem_of
+from consilium.coordinator.deploy.gateway import PREFIX, Gateway, NodeKeys
+from consilium.coordinator.deploy.superlink import SuperLink, number_of, pem_of
 from consilium.node.keys import NODE_KEY, NodeKey
 from consilium.node.standing import signed_headers
 from consilium.protocol.errors import ConfigError, EngineError
