@@ -26,7 +26,7 @@ from consilium.coordinator.config import FederationConfig
 from consilium.protocol.databases import Database, unusable
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import BudgetExceeded, LedgerError
-from consilium.protocol.label_source import NO_LABEL, Outcome, Unanswered
+from consilium.protocol.label_source import NO_LABEL, Outcome
 from consilium.protocol.messages import LedgerPosition
 
 TABLES = """
@@ -243,14 +243,11 @@ class Ledger:
         rows = self._file.execute("SELECT parties FROM attempts WHERE batch = ?", self._head()[0])
         return {party for (parties,) in rows for party in json.loads(parties)}
 
-    def unanswered(self) -> Unanswered:
-        """Queries that parties voted on and that were not released."""
-        voted = f"SELECT query_id, parties FROM {_VOTED} WHERE query_id NOT IN (SELECT query_id FROM releases)"
-        queries, names = set[str](), set[str]()
-        for query_id, parties in self._file.execute(voted):
-            queries.add(query_id)
-            names.update(json.loads(parties))
-        return Unanswered(len(queries), tuple(sorted(names)))
+    def unanswered(self) -> int:
+        """How many queries parties voted on that were not released."""
+        return self._file.execute(
+            "SELECT COUNT(DISTINCT query_id) FROM voted WHERE query_id NOT IN (SELECT query_id FROM releases)"
+        )[0][0]
 
     def in_vain(self) -> int:
         """How many queries parties have charged without a release, each as often as it was charged."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,7 +30,7 @@ from consilium.protocol.databases import LOOK_SECONDS
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, LedgerError
 from consilium.protocol.files import replace_private, typed
-from consilium.protocol.label_source import Unanswered
+from consilium.protocol.label_source import USES_UP
 from consilium.protocol.pool import PoolTree
 from consilium.sums.errors import SecAggError
 from consilium.sums.modes import WITH_SECOND
@@ -42,13 +42,13 @@ T = TypeVar("T")
 @dataclass(frozen=True)
 class BudgetUse:
     """What was asked and answered of the query budget. asked: as parties have charged it. over: closed, so that nothing
-    more can be. unanswered: of those asked."""
+    more can be. unanswered: of those asked, that came to nothing."""
 
     asked: int
     answered: int
     query_budget: QueryBudget
     over: bool
-    unanswered: Unanswered = field(default_factory=Unanswered)
+    unanswered: int = 0
 
     @property
     def queries_left(self) -> int:
@@ -61,7 +61,9 @@ class BudgetUse:
     def describe(self) -> str:
         most = self.query_budget
         used = f"{self.asked} of {most.queries} queries asked, {self.answered} of {most.answers} answers given"
-        failed = f"; {self.unanswered.words}" if self.unanswered.queries else ""
+        failed = (
+            f"; of those {self.unanswered} not answered: asking the same again {USES_UP}" if self.unanswered else ""
+        )
         return f"{used}{', closed: nothing can be asked' if self.over else ''}{failed}"
 
 

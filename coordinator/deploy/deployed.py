@@ -223,7 +223,7 @@ def status(folder: NodeFolder) -> NodeOutcome:
         "problems": problems,
         "errors": errors,
         "queries_asked": use and use.asked,
-        "unanswered": use and use.unanswered.queries,
+        "unanswered": use and use.unanswered,
         "queries_left": use and use.queries_left,
         "answers_left": use and use.answers_left,
     }
