@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 
 from consilium.accounting.curves.discrete import convolution_slack, pair_slack
 from consilium.accounting.errors import NoiseError
@@ -52,10 +52,10 @@ class SumNoise:
     colluders: int = 0
     topped_up: bool = True
 
-    @property
+    @cached_property  # asked for at each sum
     def drawn(self) -> PartyNoise:
         """What the givers are asked to add."""
-        return _drawn(self)
+        return PartyNoise(round_up(math.sqrt(self.part) * self.sigma), self.shares)
 
     def check(self) -> None:
         """Raise NoiseError where a share is so fine that little is proved of their sum."""
@@ -92,8 +92,3 @@ class SumNoise:
             for variance in (fewest, max(fewest, self.sigma**2 - LEAST_TOP_UP))
         )
         return convolution_slack(most, share) + max(topped)
-
-
-@lru_cache(maxsize=8)  # asked for at each sum
-def _drawn(noise: SumNoise) -> PartyNoise:
-    return PartyNoise(round_up(math.sqrt(noise.part) * noise.sigma), noise.shares)

@@ -154,17 +154,15 @@ def array_rows(path: Path, key: str, chosen: tuple[str, ...]) -> tuple[tuple[str
         with np.load(path, allow_pickle=False) as file:
             names = tuple(str(name) for name in file["features"])
             rows = file["queries" if "queries" in file.files else "x"].astype(np.float64)
+            if rows.ndim != 2 or rows.shape[1] != len(names) or len(rows) < LEAST_ROWS:
+                raise ValueError
     except OSError as error:
         raise unreadable(path, error, f"Correct {key} in federation.toml") from None
     except (KeyError, IndexError, ValueError, TypeError, EOFError, zipfile.BadZipFile):
         raise DataError(
-            f"{key}: {path} is no table of numbers",
+            f"{key}: {path} is no table of numbers with a name for each column and at least {LEAST_ROWS} rows",
             "Give .npz with features and queries (docs/data.md), or .csv, or .parquet",
         ) from None
-    if rows.ndim != 2 or rows.shape[1] != len(names) or len(rows) < LEAST_ROWS:
-        raise DataError(
-            f"{key}: {path} has shape {rows.shape} for {len(names)} columns", "Give at least two complete rows"
-        )
     bad = np.argwhere(~np.isfinite(rows))
     if len(bad):
         row, column = bad[0]
