@@ -142,8 +142,8 @@ def close(
     output: FormatOption = Format.text,
 ) -> None:
     """End the federation that a coordinator serves: no student is answered any more, and the summary is written."""
+    from consilium.coordinator.deploy.deployed import close as end
     from consilium.coordinator.deploy.deployed import closed
-    from consilium.coordinator.deploy.start import close as end
     from consilium.node.folder import open_folder
 
     with writing(path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -20,14 +19,7 @@ from consilium.accounting.target import as_histograms, worst_case
 from consilium.accounting.units import Towards
 from consilium.coordinator.laws import law_of
 from consilium.coordinator.mechanisms import AnyMechanism, with_noise
-from consilium.coordinator.parts import (
-    Privacy,
-    QueryBudget,
-    Timeouts,
-    check_query_budget,
-    check_sanitised_votes,
-    check_votes,
-)
+from consilium.coordinator.parts import Privacy, QueryBudget, Timeouts
 from consilium.coordinator.sum_noise import MOST_SHARES, PARTS, SumNoise
 from consilium.models.keys import LogisticRegressionSpec, TeacherSpec
 from consilium.protocol.config_files import faults_of, in_one
@@ -45,22 +37,6 @@ from consilium.report.disclosure import Disclosure, epsilon_text
 from consilium.sums.modes import MODES
 
 
-def event_of(mechanism: Mechanism, privacy: Privacy, teachers: int, asked: int, answered: int) -> ReleaseEvent:
-    """Of so many queries, of which so many were answered."""
-    return mechanism.event(
-        asked=asked,
-        answered=answered,
-        unit=privacy.unit,
-        neighbouring=privacy.neighbouring,
-        teachers_per_party=teachers,
-    )
-
-
-def closing_of(privacy: Privacy, event: ReleaseEvent) -> ReleaseEvent | None:
-    """The charge of the sanitised epsilon, or None where none is planned."""
-    return privacy.sanitised.plan().event(event) if privacy.sanitised else None
-
-
 def check_threshold(federation: Federation, votes: int) -> None:
     """Raise ConfigError if a threshold on votes is above the number of votes that a query can get at all."""
     if federation.mechanism.votes_needed > votes:
@@ -71,7 +47,7 @@ def check_threshold(federation: Federation, votes: int) -> None:
         )
 
 
-def _listed(events: Iterable[ReleaseEvent]) -> str:
+def _listed(events: list[ReleaseEvent]) -> str:
     return json.dumps([event.to_json() for event in events], sort_keys=True)
 
 
@@ -86,10 +62,8 @@ def check_sanitised(config: FederationConfig, teachers: int) -> None:
 
 
 class Federation(Derived, Frozen):
-    """What a federation is, wherever it runs: the table `[federation]` of a scenario and of a provisioning file.
-
-    Always resolved: scales of noise that the mechanism's table leaves out are calibrated to `privacy.epsilon` as it is
-    read (`coordinator.mechanisms`), and written out wherever it is written.
+    """What a federation is, wherever it runs: the table `[federation]` of a scenario and of a provisioning file. Always
+    resolved: scales of noise that the mechanism's table leaves out are calibrated to `privacy.epsilon` as it is read.
     """
 
     name: str = Field(min_length=1, max_length=100, description="for people, in report and model card")
@@ -137,17 +111,14 @@ class Federation(Derived, Frozen):
     @classmethod
     def _calibrated(cls, table: Any, info: ValidationInfo) -> Any:
         known = info.data
-        needed = ("privacy", "query_budget", "teachers_per_party")
-        if not isinstance(table, dict) or not set(needed) <= set(known):
+        if not isinstance(table, dict) or not {"privacy", "query_budget", "teachers_per_party"} <= set(known):
             return table
-        privacy, query_budget, teachers = (known[name] for name in needed)
+        privacy, query_budget = known["privacy"], known["query_budget"]
         if privacy.epsilon is None:
             return table
 
         def events(mechanism: Mechanism) -> list[ReleaseEvent]:
-            full = event_of(mechanism, privacy, teachers, query_budget.queries, query_budget.answers)
-            closing = closing_of(privacy, full.with_counts(0, 0))
-            return [full, *([closing] if closing else [])]
+            return Federation.model_construct(**known, mechanism=mechanism).promised_events()
 
         def cost(mechanism: Mechanism) -> float:
             return worst_case(events(mechanism), privacy.delta).epsilon
@@ -162,9 +133,24 @@ class Federation(Derived, Frozen):
 
     @model_validator(mode="after")
     def _mechanism_suits_votes_and_budget(self) -> Federation:
-        check_votes(self.mechanism, self.collection)
-        check_query_budget(self.mechanism, self.query_budget)
-        check_sanitised_votes(self.privacy, self.collection)
+        name, budget, steps = self.mechanism.name, self.query_budget, self.mechanism.steps(Towards.STUDENT)
+        # hidden sums have Gaussian noise on each count; a mechanism that is not private asks for none
+        in_sums = steps and all(step.law == "gaussian" for step in steps) and steps[-1].leaves != "check"
+        if self.noise_in_sums and not in_sums:
+            raise ValueError(
+                f"{name} is drawn on exact counts, and {self.collection} votes have noise in their sums: collect them"
+                " in plaintext, or choose gnmax, histogram, confident or interactive"
+            )
+        if self.mechanism.answers_all and budget.answers != budget.queries:
+            raise ValueError(
+                f"{name} answers every query: query_budget.answers {budget.answers} must equal queries {budget.queries}"
+            )
+        if self.noise_in_sums and self.privacy.sanitised is not None:
+            raise ValueError(
+                f"privacy.sanitised needs plaintext votes, not {self.collection} ones: it is computed from histograms,"
+                " and a lying party behind masks, or a lying aggregator, may make a histogram that no votes give. Leave"
+                " it out, or collect votes in plaintext"
+            )
         return self
 
     @model_validator(mode="after")
@@ -185,7 +171,7 @@ class Federation(Derived, Frozen):
 
     @property
     def noise_in_sums(self) -> bool:
-        """Whether sums come with noise of the parties in them, or of two aggregators, so that nobody has exact ones."""
+        """Whether sums come with noise of the parties, or of two aggregators, so that nobody has exact ones."""
         return self.collection in MODES
 
     def givers(self, parties: int) -> int:
@@ -193,12 +179,17 @@ class Federation(Derived, Frozen):
         return MODES[self.collection].aggregators or parties
 
     def event(self, asked: int, answered: int) -> ReleaseEvent:
-        """The release event of so many queries."""
-        return event_of(self.mechanism, self.privacy, self.teachers_per_party, asked, answered)
+        """The release event of so many queries, of which so many were answered."""
+        return self.mechanism.event(
+            asked=asked,
+            answered=answered,
+            unit=self.privacy.unit,
+            neighbouring=self.privacy.neighbouring,
+            teachers_per_party=self.teachers_per_party,
+        )
 
     @property
     def disclosure(self) -> Disclosure:
-        """What is disclosed, and to whom."""
         return Disclosure(AT_MOST[self.mechanism.name], self.collection)
 
     def describe(self) -> str:
@@ -208,26 +199,27 @@ class Federation(Derived, Frozen):
 
     def closing_event(self) -> ReleaseEvent | None:
         """The charge of the sanitised epsilon, or None where none is planned."""
-        return closing_of(self.privacy, self.event(0, 0))
+        planned = self.privacy.sanitised
+        return planned.plan().event(self.event(0, 0)) if planned else None
 
     def promised_events(self) -> list[ReleaseEvent]:
         """Everything that will ever be released to the student, with the whole query budget used up; a sanitised
         epsilon comes last."""
+        return self._with_closing(self.event(self.query_budget.queries, self.query_budget.answers))
+
+    def _with_closing(self, event: ReleaseEvent) -> list[ReleaseEvent]:
         closing = self.closing_event()
-        return [self.event(self.query_budget.queries, self.query_budget.answers), *([closing] if closing else [])]
+        return [event] if closing is None else [event, closing]
 
     def sure_givers(self, least_sum: int) -> int:
-        """`FederationConfig.noise_shares` where so many parties must be in a sum; that number does not matter where no
-        noise is in the sums."""
+        """`FederationConfig.noise_shares` where so many parties must be in a sum."""
         if not self.noise_in_sums:
             return 0
         return 1 if MODES[self.collection].aggregators else least_sum - self.colluders
 
     def federation_digest(self) -> str:
-        """Hash of what `[federation]` says, resolved: the same for a simulation and for what is deployed from its file.
-
-        Time limits are left out: they change nothing of what is asked or promised.
-        """
+        """Hash of what `[federation]` says, resolved, but for time limits: the same for a simulation and for what is
+        deployed from its file."""
         fields = set(Federation.model_fields) - {"timeouts"}
         return canonical_digest(self.model_dump(mode="json", include=fields))
 
@@ -235,18 +227,13 @@ class Federation(Derived, Frozen):
 class FederationConfig(Federation):
     """A federation as its coordinator runs it: what `[federation]` says, and what follows from who takes part.
 
-    rows: what a row means. roster: hash of the roster, which all but plaintext votes need.
-    public: all rows that may ever be asked, see `protocol.pool`; parties refuse secure votes without it by
-    default. simulation: true only where all parties are simulated; noise_seed, seed >= 0 and record_votes need it, and
-    parties
-        refuse it by default.
-    reference: rows by which teachers vote under a voting rule that needs some, as `protocol.queries` writes
-    them. seed: seed of the teachers' training, -1 for entropy. noise_seed: null for the operating system's entropy.
-    record_votes: write every party's votes under `private/`; plaintext votes only.
-    noise_shares: givers that are sure to be honest and in a sum, where the noise is in the sums: the roster's least
-        less its colluders, 1 of two aggregators; 0 elsewhere.
-    edition: above 0 where an earlier federation of the same operator was the same in all else: it is another one all
-        the same, with a ledger of its own, and is charged as one.
+    roster: hash of the roster, which all but plaintext votes need. public: all rows that may ever be asked. simulation:
+    true only where all parties are simulated; noise_seed, seed >= 0 and record_votes need it. reference: rows by which
+    teachers vote under a voting rule that needs some, as `protocol.queries` writes them. seed: of the teachers'
+    training, -1 for entropy. noise_seed: null for the operating system's entropy. record_votes: write every party's
+    votes under `private/`. noise_shares: givers that are sure to be honest and in a sum, where the noise is in the
+    sums: the roster's least less its colluders, 1 of two aggregators. edition: above 0 where an earlier federation of
+    the same operator was the same in all else: it is another one all the same, with a ledger of its own.
     """
 
     rows: Schema
@@ -299,12 +286,11 @@ class FederationConfig(Federation):
 
     @property
     def sigmas(self) -> tuple[float, ...]:
-        """Standard deviation of the mechanism's noise on a count, or on what is compared, in each round; what sums
-        without noise in them have no second round for."""
+        """Standard deviation of the mechanism's noise on a count, or on what is compared, in each round."""
         return tuple(step.deviation for step in self.mechanism.steps(Towards.STUDENT)) or (0.0,)
 
     def sum_noise(self, sigma: float) -> SumNoise:
-        """How this noise of the mechanism on a count comes into the sums, where some is in them."""
+        """How this noise of the mechanism comes into the sums, where some is in them."""
         colluders = 0 if MODES[self.collection].aggregators else self.colluders
         return SumNoise(sigma, PARTS[self.collection], self.noise_shares, colluders)
 
@@ -313,7 +299,7 @@ class FederationConfig(Federation):
         """The noise in the sums of each round; empty where there is none."""
         return self._sum_noises
 
-    @cached_property
+    @cached_property  # with _: else it would be taken for a field where the configuration is copied
     def _sum_noises(self) -> tuple[SumNoise, ...]:
         steps = self.mechanism.steps(Towards.STUDENT) if self.noise_in_sums else ()
         return tuple(replace(self.sum_noise(step.scale), topped_up=step.leaves != "check") for step in steps)
@@ -330,11 +316,8 @@ class FederationConfig(Federation):
 
     def node_event(self, asked: int, answered: int) -> ReleaseEvent:
         """What nodes are held to for so many queries: where the noise is in the sums, the noisy sums themselves, of
-        each round.
-
-        The coordinator, who sees them, knows its own top-up, so that the givers' noise alone counts. Of two aggregators
-        each knows its own, and the other's counts.
-        """
+        each round. The coordinator, who sees them, knows its own top-up, so that the givers' noise alone counts. Of two
+        aggregators each knows its own, and the other's counts."""
         event, noises = self.event(asked, answered), self.sum_noises
         if not noises:
             return event
@@ -344,9 +327,7 @@ class FederationConfig(Federation):
 
     def held_to(self) -> list[ReleaseEvent]:
         """What nodes are held to, and parties charge, with the whole query budget used up."""
-        closing = self.closing_event()
-        budget = self.query_budget
-        return [self.node_event(budget.queries, budget.answers), *([closing] if closing else [])]
+        return self._with_closing(self.node_event(self.query_budget.queries, self.query_budget.answers))
 
     def top_up(self, parties: int, round_: int) -> float:
         """Sigma of what the coordinator adds to each count of a sum over so many parties; 0.0 where it adds nothing: to
@@ -354,8 +335,7 @@ class FederationConfig(Federation):
         return self.sum_noises[round_ - 1].top_up(self.givers(parties)) if self.sum_noises else 0.0
 
     def deviations(self, parties: int) -> tuple[float, ...]:
-        """Standard deviation of all noise in a count of each round's sum over so many parties; empty where counts are
-        exact."""
+        """Standard deviation of all noise in a count of each round's sum; empty where counts are exact."""
         return tuple(noise.total(self.givers(parties)) for noise in self.sum_noises)
 
     def released_sigma(self, parties: int) -> float:
@@ -376,7 +356,6 @@ class FederationConfig(Federation):
         return _listed(self.held_to())
 
     def train_request(self) -> TrainRequest:
-        """The one train request of this federation."""
         return TrainRequest(
             federation=self.digest(),
             rows_json=self.rows.model_dump_json(),
@@ -407,7 +386,7 @@ class FederationConfig(Federation):
         )
 
     def digest(self) -> str:
-        """Hash of what the parties and the student agree on: all but addresses, time limits and noise seed."""
+        """Hash of what the parties and the student agree on: all but time limits and noise seed."""
         return self._digest
 
     @cached_property

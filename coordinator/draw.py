@@ -38,9 +38,8 @@ class Drawn:
 
     labels: int64 (queries,), NO_LABEL for an abstention. reinforced: bool (queries,), where the label is the student's
         own prediction, confirmed at no further cost.
-    counts: the noisy histograms int64 (queries, classes) where these are what is released, and a label is their largest
-        count; None where labels alone are.
-    failure: why a second round gave no sums, after a first one that is paid for; None where nothing failed.
+    counts: the noisy histograms int64 (queries, classes) where these are released, of which a label is the largest.
+    failure: why a second round gave no sums, after a first one that is paid for.
     """
 
     labels: np.ndarray = field(repr=False)
@@ -55,7 +54,6 @@ class Drawn:
 
     @classmethod
     def nothing(cls, queries: int, failure: ConsiliumError | None = None) -> Drawn:
-        """No label for any of so many queries."""
         return cls(np.full(queries, NO_LABEL, dtype=np.int64), np.zeros(queries, dtype=bool), failure=failure)
 
     @property
@@ -64,9 +62,8 @@ class Drawn:
         return (self.labels != NO_LABEL) & ~self.reinforced
 
     def up_to(self, answers: int) -> Drawn:
-        """The queries up to the one that takes the last of so many answers, at least 1; all, if there are fewer.
-
-        Where the cut lies depends on the labels alone, which are released anyway, and on nothing else of the votes.
+        """The queries up to the one that takes the last of so many answers, at least 1; all, if there are fewer. Where
+        the cut lies depends on the labels alone, which are released anyway.
 
         >>> Drawn(np.array([2, NO_LABEL, 0, NO_LABEL, 1]), np.zeros(5, dtype=bool)).up_to(2).labels.tolist()
         [2, -1, 0]
@@ -94,11 +91,6 @@ def exact(votes: np.ndarray) -> Collect:
     return lambda *_: counts
 
 
-def keep(unanswered: Drawn, passed: np.ndarray) -> tuple[Drawn, np.ndarray]:
-    """A `Shown` that remembers nothing."""
-    return unanswered, passed
-
-
 @singledispatch
 def draw(
     mechanism: Mechanism,
@@ -107,28 +99,18 @@ def draw(
     *,
     room: int,
     probabilities: np.ndarray | None = None,
-    shown: Shown = keep,
+    shown: Shown = lambda *seen: seen,
 ) -> Drawn:
     """Ask the parties and decide on labels: the one way from votes to what is released.
 
-    Parameters
-    ----------
-    noise : what is drawn here, on exact counts or on a check.
-    room : answers that may still be given, at least 1. What lies beyond the last of them is neither charged nor
-        recorded, where counts are exact; queries whose noisy sums were seen are all returned.
-    probabilities : the student's, float64 (queries, classes), where a mechanism needs them.
+    noise : what is drawn here, on exact counts or on a check. room : answers that may still be given, at least 1. What
+    lies beyond the last of them is neither charged nor recorded, where counts are exact; queries whose noisy sums were
+    seen are all returned. probabilities : the student's, float64 (queries, classes), where a mechanism needs them.
 
-    Raises
-    ------
-    ConsiliumError : there are no sums; nothing was seen. Later than that it is the `failure` of what is returned: what
-        was seen is to be charged.
+    Raises ConsiliumError : there are no sums; nothing was seen. Later than that it is the `failure` of what is
+    returned: what was seen is to be charged.
     """
     raise ConfigError(f"{mechanism.name} is no mechanism that gives labels", "Name another one")
-
-
-@draw.register
-def _(mechanism: GNMax, collect: Collect, noise: NoiseSource, **_: object) -> Drawn:
-    return Drawn.winners(_with_gaussian(collect(1, None), mechanism.sigma, noise))
 
 
 @draw.register
@@ -139,10 +121,13 @@ def _(mechanism: Difference, collect: Collect, noise: NoiseSource, **_: object) 
     return Drawn((noisy >= compared.threshold).astype(np.int64), np.zeros(len(votes), dtype=bool))
 
 
-@draw.register
-def _(mechanism: Histogram, collect: Collect, noise: NoiseSource, **_: object) -> Drawn:
-    noisy = _with_gaussian(collect(1, None), mechanism.sigma, noise)
-    return replace(Drawn.winners(noisy), counts=noisy)
+@draw.register(GNMax)
+@draw.register(Histogram)
+def _(mechanism: GNMax | Histogram, collect: Collect, noise: NoiseSource, **_: object) -> Drawn:
+    counts = collect(1, None)
+    held = counts.sigma > 0  # those that hold noise have all that they need
+    noisy = counts.votes if held else counts.votes + noise.gaussian(mechanism.sigma, counts.votes.shape)
+    return replace(Drawn.winners(noisy), counts=noisy if mechanism.count_sigma else None)
 
 
 @draw.register
@@ -151,16 +136,15 @@ def _(mechanism: LNMax, collect: Collect, noise: NoiseSource, **_: object) -> Dr
     return Drawn.winners(votes + noise.laplace(mechanism.gamma, votes.shape))
 
 
-@draw.register
-def _(mechanism: Immutable, collect: Collect, noise: NoiseSource, **_: object) -> Drawn:
+@draw.register(Immutable)
+@draw.register(ImmutableGaussian)
+def _(mechanism: Immutable | ImmutableGaussian, collect: Collect, noise: NoiseSource, **_: object) -> Drawn:
     votes = _exact(mechanism, collect)
-    return _raised(votes, noise.laplace(mechanism.gamma, votes.shape), mechanism.constant)
-
-
-@draw.register
-def _(mechanism: ImmutableGaussian, collect: Collect, noise: NoiseSource, **_: object) -> Drawn:
-    votes = _exact(mechanism, collect)
-    return _raised(votes, noise.gaussian(mechanism.sigma, votes.shape), mechanism.constant)
+    laplace = isinstance(mechanism, Immutable)
+    drawn = noise.laplace(mechanism.gamma, votes.shape) if laplace else noise.gaussian(mechanism.sigma, votes.shape)
+    drawn = votes + drawn
+    drawn[np.arange(len(votes)), votes.argmax(axis=1)] += mechanism.constant
+    return Drawn.winners(drawn)
 
 
 @draw.register
@@ -171,7 +155,7 @@ def _(
     *,
     room: int,
     probabilities: np.ndarray | None = None,
-    shown: Shown = keep,
+    shown: Shown = lambda *seen: seen,
 ) -> Drawn:
     """Confident and Interactive, which differ in what is compared, and in what is confirmed where the check fails."""
     counts = collect(1, None)
@@ -196,22 +180,11 @@ def _(
         return Drawn.nothing(len(votes), error)
 
 
-def _with_gaussian(counts: Counts, sigma: float, noise: NoiseSource) -> np.ndarray:
-    """Noisy counts int64 (queries, classes): those that hold noise have all that they need."""
-    return counts.votes if counts.sigma > 0 else counts.votes + noise.gaussian(sigma, counts.votes.shape)
-
-
 def _exact(mechanism: Mechanism, collect: Collect) -> np.ndarray:
     counts = collect(1, None)
     if counts.sigma > 0:
         raise ConfigError(f"{mechanism.name} is drawn on exact counts alone", "Collect votes in plaintext")
     return counts.votes
-
-
-def _raised(votes: np.ndarray, drawn: np.ndarray, constant: int) -> Drawn:
-    drawn = votes + drawn
-    drawn[np.arange(len(votes)), votes.argmax(axis=1)] += constant
-    return Drawn.winners(drawn)
 
 
 def _labelled(unanswered: Drawn, chosen: np.ndarray, noisy: np.ndarray) -> Drawn:

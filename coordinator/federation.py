@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 from consilium.coordinator.collection.admission import (
@@ -19,16 +20,16 @@ from consilium.coordinator.collection.admission import (
     enrol,
     train,
 )
-from consilium.coordinator.collection.exchange import Member, Transport
+from consilium.coordinator.collection.exchange import Transport
 from consilium.coordinator.collection.means import Collecting, NotedCollector, Standing, VoteKeys
 from consilium.coordinator.collection.plaintext import PLAINTEXT
-from consilium.coordinator.conclusion import conclude
 from consilium.coordinator.config import FederationConfig, check_sanitised, check_threshold
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.label_service import LabelService, noise_for
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.privacy import expected
-from consilium.coordinator.rosters import least_together
+from consilium.coordinator.run_folders import conclude
+from consilium.coordinator.served import least_together
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.pool import PoolTree
 from consilium.report.warnings import warnings_of
@@ -41,10 +42,9 @@ Student = Callable[[LabelService], None]
 class FederationRun:
     """What one federation is run with.
 
-    student: returns once the last one is done. keys: of all but plaintext votes. closing: whether the federation is to
-    be closed, so that no party is waited for any more. pool: of one whose queries were fixed beforehand. nodes: of a
-    deployment, the parties that may connect, who are then waited for, and let in late. spent_before: ids of queries
-    that these parties answered in an earlier federation, and do not answer again.
+    student: returns once the last one is done. closing: whether the federation is to be closed, so that no party is
+    waited for any more. pool: of one whose queries were fixed beforehand. nodes: of a deployment, the parties that may
+    connect, who are waited for, and let in late. spent_before: ids of queries that were answered in an earlier one.
     """
 
     transport: Transport
@@ -59,14 +59,8 @@ class FederationRun:
     spent_before: Collection[str] = ()
 
     def run(self) -> None:
-        """Enrol, train, answer the student, close.
-
-        Writes into `run_dir`: ledger.db, coordinator.json and, in simulations that ask for it, private/votes-*.npz.
-
-        Raises
-        ------
-        ConsiliumError : typed; nothing is released that is not in the ledger.
-        """
+        """Enrol, train, answer the student, close. Raises ConsiliumError : nothing is released that is not in the
+        ledger."""
         config = self.config
         self.keys.check(config)
         fixed = config.public
@@ -75,15 +69,12 @@ class FederationRun:
                 "the federation's queries are fixed beforehand; these are not their rows",
                 "Take the public.npz of the federation's signed folder",
             )
-        ledger = Ledger.of(self.run_dir / "ledger.db", config)
-        try:
+        with contextlib.closing(Ledger.of(self.run_dir / "ledger.db", config)) as ledger:
             self._run(ledger)
-        finally:
-            ledger.close()
 
     def _run(self, ledger: Ledger) -> None:
         config, log, transport, nodes = self.config, self.log, self.transport, self.nodes
-        clock = _Clock()
+        times = [time.monotonic()]
         admission, least = None, None
         seen = SeenPositions(self.run_dir / SEEN_FILE)
         # a simulated party's state goes with its home
@@ -99,57 +90,35 @@ class FederationRun:
             if not members:  # it is to be closed
                 conclude(config, self.run_dir, ledger, log)
                 return
-        parties, most_votes = self._invited(members)
+        # whoever may come, before anybody looked at a row: those that enrolled, which policies decide; deployed, all
+        parties = len({member.party for member in members} | (set() if nodes is None else {*nodes.names()}))
         pool, noted = self.pool if config.public else None, None if config.simulation else seen
         standing = Standing(ledger, pool, starts[-1] if starts else "", noted)
         means = Collecting(transport, config, members, self.run_dir, standing, greeting, log)
         self.keys.check_reachable(means)
-        clock.lap("enrol")
+        times.append(time.monotonic())
         trained = train(transport, config, members, log, least)
         members = trained.members
         means = replace(means, members=members)
         if admission is not None:
             admission.fail(trained.failures)
             log.write("takes-part", parties=[member.party for member in members])
-        clock.lap("train")
+        times.append(time.monotonic())
         votes = sum(member.teachers for member in members)
         check_threshold(config, votes)
         check_sanitised(config, votes)
         late = None if admission is None else Latecomers(admission, transport, config, log)
         collector = NotedCollector(self.keys.collector(means), late, members, standing)
-        noise, before = noise_for(config), self.spent_before
-        service = LabelService(config, ledger, collector, noise, parties, log, pool, before, most_votes)
+        service = LabelService(config, ledger, collector, noise_for(config), parties, log, pool, self.spent_before)
         log.write("promised", **service.promised.to_json())
         for warning in warnings_of(expected(config, len(members))):
             log.write("warned", **warning)
         with late or contextlib.nullcontext():
             self.student(service)
-        clock.lap("student", minus=service.seconds)
-        took_part = [member.party for member in members]
-        seconds = {**clock.laps, "vote": service.seconds}
+        times.append(time.monotonic())
+        enrolling, training, answering = (end - begin for begin, end in pairwise(times))
+        seconds = {"enrol": enrolling, "train": training, "student": answering - service.seconds}
         conclude(
-            config, self.run_dir, ledger, log, parties=took_part, left_out_for_data=trained.left_out_for_data,
-            counted=service.counted, seconds=seconds,
+            config, self.run_dir, ledger, log, parties=[member.party for member in members], counted=service.counted,
+            left_out_for_data=trained.left_out_for_data, seconds={**seconds, "vote": service.seconds},
         )  # fmt: skip
-
-    def _invited(self, members: Sequence[Member]) -> tuple[int, int]:
-        """Parties that might take part, and the most votes that they may give on a query: before anybody looked at a
-        row.
-
-        members: those that enrolled, which policies decide. Of a deployment all count that may come.
-        """
-        names = {member.party for member in members} | (set() if self.nodes is None else {*self.nodes.names()})
-        return len(names), len(names) * self.config.teachers_per_party
-
-
-class _Clock:
-    """Seconds by stage."""
-
-    def __init__(self) -> None:
-        self.laps: dict[str, float] = {}
-        self._last = time.monotonic()
-
-    def lap(self, stage: str, minus: float = 0.0) -> None:
-        now = time.monotonic()
-        self.laps[stage] = now - self._last - minus
-        self._last = now

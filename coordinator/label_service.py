@@ -268,7 +268,7 @@ class LabelService:
             self._budget.answers,
         )
         self._collector.settle()
-        self._log.write("released", asked=asked, answered=answered, parties=len(first.parties), release=self._kind)
+        self._log.write("released", asked=asked, answered=answered, counted=len(first.parties), release=self._kind)
         if drawn.failure is not None:
             raise drawn.failure
 

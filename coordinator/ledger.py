@@ -1,10 +1,9 @@
 """The ledger: what was charged and what was released, durable before a label leaves.
 
-One SQLite database, append-only, one durable transaction for each answered batch. A batch holds its event (mechanism,
-parameters, numbers of queries) and the outcome of each query, with its noisy histogram where that is released, and with
-the votes and the student's prediction where they decide what is charged at them: the file is secret, and readable by
-its owner only. It is chained by SHA-256 to the batch before. The chain ends with the closing, if there is one: after it
-nothing is charged any more. A study's ledger is in memory: nobody has to believe it later.
+One SQLite database, append-only, one durable transaction for each answered batch. A batch holds its event and the
+outcome of each query, with its noisy histogram where that is released, and with the votes and the student's prediction
+where they decide what is charged at them: the file is secret, and readable by its owner only. It is chained by SHA-256
+to the batch before. The chain ends with the closing, if there is one: after it nothing is charged any more.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from consilium.coordinator.config import FederationConfig
 from consilium.protocol.databases import Database, unusable
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import BudgetExceeded, LedgerError
-from consilium.protocol.label_source import NO_LABEL, Outcome, Unanswered
+from consilium.protocol.label_source import NO_LABEL, Outcome
 from consilium.protocol.messages import LedgerPosition
 
 TABLES = """
@@ -97,12 +96,11 @@ class Batch:
 
     @property
     def answered(self) -> np.ndarray:
-        """bool (queries,): which queries the parties' votes gave a label, which is what was paid for."""
+        """bool (queries,): where the parties' votes gave a label, which is what was paid for."""
         return (self.labels != NO_LABEL) & ~self.reinforced
 
     @property
     def outcomes(self) -> np.ndarray:
-        """int64 (queries,): what became of each query."""
         without = np.where(self.reinforced, Outcome.REINFORCED, Outcome.ABSTAINED)
         return np.where(self.answered, Outcome.ANSWERED, without)
 
@@ -131,13 +129,7 @@ class Ledger:
     """The ledger of one federation. `federation` is the hash of its configuration: another one cannot write to it."""
 
     def __init__(
-        self,
-        path: Path | None,
-        federation: str,
-        config_json: str,
-        *,
-        read_only: bool = False,
-        wait: float | None = None,
+        self, path: Path | None, federation: str, config_json: str, read_only: bool = False, wait: float | None = None
     ) -> None:
         """Open or create; `read_only` opens what is there and changes nothing. path: None for one in memory. wait: see
         `Database`. Raises LedgerError: not readable or writable, another format, or another federation's ledger;
@@ -159,8 +151,7 @@ class Ledger:
                     }
                     file.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
         self._meta = meta = dict(file.execute("SELECT key, value FROM meta"))
-        known = meta.get("format") == FORMAT and {"id", "salt"} <= meta.keys()
-        if not known or meta.get("federation") != federation:
+        if (meta.get("format"), meta.get("federation")) != (FORMAT, federation) or not {"id", "salt"} <= meta.keys():
             raise LedgerError(
                 f"ledger {self.path} belongs to another federation or format",
                 "Use the configuration it was made with, or another run folder",
@@ -179,15 +170,12 @@ class Ledger:
 
     @property
     def durable(self) -> bool:
-        """Whether a charge outlives this process."""
         return self.path is not None
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Hold the ledger against every other coordinator, from looking a query up until its charge is committed.
-
-        A lock on a file beside the ledger; the operating system gives it back when its holder dies, however it dies.
-        """
+        """Hold the ledger against every other coordinator, from looking a query up until its charge is committed. The
+        operating system gives the lock back when its holder dies, however it dies."""
         if self.path is None:  # nobody else has it
             yield
             return
@@ -203,7 +191,7 @@ class Ledger:
             os.close(descriptor)
 
     def next_batch(self) -> int:
-        """Number that the next batch will have; call it within `exclusive`."""
+        """Its number; call it within `exclusive`."""
         return self._file.execute("SELECT COALESCE(MAX(seq), 0) + 1 FROM batches")[0][0]
 
     def spent(self) -> tuple[int, int]:
@@ -240,10 +228,8 @@ class Ledger:
             return tuple(row[0] for row in self._file.execute("SELECT token FROM starts ORDER BY number"))
 
     def voted_on(self, query_ids: Sequence[str], parties: Sequence[str], session: str = "") -> None:
-        """Votes on these queries are about to be asked of these parties; durable when this returns.
-
-        session: of sums that parties charge in each session anew; empty where a query counts once.
-        """
+        """Votes on these queries are about to be asked of these parties; durable when this returns. session: of sums
+        that parties charge in each session anew; empty where a query counts once."""
         with self._file.transaction():
             add = "INSERT INTO attempts (parties, batch, session) VALUES (?, ?, ?) RETURNING number"
             named = json.dumps(sorted(parties)), self._head()[0], session
@@ -253,19 +239,15 @@ class Ledger:
             self._file.execute("UPDATE starts SET used = 1")
 
     def asked(self) -> set[str]:
-        """Parties that were asked since the last batch. One that says that it was, and is none of these, was asked by
-        a later state of this ledger."""
+        """Parties that were asked since the last batch. Another one that says that it was, was by a later state."""
         rows = self._file.execute("SELECT parties FROM attempts WHERE batch = ?", self._head()[0])
-        return {party for row in rows for party in json.loads(row[0])}
+        return {party for (parties,) in rows for party in json.loads(parties)}
 
-    def unanswered(self) -> Unanswered:
-        """Queries that parties voted on and that were not released."""
-        voted = f"SELECT query_id, parties FROM {_VOTED} WHERE query_id NOT IN (SELECT query_id FROM releases)"
-        queries, names = set[str](), set[str]()
-        for query_id, parties in self._file.execute(voted):
-            queries.add(query_id)
-            names.update(json.loads(parties))
-        return Unanswered(len(queries), tuple(sorted(names)))
+    def unanswered(self) -> int:
+        """How many queries parties voted on that were not released."""
+        return self._file.execute(
+            "SELECT COUNT(DISTINCT query_id) FROM voted WHERE query_id NOT IN (SELECT query_id FROM releases)"
+        )[0][0]
 
     def in_vain(self) -> int:
         """How many queries parties have charged without a release, each as often as it was charged."""
@@ -283,10 +265,9 @@ class Ledger:
         return len(free.union(open_ if open_ == {*query_ids} else ()).intersection(query_ids))
 
     def checked(self, query_ids: Sequence[str], outcome: str) -> str:
-        """The outcome of a check of these queries, about to be shown to parties who are asked about what passed: this
-        one, durable when this returns, or that of an earlier call, where the coordinator died before the release. A
-        check is charged once, and so its noise is drawn once.
-        """
+        """The outcome of a check of these queries, about to be shown to parties: this one, durable when this returns,
+        or that of an earlier call, where the coordinator died before the release. A check is charged once, and so its
+        noise is drawn once."""
         key = canonical_digest(list(query_ids))
         with self._file.transaction():
             self._file.execute("INSERT OR IGNORE INTO checks VALUES (?, ?)", key, outcome)
@@ -320,13 +301,12 @@ class Ledger:
                     f" {queries_left} and {answers_left} are left"
                 )
             last, previous = self._head()
-            seq, moment = last + 1, _now()
-            link = batch_hash(self._meta["salt"], previous, seq, moment, event, batch.parties, rows)
-            add = "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?)"
-            self._file.execute(add, seq, moment, event, batch.parties, previous, link)
+            charge = last + 1, _now(), event, batch.parties
+            link = batch_hash(self._meta["salt"], previous, *charge, rows)
+            self._file.execute("INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?)", *charge, previous, link)
             self._file.executemany(
                 "INSERT INTO releases VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                [(row[0], seq, position, *row[1:]) for position, row in enumerate(rows)],
+                [(row[0], last + 1, position, *row[1:]) for position, row in enumerate(rows)],
             )
             self._file.execute("DELETE FROM checks WHERE queries = ?", canonical_digest(list(batch.query_ids)))
             # what earlier sessions charged stays
@@ -356,12 +336,11 @@ class Ledger:
         return result
 
     def position(self) -> LedgerPosition:
-        """Where the ledger stands, for the parties, who do not follow one that has gone back."""
+        """For the parties, who do not follow a ledger that has gone back."""
         batch, head = self._head()
         return LedgerPosition(ledger=self.id, batch=batch, head=head)
 
     def _head(self) -> tuple[int, str]:
-        """Number and hash of the last batch."""
         for seq, link in self._file.execute("SELECT seq, hash FROM batches ORDER BY seq DESC LIMIT 1"):
             return seq, link
         return 0, GENESIS
@@ -371,10 +350,8 @@ class Ledger:
         found, previous = [], GENESIS
         for seq, moment, event, parties, before, link in self._file.execute("SELECT * FROM batches ORDER BY seq"):
             rows = self._file.execute(f"SELECT {_ROWS}", seq)
-            if (before, link) != (
-                previous,
-                batch_hash(self._meta["salt"], previous, seq, moment, event, parties, rows),
-            ):
+            right = batch_hash(self._meta["salt"], previous, seq, moment, event, parties, rows)
+            if (before, link) != (previous, right):
                 raise LedgerError(f"ledger {self.path}: the hash chain is broken at batch {seq}", "Do not trust it")
             previous = link
             batch = Batch(
@@ -401,11 +378,9 @@ class Ledger:
 
     def uncharged(self) -> int:
         """Releases without a batch, which the chain does not cover."""
-        stray = "SELECT COUNT(*) FROM releases WHERE seq NOT IN (SELECT seq FROM batches)"
-        return self._file.execute(stray)[0][0]
+        return self._file.execute("SELECT COUNT(*) FROM releases WHERE seq NOT IN (SELECT seq FROM batches)")[0][0]
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
 

@@ -42,36 +42,30 @@ MOST_SIGMA = 1e5
 """In votes: it bounds the memory of seeded noise."""
 
 
+def _number(description: str, **limits: Any) -> Any:
+    return Annotated[float, Field(allow_inf_nan=False, description=description, **limits)]
+
+
 def _sigma(of: str) -> Any:
-    """Parameter of the discrete Gaussian on one number."""
-    return Annotated[
-        float, Field(gt=0, le=MOST_SIGMA, allow_inf_nan=False, description=f"of the noise on {of}, in votes")
-    ]
+    """Of the discrete Gaussian on one number."""
+    return _number(f"of the noise on {of}, in votes", gt=0, le=MOST_SIGMA)
 
 
 _KEYS: Mapping[str, Any] = {
     "sigma": _sigma("one count, or on the difference of two"),
     "sigma2": _sigma("one count"),
     "sigma1": _sigma("what is held against the threshold"),
-    "gamma": Annotated[
-        float, Field(ge=1e-12, le=1e3, allow_inf_nan=False, description="inverse scale of the noise on one count")
-    ],
+    "gamma": _number("inverse scale of the noise on one count", ge=1e-12, le=1e3),
     # the limit keeps sums far from the end of int64
     "threshold": Annotated[int, Field(ge=0, le=2**53, description="votes, whole")],
     "constant": Annotated[int, Field(ge=0, le=2**53, description="votes that are added to the largest count")],
-    "confidence": Annotated[
-        float,
-        Field(
-            ge=0,
-            le=1,
-            allow_inf_nan=False,
-            description="student's own probability above which its label is confirmed where the check fails; 1:"
-            " nothing is confirmed",
-        ),
-    ],
+    "confidence": _number(
+        "student's own probability above which its label is confirmed where the check fails; 1: nothing is confirmed",
+        ge=0,
+        le=1,
+    ),
 }
 """What a parameter of this name may be in a table."""
-_UNSAFE: tuple[Any, Any] = (Literal[True], Field(description="must be said, since it is not private at all"))
 
 
 def _table_of(kind: type[Mechanism]) -> type[Frozen]:
@@ -79,7 +73,7 @@ def _table_of(kind: type[Mechanism]) -> type[Frozen]:
         field.name: (_KEYS[field.name], ... if field.default is MISSING else field.default) for field in fields(kind)
     }
     if not kind.private:
-        keys["unsafe_not_private"] = _UNSAFE
+        keys["unsafe_not_private"] = Literal[True], Field(description="must be said, since it is not private at all")
     name: Any = (Literal[kind.name], kind.name)  # pyright: ignore[reportInvalidTypeForm]
     return create_model(kind.__name__, __base__=Frozen, __doc__=kind.__doc__, name=name, **keys)
 
@@ -89,8 +83,8 @@ TABLES: dict[str, type[Frozen]] = {name: _table_of(kind) for name, kind in MECHA
 
 def table_of(mechanism: Mechanism) -> dict[str, Any]:
     """The table that says this mechanism."""
-    unsafe = {} if mechanism.private else {"unsafe_not_private": True}
-    return {"name": mechanism.name, **mechanism.parameters(), **unsafe}
+    table = {"name": mechanism.name, **mechanism.parameters()}
+    return table if mechanism.private else {**table, "unsafe_not_private": True}
 
 
 def _built(table: Frozen) -> Mechanism:
@@ -150,12 +144,9 @@ def with_noise(
     enough: float | None = None,
 ) -> dict[str, Any]:
     """The table of a mechanism with the scales of noise that it leaves out, so that its `cost` is just below `epsilon`.
-
-    `rough` is never below the cost, and takes less time: it is asked first. enough: see `least_noise`, of `rough`.
-
-    A table that is wrong otherwise comes back with any scales, for its own validation to say what is wrong. Raises
-    CalibrationError: no noise is enough. AccountingError: none of this mechanism can be charged.
-    """
+    `rough` is never below the cost, and takes less time: it is asked first. enough: see `least_noise`, of `rough`. A
+    table that is wrong otherwise comes back with any scales, for its own validation to say what is wrong. Raises
+    CalibrationError: no noise is enough. AccountingError: none of this mechanism can be charged."""
     left_out = [key for key in noise_scales(table.get("name")) if key not in table]
     if not left_out:
         return dict(table)

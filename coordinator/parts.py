@@ -1,15 +1,12 @@
-"""Parts of the table `[federation]`: privacy, timeouts and query budget, and what fits what."""
+"""Parts of the table `[federation]`: privacy, timeouts and query budget."""
 
 from __future__ import annotations
 
 from pydantic import Field, model_validator
 
-from consilium.accounting.events import Mechanism
 from consilium.accounting.sanitise.release import SanitisedPlan
-from consilium.accounting.units import Neighbouring, Towards, Unit
-from consilium.protocol.messages import CollectionMode
+from consilium.accounting.units import Neighbouring, Unit
 from consilium.protocol.models import Frozen
-from consilium.sums.modes import MODES
 
 
 class Timeouts(Frozen):
@@ -38,11 +35,8 @@ PATIENCE = 1_000_000.0
 
 
 class SanitisedKeys(Frozen):
-    """Publish a data-dependent epsilon at close, with noise; the fields are those of `accounting.SanitisedPlan`.
-
-    They are fixed before the run, on public or simulated votes (`consilium accounting epsilon` plans them): a choice
-    that looks at private votes would itself be a release.
-    """
+    """Publish a data-dependent epsilon at close, with noise. The fields are those of `accounting.SanitisedPlan`, fixed
+    before the run, on public or simulated votes: a choice that looks at private votes would itself be a release."""
 
     order: float = Field(gt=1, le=1e4, description="Rényi order at which the cost is released")
     beta: float = Field(gt=0, le=10, description="decay of the smooth sensitivity")
@@ -76,16 +70,6 @@ class Privacy(Frozen):
     )
 
 
-def check_sanitised_votes(privacy: Privacy, collection: CollectionMode) -> None:
-    """Raise ValueError where a sanitised epsilon is planned for votes that nobody can check."""
-    if privacy.sanitised is not None and collection in MODES:
-        raise ValueError(
-            f"privacy.sanitised needs plaintext votes, not {collection} ones: it is computed from histograms, and a"
-            " lying party behind masks, or a lying aggregator, may make a histogram that no votes give. Leave it"
-            " out, or collect votes in plaintext"
-        )
-
-
 class QueryBudget(Frozen):
     """Most queries ever asked and most answers ever given, fixed before the run: they alone fix the worst case."""
 
@@ -99,24 +83,3 @@ class QueryBudget(Frozen):
         if self.answers > self.queries:
             raise ValueError(f"answers {self.answers} exceeds queries {self.queries}")
         return self
-
-
-def check_query_budget(mechanism: Mechanism, query_budget: QueryBudget) -> None:
-    """Raise ValueError where the query budget cannot be that of the mechanism."""
-    if mechanism.answers_all and query_budget.answers != query_budget.queries:
-        raise ValueError(
-            f"{mechanism.name} answers every query: query_budget.answers {query_budget.answers} must equal queries"
-            f" {query_budget.queries}"
-        )
-
-
-def check_votes(mechanism: Mechanism, collection: CollectionMode) -> None:
-    """Raise ValueError where votes that are collected in this way cannot feed the mechanism: hidden sums have Gaussian
-    noise on each count, a mechanism that is not private asks for none, and one bit of a difference has it elsewhere."""
-    steps = mechanism.steps(Towards.STUDENT)
-    in_sums = steps and all(step.law == "gaussian" for step in steps) and steps[-1].leaves != "check"
-    if collection in MODES and not in_sums:
-        raise ValueError(
-            f"{mechanism.name} is drawn on exact counts, and {collection} votes have noise in their sums: collect them"
-            " in plaintext, or choose gnmax, histogram, confident or interactive"
-        )

@@ -1,7 +1,4 @@
-"""What a federation has promised and spent: the ledger's events through the accountant.
-
-On closing, the sanitised epsilon is released once; it is charged and recorded before anybody sees it.
-"""
+"""What a federation has promised and spent: the ledger's events through the accountant; and the sanitised epsilon."""
 
 from __future__ import annotations
 
@@ -43,8 +40,7 @@ def _worst_case(config: Federation, events: list[ReleaseEvent]) -> Guarantee:
 
 
 def promised(config: Federation) -> Guarantee:
-    """The worst case if the whole query budget is used up: a function of the configuration alone, known before anything
-    is asked."""
+    """The worst case if the whole query budget is used up: known before anything is asked."""
     return _worst_case(config, config.promised_events())
 
 
@@ -67,9 +63,9 @@ def promises(config: FederationConfig) -> dict[str, Guarantee]:
 
 
 def promised_in_other_units(config: Federation) -> dict[str, Guarantee]:
-    """What the promise means for a record and a party, by `guarantee_` and the unit; the one that it is made in is left
-    out. Empty where all are the same, as where a party has one teacher and counts get noise. Nothing is promised for a
-    patient in other units: where a party names no patients, the rows of one are in several shards."""
+    """What the promise means for a record and a party, by `guarantee_` and the unit, but the one that it is made in;
+    empty where all are the same. Nothing is promised for a patient in other units: where a party names no patients, the
+    rows of one are in several shards."""
     if len({replace(config.event(0, 0), unit=unit).votes_moved for unit in Unit}) == 1:
         return {}
     return {
@@ -80,17 +76,14 @@ def promised_in_other_units(config: Federation) -> dict[str, Guarantee]:
 
 
 def _closing(config: FederationConfig, closed: bool) -> list[ReleaseEvent]:
-    """What the sanitised epsilon costs, where that was released too."""
     event = config.closing_event() if closed else None
     return [] if event is None else [event]
 
 
 def spent(config: FederationConfig, batches: list[Batch], closed: bool = False) -> dict[str, Guarantee]:
-    """`spent` and `data_dependent` guarantee of what was released. Zero if nothing was.
-
-    Both are secret: the first is that of the counts which came out (`Kind.REALISED`), the second of the votes, exact in
-    both directions. What may be published is `promised`. closed: the sanitised epsilon is charged too.
-    """
+    """`spent` and `data_dependent` guarantee of what was released, both secret: the first is that of the counts which
+    came out (`Kind.REALISED`), the second of the votes, exact in both directions. closed: the sanitised epsilon is
+    charged too."""
     accountant = Accountant()
     for event in (config.event(0, 0), *_closing(config, closed)):
         accountant.commit(event)
@@ -104,10 +97,8 @@ def spent(config: FederationConfig, batches: list[Batch], closed: bool = False) 
 
 
 def published_epsilon(config: FederationConfig, batches: list[Batch], closed: bool = False) -> float | None:
-    """What the releases cost at the votes at hand by the bounds of the PATE papers, to stand beside `spent`. Secret.
-
-    One direction, D(M(D) || M(D')) with D the data at hand. None where there is no such bound. closed: see `spent`.
-    """
+    """What the releases cost at the votes at hand by the bounds of the PATE papers, secret: one direction,
+    D(M(D) || M(D')) with D the data at hand. None where there is no such bound. closed: see `spent`."""
     total = np.zeros(len(DEFAULT_ORDERS))
     for event in _closing(config, closed):
         total = total + event.worst_case_rdp(DEFAULT_ORDERS)
@@ -134,19 +125,11 @@ def close(config: FederationConfig, ledger: Ledger, normal: Normal | None, log: 
     """Release the sanitised epsilon that the configuration plans; None if it plans none or nothing was asked.
 
     The first call draws, charges and records; every other one returns what was recorded. After it the ledger takes no
-    charge any more: what came later would not be part of the number.
+    charge any more: what came later would not be part of the number. normal : None for the operating system's entropy;
+    a seeded one in simulations only.
 
-    Parameters
-    ----------
-    normal : None for the operating system's entropy; a seeded one in simulations only.
-
-    Returns
-    -------
-    `guarantee` (its JSON), `released_rdp`, `release_cost` and `event`, the charge. All of it may be published.
-
-    Raises
-    ------
-    LedgerError : nothing was released.
+    Returns `guarantee` (its JSON), `released_rdp`, `release_cost` and `event`, the charge: all of it may be published.
+    Raises LedgerError : nothing was released.
     """
     planned, event = config.privacy.sanitised, config.closing_event()
     if planned is None or event is None:
@@ -158,10 +141,9 @@ def close(config: FederationConfig, ledger: Ledger, normal: Normal | None, log: 
         batches = ledger.batches()
         if not batches:
             return None
+        votes, teachers = answered_batches(batches), most_teachers(batches)
         try:
-            released = sanitise(
-                answered_batches(batches), planned.plan(), config.privacy.delta, most_teachers(batches), normal
-            )
+            released = sanitise(votes, planned.plan(), config.privacy.delta, teachers, normal)
         except AccountingError as error:
             # parties may have gone since the plan was checked; a worst case is still there
             log.write("not-sanitised", reason=f"{type(error).__name__}: {error}")
@@ -206,14 +188,9 @@ def expected(federation: Federation, parties: int) -> Expected:
 
 def promise_in_words(federation: Federation) -> str:
     """What the federation releases, and what it promises about that whatever the votes are, for people."""
-    guarantee, privacy = promised(federation), federation.privacy
-    words = in_plain_words(
-        guarantee.epsilon,
-        guarantee.delta,
-        guarantee.unit.value,
-        privacy.neighbouring.value,
-        privacy.sanitised is not None,
-    )
+    guarantee, sanitised = promised(federation), federation.privacy.sanitised is not None
+    unit, neighbouring = guarantee.unit.value, federation.privacy.neighbouring.value
+    words = in_plain_words(guarantee.epsilon, guarantee.delta, unit, neighbouring, sanitised)
     return f"{federation.disclosure.release.sentence} {words}"
 
 

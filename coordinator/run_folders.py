@@ -1,61 +1,69 @@
-"""Where a coordinator keeps its federations: `state/run-DIGEST/` for each that it has served.
+"""Where a coordinator keeps its federations, `state/run-DIGEST/` for each that it has served; and how one ends.
 
 A folder holds ledger.db, which says which federation it is of, events.jsonl, `close` once it is to be closed, and
-coordinator.json once it is. Also what ledgers say without being opened for writing, and what is left of a query budget.
+coordinator.json once it is.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
-from contextlib import closing
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from pydantic import ValidationError
 
 from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.events import Event, EventLog, read_events
 from consilium.coordinator.ledger import Ledger, stored_config
 from consilium.coordinator.parts import QueryBudget
+from consilium.coordinator.privacy import Normal, close, promises, spent
+from consilium.coordinator.run_state import RunState
 from consilium.coordinator.served import ServedFederation
 from consilium.node.folder import PUBLIC_FILE, NodeFolder
 from consilium.node.join import joined
+from consilium.protocol import errors
 from consilium.protocol.databases import LOOK_SECONDS
-from consilium.protocol.errors import ConfigError, LedgerError
-from consilium.protocol.label_source import Unanswered
+from consilium.protocol.digests import canonical_digest
+from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, LedgerError
+from consilium.protocol.files import replace_private, typed
+from consilium.protocol.label_source import USES_UP
 from consilium.protocol.pool import PoolTree
+from consilium.sums.errors import SecAggError
 from consilium.sums.modes import WITH_SECOND
 
 LEDGER, SUMMARY, EVENTS, CLOSE = "ledger.db", "coordinator.json", "events.jsonl", "close"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class BudgetUse:
-    """What was asked and answered of the query budget, and whether the federation is closed, so that nothing more can
-    be. asked: as parties have charged it. unanswered: of those asked, see `Unanswered`."""
+    """What was asked and answered of the query budget. asked: as parties have charged it. over: closed, so that nothing
+    more can be. unanswered: of those asked, that came to nothing."""
 
     asked: int
     answered: int
     query_budget: QueryBudget
     over: bool
-    unanswered: Unanswered = field(default_factory=Unanswered)
+    unanswered: int = 0
 
     @property
     def queries_left(self) -> int:
-        """That can still be asked."""
         return 0 if self.over else max(0, self.query_budget.queries - self.asked)
 
     @property
     def answers_left(self) -> int:
-        """That can still be given."""
         return 0 if self.over else self.query_budget.answers - self.answered
 
     def describe(self) -> str:
-        """For people."""
         most = self.query_budget
         used = f"{self.asked} of {most.queries} queries asked, {self.answered} of {most.answers} answers given"
-        failed = f"; {self.unanswered.words}" if self.unanswered.queries else ""
+        failed = (
+            f"; of those {self.unanswered} not answered: asking the same again {USES_UP}" if self.unanswered else ""
+        )
         return f"{used}{', closed: nothing can be asked' if self.over else ''}{failed}"
 
 
@@ -68,12 +76,11 @@ class RunFolder:
 
     @property
     def ledger(self) -> Path:
-        """Its ledger: where there is one, the federation was begun."""
+        """Where there is one, the federation was begun."""
         return self.path / LEDGER
 
     @property
     def events(self) -> Path:
-        """Its event log."""
         return self.path / EVENTS
 
     @property
@@ -88,37 +95,37 @@ class RunFolder:
 
     @property
     def short(self) -> str:
-        """Its digest as people compare it."""
         return self.config.digest()[:12]
 
     def summary(self) -> dict[str, Any]:
-        """What closing it wrote."""
         return json.loads((self.path / SUMMARY).read_text(encoding="utf-8"))
 
     def use(self) -> BudgetUse:
         """What is used up of the query budget. Raises LedgerError."""
-        if not self.ledger.exists():
-            return BudgetUse(0, 0, self.config.query_budget, self.closed)
-        with closing(self._read()) as ledger:
-            queries, answered = ledger.spent()
-            asked = queries + ledger.in_vain()
-            return BudgetUse(asked, answered, self.config.query_budget, self.closed, ledger.unanswered())
+        budget, closed = self.config.query_budget, self.closed
+
+        def use(ledger: Ledger) -> BudgetUse:
+            asked, answered = ledger.spent()
+            return BudgetUse(asked + ledger.in_vain(), answered, budget, closed, ledger.unanswered())
+
+        return self._read(BudgetUse(0, 0, budget, closed), use)
 
     def check(self) -> None:
         """Follow the ledger's hash chain. Raises LedgerError."""
-        if self.ledger.exists():
-            with closing(self._read()) as ledger:
-                ledger.batches()
+        self._read([], Ledger.batches)
 
     def asked(self) -> frozenset[str]:
         """Ids, hex, of all queries that the ledger records. Raises LedgerError."""
-        if not self.ledger.exists():
-            return frozenset()
-        with closing(self._read()) as ledger:
-            return ledger.recorded()
+        return self._read(frozenset(), Ledger.recorded)
 
-    def _read(self) -> Ledger:
-        return Ledger(self.ledger, self.config.digest(), "", read_only=True, wait=LOOK_SECONDS)
+    def _read(self, nothing: T, read: Callable[[Ledger], T]) -> T:
+        """What the ledger says; `nothing` where there is none."""
+        if not self.ledger.exists():
+            return nothing
+        with contextlib.closing(
+            Ledger(self.ledger, self.config.digest(), "", read_only=True, wait=LOOK_SECONDS)
+        ) as ledger:
+            return read(ledger)
 
 
 NEWEST = "Join the newest folder that the operator sent: consilium node join FOLDER"
@@ -147,8 +154,19 @@ def run_of(folder: NodeFolder, file: ServedFederation | None = None) -> RunFolde
 
 def earlier_runs(folder: NodeFolder, run: RunFolder) -> list[RunFolder]:
     """All federations that were begun but this one. Raises LedgerError where it cannot be said which one is."""
-    begun = sorted(path.parent for path in (folder / "state").glob(f"run-*/{LEDGER}"))
-    return [RunFolder(path, _config_of(path / LEDGER)) for path in begun if path != run.path]
+    earlier = []
+    for ledger in sorted((folder / "state").glob(f"run-*/{LEDGER}")):
+        if ledger.parent == run.path:
+            continue
+        try:
+            earlier.append(RunFolder(ledger.parent, FederationConfig.model_validate_json(stored_config(ledger)[1])))
+        except ValidationError:
+            raise LedgerError(
+                f"ledger {ledger} does not say which federation it is of",
+                "Restore its newest backup; the folder of a federation that is over may be moved out of the node's"
+                " state",
+            ) from None
+    return earlier
 
 
 def asked_before(folder: NodeFolder, run: RunFolder) -> frozenset[str]:
@@ -159,11 +177,83 @@ def asked_before(folder: NodeFolder, run: RunFolder) -> frozenset[str]:
     return frozenset().union(*(earlier.asked() for earlier in earlier_runs(folder, run)))
 
 
-def _config_of(ledger: Path) -> FederationConfig:
+def conclude(
+    config: FederationConfig,
+    run_dir: Path,
+    ledger: Ledger,
+    log: EventLog,
+    *,
+    parties: Sequence[str] = (),
+    left_out_for_data: int = 0,
+    counted: Sequence[int] = (),
+    seconds: Mapping[str, float] | None = None,
+) -> dict[str, Any]:
+    """Write the summary, after which the federation is closed, and return it. parties: that took part since the
+    coordinator was started last; the summary has all that ever did. counted: parties in each sum. Raises LedgerError:
+    nothing was released."""
+    names = sorted({*RunState.of(read_events(run_dir / EVENTS)).took_part, *parties})
+    sanitised = close(config, ledger, normal_for(config), log)
+    batches = ledger.batches()
+    guarantees = spent(config, batches, closed=sanitised is not None)
+    summary = {
+        "federation": config.digest(),
+        "federation_digest": config.federation_digest(),
+        "parties": names,
+        "teachers": len(names) * config.teachers_per_party,
+        "parties_left_out_for_data": left_out_for_data,
+        "parties_counted": list(counted),
+        "collection": config.collection,
+        "asked": sum(len(batch.query_ids) for batch in batches),
+        "answered": sum(int(batch.answered.sum()) for batch in batches),
+        "reinforced": sum(int(batch.reinforced.sum()) for batch in batches),
+        "noise": "system" if config.noise_seed is None else "seeded",
+        "privacy": {
+            **{name: guarantee.to_json() for name, guarantee in (promises(config) | guarantees).items()},
+            **({"sanitised": sanitised["guarantee"]} if sanitised else {}),
+        },
+        "sanitised": sanitised,
+        "seconds": dict(seconds or {}),
+    }
+    replace_private(run_dir / SUMMARY, json.dumps(summary, indent=2) + "\n")  # half of it would say "closed"
+    log.write("closed", asked=summary["asked"], answered=summary["answered"])
+    return summary
+
+
+def conclude_unserved(config: FederationConfig, run_dir: Path) -> dict[str, Any]:
+    """Close a deployed federation that nobody serves: what closing needs is in its ledger, and no party. Raises
+    LedgerError: the ledger cannot be read or written, or is of another federation."""
+    log = contextlib.closing(EventLog(run_dir / EVENTS))
+    with log as opened, contextlib.closing(Ledger.of(run_dir / LEDGER, config)) as ledger:
+        return conclude(config, run_dir, ledger, opened)
+
+
+def normal_for(config: FederationConfig) -> Normal | None:
+    """The noise of the closing: None for the operating system's; seeded in a simulation that asks for it."""
+    if config.noise_seed is None:
+        return None
+    generator = np.random.default_rng(int(canonical_digest([config.noise_seed, "closing"]), 16))
+    return lambda: float(generator.standard_normal())
+
+
+@contextlib.contextmanager
+def telling_failure(run_dir: Path, log: EventLog) -> Iterator[None]:
+    """A typed error is written into the run's event log before it is raised."""
     try:
-        return FederationConfig.model_validate_json(stored_config(ledger)[1])
-    except ValidationError:
-        raise LedgerError(
-            f"ledger {ledger} does not say which federation it is of",
-            "Restore its newest backup; the folder of a federation that is over may be moved out of the node's state",
-        ) from None
+        yield
+    except (ConsiliumError, OSError) as error:
+        known = error if isinstance(error, ConsiliumError) else typed(error, run_dir)
+        if known is None:
+            raise
+        with contextlib.suppress(OSError):  # on a full disk the error itself is what matters
+            log.write("failed", error=type(known).__name__, what=known.what, action=known.action)
+        raise
+
+
+def failure_of(events: Iterable[Event]) -> ConsiliumError | None:
+    """The error that these tell of, or one of the kind above it; None where they tell of none."""
+    of_sums = {kind.__name__ for kind in SecAggError.__subclasses__()}
+    for event in events:
+        if event.kind == "failed":
+            kind = getattr(errors, event.error, SecAggError if event.error in of_sums else EngineError)
+            return kind(event.what, event.action)
+    return None

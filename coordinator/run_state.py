@@ -8,34 +8,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
-from consilium.coordinator.events import (
-    Awaiting,
-    Closed,
-    Connected,
-    Enrolled,
-    Event,
-    Excluded,
-    Failed,
-    FalseVotes,
-    Late,
-    LeftOut,
-    Lost,
-    NotAnswered,
-    OfParties,
-    OtherConsilium,
-    Released,
-    SecondAggregatorAnswered,
-    Serving,
-    StageBegins,
-    StageGoesOn,
-    TakesPart,
-    Voted,
-    WaitingForParties,
-)
+from consilium.coordinator.events import Event
 from consilium.protocol.refusals import CURES, Rule
 from consilium.report.words import many
 
@@ -45,25 +21,9 @@ UNKNOWN = "Run `consilium doctor` at both ends; the run's events.jsonl has what 
 NOT_STARTED = "not started"
 PASSING = frozenset({"enrol", "train"})
 """Stages that a party has to get through to take part; to miss another one costs it one sum."""
+OF_PARTIES = frozenset({"awaiting", "connected", "lost", "enrolled", "late", "takes-part", "voted"})
 SECOND, AWAY = "aggregator ", "away"
-
-
-def shown(name: str) -> str:
-    """What the second aggregator is called in logs; no party can be called so.
-
-    >>> shown("board")
-    'aggregator board'
-    """
-    return f"{SECOND}{name}"
-
-
-def second_of(shown: str) -> str | None:
-    """The second aggregator's name, from what it is called in logs; None for anybody else.
-
-    >>> second_of("aggregator board"), second_of("zurich")
-    ('board', None)
-    """
-    return shown.removeprefix(SECOND) if shown.startswith(SECOND) else None
+"""Before the second aggregator's name in logs; no party can be called so."""
 
 
 class PartyState(StrEnum):
@@ -116,117 +76,22 @@ class RollEntry:
         return ", ".join(parts)
 
 
-@dataclass
-class SecondEntry:
-    """The second aggregator. served: it said that it serves this federation, at some time."""
-
-    connected: bool = False
-    served: bool = False
-
-    @property
-    def words(self) -> str:
-        """For a person.
-
-        >>> SecondEntry().words, SecondEntry(connected=True, served=True).words
-        ('away', 'connected, checks votes')
-        """
-        return AWAY if not self.connected else f"connected{', checks votes' if self.served else ''}"
-
-
-def entry_json(entry: RollEntry) -> dict[str, Any]:
-    """As plain values, with the words."""
-    return {**asdict(entry), "words": entry.words}
-
-
-class Roll:
-    """All parties of a run. names: those that may connect; others are added as events tell of them. seconds: the second
-    aggregator of verified votes, by its name, and those before it."""
-
-    def __init__(self, names: Iterable[str] = ()) -> None:
-        self.seconds: dict[str, SecondEntry] = {}
-        self.entries: dict[str, RollEntry] = {name: RollEntry() for name in sorted(names)}
-
-    @property
-    def took_part(self) -> list[str]:
-        """Everybody who ever did in this run, sorted."""
-        return sorted(name for name, entry in self.entries.items() if entry.ever)
-
-    def take(self, event: Event) -> None:
-        """Take one event in, in its turn."""
-        if isinstance(event, Awaiting):
-            for each in (*self.entries.values(), *self.seconds.values()):
-                each.connected = False
-            for entry in self.entries.values():
-                entry.state, entry.reason = PartyState.AWAITED, ""
-        if isinstance(event, OfParties):
-            for name in event.parties:
-                if (second := second_of(name)) is None:
-                    self._of_party(event, self._entry(name))
-                else:
-                    self.seconds.setdefault(second, SecondEntry()).connected = isinstance(event, Connected)
-        match event:
-            case SecondAggregatorAnswered():
-                self.seconds[event.name] = SecondEntry(connected=True, served=True)
-            case LeftOut():
-                if event.party not in self.entries and event.party.startswith("node "):
-                    return  # a simulated one that never told its name
-                entry = self._entry(event.party)
-                if event.stage in PASSING:
-                    entry.state = PartyState.REFUSED if event.rule else PartyState.LEFT_OUT
-                    entry.reason, entry.rule = event.reason, event.rule
-                else:
-                    entry.reason, entry.rule = f"{event.stage}: {event.reason}", None
-            case Excluded():
-                entry = self._entry(event.party)
-                entry.state, entry.rule, entry.reason = PartyState.LEFT_OUT, None, f"found at fault: {event.reason}"
-
-    def _entry(self, name: str) -> RollEntry:
-        return self.entries.setdefault(name, RollEntry())
-
-    def _of_party(self, event: OfParties, entry: RollEntry) -> None:
-        match event:
-            case Connected() | Lost():
-                entry.connected = isinstance(event, Connected)
-            case Enrolled():
-                if entry.state is not PartyState.TAKES_PART:  # one that comes back while it does goes on with it
-                    entry.state, entry.reason = PartyState.ENROLLED, ""
-            case Late() | TakesPart():
-                entry.state = PartyState.LATE if isinstance(event, Late) else PartyState.TAKES_PART
-                entry.reason, entry.ever = "", True
-            case Voted():
-                entry.queries, entry.ever = entry.queries + event.queries, True
-                if entry.state in (PartyState.ENROLLED, PartyState.LATE):  # it came back, and was asked at once
-                    entry.state = PartyState.TAKES_PART
-
-
-@dataclass(frozen=True)
-class RunTrouble:
-    """What went wrong, and what to do about it. at: time of day, UTC, as in the log."""
-
-    at: str
-    what: str
-    cure: str
-
-    @property
-    def words(self) -> str:
-        """In a line."""
-        return f"{self.at} {self.what}{f'. {self.cure}' if self.cure else ''}"
-
-
 class RunState:
     """After the events that it took. names: of the parties that may connect.
 
-    stage: its name; stage_words: for people. since: when that began. last: time of the last event. started, starts:
-    when a coordinator was started last, and how often one was. versions: by party, in words, where another runs.
+    since: when the stage began. last: time of the last event. started, starts: when a coordinator was started last, and
+    how often one was. versions: by party, in words, where another runs. second: connected second aggregators; served:
+    those that ever said that they serve this federation. troubles: what went wrong last, newest first.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        self.roll = Roll(names)
+        self.roll = {name: RollEntry() for name in sorted(names)}
+        self.second, self.served = set[str](), set[str]()
         self.stage = self.stage_words = NOT_STARTED
         self.since = self.last = self.started = ""
         self.starts = 0
         self.versions: dict[str, str] = {}
-        self._troubles: deque[RunTrouble] = deque(maxlen=MOST_TROUBLES)
+        self.troubles: deque[str] = deque(maxlen=MOST_TROUBLES)
 
     @classmethod
     def of(cls, events: Iterable[Event], names: Iterable[str] = ()) -> RunState:
@@ -237,53 +102,100 @@ class RunState:
         return state
 
     @property
-    def troubles(self) -> list[RunTrouble]:
-        """The last ones, newest first."""
-        return list(reversed(self._troubles))
+    def took_part(self) -> list[str]:
+        """Everybody who ever did in this run, sorted."""
+        return sorted(name for name, entry in self.roll.items() if entry.ever)
+
+    def second_words(self, name: str) -> str:
+        """How a second aggregator stands, for a person."""
+        return AWAY if name not in self.second else f"connected{', checks votes' if name in self.served else ''}"
 
     def take(self, event: Event) -> None:
-        """One event. Of what is not known here nothing is kept."""
+        """One event, in its turn. Of what is not known here nothing is kept."""
         self.last = event.at or self.last
-        self.roll.take(event)
-        match event:
-            case WaitingForParties():
+        match event.kind:
+            case "waiting":
                 words = f"waiting for parties; connected: {event.connected}, needed: {event.required}"
                 self._begin("waiting", words)
-            case StageBegins():
-                self._begin(event.stage, event.stage)
-            case StageGoesOn():
-                if event.stage != self.stage:
-                    self._begin(event.stage, event.stage)
-            case Serving():
+            case "stage":
+                self._begin(event.stage)
+            case "progress" if event.stage != self.stage:
+                self._begin(event.stage)
+            case "serving":
                 self._begin("serving", f"serving students at {event.address}")
-            case Released():
+            case "released":
                 self._begin("serving", "serving students")
-            case Failed():
-                self._begin("failed", "failed")
+            case "failed":
+                self._begin("failed")
                 self._trouble(event.what, event.action)
-            case Closed():
-                self._begin("closed", "closed")
-            case LeftOut():
-                cure = f"{CURES[event.rule]}." if event.rule else NO_ANSWER if event.silent else UNKNOWN
-                self._trouble(event.text, cure)
-            case Excluded():
-                cure = "Compare versions with its team. If it stays so, revoke it."
-                self._trouble(event.words, cure)
-            case FalseVotes():
+            case "closed":
+                self._begin("closed")
+            case "left-out":
+                self._left_out(event)
+            case "excluded":
+                entry = self._entry(event.party)
+                entry.state, entry.rule, entry.reason = PartyState.LEFT_OUT, None, f"found at fault: {event.reason}"
+                self._trouble(event.words, "Compare versions with its team. If it stays so, revoke it.")
+            case "false-votes":
                 self._trouble(event.what, event.action)
-            case NotAnswered():
+            case "not-answered":
                 self._trouble(event.words, event.cure)
                 self._begin("serving", "serving students")
-            case Awaiting():
-                self.versions.clear()
-                self.started, self.starts = event.at, self.starts + 1
-            case OtherConsilium():
+            case "awaiting":
+                self._start(event)
+            case "version":
                 self.versions[event.party] = f"{event.party} runs {event.theirs}, this coordinator {event.ours}"
+            case "second-aggregator":
+                self.second.add(event.name)
+                self.served.add(event.name)
+        if event.kind in OF_PARTIES:
+            for name in event.parties:
+                if not name.startswith(SECOND):
+                    self._of_party(event, self._entry(name))
+                elif event.kind == "connected":
+                    self.second.add(name.removeprefix(SECOND))
+                else:
+                    self.second.discard(name.removeprefix(SECOND))
 
-    def _begin(self, stage: str, words: str) -> None:
-        if (stage, words) == (self.stage, self.stage_words):
-            return  # who is waited for is said every minute
-        self.stage, self.stage_words, self.since = stage, words, self.last
+    def _entry(self, name: str) -> RollEntry:
+        return self.roll.setdefault(name, RollEntry())
 
-    def _trouble(self, message: str, cure: str) -> None:
-        self._troubles.append(RunTrouble(self.last, message, cure))
+    def _start(self, event: Event) -> None:
+        self.versions.clear()
+        self.second.clear()
+        self.started, self.starts = event.at, self.starts + 1
+        for entry in self.roll.values():
+            entry.state, entry.reason, entry.connected = PartyState.AWAITED, "", False
+
+    def _left_out(self, event: Event) -> None:
+        self._trouble(event.fact, f"{CURES[event.rule]}." if event.rule else NO_ANSWER if event.silent else UNKNOWN)
+        if event.party not in self.roll and event.party.startswith("node "):
+            return  # a simulated one that never told its name
+        entry = self._entry(event.party)
+        if event.stage in PASSING:
+            entry.state = PartyState.REFUSED if event.rule else PartyState.LEFT_OUT
+            entry.reason, entry.rule = event.reason, event.rule
+        else:
+            entry.reason, entry.rule = f"{event.stage}: {event.reason}", None
+
+    def _of_party(self, event: Event, entry: RollEntry) -> None:
+        match event.kind:
+            case "connected" | "lost":
+                entry.connected = event.kind == "connected"
+            case "enrolled" if entry.state is not PartyState.TAKES_PART:  # one that comes back goes on with it
+                entry.state, entry.reason = PartyState.ENROLLED, ""
+            case "late" | "takes-part":
+                entry.state = PartyState.LATE if event.kind == "late" else PartyState.TAKES_PART
+                entry.reason, entry.ever = "", True
+            case "voted":
+                entry.queries, entry.ever = entry.queries + event.queries, True
+                if entry.state in (PartyState.ENROLLED, PartyState.LATE):  # it came back, and was asked at once
+                    entry.state = PartyState.TAKES_PART
+
+    def _begin(self, stage: str, words: str = "") -> None:
+        words = words or stage
+        if (stage, words) != (self.stage, self.stage_words):  # who is waited for is said every minute
+            self.stage, self.stage_words, self.since = stage, words, self.last
+
+    def _trouble(self, what: str, cure: str) -> None:
+        self.troubles.appendleft(f"{self.last} {what}{f'. {cure}' if cure else ''}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 
 from consilium.accounting.curves.discrete import convolution_slack, pair_slack
 from consilium.accounting.errors import NoiseError
@@ -21,7 +21,6 @@ LEAST_TOP_UP = 4.0
 """Variance. Less would be so fine that the sum is no discrete Gaussian up to rounding."""
 
 MOST_SHARES = 100_000
-"""Parties, that is, each of which adds one."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +28,8 @@ class SumNoise:
     """How the noise of one parameter `sigma`, which a mechanism has on exact sums, comes into the sums themselves.
 
     Each giver, a party or one of two aggregators, adds a discrete Gaussian of variance v = drawn.sigma^2 / shares, so
-    that `shares` of them, who are sure to be honest, add `part` of sigma^2 together. That is what nodes are held to,
-    who see the sums. The coordinator makes up what is missing to sigma^2: so students get the noise of exact sums.
+    that `shares` of them, who are sure to be honest, add `part` of sigma^2 together: what nodes are held to, who see
+    the sums. The coordinator makes up what is missing to sigma^2: so students get the noise of exact sums.
 
     Of a sum the student knows no share: all honest ones and the top-up make its noise. With h honest givers, that is
     at least sigma^2: where h v < sigma^2 the top-up is the rest, or `LEAST_TOP_UP` if that is more; else the first
@@ -53,19 +52,14 @@ class SumNoise:
     colluders: int = 0
     topped_up: bool = True
 
-    @property
+    @cached_property  # asked for at each sum
     def drawn(self) -> PartyNoise:
         """What the givers are asked to add."""
-        return _drawn(self)
-
-    @property
-    def is_too_fine(self) -> bool:
-        """Whether a share is so fine that little is proved of their sum."""
-        return self._share < 1
+        return PartyNoise(round_up(math.sqrt(self.part) * self.sigma), self.shares)
 
     def check(self) -> None:
-        """Raise NoiseError where the noise is too fine to be shared."""
-        if self.is_too_fine:
+        """Raise NoiseError where a share is so fine that little is proved of their sum."""
+        if self._share < 1:
             raise NoiseError(
                 f"noise of sigma {self.sigma:g} in {self.shares} shares is of variance {self._share:.2g} in each, which"
                 f" must be at least 1: raise sigma to {math.ceil(math.sqrt(self.shares / self.part))}, or promise a"
@@ -98,8 +92,3 @@ class SumNoise:
             for variance in (fewest, max(fewest, self.sigma**2 - LEAST_TOP_UP))
         )
         return convolution_slack(most, share) + max(topped)
-
-
-@lru_cache(maxsize=8)  # asked for at each sum
-def _drawn(noise: SumNoise) -> PartyNoise:
-    return PartyNoise(round_up(math.sqrt(noise.part) * noise.sigma), noise.shares)

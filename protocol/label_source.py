@@ -74,34 +74,6 @@ class LabelTerms:
 
 
 @dataclass(frozen=True)
-class Unanswered:
-    """Questions that were put to parties, and of which no answer came. parties: who was asked for votes on any of them;
-    none are named where that is nobody's business.
-
-    Parties that voted count them as asked, before their votes leave, and so does the coordinator.
-    """
-
-    queries: int = 0
-    parties: tuple[str, ...] = ()
-
-    @property
-    def words(self) -> str:
-        """For a person; the same at the coordinator and at a party.
-
-        >>> Unanswered().words
-        'nothing was used up'
-        >>> Unanswered(4, ("ward-a", "ward-b")).words
-        '4 questions were put to ward-a, ward-b and not answered: asking the same again uses up nothing more, unless a \
-secure sum has to begin anew'
-        """
-        if not self.queries:
-            return "nothing was used up"
-        whom = ", ".join(self.parties) or "parties"
-        number = "1 question was" if self.queries == 1 else f"{self.queries} questions were"
-        return f"{number} put to {whom} and not answered: asking the same again {USES_UP}"
-
-
-@dataclass(frozen=True)
 class Histograms:
     """Noisy histograms of votes, in the order of the queries; all 0 for a query that was not asked.
 

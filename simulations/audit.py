@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from consilium.coordinator.collection.kept_votes import PATTERN, UNUSABLE, kept_votes
-from consilium.coordinator.events import Awaiting, Event, LeftOut, StageBegins
+from consilium.coordinator.events import Event
 from consilium.coordinator.privacy import expected
 from consilium.coordinator.verify import Recorded, VerifiedRun, holds, verify_run
-from consilium.coordinator.verify.charges import check_claims, check_epsilon
 from consilium.coordinator.verify.findings import Absent, Contradiction, Damaged, Files, Unfinished, agree, entry
+from consilium.coordinator.verify.ledger import check_claims, check_epsilon
 from consilium.coordinator.verify.run import CARD, COORDINATOR
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.report.warnings import warnings_of, well_formed
@@ -149,11 +149,11 @@ def _data(run: VerifiedRun, recorded: Recorded, student: Path | None) -> ReportD
     coordinator = run.files.object(COORDINATOR) if (run.run_dir / COORDINATOR).exists() else {}
     card = {} if student is None else Files(student, finished=True).object(CARD)
     parties = len(coordinator["parties"]) if coordinator else _parties(run.events, recorded)
-    invited = {name for event in run.events if isinstance(event, Awaiting) for name in event.parties}
+    invited = {name for event in run.events if event.kind == "awaiting" for name in event.parties}
     if simulated:
         invited = range(run.files.object(MANIFEST).get("data", {}).get("parties", parties))
     answered = [batch.answered for batch in recorded.batches]
-    left_out = [(event.party, event.stage, event.reason) for event in run.events if isinstance(event, LeftOut)]
+    left_out = [(event.party, event.stage, event.reason) for event in run.events if event.kind == "left-out"]
     warnings = warnings_of(expected(config, parties))
     codes = {warning["code"] for warning in warnings}
     warnings += [warning for warning in well_formed(card.get("warnings")) if warning["code"] not in codes]
@@ -189,5 +189,5 @@ def _data(run: VerifiedRun, recorded: Recorded, student: Path | None) -> ReportD
 
 def _parties(events: Sequence[Event], recorded: Recorded) -> int:
     """How many take part as far as is known before the end: those of the largest sum, else those that came."""
-    came = [event.total for event in events if isinstance(event, StageBegins)]
+    came = [event.total for event in events if event.kind == "stage"]
     return max((batch.parties for batch in recorded.batches), default=came[-1] if came else 0)

@@ -19,8 +19,8 @@ POLL_SECONDS = 0.1
 RELEASED_SECONDS = 10.0
 """Between two lines about what was released: batch upon batch may be in a second."""
 SHOWN = (
-    log.LeftOut, log.Excluded, log.FalseVotes, log.Promised, log.ResumedSession, log.SessionLost, log.StudentSaved,
-    log.Failed, log.Closed,
+    "left-out", "excluded", "false-votes", "promised", "resumed-session", "session-lost", "student-saved", "failed",
+    "closed",
 )  # fmt: skip
 """Events that are a line each."""
 
@@ -39,8 +39,8 @@ class Recorder:
             self._log.write("progress", stage=stage, done=done, total=total)
 
     def saved(self, facts: Mapping[str, Any]) -> None:
-        """The student is in its folder. facts: the fields of `StudentSaved`."""
-        self._log.write(log.StudentSaved.kind, **facts)
+        """The student is in its folder. facts: the fields of "student-saved"."""
+        self._log.write("student-saved", **facts)
 
 
 @contextlib.contextmanager
@@ -60,25 +60,25 @@ class Showing:
 
     def __call__(self, event: log.Event) -> None:
         """One event; of a kind that is not shown, nothing."""
-        match event:
-            case log.StageBegins():
+        match event.kind:
+            case "stage":
                 self._display.update(event.stage, 0, event.total)
-            case log.StageGoesOn():
+            case "progress":
                 self._display.update(event.stage, event.done, event.total)
-            case log.Warned():
+            case "warned":
                 self._display.say(event.text, warning=True)
-            case log.WaitingForParties():
+            case "waiting":
                 if event.words != self._waited:  # it is written every second
                     self._display.say(event.words)
                 self._waited = event.words
-            case log.Released():
+            case "released":
                 self._asked += event.asked
                 self._answered += event.answered
                 if event.moment >= self._next:
                     self._next = event.moment + RELEASED_SECONDS
                     answers = many(self._answered, event.noun)
-                    self._display.say(f"asked {self._asked}, released {answers}, counted {event.parties} parties")
-            case _ if isinstance(event, SHOWN):
+                    self._display.say(f"asked {self._asked}, released {answers}, counted {event.counted} parties")
+            case kind if kind in SHOWN:
                 self._display.say(event.words)
 
 

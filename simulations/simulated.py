@@ -13,11 +13,11 @@ from consilium.aggregator.node import AggregatorNode
 from consilium.aggregator.store import GivenStore
 from consilium.coordinator.collection.exchange import Failure, Steps, Transport, stream, tell_left_out
 from consilium.coordinator.collection.plaintext import PLAINTEXT
-from consilium.coordinator.conclusion import telling_failure
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.parts import PATIENCE
+from consilium.coordinator.run_folders import telling_failure
 from consilium.data.mapping import DataRules, LabelRule, PatientRule
 from consilium.data.private_rows import MemoryRows
 from consilium.models.keys import TeacherKind

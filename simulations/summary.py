@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.events import LeftOut as LeftOutEvent
 from consilium.coordinator.events import read_events
 from consilium.coordinator.privacy import NODES, expected
 from consilium.protocol.refusals import FOR_DATA
@@ -83,7 +82,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def student_facts(run_dir: Path) -> dict[str, Any]:
-    """Of the student that is in the run's folder, the fields of `StudentSaved`."""
+    """Of the student that is in the run's folder, the fields of the event "student-saved"."""
     guarantee = read_json(run_dir / COORDINATOR)["privacy"]["guarantee"]
     metrics, epsilon = read_json(run_dir / CARD)["metrics"] or {}, number(guarantee, "epsilon")
     auc = metrics.get("auc")
@@ -190,7 +189,7 @@ def public_owners(case: Case) -> dict[str, Any]:
 def left_out(run_dir: Path) -> list[LeftOutParty]:
     """Who was left out of which stage, from the event log."""
     events = read_events(run_dir / "events.jsonl")
-    return [LeftOutParty(event.party, event.stage, event.reason) for event in events if isinstance(event, LeftOutEvent)]
+    return [LeftOutParty(event.party, event.stage, event.reason) for event in events if event.kind == "left-out"]
 
 
 def absent(run_dir: Path) -> dict[str, str]:
@@ -198,6 +197,6 @@ def absent(run_dir: Path) -> dict[str, str]:
     events = read_events(run_dir / "events.jsonl")
     reasons: dict[str, str] = {}
     for event in events:
-        if isinstance(event, LeftOutEvent) and event.rule not in FOR_DATA:
+        if event.kind == "left-out" and event.rule not in FOR_DATA:
             reasons.setdefault(event.party, event.reason)
     return dict(sorted(reasons.items()))

@@ -6,18 +6,29 @@ A request's head says path, length and who signed it: all are checked before any
 from __future__ import annotations
 
 import asyncio
+import binascii
 import contextlib
 import logging
+from base64 import b64decode
 from collections import defaultdict
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import NamedTuple
 
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
 from flwr.proto.fleet_pb2 import PushMessagesRequest
 from google.protobuf.message import DecodeError
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from consilium.coordinator.nodes import NodeKeys, NotLetIn
+from consilium.coordinator.deploy.superlink import called, pem_of
+from consilium.coordinator.served import ServedFederation
 from consilium.node import standing
+from consilium.node.flower import fleet_scheme
+from consilium.node.keys import public_key
 
 PREFIX = "/v1/fleet/"
 MOST_OBJECT_BYTES = 8 * 1024 * 1024
@@ -49,6 +60,61 @@ REQUEST_SECONDS, STALL_SECONDS = 280.0, 20.0
 log = logging.getLogger("consilium.gateway")
 
 
+class NotLetIn(NamedTuple):
+    """Why a request is not taken: in a word or two, and in words for whoever asked. status: of HTTP."""
+
+    why: str
+    words: str
+    status: int = 401
+
+
+class NodeKeys:
+    """Which node a request comes from, by its headers alone: Flower's signed time, before any body is read. The
+    SuperLink checks the same, but only after it has read the whole body. Raises EngineError : it is another Flower."""
+
+    def __init__(self, file: ServedFederation) -> None:
+        self._scheme = fleet_scheme()
+        self._keys: dict[bytes, tuple[str, bool, ec.EllipticCurvePublicKey]] = {}  # by what a SuperNode sends
+        former = {name: keys for name, keys in file.revoked.items() if keys.kind in ("party", "aggregator")}
+        for nodes, revoked in ((former, True), (file.members, False)):
+            for name, keys in nodes.items():
+                if (key := public_key(keys.key)) is not None:
+                    self._keys[pem_of(keys.key)] = (name if revoked else called(name, keys), revoked, key)
+
+    def sender(self, headers: Mapping[str, str]) -> str | NotLetIn:
+        """The node that signed these headers within Flower's window of time; or why nobody who may connect did. An
+        unknown key costs a look-up; only for a key of the lists is a signature checked."""
+        try:
+            name, revoked, key = self._keys[b64decode(headers[self._scheme.key], validate=True)]
+            signature = b64decode(headers[self._scheme.signature], validate=True)
+            time = headers[self._scheme.moment]
+            age = (datetime.now(UTC) - datetime.fromisoformat(time)).total_seconds()
+            key.verify(signature, time.encode("ascii"), ec.ECDSA(hashes.SHA256()))
+        except (KeyError, ValueError, TypeError, UnicodeError, binascii.Error, OverflowError, InvalidSignature):
+            return NOT_KNOWN
+        if revoked:
+            return SHUT_OUT
+        if not -self._scheme.ahead < age < self._scheme.behind:
+            return NotLetIn(
+                "wrong clock",
+                f"this node's clock is {abs(age):.0f} s {'behind' if age > 0 else 'ahead of'} the coordinator's:"
+                " nothing that it sends is taken. Set both by NTP (timedatectl set-ntp true)",
+                503,  # to 401 a SuperNode ends; one whose clock is wrong goes on trying until it is set
+            )
+        return name
+
+
+NOT_KNOWN = NotLetIn(
+    "unknown",
+    "unknown: the coordinator's federation lists no node with this key. Send NAME.enrol.json to the operator; if"
+    " that was done, the coordinator has yet to join the newest folder",
+)
+SHUT_OUT = NotLetIn(
+    "revoked",
+    "revoked: the operator shut this node out. Talk to the operator; to take part again needs new keys and a new name",
+)
+
+
 class Gateway:
     """An ASGI application before the SuperLink's, for whom `keys` knows."""
 
@@ -57,13 +123,9 @@ class Gateway:
         self._turns = defaultdict[str, asyncio.Semaphore](lambda: asyncio.Semaphore(MOST_REQUESTS))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As ASGI."""
         if scope["type"] != "http":
             await self._superlink(scope, receive, send)
-            return
-        request = Request(scope, receive)
-        answer = await self._checked(request, send)
-        if answer is not None:
+        elif (answer := await self._checked(Request(scope, receive), send)) is not None:
             await answer(scope, receive, send)
 
     async def _checked(self, request: Request, send: Send) -> Response | None:

@@ -1,4 +1,4 @@
-"""The process that serves a federation: gateway, SuperLink and ServerApp. `consilium node start` keeps it.
+"""The process that serves a federation: gateway, SuperLink and the run. `consilium node start` keeps it.
 
 `python -P -m consilium.coordinator.deploy.serving FOLDER` serves what that coordinator joined last, until it is closed.
 """
@@ -11,24 +11,37 @@ import logging
 import os
 import sys
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from consilium.coordinator import server_app
-from consilium.coordinator.deploy.gateway import HEAD_BYTES, Gateway
-from consilium.coordinator.deploy.superlink import SuperLink
-from consilium.coordinator.nodes import NodeKeys
+from consilium.coordinator.collection.exchange import FlowerTransport
+from consilium.coordinator.collection.ways import WAYS
+from consilium.coordinator.deploy.gateway import HEAD_BYTES, Gateway, NodeKeys
+from consilium.coordinator.deploy.superlink import RegisteredNodes, SuperLink
+from consilium.coordinator.events import Event, EventLog
+from consilium.coordinator.federation import FederationRun
+from consilium.coordinator.label_server import Door
+from consilium.coordinator.label_server import serve as answer_students
+from consilium.coordinator.run_folders import asked_before, pool_of, run_of, telling_failure
 from consilium.coordinator.served import ServedFederation
 from consilium.node.folder import THE_COORDINATOR, NodeFolder, open_folder
 from consilium.node.join import joined
-from consilium.node.supervisor import end_with_parent
+from consilium.node.keys import OwnKeys
+from consilium.node.signed import joined as address
+from consilium.node.supervisor import end_with_parent, tell_time
 from consilium.protocol.errors import ConsiliumError, EngineError
-from consilium.protocol.files import more_descriptors
+from consilium.protocol.files import more_descriptors, private_folder
 from consilium.protocol.tls import TlsFiles
 
+NOT_TOLD = {"excluded", "failed", "promised", "resumed-session", "session-lost"}
+"""Events that the node's log leaves out: they are said otherwise there, or are for the coordinator's operator alone."""
+REPEATED = {"not-answered", "waiting"}
+"""Events that are news also where the same was told last."""
 HEAD_SECONDS = 20.0
 """For a request's head, and between two of a connection: whoever shows no key holds no place for longer than twice."""
 
@@ -41,15 +54,36 @@ def serve(folder: NodeFolder) -> None:
     gateway = Gateway(superlink.app, NodeKeys(file))
     server = tls_server(gateway, folder.tls, file.coordinator.listen, file.coordinator.node_port)
     threading.Thread(target=_answer, args=(server,), daemon=True).start()
-    grid, context = superlink.begin(file.config.digest(), {"folder": str(folder.path)})
-    server_app.app(grid, context)
+    grid, _ = superlink.begin(file.config.digest())
+    run, config, place = run_of(folder, file), file.config, file.coordinator
+    log = EventLog(private_folder(run.path) / run.events.name, telling())
+    with contextlib.closing(log), telling_failure(run.path, log):
+        keys = WAYS[config.collection].keys(file.sum_roster(), OwnKeys.load(folder).keys)
+        door = Door(folder, run.close_file, address(place.listen, place.label_port))
+        FederationRun(
+            FlowerTransport(grid, at_once=1), config, run.path, log, partial(answer_students, door, config, log), keys,
+            run.close_file.exists, pool_of(folder, config), RegisteredNodes(file), asked_before(folder, run),
+        ).run()  # fmt: skip
+
+
+def telling() -> Callable[[Event], None]:
+    """Tells people of events, each once in a row."""
+    last = ""
+
+    def tell(event: Event) -> None:
+        nonlocal last
+        if event.words and event.kind not in NOT_TOLD:
+            if event.words != last or event.kind in REPEATED:
+                tell_time("run", event.words)
+            last = event.words
+
+    return tell
 
 
 class Impatient(H11Protocol):
     """Closes a connection on which nothing is asked: uvicorn waits for a head, or the rest of it, for ever."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """See `asyncio.Protocol`."""
         super().connection_made(transport)
         self.loop.call_later(HEAD_SECONDS, self._look, None)
 
@@ -62,21 +96,11 @@ class Impatient(H11Protocol):
 
 def tls_server(app: ASGIApp, files: TlsFiles, host: str, port: int) -> uvicorn.Server:
     """A server of an ASGI application over TLS."""
-    return uvicorn.Server(
-        uvicorn.Config(
-            app,
-            host,
-            port,
-            http=Impatient,
-            ws="none",
-            ssl_certfile=str(files.certificate),
-            ssl_keyfile=str(files.key),
-            h11_max_incomplete_event_size=HEAD_BYTES,
-            access_log=False,
-            server_header=False,
-            log_config=None,
-        )
-    )
+    config = uvicorn.Config(
+        app, host, port, http=Impatient, ws="none", ssl_certfile=str(files.certificate), ssl_keyfile=str(files.key),
+        h11_max_incomplete_event_size=HEAD_BYTES, access_log=False, server_header=False, log_config=None,
+    )  # fmt: skip
+    return uvicorn.Server(config)
 
 
 def _answer(server: uvicorn.Server) -> None:

@@ -3,7 +3,7 @@
 Flower's program serves three APIs on one port, without login: whoever reaches it may submit, stop and list. Here only
 the fleet API is ever called; the ServerApp calls Flower's handlers as functions, and no port is open behind the
 gateway's. What a SuperLink knows is in memory, and nothing of it outlives the process: the ledger is the record. Nodes
-and the run have the same numbers at every start (`coordinator.nodes.number_of`): a SuperNode that is still connected
+and the run have the same numbers at every start (`number_of`): a SuperNode that is still connected
 goes on, and needs no restart when the coordinator has one.
 
 It rests on names inside Flower, which are asserted before anything starts.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from hashlib import sha256
@@ -23,10 +23,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import tomli_w
-from flwr.app import Context, RecordDict
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_public_key
 from flwr.serverapp import Grid
 
-from consilium.coordinator.nodes import number_of, pem_of
+from consilium.coordinator.run_state import SECOND
+from consilium.coordinator.served import ServedFederation
 from consilium.node.flower import require_flower
 from consilium.node.keys import PublicKeys
 from consilium.protocol.errors import ConfigError
@@ -62,6 +63,35 @@ BEAT_SECONDS = 10.0
 """Between two signs of life of the ServerApp: Flower takes a run for dead after 60 s without one."""
 
 
+def number_of(text: str) -> int:
+    """The number of a node, by its public key, and of a run, by the federation: the same at every start."""
+    return int.from_bytes(sha256(text.encode()).digest()[:8]) | 2  # 0 and 1 are Flower's own
+
+
+def pem_of(key: str) -> bytes:
+    """A node's key, an OpenSSH line, as a SuperNode sends it."""
+    return load_ssh_public_key(key.encode()).public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+class RegisteredNodes:
+    """See `KnownNodes`: those of the federation that is served; the second aggregator as "aggregator NAME"."""
+
+    def __init__(self, file: ServedFederation) -> None:
+        self._names = frozenset(file.parties)
+        self._by_number = {number_of(keys.key): called(name, keys) for name, keys in file.members.items()}
+
+    def names(self) -> Collection[str]:
+        return self._names
+
+    def name(self, node: int) -> str | None:
+        return self._by_number.get(node)
+
+
+def called(name: str, keys: PublicKeys) -> str:
+    """What a node is called in logs: no party can be called as the second aggregator is."""
+    return f"{SECOND}{name}" if keys.kind == "aggregator" else name
+
+
 class SuperLink:
     """Flower's own, on memory. app: its ASGI application, of which the gateway lets the fleet API through."""
 
@@ -83,9 +113,9 @@ class SuperLink:
                     name=name,
                 )  # fmt: skip
 
-    def begin(self, name: str, run_config: Mapping[str, str]) -> tuple[Grid, Context]:
-        """Begin the one run, as if it had been submitted and its ServerApp been started: what that is called with.
-        name: from which the run has its number."""
+    def begin(self, name: str) -> tuple[Grid, int]:
+        """Begin the one run, as if it had been submitted and its ServerApp been started: the grid that that is called
+        with, and the run's number, which is made from `name`."""
         state, core = self._state, import_module("flwr.supercore.constant")
         bundle = _bundle()
         fab = import_module("flwr.supercore.fab").Fab(sha256(bundle).hexdigest(), bundle, {})
@@ -108,7 +138,7 @@ class SuperLink:
         grid.set_run(run)
         identity: Any = import_module(IDENTITY).TaskIdentity
         identity.run_id, identity.task_id, identity.node_id = run_id, task.task_id, grid.node.node_id
-        return grid, Context(run_id, grid.node.node_id, {}, RecordDict(), dict(run_config))
+        return grid, run_id
 
     def _beat(self, task_id: int) -> None:
         while self._state.acknowledge_task_heartbeat(task_id):

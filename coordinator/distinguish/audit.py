@@ -17,8 +17,7 @@ import numpy as np
 from consilium.accounting.events import Mechanism
 from consilium.accounting.target import worst_case
 from consilium.accounting.units import Neighbouring, Unit
-from consilium.coordinator.distinguish.bounds import LowerBound, games_needed, proved
-from consilium.coordinator.distinguish.game import Pair, play
+from consilium.coordinator.distinguish.game import LowerBound, Pair, games_needed, play, proved
 from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
@@ -30,13 +29,9 @@ from consilium.report.words import many
 
 @dataclass(frozen=True)
 class GameSetup:
-    """How the game of an audit is played.
-
-    queries : in one run. runs : in each of the two worlds, for each pair of votes, at least 200. confidence : of all
-    bounds of the audit together, so 1 - confidence is how often a true claim is refuted, at most. teachers_per_party :
-    votes that a party moves in each query; with 1 it is a record's too. neighbouring : whether in the second world the
-    party votes otherwise, or is not counted.
-    """
+    """queries : in one run. runs : in each of the two worlds, for each pair of votes. confidence : of all bounds of the
+    audit together. teachers_per_party : votes that a party moves in each query. neighbouring : whether in the second
+    world the party votes otherwise, or is not counted."""
 
     queries: int = 100
     runs: int = 20_000
@@ -61,16 +56,14 @@ class MechanismAudit:
 
     @property
     def epsilon_at_least(self) -> float:
-        """The most that is proved."""
         return max(self.proved.values())
 
     @property
     def violated(self) -> bool:
-        """Whether the claim is refuted."""
         return self.epsilon_at_least > self.epsilon_claimed
 
     def lines(self) -> list[str]:
-        """For people: what is claimed, what is proved, how it was played, and what was and was not shown."""
+        """For people."""
         setup, rate = self.setup, 1 - self.setup.confidence
         verdict = "VIOLATED" if self.violated else "Holds up, which is no proof that the claim is true"
         if self.runs_needed is None or setup.runs < self.runs_needed:
@@ -84,7 +77,6 @@ class MechanismAudit:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """The same as plain values."""
         return {
             **asdict(self),
             "epsilon_at_least": self.epsilon_at_least,
@@ -94,11 +86,7 @@ class MechanismAudit:
 
 
 def lower_text(epsilon: float) -> str:
-    """Rounded down: a shorter lower bound must not prove more than the long one.
-
-    >>> lower_text(0.8119), lower_text(0.0)
-    ('0.811', '0.000')
-    """
+    """Rounded down: a shorter lower bound must not prove more than the long one."""
     return f"{math.floor(epsilon * 1000) / 1000:.3f}"
 
 
@@ -109,11 +97,9 @@ def audit_mechanism(
     claim: float | None = None,
     pairs: Sequence[Pair] | None = None,
 ) -> MechanismAudit:
-    """Play the game against `mechanism` and bound its epsilon from below.
-
-    claim : epsilon that is claimed at the setup's delta; else the worst case of the mechanism's event, or of one that
-        is not private what its paper claims. pairs : votes to play on, instead of `worst_pairs`.
-    """
+    """Play the game against `mechanism` and bound its epsilon from below. claim : epsilon at the setup's delta; else
+    the worst case of the mechanism's event, or of one that is not private what its paper claims. pairs : votes to play
+    on, instead of `worst_pairs`."""
     setup = setup or GameSetup()
     setup = replace(setup, classes=mechanism.classes or setup.classes)
     pairs = worst_pairs(mechanism, setup) if pairs is None else pairs
@@ -125,7 +111,6 @@ def audit_mechanism(
 
 
 def _claim_of(mechanism: Mechanism, setup: GameSetup) -> tuple[str, float]:
-    """Whose it is, and epsilon."""
     if not mechanism.private:
         epsilon = mechanism.claimed_epsilon(setup.queries, setup.delta)
         return "its paper's", math.inf if epsilon is None else epsilon
@@ -174,11 +159,7 @@ class _Chosen(Frozen):
 
 
 def build_mechanism(name: str, settings: Sequence[str]) -> Mechanism:
-    """The mechanism `name` with its parameters, key=value. Raises ConfigError.
-
-    >>> build_mechanism("gnmax", ["sigma=40"]).describe()
-    'GNMax, sigma 40'
-    """
+    """The mechanism `name` with its parameters, key=value. Raises ConfigError."""
     try:
         values = tomllib.loads("\n".join(settings))
     except tomllib.TOMLDecodeError:

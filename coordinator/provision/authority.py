@@ -37,8 +37,7 @@ _BACKUP = "Restore the operator's folder from its backup"
 
 @dataclass(frozen=True)
 class Authority:
-    """The authority: its certificate, and its key, which never leaves the operator's folder. What it certifies is valid
-    as long as it is itself."""
+    """Its key never leaves the operator's folder. What it certifies is valid as long as it is itself."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
@@ -47,10 +46,9 @@ class Authority:
     def create(cls, federation: str, ends: date, now: datetime) -> Authority:
         """A new authority of a federation that ends on this day, UTC."""
         key = ec.generate_private_key(ec.SECP256R1())
-        name = _name(f"{federation[:40]} authority")
         until = datetime.combine(ends, time(), UTC) + LATE
         certificate = (
-            _builder(name, name, key.public_key(), now - EARLY, until)
+            _builder(f"{federation[:40]} authority", None, key.public_key(), now - EARLY, until)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(_usage("key_cert_sign"), critical=True)
             .sign(key, hashes.SHA256())
@@ -83,8 +81,7 @@ class Authority:
         return self.key.sign(signed_bytes(files), ALGORITHM).hex()
 
     def certify_server(self, key: str, hosts: Sequence[str]) -> str:
-        """PEM, for the coordinator: the two public ports at these names and addresses, and the SuperLink on loopback.
-        key: its public key, as an enrolment has it."""
+        """PEM, for the coordinator's public key, at these names and addresses and on loopback."""
         names = dict.fromkeys([*hosts, "localhost", "127.0.0.1"])
         return self._certify(THE_COORDINATOR, key, ExtendedKeyUsageOID.SERVER_AUTH, names)
 
@@ -97,7 +94,7 @@ class Authority:
         if key is None:
             raise ConfigError(f"{name}: not the OpenSSH line of a key on P-384", "Ask for its enrolment again")
         builder = (
-            _builder(_name(name), own.subject, key, own.not_valid_before_utc, own.not_valid_after_utc)
+            _builder(name, own.subject, key, own.not_valid_before_utc, own.not_valid_after_utc)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage("digital_signature"), critical=True)
             .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
@@ -109,17 +106,19 @@ class Authority:
 
 
 def pem(certificate: x509.Certificate) -> str:
-    """A certificate as text."""
+    """As text."""
     return certificate.public_bytes(Encoding.PEM).decode()
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, since: datetime, until: datetime
+    subject: str, issuer: x509.Name | None, key: ec.EllipticCurvePublicKey, since: datetime, until: datetime
 ) -> x509.CertificateBuilder:
+    """issuer: None for a certificate of its own."""
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject)])
     return (
         x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
+        .subject_name(name)
+        .issuer_name(issuer or name)
         .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(since)
@@ -130,10 +129,6 @@ def _builder(
 
 def _usage(only: str) -> x509.KeyUsage:
     return x509.KeyUsage(**{use: use == only for use in USES})
-
-
-def _name(common: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
 
 
 def _alternative(host: str) -> x509.GeneralName:

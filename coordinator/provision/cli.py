@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -29,7 +30,7 @@ def make(
     """An authority, and the signed folder of a new federation; the same again: a new certificate of the coordinator."""
     from consilium.coordinator.privacy import expected, promise_in_words, promised, towards_nodes
     from consilium.coordinator.provision.folder import OPERATOR, provision
-    from consilium.coordinator.rosters import least_parties
+    from consilium.coordinator.served import least_parties
     from consilium.node.signed import authority_fingerprint
     from consilium.report.disclosure import epsilon_text
     from consilium.report.warnings import warnings_of
@@ -38,29 +39,16 @@ def make(
         made = provision(federation, out)
     file, config = made.file, made.file.config
     guarantee, least = promised(config), least_parties(config, file.sum_roster())
-    nodes = towards_nodes(config) + "; a party charges itself the larger" * config.noise_in_sums
-    words, warnings = promise_in_words(config), warnings_of(expected(config, len(file.parties)))
     authority = authority_fingerprint(made.authority.certificate)
-    lines = [
-        ("federation", f"{config.name}, {config.digest()[:12]}, until {file.ends}"),
-        ("epsilon", f"{epsilon_text(guarantee.epsilon)} at delta {guarantee.delta:g}. {words}"),
-        ("nodes", nodes),
-        ("parties", f"{least} of {len(file.parties)} are needed: with fewer no query is answered"),
-        ("secret", f"{out / OPERATOR}: keep it offline, and a backup of it"),
-        ("authority", f"{authority}: compare by telephone"),
-    ]
-    values = {
-        "federation_digest": config.federation_digest(),
-        "ends": file.ends,
-        "guarantee": guarantee.to_json(),
-        "in_plain_words": words,
-        "towards_nodes": nodes,
-        "least_parties": least,
-        "authority": authority,
-        "warnings": warnings,
+    lines = {
+        "federation": f"{config.name}, {config.digest()[:12]}, until {file.ends}",
+        "epsilon": f"{epsilon_text(guarantee.epsilon)} at delta {guarantee.delta:g}. {promise_in_words(config)}",
+        "nodes": towards_nodes(config) + "; a party charges itself the larger" * config.noise_in_sums,
+        "parties": f"{least} of {len(file.parties)} are needed: with fewer no query is answered",
+        "secret": f"{out / OPERATOR}: keep it offline, and a backup of it",
+        "authority": f"{authority}: compare by telephone",
     }
-    _tell(made, lines, [*file.nodes], values, output)
-    tell_warnings(warnings, output)
+    _tell(made, lines, file.nodes, output, warnings_of(expected(config, len(file.parties))))
 
 
 @app.command()
@@ -78,12 +66,10 @@ def add(
 
     with writing(out):
         made = folder.add(out, enrolment, succeeds)
-    name = next(reversed(made.file.nodes))
-    former, lines = ", ".join(made.file.former), []
+    name, former, lines = next(reversed(made.file.nodes)), ", ".join(made.file.former), {}
     if former and succeeds is None and name in made.file.parties:
-        asked = f"has {name} any of {former}, which left? Then revoke it, and add it anew with --succeeds"
-        lines.append(("patients", asked))
-    _tell(made, lines, [name], {"added": name}, output)
+        lines["patients"] = f"has {name} any of {former}, which left? Then revoke it, and add it anew with --succeeds"
+    _tell(made, lines, [name], output)
 
 
 @app.command()
@@ -93,25 +79,28 @@ def revoke(out: Out, name: str, output: FormatOption = Format.text) -> None:
 
     with writing(out):
         made = folder.revoke(out, name)
-    _tell(made, [], [], {"revoked": name}, output)
+    _tell(made, {}, [], output)
 
 
-def _tell(made: Made, lines: list[tuple[str, str]], nodes: list[str], values: dict[str, Any], output: Format) -> None:
+def _tell(
+    made: Made, lines: dict[str, str], nodes: Iterable[str], output: Format, warnings: Sequence[dict[str, str]] = ()
+) -> None:
     """What to do next, first; last the fingerprints of these nodes, and of the roster where it is a new one."""
     from consilium.node.keys import grouped
 
-    file, folder = made.file, str(made.path)
-    digest, roster = file.terms.federation, file.sum_roster()
-    fingerprints = {name: file.nodes[name].fingerprint(name) for name in nodes}
-    shown = [("next", f"send {folder} to {made.who_joins}; there: consilium node join {made.path.name}")]
+    file, roster = made.file, made.file.sum_roster()
+    shown = {"next": f"send {made.path} to {made.who_joins}; there: consilium node join {made.path.name}"}
     if made.note:
-        shown.append(("note", made.note))
+        shown["note"] = made.note
     if made.before is not None and not made.same_federation:
-        shown.append(("federation", f"a new one, {digest[:12]}: what the one before spent stays spent"))
-    shown += lines
+        shown["federation"] = f"a new one, {file.terms.federation[:12]}: what the one before spent stays spent"
+    shown |= lines
     if roster is not None and not made.same_federation:
-        shown.append(("roster", f"{grouped(roster.digest)}: compare by telephone"))
-    shown += [(name, f"{fingerprint}: compare by telephone") for name, fingerprint in fingerprints.items()]
-    values = {"folder": folder, "version": file.version, "federation": digest, "join": made.who_joins, **values}
-    values |= {"note": made.note, "roster": roster and grouped(roster.digest), "fingerprints": fingerprints}
-    show(output, values, [f"{what:<11} {text}" for what, text in shown])
+        shown["roster"] = f"{grouped(roster.digest)}: compare by telephone"
+    prints = {name: f"{file.nodes[name].fingerprint(name)}: compare by telephone" for name in nodes}
+    values = {"folder": str(made.path), "version": file.version, "digest": file.terms.federation, **shown}
+    pairs = [*shown.items(), *prints.items()]
+    show(
+        output, {**values, "fingerprints": prints, "warnings": warnings}, [f"{what:<11} {text}" for what, text in pairs]
+    )
+    tell_warnings(warnings, output)

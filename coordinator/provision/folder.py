@@ -19,9 +19,8 @@ from typing import Any
 
 from consilium.coordinator.config import Federation, FederationConfig, check_threshold
 from consilium.coordinator.provision.authority import Authority
-from consilium.coordinator.provision.plan import Plan, PublicRows, read_plan, read_public
-from consilium.coordinator.rosters import check_sums
-from consilium.coordinator.served import ServedFederation
+from consilium.coordinator.provision.plan import Plan, PlannedRows, read_plan, read_public
+from consilium.coordinator.served import ServedFederation, check_sums
 from consilium.node.folder import (
     AUTHORITY_FILE,
     FEDERATION_FILE,
@@ -35,8 +34,6 @@ from consilium.node.signed import EarlierFederation, Signed, read_signed
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import held, private_folder, replace_text
-from consilium.protocol.queries import reference_text
-from consilium.protocol.schema import Schema
 from consilium.protocol.versions import program_versions
 from consilium.report.words import many
 from consilium.sums.modes import MODES, WITH_SECOND
@@ -49,8 +46,8 @@ Nodes = Mapping[str, PublicKeys]
 
 @dataclass(frozen=True)
 class Made:
-    """A signed folder that was made. before: what stood in the one before it, None of a new federation. note: what the
-    operator must know, or nothing."""
+    """A signed folder. before: what stood in the one before it, None of a new federation. note: what the operator must
+    know, or nothing."""
 
     path: Path
     file: ServedFederation
@@ -74,21 +71,16 @@ class Made:
 
 def provision(plan_file: Path, out: Path) -> Made:
     """The signed folder of a new federation, in the new folder `out`; where this plan was provisioned there before, the
-    coordinator's address, certificate and time limits anew. All of it, or nothing.
-
-    Raises
-    ------
-    OutputExists : `out` is something else. ConfigError, DataError, PathError : the plan says something it may not say,
-        or `out` holds another federation.
-    """
-    plan, rows = read_plan(plan_file)
-    public, nodes = read_public(plan_file, plan, rows), plan.nodes(plan_file.parent)
+    coordinator's address, certificate and time limits anew. All of it, or nothing. Raises OutputExists : `out` is
+    something else. ConfigError, DataError, PathError : the plan is wrong, or `out` holds another federation."""
+    plan, schema = read_plan(plan_file)
+    rows, nodes = read_public(plan_file.parent, plan, schema), plan.nodes(plan_file.parent)
     if (out / OPERATOR).is_dir():
-        return _again(out, plan, rows, public, nodes)
+        return _again(out, plan, rows, nodes)
     if out.exists():
         raise OutputExists(f"{out} is already there", "Choose another folder for --out")
     _check_nodes(nodes, {}, plan.federation)
-    formed = _formed(plan.federation, _added(rows, public), nodes)
+    formed = _formed(plan.federation, rows.added, nodes)
     part = out.with_name(out.name + ".part")
     shutil.rmtree(part, ignore_errors=True)
     try:
@@ -97,7 +89,7 @@ def provision(plan_file: Path, out: Path) -> Made:
         authority = Authority.create(plan.federation.name, plan.ends, now)
         authority.save(part / OPERATOR)
         (part / OPERATOR / LOCK).touch()
-        students = {name: keys for name, keys in nodes.items() if keys.kind == "student"}
+        students = [name for name, keys in nodes.items() if keys.kind == "student"]
         file = ServedFederation(
             version=1,
             made=f"{now:%Y-%m-%d}",
@@ -107,21 +99,21 @@ def provision(plan_file: Path, out: Path) -> Made:
             nodes=nodes,
             certificates={
                 THE_COORDINATOR: authority.certify_server(nodes[THE_COORDINATOR].key, plan.coordinator.hosts),
-                **{name: authority.certify_student(name, keys.key) for name, keys in students.items()},
+                **{name: authority.certify_student(name, nodes[name].key) for name in students},
             },
             **formed,
         )
         private_folder(part / FEDERATION)
-        public.save(part / FEDERATION / PUBLIC_FILE)
+        rows.save(part / FEDERATION / PUBLIC_FILE)
         _write(part / FEDERATION, file, authority)
         part.rename(out)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)  # it holds a key
         raise
-    return Made(out / FEDERATION, file, authority, None, public.note)
+    return Made(out / FEDERATION, file, authority, None, rows.note)
 
 
-def _again(out: Path, plan: Plan, rows: Schema, public: PublicRows, nodes: Nodes) -> Made:
+def _again(out: Path, plan: Plan, rows: PlannedRows, nodes: Nodes) -> Made:
     with _opened(out) as opened:
         before, authority = opened.before, opened.authority
         known = {**before.nodes, **before.revoked}
@@ -132,7 +124,7 @@ def _again(out: Path, plan: Plan, rows: Schema, public: PublicRows, nodes: Nodes
                     f"Add it: consilium provision add {out} NAME.enrol.json. Another coordinator needs a new --out",
                 )
         kept = {key: getattr(before.config, key) for key in ("roster", "noise_shares", "edition")}
-        config = _config(plan.federation, {**_added(rows, public), **kept})
+        config = _config(plan.federation, {**rows.added, **kept})
         if (config.digest(), f"{plan.ends}") != (before.config.digest(), before.ends):
             raise ConfigError(
                 f"{out} holds another federation than this file says: only [coordinator] and time limits can change",
@@ -141,17 +133,12 @@ def _again(out: Path, plan: Plan, rows: Schema, public: PublicRows, nodes: Nodes
         certificate = authority.certify_server(before.nodes[THE_COORDINATOR].key, plan.coordinator.hosts)
         certificates = {**before.certificates, THE_COORDINATOR: certificate}
         changes = {"coordinator": plan.coordinator, "config": config, "certificates": certificates}
-        return opened.change(changes, public.note)
+        return opened.change(changes, rows.note)
 
 
 def add(out: Path, enrolment_file: Path, succeeds: str | None) -> Made:
     """With one more party or student, or another second aggregator. For hidden votes parties and second aggregator make
-    another federation, with a new ledger.
-
-    succeeds: a party that left, whose patients a new party has.
-
-    Raises
-    ------
+    another federation, with a new ledger. succeeds: a party that left, whose patients a new party has. Raises
     ConfigError, PathError : no sound enrolment, its name or a key is taken, or no safe roster of these parties exists.
     """
     with _opened(out) as opened:
@@ -183,13 +170,9 @@ def add(out: Path, enrolment_file: Path, succeeds: str | None) -> Made:
 
 
 def revoke(out: Path, name: str) -> Made:
-    """Without a node, which cannot connect, is in no sum, and is not answered any more.
-
-    It is always possible: where the others are too few for a federation, or it was the second aggregator, the node is
-    shut out all the same, and the note says what is needed before anything is answered again.
-
-    Raises ConfigError if there is no such node, or it is the coordinator.
-    """
+    """Without a node, which cannot connect, is in no sum, and is not answered any more. Where the others are too few
+    for a federation, or it was the second aggregator, it is shut out all the same, and the note says what is needed
+    before anything is answered again. Raises ConfigError if there is no such node, or it is the coordinator."""
     with _opened(out) as opened:
         before = opened.before
         others = [other for other in before.nodes if other != THE_COORDINATOR]
@@ -207,7 +190,7 @@ def revoke(out: Path, name: str) -> Made:
 
 @dataclass(frozen=True)
 class _Opened:
-    """An operator's folder that nobody else changes meanwhile. before: what stands in it."""
+    """An operator's folder that nobody else changes meanwhile."""
 
     out: Path
     before: ServedFederation
@@ -287,11 +270,6 @@ def _check_nodes(nodes: Nodes, revoked: Nodes, federation: Federation) -> None:
             owners[key] = name
 
 
-def _added(rows: Schema, public: PublicRows) -> dict[str, Any]:
-    """What a federation's configuration takes from the rest of the plan."""
-    return {"rows": rows, "public": public.terms, "reference": reference_text(public.reference)}
-
-
 def _config(federation: Federation, added: Mapping[str, Any]) -> FederationConfig:
     return validate({**dict(federation), **added}, FederationConfig, "federation.toml")
 
@@ -299,10 +277,8 @@ def _config(federation: Federation, added: Mapping[str, Any]) -> FederationConfi
 def _formed(
     federation: Federation, added: Mapping[str, Any], nodes: Nodes, earlier: Collection[str] = ()
 ) -> dict[str, Any]:
-    """Configuration, terms and roster of federation.json with these nodes. Raises ConfigError where these are not safe.
-
-    earlier: digests that it must not have, though parties may be the same again: of federations that may be closed.
-    """
+    """Configuration, terms and roster of federation.json with these nodes. earlier: digests that it must not have,
+    though parties may be the same again: of federations that may be closed. Raises ConfigError: they are not safe."""
     parties = {name: keys.identity for name, keys in nodes.items() if keys.kind == "party"}
     if len(parties) < federation.minimum_parties:
         raise ConfigError(
@@ -351,7 +327,6 @@ def _changed_members(before: ServedFederation, nodes: Nodes) -> tuple[dict[str, 
 
 def _is_formed(before: ServedFederation) -> bool:
     try:
-        _formed(before.config, {}, before.nodes)
+        return bool(_formed(before.config, {}, before.nodes))
     except ConfigError:
         return False
-    return True

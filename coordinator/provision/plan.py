@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from importlib.resources import files
@@ -12,35 +13,33 @@ import numpy as np
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from consilium.coordinator.config import Federation
-from consilium.coordinator.provision.public import array_rows, table_rows, table_schema
 from consilium.data.distances import thin
-from consilium.data.encoding import DeclaredColumns
-from consilium.data.files import CsvRule
+from consilium.data.encoding import DeclaredColumns, encode, infer
+from consilium.data.files import CsvRule, open_table
+from consilium.data.table import Reading, TableRule, read_raw, read_schema_rows
 from consilium.node.folder import PUBLIC_FILE
 from consilium.node.keys import PublicKeys, read_enrolment
 from consilium.node.signed import Coordinator
 from consilium.protocol.config_files import faults_of, read_table, validate
-from consilium.protocol.errors import ConfigError
+from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.files import unreadable
 from consilium.protocol.images import Representation
 from consilium.protocol.models import Frozen
-from consilium.protocol.pool import PoolTerms, PoolTree
-from consilium.protocol.queries import canonical_queries, draw_reference
-from consilium.protocol.schema import Name, Range, Schema
+from consilium.protocol.pool import PoolTree
+from consilium.protocol.queries import canonical_queries, draw_reference, reference_text
+from consilium.protocol.schema import ColumnEncoding, Name, Range, Schema
 
 LONGEST = timedelta(days=20 * 365)
 """From today to a federation's end."""
+LEAST_ROWS = 2
 SHIPPED = "consilium.simulations.scenarios"
 """Where scenarios lie that come with the package: a folder of files, nothing of which is imported."""
 
 
 class RowsPlan(Frozen):
-    """What a row means. Either `features`, `center` and `scale`, or a file of public rows that gives them.
-
-    A file is .csv or .parquet with a name for each column, or .npz with `features` and `queries` (what a student may
-    ask) or `x`. Where columns of a table are text, or miss values, parties and students bring raw columns too.
-    Where `federation` names a scenario, `classes`, `representation` and `standardise` are the scenario's unless they
-    are given here.
-    """
+    """What a row means. Either `features`, `center` and `scale`, or a file of public rows that gives them: .csv or
+    .parquet, or .npz with `features` and `queries` (what a student may ask) or `x`. Where `federation` names a
+    scenario, `classes`, `representation` and `standardise` are the scenario's unless they are given here."""
 
     classes: tuple[Name, ...] = Field(min_length=2, description="what is voted on; the scenario's where one is named")
     public: str = Field(default="", description="file of public rows, relative to federation.toml")
@@ -83,29 +82,24 @@ class RowsPlan(Frozen):
 
     @property
     def is_table(self) -> bool:
-        """Whether the public rows are a table, and no arrays."""
         return bool(self.public) and Path(self.public).suffix.lower() != ".npz"
 
     def schema(self, folder: Path) -> Schema:
-        """The federation's schema.
-
-        Raises
-        ------
-        ConfigError, DataError : the statistics or the file are not usable. pydantic's ValidationError : wrong numbers.
-        """
-        path, raw = folder / self.public, self.as_they_are
-        if not self.public:
-            features, center, scale = self.features, self.center, self.scale
-            found = None if raw else Schema(features=features, classes=self.classes, center=center, scale=scale)
-        elif self.is_table:
-            found = table_schema(path, self.features, self.classes, self.columns, self.csv, self.missing_codes)
-            features = found.features
+        """The federation's. Raises ConfigError, DataError : the statistics or the file are not usable. pydantic's
+        ValidationError : wrong numbers."""
+        path, features, raw = folder / self.public, self.features, self.as_they_are
+        if self.is_table:
+            found = self._table_schema(path)
             if raw and found.columns:
                 action = "Set standardise = true, or give numbers without missing values"
                 raise ConfigError(f"rows.public: {path} has columns that are no numbers", action)
-        else:
-            features, rows = array_rows(path, "rows.public", self.features)
+            features = found.features
+        elif self.public:
+            features, rows = array_rows(path, "rows.public", features)
             found = None if raw else Schema.from_public_rows(features, self.classes, rows)
+        else:
+            center, scale = self.center, self.scale
+            found = None if raw else Schema(features=features, classes=self.classes, center=center, scale=scale)
         if raw or found is None:
             found = Schema.of_images(features, self.classes, self.representation)
         far = {column.column for column in found.columns if column.offset} & {named.feature for named in self.ranges}
@@ -114,25 +108,76 @@ class RowsPlan(Frozen):
             raise ConfigError(what, "Count them from a nearer point (days since an event), or leave its range out")
         return Schema(**{**found.model_dump(), "ranges": self.ranges})
 
-    def public_rows(self, path: Path, schema: Schema) -> tuple[np.ndarray, tuple[str, ...]]:
-        """Rows of a file of public rows, float (n, features) in the schema's order, and what is odd about them.
+    def _table_schema(self, path: Path) -> Schema:
+        """Of a CSV or Parquet file: of numbers alone as they stand, else of raw columns (`rows.encoding`)."""
+        import polars as pl
 
-        Raises
-        ------
-        ConfigError : it lacks a feature. DataError, PathError : it is of no use.
-        """
+        try:
+            names = open_table(path, self.csv).names
+        except OSError as error:
+            raise unreadable(path, error, "Correct rows.public in federation.toml") from None
+        if absent := sorted(set(self.features) - set(names)):
+            raise ConfigError(f"rows.features: {path.name} has no column {absent[0]!r}", f"It has {list(names)}")
+        table = read_raw([path], TableRule(csv=self.csv, only=self.features, missing=self.missing_codes))
+        if table.frame.height < LEAST_ROWS:
+            raise DataError(f"rows.public: {path} has {table.frame.height} rows", f"Give at least {LEAST_ROWS}")
+        try:
+            columns = infer(table.frame, self.columns, table.lines)
+        except DataError as error:
+            raise DataError(f"rows.public: {error.what}", f"{error.action} (rows.columns, rows.features)") from None
+        for column in columns:
+            if len(column.values) > 1 and set(column.values) <= set(self.classes):
+                raise ConfigError(
+                    f"rows.public: column {column.column!r} of {path} has the classes as its values: it is the label",
+                    "Name the columns that are features in rows.features",
+                )
+        if not self.columns and all(each == ColumnEncoding(column=each.column, kind="number") for each in columns):
+            rows = table.frame.cast(pl.Float64).to_numpy()
+            return Schema.from_public_rows(tuple(table.frame.columns), self.classes, rows)
+        return Schema.of_table(columns, self.classes, encode(table.frame, columns)[0])
+
+    def public_rows(self, path: Path, schema: Schema) -> tuple[np.ndarray, tuple[str, ...]]:
+        """Rows of a file of public rows, float (n, features) in the schema's order, and what is odd about them. Raises
+        ConfigError : it lacks a feature. DataError, PathError : it is of no use."""
         if path.suffix.lower() != ".npz":
-            table = table_rows(path, schema, self.csv, self.missing_codes)
+            reading = Reading(self.csv, public=True, missing=self.missing_codes)
+            table = read_schema_rows(path, schema, reading)
             return table.x, table.remarks
         return array_rows(path, "rows.queries" if self.queries else "rows.public", schema.features)[1], ()
 
 
-class Plan(Frozen):
-    """The file `federation.toml`: the same `[federation]` as a scenario's, who takes part, where the coordinator is.
+def array_rows(path: Path, key: str, chosen: tuple[str, ...]) -> tuple[tuple[str, ...], np.ndarray]:
+    """Features, the chosen ones or all, and rows float64 (n, features) of an .npz that `key` of federation.toml names.
+    Raises ConfigError: one is not there. DataError, PathError : it is of no use."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            names = tuple(str(name) for name in file["features"])
+            rows = file["queries" if "queries" in file.files else "x"].astype(np.float64)
+            if rows.ndim != 2 or rows.shape[1] != len(names) or len(rows) < LEAST_ROWS:
+                raise ValueError
+    except OSError as error:
+        raise unreadable(path, error, f"Correct {key} in federation.toml") from None
+    except (KeyError, IndexError, ValueError, TypeError, EOFError, zipfile.BadZipFile):
+        raise DataError(
+            f"{key}: {path} is no table of numbers with a name for each column and at least {LEAST_ROWS} rows",
+            "Give .npz with features and queries (docs/data.md), or .csv, or .parquet",
+        ) from None
+    bad = np.argwhere(~np.isfinite(rows))
+    if len(bad):
+        row, column = bad[0]
+        raise DataError(
+            f"{key}: {path}: {len(bad)} values are missing or infinite (first: row {row + 1}, {names[column]!r})",
+            "Give complete rows, or a .csv or .parquet of raw columns",
+        )
+    chosen = chosen or names
+    if absent := sorted(set(chosen) - set(names)):
+        raise ConfigError(f"{key}: {path.name} has no column {absent[0]!r}", f"It has {list(names)}")
+    return chosen, rows[:, [names.index(name) for name in chosen]]
 
-    federation: the table itself or, in the file, a scenario whose table is meant: its path, relative to the file, or
-        the name of one that comes with the package.
-    """
+
+class Plan(Frozen):
+    """The file `federation.toml`: the same `[federation]` as a scenario's, who takes part, where the coordinator is. In
+    the file, `federation` may be the path of a scenario whose table is meant, or the name of a shipped one."""
 
     ends: date = Field(strict=True, description="last day, such as 2028-06-30; certificates are valid a year longer")
     enrolments: tuple[str, ...] = Field(
@@ -153,12 +198,8 @@ class Plan(Frozen):
         return ends
 
     def nodes(self, folder: Path) -> dict[str, PublicKeys]:
-        """Public keys of all nodes, by name. folder: of federation.toml.
-
-        Raises
-        ------
-        ConfigError, PathError : an enrolment is none, or two have one name.
-        """
+        """Public keys of all nodes, by name. folder: of federation.toml. Raises ConfigError, PathError : an enrolment
+        is none, or two have one name."""
         found: dict[str, PublicKeys] = {}
         for file in self.enrolments:
             enrolment = read_enrolment(folder / file)
@@ -169,14 +210,8 @@ class Plan(Frozen):
 
 
 def read_plan(path: Path) -> tuple[Plan, Schema]:
-    """The plan and the schema that it leads to.
-
-    Raises
-    ------
-    ConfigError, DataError
-    """
-    table = _with_scenario(read_table(path), path)
-    plan = validate(table, Plan, str(path))
+    """The plan, and the schema that it leads to. Raises ConfigError, DataError."""
+    plan = validate(_with_scenario(read_table(path), path), Plan, str(path))
     try:
         return plan, plan.rows.schema(path.parent)
     except ValidationError as error:
@@ -203,37 +238,26 @@ def _with_scenario(table: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class PublicRows:
-    """What public rows are for beside the schema.
+class PlannedRows:
+    """What rows mean, and what public rows are for. added: to the federation's configuration. askable: rows float32
+    (rows, features), canonical, that may be asked; None where any may. note: for the operator, or nothing."""
 
-    features: names. askable: rows float32 (rows, features), canonical, that may be asked, and no others; None where any
-    may. terms: what is pinned of them. reference: rows by which teachers vote, none under a voting rule that needs
-    none. note: for the operator, how many were left out, and what is odd about them, or nothing.
-    """
-
-    features: tuple[str, ...]
+    added: dict[str, Any]
     askable: np.ndarray | None = field(repr=False)
-    terms: PoolTerms | None
-    reference: np.ndarray = field(repr=False)
     note: str
 
     def save(self, path: Path) -> None:
-        """Write the rows that may be asked; nothing where any may."""
         if self.askable is not None:
-            np.savez(path, features=np.array(self.features), queries=self.askable)
+            np.savez(path, features=np.array(self.added["rows"].features), queries=self.askable)
 
 
-def read_public(path: Path, plan: Plan, schema: Schema) -> PublicRows:
-    """The public rows that the plan at `path` names.
-
-    Raises
-    ------
-    ConfigError : a file lacks features, or has too few rows. DataError, PathError : it is not usable.
-    """
+def read_public(folder: Path, plan: Plan, schema: Schema) -> PlannedRows:
+    """The public rows of a plan in this folder. Raises ConfigError: a file lacks features, or has too few rows.
+    DataError, PathError : it is not usable."""
     name, voting_rule, notes = plan.rows.queries or plan.rows.public, plan.federation.voting_rule, []
     rows = np.zeros((0, len(schema.features)), dtype=np.float32)
     if name:
-        read, oddities = plan.rows.public_rows(path.parent / name, schema)
+        read, oddities = plan.rows.public_rows(folder / name, schema)
         rows, notes = canonical_queries(read, len(schema.features)), [f"{name}: {oddity}" for oddity in oddities]
     elif voting_rule.relative:
         raise ConfigError(
@@ -250,4 +274,5 @@ def read_public(path: Path, plan: Plan, schema: Schema) -> PublicRows:
             left_out = f"{gone} of {len(read)} public rows are left out: each is closer than {least:g} to another"
             notes.insert(0, f"{left_out} (students ask those of federation/{PUBLIC_FILE})")
     reference = draw_reference(rows, schema, voting_rule.reference_rows) if voting_rule.relative else rows[:0]
-    return PublicRows(schema.features, rows if terms else None, terms, reference, "; ".join(notes))
+    added = {"rows": schema, "public": terms, "reference": reference_text(reference)}
+    return PlannedRows(added, rows if terms else None, "; ".join(notes))

@@ -63,7 +63,7 @@ class Finding:
 
     @property
     def holds(self) -> bool:
-        """False for a contradiction and a damaged file; a crash, or a file that need not be there, is no lie."""
+        """A crash, or a file that need not be there, is no lie."""
         return self.verdict not in (Verdict.FAILS, Verdict.DAMAGED)
 
 
@@ -103,7 +103,7 @@ class Files:
     finished: bool
 
     def broken(self, what: str) -> ConsiliumError:
-        """The error of a file that is missing or cannot be read: a crash leaves one where the run did not finish."""
+        """The error of a file that cannot be read: a crash leaves one where the run did not finish."""
         return Damaged(what) if self.finished else Unfinished(what)
 
     def content(self, name: str) -> bytes:
@@ -120,22 +120,19 @@ class Files:
 
     def object(self, name: str) -> dict[str, Any]:
         """A JSON object; a key that occurs twice is refused, since two readers may take different ones."""
+
+        def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+            if len(values := dict(pairs)) < len(pairs):
+                raise ValueError
+            return values
+
         try:
-            value = json.loads(self.content(name).decode("utf-8"), object_pairs_hook=_unique)
+            value = json.loads(self.content(name).decode("utf-8"), object_pairs_hook=unique)
         except (ValueError, RecursionError):
             raise self.broken(f"{name} is no JSON, or cut off") from None
         if not isinstance(value, dict):
             raise Damaged(f"{name} is no JSON object")
         return value
-
-
-def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in values:
-            raise ValueError(key)
-        values[key] = value
-    return values
 
 
 def entry(table: dict[str, Any], name: str, *keys: str) -> Any:

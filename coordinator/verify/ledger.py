@@ -1,8 +1,10 @@
-"""The ledger of somebody who may have forged it: structure, configuration, hash chain and counts, then its content."""
+"""The ledger of somebody who may have forged it: structure, hash chain and counts; what each release was charged; what
+is claimed of them; and what the second aggregator signed, against its batches."""
 
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import sqlite3
 import tempfile
@@ -14,22 +16,29 @@ from typing import Any
 
 import numpy as np
 
+from consilium.accounting.sanitise.release import sanitise, secret_smoothness
+from consilium.coordinator.collection.kept_sums import ROSTER, SUMS, KeptSum, read_sums
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger import Batch, Ledger, Release, stored_config
-from consilium.coordinator.verify.findings import Contradiction, Damaged, Unfinished
+from consilium.coordinator.privacy import answered_batches, most_teachers, promises, spent
+from consilium.coordinator.verify.findings import Absent, Contradiction, Damaged, Files, Unfinished, agree, entry
+from consilium.protocol import strict_json
 from consilium.protocol.config_files import validate
 from consilium.protocol.label_source import NO_LABEL
+from consilium.sums.roster import VerifiedRoster
 
+TOLERANCE = 1e-9
+"""Relative difference between a claimed and a recomputed number that rounding may explain."""
+MOST_DEVIATIONS, ROUNDING = 7.0, 2e-4
+"""A sanitised curve is within so many standard deviations of what the ledger's votes give, but once in 4e11 runs."""
 TABLES = {"meta", "batches", "releases", "closing"}
 JOURNAL = "-journal"
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a ledger says, after its chain was followed. closing: what it was closed with. Secret, as the ledger is.
-
-    rolled_back: whether a crash broke off a write, so that its batch does not count.
-    """
+    """What a ledger says, after its chain was followed; secret. closing: what it was closed with. rolled_back: whether
+    a crash broke off a write, so that its batch does not count."""
 
     config: FederationConfig
     batches: list[Batch] = field(repr=False)
@@ -39,34 +48,25 @@ class Recorded:
 
     @property
     def asked(self) -> int:
-        """Queries that were charged."""
         return len(self.releases)
 
     @property
     def answered(self) -> int:
-        """Labels that the parties' votes gave."""
         return sum(int(batch.answered.sum()) for batch in self.batches)
 
     @property
     def reinforced(self) -> int:
-        """Predictions of the student that were confirmed."""
         return sum(int(batch.reinforced.sum()) for batch in self.batches)
 
 
 def read_ledger(path: Path) -> Recorded:
-    """Read it all, as of one moment; a coordinator that serves goes on meanwhile.
-
-    Raises
-    ------
-    Damaged : SQLite cannot read it, or it is no ledger. Unfinished : it was made, but never written. LedgerError : the
-        chain is broken. ConfigError : its configuration is none. Contradiction : its counts, labels or configuration
-        are not those of its rows.
-    """
+    """Read it all, as of one moment; a coordinator that serves goes on meanwhile. Raises Damaged : SQLite cannot read
+    it, or it is no ledger. Unfinished : it was never written. LedgerError : the chain is broken. ConfigError : its
+    configuration is none. Contradiction : its counts, labels or configuration are not those of its rows."""
     if not path.stat().st_size and not path.with_name(path.name + JOURNAL).exists():
         raise Unfinished("it is empty, as a crash while it is made leaves it: nothing was charged")
     try:
         with _readable(path) as (file, rolled_back):
-            _check_structure(file)
             federation, text = stored_config(file)
             config = validate(json.loads(text), FederationConfig, "its configuration")
             if config.digest() != federation:
@@ -110,8 +110,7 @@ def _check_batch(config: FederationConfig, name: str, batch: Batch, releases: di
 def _readable(path: Path) -> Iterator[tuple[Path, bool]]:
     """A file to read, and whether a write was broken off. Then SQLite has to roll back, which it does in a copy."""
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
-            connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+        _check_structure(path, "ro")
     except sqlite3.Error as error:
         reason = getattr(error, "sqlite_errorname", "")
         if reason == "SQLITE_BUSY":
@@ -125,17 +124,146 @@ def _readable(path: Path) -> Iterator[tuple[Path, bool]]:
         copy = Path(folder) / path.name
         for end in ("", JOURNAL):
             shutil.copyfile(path.with_name(path.name + end), copy.with_name(copy.name + end))
-        with closing(sqlite3.connect(copy)) as connection:
-            connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+        _check_structure(copy, "rw")
         yield copy, True
 
 
-def _check_structure(path: Path) -> None:
+def _check_structure(path: Path, mode: str) -> None:
     """The tables of a ledger, and no view or trigger: it could show other rows than those that are there."""
-    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=30)) as connection:
         connection.execute("PRAGMA trusted_schema=OFF")
         entries = connection.execute("SELECT type, name FROM sqlite_master").fetchall()
         if any(kind in ("view", "trigger") for kind, _ in entries) or not {name for _, name in entries} >= TABLES:
             raise Damaged("its tables are not those of a ledger")
         if connection.execute("PRAGMA integrity_check(1)").fetchone()[0] != "ok":
             raise Damaged("its pages are damaged, says SQLite's own check")
+
+
+def check_query_budget(recorded: Recorded) -> str:
+    """No more was asked or answered than the query budget allows."""
+    batches, budget = recorded.batches, recorded.config.query_budget
+    queries, answered = sum(len(batch.query_ids) for batch in batches), recorded.answered
+    if queries > budget.queries:
+        raise Contradiction(f"{queries} queries were asked, the cap is {budget.queries}")
+    if answered > budget.answers:
+        raise Contradiction(f"{answered} labels were given, the cap is {budget.answers}")
+    return f"{queries} of {budget.queries} queries, {answered} of {budget.answers} labels"
+
+
+def check_charges(recorded: Recorded) -> str:
+    """Every batch was charged the event that the configuration gives for its counts."""
+    config = recorded.config
+    for place, batch in enumerate(recorded.batches, 1):
+        expected = config.event(len(batch.query_ids), int(batch.answered.sum())).to_json()
+        if batch.event != expected:
+            differing = sorted(key for key in expected if batch.event.get(key) != expected[key])
+            raise Contradiction(f"batch {place}: the event differs in {', '.join(differing) or 'its keys'}")
+    return config.mechanism.describe()
+
+
+def check_closing(recorded: Recorded) -> str:
+    """The released number, up to its noise, from the histograms in the ledger; the charge from the plan."""
+    planned, event, closing = recorded.config.privacy.sanitised, recorded.config.closing_event(), recorded.closing
+    if planned is None or event is None:
+        if closing is not None:
+            raise Contradiction("the ledger is closed with a sanitised epsilon that nobody planned")
+        raise Absent("none is planned")
+    if closing is None:
+        raise Absent("planned, not released")
+    agree("the charge", entry(closing, "the closing", "event"), event.to_json())
+    if any(batch.histogram is None for batch in recorded.batches) or not recorded.batches:
+        raise Contradiction("the ledger lacks the histograms of which it is")
+    votes, teachers, plan = answered_batches(recorded.batches), most_teachers(recorded.batches), planned.plan()
+    again = sanitise(votes, plan, recorded.config.privacy.delta, teachers, lambda: 0.0)
+    cost, rdp = _number(closing, "the closing", "release_cost"), _number(closing, "the closing", "released_rdp")
+    _close_to("the release's cost", cost, plan.cost())
+    guarantee = entry(closing, "the closing", "guarantee")
+    epsilon = _number(guarantee, "the closing", "epsilon")
+    if not abs((rdp - again.released_rdp) - (epsilon - again.guarantee.epsilon)) < TOLERANCE:
+        raise Contradiction("the released curve and the epsilon do not belong together")
+    for key, truth in again.guarantee.to_json().items():
+        if key not in ("epsilon", "method"):
+            agree(f"its {key}", entry(guarantee, "the closing", key), truth)
+    secret = secret_smoothness(votes, plan, teachers)
+    scale = secret.smooth * plan.sigma_ss
+    if not abs(rdp - again.released_rdp) <= MOST_DEVIATIONS * scale + ROUNDING:
+        raise Contradiction("it is further from the ledger's votes than its noise explains")
+    return f"{epsilon:.4f}, of which the release itself costs {cost:.4f}"
+
+
+def guarantees_of(recorded: Recorded) -> dict[str, dict[str, Any]]:
+    """What was promised and spent, by name, as JSON. What a closing released was drawn once, and is as recorded."""
+    config, closing = recorded.config, recorded.closing
+    every = promises(config) | spent(config, recorded.batches, closing is not None)
+    guarantees: dict[str, dict[str, Any]] = {name: one.to_json() for name, one in every.items()}
+    return guarantees if closing is None else guarantees | {"sanitised": entry(closing, "the closing", "guarantee")}
+
+
+def check_claims(name: str, claims: object, truth: dict[str, dict[str, Any]]) -> str:
+    """Every guarantee that should be claimed is, and says what the ledger gives, word by word; there is no other."""
+    if not isinstance(claims, dict):
+        raise Damaged(f"{name} has no guarantees")
+    agree(f"{name}: its guarantees", sorted(claims), sorted(truth))
+    for key, claim in claims.items():
+        check_epsilon(f"{name}: {key}", claim, "epsilon", truth[key])
+        if {**claim, "epsilon": None} != {**truth[key], "epsilon": None}:
+            raise Contradiction(f"{name}: {key} has other words than the ledger's guarantee")
+    return ", ".join(claims)
+
+
+def check_epsilon(name: str, claims: object, key: str, truth: dict[str, Any]) -> None:
+    """Raise Contradiction unless the number at `key` is the guarantee's epsilon. A secret one is not told."""
+    numbers = _number(claims, name, key), _number(truth, "the ledger", "epsilon")
+    _close_to(f"{name}: {key}", *numbers, secret=not truth.get("publishable", False))
+
+
+def _number(table: Any, name: str, key: str) -> float:
+    try:
+        return strict_json.number(table, key)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise Damaged(f"{name}: {key} is no number") from None
+
+
+def _close_to(name: str, claimed: float, truth: float, *, secret: bool = False) -> None:
+    if claimed != truth and not math.isclose(claimed, truth, rel_tol=TOLERANCE):
+        numbers = "" if secret else f": claimed {claimed:.6g}, the ledger gives {truth:.6g}"
+        raise Contradiction(f"{name} is not the ledger's{numbers}")
+
+
+def check_signed(files: Files, recorded: Recorded) -> str:
+    """Each batch is of one signed sum, with each aggregator's total the one that it was bound to; no query is in two
+    sums of one round. Raises Contradiction; ConfigError, MalformedMessage, Damaged, Unfinished : a file is missing or
+    broken, or a signature is false."""
+    config, folder = recorded.config, files.folder
+    if not recorded.batches and not (folder / SUMS).exists():
+        return "no sum was given"
+    content = [files.content(name) for name in (ROSTER, SUMS)][-1]
+    roster = VerifiedRoster.load(folder / ROSTER)
+    if roster.digest != config.roster:
+        raise Contradiction(f"{ROSTER} is not the roster of the federation")
+    sums = read_sums(content, roster)
+    summed: set[tuple[str, int]] = set()
+    for kept in sums:
+        queries = {(query_id, kept.terms.round) for query_id in kept.ids}
+        if (kept.terms.federation, kept.terms.roster) != (config.digest(), roster.digest):
+            raise Contradiction(f"{SUMS}: session {kept.terms.sid} is of another federation")
+        if summed & queries:
+            raise Contradiction(f"session {kept.terms.sid}: a query is in two sums")
+        summed |= queries
+        kept.check_halves()
+    noise = config.node_event(0, 0).party_noise(1)
+    sigma = 0.0 if noise is None else noise.sigma
+    for place, batch in enumerate(recorded.batches, 1):
+        _check_signed(f"batch {place}", batch, sums, sigma)
+    signed = f"{len(recorded.batches)} of {len(sums)} signed sums"
+    return f"{signed}, each with noise of the second aggregator, sigma {sigma:g}"
+
+
+def _check_signed(name: str, batch: Batch, sums: list[KeptSum], sigma: float) -> None:
+    """Against the record of the batch's first sum; of queries beyond the last answer that there was room for too."""
+    for kept in sums:
+        if kept.terms.round == 1 and kept.ids[: len(batch.query_ids)] == batch.query_ids:
+            if (len(kept.record.accepted), kept.terms.sigma) != (batch.parties, sigma):
+                raise Contradiction(f"{name}: the second aggregator signed a sum of other parties or noise")
+            return
+    raise Contradiction(f"{name}: the second aggregator signed no sum on its queries")

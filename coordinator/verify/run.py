@@ -11,17 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from consilium.coordinator.collection.kept_sums import SUMS
-from consilium.coordinator.events import Event, EventTail, Released
+from consilium.coordinator.events import Event, EventTail
 from consilium.coordinator.run_folders import run_of
-from consilium.coordinator.verify.charges import (
-    check_charges,
-    check_claims,
-    check_closing,
-    check_epsilon,
-    check_query_budget,
-    check_signed,
-    guarantees_of,
-)
+from consilium.coordinator.verify import ledger as checks
 from consilium.coordinator.verify.findings import (
     Absent,
     Contradiction,
@@ -33,7 +25,7 @@ from consilium.coordinator.verify.findings import (
     entry,
     judged,
 )
-from consilium.coordinator.verify.ledger import Recorded, read_ledger
+from consilium.coordinator.verify.ledger import Recorded
 from consilium.node.folder import NODE_FILE, THE_COORDINATOR, open_folder
 from consilium.protocol.errors import DataError, PathError
 from consilium.protocol.files import is_held
@@ -44,20 +36,15 @@ from consilium.report.words import many
 from consilium.sums.modes import WITH_SECOND
 
 LEDGER, COORDINATOR, EVENTS, MANIFEST = "ledger.db", "coordinator.json", "events.jsonl", "manifest.json"
-TRACES = (LEDGER, COORDINATOR, EVENTS, "failure.json", MANIFEST)
+TRACES = (LEDGER, COORDINATOR, EVENTS, MANIFEST)
 """Files of which a run folder has at least one."""
 LABELS, CARD = "labels.parquet", "student/student.json"
 ADVICE, STUDENT = "Give the folder of a run, or a coordinator's", "Give a student's own folder with --student"
 
 
 def find_run(path: Path) -> tuple[Path, Path | None]:
-    """The run folder of a path, and the coordinator's folder that it is in, or None; makes and changes nothing.
-
-    Raises
-    ------
-    PathError : nothing is there. DataError : there is no run here. ConfigError : the folder is another node's, or it
-        joined no federation.
-    """
+    """The run folder of a path, and the coordinator's folder that it is in, or None. Raises PathError, DataError :
+    there is no run here. ConfigError : the folder is another node's, or it joined no federation."""
     if not path.exists():
         raise PathError(f"{path} is not there, so there is no run here", ADVICE)
     if not path.is_dir():
@@ -77,15 +64,9 @@ def find_run(path: Path) -> tuple[Path, Path | None]:
 
 
 def verify_run(path: Path, students: Sequence[Path] = (), finished: bool | None = None) -> VerifiedRun:
-    """All that the run of a path says, against its ledger; it is read only, while its coordinator may serve.
-
-    students: folders of students that asked it. finished: whether the run says that it is; None for a deployed one,
-    which says so by coordinator.json.
-
-    Raises
-    ------
-    PathError, DataError, ConfigError : no run or no student's folder is there, see `find_run`.
-    """
+    """All that the run of a path says, against its ledger; it is read only, while its coordinator may serve. students:
+    folders of students that asked it. finished: whether the run says that it is; None for a deployed one, which says so
+    by coordinator.json. Raises PathError, DataError, ConfigError : no run or no student's folder is there."""
     for folder in students:
         if not folder.is_dir():
             raise PathError(f"{folder} is no folder", STUDENT)
@@ -100,11 +81,8 @@ def verify_run(path: Path, students: Sequence[Path] = (), finished: bool | None 
 
 
 class VerifiedRun:
-    """Findings on a run, and what was read for them: later checks use it. Secret but for `findings` and `finished`.
-
-    node: the coordinator's folder that it is in, or None. recorded: None where the ledger cannot be trusted.
-    guarantees: as the ledger gives them, by name, as JSON.
-    """
+    """Findings on a run, and what was read for them. Secret but for `findings` and `finished`. node: the coordinator's
+    folder that it is in. recorded: None where the ledger cannot be trusted. guarantees: by name, as JSON."""
 
     def __init__(self, run_dir: Path, node: Path | None, finished: bool) -> None:
         self.run_dir, self.node, self.finished = run_dir, node, finished
@@ -114,7 +92,6 @@ class VerifiedRun:
         self.events: list[Event] = []
 
     def check(self, name: str, look: Callable[[], str]) -> None:
-        """Look, and note what is found."""
         self.findings.append(judged(name, look))
 
     def look(self) -> None:
@@ -124,14 +101,14 @@ class VerifiedRun:
         check(f"{EVENTS}: every line", self._lines)
         check(f"{LEDGER}: structure, hash chain and counts", self._ledger)
         if (recorded := self.recorded) is not None:
-            check(f"{LEDGER}: query budget never passed", lambda: check_query_budget(recorded))
-            check(f"{LEDGER}: events of the configured mechanism", lambda: check_charges(recorded))
-            check(f"{LEDGER}: sanitised epsilon released once and as planned", lambda: check_closing(recorded))
+            check(f"{LEDGER}: query budget never passed", lambda: checks.check_query_budget(recorded))
+            check(f"{LEDGER}: events of the configured mechanism", lambda: checks.check_charges(recorded))
+            check(f"{LEDGER}: sanitised epsilon released once and as planned", lambda: checks.check_closing(recorded))
             check(f"{LEDGER}: epsilon", lambda: self._epsilon(recorded))
             check(f"{EVENTS}: what was released", lambda: self._released(recorded))
             check(f"{COORDINATOR}: counts and epsilon", lambda: self._summary(recorded))
             if recorded.config.collection in WITH_SECOND:
-                check(f"{SUMS}: sums that were signed", lambda: check_signed(self.files, recorded))
+                check(f"{SUMS}: sums that were signed", lambda: checks.check_signed(self.files, recorded))
         if not self.finished:
             check("run: finished", self._why_not)
 
@@ -150,12 +127,12 @@ class VerifiedRun:
         return many(len(self.events), "event")
 
     def _ledger(self) -> str:
-        released = any(isinstance(event, Released) for event in self.events)
+        released = any(event.kind == "released" for event in self.events)
         path = self.files.folder / LEDGER
         try:
             if not path.is_file():
                 raise Unfinished(f"there is no {LEDGER}: nothing was charged")
-            self.recorded = recorded = read_ledger(path)
+            self.recorded = recorded = checks.read_ledger(path)
         except Unfinished as error:
             if self.finished or released:
                 raise Damaged(f"{error.what}, though {'labels were given' if released else 'the run ended'}") from None
@@ -165,16 +142,16 @@ class VerifiedRun:
         return ", ".join(many(count, word) for count, word in counts) + crash
 
     def _epsilon(self, recorded: Recorded) -> str:
-        self.guarantees = guarantees_of(recorded)
+        self.guarantees = checks.guarantees_of(recorded)
         shown = {name: one for name, one in self.guarantees.items() if one.get("publishable")}
         return ", ".join(f"{name} {epsilon_text(number(one, 'epsilon'))}" for name, one in shown.items())
 
     def _released(self, recorded: Recorded) -> str:
         """Every release that the log tells of is in the ledger, in order; a crash may have lost some of the log."""
         batches = iter([(len(batch.query_ids), int(batch.answered.sum()), batch.parties) for batch in recorded.batches])
-        logged = [event for event in self.events if isinstance(event, Released)]
+        logged = [event for event in self.events if event.kind == "released"]
         for place, event in enumerate(logged, 1):
-            if (event.asked, event.answered, event.parties) not in batches:  # uses them up: the order counts
+            if (event.asked, event.answered, event.counted) not in batches:  # uses them up: the order counts
                 raise Contradiction(f"{EVENTS}: its release {place} is not in the ledger")
         return f"{len(logged)} of {many(len(recorded.batches), 'batch')}"
 
@@ -190,7 +167,7 @@ class VerifiedRun:
         }
         for key, value in truth.items():
             agree(f"{COORDINATOR}: {key}", entry(summary, COORDINATOR, key), value)
-        return check_claims(COORDINATOR, entry(summary, COORDINATOR, "privacy"), self._truth())
+        return checks.check_claims(COORDINATOR, entry(summary, COORDINATOR, "privacy"), self._truth())
 
     def _truth(self) -> dict[str, dict[str, Any]]:
         if not self.guarantees:
@@ -198,7 +175,6 @@ class VerifiedRun:
         return self.guarantees
 
     def _labels(self, files: Files) -> str:
-        """Each label that a student has is that of the ledger."""
         import polars as pl
 
         recorded = self._trusted()
@@ -224,7 +200,7 @@ class VerifiedRun:
         privacy = {"unit": config.privacy.unit.value, "delta": config.privacy.delta, "simulation": config.simulation}
         for key, value in privacy.items():
             agree(f"{CARD}: {key}", entry(card, CARD, "privacy", key), value)
-        check_epsilon(CARD, card["privacy"], "epsilon", self._truth()["student"])
+        checks.check_epsilon(CARD, card["privacy"], "epsilon", self._truth()["student"])
         return f"epsilon {epsilon_text(number(card['privacy'], 'epsilon'))} at delta {config.privacy.delta:g}"
 
     def _trusted(self) -> Recorded:
@@ -235,7 +211,6 @@ class VerifiedRun:
     def _why_not(self) -> str:
         if self.node is not None and is_held(self.node / "state" / "lock"):
             raise Unfinished("its coordinator is serving")
-        if not (self.files.folder / "failure.json").exists():
-            raise Unfinished("no outcome was written: it was stopped, a process or the machine died")
-        failure = self.files.object("failure.json")
-        raise Unfinished(f"it failed: {str(failure.get('error'))[:60]}: {str(failure.get('what'))[:200]}")
+        if self.events and (last := self.events[-1]).kind == "failed":
+            raise Unfinished(f"it failed: {last.error[:60]}: {last.what[:200]}")
+        raise Unfinished("no outcome was written: it was stopped, a process or the machine died")

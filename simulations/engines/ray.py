@@ -20,8 +20,8 @@ from pathlib import Path
 
 import tomli_w
 
-from consilium.coordinator.conclusion import failure_of
-from consilium.coordinator.events import LeftOut, read_events
+from consilium.coordinator.events import read_events
+from consilium.coordinator.run_folders import failure_of
 from consilium.node.flower import flower_environment, free_port, program
 from consilium.node.supervisor import end
 from consilium.protocol.errors import ConfigError, EngineError
@@ -56,7 +56,7 @@ def check_ray() -> None:
 def run_ray(federation: SimulatedFederation, population: Population, run_dir: Path, work: Path) -> Heard:
     """Run the federation to its end; what its teachers say. work: a new folder for this alone. Raises EngineError:
     Flower could not be started or failed, or lost more than `MOST_LOST` of the parties. ConsiliumError: what the
-    ServerApp wrote into `failure.json`."""
+    ServerApp failed of."""
     lay_out(work, federation, population)
     flower, ended = work / "flower", run_dir / "coordinator.json"
     environment = {**flower_environment(flower / "home"), **RAY_ALONE}
@@ -69,7 +69,7 @@ def run_ray(federation: SimulatedFederation, population: Population, run_dir: Pa
             code = flwr_run(app, address, flower, environment, population.nodes)
     finally:
         events = read_events(run_dir / "events.jsonl")
-        lost = {event.party for event in events if isinstance(event, LeftOut) and event.silent}
+        lost = {event.party for event in events if event.kind == "left-out" and event.silent}
         if lost or not ended.exists():
             logs = b"".join(path.read_bytes() for path in sorted(flower.glob("*.log")))
             replace_private(run_dir / "flower.log", logs)
@@ -79,7 +79,7 @@ def run_ray(federation: SimulatedFederation, population: Population, run_dir: Pa
             f"Ray lost {len(lost)} of {parties} parties: what they ran in ended, or did not answer in time",
             f"{see}, and run again; or use --engine local",
         )
-    if failure := failure_of(run_dir):
+    if failure := failure_of(read_events(run_dir / "events.jsonl")):
         raise failure
     if code != 0 or not ended.exists():
         raise EngineError(f"Flower's simulation ended without a result (flwr run: exit {code})", see)

@@ -1,17 +1,21 @@
-"""Configuration: what may not be said is refused in one line."""
+"""Configuration: what may not be said is refused in a line; its digest; noise that is calibrated to an epsilon."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from consilium.accounting.mechanisms import GNMax
+from consilium.accounting.mechanisms import Difference, GNMax, Histogram
+from consilium.accounting.target import worst_case
 from consilium.accounting.units import Unit
-from consilium.coordinator.config import Federation, FederationConfig, QueryBudget
-from consilium.coordinator.parts import Privacy, SanitisedKeys
-from consilium.protocol.config_files import load
+from consilium.coordinator.config import Federation, FederationConfig
+from consilium.coordinator.mechanisms import MECHANISMS
+from consilium.coordinator.parts import Privacy, QueryBudget, SanitisedKeys
+from consilium.coordinator.privacy import promised, promised_in_other_units
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.queries import reference_text
 from consilium.protocol.voting_rule import RelativeRule, TopRule, VotingRule
@@ -56,6 +60,14 @@ MAY_NOT_BE: list[tuple[dict, str]] = [
     ({"unknown": 1}, "unknown"),
     ({"privacy": {"delta": 1e-5}}, "unit"),
     ({"mechanism": GNMax(sigma=2.0), "query_budget": QueryBudget(queries=10, answers=5)}, "gnmax answers every query"),
+    (
+        {
+            "mechanism": Difference(sigma=40.0),
+            "query_budget": QueryBudget(queries=9, answers=9),
+            "rows": make_config().rows.model_copy(update={"classes": ("a", "b", "c")}),
+        },
+        "difference is of 2 classes, and there are 3: choose gnmax",
+    ),
     # behind masks one false vote makes a histogram that no votes give, and the release is computed from it
     ({"collection": "secure", **HIDDEN}, "sanitised needs plaintext votes"),
     ({"collection": "verified", **HIDDEN}, "sanitised needs plaintext votes"),
@@ -90,23 +102,6 @@ def test_a_ballot_and_reference_rows_that_do_not_go_together(
         make_config(voting_rule=voting_rule, reference=reference)
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("x = [", "not valid TOML"),
-        ("nam = 1", "name: is required(\n.*)*nam: unknown key; did you mean name"),
-        ("", "6 faults\n  name: is required\n  minimum_parties: is required\n"),
-    ],
-)
-def test_files_are_explained_in_a_line_for_each_fault(tmp_path: Path, text: str, told: str) -> None:
-    path = tmp_path / "federation.toml"
-    path.write_text(text)
-    with pytest.raises(ConfigError, match=told):
-        load(path, FederationConfig)
-    with pytest.raises(ConfigError, match="cannot read"):
-        load(tmp_path / "absent.toml", FederationConfig)
-
-
 def test_noise_too_fine_for_its_shares_is_said_as_a_fault_of_the_file() -> None:
     plain = make_config(mechanism=GNMax(sigma=2.0))
     federation = Federation(
@@ -114,3 +109,150 @@ def test_noise_too_fine_for_its_shares_is_said_as_a_fault_of_the_file() -> None:
     )
     with pytest.raises(ConfigError, match=r"^federation: noise of sigma 2 in 3 shares .* raise sigma to 3"):
         FederationConfig.of(federation, rows=plain.rows, roster="0" * 64, noise_shares=3, simulation=True)
+
+
+PARTLY: dict[str, dict[str, Any]] = {
+    "gnmax": {},
+    "difference": {},
+    "histogram": {},
+    "lnmax": {},
+    "confident": {"threshold": 150},
+    "interactive": {"threshold": 150, "confidence": 0.9},
+}
+PLANNED = {"order": 2.5, "beta": 0.1, "sigma_ss": 6.0}
+ALL_ANSWERED = {"gnmax", "difference", "histogram", "lnmax"}
+
+
+def table(mechanism: dict[str, Any], queries: int = 100, answers: int = 100, **changes: Any) -> dict[str, Any]:
+    privacy = {"unit": "party", "delta": 1e-5, "epsilon": 1.0, **changes.pop("privacy", {})}
+    return {
+        "name": "small",
+        "minimum_parties": 2,
+        "collection": "plaintext",
+        "mechanism": mechanism,
+        "privacy": privacy,
+        "query_budget": {"queries": queries, "answers": answers},
+        **changes,
+    }
+
+
+def promise(federation: Federation) -> float:
+    return worst_case(federation.promised_events(), federation.privacy.delta).epsilon
+
+
+class TestCalibration:
+    def test_every_private_mechanism_is_among_the_cases(self) -> None:
+        assert set(PARTLY) == set(MECHANISMS) - {"immutable", "immutable_gaussian"}
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            pytest.param(name, marks=pytest.mark.nightly if name == "gnmax" or "threshold" in PARTLY[name] else [])
+            for name in PARTLY
+        ],
+    )
+    @given(data=st.data())
+    @settings(max_examples=1, deadline=None)
+    def test_the_promise_is_just_below_the_target(self, name: str, data: st.DataObject) -> None:
+        queries = data.draw(st.integers(20, 800), "queries")
+        answers = queries if name in ALL_ANSWERED else data.draw(st.integers(10, queries), "answers")
+        epsilon = data.draw(st.floats(0.2, 8), "epsilon")
+        privacy = {
+            "epsilon": epsilon,
+            "unit": data.draw(st.sampled_from(["record", "patient", "party"]), "unit"),
+            "neighbouring": data.draw(st.sampled_from(["replace", "add_or_remove"]), "relation"),
+            "delta": data.draw(st.sampled_from([1e-6, 1e-5, 1e-3]), "delta"),
+        }
+        teachers = data.draw(st.integers(1, 4), "teachers")
+        resolved = Federation.model_validate(
+            table({"name": name, **PARTLY[name]}, queries, answers, privacy=privacy, teachers_per_party=teachers)
+        )
+        assert 0.995 * epsilon <= promise(resolved) <= epsilon
+        assert Federation.model_validate_json(resolved.model_dump_json()) == resolved
+
+    @pytest.mark.nightly
+    def test_the_ratio_of_two_scales_and_a_scale_that_is_given(self) -> None:
+        two = {"name": "confident", "threshold": 150}
+        both = Federation.model_validate(table(two, 80, 30)).mechanism
+        assert both.sigma1 / both.sigma2 == pytest.approx((3 * 80 / 30) ** 0.5, rel=2e-3)  # pyright: ignore
+        one = Federation.model_validate(table({**two, "sigma1": 90.0}, 80, 30))
+        assert one.mechanism.sigma1 == 90.0  # pyright: ignore
+        assert 0.995 <= promise(one) <= 1.0
+
+    def test_the_cost_of_a_sanitised_epsilon_is_part_of_the_target(self) -> None:
+        without = Federation.model_validate(table({"name": "gnmax"}, privacy={"epsilon": 8.0}))
+        with_it = Federation.model_validate(table({"name": "gnmax"}, privacy={"epsilon": 8.0, "sanitised": PLANNED}))
+        assert with_it.mechanism.sigma > without.mechanism.sigma  # pyright: ignore
+        assert 0.995 * 8 <= promise(with_it) <= 8.0
+
+    @pytest.mark.parametrize(
+        ("mechanism", "privacy", "said"),
+        [
+            (
+                {"name": "gnmax", "sigma": 10.0},
+                {},
+                "privacy.epsilon is 1, but this noise and this query budget promise 5",
+            ),
+            ({"name": "gnmax"}, {"epsilon": 0}, "greater than 0"),
+            ({"name": "gnmax"}, {"epsilon": float("inf")}, "finite"),
+            ({"name": "gnmax"}, {"epsilon": None}, "sigma"),
+            ({"name": "confident"}, {}, "threshold"),
+            ({"name": "gnmix"}, {}, "gnmix"),
+            ({"name": "immutable", "constant": 9, "unsafe_not_private": True}, {}, "no amount of noise"),
+            ({"name": "immutable_gaussian", "constant": 9, "unsafe_not_private": True}, {}, "no amount of noise"),
+            ({"name": "gnmax", "sigma1": 3.0}, {}, "sigma1"),
+            ({"name": "difference", "sigma": 3.0}, {"collection": "secure"}, "drawn on exact counts"),
+            ({"name": "difference", "sigma": 3.0}, {"collection": "verified"}, "drawn on exact counts"),
+            ({"name": "difference"}, {"sanitised": PLANNED}, "a difference release has no data-dependent bound"),
+            ({"name": "distributed", "noise_shares": 3}, {}, "distributed"),
+        ],
+    )
+    def test_what_is_refused(self, mechanism: dict, privacy: dict, said: str) -> None:
+        changes = {"privacy": privacy} if "collection" not in privacy else {"privacy": {"epsilon": None}, **privacy}
+        with pytest.raises(ValidationError, match=said):
+            Federation.model_validate(table(mechanism, **changes))
+
+
+class TestDigest:
+    BASE = table(
+        {"name": "confident", "threshold": 5, "sigma1": 90.0, "sigma2": 60.0}, 50, 20, privacy={"epsilon": None}
+    )
+
+    def test_it_covers_all_but_time_limits(self) -> None:
+        def digest(**change: Any) -> str:
+            return Federation.model_validate({**self.BASE, **change}).federation_digest()
+
+        assert digest(timeouts={"enrol": 1}) == digest()
+        different: list[dict[str, Any]] = [
+            {"name": "other", "minimum_parties": 3, "collection": "secure", "colluders": 1, "least_survivors": 3},
+            {"public_least_distance": 0.1, "teachers_per_party": 2, "teacher": {"model": "ridge"}},
+            {"mechanism": {"name": "confident", "threshold": 5, "sigma1": 91.0, "sigma2": 60.0}},
+            {"privacy": {"unit": "party", "delta": 1e-6}, "query_budget": {"queries": 51, "answers": 20}},
+        ]
+        assert digest() not in [digest(**{key: value}) for keys in different for key, value in keys.items()]
+
+    def test_what_is_added_to_run_it_leaves_it_alone(self) -> None:
+        config, other = make_config(), make_config(seed=8, record_votes=True)
+        assert config.federation_digest() == other.federation_digest()
+        assert config.digest() != other.digest()
+        names = Federation.model_fields.keys()
+        plain = Federation(**{name: getattr(config, name) for name in names})
+        assert plain.federation_digest() == config.federation_digest()
+        added = {name: getattr(config, name) for name in FederationConfig.model_fields.keys() - names}
+        assert FederationConfig.of(plain, **added) == config
+
+
+def test_votes_are_secret_unless_they_are_said_not_to_be() -> None:
+    said = TestDigest.BASE
+    left_out = {key: value for key, value in said.items() if key != "collection"}
+    assert Federation.model_validate(left_out).collection == "secure"
+
+
+def test_a_promise_is_stated_for_other_units_where_they_differ() -> None:
+    one, several = (make_config(teachers_per_party=count, mechanism=Histogram(sigma=40.0)) for count in (1, 4))
+    assert promised_in_other_units(one) == {}
+    found = promised_in_other_units(several)
+    assert promised(several).unit is Unit.PARTY
+    assert set(found) == {"guarantee_record"}  # rows of one patient, whom nobody named, may be in all shards
+    assert found["guarantee_record"].epsilon < promised(several).epsilon
+    assert found["guarantee_record"].publishable

@@ -13,12 +13,12 @@ import pytest
 from consilium.accounting.mechanisms import Confident, GNMax
 from consilium.coordinator.collection import admission
 from consilium.coordinator.collection.plaintext import PLAINTEXT
-from consilium.coordinator.conclusion import conclude_unserved
-from consilium.coordinator.events import EventLog, read_events
+from consilium.coordinator.events import Event, EventLog, read_events
 from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.parts import Timeouts
-from consilium.coordinator.rosters import least_parties
+from consilium.coordinator.run_folders import conclude_unserved
 from consilium.coordinator.run_state import RunState
+from consilium.coordinator.served import least_parties
 from consilium.protocol.label_source import LabelSource
 from tests.coordinator.collection.test_admission import NAMES, Hall
 from tests.federation import drop, make_config, make_homes, make_rows, make_secure, node_at
@@ -39,9 +39,9 @@ class Told(EventLog):
         self._changed = threading.Condition()
         super().__init__(path, self._hear)
 
-    def _hear(self, event: dict) -> None:
+    def _hear(self, event: Event) -> None:
         with self._changed:
-            self.seen.append(event["event"])
+            self.seen.append(event.kind)
             self._changed.notify_all()
 
     def wait_for(self, event: str) -> None:
@@ -66,7 +66,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
             hall, config, tmp_path, log, lambda source: student(source, hall, log), keys or PLAINTEXT, nodes=hall
         ).run()
         log.close()
-        roll = RunState.of(read_events(tmp_path / "events.jsonl"), NAMES).roll.entries
+        roll = RunState.of(read_events(tmp_path / "events.jsonl"), NAMES).roll
         return {**json.loads((tmp_path / "coordinator.json").read_text()), "roll": roll}
 
     return of
@@ -105,85 +105,67 @@ def test_one_that_left_is_in_the_summary_and_a_refused_one_under_its_name(run) -
     assert summary["roll"]["p04"].words == "left out: no answer within 5 s"
 
 
-class TestReturned:
-    """A party goes away and comes back while students are served."""
-
-    @pytest.fixture
-    def backup(self, tmp_path: Path) -> Path:
-        """Where a party's state of before is put."""
-        return tmp_path / "backup"
-
-    def _swap(self, hall: Hall, log: Told, home: Path, change: Callable[[], object]) -> None:
-        """Party p00 is stopped, its files change, and it is started."""
-        hall.there = {1, 2, 3}
-        log.wait_for("lost")
-        hall.parties[0].store.close()
-        change()
-        hall.parties[0] = node_at(home)
-        hall.there = {0, 1, 2, 3}
-
-    def test_one_with_an_older_state_is_out_until_it_has_the_newest(self, run, tmp_path: Path, backup: Path) -> None:
-        home, newest = tmp_path / "homes" / "00000", tmp_path / "newest"
-
-        def student(source: LabelSource, hall: Hall, log: Told) -> None:
-            shutil.copytree(home, backup)
-            source.ask(make_rows(5, 1)[0])
-            shutil.copytree(home, newest)
-            self._swap(hall, log, home, lambda: put_back(home, backup))
-            source.ask(make_rows(5, 2)[0])
-            log.seen.clear()
-            self._swap(hall, log, home, lambda: put_back(home, newest))
-            log.wait_for("late")
-            source.ask(make_rows(5, 3)[0])
-
-        summary = run({0, 1, 2, 3}, student, simulation=False, noise_seed=None)
-        assert summary["parties_counted"] == [4, 3, 4]
-        assert "its state went back" in (tmp_path / "events.jsonl").read_text()
-
-    def test_one_with_an_older_state_is_out_also_while_another_is_waited_for(
-        self, run, tmp_path: Path, backup: Path
-    ) -> None:
-        home, asked, go_on = tmp_path / "homes" / "00000", threading.Event(), threading.Event()
-
-        def hang(reply):
-            asked.set()
-            assert go_on.wait(HANGS)
-            return drop(reply)
-
-        def student(source: LabelSource, hall: Hall, log: Told) -> None:
-            shutil.copytree(home, backup)
-            source.ask(make_rows(5, 1)[0])
-            hall.there = {0, 1, 2, 3, 4}
-            assert asked.wait(HANGS)
-            self._swap(hall, log, home, lambda: put_back(home, backup))
-            source.ask(make_rows(5, 2)[0])
-            go_on.set()
-
-        faults = {(4, "query.hello"): hang}
-        summary = run({0, 1, 2, 3}, student, faults, simulation=False, noise_seed=None)
-        assert summary["parties_counted"] == [4, 3]
-
-    def test_one_with_its_own_state_stays(self, run, tmp_path: Path) -> None:
-        def student(source: LabelSource, hall: Hall, log: Told) -> None:
-            source.ask(make_rows(5, 1)[0])
-            self._swap(hall, log, tmp_path / "homes" / "00000", lambda: None)
-            source.ask(make_rows(5, 2)[0])
-
-        assert run({0, 1, 2, 3}, student)["parties_counted"] == [4, 4]
-        assert "left-out" not in (tmp_path / "events.jsonl").read_text()
+def swapped(hall: Hall, log: Told, home: Path, state: Path | None = None) -> None:
+    """Party p00 is stopped, gets this state back, and is started."""
+    hall.there = {1, 2, 3}
+    log.wait_for("lost")
+    hall.parties[0].store.close()
+    if state is not None:
+        shutil.rmtree(home)
+        shutil.copytree(state, home)
+    hall.parties[0] = node_at(home)
+    hall.there = {0, 1, 2, 3}
 
 
-def put_back(home: Path, backup: Path) -> None:
-    """Restore a home."""
-    shutil.rmtree(home)
-    shutil.copytree(backup, home)
+def test_one_with_an_older_state_is_out_until_it_has_the_newest(run, tmp_path: Path) -> None:
+    home, backup, newest = tmp_path / "homes" / "00000", tmp_path / "backup", tmp_path / "newest"
+
+    def student(source: LabelSource, hall: Hall, log: Told) -> None:
+        shutil.copytree(home, backup)
+        source.ask(make_rows(5, 1)[0])
+        shutil.copytree(home, newest)
+        swapped(hall, log, home, backup)
+        source.ask(make_rows(5, 2)[0])
+        log.seen.clear()
+        swapped(hall, log, home, newest)
+        log.wait_for("late")
+        source.ask(make_rows(5, 3)[0])
+
+    summary = run({0, 1, 2, 3}, student, simulation=False, noise_seed=None)
+    assert summary["parties_counted"] == [4, 3, 4]
+    assert "its state went back" in (tmp_path / "events.jsonl").read_text()
 
 
-def test_a_secure_federation_needs_as_many_as_its_sums(tmp_path: Path) -> None:
-    homes = make_homes(tmp_path / "homes", 5)
-    keys = make_secure(homes, tmp_path)
-    config = make_config(collection="secure", roster=keys.roster.digest, minimum_parties=2)
-    assert (least_parties(config, keys.roster), keys.roster.least) == (4, 4)
+def test_one_with_an_older_state_is_out_also_while_another_is_waited_for(run, tmp_path: Path) -> None:
+    home, asked, go_on = tmp_path / "homes" / "00000", threading.Event(), threading.Event()
+
+    def hang(reply):
+        asked.set()
+        assert go_on.wait(HANGS)
+        return drop(reply)
+
+    def student(source: LabelSource, hall: Hall, log: Told) -> None:
+        shutil.copytree(home, tmp_path / "backup")
+        source.ask(make_rows(5, 1)[0])
+        hall.there = {0, 1, 2, 3, 4}
+        assert asked.wait(HANGS)
+        swapped(hall, log, home, tmp_path / "backup")
+        source.ask(make_rows(5, 2)[0])
+        go_on.set()
+
+    faults = {(4, "query.hello"): hang}
+    summary = run({0, 1, 2, 3}, student, faults, simulation=False, noise_seed=None)
+    assert summary["parties_counted"] == [4, 3]
+
+
+def test_one_with_its_own_state_stays(run, tmp_path: Path) -> None:
+    def student(source: LabelSource, hall: Hall, log: Told) -> None:
+        source.ask(make_rows(5, 1)[0])
+        swapped(hall, log, tmp_path / "homes" / "00000")
+        source.ask(make_rows(5, 2)[0])
+
+    assert run({0, 1, 2, 3}, student)["parties_counted"] == [4, 4]
+    assert "left-out" not in (tmp_path / "events.jsonl").read_text()
 
 
 @pytest.mark.parametrize(
@@ -197,6 +179,12 @@ def test_a_secure_federation_needs_as_many_as_its_sums(tmp_path: Path) -> None:
 )
 def test_fewer_are_waited_for_than_which_nothing_could_be_answered(changes: dict, expected: int) -> None:
     assert least_parties(make_config(**changes), None) == expected
+
+
+def test_a_secure_federation_needs_as_many_as_its_sums(tmp_path: Path) -> None:
+    keys = make_secure(make_homes(tmp_path / "homes", 5), tmp_path)
+    config = make_config(collection="secure", roster=keys.roster.digest, minimum_parties=2)
+    assert (least_parties(config, keys.roster), keys.roster.least) == (4, 4)
 
 
 def test_closing_while_parties_are_awaited_closes(tmp_path: Path) -> None:

@@ -12,24 +12,14 @@ import tomli_w
 import consilium.coordinator.label_service
 import consilium.party.hidden_votes
 from consilium.accounting.mechanisms import GNMax
-from consilium.coordinator.conclusion import normal_for
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.label_service import noise_for
+from consilium.coordinator.run_folders import normal_for
 from consilium.protocol.config_files import read_table
 from consilium.protocol.label_source import LabelSource
 from consilium.protocol.noise import SeededNoise, SystemNoise
-from consilium.protocol.refusals import Refused, Rule
-from tests.federation import (
-    FakeTransport,
-    hello_of,
-    make_config,
-    make_home,
-    make_homes,
-    make_rows,
-    make_secure,
-    node_at,
-)
+from tests.federation import FakeTransport, make_config, make_homes, make_rows, make_secure
 from tests.federation import HomeFile as PartyFile
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -106,16 +96,3 @@ def test_a_whole_federation_makes_no_seeded_noise(
 
 def ask(source: LabelSource) -> None:
     source.ask(make_rows(10, 3)[0])
-
-
-def test_a_party_takes_no_seed_for_its_teachers_outside_a_simulation(tmp_path: Path) -> None:
-    """A lying coordinator sends one all the same, in terms that bind it to the request."""
-    home = node_at(make_home(tmp_path / "home", "p"))
-    honest = make_config(**DEPLOYED)
-    lying = honest.model_copy(update={"seed": 9})
-    home.hello(hello_of(lying))
-    with pytest.raises(Refused) as caught:
-        home.train(lying.train_request())
-    assert caught.value.refusal.rule is Rule.SIMULATION
-    home.hello(hello_of(honest))
-    assert home.train(honest.train_request()).teachers == 1

@@ -15,9 +15,8 @@ import httpx
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from consilium.coordinator.deploy.gateway import PREFIX, Gateway
+from consilium.coordinator.deploy.gateway import PREFIX, Gateway, NodeKeys
 from consilium.coordinator.deploy.serving import tls_server
-from consilium.coordinator.nodes import NodeKeys
 from consilium.coordinator.served import ServedFederation
 from consilium.node.join import joined
 from consilium.node.keys import NODE_KEY, NodeKey

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from consilium.coordinator.collection.admission import Greeting
-from consilium.coordinator.events import EventLog, LeftOut, read_events
+from consilium.coordinator.events import EventLog, read_events
 from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.ledger import Ledger
 from consilium.party import account
@@ -53,7 +53,7 @@ def test_once_the_copy_was_answered_the_first_is_refused_and_says_so(
     served(homes, second, 3)
     with pytest.raises(NotEnoughParties, match="refused: second-coordinator"):
         served(homes, first, 6)
-    words = [event.words for event in read_events(first / "events.jsonl") if isinstance(event, LeftOut)]
+    words = [event.words for event in read_events(first / "events.jsonl") if event.kind == "left-out"]
     cure = CURES[Rule.SECOND_COORDINATOR]
     assert [cure in line and "refused: second-coordinator, requested 2, limit 2" in line for line in words] == [
         True

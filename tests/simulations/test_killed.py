@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from consilium.coordinator.events import StudentSaved, read_events
+from consilium.coordinator.events import read_events
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.verify import holds
 from consilium.models.published.model import MODEL_FILE, load_model
@@ -153,7 +153,7 @@ def test_interrupted_while_it_is_compared_it_leaves_a_student(tmp_path: Path, mo
     out = tmp_path / "run"
 
     def interrupted(*_: object) -> Any:
-        (event,) = [event for event in read_events(out / EVENTS) if isinstance(event, StudentSaved)]
+        (event,) = [event for event in read_events(out / EVENTS) if event.kind == "student-saved"]
         card = json.loads((out / "student" / "student.json").read_text())
         assert event.value == card["metrics"]["auc"]
         raise KeyboardInterrupt

@@ -17,7 +17,7 @@ import pytest
 from consilium.accounting.mechanisms import GNMax
 from consilium.coordinator.collection.exchange import Failure, tell_left_out
 from consilium.coordinator.config import QueryBudget
-from consilium.coordinator.events import EventLog, EventTail, WaitingForParties, event_of
+from consilium.coordinator.events import Event, EventLog, EventTail, event_of
 from consilium.models.own_model import OwnClassifier
 from consilium.models.teachers import ConstantTeacher, RidgeTeacher
 from consilium.protocol.refusals import Refusal, Rule
@@ -151,7 +151,7 @@ EVENTS: list[tuple[dict[str, Any], tuple[Any, ...] | None]] = [
          " student, unit: a party"),
     ),
     (
-        {"event": "released", "asked": 9, "answered": 9, "parties": 3, "release": "noisy counts"},
+        {"event": "released", "asked": 9, "answered": 9, "counted": 3, "release": "noisy counts"},
         ("say", "asked 9, released 9 noisy histograms, counted 3 parties"),
     ),
     (
@@ -175,7 +175,7 @@ def test_events_as_they_are_shown(event: dict[str, Any], expected: tuple[Any, ..
 def test_who_is_connected_is_told_when_it_changes() -> None:
     show = Showing(calls := Calls())
     for connected in (0, 0, 1, 1, 1, 2):
-        show(WaitingForParties(at=AT, connected=connected, required=3))
+        show(Event(event="waiting", at=AT, connected=connected, required=3))
     assert calls.made == [("say", f"parties connected: {count}, needed: 3") for count in range(3)]
 
 

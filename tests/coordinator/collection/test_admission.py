@@ -134,7 +134,7 @@ def test_one_that_refuses_is_not_waited_for_and_is_asked_again(tmp_path: Path, l
     hall.parties[2] = Hall(homes).parties[2]
     clock.sleep(2 * AGAIN.first)
     assert [member.party for member in admission.ask(late=True)] == ["p02"]
-    entry = roll(log).roll.entries["p02"]
+    entry = roll(log).roll["p02"]
     assert (entry.state, entry.reason) == (PartyState.ENROLLED, "")
 
 
@@ -205,9 +205,9 @@ def test_a_late_party_is_told_so_trained_and_taken_once(tmp_path: Path, log) -> 
     hall.faults = {}
     clock.sleep(AGAIN.pause(2))
     late.look()
-    assert roll(log).roll.entries["p04"].words == "late, takes part from the next questions on"
+    assert roll(log).roll["p04"].words == "late, takes part from the next questions on"
     assert [member.party for member in late.join([])] == ["p04"]
-    assert roll(log).roll.took_part == ["p03", "p04"]
+    assert roll(log).took_part == ["p03", "p04"]
     stages = [(event["stage"], event["total"]) for event in events(log) if event["event"] == "stage"]
     assert stages == [("enrol", 3)]  # what is done for late ones is no stage of a run that serves
 

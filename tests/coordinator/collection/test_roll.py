@@ -55,15 +55,15 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_said_of_a_party(case: str) -> None:
     told, words = CASES[case]
-    assert RunState.of(told, ["a"]).roll.entries["a"].words == words
+    assert RunState.of(told, ["a"]).roll["a"].words == words
 
 
 def test_everybody_who_ever_took_part_is_named_after_a_restart_too() -> None:
     first = [event("takes-part", "a", "b"), event("voted", "a", queries=4)]
-    roll = RunState.of([*first, event("awaiting", "a", "b", "c"), event("takes-part", "c")], ["a", "b", "c", "d"]).roll
-    assert roll.took_part == ["a", "b", "c"]
-    assert roll.entries["a"].queries == 4
-    assert roll.entries["d"] == RollEntry()
+    state = RunState.of([*first, event("awaiting", "a", "b", "c"), event("takes-part", "c")], ["a", "b", "c", "d"])
+    assert state.took_part == ["a", "b", "c"]
+    assert state.roll["a"].queries == 4
+    assert state.roll["d"] == RollEntry()
 
 
 @pytest.mark.parametrize("torn", ["", '{"event": "takes-', "[1]\n", "\x00\n"])
@@ -71,7 +71,7 @@ def test_a_log_that_a_crash_broke_off_is_read_as_far_as_it_goes(tmp_path: Path, 
     path = tmp_path / "events.jsonl"
     assert list(read_events(path)) == []
     path.write_text('{"event": "takes-part", "parties": ["a"]}\n' + torn)
-    assert RunState.of(read_events(path)).roll.entries["a"].state is PartyState.TAKES_PART
+    assert RunState.of(read_events(path)).roll["a"].state is PartyState.TAKES_PART
 
 
 SECOND = "aggregator board"
@@ -88,7 +88,5 @@ SECONDS = {
 @pytest.mark.parametrize("case", SECONDS)
 def test_the_second_aggregator_is_no_party(case: str) -> None:
     told, words = SECONDS[case]
-    roll = RunState.of(told, ["a"]).roll
-    assert roll.seconds["board"].words == words
-    assert list(roll.entries) == ["a"]
-    assert roll.took_part == []
+    state = RunState.of(told, ["a"])
+    assert (state.second_words("board"), list(state.roll), state.took_part) == (words, ["a"], [])

@@ -1,28 +1,49 @@
-"""The gateway: what a listed node needs passes, and nothing else of the SuperLink does."""
+"""The gateway: what a listed node needs passes, and nothing else; slow peers, greedy nodes and crowds harm nobody."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+import contextlib
+import resource
+import time
+from base64 import b64encode
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 from flwr.supernode.fleet_http_client import FleetHttpClient
 from starlette.testclient import TestClient
 
-from consilium.coordinator import nodes as listed
-from consilium.coordinator.deploy.gateway import ALLOWED, PREFIX, REFUSED_BYTES
+from consilium.coordinator.deploy import gateway, serving
+from consilium.coordinator.deploy.gateway import (
+    ALLOWED,
+    MOST_CALL_BYTES,
+    MOST_OBJECT_BYTES,
+    PREFIX,
+    REFUSED_BYTES,
+    NodeKeys,
+    NotLetIn,
+)
+from consilium.coordinator.deploy.superlink import RegisteredNodes, number_of
 from consilium.node import standing
 from consilium.node.join import join
 from consilium.node.keys import NODE_KEY, NodeKey
-from tests.deploy.edge import Site
-from tests.node.folders import PARTIES, make_nodes, make_small
+from consilium.protocol.files import more_descriptors
+from tests.deploy.edge import WAIT, Site, connected, sent_until_stopped, until
+from tests.node.folders import PARTIES, SECOND, Made, make_nodes, make_small
 
-FIRST, SECOND = PARTIES[:2]
+MB = 1024 * 1024
+FIRST, OTHER = PARTIES[:2]
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return make_small(tmp_path_factory.mktemp("sound"), "verified")
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(make_small(tmp_path))
+def site(sound: Made) -> Site:
+    return Site(sound)
 
 
 @pytest.fixture
@@ -89,8 +110,9 @@ def test_all_that_a_supernode_calls_passes() -> None:
     assert {PREFIX + name for name in ALLOWED} == recorder.paths - itself | {standing.PATH}
 
 
-def test_who_may_not_connect_is_told_why(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_may_not_connect_is_told_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Revoked, unknown and a wrong clock are three answers, to a request and to whoever asks how it stands."""
+    site = Site(make_small(tmp_path))
     revoked = {FIRST: site.made.file.nodes[FIRST]}
     others = {name: keys for name, keys in site.made.file.nodes.items() if name != FIRST}
     join(site.made.again(nodes=others, revoked=revoked).out, site.folder)
@@ -107,8 +129,8 @@ def test_who_may_not_connect_is_told_why(site: Site, monkeypatch: pytest.MonkeyP
             assert (reply.status_code, reply.text.partition(":")[0]) == (status, state)
         activate = client.post(PREFIX + "activate-node", content=b"x", headers=headers)  # as the SuperLink says it
         assert (activate.status_code, activate.json()["code"]) == (412, 2004)
-    late = site.signed(SECOND)
-    real, hours = listed.datetime, timedelta(hours=2)
+    late = site.signed(OTHER)
+    real, hours = gateway.datetime, timedelta(hours=2)
     for shift, words in ((hours, "7200 s behind"), (-hours, "7200 s ahead of")):
 
         class Clock(real):
@@ -117,11 +139,11 @@ def test_who_may_not_connect_is_told_why(site: Site, monkeypatch: pytest.MonkeyP
                 return real.now(zone) + shift
 
         with monkeypatch.context() as patch:
-            patch.setattr(listed, "datetime", Clock)
+            patch.setattr(gateway, "datetime", Clock)
             for path in (standing.PATH, PREFIX + "pull-messages"):
                 reply = client.post(path, headers=late)  # to 401 a SuperNode ends
                 assert (reply.status_code, words in reply.text, "NTP" in reply.text) == (503, True, True)
-    assert client.post(standing.PATH, headers=site.signed(SECOND)).status_code == 200
+    assert client.post(standing.PATH, headers=site.signed(OTHER)).status_code == 200
     assert site.superlink.paths == []
 
 
@@ -130,3 +152,145 @@ def test_a_refused_request_is_answered_before_it_is_closed(site: Site) -> None:
     with site.serving() as address:
         for size in (0, 1, REFUSED_BYTES):
             assert site.ask(address, None, bytes(size)).status_code == 401
+
+
+def test_a_body_without_a_signature_reaches_nobody(site: Site) -> None:
+    with site.serving() as address:
+        with contextlib.closing(site.begin(address, 6 * MB, {})) as stranger:
+            sent_until_stopped(stranger, 6 * MB, WAIT)
+        assert site.ask(address, FIRST).status_code == 200
+    assert site.superlink.bytes == 1
+
+
+def test_a_node_has_no_more_under_way_than_its_quota(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the SuperLink reads nothing: one request, and none of another's."""
+    monkeypatch.setattr(gateway, "MOST_REQUESTS", 1)
+    with site.serving() as address:
+        site.superlink.hold.set()
+        with contextlib.closing(site.begin(address, MB, site.signed(FIRST))) as node:
+            assert sent_until_stopped(node, MB, WAIT) == MB
+            until(lambda: len(site.superlink.paths) == 1)
+            with contextlib.closing(site.begin(address, 1, site.signed(FIRST))) as waiting:
+                waiting.sendall(b"x")
+                with contextlib.closing(site.begin(address, 1, site.signed(OTHER))) as other:
+                    other.sendall(b"x")
+                    until(lambda: len(site.superlink.paths) == 2)
+                site.superlink.hold.clear()
+                assert waiting.recv(4096).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize(("sent", "limit"), [(b"", "STALL_SECONDS"), (b"x", "REQUEST_SECONDS")])
+def test_a_body_that_stalls_and_an_answer_that_is_not_taken_are_broken_off(
+    site: Site, monkeypatch: pytest.MonkeyPatch, sent: bytes, limit: str
+) -> None:
+    """However slowly the node writes or reads; its place is free again."""
+
+    async def large(scope, receive, send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"20000000")]})
+        for _ in range(200):
+            await send({"type": "http.response.body", "body": bytes(100_000), "more_body": True})
+
+    monkeypatch.setattr(gateway, "MOST_REQUESTS", 1)
+    monkeypatch.setattr(gateway, limit, 0.5)
+    monkeypatch.setattr(type(site.superlink), "__call__", staticmethod(large))
+    with site.serving() as address, contextlib.closing(site.begin(address, 1, site.signed(FIRST))) as node:
+        node.sendall(sent)
+        time.sleep(1)
+        assert sum(map(len, iter(lambda: node.recv(65536), b""))) < 20_000_000
+        monkeypatch.undo()
+        assert site.ask(address, FIRST).status_code == 200
+
+
+def test_a_whole_object_arrives_unchanged_in_length(site: Site) -> None:
+    with site.serving() as address:
+        assert site.ask(address, FIRST, bytes(6 * MB)).content == b"done"
+        assert site.ask(address, FIRST, bytes(MOST_CALL_BYTES), "pull-messages").content == b"done"
+        signed = site.signed(FIRST)
+        for path, length, status in [
+            ("push-object", MOST_OBJECT_BYTES + 1, b"413"),
+            ("push-object", 500 * MB, b"413"),
+            ("pull-messages", MOST_CALL_BYTES + 1, b"413"),
+            ("push-object", 10**20, b"4"),  # no number that could be meant
+        ]:
+            with contextlib.closing(site.begin(address, length, signed, path)) as refused:
+                refused.settimeout(WAIT)
+                assert refused.recv(4096).split()[1].startswith(status)
+    assert site.superlink.bytes == 7 * MB
+
+
+def test_whoever_shows_no_whole_head_is_closed_and_a_crowd_of_them_keeps_nobody_out(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "HEAD_SECONDS", 0.3)
+    more_descriptors()
+    crowd = min(600, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 3)
+    with site.serving() as address, contextlib.ExitStack() as open_:
+        for number in range(crowd):
+            open_.enter_context(contextlib.closing(connected(address, f"127.0.0.{2 + number % 200}")))
+        for begun in (b"", b"POST / HTTP/1.1\r\nhost: x\r\n", b"GET / HTTP/1.1\r\nhost: x\r\n\r\nGET"):
+            plain = open_.enter_context(contextlib.closing(connected(address)))
+            slow = site.context.wrap_socket(plain, server_hostname="127.0.0.1")
+            slow.settimeout(20)
+            slow.sendall(begun)
+            while slow.recv(4096):
+                pass
+        assert site.ask(address, FIRST).status_code == 200
+
+
+def test_what_a_wrong_signature_is(site: Site) -> None:
+    keys = NodeKeys(site.made.file)
+    good, other = site.signed(FIRST), site.signed(OTHER)
+    assert (keys.sender(good), keys.sender(site.signed(SECOND))) == (FIRST, f"aggregator {SECOND}")
+
+    def at(seconds: float) -> str:
+        return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
+
+    for wrong in [
+        {},
+        {name: value for name, value in good.items() if "timestamp" not in name},
+        {**good, "flwr-public-key": other["flwr-public-key"]},
+        {**good, "flwr-signature": other["flwr-signature"]},
+        {**good, "flwr-timestamp": at(0)},
+        {**good, "flwr-timestamp": at(0)[:19]},  # without a zone
+        {**good, "flwr-timestamp": "yesterday"},
+        {**good, "flwr-timestamp": "9999-12-31T23:59:59-23:59"},
+        {**good, "flwr-signature": "%%%"},
+        {**good, "flwr-signature": ""},
+        {**good, "flwr-public-key": b64encode(b"x" * 200).decode()},
+        {**good, "flwr-public-key": "\u00e9"},
+    ]:
+        found = keys.sender(wrong)
+        assert isinstance(found, NotLetIn) and found.why == "unknown", wrong
+
+
+@pytest.mark.parametrize(("seconds", "passes"), [(0, True), (-280, True), (-400, False), (30, False)])
+def test_signatures_hold_in_flowers_window(
+    site: Site, monkeypatch: pytest.MonkeyPatch, seconds: int, passes: bool
+) -> None:
+    """As Flower's own SuperNode signs."""
+    import httpx
+    from flwr.supercore.protobuf.client import ProtobufRequestContext
+    from flwr.supernode import node_auth_http_interceptor as flower
+    from google.protobuf.empty_pb2 import Empty
+
+    now = flower.now
+    monkeypatch.setattr(flower, "now", lambda: now() + timedelta(seconds=seconds))
+    key = load_ssh_private_key((site.made.nodes[FIRST].keys / NODE_KEY).read_bytes(), None)
+    request = httpx.Request("POST", "https://somewhere")
+    flower.NodeAuthHttpInterceptor(key, key.public_key()).intercept(  # type: ignore[arg-type]
+        ProtobufRequestContext("", Empty(), request), lambda _: httpx.Response(200)
+    )
+    found = NodeKeys(site.made.file).sender(request.headers)
+    assert (found == FIRST) is passes
+    assert passes or (isinstance(found, NotLetIn) and found.why == "wrong clock")
+
+
+def test_nodes_are_known_by_their_keys(tmp_path: Path) -> None:
+    made = make_small(tmp_path, "verified", parties=(*PARTIES, "p03"))
+    keys = made.file.nodes
+    without = {name: each for name, each in keys.items() if name != "p03"}
+    # a roster may list who was shut out, and nobody who is not known
+    nodes = RegisteredNodes(made.again(nodes=without, revoked={"p03": keys["p03"]}).file)
+    assert sorted(nodes.names()) == list(PARTIES)
+    numbers = [number_of(keys[name].key) for name in (FIRST, SECOND, "p03")]
+    assert [nodes.name(number) for number in numbers] == [FIRST, f"aggregator {SECOND}", None]

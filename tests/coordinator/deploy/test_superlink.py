@@ -11,26 +11,17 @@ from typing import Any
 import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.common.constant import SUPERLINK_NODE_ID
-from flwr.proto.fleet_pb2 import (
-    ActivateNodeRequest,
-    ActivateNodeResponse,
-    PullMessagesRequest,
-    PullMessagesResponse,
-    PushMessagesRequest,
-    PushMessagesResponse,
-)
-from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest, SendNodeHeartbeatResponse
-from flwr.proto.message_pb2 import Message as WireMessage
-from flwr.proto.message_pb2 import ObjectTree, PushObjectRequest, PushObjectResponse
+from flwr.proto import fleet_pb2 as fleet
+from flwr.proto import heartbeat_pb2 as beats
+from flwr.proto import message_pb2 as wire
 from flwr.proto.node_pb2 import Node
 from flwr.supercore.task_identity import TaskIdentity
 from starlette.testclient import TestClient
 
 from consilium.coordinator.collection.exchange import Failure, FlowerTransport
 from consilium.coordinator.deploy import superlink as module
-from consilium.coordinator.deploy.gateway import PREFIX, Gateway
-from consilium.coordinator.deploy.superlink import SuperLink
-from consilium.coordinator.nodes import NodeKeys, number_of, pem_of
+from consilium.coordinator.deploy.gateway import PREFIX, Gateway, NodeKeys
+from consilium.coordinator.deploy.superlink import SuperLink, number_of, pem_of
 from consilium.node.keys import NODE_KEY, NodeKey
 from consilium.node.standing import signed_headers
 from consilium.protocol.errors import ConfigError, EngineError
@@ -62,29 +53,26 @@ class SuperNode:
         return reply.FromString(answer.content) if answer.status_code == 200 else answer.status_code
 
     def activate(self) -> Any:
-        request = ActivateNodeRequest(public_key=pem_of(self.public), heartbeat_interval=30)
-        return self.call("activate-node", request, ActivateNodeResponse)
-
-    def beat(self) -> Any:
-        node = Node(node_id=self.number)
-        request = SendNodeHeartbeatRequest(node=node, heartbeat_interval=30)
-        return self.call("send-node-heartbeat", request, SendNodeHeartbeatResponse)
+        request = fleet.ActivateNodeRequest(public_key=pem_of(self.public), heartbeat_interval=30)
+        return self.call("activate-node", request, fleet.ActivateNodeResponse)
 
     def pull(self) -> Any:
-        return self.call("pull-messages", PullMessagesRequest(node=Node(node_id=self.number)), PullMessagesResponse)
+        return self.call(
+            "pull-messages", fleet.PullMessagesRequest(node=Node(node_id=self.number)), fleet.PullMessagesResponse
+        )
 
     def push(self, object_id: str = "a" * 64, **metadata: Any) -> Any:
         """A message with this metadata, without content that anybody could open."""
-        message = WireMessage()
+        message = wire.Message()
         message.content.SetInParent()
         times = {"message_id": object_id, "created_at": time.time(), "ttl": 5.0, "message_type": "query.vote"}
         for name, value in {**times, **metadata}.items():
             setattr(message.metadata, name, value)
-        tree = ObjectTree(object_id=object_id)
-        request = PushMessagesRequest(
+        tree = wire.ObjectTree(object_id=object_id)
+        request = fleet.PushMessagesRequest(
             node=Node(node_id=self.number), messages_list=[message], message_object_trees=[tree]
         )
-        return self.call("push-messages", request, PushMessagesResponse)
+        return self.call("push-messages", request, fleet.PushMessagesResponse)
 
 
 def served(made: Made) -> tuple[SuperLink, TestClient]:
@@ -96,14 +84,15 @@ def test_a_coordinator_that_starts_again_knows_who_is_still_connected(made: Made
     """A SuperNode that was told another number would end itself."""
     first, client = served(made)
     with client:
-        run = first.begin("a federation", {})[1].run_id
+        run = first.begin("a federation")[1]
         assert SuperNode(client, made, FIRST).activate().node_id == SuperNode(client, made, FIRST).number
     again, client = served(made)
     with client:
         node = SuperNode(client, made, FIRST)
-        grid, context = again.begin("a federation", {})
-        assert context.run_id == run
-        assert node.beat().success
+        grid, number = again.begin("a federation")
+        assert number == run
+        beat = beats.SendNodeHeartbeatRequest(node=Node(node_id=node.number), heartbeat_interval=30)
+        assert node.call("send-node-heartbeat", beat, beats.SendNodeHeartbeatResponse).success
         assert list(grid.get_node_ids()) == [node.number]
         assert len(node.pull().messages_list) == 0
 
@@ -113,7 +102,7 @@ def test_nobody_takes_the_serverapps_part_or_another_nodes(made: Made) -> None:
     superlink, client = served(made)
     with client:
         node = SuperNode(client, made, FIRST)
-        superlink.begin("a federation", {})
+        superlink.begin("a federation")
         node.activate()
         node.number = number_of(made.file.nodes[SECOND].key)
         assert node.pull() == 401  # Flower's own check
@@ -130,7 +119,7 @@ def test_a_node_sends_nothing_but_its_own_replies(made: Made) -> None:
     superlink, client = served(made)
     with client:
         node, other = SuperNode(client, made, FIRST), SuperNode(client, made, SECOND)
-        grid, context = superlink.begin("a federation", {})
+        grid, run = superlink.begin("a federation")
         node.activate()
         other.activate()
         asked = [
@@ -138,7 +127,7 @@ def test_a_node_sends_nothing_but_its_own_replies(made: Made) -> None:
             for each in (node, other)
         ]
         to_node, to_other = grid.push_messages(asked)
-        run, reply = context.run_id, {"run_id": context.run_id, "dst_node_id": SUPERLINK_NODE_ID}
+        reply = {"run_id": run, "dst_node_id": SUPERLINK_NODE_ID}
         question = {"run_id": run, "src_node_id": SUPERLINK_NODE_ID, "dst_node_id": other.number}
         assert node.push(**question) == 403
         assert node.push(**reply, src_node_id=other.number, reply_to_message_id=to_other) == 403
@@ -152,7 +141,7 @@ def test_a_reply_that_is_no_message_is_its_nodes_alone(made: Made) -> None:
     superlink, client = served(made)
     with client:
         node = SuperNode(client, made, FIRST)
-        grid, context = superlink.begin("a federation", {})
+        grid, run = superlink.begin("a federation")
         node.activate()
         content = b"Message  7\x00garbage"
         object_id = hashlib.sha256(content).hexdigest()
@@ -161,13 +150,13 @@ def test_a_reply_that_is_no_message_is_its_nodes_alone(made: Made) -> None:
         def answer() -> None:
             while not (asked := node.pull().messages_list):
                 time.sleep(0.02)
-            metadata = {"run_id": context.run_id, "src_node_id": node.number, "dst_node_id": SUPERLINK_NODE_ID}
+            metadata = {"run_id": run, "src_node_id": node.number, "dst_node_id": SUPERLINK_NODE_ID}
             pushed = node.push(object_id, **metadata, reply_to_message_id=asked[0].metadata.message_id)
-            sent = PushObjectRequest(
-                node=Node(node_id=node.number), run_id=context.run_id, session_id=pushed.session_id,
+            sent = wire.PushObjectRequest(
+                node=Node(node_id=node.number), run_id=run, session_id=pushed.session_id,
                 object_id=object_id, object_content=content,
             )  # fmt: skip
-            assert node.call("push-object", sent, PushObjectResponse).stored
+            assert node.call("push-object", sent, wire.PushObjectResponse).stored
 
         thread = threading.Thread(target=answer)
         thread.start()

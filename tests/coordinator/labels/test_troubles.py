@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from consilium.coordinator.config import QueryBudget
-from consilium.coordinator.events import EventLog, NotAnswered, read_events
+from consilium.coordinator.events import Event, EventLog, read_events
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
 from consilium.node.supervisor import BackOff
@@ -40,8 +40,8 @@ class Made:
         self.ledger = Ledger.of(self.path, config)
         self.service = LabelService(config, self.ledger, Votes(), SeededNoise, T, self.log)
 
-    def noted(self) -> list[NotAnswered]:
-        return [event for event in read_events(self.path.parent / "events.jsonl") if isinstance(event, NotAnswered)]
+    def noted(self) -> list[Event]:
+        return [event for event in read_events(self.path.parent / "events.jsonl") if event.kind == "not-answered"]
 
 
 @pytest.fixture

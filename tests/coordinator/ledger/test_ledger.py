@@ -1,21 +1,35 @@
-"""The ledger: nothing is lost, nothing is overwritten, and a change is found."""
+"""The ledger: nothing is lost, nothing is overwritten, a change is found; and its sanitised epsilon leaves once."""
 
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import kstest, truncnorm
 
+from consilium.accounting.mechanisms import Confident, Histogram, Interactive
+from consilium.accounting.sanitise.release import secret_smoothness
+from consilium.accounting.units import Unit
+from consilium.coordinator.collection.base import Counts
+from consilium.coordinator.config import FederationConfig, QueryBudget, check_sanitised
+from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import GENESIS, HISTOGRAM, Batch, Ledger, batch_hash, blobs
+from consilium.coordinator.parts import Privacy, SanitisedKeys
+from consilium.coordinator.privacy import answered_batches, close, most_teachers, promised, spent
 from consilium.party.store import Store
 from consilium.protocol.databases import committed
-from consilium.protocol.errors import BudgetExceeded, LedgerError
+from consilium.protocol.errors import BudgetExceeded, ConfigError, LedgerError
 from consilium.protocol.label_source import NO_LABEL, Outcome
+from consilium.protocol.noise import SeededNoise
+from tests.federation import make_config, make_rows
 
 EVENT = {"type": "confident"}
 
@@ -85,9 +99,9 @@ def test_what_parties_charge_in_each_session_anew_is_counted_as_often(ledger) ->
     ledger.voted_on(["a", "b"], ["p"], "one")  # it goes on
     assert ledger.in_vain() == 2 and ledger.charged(["a", "b"]) == 2 and ledger.charged(["a"]) == 0
     ledger.voted_on(["a", "b"], ["p"], "two")
-    assert ledger.in_vain() == 4 and ledger.unanswered().queries == 2
+    assert ledger.in_vain() == 4 and ledger.unanswered() == 2
     ledger.commit(batch("a", "b"), 10, 10)
-    assert ledger.in_vain() == 2 and ledger.unanswered().queries == 0
+    assert ledger.in_vain() == 2 and ledger.unanswered() == 0
     ledger.voted_on(["c"], ["p"], "three")
     ledger.voted_on(["d"], ["p"], "four")
     assert ledger.charged(["c"]) == 0 and ledger.charged(["d"]) == 1, "parties remember the last session alone"
@@ -114,9 +128,10 @@ def test_the_head_does_not_tell_the_votes_to_whoever_tries_them_all(ledger) -> N
     assert tried_out(ledger, ledger._meta["salt"]) == [[2, 4, 1]], "control: all is right but for the secret"
 
 
-def test_another_federation_cannot_use_it(ledger) -> None:
+def test_another_federation_cannot_use_it_and_only_the_owner_can_read_it(ledger) -> None:
     with pytest.raises(LedgerError, match="another federation"):
         Ledger(ledger.path, "e" * 64, "{}")
+    assert stat.S_IMODE(ledger.path.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize(
@@ -150,22 +165,161 @@ def test_nothing_that_was_charged_comes_undone_in_a_power_cut(ledger, tmp_path: 
             assert file.execute("PRAGMA journal_mode") == [("delete",)]
 
 
-def test_only_the_owner_can_read_it(ledger) -> None:
-    assert stat.S_IMODE(ledger.path.stat().st_mode) == 0o600
-
-
-@pytest.mark.parametrize("content", [b"no database at all, but long enough to look like one" * 100, None])
-def test_what_is_no_ledger_is_refused(tmp_path: Path, content: bytes | None) -> None:
-    path = tmp_path / "x.db"
-    if content is None:
-        path = tmp_path / "absent" / "x.db"
-    else:
-        path.write_bytes(content)
-    with pytest.raises(LedgerError, match=r"cannot use .*(damaged|cannot be opened).* nothing leaves this node"):
-        Ledger(path, "f" * 64, "{}")
+def test_what_is_no_ledger_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.db").write_bytes(b"no database at all, but long enough to look like one" * 100)
+    for path in (tmp_path / "x.db", tmp_path / "absent" / "x.db"):
+        with pytest.raises(LedgerError, match=r"cannot use .*(damaged|cannot be opened).* nothing leaves this node"):
+            Ledger(path, "f" * 64, "{}")
 
 
 def test_labels_and_evidence_are_not_in_repr() -> None:
     text = repr(batch("a", labels=[7], votes=12325))
     assert "12325" not in text
     assert "label" not in text
+
+
+PLAN = SanitisedKeys(order=2.5, beta=0.1, sigma_ss=6.0)
+PRIVACY = Privacy(unit=Unit.RECORD, delta=1e-5, sanitised=PLAN)
+CONFIDENT = Confident(threshold=60, sigma1=30.0, sigma2=10.0)
+T = 100
+
+
+class Votes:
+    """Four votes in five for a class that the first feature tells; fewer teachers in a request of three rows."""
+
+    def collect(self, queries, sigma, progress=None):
+        rows, teachers = queries.rows, T if len(queries.rows) != 3 else T - 10
+        votes = np.full((len(rows), 2), teachers // 5)
+        votes[np.arange(len(rows)), (rows[:, 0] > 60).astype(int)] = teachers - teachers // 5
+        return Counts(votes, tuple(f"p{i}" for i in range(teachers)), teachers)
+
+    def settle(self): ...
+
+
+@pytest.fixture
+def make(tmp_path: Path, log):
+    ledgers = []
+
+    def build(**changes):
+        config = make_config(**{"mechanism": CONFIDENT, "privacy": PRIVACY, **changes})
+        ledgers.append(ledger := Ledger.of(tmp_path / "ledger.db", config))
+        return config, ledger, LabelService(config, ledger, Votes(), SeededNoise, T, log)
+
+    yield build
+    for ledger in ledgers:
+        ledger.close()
+
+
+INTERACTIVE = Interactive(threshold=20, sigma1=30.0, sigma2=10.0, confidence=0.9)
+
+
+@pytest.mark.parametrize("mechanism", [CONFIDENT, INTERACTIVE], ids=lambda each: each.name)
+def test_it_is_released_once_charged_and_recorded(make, log, mechanism) -> None:
+    config, ledger, service = make(mechanism=mechanism, query_budget=QueryBudget(queries=60, answers=40))
+    x, _ = make_rows(33, 3)
+    for rows in (x[:30], x[30:]):
+        service.ask(rows, probabilities=np.tile([0.4, 0.6], (len(rows), 1)) if mechanism is INTERACTIVE else None)
+    first = close(config, ledger, lambda: 0.5, log)
+    assert first is not None
+    assert close(config, ledger, lambda: -3.0, log) == first  # not drawn again
+    assert ledger.closing() == json.dumps(first, sort_keys=True)
+    batches = ledger.batches()
+    secret = secret_smoothness(answered_batches(batches), PLAN.plan(), T)
+    assert most_teachers(batches) == T
+    assert first["released_rdp"] == pytest.approx(secret.rdp + secret.smooth * 6.0 * 0.5, abs=2e-4)
+    assert (first["guarantee"]["kind"], first["guarantee"]["publishable"]) == ("sanitised", True)
+    before, after = spent(config, batches), spent(config, batches, closed=True)
+    assert before["spent"].epsilon < after["spent"].epsilon <= promised(config).epsilon
+
+
+def test_nothing_is_asked_after_it_but_recorded_labels_can_be_had(make, log) -> None:
+    config, ledger, service = make()
+    x, _ = make_rows(30, 3)
+    first = service.ask(x[:20])
+    close(config, ledger, lambda: 0.0, log)
+    assert (service.ask(x[:20]).labels == first.labels).all()
+    with pytest.raises(BudgetExceeded, match="closed"):
+        service.ask(x)
+    terms = service.describe()
+    assert (terms.queries_left, terms.answers_left) == (0, 0)
+    with pytest.raises(LedgerError, match="closed"):  # and not by another coordinator that looked before the closing
+        ledger.commit(ledger.batches()[0], 100, 100)
+    assert ledger.spent()[0] == 20
+
+
+@pytest.mark.parametrize(("privacy", "rows"), [(PRIVACY, 0), (Privacy(unit=Unit.RECORD, delta=1e-5), 10)])
+def test_nothing_asked_or_no_plan_closes_nothing(make, log, privacy: Privacy, rows: int) -> None:
+    config, ledger, service = make(privacy=privacy)
+    if rows:
+        service.ask(make_rows(rows, 3)[0])
+    assert close(config, ledger, lambda: 0.0, log) is None
+    assert ledger.closing() is None
+
+
+def test_many_who_close_get_one_result(make, log) -> None:
+    config, ledger, service = make()
+    service.ask(make_rows(30, 3)[0])
+    together = threading.Barrier(6)
+
+    def one(number: int) -> str:
+        other = Ledger(ledger.path, config.digest(), "")
+        together.wait()
+        try:
+            return json.dumps(close(config, other, lambda: number / 7, log))
+        finally:
+            other.close()
+
+    with ThreadPoolExecutor(6) as pool:
+        assert len(set(pool.map(one, range(6)))) == 1
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE closing SET result = replace(result, 'released_rdp', 'released')",
+        "UPDATE closing SET at = '2020-01-01'",
+        "UPDATE closing SET previous = hash",
+    ],
+)
+def test_a_changed_closing_is_found(make, log, statement) -> None:
+    config, ledger, service = make()
+    service.ask(make_rows(30, 3)[0])
+    close(config, ledger, lambda: 0.0, log)
+    with sqlite3.connect(ledger.path) as other:
+        other.execute(statement)
+    with pytest.raises(LedgerError, match="chain is broken at the closing"):
+        ledger.closing()
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"privacy": PRIVACY.model_copy(update={"sanitised": SanitisedKeys(order=2.5, beta=1, sigma_ss=5)})}, "finite"),
+        ({"mechanism": Histogram(sigma=8.0)}, "no data-dependent bound"),
+    ],
+)
+def test_a_plan_that_cannot_be_carried_out_ends_the_run_before_a_question(changes, why) -> None:
+    config: FederationConfig = make_config(**{"mechanism": CONFIDENT, "privacy": PRIVACY, **changes})
+    with pytest.raises(ConfigError, match=f"privacy.sanitised.*{why}"):
+        check_sanitised(config, T)
+    check_sanitised(make_config(mechanism=CONFIDENT, privacy=PRIVACY), T)
+
+
+def test_the_released_numbers_are_distributed_as_planned(make, log) -> None:
+    """Kolmogorov-Smirnov over 60 closings with the system's entropy; false alarm once in 1e6."""
+    plan = SanitisedKeys(order=2.5, beta=0.1, sigma_ss=0.5)
+    config, ledger, service = make(privacy=Privacy(unit=Unit.RECORD, delta=1e-5, sanitised=plan))
+    service.ask(make_rows(30, 3)[0])
+    secret = secret_smoothness(answered_batches(ledger.batches()), plan.plan(), T)
+    scale = secret.smooth * plan.sigma_ss
+    drawn = []
+    for _ in range(60):
+        result = close(config, ledger, None, log)
+        assert result is not None
+        drawn.append((result["released_rdp"] - secret.rdp) / scale)
+        with sqlite3.connect(ledger.path) as other:
+            other.execute("DELETE FROM closing")
+    cut = -secret.rdp / scale  # what fell below 0 was clipped there
+    inside = [value for value in drawn if not math.isclose(value, cut)]
+    assert len(inside) > 45
+    assert kstest(inside, truncnorm(cut, np.inf).cdf).pvalue > 1e-6

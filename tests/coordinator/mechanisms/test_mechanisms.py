@@ -1,21 +1,21 @@
-"""What every mechanism must do, by both of its laws. Statistical tests use fixed seeds; each states how often it would
-fail by chance.
-
-The laws that the outcomes must follow are in test_mechanism_laws.py, the noise itself in tests/protocol/test_noise.py.
-"""
+"""What every mechanism must do, by both of its laws, and what its table may say. Seeds are fixed."""
 
 from __future__ import annotations
+
+import math
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
 
-from consilium.accounting.errors import AccountingError
 from consilium.accounting.events import Mechanism
-from consilium.accounting.mechanisms import Confident, Immutable, ImmutableGaussian, Interactive, event_from_json
+from consilium.accounting.mechanisms import Confident, Interactive, event_from_json
 from consilium.coordinator.draw import draw, projected
 from consilium.coordinator.mechanisms import MECHANISMS as BY_NAME
+from consilium.coordinator.mechanisms import AnyMechanism, table_of
 from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.noise import SeededNoise
@@ -170,21 +170,38 @@ def test_interactive_answers_where_teachers_disagree_with_the_student() -> None:
     assert drawn.answered.tolist() == [True, False, True, False, False, False]
 
 
-@pytest.mark.parametrize(
-    "probabilities", [np.ones((2, 2)), np.ones((1, 3)), np.array([[np.nan, 1.0]]), np.array([[-0.1, 1.0]])]
-)
-def test_interactive_refuses_bad_probabilities(probabilities: np.ndarray) -> None:
-    mechanism = Interactive(threshold=4, sigma1=1.0, sigma2=1.0, confidence=0.5)
-    with pytest.raises(AccountingError, match=r"shape|\[0, 1\]"):
-        release(mechanism, np.array([[6, 4]]), NoNoise(), probabilities)
+GOOD = {each.name: {key: value for key, value in table_of(each).items() if key != "name"} for each in MECHANISMS}
+SCALE: list[Any] = [0, -1, math.nan, math.inf, -math.inf, None, "much", [40.0]]
+COUNT: list[Any] = [-1, 1.5, math.nan, math.inf, None, "many", 2**63]
+BAD: dict[str, list[Any]] = {
+    "gamma": [*SCALE, 1e-13, 1e4],
+    "sigma": [*SCALE, 1e6],
+    "sigma1": [*SCALE, 1e6],
+    "sigma2": [*SCALE, 1e6],
+    "threshold": COUNT,
+    "constant": COUNT,
+    "confidence": [-0.1, 1.1, math.nan, math.inf, None, "sure"],
+    "unsafe_not_private": [False, None, "true", "yes", 0],
+}
+ADAPTER = TypeAdapter(AnyMechanism)
 
 
-@pytest.mark.parametrize(
-    "mechanism",
-    [Immutable(gamma=0.05, constant=2000), ImmutableGaussian(sigma=40.0, constant=2000)],
-    ids=lambda each: each.name,
-)
-def test_immutable_is_the_plurality_on_both_sides_of_its_counterexample(mechanism: Mechanism) -> None:
-    """Noise bridges a gap of 2,001 with probability below 1e-40; a private mechanism could not do this."""
-    votes = np.tile([[126, 125], [125, 126]], (1000, 1))
-    assert (release(mechanism, votes, SeededNoise(1)).labels == votes.argmax(axis=1)).all()
+@pytest.mark.parametrize("name", BY_NAME)
+def test_a_table_is_the_mechanism_and_is_written_as_it_was_read(name: str) -> None:
+    mechanism = ADAPTER.validate_python({"name": name, **GOOD[name]})
+    assert type(mechanism) is BY_NAME[name]
+    assert mechanism.parameters() == {key: value for key, value in GOOD[name].items() if key != "unsafe_not_private"}
+    assert ADAPTER.dump_python(mechanism) == table_of(mechanism) == {"name": name, **GOOD[name]}
+    assert ADAPTER.validate_json(ADAPTER.dump_json(mechanism)) == ADAPTER.validate_python(mechanism) == mechanism
+
+
+@pytest.mark.parametrize(("name", "key"), [(name, key) for name, table in GOOD.items() for key in table])
+def test_bad_unknown_and_missing_values_are_refused(name: str, key: str) -> None:
+    for value in BAD[key]:
+        with pytest.raises(ValidationError, match=key):
+            ADAPTER.validate_python({"name": name, **GOOD[name], key: value})
+    with pytest.raises(ValidationError, match="extra"):
+        ADAPTER.validate_python({"name": name, **GOOD[name], "epsilon": 1.0})
+    if key != "confidence":  # left out, nothing is confirmed
+        with pytest.raises(ValidationError, match=key):
+            ADAPTER.validate_python({"name": name, **{other: GOOD[name][other] for other in GOOD[name].keys() - {key}}})

@@ -29,6 +29,7 @@ from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.parts import Privacy
 from consilium.coordinator.sum_noise import BY_MASKED_PARTIES, BY_TWO_AGGREGATORS, SumNoise
 from tests.coordinator.mechanisms.drawing import NoNoise
+from tests.coordinator.mechanisms.test_mechanism_laws import law_of_argmax
 from tests.federation import make_config, make_rows
 
 REACH = 120
@@ -99,15 +100,6 @@ class TestTheLaw:
             SumNoise(12.0, BY_MASKED_PARTIES, 100, 0).check()
         SumNoise(13.0, BY_MASKED_PARTIES, 100, 0).check()
 
-    def test_students_get_the_noise_of_exact_sums(self) -> None:
-        noise = SumNoise(112.1, BY_MASKED_PARTIES, 248, 0)
-        for parties in (248, 300, 330, 371):
-            assert noise.total(parties) == pytest.approx(112.1, rel=2e-3)
-        assert SumNoise(112.1, BY_TWO_AGGREGATORS, 1, 0).total(2) == pytest.approx(112.1, rel=1e-4)
-
-
-# What is told: channels as arrays of outcome probabilities, before and after one vote moves.
-
 
 def delta_of(p: np.ndarray, q: np.ndarray, epsilon: float, queries: int = 1) -> float:
     """Exact delta at this epsilon of so many queries with the same two laws, float64 of the same shape."""
@@ -118,23 +110,6 @@ def delta_of(p: np.ndarray, q: np.ndarray, epsilon: float, queries: int = 1) -> 
     return float(np.maximum(0.0, whole_p - np.exp(epsilon) * whole_q).sum())
 
 
-def winners(law: np.ndarray, votes: np.ndarray) -> np.ndarray:
-    """Probability that each class has the largest noisy count, the first of equals."""
-    classes = len(votes)
-    below = np.cumsum(law)  # of a count's noise, at AT
-    out = np.zeros(classes)
-    for winner in range(classes):
-        each = law.copy()
-        for other in range(classes):
-            if other == winner:
-                continue
-            gap = int(votes[winner] - votes[other]) - (other < winner)
-            at = np.arange(2 * REACH + 1) + gap
-            each = each * np.where(at < 0, 0.0, below[np.clip(at, 0, 2 * REACH)])
-        out[winner] = each.sum()
-    return out
-
-
 def confident(mechanism: Confident, first: np.ndarray, second: np.ndarray, votes: np.ndarray) -> np.ndarray:
     """Probability of no label, then of each class, of two classes. first, second: laws of the noise in the sums."""
     near = np.flatnonzero(first > 1e-14)
@@ -142,10 +117,9 @@ def confident(mechanism: Confident, first: np.ndarray, second: np.ndarray, votes
     weight = np.outer(first[near], first[near]).ravel()
     largest = projected(votes + z, int(votes.sum())).max(axis=1)
     own = np.cumsum(gaussian(mechanism.sigma1**2)[::-1])[::-1]  # Pr[noise >= AT]
-    passes = float(
-        (weight * own[np.clip(int(mechanism.threshold) - largest + REACH, 0, 2 * REACH)]).sum() / weight.sum()
-    )
-    return np.array([1 - passes, *(passes * winners(second, votes))])
+    at = np.clip(int(mechanism.threshold) - largest + REACH, 0, 2 * REACH)
+    passes = float((weight * own[at]).sum() / weight.sum())
+    return np.array([1 - passes, *(passes * law_of_argmax(votes, second))])
 
 
 def federation(mechanism: Mechanism, votes: str, shares: int, queries: int = 1, **changes: Any) -> FederationConfig:
@@ -200,7 +174,7 @@ class TestTowardsTheStudent:
             for classes in (2,) if first else (2, 3):
                 for before, after in pairs(classes):
                     p, q = (
-                        confident(CONFIDENT, first[0], law, votes) if first else winners(law, votes)
+                        confident(CONFIDENT, first[0], law, votes) if first else law_of_argmax(votes, law)
                         for votes in (before, after)
                     )
                     assert delta_of(p, q, epsilon, queries) <= 1e-3
@@ -231,62 +205,54 @@ class TestTowardsTheNodes:
     """They see the sums themselves, of both rounds, and know what they added: the honest givers' noise is left."""
 
     @pytest.mark.parametrize(("votes", "shares", "colluders"), SETTINGS)
-    def test_one_round(self, votes: str, shares: int, colluders: int) -> None:
-        config = federation(Histogram(sigma=3.0), votes, shares, colluders=colluders)
-        (noise,) = config.sum_noises
-        law = of_shares(noise, shares, top_up=False)  # of two aggregators one is honest
-        down, up = np.append(law[1:], 0.0), np.insert(law[:-1], 0, 0.0)
-        p, q = np.outer(law, law), np.outer(down, up)
-        assert delta_of(p, q, claimed(config.held_to())) <= 1e-3
-        assert delta_of(p, q, claimed(config.promised_events())) > 1e-3  # the student's promise is none to them
-
-    @pytest.mark.parametrize(("votes", "shares", "colluders"), SETTINGS)
-    def test_two_rounds(self, votes: str, shares: int, colluders: int) -> None:
-        config = federation(CONFIDENT, votes, shares, colluders=colluders)
-        logs, mass = [], []
+    @pytest.mark.parametrize("mechanism", [Histogram(sigma=3.0), CONFIDENT], ids=lambda each: each.name)
+    def test_all_rounds(self, mechanism: Mechanism, votes: str, shares: int, colluders: int) -> None:
+        config = federation(mechanism, votes, shares, colluders=colluders)
+        loss, weight = np.zeros(1), np.ones(1)
         for noise in config.sum_noises:
-            law = of_shares(noise, shares, top_up=False)
-            near = (law > 1e-9) & (np.append(law[1:], 0.0) > 0) & (np.insert(law[:-1], 0, 0.0) > 0)
-            down, up = np.append(law[1:], 0.0)[near], np.insert(law[:-1], 0, 0.0)[near]
-            mass.append(np.outer(law[near], law[near]).ravel())
-            logs.append(np.log(np.outer(law[near], law[near]) / np.outer(down, up)).ravel())
-        loss = logs[0][:, None] + logs[1][None, :]
-        weight = mass[0][:, None] * mass[1][None, :]
-        epsilon = claimed(config.held_to())
-        delta = float((weight * np.maximum(0.0, -np.expm1(epsilon - loss))).sum())
-        assert 0 < delta <= 1e-3
+            law = of_shares(noise, shares, top_up=False)  # of two aggregators one is honest
+            down, up = np.append(law[1:], 0.0), np.insert(law[:-1], 0, 0.0)
+            near = (law > 1e-9) & (down > 0) & (up > 0)
+            mass = np.outer(law[near], law[near])
+            loss = np.add.outer(loss, np.log(mass / np.outer(down[near], up[near])).ravel()).ravel()
+            weight = np.outer(weight, mass.ravel()).ravel()
+
+        def delta(events: list[ReleaseEvent]) -> float:
+            return float((weight * np.maximum(0.0, -np.expm1(claimed(events) - loss))).sum())
+
+        assert 0 < delta(config.held_to()) <= 1e-3
+        assert delta(config.promised_events()) > 1e-3  # the student's promise is none to them
+
+
+MECHANISMS: tuple[Mechanism, ...] = (
+    GNMax(sigma=9.0),
+    Histogram(sigma=9.0),
+    Confident(threshold=3, sigma1=12.0, sigma2=9.0),
+    Interactive(threshold=3, sigma1=12.0, sigma2=9.0, confidence=0.9),
+)
 
 
 class TestTheEvents:
-    MECHANISMS: tuple[Mechanism, ...] = (
-        GNMax(sigma=9.0),
-        Histogram(sigma=9.0),
-        Confident(threshold=3, sigma1=12.0, sigma2=9.0),
-        Interactive(threshold=3, sigma1=12.0, sigma2=9.0, confidence=0.9),
-    )
-
-    @pytest.mark.parametrize("votes", ["secure", "verified"])
+    @pytest.mark.parametrize(("votes", "shares", "part"), [("secure", 6, 2 / 3), ("verified", 1, 1 / 2)])
     @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda each: each.name)
     def test_the_student_s_are_those_of_exact_sums_and_the_nodes_are_of_the_sums(
-        self, mechanism: Mechanism, votes: str
+        self, mechanism: Mechanism, votes: str, shares: int, part: float
     ) -> None:
-        shares = 1 if votes == "verified" else 6
         config = federation(mechanism, votes, shares, 40)
         clear = make_config(mechanism=mechanism, query_budget=config.query_budget, privacy=config.privacy)
         assert config.promised_events() == clear.promised_events() == clear.held_to()
         (held,) = config.held_to()
         assert held.mechanism.noise_by_parties and held.towards is Towards.COORDINATOR
-        part = BY_TWO_AGGREGATORS if votes == "verified" else BY_MASKED_PARTIES
         steps = mechanism.steps(Towards.STUDENT)
         for round_, step in enumerate(steps, 1):
             noise = held.party_noise(round_)
             assert noise is not None and noise.shares == shares
             assert part * step.scale**2 <= noise.sigma**2 <= 1.005 * part * step.scale**2
         assert held.party_noise(len(steps) + 1) is None
-        terms, same = config.terms(), clear.terms()
+        terms = config.terms()
         assert [event_from_json(item) for item in json.loads(terms.promise)] == [held]
         assert [event_from_json(item) for item in json.loads(terms.student)] == config.promised_events()
-        assert same.student == ""
+        assert clear.terms().student == ""
         if mechanism.name == "gnmax":  # the curves of each other one take seconds
             assert claimed([held], 1e-3) > claimed(config.promised_events(), 1e-3)
 
@@ -305,49 +271,47 @@ class TestTheEvents:
         assert (check.slack, label.slack) == (0.0, both.slack), "the check's own noise has none"
 
 
-class NoisySumsOf:
+class NoisySums:
     """A collector of sums in which nine parties are, the same in each round."""
 
-    def __init__(self, counts: list[int]) -> None:
-        self.counts, self.rounds = counts, []
+    def __init__(self) -> None:
+        self.rounds: list[tuple[int, int, float]] = []
 
     def collect(self, queries: Queries, sigma: float, progress: Any = None) -> Counts:
         count = len(queries.rows)
         self.rounds.append((queries.round, count, sigma))
-        return Counts(np.array([self.counts] * count), tuple(f"p{at}" for at in range(9)), 9, sigma=1.0)
+        return Counts(np.array([[30, -21]] * count), tuple(f"p{at}" for at in range(9)), 9, sigma=1.0)
 
-    def settle(self) -> None:
-        pass
+    def settle(self) -> None: ...
 
 
-class TestTheLabelService:
-    @pytest.mark.parametrize(("votes", "added"), [("secure", True), ("verified", False)])
-    @pytest.mark.parametrize("mechanism", TestTheEvents.MECHANISMS[:3], ids=lambda each: each.name)
-    def test_the_coordinator_makes_up_what_is_missing(
-        self, tmp_path: Path, log: Any, mechanism: Mechanism, votes: str, added: bool
-    ) -> None:
-        """Of nine parties eight are sure: a quarter of the variance is missing. Of two
-        aggregators nothing is. Nothing of the votes is kept as evidence."""
-        config = federation(mechanism, votes, 1 if votes == "verified" else 8, 40)
-        ledger = Ledger.of(tmp_path / "ledger.db", config)
-        noise, collector = NoNoise(), NoisySumsOf([30, -21])
-        service = LabelService(config, ledger, collector, lambda _: noise, 9, log)
-        rows, _ = make_rows(4, 1)
-        assert service.ask(rows).labels.tolist() == [0, 0, 0, 0]
-        steps = mechanism.steps(Towards.STUDENT)
-        assert collector.rounds == [(round_, 4, step.scale) for round_, step in enumerate(steps, 1)]
-        sigma = config.sum_noises[-1].top_up(2 if votes == "verified" else 9)
-        own = [("gaussian", mechanism.sigma1, (4,))] if isinstance(mechanism, Confident) else []
-        assert noise.drawn == [*own, *([("gaussian", sigma, (4, 2))] if added else [])]
-        assert (sigma > 0) == added
-        (batch,) = ledger.batches()
-        assert batch.histogram is None
-        assert event_from_json(batch.event) == config.event(4, 4)
-        if isinstance(mechanism, Histogram):
-            assert service.describe().count_sigma == pytest.approx(mechanism.sigma, rel=0.03)
-        law = service.describe().law
-        assert (law is None) == isinstance(mechanism, Histogram)
-        if law is not None:  # all noise in the sums
-            assert law.deviation == pytest.approx(steps[-1].scale, rel=0.03)
-            assert law.cell_deviation == config.sum_noises[0].total(2 if votes == "verified" else 9) * (len(steps) > 1)
-        ledger.close()
+@pytest.mark.parametrize(("votes", "added"), [("secure", True), ("verified", False)])
+@pytest.mark.parametrize("mechanism", MECHANISMS[:3], ids=lambda each: each.name)
+def test_the_coordinator_makes_up_what_is_missing(
+    tmp_path: Path, log: Any, mechanism: Mechanism, votes: str, added: bool
+) -> None:
+    """Of nine parties eight are sure: a quarter of the variance is missing. Of two aggregators nothing is. Nothing of
+    the votes is kept as evidence."""
+    config = federation(mechanism, votes, 1 if votes == "verified" else 8, 40)
+    ledger = Ledger.of(tmp_path / "ledger.db", config)
+    noise, collector = NoNoise(), NoisySums()
+    service = LabelService(config, ledger, collector, lambda _: noise, 9, log)
+    rows, _ = make_rows(4, 1)
+    assert service.ask(rows).labels.tolist() == [0, 0, 0, 0]
+    steps = mechanism.steps(Towards.STUDENT)
+    assert collector.rounds == [(round_, 4, step.scale) for round_, step in enumerate(steps, 1)]
+    sigma = config.sum_noises[-1].top_up(2 if votes == "verified" else 9)
+    own = [("gaussian", mechanism.sigma1, (4,))] if isinstance(mechanism, Confident) else []
+    assert noise.drawn == [*own, *([("gaussian", sigma, (4, 2))] if added else [])]
+    assert (sigma > 0) == added
+    (batch,) = ledger.batches()
+    assert batch.histogram is None
+    assert event_from_json(batch.event) == config.event(4, 4)
+    if isinstance(mechanism, Histogram):
+        assert service.describe().count_sigma == pytest.approx(mechanism.sigma, rel=0.03)
+    law = service.describe().law
+    assert (law is None) == isinstance(mechanism, Histogram)
+    if law is not None:  # all noise in the sums
+        assert law.deviation == pytest.approx(steps[-1].scale, rel=0.03)
+        assert law.cell_deviation == config.sum_noises[0].total(2 if votes == "verified" else 9) * (len(steps) > 1)
+    ledger.close()

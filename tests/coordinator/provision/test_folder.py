@@ -1,4 +1,4 @@
-"""The operator's folder: what is in it, what a plan may not say, and changes that are whole or not at all."""
+"""The operator's folder: what is in it, what a plan may not say, who comes and goes; changes are whole or nothing."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from consilium.coordinator.privacy import promised
 from consilium.coordinator.provision import folder
+from consilium.coordinator.provision.cli import app
 from consilium.coordinator.provision.folder import add, provision, revoke
 from consilium.node.folder import open_folder
 from consilium.node.join import join
 from consilium.node.keys import OwnKeys, public_key
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.tls import load_certificate
+from consilium.report.disclosure import epsilon_text
 from tests.command_line import consilium
 from tests.coordinator.provision.desk import (
     ENDS,
@@ -34,27 +36,32 @@ from tests.coordinator.provision.desk import (
     made,
     plan_table,
     read,
+    verified,
     write_plan,
-)
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of a federation with hidden votes; not to be changed."""
-    desk = tmp_path_factory.mktemp("desk")
-    made(desk, **HIDDEN)
-    return desk
+    return made(tmp_path_factory.mktemp("hidden"), **HIDDEN).parent
+
+
+@pytest.fixture(scope="module")
+def plain_desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made(tmp_path_factory.mktemp("plain")).parent
 
 
 @pytest.fixture
 def out(desk: Path, tmp_path: Path) -> Path:
+    """Votes under masks."""
     return Path(shutil.copytree(desk, tmp_path / "copy")) / "out"
 
 
 @pytest.fixture
-def plain(tmp_path: Path) -> Path:
-    """Of one with votes in plaintext."""
-    return made(tmp_path)
+def plain(plain_desk: Path, tmp_path: Path) -> Path:
+    """Votes in plaintext."""
+    return Path(shutil.copytree(plain_desk, tmp_path / "plain")) / "out"
 
 
 def pem(text: str) -> x509.Certificate:
@@ -72,20 +79,11 @@ def contents(path: Path) -> dict[str, bytes]:
 
 
 def test_all_nodes_join_one_folder_without_a_secret(desk: Path, out: Path) -> None:
-    assert sorted(contents(out)) == [
-        "federation/ca.crt",
-        "federation/federation.json",
-        "federation/policy.toml",
-        "federation/signed.json",
-        "operator/ca.crt",
-        "operator/ca.key",
-        "operator/lock",
-    ]
-    assert [stat.S_IMODE((out / path).stat().st_mode) for path in ("", "operator", "operator/ca.key")] == [
-        0o700,
-        0o700,
-        0o600,
-    ]
+    signed = {"ca.crt", "federation.json", "policy.toml", "signed.json"}
+    assert {path.name for path in (out / "federation").iterdir()} == signed
+    assert {path.name for path in (out / "operator").iterdir()} == {"ca.crt", "ca.key", "lock"}
+    for path, mode in (("", 0o700), ("operator", 0o700), ("operator/ca.key", 0o600)):
+        assert stat.S_IMODE((out / path).stat().st_mode) == mode
     file = read(out)
     for name, kind in NODES.items():
         node = open_folder(shutil.copytree(desk / name, out.parent / "at" / name))
@@ -114,16 +112,13 @@ def test_certificates_are_for_their_node_and_purpose_until_a_year_after_the_end(
     assert server.not_valid_before_utc < datetime.now(UTC) - timedelta(minutes=5)
 
 
-def without(key: str) -> dict[str, Any]:
-    return {name: value for name, value in plan_table().items() if name != key}
+def enrolments(*names: str, **changes: Any) -> dict[str, Any]:
+    return plan_table(enrolments=[f"{name}/{name}.enrol.json" for name in names], **changes)
 
 
-def enrolments(*names: str) -> dict[str, Any]:
-    return plan_table(enrolments=[f"{name}/{name}.enrol.json" for name in names])
-
-
+CHECKED = HIDDEN | {"collection": "verified"}
 FAULTS: dict[str, tuple[dict[str, Any], str]] = {
-    "no end": (without("ends"), "ends: is required"),
+    "no end": ({key: value for key, value in plan_table().items() if key != "ends"}, "ends: is required"),
     "an end in quotes": (plan_table(ends="2035-06-30"), "ends: must be a day, such as 2028-06-30 without quotes"),
     "an end that is past": (plan_table(ends=datetime(2020, 1, 1).date()), "ends: must be from today"),
     "an end that no certificate has": (plan_table(ends=datetime(9999, 1, 1).date()), "ends: must be from today"),
@@ -135,20 +130,14 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
         plan_table(mechanism={"name": "confident", "threshold": 13, "sigma1": 3.0, "sigma2": 3.0}),
         "threshold 13 is above the 12 votes",
     ),
-    "no second aggregator": (plan_table(**{**HIDDEN, "collection": "verified"}), "no second aggregator"),
+    "no second aggregator": (plan_table(**CHECKED), "no second aggregator"),
     "one where votes have none": (enrolments(*NODES, SECOND), "plaintext votes have none"),
     "two of them": (
-        {
-            **enrolments(*NODES, SECOND, "third"),
-            "federation": plan_table(**HIDDEN | {"collection": "verified"})["federation"],
-        },
+        enrolments(*NODES, SECOND, "third", **CHECKED),
         "third is a second aggregator too many: verified votes have one",
     ),
     "noise that does not fit into the sums": (
-        {
-            **enrolments(*NODES, SECOND),
-            "federation": plan_table(collection="verified", mechanism={"name": "gnmax", "sigma": 1e5})["federation"],
-        },
+        enrolments(*NODES, SECOND, **CHECKED | {"mechanism": {"name": "gnmax", "sigma": 1e5}}),
         "verified sums of 3 parties may reach",
     ),
     "limits, which nodes' people say": (plan_table(policy={"most_epsilon": 1.0}), "policy: unknown key"),
@@ -190,23 +179,17 @@ def test_no_key_comes_twice_or_again(desk: Path, out: Path, file: str, owner: st
 
 def test_a_name_is_given_once(out: Path) -> None:
     ours = enrol(out.parent / "anew", "ward-a")
-    for _ in ("there", "revoked"):
+    for change in (lambda: None, lambda: revoke(out, "ward-a")):
+        change()
         with pytest.raises(ConfigError, match="'ward-a' is taken, or was by a revoked node"):
             add(out, ours, None)
-        if "ward-a" in read(out).nodes:
-            revoke(out, "ward-a")
-
-
-def swap(path: Path) -> None:
-    """One bit of it."""
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
 
 
 @pytest.mark.parametrize("name", ["federation.json", "ca.crt", "signed.json"])
-def test_a_folder_that_was_altered_is_not_signed_anew(out: Path, name: str) -> None:
-    swap(out / "federation" / name)
+def test_a_folder_of_which_a_bit_was_altered_is_not_signed_anew(out: Path, name: str) -> None:
+    content = bytearray((out / "federation" / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (out / "federation" / name).write_bytes(content)
     with pytest.raises(ConfigError):
         revoke(out, "ward-a")
 
@@ -227,20 +210,17 @@ def test_the_same_plan_again_is_a_new_certificate_and_nothing_else(plain: Path) 
     assert provision(plain.parent / "federation.toml", plain).who_joins == "coordinator"
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
+def test_another_plan_is_not_the_same_again(plain: Path) -> None:
+    enrol(plain.parent, "ward-d")
+    before = contents(plain)
+    for changes, said in (
         ({"minimum_parties": 3}, "another federation"),
         ({"ends": datetime(2035, 7, 1).date()}, "another federation"),
         ({"rows": {**plan_table()["rows"], "center": [61, 140]}}, "another federation"),
         ({"enrolments": [*plan_table()["enrolments"], "ward-d/ward-d.enrol.json"]}, "has no 'ward-d' with these keys"),
-    ],
-)
-def test_another_plan_is_not_the_same_again(plain: Path, changes: dict[str, Any], said: str) -> None:
-    enrol(plain.parent, "ward-d")
-    before = contents(plain)
-    with pytest.raises(ConfigError, match=said):
-        provision(write_plan(plain.parent, plan_table(**changes)), plain)
+    ):
+        with pytest.raises(ConfigError, match=said):
+            provision(write_plan(plain.parent, plan_table(**changes)), plain)
     assert contents(plain) == before
 
 
@@ -265,14 +245,8 @@ def test_a_crash_leaves_the_old_folder_or_the_new(desk: Path, tmp_path: Path, mo
 
         with monkeypatch.context() as patch:
             for where, name in steps:
-                whole = getattr(where, name)
-                patch.setattr(
-                    where,
-                    name,
-                    functools.partialmethod(step, whole=whole)
-                    if where is Path
-                    else functools.partial(step, whole=whole),
-                )
+                bound = functools.partialmethod if where is Path else functools.partial
+                patch.setattr(where, name, bound(step, whole=getattr(where, name)))
             try:
                 revoke(out, "ward-a")
             except Killed:
@@ -306,17 +280,19 @@ def test_what_is_promised_and_warned_of_is_said(tmp_path: Path) -> None:
     )
     done = consilium("provision", plan, "--out", tmp_path / "out", "--format", "json")
     said, file = done.json(), read(tmp_path / "out")
-    assert said["guarantee"]["epsilon"] == promised(file.config).epsilon <= 6.0
+    assert said["epsilon"].startswith(f"{epsilon_text(promised(file.config).epsilon)} at delta 1e-05")
     assert [warning["code"] for warning in said["warnings"]] == ["large-epsilon", "little-information"]
-    assert said["fingerprints"] == {name: keys.fingerprint(name) for name, keys in file.nodes.items()}
-    assert (said["federation"], said["least_parties"]) == (file.terms.federation, 3)
+    assert {name: text.partition(":")[0] for name, text in said["fingerprints"].items()} == {
+        name: keys.fingerprint(name) for name, keys in file.nodes.items()
+    }
+    assert said["digest"] == file.terms.federation and said["parties"].startswith("3 of 3")
     lines = consilium("provision", plan, "--out", tmp_path / "out").stdout.splitlines()
     assert (
         lines[0]
         == f"next        send {tmp_path / 'out' / 'federation'} to coordinator; there: consilium node join federation"
     )
-    assert f"authority   {said['authority']}: compare by telephone" in lines
-    assert file.roster is not None and said["roster"].replace(" ", "") == file.terms.roster
+    assert f"authority   {said['authority']}" in lines
+    assert said["roster"].partition(":")[0].replace(" ", "") == file.terms.roster
 
 
 def test_another_authoritys_folder_is_not_taken_for_ones_own(out: Path, tmp_path: Path) -> None:
@@ -326,3 +302,136 @@ def test_another_authoritys_folder_is_not_taken_for_ones_own(out: Path, tmp_path
     shutil.copytree(other / "federation", out / "federation")
     with pytest.raises(ConfigError, match="another authority"):
         revoke(out, "ward-a")
+
+
+def test_plaintext_votes_stay_one_federation(plain: Path) -> None:
+    first = read(plain)
+    added = add(plain, enrol(plain.parent, "ward-d"), None)
+    assert (added.same_federation, added.who_joins) == (True, "coordinator and ward-d")
+    left = revoke(plain, "ward-a")
+    assert (left.same_federation, left.who_joins, left.note) == (True, "coordinator", "")
+    file = read(plain)
+    assert (file.terms, file.config, file.version) == (first.terms, first.config, 3)
+    assert [*file.parties] == ["ward-b", "ward-c", "ward-d"]
+    assert file.revoked == {"ward-a": first.nodes["ward-a"]} and file.earlier == ()
+
+
+def test_hidden_votes_of_others_are_another_federation(out: Path) -> None:
+    """Also where the parties are the same again: the first may be closed, and has a ledger of its own."""
+    first = read(out)
+    assert add(out, enrol(out.parent, "ward-d"), None).who_joins == "all nodes"
+    second = read(out)
+    revoke(out, "ward-d")
+    third = read(out)
+    digests = [file.terms.federation for file in (first, second, third)]
+    assert len({*digests}) == 3 and third.terms.roster == first.terms.roster != second.terms.roster
+    assert {file.config.federation_digest() for file in (first, second, third)} == {first.config.federation_digest()}
+    assert [each.digest for each in third.earlier] == digests[:2]
+    assert [each.parties for each in third.earlier] == [PARTIES, (*PARTIES, "ward-d")]
+    assert [each.promise for each in third.earlier] == [first.terms.promise, second.terms.promise]
+    assert {each.queries for each in third.earlier} == {40}
+
+
+def test_a_party_too_many_for_what_is_stated_is_not_taken_in(tmp_path: Path) -> None:
+    """Five parties need sums of four: the federation of four would have to end for nothing."""
+    out = made(tmp_path, **HIDDEN, least_survivors=3)
+    add(out, enrol(tmp_path, "ward-d"), None)
+    before = read(out)
+    with pytest.raises(ConfigError, match="least 3 must be at least t = 4"):
+        add(out, enrol(tmp_path, "ward-e"), None)
+    assert read(out) == before
+
+
+def test_a_student_changes_nobody_else(out: Path) -> None:
+    first = read(out)
+    added = add(out, enrol(out.parent, "institute", "student"), None)
+    assert (added.same_federation, added.who_joins) == (True, "coordinator and institute")
+    second = read(out)
+    assert set(second.certificates) == {"coordinator", STUDENT, "institute"}
+    assert second.certificates[STUDENT] == first.certificates[STUDENT]
+    revoke(out, STUDENT)
+    third = read(out)
+    assert set(third.certificates) == {"coordinator", "institute"} and set(third.revoked) == {STUDENT}
+    assert third.terms == first.terms
+
+
+@pytest.mark.parametrize("votes", ["plain", "out"])
+def test_a_party_can_be_shut_out_although_too_few_are_left(votes: str, request: pytest.FixtureRequest) -> None:
+    """The nodes' list is without it; all else stays, until there are enough again."""
+    out: Path = request.getfixturevalue(votes)
+    revoke(out, "ward-a")
+    enough = read(out)
+    gone = revoke(out, "ward-b")
+    few = read(out)
+    assert "1 party, minimum_parties is 2" in gone.note and "consilium provision add" in gone.note
+    assert (gone.who_joins, [*few.parties], {*few.revoked}) == ("coordinator", ["ward-c"], {"ward-a", "ward-b"})
+    assert (few.terms, few.roster, few.earlier) == (enough.terms, enough.roster, enough.earlier)
+    revoke(out, "ward-c")
+    assert "1 party" in add(out, enrol(out.parent, "ward-d"), None).note
+    assert not add(out, enrol(out.parent, "ward-e"), None).note
+    file, roster = read(out), read(out).sum_roster()
+    assert [*file.parties] == ["ward-d", "ward-e"] and (roster is None or [*roster.places] == ["ward-d", "ward-e"])
+    assert [each.parties for each in file.earlier] == ([] if votes == "plain" else [PARTIES, ("ward-b", "ward-c")])
+
+
+def test_a_second_aggregator_is_shut_out_and_another_takes_its_place(tmp_path: Path) -> None:
+    out = verified(tmp_path)
+    with pytest.raises(ConfigError, match="is a second aggregator too many"):
+        add(out, enrol(tmp_path, "registry", "aggregator"), None)
+    first = read(out)
+    assert "no second aggregator" in revoke(out, SECOND).note
+    few = read(out)
+    assert (few.aggregator, few.terms) == (None, first.terms)
+    assert "no second aggregator" in revoke(out, "ward-c").note
+    assert not add(out, tmp_path / "registry" / "registry.enrol.json", None).note
+    file = read(out)
+    assert file.aggregator == "registry" and file.terms.federation != first.terms.federation
+    assert file.roster is not None and file.roster["helper"]["ed25519_pk"] == file.nodes["registry"].identity
+    assert [(each.digest, each.parties) for each in file.earlier] == [(first.terms.federation, PARTIES)]
+
+
+def test_the_account_of_a_party_that_left_goes_with_its_patients(out: Path) -> None:
+    """Through all names that they had, each federation once."""
+    first = read(out)
+    revoke(out, "ward-a")
+    assert read(out).former == ("ward-a",)
+    add(out, enrol(out.parent, "ward-a2"), "ward-a")
+    second = read(out)
+    taken = second.inheritance("ward-a2")
+    assert (taken.succeeds, second.former) == (("ward-a",), ())
+    assert [(each.digest, each.promise, each.queries) for each in taken.federations] == [
+        (first.terms.federation, first.terms.promise, 40)
+    ]
+    assert second.inheritance("ward-b").federations == ()
+    revoke(out, "ward-a2")
+    add(out, enrol(out.parent, "ward-a3"), "ward-a2")
+    third = read(out).inheritance("ward-a3")
+    assert third.succeeds == ("ward-a2", "ward-a")
+    assert [each.digest for each in third.federations] == [first.terms.federation, second.terms.federation]
+
+
+def test_whom_nobody_can_succeed(out: Path) -> None:
+    party, student = enrol(out.parent, "ward-d"), enrol(out.parent, "institute", "student")
+    revoke(out, "ward-a")
+    for enrolment, old in ((party, "ward-b"), (party, "nobody"), (student, "ward-a")):
+        with pytest.raises(ConfigError, match=f"--succeeds {old}.*"):
+            add(out, enrolment, old)
+    add(out, party, "ward-a")
+    with pytest.raises(ConfigError, match="Parties that left: none"):
+        add(out, enrol(out.parent, "ward-e"), "ward-a")
+
+
+def test_what_to_do_next_comes_first_and_a_change_takes_five_lines(out: Path, capsys: pytest.CaptureFixture) -> None:
+    def said(*arguments: object) -> list[str]:
+        app([str(argument) for argument in arguments], standalone_mode=False)
+        return capsys.readouterr().out.splitlines()
+
+    for lines in (
+        said("revoke", out, "ward-a"),
+        said("add", out, enrol(out.parent, "ward-d")),
+        said("revoke", out, "ward-d"),
+        said("revoke", out, "ward-b"),
+        said("add", out, enrol(out.parent, "ward-e"), "--succeeds", "ward-b"),
+    ):
+        assert lines[0].startswith(f"next        send {out / 'federation'} to ") and len(lines) <= 5
+        assert lines[0].endswith("there: consilium node join federation")

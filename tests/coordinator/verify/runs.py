@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
 from collections.abc import Callable
@@ -15,7 +14,7 @@ import polars as pl
 from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun
-from consilium.coordinator.ledger import GENESIS, batch_hash
+from consilium.coordinator.ledger import GENESIS, batch_hash, chain_link
 from consilium.coordinator.run_folders import run_of as place_of
 from consilium.coordinator.verify import Finding, verify_run
 from consilium.protocol.files import private_folder
@@ -117,8 +116,7 @@ def rechain(path: Path) -> None:
             previous = link
         closing = ledger.execute("SELECT at, result FROM closing").fetchone()
         if closing is not None:
-            text = json.dumps([previous, "closing", *closing], separators=(",", ":"))
-            link = hashlib.sha256(text.encode()).hexdigest()
+            link = chain_link([previous, "closing", *closing])
             ledger.execute("UPDATE closing SET previous = ?, hash = ?", (previous, link))
 
 

@@ -12,8 +12,8 @@ import pytest
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.ledger import NO_LABEL, Batch
 from consilium.coordinator.verify import Recorded, Verdict, holds, verify_run
-from consilium.coordinator.verify.charges import check_query_budget
 from consilium.coordinator.verify.findings import Contradiction
+from consilium.coordinator.verify.ledger import check_query_budget
 from consilium.protocol.errors import DataError, PathError
 from consilium.protocol.files import held
 from tests.coordinator.verify.runs import (
@@ -21,7 +21,6 @@ from tests.coordinator.verify.runs import (
     Tamper,
     edit,
     findings,
-    flip_label,
     hot_journal,
     node_run,
     rechained,
@@ -87,7 +86,6 @@ FIRST = "WHERE query_id = (SELECT MIN(query_id) FROM releases WHERE outcome = 1)
 LIES: dict[str, tuple[Tamper, str]] = {
     # the ledger, without care
     "a label in the ledger": (sql("UPDATE releases SET label = 1 - label WHERE outcome = 1"), LEDGER),
-    "evidence": (sql("UPDATE releases SET histogram = probabilities"), LEDGER),
     "a batch removed": (sql("DELETE FROM batches WHERE seq = 2"), LEDGER),
     "the configuration": (sql("UPDATE meta SET value = replace(value, '\"sigma2\":3.0', '\"sigma2\":80.0')"), LEDGER),
     "no configuration": (sql("UPDATE meta SET value = '{}' WHERE key = 'config'"), LEDGER),
@@ -95,39 +93,28 @@ LIES: dict[str, tuple[Tamper, str]] = {
     "a view for a table": (view, LEDGER),
     # the ledger, with all hashes computed anew
     "another sigma, rechained": (
-        rechained("UPDATE batches SET event = replace(event, '\"sigma2\":3.0', '\"sigma2\":150.0')"),
-        CHARGES,
+        rechained("UPDATE batches SET event = replace(event, '\"sigma2\":3.0', '\"sigma2\":150.0')"), CHARGES,
     ),
-    "abstentions with labels, rechained": (
-        rechained(f"UPDATE releases SET outcome = 2 {FIRST}"),
-        LEDGER,
-    ),
-    "a label beyond the classes, rechained": (
-        rechained(f"UPDATE releases SET label = 7 {FIRST}"),
-        LEDGER,
-    ),
+    "abstentions with labels, rechained": (rechained(f"UPDATE releases SET outcome = 2 {FIRST}"), LEDGER),
+    "a label beyond the classes, rechained": (rechained(f"UPDATE releases SET label = 7 {FIRST}"), LEDGER),
     "too few parties, rechained": (rechained("UPDATE batches SET parties = 1 WHERE seq = 1"), LEDGER),
     "labels, rechained: only the student's copy tells": (
-        rechained("UPDATE releases SET label = 1 - label WHERE outcome = 1"),
-        LABELS,
+        rechained("UPDATE releases SET label = 1 - label WHERE outcome = 1"), LABELS,
     ),
     # what is said about it
-    "promised epsilon": (edit("coordinator.json", lambda c: c["privacy"]["guarantee"].update(epsilon=0.1)), CLAIMS),
     "spent epsilon, slightly": (
         edit("coordinator.json", lambda c: c["privacy"]["spent"].update(
             epsilon=c["privacy"]["spent"]["epsilon"] * (1 - 1e-7))),
         CLAIMS,
     ),
     "the same epsilon of another unit": (
-        edit("coordinator.json", lambda c: c["privacy"]["guarantee"].update(relation="a whole party")),
-        CLAIMS,
+        edit("coordinator.json", lambda c: c["privacy"]["guarantee"].update(relation="a whole party")), CLAIMS,
     ),
     "no epsilon": (edit("coordinator.json", lambda c: c["privacy"].update(spent=[3])), CLAIMS),
     "epsilon in two ways": (twice, CLAIMS),
     "a guarantee left out": (edit("coordinator.json", lambda c: c["privacy"].pop("spent")), CLAIMS),
     "a sanitised epsilon that was never released": (
-        edit("coordinator.json", lambda c: c["privacy"].update(sanitised=c["privacy"]["spent"])),
-        CLAIMS,
+        edit("coordinator.json", lambda c: c["privacy"].update(sanitised=c["privacy"]["spent"])), CLAIMS,
     ),
     "fewer queries": (edit("coordinator.json", lambda c: c.update(asked=c["asked"] - 1)), CLAIMS),
     "a release that is not in the ledger": (
@@ -143,8 +130,6 @@ LIES: dict[str, tuple[Tamper, str]] = {
         LINES,
     ),
     # what the student has
-    "a label of the student": (flip_label, LABELS),
-    "epsilon on the card": (edit("student/student.json", lambda c: c["privacy"].update(epsilon=0.3)), CARD),
     "unit on the card": (edit("student/student.json", lambda c: c["privacy"].update(unit="party")), CARD),
     "a card of another federation": (edit("student/student.json", lambda c: c.update(federation="a" * 64)), CARD),
 }  # fmt: skip

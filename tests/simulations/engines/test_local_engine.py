@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from consilium.coordinator.collection.exchange import FlowerTransport
+from consilium.coordinator.events import read_events
 from consilium.models.devices import ONE_THREAD
 from consilium.node.flower import flower_environment
 from consilium.protocol.errors import EngineError
@@ -68,7 +69,7 @@ def test_a_worker_that_dies_ends_the_run_and_a_party_that_raises_is_left_out(
     sabotaged(**{f"{second}__vote": "die"})
     with pytest.raises(EngineError, match="a worker process died"):
         run(case, tmp_path / "killed")
-    assert json.loads((tmp_path / "killed" / "failure.json").read_text())["error"] == "EngineError"
+    assert read_events(tmp_path / "killed" / "events.jsonl")[-1].error == "EngineError"
     assert not (tmp_path / "killed" / "coordinator.json").exists()
     with sqlite3.connect(tmp_path / "killed" / "ledger.db") as ledger:
         assert ledger.execute("SELECT COUNT(*) FROM batches").fetchone() == (0,)
