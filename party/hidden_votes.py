@@ -24,7 +24,7 @@ from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.modes import MODES
 from consilium.sums.roster import SumRoster
-from consilium.sums.terms import SessionTerms, SumTerms
+from consilium.sums.terms import SumTerms
 from consilium.sums.voter import QuerySet
 
 T = TypeVar("T")
@@ -94,7 +94,7 @@ class PartyVoter:
         """See `Voter`."""
         return _own(self.settings.roster, kind, "roster")
 
-    def check(self, terms: SessionTerms) -> None:
+    def check(self, terms: SumTerms) -> None:
         """See `Voter`."""
         agreed, policy = self.agreed(terms.federation), self.settings.policy
         enrolled, promise = agreed.terms, agreed.promise
@@ -103,14 +103,13 @@ class PartyVoter:
             raise Refused(Rule.VOTES, detail=detail)
         if terms.roster != enrolled.roster:
             raise Refused(Rule.ROSTER_MISMATCH, detail="the session has another roster than the terms")
-        if isinstance(terms, SumTerms):
-            if (terms.teachers, terms.classes) != (enrolled.teachers, len(enrolled.classes)):
-                raise Refused(Rule.PROMISE, limit=enrolled.teachers, requested=terms.teachers)
-            if terms.noise != promise.noise(terms.round):
-                raise Refused(Rule.PROMISE, detail="the noise of the sum is not that of the promise")
-            most = min(promise.most(terms.round), policy.most_queries)
-            if terms.queries > most:
-                raise Refused(Rule.MOST_QUERIES, limit=most, requested=terms.queries)
+        if (terms.teachers, terms.classes) != (enrolled.teachers, len(enrolled.classes)):
+            raise Refused(Rule.PROMISE, limit=enrolled.teachers, requested=terms.teachers)
+        if terms.noise != promise.noise(terms.round):
+            raise Refused(Rule.PROMISE, detail="the noise of the sum is not that of the promise")
+        most = min(promise.most(terms.round), policy.most_queries)
+        if terms.queries > most:
+            raise Refused(Rule.MOST_QUERIES, limit=most, requested=terms.queries)
         self.account.check_position(terms.federation, terms.position)
 
     def votes(self, terms: SumTerms, query_set: QuerySet, again: bool) -> np.ndarray:

@@ -13,7 +13,7 @@ from consilium.protocol.databases import Database
 from consilium.protocol.identity import Identity
 from consilium.protocol.noise import NoiseSource
 from consilium.sums.roster import SumRoster
-from consilium.sums.terms import SessionTerms, SumTerms
+from consilium.sums.terms import SumTerms
 
 R = TypeVar("R", bound=SumRoster)
 
@@ -50,10 +50,9 @@ class Voter(Protocol):
         """Its own pinned copy."""
         ...
 
-    def check(self, terms: SessionTerms) -> None:
-        """Raise Refused unless the federation is enrolled here with this collection, roster and ledger position, and
-        the policy allows it; of a sum's terms also unless teachers, classes, number of queries and, to the digit, noise
-        are those of the promise."""
+    def check(self, terms: SumTerms) -> None:
+        """Raise Refused unless the federation is enrolled here with this collection, roster and ledger position, the
+        policy allows it, and teachers, classes, number of queries and, to the digit, noise are those of the promise."""
         ...
 
     def votes(self, terms: SumTerms, query_set: QuerySet, again: bool) -> np.ndarray:

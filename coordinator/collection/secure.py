@@ -1,9 +1,8 @@
 """Collection of secure votes: the sessions of `sums.secure` over the exchanges with the parties.
 
 The state of a session is on disk from before its first request until its labels are in the ledger. A coordinator that
-crashed in between goes on with the same session: a new one would be charged to the parties again. A mechanism of two
-rounds has both sums in one session. Who was found to lie is on disk as well (`history.json`), so that it is not asked
-again.
+crashed in between goes on with the same session: a new one would be charged to the parties again. Who was found to lie
+is on disk as well (`history.json`), so that it is not asked again.
 """
 
 from __future__ import annotations
@@ -25,8 +24,7 @@ from consilium.protocol.refusals import CURES, Rule
 from consilium.sums.errors import BadShare, SecAggError, ThresholdNotMet, named
 from consilium.sums.roster import Roster, SumRoster
 from consilium.sums.secure.coordinator import SecureSession, SecureSum, State, drive
-from consilium.sums.secure.messages import REPLIES, SecAggMessage, Stage, most_reply
-from consilium.sums.secure.terms import KeyTerms, MaskedTerms
+from consilium.sums.secure.messages import REPLIES, MaskedTerms, SecAggMessage, Stage, most_reply
 
 ATTEMPTS = 2
 """How often a stage is sent where too few answered; parties answer a repeated request with the same bytes."""
@@ -41,14 +39,13 @@ FALSE_VOTES = {
 
 @dataclass(frozen=True)
 class SecureKeys:
-    """What the coordinator needs for sums that it cannot open: the roster, and its own signing key."""
+    """See `VoteKeys`: the roster, and the coordinator's own signing key."""
 
     roster: Roster
     signer: Identity
 
     @property
     def least_sum(self) -> int:
-        """Parties that must be in a sum."""
         return self.roster.least
 
     def check(self, config: FederationConfig) -> None:
@@ -59,10 +56,9 @@ class SecureKeys:
             raise ConfigError("the roster lists the coordinator with another key", "Name the file that belongs to it")
 
     def check_reachable(self, means: Collecting) -> None:
-        """See `VoteKeys`: parties are all that is needed."""
+        """Parties are all that is needed."""
 
     def collector(self, means: Collecting) -> SecureCollector:
-        """See `VoteKeys`."""
         return SecureCollector(means, self)
 
 
@@ -77,13 +73,12 @@ def check_digest(config: FederationConfig, roster: SumRoster) -> None:
 
 def check_masked_sums(config: FederationConfig, roster: Roster) -> None:
     """Raise ConfigError unless the noise fits the roster."""
-    sure = roster.least - roster.c
     noise = config.node_event(0, 0).party_noise(1)
-    if noise is not None and noise.shares > sure:
+    if noise is not None and noise.shares > roster.sure:
         raise ConfigError(
-            f"noise_shares {noise.shares} is above the {sure} honest parties that are sure to be in a sum (least"
+            f"noise_shares {noise.shares} is above the {roster.sure} honest parties that are sure to be in a sum (least"
             f" {roster.least} less {roster.c} colluders)",
-            f"Set it to {sure}",
+            f"Set it to {roster.sure}",
         )
 
 
@@ -107,7 +102,7 @@ class SecureCollector(SumCollector):
         keys.check(means.config)
         super().__init__(means, keys.roster)
         self._keys = keys
-        self._last: tuple[SecureSession, Path] | None = None
+        self._charged_as = ""
         self._accused: dict[str, set[str]] = {}
         self._over: set[str] = set()
         self._failures: dict[str, Failure] = {}
@@ -120,18 +115,18 @@ class SecureCollector(SumCollector):
         remember it. Raises ThresholdNotMet, BadShare: there is no sum; the same queries can be asked again.
         BudgetExceeded: the parties have charged all that they may be asked.
         """
-        own = path = self._begin(queries)
-        self._finished.append(lambda: own.unlink(missing_ok=True))
-        session = self._resumed(own, queries)
+        path = self._begin(queries)
+        self._finished.append(lambda: path.unlink(missing_ok=True))
+        if queries.round == 1 or path.exists():
+            self._charged_as = ""
+        session = self._resumed(path, queries)
         resumed = session is not None
-        if queries.round == 1:
-            self._last = None  # of another release
-        elif session is None and self._last is not None and self._last[0].has(queries.round, queries.hash):
-            session, path = self._last
         for left in reversed(range(MOST_SESSIONS)):
-            session = session or self._new_session(queries)
+            session = session or self._new_session(queries, sigma)
+            # the ledger has the first sum of a mechanism and the one that follows under one name
+            self._charged_as = session.state.charged_as if queries.round == 1 else ""
             try:
-                result = self._play(session, path, queries, sigma, progress)
+                result = self._play(session, path, queries, progress)
                 return self._counts(result.sums, result.survivors, sigma)
             except SecAggError as error:
                 named, paid = self._leave_out(error), session.state.stage in (Stage.CONSISTENCY, Stage.UNMASK)
@@ -142,16 +137,19 @@ class SecureCollector(SumCollector):
                     self._log.write("session-lost", reason=type(error).__name__)
                 elif session.summed or not named or left == 0:
                     raise  # what some have charged already is not charged again unless somebody asks again
-                own.unlink(missing_ok=True)
-                session, path, resumed = None, own, False
+                path.unlink(missing_ok=True)
+                session, resumed = None, False
         raise AssertionError("the last session returns or raises")
 
-    def _new_session(self, queries: Queries) -> SecureSession:
-        """With keys and shares for the rounds that are left of the mechanism."""
-        rounds = tuple(range(queries.round, len(self._config.sum_noises) + 1))
-        roster, position = self._keys.roster, self._standing.position()
-        terms = KeyTerms.create(roster, self._config.digest(), position=position, rounds=rounds)
-        return SecureSession.begin(roster, self._keys.signer, terms, self._invited())
+    def _new_session(self, queries: Queries, sigma: float) -> SecureSession:
+        noise = self._giver_noise(sigma)
+        terms = self._new_terms(MaskedTerms, queries, sigma=noise.sigma, noise_shares=noise.shares)
+        return self._session(State(terms, tuple(self._invited()), self._charged_as or terms.sid), queries)
+
+    def _session(self, state: State, queries: Queries) -> SecureSession:
+        return SecureSession(
+            self._keys.roster, self._keys.signer, state, queries.rows, self._standing.proof(queries.rows)
+        )
 
     @property
     def _nodes(self) -> dict[str, int]:
@@ -175,54 +173,47 @@ class SecureCollector(SumCollector):
         if not path.exists():
             return None
         try:
-            session = SecureSession(self._keys.roster, self._keys.signer, State.load(path))
-            if session.has(queries.round, queries.hash):
-                self._log.write("resumed-session", stage=str(session.state.stage or "done"))
-                return session
-            reason = "OtherQueries"
+            session = self._session(State.load(path), queries)
         except (SecAggError, ConfigError) as error:
-            reason = type(error).__name__
-        self._log.write("session-lost", reason=reason)
-        path.unlink(missing_ok=True)
-        return None
+            self._log.write("session-lost", reason=type(error).__name__)
+            path.unlink(missing_ok=True)
+            return None
+        self._log.write("resumed-session", stage=str(session.state.stage or "done"))
+        return session
 
-    def _play(
-        self, session: SecureSession, path: Path, queries: Queries, sigma: float, progress: Progress
-    ) -> SecureSum:
+    def _play(self, session: SecureSession, path: Path, queries: Queries, progress: Progress) -> SecureSum:
         """The sum of these queries, from wherever the session is."""
-        self._last = session, path
-        if result := session.state.results.get(queries.round):
-            return result
-        terms, noise = session.state.sum, self._giver_noise(sigma)
-        if terms is None or session.can_ask(queries.round):
-            sid, shares = session.state.terms.sid, noise.shares
-            terms = self._new_terms(MaskedTerms, queries, sid=sid, sigma=noise.sigma, noise_shares=shares)
-        session.ask(terms, queries.rows, self._standing.proof(queries.rows))
+        state = session.state
+        most_bytes = most_reply(self._keys.roster.n, state.terms.queries * state.terms.classes)
 
         def report(stage: Stage) -> None:
-            self._tell_dropped(stage, session.state.dropped[stage])
+            """Who is out after a stage, with the refusal where it is by one."""
+            failures = {}
+            for name, reason in state.dropped[stage].items():
+                known = self._failures.get(name)
+                failures[name] = known if known and known.reason == reason else Failure(reason)
+            tell_left_out(self._log, str(stage), failures)
 
         def send(stage: Stage, requests: Mapping[str, SecAggMessage]) -> dict[str, WireModel | str]:
             if stage is Stage.MASKED:
-                self._standing.voting(queries.rows, list(requests), session.state.terms.sid)
-            return self._send(stage, requests, terms, progress)
+                self._standing.voting(queries.rows, list(requests), state.charged_as)
+            return self._send(stage, requests, most_bytes, progress)
 
         self._accused, self._over, self._failures = {}, set(), {}
-        attempts = 0
-        while True:
+        for left in reversed(range(ATTEMPTS)):
             try:
                 result = drive(session, send, path=path, progress=report)
+            except ThresholdNotMet:
+                report(state.stage or Stage.UNMASK)
+                self._check_accused()
+                self._check_budgets(len(session.summed))
+                if not left:
+                    raise
+            else:
                 if result.clipped.any():
                     self._log.write("false-votes", **FALSE_VOTES)
                 return result
-            except ThresholdNotMet:
-                stage = session.state.stage or Stage.UNMASK
-                report(stage)
-                self._check_accused()
-                self._check_budgets(len(session.summed))
-                attempts += 1
-                if attempts == ATTEMPTS:
-                    raise
+        raise AssertionError("the last attempt returns or raises")
 
     def _check_budgets(self, present: int) -> None:
         """Raise BudgetExceeded where too few are present because others have charged all that may be asked."""
@@ -244,7 +235,7 @@ class SecureCollector(SumCollector):
             raise BadShare(names[0], f"{len(accusers)} parties cannot use what {named(names)} sent", names)
 
     def _send(
-        self, stage: Stage, requests: Mapping[str, SecAggMessage], terms: MaskedTerms, progress: Progress
+        self, stage: Stage, requests: Mapping[str, SecAggMessage], most_bytes: int, progress: Progress
     ) -> dict[str, WireModel | str]:
         timeouts, nodes = self._config.timeouts, self._nodes
         by_node = {nodes[party]: party for party in requests}
@@ -254,7 +245,7 @@ class SecureCollector(SumCollector):
             REPLIES[stage],
             timeouts.vote if stage is Stage.MASKED else timeouts.secure,
             Steps(self._log, f"secure sum: {stage}", len(requests), progress),
-            most_reply(self._keys.roster.n, terms.queries * terms.classes),
+            most_bytes,
         )
         self._failures = {by_node[node]: failure for node, failure in replies.failures.items()}
         for party, failure in self._failures.items():
@@ -266,11 +257,3 @@ class SecureCollector(SumCollector):
             **{party: failure.reason for party, failure in self._failures.items()},
             **{by_node[node]: reply for node, reply in replies.answers.items()},
         }
-
-    def _tell_dropped(self, stage: Stage, dropped: Mapping[str, str]) -> None:
-        """Who is out after a stage, with the refusal where it is by one."""
-        failures = {}
-        for name, reason in dropped.items():
-            failure = self._failures.get(name)
-            failures[name] = failure if failure is not None and failure.reason == reason else Failure(reason)
-        tell_left_out(self._log, str(stage), failures)
