@@ -43,8 +43,7 @@ from consilium.sums.verified.messages import (
     OpenRequest,
     as_array,
 )
-from consilium.sums.verified.sealing import sign_key
-from consilium.sums.verified.terms import VerifiedTerms
+from consilium.sums.verified.uploads import VerifiedTerms, sign_key
 
 log = logging.getLogger("consilium.aggregator")
 

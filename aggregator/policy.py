@@ -10,7 +10,7 @@ from consilium.node.limits import NodePolicy, check_within, events_of
 from consilium.protocol.messages import Terms
 from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.roster import VerifiedRoster
-from consilium.sums.verified.terms import VerifiedTerms
+from consilium.sums.verified.uploads import VerifiedTerms
 
 
 def release_of(promise: str) -> ReleaseEvent:

@@ -19,7 +19,7 @@ from consilium.node.limits import EPSILONS
 from consilium.protocol.databases import Database, committed
 from consilium.protocol.errors import LedgerError
 from consilium.protocol.messages import Terms
-from consilium.sums.verified.terms import VerifiedTerms
+from consilium.sums.verified.uploads import VerifiedTerms
 
 FORMAT = 1
 """In SQLite's `user_version`."""

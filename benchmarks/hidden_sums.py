@@ -50,8 +50,7 @@ from consilium.sums.secure import masks, messages, party
 from consilium.sums.secure.coordinator import SecureSession, State, drive
 from consilium.sums.verified.aggregators import Helper, Leader
 from consilium.sums.verified.messages import UploadReply, UploadRequest
-from consilium.sums.verified.sealing import sign_key
-from consilium.sums.verified.terms import VerifiedTerms
+from consilium.sums.verified.uploads import VerifiedTerms, sign_key
 
 SIZES = {"300x2": (10, 50, 100, 200, 371, 1000), "10000x10": (10, 50, 200)}
 SUMS = [f"{parties}x{rest}" for rest, numbers in SIZES.items() for parties in numbers]

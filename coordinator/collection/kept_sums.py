@@ -9,6 +9,7 @@ aggregator.db          what the helper signed of each sum, the ids of its querie
 from __future__ import annotations
 
 import json
+import pickle
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -26,13 +27,12 @@ from consilium.sums.roster import VerifiedRoster
 from consilium.sums.verified.aggregators import Question, VerifiedSum
 from consilium.sums.verified.field import DTYPE
 from consilium.sums.verified.messages import GivenRecord, Half, ids_digest
-from consilium.sums.verified.terms import VerifiedTerms
+from consilium.sums.verified.uploads import VerifiedTerms
 
 SESSIONS, SUMS, ROSTER = "verified.db", "aggregator.db", "roster.json"
 FORMAT = 1
 SESSION_TABLES = (
-    "sessions (name TEXT PRIMARY KEY, terms BLOB, signature BLOB, fresh BLOB, key BLOB,"
-    " codes BLOB, nonce BLOB, total BLOB, sealed BLOB)",
+    "sessions (name TEXT PRIMARY KEY, content BLOB)",
     "uploads (name TEXT, place INTEGER, content BLOB, PRIMARY KEY (name, place))",
 )
 SUM_TABLES = (
@@ -63,26 +63,18 @@ class KeptSessions:
     def session(self, name: str) -> KeptSession | None:
         """The one that was begun and not settled."""
         with self._open() as file:
-            row = file.one("SELECT * FROM sessions WHERE name = ?", name)
-        if row is None:
-            return None
-        _, terms, signature, fresh, key, codes, nonce, total, sealed = row
-        question = None
-        if sealed is not None:
-            question = Question(codes, _half(VerifiedTerms.parse(terms), nonce, total), sealed)
-        return KeptSession(terms, signature, fresh, key, question)
+            row = file.one("SELECT content FROM sessions WHERE name = ?", name)
+        return None if row is None else pickle.loads(row[0])  # nobody else writes it
 
-    def begin(self, name: str, session: KeptSession) -> None:
-        """A new one of this name."""
+    def keep(self, name: str, session: KeptSession) -> None:
+        """A new one of this name, or what has become of it."""
         with self._open() as file:
-            row = name, session.terms, session.signature, session.fresh
-            file.execute("INSERT INTO sessions (name, terms, signature, fresh) VALUES (?, ?, ?, ?)", *row)
+            file.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?)", name, pickle.dumps(session))
 
-    def keep_uploads(self, name: str, key: bytes, uploads: Mapping[int, bytes]) -> None:
-        """What the parties at these places sent, sealed for this key of the helper's."""
-        rows = ((name, place, content) for place, content in uploads.items())
+    def keep_uploads(self, name: str, uploads: Mapping[int, bytes]) -> None:
+        """What the parties at these places sent."""
         with self._open() as file:
-            file.execute("UPDATE sessions SET key = ? WHERE name = ?", key, name)
+            rows = ((name, place, content) for place, content in uploads.items())
             file.executemany("INSERT OR REPLACE INTO uploads VALUES (?, ?, ?)", rows)
 
     def places(self, name: str) -> list[int]:
@@ -97,13 +89,6 @@ class KeptSessions:
             chosen = "name = ? AND place IN (SELECT value FROM json_each(?)) ORDER BY place"
             question = f"SELECT place, content FROM uploads WHERE {chosen}"
             return dict(file.execute(question, name, json.dumps([*places])))
-
-    def keep_question(self, name: str, question: Question) -> None:
-        """Before it is sent."""
-        half = question.half
-        row = question.codes, half.nonce, half.total.tobytes(), question.sealed, name
-        with self._open() as file:
-            file.execute("UPDATE sessions SET codes = ?, nonce = ?, total = ?, sealed = ? WHERE name = ?", *row)
 
     def forget(self, name: str) -> None:
         """Nothing of it is needed any more; it is overwritten."""
@@ -136,13 +121,13 @@ class KeptSums:
     """The file of the sums in a run folder; made on first use. Raises LedgerError where it cannot be read."""
 
     def __init__(self, run_dir: Path, roster: VerifiedRoster) -> None:
-        self._path, self._roster = run_dir / SUMS, roster
+        self._open, self._roster = partial(committed, run_dir / SUMS, SUM_TABLES, FORMAT), roster
         if not (run_dir / ROSTER).exists():
             replace_private(run_dir / ROSTER, roster.model_dump_json(indent=1) + "\n")
 
     def signed(self) -> int:
         """Sums that were signed."""
-        with committed(self._path, SUM_TABLES, FORMAT) as file:
+        with self._open() as file:
             return file.execute("SELECT COUNT(*) FROM sums")[0][0]
 
     def keep(
@@ -154,19 +139,12 @@ class KeptSums:
             record = GivenRecord.open(content, signature, self._roster)
         except MalformedMessage as error:
             raise BadLink(error.what) from None
-        expected = GivenRecord(
-            session=terms.ctx.hex(),
-            ids=ids_digest(ids),
-            accepted=result.accepted,
-            left_out=record.left_out,
-            commitment=result.leader.commitment(terms.ctx, leads=True).hex(),
-            half=result.helper.commitment(terms.ctx, leads=False).hex(),
-        )
-        if record != expected:
+        commitment = result.leader.commitment(terms.ctx, leads=True)
+        if record != GivenRecord.of(terms.ctx, ids, result.accepted, commitment, result.helper):
             raise BadLink("the second aggregator signs another sum than the one that it gives")
         halves = [part for half in (result.leader, result.helper) for part in (half.nonce, half.total.tobytes())]
         row = terms.sid, terms.canonical(), content, signature, json.dumps(ids), *halves
-        with committed(self._path, SUM_TABLES, FORMAT) as file:
+        with self._open() as file:
             file.execute("INSERT OR IGNORE INTO sums VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", *row)
 
 
@@ -187,8 +165,8 @@ def _kept(row: tuple, roster: VerifiedRoster) -> KeptSum:
     terms, record, ids = VerifiedTerms.parse(content), GivenRecord.open(record, signature, roster), json.loads(ids)
     if (record.session, record.ids, terms.queries) != (terms.ctx.hex(), ids_digest(ids), len(ids)):
         raise MalformedMessage(f"{SUMS}: the record of session {sid} is of other terms or queries than stand beside it")
-    return KeptSum(terms, record, tuple(ids), _half(terms, *halves[:2]), _half(terms, *halves[2:]))
-
-
-def _half(terms: VerifiedTerms, nonce: bytes, total: bytes) -> Half:
-    return Half(nonce, np.frombuffer(total, dtype=DTYPE).reshape(terms.shape))
+    leader, helper = (
+        Half(nonce, np.frombuffer(total, dtype=DTYPE).reshape(terms.shape))
+        for nonce, total in zip(halves[::2], halves[1::2], strict=True)
+    )
+    return KeptSum(terms, record, tuple(ids), leader, helper)

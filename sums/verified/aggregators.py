@@ -21,10 +21,12 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from consilium.protocol.identity import SealingKey
+from consilium.protocol.identity import SealingKey, derive
 from consilium.protocol.noise import NoiseSource
-from consilium.sums.errors import AggregatorsDisagree, RosterMismatch, StageOrder, ThresholdNotMet, VoteFault
+from consilium.sums.errors import AggregatorsDisagree, BadLink, RosterMismatch, StageOrder, ThresholdNotMet, VoteFault
 from consilium.sums.roster import VerifiedRoster
 from consilium.sums.verified.field import DTYPE, MOST_REACH, PRIME, TOTAL_DTYPE, elements, to_wire
 from consilium.sums.verified.messages import (
@@ -39,16 +41,48 @@ from consilium.sums.verified.messages import (
     Half,
     body_digest,
     code_of,
-    ids_digest,
     read_asked,
     read_batch,
     read_checked,
     read_given,
 )
-from consilium.sums.verified.proof import DIGEST_BYTES, NONCE_BYTES, Opener, hold, reading_point, seed_key
-from consilium.sums.verified.sealing import Link
-from consilium.sums.verified.terms import VerifiedTerms
-from consilium.sums.verified.uploads import HelperPart, Upload
+from consilium.sums.verified.proof import DIGEST_BYTES, NONCE_BYTES, SPACE, Opener, hold, reading_point, seed_key
+from consilium.sums.verified.uploads import HelperPart, Upload, VerifiedTerms, agreed, tail_of
+
+LINK_NONCE = 12
+
+
+class Link:
+    """Sealed messages between the two aggregators in one session, and the secret that only they have.
+
+    Both come from their two pinned X25519 keys and from two that were made for this session: whoever learns the former
+    later opens nothing. Each kind of message, which goes in one direction, has a key.
+    """
+
+    def __init__(self, own: SealingKey, other: bytes, own_fresh: SealingKey, other_fresh: bytes, ctx: bytes) -> None:
+        """own, other: the pinned keys. own_fresh, other_fresh: those of the session."""
+        pairs = (own, other), (own_fresh, other_fresh)
+        both = b"".join(agreed(key, public, "the other aggregator") for key, public in pairs)
+        self._secret, self._ctx = derive(both, SPACE + "agreed", ctx), ctx
+
+    def secret(self) -> bytes:
+        """32 bytes that the aggregators share in this session, and no party knows."""
+        return derive(self._secret, SPACE + "shared", self._ctx)
+
+    def seal(self, kind: str, body: bytes) -> bytes:
+        """Bytes to send. kind: of message, see `messages`."""
+        nonce = secrets.token_bytes(LINK_NONCE)
+        return nonce + self._cipher(kind).encrypt(nonce, body, self._ctx)
+
+    def open(self, kind: str, content: bytes) -> bytes:
+        """The body of a message of this kind. Raises BadLink: another kind, another sender or session, or altered."""
+        try:
+            return self._cipher(kind).decrypt(content[:LINK_NONCE], content[LINK_NONCE:], self._ctx)
+        except (InvalidTag, ValueError):  # a nonce that is too short
+            raise BadLink("a message is not by the other aggregator, not of this session, or altered") from None
+
+    def _cipher(self, kind: str) -> AESGCM:
+        return AESGCM(derive(self._secret, SPACE + "link", self._ctx, kind.encode("ascii")))
 
 
 class VoteAggregator:
@@ -91,9 +125,6 @@ class VoteAggregator:
 
     def _names(self, places: Sequence[int]) -> list[str]:
         return list(map(self.roster.name, places))
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(session={self.terms.sid}, accepted={len(self.accepted)})"
 
 
 HELPER = "the second aggregator"
@@ -226,10 +257,8 @@ class Leader(VoteAggregator):
         body = question.body(self.terms.ctx)
         other = read_given(self._link.open(GIVEN, reply), self.terms.grid, body)
         accepted = tuple(place for place, code in enumerate(question.codes) if code == ACCEPTED)
-        votes = len(accepted) * self.terms.teachers
-        return VerifiedSum(
-            add_up(question.half.total, other.total, votes, self.terms.tail), accepted, question.half, other
-        )
+        votes, tail = len(accepted) * self.terms.teachers, tail_of(self.terms.sigma)
+        return VerifiedSum(add_up(question.half.total, other.total, votes, tail), accepted, question.half, other)
 
 
 AT_ONCE = 2**22
@@ -299,17 +328,10 @@ class Helper(VoteAggregator):
         BadLink (no question of the leader), AggregatorsDisagree (it has accepted others), ThresholdNotMet."""
         body = self._link.open(ASKED, question)
         commitment, theirs = read_asked(body, self.roster.n)
-        pairs = list(zip(theirs, self.codes, strict=True))
-        differ = [place for place, (one, other) in enumerate(pairs) if (one == ACCEPTED) != (other == ACCEPTED)]
+        pairs = enumerate(zip(theirs, self.codes, strict=True))
+        differ = [place for place, (one, other) in pairs if (one == ACCEPTED) != (other == ACCEPTED)]
         if differ:
             raise AggregatorsDisagree(self._names(differ))
-        half, ctx = self._close(noise), self.terms.ctx
-        record = GivenRecord(
-            session=ctx.hex(),
-            ids=ids_digest(ids),
-            accepted=self.accepted,
-            left_out=sum(max(pair) > ACCEPTED for pair in pairs),
-            commitment=commitment.hex(),
-            half=half.commitment(ctx, leads=False).hex(),
-        )
+        half = self._close(noise)
+        record = GivenRecord.of(self.terms.ctx, ids, self.accepted, commitment, half)
         return self._link.seal(GIVEN, body_digest(body) + half.nonce + half.total.tobytes()), record

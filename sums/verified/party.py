@@ -16,9 +16,7 @@ from consilium.sums.roster import VerifiedRoster
 from consilium.sums.terms import LIFETIME
 from consilium.sums.verified.messages import UploadReply, UploadRequest, as_array
 from consilium.sums.verified.proof import SPACE
-from consilium.sums.verified.sealing import check_key
-from consilium.sums.verified.terms import VerifiedTerms
-from consilium.sums.verified.uploads import make_upload
+from consilium.sums.verified.uploads import VerifiedTerms, check_key, make_upload
 from consilium.sums.voter import QuerySet, Voter
 
 TABLES = (
@@ -65,9 +63,8 @@ def upload(voter: Voter, request: UploadRequest) -> UploadReply:
             row = terms.sid, terms.query_set, terms.round, now, *known
             store.execute("INSERT INTO uploads VALUES (?, ?, ?, ?, ?, ?)", *row)
             kept = "SELECT sid FROM uploads WHERE upload IS NOT NULL ORDER BY rowid DESC LIMIT ?"
-            store.execute(
-                f"UPDATE uploads SET upload = NULL WHERE upload IS NOT NULL AND sid NOT IN ({kept})", MOST_KEPT
-            )
+            erase = f"UPDATE uploads SET upload = NULL WHERE upload IS NOT NULL AND sid NOT IN ({kept})"
+            store.execute(erase, MOST_KEPT)
         else:
             voter.check(terms)
     if known[0] != made_for:

@@ -59,7 +59,7 @@ KEPT: dict[str, tuple[Callable[[Path], object], tuple[Callable, ...]]] = {
     "given": (GivenStore, (lambda store: store.transaction().__enter__(),)),
     "sessions": (
         lambda path: KeptSessions(path.parent),
-        (lambda file: file.session("a"), lambda file: file.begin(token_hex(), KeptSession(b"", b"", b""))),
+        (lambda file: file.session("a"), lambda file: file.keep(token_hex(), KeptSession(b"", b"", b""))),
     ),
 }
 

@@ -12,13 +12,11 @@ from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.noise import NoiseSource
 from consilium.sums.roster import AggregatorEntry, VerifiedRoster
 from consilium.sums.verified import field, proof
-from consilium.sums.verified.aggregators import Helper, Leader, Question, VerifiedSum
+from consilium.sums.verified.aggregators import Helper, Leader, Link, Question, VerifiedSum
 from consilium.sums.verified.field import DEGREE, PRIME, elements, inner, multiply, reduced, square_sums, to_wire
 from consilium.sums.verified.messages import GivenRecord
 from consilium.sums.verified.proof import Challenge, VoteGrid, challenge_key, seed_key
-from consilium.sums.verified.sealing import Link
-from consilium.sums.verified.terms import VerifiedTerms
-from consilium.sums.verified.uploads import HelperPart, Upload, make_upload
+from consilium.sums.verified.uploads import HelperPart, Upload, VerifiedTerms, make_upload
 from tests.sums.secure.network import FEDERATION, NoNoise
 
 IDS = ["00" * 32]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pickle
+import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +21,7 @@ from consilium.aggregator.store import GivenStore
 from consilium.coordinator.collection.admission import Greeting
 from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.collection.exchange import Failure, Member, no_node
-from consilium.coordinator.collection.kept_sums import SUMS, KeptSum, read_sums
+from consilium.coordinator.collection.kept_sums import SESSIONS, SUMS, KeptSession, KeptSum, read_sums
 from consilium.coordinator.collection.means import Collecting
 from consilium.coordinator.collection.verified import VerifiedCollector, VerifiedKeys
 from consilium.coordinator.config import FederationConfig, QueryBudget
@@ -178,6 +180,11 @@ class VerifiedSmall:
     def sums(self) -> list[KeptSum]:
         """What the second aggregator signed."""
         return read_sums((self.run / SUMS).read_bytes(), self.keys.roster)
+
+    def sessions(self) -> list[KeptSession]:
+        """That the coordinator has open."""
+        with sqlite3.connect(self.run / "sessions" / SESSIONS) as file:
+            return [pickle.loads(content) for (content,) in file.execute("SELECT content FROM sessions")]
 
     def given(self) -> int:
         """Queries in sums that the second aggregator gave its half of."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sqlite3
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -14,7 +13,6 @@ import pytest
 
 from consilium.accounting.mechanisms import Confident, GNMax
 from consilium.aggregator.store import GivenSums
-from consilium.coordinator.collection import kept_sums
 from consilium.coordinator.collection.base import Queries
 from consilium.coordinator.collection.kept_sums import SUMS, KeptSums
 from consilium.coordinator.collection.means import Standing
@@ -38,8 +36,7 @@ from consilium.sums.terms import LIFETIME
 from consilium.sums.verified import party
 from consilium.sums.verified.aggregators import Helper
 from consilium.sums.verified.messages import UploadRequest
-from consilium.sums.verified.sealing import sign_key
-from consilium.sums.verified.terms import VerifiedTerms
+from consilium.sums.verified.uploads import VerifiedTerms, sign_key
 from tests import federation
 from tests.federation import drop
 from tests.sums.verified.network import Forger
@@ -163,8 +160,7 @@ def test_without_the_second_aggregator_nothing_is_used_up_and_the_same_session_g
     small.ask(LATER)
     assert small.ask(QUERIES).votes.tolist() == small.true_sum(QUERIES)
     assert len(small.asked(UPLOAD)) == 10, "the uploads of the first try are used"
-    with sqlite3.connect(small.run / "sessions" / kept_sums.SESSIONS) as file:
-        assert file.execute("SELECT COUNT(*) FROM sessions").fetchone() == (0,)
+    assert small.sessions() == []
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -266,8 +262,7 @@ def test_the_keys_of_a_session_are_on_no_disk_once_it_is_over(small, monkeypatch
         small.ask(QUERIES)
     with second_node(small.root).store.transaction() as sums:
         ((key,),) = sums.execute("SELECT key FROM sessions")
-    with sqlite3.connect(small.run / "sessions" / kept_sums.SESSIONS) as file:
-        ((fresh,),) = file.execute("SELECT fresh FROM sessions").fetchall()
+    (fresh,) = (session.fresh for session in small.sessions())
     held = everywhere(small)
     assert len(key) == len(fresh) == 32 and key in held and fresh in held, "the control: while it is open"
     small.transport.faults.clear()

@@ -37,7 +37,7 @@ from consilium.sums.verified.messages import (
     OpenRequest,
     as_array,
 )
-from consilium.sums.verified.terms import VerifiedTerms
+from consilium.sums.verified.uploads import VerifiedTerms
 from tests.federation import make_config, make_homes
 from tests.node.folders import SECOND, allow, asked_of, make_small
 from tests.sums.verified.small import make_aggregators, queries_of, second_node, set_policy

@@ -19,7 +19,7 @@ from consilium.sums.verified.aggregators import Helper, Leader, VerifiedSum, add
 from consilium.sums.verified.field import DTYPE, MOST_REACH, PRIME
 from consilium.sums.verified.messages import ASKED, BATCH, CHECKED, body_digest, code_of, read_checked
 from consilium.sums.verified.proof import DIGEST_BYTES
-from consilium.sums.verified.uploads import PART_BYTES, HelperPart, Upload
+from consilium.sums.verified.uploads import PART_BYTES, HelperPart, Upload, tail_of
 from tests.marks import third
 from tests.sums.verified.network import (
     IDS,
@@ -381,7 +381,7 @@ def test_verdicts_of_a_helper_that_its_openings_do_not_bear_out() -> None:
 def test_a_wrong_total_is_made_to_fit_and_nothing_is_said(halves, more) -> None:
     federation, leader, helper = ready(3)
     helper.total[0, 0] += halves * MOST_REACH + more  # twice half of the prime is one less than the prime
-    result, tail = ended(leader, helper)[0], federation.terms.tail
+    result, tail = ended(leader, helper)[0], tail_of(federation.terms.sigma)
     assert np.array_equal(result.sums[1:], federation.total(range(3))[1:])
     assert -tail <= result.sums[0].min() <= result.sums[0].max() <= 3 + tail
 
@@ -392,8 +392,7 @@ EVERYWHERE = np.arange(PRIME, dtype=np.int64)[:, None]
 @pytest.mark.parametrize("teachers", [1, 1_000])
 def test_one_vote_moves_a_count_by_one_at_most_wherever_it_was_shifted_to(teachers) -> None:
     """What an aggregator can do to a count by a shift of its choice, over the whole field."""
-    tail = VerifiedFederation(2, sigma=40.0).terms.tail
-    votes = 12 * teachers
+    tail, votes = tail_of(40.0), 12 * teachers
     sums = add_up(EVERYWHERE, np.zeros_like(EVERYWHERE), votes, tail)
     assert (sums.min(), sums.max()) == (-tail, votes + tail)
     assert np.abs(np.diff(np.append(sums, sums[0]))).max() == 1
