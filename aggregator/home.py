@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from consilium.accounting.events import ReleaseEvent
-from consilium.aggregator.node import AggregatorNode
-from consilium.aggregator.policy import release_of
+from consilium.aggregator.node import AggregatorNode, release_of
 from consilium.aggregator.store import GivenStore
 from consilium.node.folder import FEDERATION_FILE, NodeFolder
 from consilium.node.home import Home, refused_is_wrong

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -35,21 +35,21 @@ TABLES = (
 ERASED = "UPDATE sessions SET key = X'', total = X'', codes = X'', met = X''"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class OpenSession:
     """terms: canonical bytes. ids: of its queries, hex, in order. key: private, of this session; empty where its half
     was given, or it was given up. total, codes, met: of the `Helper`, once it has checked something. question: digest
     of what got the half; answer, record, signature: what it got."""
 
     terms: bytes
-    ids: list[str] = field(repr=False)
-    key: bytes = field(repr=False)
-    total: bytes = field(repr=False, default=b"")
-    codes: bytes = field(repr=False, default=b"")
-    met: bytes = field(repr=False, default=b"")
+    ids: list[str]
+    key: bytes
+    total: bytes = b""
+    codes: bytes = b""
+    met: bytes = b""
     question: bytes = b""
-    answer: bytes = field(repr=False, default=b"")
-    record: bytes = field(repr=False, default=b"")
+    answer: bytes = b""
+    record: bytes = b""
     signature: bytes = b""
 
 
@@ -57,12 +57,12 @@ class GivenSums:
     """All reads and writes of one message."""
 
     def __init__(self, file: Database) -> None:
-        self.execute = file.execute
+        self._file, self.execute = file, file.execute
 
     def terms(self, federation: str) -> Terms | None:
         """Of a federation that was introduced. Raises LedgerError."""
-        rows = self.execute("SELECT content FROM terms WHERE federation = ?", federation)
-        return _terms(rows[0][0]) if rows else None
+        row = self._file.one("SELECT content FROM terms WHERE federation = ?", federation)
+        return None if row is None else _terms(row[0])
 
     def keep_terms(self, terms: Terms) -> None:
         """Keep them; those that are kept already stay."""
@@ -76,8 +76,8 @@ class GivenSums:
 
     def session(self, sid: str) -> OpenSession | None:
         """A session that was opened."""
-        rows = self.execute(f"SELECT {', '.join(COLUMNS)} FROM sessions WHERE sid = ?", sid)
-        return OpenSession(rows[0][0], json.loads(rows[0][1]), *rows[0][2:]) if rows else None
+        row = self._file.one(f"SELECT {', '.join(COLUMNS)} FROM sessions WHERE sid = ?", sid)
+        return None if row is None else OpenSession(row[0], json.loads(row[1]), *row[2:])
 
     def open(self, terms: VerifiedTerms, ids: Sequence[str], key: bytes, moment: float) -> OpenSession:
         """Begin a session. Others on the same queries in the same round, which have given nothing, are given up."""

@@ -75,16 +75,13 @@ class BadKey(SecAggError):
 
 
 class BadShare(SecAggError):
-    """What was dealt for this party's secret, or given of it, is false.
-
-    parties: whom to leave out of the next session. Each lied, or is one of two of whom one lied; empty where nobody can
-    tell.
-    """
+    """What was dealt for this party's secret, or given of it, is false. parties: each lied, or is one of two of whom
+    one lied; empty where nobody can tell."""
 
     def __init__(self, party: str, message: str, parties: Iterable[str] = ()) -> None:
         self.party, self.parties = party, tuple(parties)
-        advice = f"without {named(self.parties)}" if self.parties else "and ask the parties to check their software"
-        super().__init__(f"share of {party}: {message}", f"Start a new session {advice}")
+        advice = f"revoke {named(self.parties)}" if self.parties else "ask the parties to check their software"
+        super().__init__(f"share of {party}: {message}", f"Ask again; if it stays so, {advice}")
 
 
 class InconsistentView(SecAggError):

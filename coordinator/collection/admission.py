@@ -88,7 +88,6 @@ class Greeting:
         return cls(lambda: LedgerPosition(ledger=ledger, batch=0, head="0" * 64))
 
     def request(self, config: FederationConfig, late: bool = False) -> HelloRequest:
-        """The message."""
         return HelloRequest(
             **config.terms().model_dump(),
             protocol_version=PROTOCOL_VERSION,
@@ -126,15 +125,12 @@ PAUSE_SECONDS, TELL_SECONDS = 1.0, 60.0
 
 
 class KnownNodes(Protocol):
-    """The nodes that an operator registered. Both may change while a federation runs."""
+    """The nodes that an operator registered: all parties that may connect, and the one whose key a node has, or None.
+    Both may change while a federation runs."""
 
-    def names(self) -> Collection[str]:
-        """Of all parties that may connect."""
-        ...
+    def names(self) -> Collection[str]: ...
 
-    def name(self, node: int) -> str | None:
-        """The party whose key a node has; None where that is not known."""
-        ...
+    def name(self, node: int) -> str | None: ...
 
 
 class Admission:
@@ -162,10 +158,9 @@ class Admission:
         self.members: dict[str, Member] = {}
         self.failures: dict[str, Failure] = {}
 
-    @property
-    def names(self) -> frozenset[str]:
-        """Of all parties that may connect."""
-        return frozenset(() if self._known is None else self._known.names())
+    def expected(self) -> Collection[str]:
+        """All parties that may connect."""
+        return () if self._known is None else self._known.names()
 
     def _registered(self, node: int) -> str | None:
         return None if self._known is None else self._known.name(node)
@@ -208,11 +203,10 @@ class Admission:
     def _take(self, due: list[int], replies: Replies[HelloReply]) -> list[Member]:
         """Who of those asked enrolled, sorted by name."""
         self._no_party |= {node for node, failure in replies.failures.items() if failure.rule is Rule.NODE_KIND}
-        failures = {
-            self._name(node): failure for node, failure in replies.failures.items() if node not in self._no_party
-        }
-        claims: dict[str, list[Member]] = {}
+        failures, claims = dict[str, Failure](), dict[str, list[Member]]()
         for node, failure in replies.failures.items():
+            if node not in self._no_party:
+                failures[self._name(node)] = failure
             if not failure.silent:
                 self._drop(node)
         for node, reply in replies.answers.items():
@@ -265,7 +259,6 @@ class Admission:
             self._log.write("enrolled", parties=[member.party for member in fresh])
 
     def _drop(self, node: int) -> None:
-        """Whoever enrolled from this node is no member any more."""
         self.members = {name: member for name, member in self.members.items() if member.node != node}
 
     def _name(self, node: int) -> str:
@@ -291,40 +284,26 @@ def assemble(
     sleep: Callable[[float], None] = time.sleep,
 ) -> list[Member]:
     """Wait until every party that may connect is enrolled or has refused; who is silent may yet come. `patience`
-    seconds after there are enough of them, go on without the others. Returns those that are connected then, sorted by
-    name; nobody where `stop` says so.
-
-    However long it takes until there are enough: nothing has failed meanwhile. Who is missing is told when it changes,
-    and every minute.
-
-    Parameters
-    ----------
-    least : parties that there must be; of secure votes at least as many as a sum needs.
-    """
+    seconds after there are `least` of them, go on without the others. Returns those that are connected then, sorted by
+    name; nobody where `stop` says so. However long it takes until there are enough, nothing has failed. Who is missing
+    is told when it changes, and every minute."""
     enough_since: float | None = None
     last_state: tuple[object, ...] = ()
     told = clock()
     while not stop():
         admission.ask()
         connected = admission.look()
-        there = sorted(
-            (member for member in admission.members.values() if member.node in connected),
-            key=lambda member: member.party,
-        )
-        missing = sorted(admission.names - {member.party for member in there} - {*admission.refused})
+        there = [member for _, member in sorted(admission.members.items()) if member.node in connected]
+        missing = sorted({*admission.expected()} - {member.party for member in there} - {*admission.refused})
         enough_since = (clock() if enough_since is None else enough_since) if len(there) >= least else None
         waited = 0.0 if enough_since is None else clock() - enough_since
         if enough_since is not None and (not missing or waited >= patience):
             return there
         state = (tuple(missing), tuple(admission.refused), enough_since is None)
         if state != last_state or clock() - told >= TELL_SECONDS:
+            left = {} if enough_since is None else {"at_most_seconds": max(0, round(patience - waited))}
             log.write(
-                "waiting",
-                connected=len(there),
-                required=least,
-                awaited=missing,
-                refused=admission.refused,
-                **({} if enough_since is None else {"at_most_seconds": max(0, round(patience - waited))}),
+                "waiting", connected=len(there), required=least, awaited=missing, refused=admission.refused, **left
             )
             last_state, told = state, clock()
         sleep(PAUSE_SECONDS)
@@ -355,7 +334,6 @@ class Training(NamedTuple):
 
     @property
     def left_out_for_data(self) -> int:
-        """Parties that are left out because of what their data hold."""
         return sum(failure.for_data for failure in self.failures.values())
 
 
@@ -397,10 +375,9 @@ class Latecomers:
 
     def __init__(self, admission: Admission, transport: Transport, config: FederationConfig, log: EventLog) -> None:
         self._admission, self._transport, self._config, self._log = admission, transport, config, log
-        self._lock = threading.Lock()
+        self._lock, self._stop = threading.Lock(), threading.Event()
         self._ready: list[Member] = []
         self._back: list[Member] = []
-        self._stop = threading.Event()
         # what comes and goes is seen also while a latecomer is waited for, or trains
         works = (("arrivals", admission.look), ("latecomers", self.look))
         self._threads = [threading.Thread(target=self._repeat, args=(work,), name=n, daemon=True) for n, work in works]
@@ -419,10 +396,9 @@ class Latecomers:
         """Enrol and train who is there and was not yet."""
         returned, fresh = self._admission.ask(late=True, returned=True), self._admission.ask(late=True)
         with self._lock:
-            back, self._back = self._back + returned, []
-        if not back + fresh:
+            due, self._back = self._back + returned + fresh, []
+        if not due:
             return
-        due = back + fresh
         trained = train_all(self._transport, self._config, due, untold)
         self._admission.fail(trained.failures)
         ready = [member for member in trained.members if member in fresh]

@@ -52,11 +52,6 @@ class Failure:
         return None if self.refusal is None else self.refusal.rule
 
     @property
-    def accused(self) -> str | None:
-        """The party that it names as the cause."""
-        return None if self.refusal is None else self.refusal.party
-
-    @property
     def for_data(self) -> bool:
         """Whether the cause is what its data hold."""
         return self.rule in FOR_DATA

@@ -2,7 +2,7 @@
 
 sessions/verified.db   each session from before its first request until its labels are in the ledger: its terms, the
                        leader's key of it, what the parties sent, and what the helper is asked for its half with. As
-                       secret as what it holds: one of two parts of each vote.
+                       secret as what it holds: one of two parts of each vote. And who was not accepted, how often.
 aggregator.db          what the helper signed of each sum, the ids of its queries, and the totals that the record binds
                        both aggregators to: as secret as the sum."""
 
@@ -34,6 +34,7 @@ FORMAT = 1
 SESSION_TABLES = (
     "sessions (name TEXT PRIMARY KEY, content BLOB)",
     "uploads (name TEXT, place INTEGER, content BLOB, PRIMARY KEY (name, place))",
+    "refused (party TEXT PRIMARY KEY, times INTEGER)",
 )
 SUM_TABLES = (
     "sums (sid TEXT PRIMARY KEY, terms BLOB, record BLOB, signature BLOB, ids TEXT,"
@@ -89,6 +90,17 @@ class KeptSessions:
             chosen = "name = ? AND place IN (SELECT value FROM json_each(?)) ORDER BY place"
             question = f"SELECT place, content FROM uploads WHERE {chosen}"
             return dict(file.execute(question, name, json.dumps([*places])))
+
+    def refuse(self, party: str) -> int:
+        """Nobody can show why this one was not accepted; how often that was so by now."""
+        with self._open() as file:
+            once_more = "ON CONFLICT DO UPDATE SET times = times + 1 RETURNING times"
+            return file.execute(f"INSERT INTO refused VALUES (?, 1) {once_more}", party)[0][0]
+
+    def refused(self, least: int) -> list[str]:
+        """Parties that were not accepted so often."""
+        with self._open() as file:
+            return [party for (party,) in file.execute("SELECT party FROM refused WHERE times >= ?", least)]
 
     def forget(self, name: str) -> None:
         """Nothing of it is needed any more; it is overwritten."""

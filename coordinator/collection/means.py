@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
+from consilium.accounting.events import PartyNoise
 from consilium.coordinator.collection.admission import Greeting, Latecomers, SeenPositions
 from consilium.coordinator.collection.base import Collector, Counts, Queries
 from consilium.coordinator.collection.exchange import Member, Transport
@@ -18,6 +20,8 @@ from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import LedgerPosition
 from consilium.protocol.pool import HASH_BYTES, PoolTree
 from consilium.protocol.queries import query_ids
+from consilium.sums.roster import SumRoster
+from consilium.sums.terms import SumTerms
 
 
 class AskedLedger(Protocol):
@@ -131,3 +135,57 @@ class NotedCollector:
     def settle(self) -> None:
         """See `Collector`."""
         self.collector.settle()
+
+
+Terms = TypeVar("Terms", bound=SumTerms)
+
+
+class SumCollector:
+    """A `Collector` whose sums nobody reads whole. The state of a session is on disk from before its first request
+    until its labels are in the ledger.
+
+    folder: where the states of open sessions are, made on first use. SUFFIX: of a session's file or folder.
+    """
+
+    SUFFIX: ClassVar[str]
+
+    def __init__(self, means: Collecting, roster: SumRoster) -> None:
+        self._transport, self._config, self._members = means.transport, means.config, means.members
+        self._folder, self._standing, self._log, self._roster = means.sessions, means.standing, means.log, roster
+        self._finished: list[Callable[[], object]] = []
+
+    def settle(self) -> None:
+        """Forget the sessions that gave the last sums: these are in the ledger. Those that failed are kept."""
+        for forget in self._finished:
+            forget()
+        self._finished.clear()
+
+    def _begin(self, queries: Queries) -> Path:
+        """The place of a session."""
+        if queries.round == 1:
+            self._finished.clear()  # of a request that came to nothing: its session may be gone on with
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        return self._folder / f"{queries.hash[:32]}-{queries.round}{self.SUFFIX}"
+
+    def _giver_noise(self, sigma: float) -> PartyNoise:
+        """What each party, or each aggregator, adds for this noise of the mechanism on a count."""
+        return self._config.sum_noise(sigma).drawn
+
+    def _counts(self, sums: np.ndarray, parties: Iterable[str], sigma: float) -> Counts:
+        """Of these parties, with the noise that all givers have added for this noise of the mechanism."""
+        names, drawn = tuple(sorted(parties)), self._giver_noise(sigma)
+        held = drawn.sigma * math.sqrt(self._config.givers(len(names)) / drawn.shares)
+        return Counts(sums, names, len(names) * self._config.teachers_per_party, held)
+
+    def _new_terms(self, kind: type[Terms], queries: Queries, **others: Any) -> Terms:
+        """Of a new session on these queries. others: fields of this kind of terms."""
+        return kind.of_queries(
+            self._roster,
+            self._config.digest(),
+            queries.rows,
+            len(self._config.rows.classes),
+            self._config.teachers_per_party,
+            position=self._standing.position(),
+            round=queries.round,
+            **others,
+        )

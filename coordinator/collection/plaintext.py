@@ -34,15 +34,13 @@ class PlaintextVotes:
     least_sum: int = 0
 
     def check(self, config: FederationConfig) -> None:
-        """See `VoteKeys`."""
         if config.collection in MODES:
             raise ConfigError(f"{config.collection} votes need a roster and the coordinator's key", "Name their files")
 
     def check_reachable(self, means: Collecting) -> None:
-        """See `VoteKeys`: parties are all that is needed."""
+        """Parties are all that is needed."""
 
     def collector(self, means: Collecting) -> OverFlower:
-        """See `VoteKeys`."""
         folder = means.run_dir / "private" if means.config.record_votes else None
         return OverFlower(means.transport, means.config, means.members, means.standing, means.log, folder)
 
@@ -90,23 +88,24 @@ class VotingNode(Protocol):
     def vote(self, request: VoteRequest) -> VoteReply: ...
 
 
+@dataclass(frozen=True)
 class Direct:
     """The `Collector` of plaintext votes of nodes in this process, by the party that each is, without any message."""
 
-    def __init__(
-        self, nodes: Mapping[str, VotingNode], config: FederationConfig, standing: Standing, log: EventWriter
-    ) -> None:
-        self._nodes, self._config, self._standing, self._log = nodes, config, standing, log
+    nodes: Mapping[str, VotingNode]
+    config: FederationConfig
+    standing: Standing
+    log: EventWriter
 
     def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
         """See `OverFlower`."""
-        request = vote_request(self._config, queries, self._standing)
-        self._standing.voting(queries.rows, list(self._nodes))
-        return added(self._config, request, self._replies(request), self._log)
+        request = vote_request(self.config, queries, self.standing)
+        self.standing.voting(queries.rows, list(self.nodes))
+        return added(self.config, request, self._replies(request), self.log)
 
     def _replies(self, request: VoteRequest) -> Iterator[tuple[Member, VoteReply | Failure]]:
-        for place, (party, node) in enumerate(self._nodes.items()):
-            member = Member(place, party, self._config.teachers_per_party)
+        for place, (party, node) in enumerate(self.nodes.items()):
+            member = Member(place, party, self.config.teachers_per_party)
             try:
                 yield member, node.vote(request)
             except Refused as error:

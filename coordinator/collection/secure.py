@@ -1,36 +1,32 @@
 """Collection of secure votes: the sessions of `sums.secure` over the exchanges with the parties.
 
 The state of a session is on disk from before its first request until its labels are in the ledger. A coordinator that
-crashed in between goes on with the same session: a new one would be charged to the parties again. Who was found to lie
-is on disk as well (`history.json`), so that it is not asked again.
+crashed in between goes on with the same session: a new one would be charged to the parties again. One party that lies
+can end sums: it is named where it can be told, and its people and the operator see to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.collection.exchange import Failure, Steps, exchange, tell_left_out
-from consilium.coordinator.collection.history import SumCollector
-from consilium.coordinator.collection.means import Collecting
+from consilium.coordinator.collection.means import Collecting, SumCollector
 from consilium.coordinator.config import FederationConfig
 from consilium.protocol.errors import BudgetExceeded, ConfigError
 from consilium.protocol.identity import Identity
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import WireModel
 from consilium.protocol.refusals import CURES, Rule
-from consilium.sums.errors import BadShare, SecAggError, ThresholdNotMet, named
+from consilium.sums.errors import SecAggError, ThresholdNotMet
 from consilium.sums.roster import Roster, SumRoster
-from consilium.sums.secure.coordinator import SecureSession, SecureSum, State, drive
+from consilium.sums.secure.coordinator import SecureSession, State, drive
 from consilium.sums.secure.messages import REPLIES, MaskedTerms, SecAggMessage, Stage, most_reply
 
 ATTEMPTS = 2
 """How often a stage is sent where too few answered; parties answer a repeated request with the same bytes."""
-MOST_SESSIONS = 10
-"""On one query set in one call; each after the first is without parties that the one before it found at fault."""
-
 FALSE_VOTES = {
     "what": "sums out of range: some party sends false votes, which masks hide",
     "action": "Ask the parties to check their software; verified votes would name it",
@@ -82,17 +78,6 @@ def check_masked_sums(config: FederationConfig, roster: Roster) -> None:
         )
 
 
-def believed(accusers: Mapping[str, Collection[str]], colluders: int) -> list[str]:
-    """Parties of whom so many others say that they cannot use what they sent, that two of them are honest.
-
-    accusers: names by the party that they accuse. colluders: c.
-
-    >>> believed({"b": {"p0", "p1"}, "m": {"p0"}}, 0), believed({"b": {"p0", "p1"}}, 1)
-    (['b'], [])
-    """
-    return [name for name, names in accusers.items() if len(names) >= colluders + 2]
-
-
 class SecureCollector(SumCollector):
     """The `Collector` of secure votes; see `SumCollector`."""
 
@@ -103,7 +88,6 @@ class SecureCollector(SumCollector):
         super().__init__(means, keys.roster)
         self._keys = keys
         self._charged_as = ""
-        self._accused: dict[str, set[str]] = {}
         self._over: set[str] = set()
         self._failures: dict[str, Failure] = {}
 
@@ -120,31 +104,27 @@ class SecureCollector(SumCollector):
         if queries.round == 1 or path.exists():
             self._charged_as = ""
         session = self._resumed(path, queries)
-        resumed = session is not None
-        for left in reversed(range(MOST_SESSIONS)):
-            session = session or self._new_session(queries, sigma)
-            # the ledger has the first sum of a mechanism and the one that follows under one name
-            self._charged_as = session.state.charged_as if queries.round == 1 else ""
+        if session is not None:
             try:
-                result = self._play(session, path, queries, progress)
-                return self._counts(result.sums, result.survivors, sigma)
+                return self._play(session, path, queries, sigma, progress)
             except SecAggError as error:
-                named, paid = self._leave_out(error), session.state.stage in (Stage.CONSISTENCY, Stage.UNMASK)
-                if resumed:
-                    remember = {*session.summed} - self._over
-                    if isinstance(error, ThresholdNotMet) and paid and len(remember) >= self._keys.roster.t:
-                        raise
-                    self._log.write("session-lost", reason=type(error).__name__)
-                elif session.summed or not named or left == 0:
-                    raise  # what some have charged already is not charged again unless somebody asks again
-                path.unlink(missing_ok=True)
-                session, resumed = None, False
-        raise AssertionError("the last session returns or raises")
+                paid, remember = (
+                    session.state.stage in (Stage.CONSISTENCY, Stage.UNMASK),
+                    {*session.summed} - self._over,
+                )
+                if isinstance(error, ThresholdNotMet) and paid and len(remember) >= self._keys.roster.t:
+                    raise
+                self._lost(path, error)
+        return self._play(self._new_session(queries, sigma), path, queries, sigma, progress)
+
+    def _lost(self, path: Path, error: Exception) -> None:
+        self._log.write("session-lost", reason=type(error).__name__)
+        path.unlink(missing_ok=True)
 
     def _new_session(self, queries: Queries, sigma: float) -> SecureSession:
         noise = self._giver_noise(sigma)
         terms = self._new_terms(MaskedTerms, queries, sigma=noise.sigma, noise_shares=noise.shares)
-        return self._session(State(terms, tuple(self._invited()), self._charged_as or terms.sid), queries)
+        return self._session(State(terms, tuple(self._nodes), self._charged_as or terms.sid), queries)
 
     def _session(self, state: State, queries: Queries) -> SecureSession:
         return SecureSession(
@@ -156,18 +136,6 @@ class SecureCollector(SumCollector):
         """Node by party; of those, too, that came after the first sum."""
         return {member.party: member.node for member in self._members}
 
-    def _invited(self) -> list[str]:
-        return [name for name in self._nodes if name not in self._history.left_out]
-
-    def _leave_out(self, error: SecAggError) -> bool:
-        """Write down whom the error finds at fault; whether it names anybody and enough are left without them."""
-        at_fault = [name for name in getattr(error, "parties", ()) if name in self._invited()]
-        if at_fault:
-            self._history.leave_out(at_fault, type(error).__name__)
-            for name in at_fault:
-                self._log.write("excluded", party=name, reason=type(error).__name__)
-        return bool(at_fault) and len(self._invited()) >= self._keys.roster.least
-
     def _resumed(self, path: Path, queries: Queries) -> SecureSession | None:
         """The session of these queries that a coordinator left behind."""
         if not path.exists():
@@ -175,15 +143,16 @@ class SecureCollector(SumCollector):
         try:
             session = self._session(State.load(path), queries)
         except (SecAggError, ConfigError) as error:
-            self._log.write("session-lost", reason=type(error).__name__)
-            path.unlink(missing_ok=True)
+            self._lost(path, error)
             return None
         self._log.write("resumed-session", stage=str(session.state.stage or "done"))
         return session
 
-    def _play(self, session: SecureSession, path: Path, queries: Queries, progress: Progress) -> SecureSum:
+    def _play(self, session: SecureSession, path: Path, queries: Queries, sigma: float, progress: Progress) -> Counts:
         """The sum of these queries, from wherever the session is."""
         state = session.state
+        # the ledger has the first sum of a mechanism and the one that follows under one name
+        self._charged_as = state.charged_as if queries.round == 1 else ""
         most_bytes = most_reply(self._keys.roster.n, state.terms.queries * state.terms.classes)
 
         def report(stage: Stage) -> None:
@@ -199,20 +168,19 @@ class SecureCollector(SumCollector):
                 self._standing.voting(queries.rows, list(requests), state.charged_as)
             return self._send(stage, requests, most_bytes, progress)
 
-        self._accused, self._over, self._failures = {}, set(), {}
+        self._over, self._failures = set(), {}
         for left in reversed(range(ATTEMPTS)):
             try:
                 result = drive(session, send, path=path, progress=report)
             except ThresholdNotMet:
                 report(state.stage or Stage.UNMASK)
-                self._check_accused()
                 self._check_budgets(len(session.summed))
                 if not left:
                     raise
             else:
                 if result.clipped.any():
                     self._log.write("false-votes", **FALSE_VOTES)
-                return result
+                return self._counts(result.sums, result.survivors, sigma)
         raise AssertionError("the last attempt returns or raises")
 
     def _check_budgets(self, present: int) -> None:
@@ -223,16 +191,6 @@ class SecureCollector(SumCollector):
                 f"{out} parties have charged all queries that the federation may ask; {need} are needed in a sum",
                 CURES[Rule.QUERY_BUDGET],
             )
-
-    def _check_accused(self) -> None:
-        """Raise BadShare for the parties that c + 2 others say they cannot go on with, once a session has failed.
-
-        One that accuses may lie itself; so many at once, and a session that fails without them, are believed.
-        """
-        names = believed(self._accused, self._keys.roster.c)
-        if names:
-            accusers = set().union(*(self._accused[name] for name in names))
-            raise BadShare(names[0], f"{len(accusers)} parties cannot use what {named(names)} sent", names)
 
     def _send(
         self, stage: Stage, requests: Mapping[str, SecAggMessage], most_bytes: int, progress: Progress
@@ -249,8 +207,6 @@ class SecureCollector(SumCollector):
         )
         self._failures = {by_node[node]: failure for node, failure in replies.failures.items()}
         for party, failure in self._failures.items():
-            if failure.accused is not None:
-                self._accused.setdefault(failure.accused, set()).add(party)
             if failure.rule is Rule.STAGE_ORDER:  # the session is over at this party
                 self._over.add(party)
         return {

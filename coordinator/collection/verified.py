@@ -8,9 +8,8 @@ from typing import Any, TypeVar
 
 from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.collection.exchange import Failure, Steps, exchange, no_node, stream, tell_left_out, untold
-from consilium.coordinator.collection.history import SumCollector
 from consilium.coordinator.collection.kept_sums import KeptSession, KeptSessions, KeptSums
-from consilium.coordinator.collection.means import Collecting
+from consilium.coordinator.collection.means import Collecting, SumCollector
 from consilium.coordinator.collection.secure import check_digest
 from consilium.coordinator.config import FederationConfig
 from consilium.protocol.digests import canonical_digest
@@ -174,8 +173,6 @@ def check_verified_sums(config: FederationConfig, roster: VerifiedRoster) -> Non
         )
 
 
-MOST_SESSIONS = 10
-"""On one query set in one call; each after the first is without parties that the one before it left out."""
 MOST_REFUSED = 3
 """Sessions in which both aggregators may fail to accept a party, and nothing shows why: one of them may lie. After
 these it is not asked any more."""
@@ -206,33 +203,33 @@ class VerifiedCollector(SumCollector):
         name = self._begin(queries).name
         signed = self._sums.signed()  # a damaged file is said before the session could be forgotten
         self._finished.append(lambda: self._sessions.forget(name))
-        resumed, self._refused, tried = self._sessions.session(name) is not None, set[int](), 0
-        while True:
-            session, tried = self._sessions.session(name), tried + 1
-            if session is None:
-                fresh, drawn = SealingKey.generate(), self._giver_noise(sigma).sigma
-                terms = self._new_terms(VerifiedTerms, queries, leader_key=fresh.public.hex(), sigma=drawn)
-                session = KeptSession(terms.canonical(), terms.sign(self._keys.signer), fresh.private())
-                self._sessions.keep(name, session)
-            elif resumed:
-                self._log.write("resumed-session", stage="votes" if session.question is None else "sum")
-            refused = len(self._refused)
+        session = self._sessions.session(name)
+        if session is not None:
+            self._log.write("resumed-session", stage="votes" if session.question is None else "sum")
             try:
-                result = self._sum(name, session, queries, signed, progress)
-                return self._counts(result.sums, map(self._roster.name, result.accepted), sigma)
-            except AggregatorAway:
-                raise
-            except (SecAggError, ConfigError, MalformedMessage) as error:
-                refusal = error if isinstance(error, AggregatorRefuses) else None
-                if refusal is not None and refusal.rule in PASSING:
-                    raise
-                no_half = refusal is not None and refusal.rule in NO_HALF
-                lost = resumed and (no_half or isinstance(error, ConfigError))
-                self._sessions.forget(name)
-                if tried == MOST_SESSIONS or not (lost or len(self._refused) > refused):
+                return self._tried(name, session, queries, sigma, signed, progress)
+            except (AggregatorRefuses, ConfigError) as error:
+                if isinstance(error, AggregatorRefuses) and error.rule not in NO_HALF:
                     raise
                 self._log.write("session-lost", reason=type(error).__name__)
-                resumed = False
+        fresh, drawn = SealingKey.generate(), self._giver_noise(sigma).sigma
+        terms = self._new_terms(VerifiedTerms, queries, leader_key=fresh.public.hex(), sigma=drawn)
+        session = KeptSession(terms.canonical(), terms.sign(self._keys.signer), fresh.private())
+        self._sessions.keep(name, session)
+        return self._tried(name, session, queries, sigma, signed, progress)
+
+    def _tried(
+        self, name: str, session: KeptSession, queries: Queries, sigma: float, signed: int, progress: Progress
+    ) -> Counts:
+        """What comes of a session; of one that gives no sum nothing is kept, unless it may go on."""
+        try:
+            result = self._sum(name, session, queries, signed, progress)
+        except (SecAggError, ConfigError, MalformedMessage) as error:
+            passes = isinstance(error, AggregatorRefuses) and error.rule in PASSING
+            if not passes and not isinstance(error, AggregatorAway):
+                self._sessions.forget(name)
+            raise
+        return self._counts(result.sums, map(self._roster.name, result.accepted), sigma)
 
     def _sum(self, name: str, session: KeptSession, queries: Queries, signed: int, progress: Progress) -> VerifiedSum:
         """From the session on disk to its sum. signed: sums that the second aggregator gave its half of, and knows."""
@@ -268,7 +265,7 @@ class VerifiedCollector(SumCollector):
     def _ask_parties(self, name: str, terms: VerifiedTerms, request: UploadRequest, progress: Progress) -> None:
         """Ask for the uploads that are not here yet, and keep them. Raises ThresholdNotMet where too few answer."""
         roster, there = self._keys.roster, {*self._sessions.places(name)}
-        out = there | self._refused | set(map(roster.place, self._history.left_out))
+        out = there | set(map(roster.place, self._sessions.refused(MOST_REFUSED)))
         asked = {member.node: member.party for member in self._members if roster.place(member.party) not in out}
         if asked:
             self._standing.voting(request.queries, list(asked.values()))
@@ -312,9 +309,7 @@ class VerifiedCollector(SumCollector):
         reasons = {party: Failure(f"not accepted: it {fault}") for party, fault in leader.left_out.items()}
         tell_left_out(self._log, "secure sum: check", reasons)
         for party, fault in leader.left_out.items():
-            self._refused.add(self._roster.place(party))
-            if self._history.refuse(party) >= MOST_REFUSED:
-                self._history.leave_out([party], str(fault))
+            if self._sessions.refuse(party) >= MOST_REFUSED:
                 self._log.write("excluded", party=party, reason=str(fault))
 
     def _noise(self, terms: VerifiedTerms) -> NoiseSource:

@@ -18,7 +18,7 @@ from consilium.coordinator.collection.admission import Greeting, enrol, train
 from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.collection.means import Collecting
 from consilium.coordinator.collection.plaintext import PLAINTEXT
-from consilium.coordinator.collection.secure import SecureCollector, believed
+from consilium.coordinator.collection.secure import SecureCollector
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
@@ -27,10 +27,8 @@ from consilium.protocol.errors import BudgetExceeded, ConfigError
 from consilium.protocol.identity import Identity
 from consilium.protocol.noise import SeededNoise, SystemNoise
 from consilium.protocol.queries import canonical_queries, query_ids
-from consilium.protocol.records import encode_array, refusal_to_record
-from consilium.protocol.refusals import Refusal, Rule
-from consilium.sums.errors import BadShare, ThresholdNotMet
-from consilium.sums.secure.coordinator import SecureSession
+from consilium.protocol.records import encode_array
+from consilium.sums.errors import ThresholdNotMet
 from consilium.sums.secure.messages import Stage
 from consilium.sums.terms import NO_LEDGER
 from tests.coordinator.mechanisms.drawing import NoNoise
@@ -198,50 +196,7 @@ class TestStartingAgain:
         assert made.charged() == ({40} if lost else {20})
 
 
-def accuse(record):
-    return refusal_to_record(Refusal(rule=Rule.BAD_KEY, party="p03"))
-
-
 class TestWhoIsLeftOut:
-    def test_whom_c_plus_two_accuse_of_a_session_that_fails(self, cluster, monkeypatch) -> None:
-        """In the same call the next session is without it, and so are those of later starts. Control: without that, one
-        message ends every session."""
-        made = cluster()
-        made.faulty(Stage.SHARE, 0, 1, 2, 4, fault=accuse)
-        with monkeypatch.context() as patch:
-            patch.setattr(SecureCollector, "_check_accused", lambda self: None)
-            made.fails("share", queries(5, 5))
-        left = {place: [accuse] for place in (0, 1, 2, 4)}
-        once = {at: lambda record, at=at: left[at].pop()(record) if left[at] else record for at in left}
-        made.transport.faults = {(place, "query.sa_share"): fault for place, fault in once.items()}
-        for x in (queries(), queries(9, 9)):
-            assert made.ask(x).parties == NAMES[:3] + NAMES[4:]
-        assert [event["party"] for event in made.told("excluded")] == ["p03"]
-
-    @pytest.mark.parametrize("colluders", [0, 1, 3])
-    def test_colluders_and_one_more_are_not_believed(self, colluders: int) -> None:
-        accusers = {"few": {*NAMES[: colluders + 1]}, "enough": {*NAMES[: colluders + 2]}}
-        assert believed(accusers, colluders) == ["enough"]
-
-    def test_whom_a_proof_names_and_when_too_few_are_left(self, cluster, monkeypatch) -> None:
-        """After masked vectors were paid for, whoever asks again decides; before, the next session begins."""
-        made, take, liars, lied_in = cluster(**MANY), SecureSession.take, ["p01"], dict[str, str]()
-
-        def lied(session: SecureSession, replies) -> None:
-            sid = session.state.terms.sid
-            if session.state.stage is Stage.UNMASK and (liars or sid in lied_in):
-                name = lied_in[sid] = lied_in.get(sid) or liars.pop()
-                raise BadShare(name, "does not open", [name])
-            take(session, replies)
-
-        monkeypatch.setattr(SecureSession, "take", lied)
-        made.fails(error=BadShare)
-        assert made.ask(queries()).parties == ("p00", *NAMES[2:])
-        for liar in ("p02", "p04"):
-            liars += [liar]
-            made.fails(x=queries(5, 5), error=BadShare)
-        made.fails("advertise: 4 parties", queries(5, 5))
-
     def test_who_sends_more_than_a_reply_can_have_is_out_before_it_is_looked_into(self, cluster) -> None:
         """Else a few liars fill the coordinator's memory: replies of a stage are there together."""
         made = cluster()
@@ -254,14 +209,6 @@ class TestWhoIsLeftOut:
         made.faulty(Stage.MASKED, 3, fault=huge)
         assert made.ask(queries()).parties == NAMES[:3] + NAMES[4:]
         assert "arrays of more than" in made.told("left-out")[0]["reason"]
-
-    def test_a_history_that_cannot_be_used(self, cluster) -> None:
-        made = cluster()
-        path = made.root / "sessions" / "history.json"
-        path.parent.mkdir()
-        for content in ("{", "[]", json.dumps({"roster": "0" * 64, "left_out": {}})):
-            path.write_text(content)
-            made.fails("sessions/history", error=ConfigError)
 
     @pytest.mark.parametrize("lie", [1000, 0])
     def test_a_gross_lie_is_said_and_nobody_named(self, cluster, monkeypatch, lie: int) -> None:
