@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from consilium.coordinator.collection.kept_votes import PATTERN, kept_votes
+from consilium.coordinator.collection.plaintext import PATTERN, kept_votes
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.privacy import promised
 from consilium.models.evaluation import Metric, area_interval, evaluate, leading_metric, mean_interval, row_scores

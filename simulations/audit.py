@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from consilium.coordinator.collection.kept_votes import PATTERN, UNUSABLE, kept_votes
+from consilium.coordinator.collection.plaintext import PATTERN, UNUSABLE, kept_votes
 from consilium.coordinator.verify import Recorded, VerifiedRun, verify_run
 from consilium.coordinator.verify.charges import check_claims, check_epsilon
 from consilium.coordinator.verify.findings import Absent, Contradiction, Damaged, Files, Unfinished, agree, entry

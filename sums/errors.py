@@ -66,7 +66,7 @@ class BadSignature(SecAggError):
 class BadKey(SecAggError):
     """A key of this session is of low order, or is used twice."""
 
-    CURE = "Start a new session without this party and ask its operator"
+    CURE = "Ask this party's operator; if it stays so, revoke it"
     TOLD_AS = Rule.BAD_KEY
 
     def __init__(self, party: str, message: str) -> None:

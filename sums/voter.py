@@ -29,26 +29,20 @@ class QuerySet:
 
 
 class Voter(Protocol):
-    """A party in hidden sums. What it refuses, it refuses by `Refused`; ConfigError where it has no key or roster."""
+    """A party in hidden sums: its name in the roster, of which it has its own pinned copy, its signing key, and what it
+    remembers, in tables that each package names. What it refuses, it refuses by `Refused`; ConfigError where it has no
+    key or roster."""
 
     @property
-    def name(self) -> str:
-        """In the roster."""
-        ...
+    def name(self) -> str: ...
 
     @property
-    def store(self) -> Database:
-        """What it remembers; each package names its own tables."""
-        ...
+    def store(self) -> Database: ...
 
     @property
-    def identity(self) -> Identity:
-        """Its signing key."""
-        ...
+    def identity(self) -> Identity: ...
 
-    def roster(self, kind: type[R]) -> R:
-        """Its own pinned copy."""
-        ...
+    def roster(self, kind: type[R]) -> R: ...
 
     def check(self, terms: SumTerms) -> None:
         """Raise Refused unless the federation is enrolled here with this collection, roster and ledger position, the

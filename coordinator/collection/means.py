@@ -88,29 +88,23 @@ class Collecting:
 
     @property
     def sessions(self) -> Path:
-        """Folder of the run in which open sessions are kept."""
         return self.run_dir / "sessions"
 
 
 class VoteKeys(Protocol):
-    """A way to collect votes, with what it needs: a roster and the coordinator's keys, for all but plaintext ones."""
+    """A way to collect votes, with what it needs: a roster and the coordinator's keys, for all but plaintext ones.
+    least_sum: parties that must be in a sum; 0 where any will do. check: raise ConfigError or SecAggError unless they
+    are those of the federation. check_reachable: raise AggregatorAway or AggregatorRefuses where votes could not be
+    collected, before anybody trains."""
 
     @property
-    def least_sum(self) -> int:
-        """Parties that must be in a sum; 0 where any will do."""
-        ...
+    def least_sum(self) -> int: ...
 
-    def check(self, config: FederationConfig) -> None:
-        """Raise ConfigError or SecAggError unless they are those of the federation."""
-        ...
+    def check(self, config: FederationConfig) -> None: ...
 
-    def check_reachable(self, means: Collecting) -> None:
-        """Raise AggregatorAway or AggregatorRefuses where votes could not be collected, before anybody trains."""
-        ...
+    def check_reachable(self, means: Collecting) -> None: ...
 
-    def collector(self, means: Collecting) -> Collector:
-        """What collects votes."""
-        ...
+    def collector(self, means: Collecting) -> Collector: ...
 
 
 @dataclass(frozen=True)
@@ -124,7 +118,6 @@ class NotedCollector:
     standing: Standing
 
     def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
-        """See `Collector`."""
         if self.late is not None:
             self.late.join(self.members)
         self.standing.begin()
@@ -133,7 +126,6 @@ class NotedCollector:
         return counts
 
     def settle(self) -> None:
-        """See `Collector`."""
         self.collector.settle()
 
 
@@ -142,10 +134,7 @@ Terms = TypeVar("Terms", bound=SumTerms)
 
 class SumCollector:
     """A `Collector` whose sums nobody reads whole. The state of a session is on disk from before its first request
-    until its labels are in the ledger.
-
-    folder: where the states of open sessions are, made on first use. SUFFIX: of a session's file or folder.
-    """
+    until its labels are in the ledger. SUFFIX: of a session's name."""
 
     SUFFIX: ClassVar[str]
 

@@ -3,8 +3,10 @@ What is held is the sum, however many parties there are."""
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -12,12 +14,12 @@ import numpy as np
 
 from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.collection.exchange import Failure, Member, Steps, Transport, require, stream, tell_left_out
-from consilium.coordinator.collection.kept_votes import keep_votes
 from consilium.coordinator.collection.means import Collecting, Standing
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog, EventWriter
-from consilium.protocol.choices import add_choices, fault
+from consilium.protocol.choices import add_choices, counted, fault
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.files import private_folder, replacing
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import VoteReply, VoteRequest
 from consilium.protocol.refusals import Refused
@@ -163,3 +165,58 @@ def _fault(reply: VoteReply, request: VoteRequest, member: Member, classes: int)
         return Failure("answers for another party or another query set")
     wrong = fault(reply.choices, len(request.queries), classes, member.teachers)
     return None if wrong is None else Failure(wrong)
+
+
+PATTERN = "votes-*.npz"
+UNUSABLE = (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile, MemoryError, NotImplementedError, TypeError)
+"""What is raised for a file that is damaged."""
+
+
+def keep_votes(folder: Path, queries: Queries, classes: int, choices: Mapping[str, np.ndarray]) -> None:
+    """Write what the counted parties of a simulation chose, by name: an .npz for each query set, with `query_ids`,
+    `classes`, `parties` in the order in which they answered, and `choices`, uint (parties, queries, teachers)."""
+    path = private_folder(folder) / f"votes-{queries.hash[:12]}.npz"
+    with replacing(path, 0o600) as file:
+        np.savez_compressed(
+            file,
+            query_ids=np.array(queries.ids),
+            classes=np.array(classes),
+            parties=np.array(list(choices)),
+            choices=np.stack(list(choices.values())),
+        )
+
+
+@dataclass(frozen=True)
+class KeptVotes:
+    """One file. classes: their number. choices: see `protocol.choices`, by party."""
+
+    query_ids: list[str]
+    classes: int
+    choices: dict[str, np.ndarray] = field(repr=False)
+
+    @property
+    def parties(self) -> list[str]:
+        return sorted(self.choices)
+
+    def votes(self, party: str) -> np.ndarray:
+        """Of one party, int64 (queries, classes)."""
+        return counted(self.choices[party], self.classes)
+
+    def total(self) -> np.ndarray:
+        """Of all parties, int64 (queries, classes)."""
+        total = np.zeros((len(self.query_ids), self.classes), dtype=np.int64)
+        for choices in self.choices.values():
+            add_choices(total, choices)
+        return total
+
+
+@contextmanager
+def kept_votes(path: Path) -> Iterator[KeptVotes]:
+    """What `keep_votes` wrote. Raises one of `UNUSABLE` where it is damaged, also while it is read from."""
+    with np.load(path, allow_pickle=False) as content:
+        ids, classes = content["query_ids"].tolist(), int(content["classes"])
+        choices = dict(zip(content["parties"].tolist(), content["choices"], strict=True))
+    for party, chosen in choices.items():
+        if wrong := fault(chosen, len(ids), classes, chosen.shape[-1]):
+            raise ValueError(f"kept votes of {party}: {wrong}")
+    yield KeptVotes(ids, classes, choices)

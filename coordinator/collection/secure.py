@@ -25,8 +25,6 @@ from consilium.sums.roster import Roster, SumRoster
 from consilium.sums.secure.coordinator import SecureSession, State, drive
 from consilium.sums.secure.messages import REPLIES, MaskedTerms, SecAggMessage, Stage, most_reply
 
-ATTEMPTS = 2
-"""How often a stage is sent where too few answered; parties answer a repeated request with the same bytes."""
 FALSE_VOTES = {
     "what": "sums out of range: some party sends false votes, which masks hide",
     "action": "Ask the parties to check their software; verified votes would name it",
@@ -169,19 +167,15 @@ class SecureCollector(SumCollector):
             return self._send(stage, requests, most_bytes, progress)
 
         self._over, self._failures = set(), {}
-        for left in reversed(range(ATTEMPTS)):
-            try:
-                result = drive(session, send, path=path, progress=report)
-            except ThresholdNotMet:
-                report(state.stage or Stage.UNMASK)
-                self._check_budgets(len(session.summed))
-                if not left:
-                    raise
-            else:
-                if result.clipped.any():
-                    self._log.write("false-votes", **FALSE_VOTES)
-                return self._counts(result.sums, result.survivors, sigma)
-        raise AssertionError("the last attempt returns or raises")
+        try:
+            result = drive(session, send, path=path, progress=report)
+        except ThresholdNotMet:
+            report(state.stage or Stage.UNMASK)
+            self._check_budgets(len(session.summed))
+            raise
+        if result.clipped.any():
+            self._log.write("false-votes", **FALSE_VOTES)
+        return self._counts(result.sums, result.survivors, sigma)
 
     def _check_budgets(self, present: int) -> None:
         """Raise BudgetExceeded where too few are present because others have charged all that may be asked."""

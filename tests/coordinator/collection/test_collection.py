@@ -13,8 +13,7 @@ from flwr.app import ConfigRecord, RecordDict
 from consilium.accounting.mechanisms import Confident
 from consilium.coordinator.collection.admission import Greeting, enrol, train
 from consilium.coordinator.collection.base import Queries
-from consilium.coordinator.collection.kept_votes import PATTERN, kept_votes
-from consilium.coordinator.collection.plaintext import Direct
+from consilium.coordinator.collection.plaintext import PATTERN, Direct, kept_votes
 from consilium.coordinator.events import EventLog
 from consilium.protocol.errors import NotEnoughParties
 from consilium.protocol.queries import canonical_queries

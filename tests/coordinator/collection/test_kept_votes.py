@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from consilium.coordinator.collection.base import Queries
-from consilium.coordinator.collection.kept_votes import PATTERN, UNUSABLE, keep_votes, kept_votes
+from consilium.coordinator.collection.plaintext import PATTERN, UNUSABLE, keep_votes, kept_votes
 from consilium.protocol.queries import canonical_queries, query_ids
 from tests.federation import make_rows
 

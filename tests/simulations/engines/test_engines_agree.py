@@ -15,9 +15,8 @@ import pytest
 
 from consilium.coordinator.collection.admission import Greeting
 from consilium.coordinator.collection.base import Queries
-from consilium.coordinator.collection.kept_votes import kept_votes
 from consilium.coordinator.collection.means import Standing
-from consilium.coordinator.collection.plaintext import Direct
+from consilium.coordinator.collection.plaintext import Direct, kept_votes
 from consilium.coordinator.events import NoLog
 from consilium.coordinator.ledger import Ledger
 from consilium.party.store import Store
