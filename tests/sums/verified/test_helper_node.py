@@ -40,7 +40,7 @@ from consilium.sums.verified.messages import (
 from consilium.sums.verified.uploads import VerifiedTerms
 from tests.federation import make_config, make_homes
 from tests.node.folders import SECOND, allow, asked_of, make_small
-from tests.sums.verified.small import make_aggregators, queries_of, second_node, set_policy
+from tests.sums.small import make_aggregators, queries_of, second_node, set_policy
 
 QUERIES, OTHERS = queries_of(6), queries_of(4, seed=9)
 

@@ -18,7 +18,8 @@ from consilium.sums.verified.field import DEGREE, PRIME, elements, lagrange_at, 
 from consilium.sums.verified.messages import BATCH, CHECKED
 from consilium.sums.verified.proof import Challenge, Opener, VoteGrid, challenges, hold, reading_point, seed_key
 from consilium.sums.verified.uploads import Upload, VerifiedTerms, make_upload
-from tests.sums.verified.network import FEDERATION, VerifiedFederation, collect, make_queries
+from tests.sums.secure.network import FEDERATION, make_queries
+from tests.sums.verified.network import VerifiedFederation, collect
 
 BINS = np.ceil(np.linspace(0, PRIME, 65))
 
