@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ from consilium.sums.terms import LIFETIME
 from consilium.sums.verified import party
 from consilium.sums.verified.aggregators import Helper
 from consilium.sums.verified.messages import UploadRequest
-from consilium.sums.verified.uploads import VerifiedTerms, sign_key
+from consilium.sums.verified.uploads import VerifiedTerms
 from tests import federation
 from tests.federation import drop
 from tests.sums.small import (
@@ -167,9 +168,7 @@ def test_a_coordinator_that_is_killed_goes_on_with_the_same_session(small, monke
     honest = SecondAggregator.ask
 
     def killed(self, request, model):
-        if request.kind == kind and when == "before":
-            raise KeyboardInterrupt
-        answer = honest(self, request, model)
+        answer = honest(self, request, model) if request.kind != kind or when == "after" else None
         if request.kind == kind:
             raise KeyboardInterrupt
         return answer
@@ -310,36 +309,34 @@ def test_a_repeated_request_gets_the_same_bytes_until_they_are_erased_and_anothe
     assert first not in node.store.content()
 
 
-def test_votes_on_other_queries_than_are_charged_do_not_leave(small: VerifiedSmall) -> None:
+def altered(small: VerifiedSmall, request: UploadRequest, rows: np.ndarray, **terms: Any) -> UploadRequest:
+    """On other rows, signed by the coordinator anew."""
+    values = {"query_set": query_set_hash(rows), **terms}
+    other = VerifiedTerms.parse(request.terms).model_copy(update=values)
+    signed = {"terms": other.canonical(), "signature": other.sign(small.keys.signer)}
+    return request.model_copy(update={**signed, "queries": rows})
+
+
+def test_votes_on_other_queries_than_are_charged_do_not_leave(small: VerifiedSmall, monkeypatch) -> None:
     """Terms of four queries and one row: it was charged once, and its votes on it left four times in one upload."""
     request, node = uploaded(small), small.transport.parties[0]
-    terms, row = VerifiedTerms.parse(request.terms), queries_of(1, seed=77)
-    asked = {"query_set": query_set_hash(row), "queries": 4, "sid": "7" * 32}
-    lying, fresh = terms.model_copy(update=asked), SealingKey.generate().public
-    signature = sign_key(second_node(small.root).identity, lying.ctx, fresh)
-    changes = {"terms": lying.canonical(), "signature": lying.sign(small.keys.signer), "queries": row}
-    changes |= {"helper_key": fresh, "helper_signature": signature}
+    monkeypatch.setattr(party, "check_key", lambda *_: None)
     before = node.store.answered()
     with pytest.raises(Refused) as caught:
-        node.hidden(request.model_copy(update=changes))
+        node.hidden(altered(small, request, queries_of(1, seed=77), queries=4, sid="7" * 32))
     assert caught.value.refusal == Refusal(rule=Rule.MALFORMED, limit=4, requested=1)
     assert node.store.answered() == before
 
 
-def test_a_coordinator_does_not_fill_a_partys_disk_with_queries_that_are_charged(
-    small: VerifiedSmall, monkeypatch
-) -> None:
+def test_a_coordinator_does_not_fill_a_partys_disk_with_queries_that_are_charged(small, monkeypatch) -> None:
     """In other orders they are other sets, and cost nothing: the uploads of the last sessions are kept."""
     request, node = uploaded(small), small.transport.parties[0]
     monkeypatch.setattr(party, "MOST_KEPT", 3)
     monkeypatch.setattr(party, "check_key", lambda *_: None)
-    before, terms, requests = node.store.answered(), VerifiedTerms.parse(request.terms), []
-    for turn in range(1, 6):
-        rows = np.roll(request.queries, turn, axis=0)
-        other = terms.model_copy(update={"query_set": query_set_hash(rows), "sid": f"{turn:032x}"})
-        changes = {"terms": other.canonical(), "signature": other.sign(small.keys.signer), "queries": rows}
-        requests.append(request.model_copy(update=changes))
-        node.hidden(requests[-1])
+    before, turns = node.store.answered(), range(1, 6)
+    requests = [altered(small, request, np.roll(request.queries, turn, axis=0), sid=f"{turn:032x}") for turn in turns]
+    for each in requests:
+        node.hidden(each)
     assert node.store.execute("SELECT COUNT(*) FROM uploads WHERE upload IS NOT NULL") == [(3,)]
     assert node.store.answered() == before and node.hidden(requests[2])
     with pytest.raises(StageOrder):
