@@ -35,14 +35,12 @@ class AggregatorHome(Home):
 
     @property
     def roster(self) -> VerifiedRoster:
-        """Which lists this aggregator with its keys."""
         roster = self.federation.sum_roster()
         if not isinstance(roster, VerifiedRoster):
             raise ConfigError(f"{self.terms.collection} votes need no second aggregator", "Ask the operator")
         return roster
 
     def store(self, wait: float | None = None) -> GivenStore:
-        """What it remembers. wait: see `Database`."""
         return GivenStore(self.folder.state / STORE, wait)
 
     def past(self) -> tuple[tuple[str, ...], int]:

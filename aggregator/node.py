@@ -215,7 +215,6 @@ class AggregatorNode:
         return session
 
     def _helper(self, session: OpenSession) -> tuple[VerifiedTerms, Helper]:
-        """Of an open session, as the last message left it."""
         terms = VerifiedTerms.parse(session.terms)
         if not session.key:
             raise StageOrder(f"session {terms.sid} is over: its keys are deleted")

@@ -60,12 +60,10 @@ class GivenSums:
         self._file, self.execute = file, file.execute
 
     def terms(self, federation: str) -> Terms | None:
-        """Of a federation that was introduced. Raises LedgerError."""
         row = self._file.one("SELECT content FROM terms WHERE federation = ?", federation)
         return None if row is None else _terms(row[0])
 
     def keep_terms(self, terms: Terms) -> None:
-        """Keep them; those that are kept already stay."""
         self.execute("INSERT OR IGNORE INTO terms VALUES (?, ?)", terms.federation, terms.model_dump_json())
 
     def other_promises(self, federation: str) -> list[str]:
@@ -75,7 +73,6 @@ class GivenSums:
         return [_terms(content).promise for (content,) in rows]
 
     def session(self, sid: str) -> OpenSession | None:
-        """A session that was opened."""
         row = self._file.one(f"SELECT {', '.join(COLUMNS)} FROM sessions WHERE sid = ?", sid)
         return None if row is None else OpenSession(row[0], json.loads(row[1]), *row[2:])
 
@@ -94,7 +91,6 @@ class GivenSums:
         self.execute(f"{ERASED} WHERE length(key) > 0 AND opened < ?", moment)
 
     def checked(self, sid: str, total: bytes, codes: bytes, met: bytes) -> None:
-        """What has become of the session."""
         self.execute("UPDATE sessions SET total = ?, codes = ?, met = ? WHERE sid = ?", total, codes, met, sid)
 
     def give(self, terms: VerifiedTerms, ids: Sequence[str], *given: bytes) -> None:
@@ -104,7 +100,6 @@ class GivenSums:
         self.execute("INSERT INTO given SELECT value, ?, ? FROM json_each(?)", *values)
 
     def signed(self, federation: str) -> int:
-        """Sums of this federation that it gave its half of."""
         return self._count("sessions WHERE federation = ? AND length(record) > 0", federation)
 
     def given_in(self, federation: str, round: int) -> int:
@@ -138,7 +133,6 @@ class GivenStore:
     """The file `given.db`; made on first use."""
 
     def __init__(self, path: Path, wait: float | None = None) -> None:
-        """wait: see `Database`."""
         self._path, self._wait = path, wait
 
     @contextmanager

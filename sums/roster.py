@@ -90,7 +90,6 @@ class SumRoster(Derived, Strict):
 
     @classmethod
     def _entries(cls, coordinator: str, sealing: str, second: AggregatorEntry | None) -> dict[str, Any]:
-        """Fields for the keys of nodes that are no parties. See `build`."""
         raise NotImplementedError
 
     @property
@@ -100,7 +99,6 @@ class SumRoster(Derived, Strict):
 
     @property
     def second(self) -> AggregatorEntry | None:
-        """Keys of the second aggregator, where there is one."""
         return None
 
     @property
@@ -154,7 +152,6 @@ class SumRoster(Derived, Strict):
         return "; ".join(faults_of(error, cls, {}, quoting=False))
 
     def save(self, path: Path) -> None:
-        """Write JSON."""
         path.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
     @cached_property
@@ -164,12 +161,10 @@ class SumRoster(Derived, Strict):
 
     @property
     def n(self) -> int:
-        """Number of parties."""
         return len(self.parties)
 
     @cached_property
     def places(self) -> Mapping[str, int]:
-        """Place by name."""
         return {entry.id: place for place, entry in enumerate(self.parties)}
 
     def place(self, name: str) -> int:
@@ -179,7 +174,6 @@ class SumRoster(Derived, Strict):
         return self.places[name]
 
     def name(self, place: int) -> str:
-        """The party at a place."""
         return self.parties[place].id
 
     def key(self, place: int) -> bytes:
@@ -214,7 +208,6 @@ class Roster(SumRoster):
 
     @property
     def t(self) -> int:
-        """Shares that rebuild a secret, see `least_rebuilders`."""
         return least_rebuilders(self.n, self.c)
 
     def _other_keys(self) -> list[str]:
@@ -246,7 +239,6 @@ class VerifiedRoster(SumRoster):
 
     @property
     def second(self) -> AggregatorEntry:
-        """See `SumRoster`."""
         return self.helper
 
     @classmethod

@@ -57,7 +57,6 @@ class Canonical(Strict):
         return canonical_json(self.model_dump(mode="json"))
 
     def sign(self, signer: Identity) -> bytes:
-        """The signature, 64 bytes."""
         return signer.sign(self.SIGNED_AS, self.canonical())
 
 
@@ -138,12 +137,10 @@ class SumTerms(Derived, LedgerPosition, Canonical):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(queries, classes)."""
         return self.queries, self.classes
 
     @property
     def sid_bytes(self) -> bytes:
-        """The session id, 16 bytes."""
         return bytes.fromhex(self.sid)
 
     @cached_property

@@ -48,7 +48,6 @@ class SeenPositions:
     """By party, the least `HelloReply.seen` that it must report from now on; a file in the run folder."""
 
     def __init__(self, path: Path) -> None:
-        """Raises LedgerError if the file is damaged."""
         self._path = path
         self.least: dict[str, int] = {}
         if path.exists():
@@ -113,7 +112,6 @@ class Greeting:
         )
 
     def other_version(self, reply: HelloReply) -> dict[str, str] | None:
-        """Both programs with their versions, if they differ."""
         if reply.program == self.program:
             return None
         return {"party": reply.party, "theirs": reply.program or "an unknown version", "ours": self.program}
@@ -159,7 +157,6 @@ class Admission:
         self.failures: dict[str, Failure] = {}
 
     def expected(self) -> Collection[str]:
-        """All parties that may connect."""
         return () if self._known is None else self._known.names()
 
     def _registered(self, node: int) -> str | None:
@@ -201,7 +198,6 @@ class Admission:
             return self._take(due, replies)
 
     def _take(self, due: list[int], replies: Replies[HelloReply]) -> list[Member]:
-        """Who of those asked enrolled, sorted by name."""
         self._no_party |= {node for node, failure in replies.failures.items() if failure.rule is Rule.NODE_KIND}
         failures, claims = dict[str, Failure](), dict[str, list[Member]]()
         for node, failure in replies.failures.items():
@@ -393,7 +389,6 @@ class Latecomers:
             thread.join(LOOK_SECONDS)  # it may wait for a party that is training: nobody needs it any more
 
     def look(self) -> None:
-        """Enrol and train who is there and was not yet."""
         returned, fresh = self._admission.ask(late=True, returned=True), self._admission.ask(late=True)
         with self._lock:
             due, self._back = self._back + returned + fresh, []

@@ -25,12 +25,10 @@ class Queries:
 
     @cached_property
     def hash(self) -> str:
-        """What a vote is bound to."""
         return query_set_hash(self.rows)
 
     @cached_property
     def ids(self) -> list[str]:
-        """Of each row."""
         return query_ids(self.rows)
 
 

@@ -48,12 +48,10 @@ class Failure:
 
     @property
     def rule(self) -> Rule | None:
-        """By which it refused."""
         return None if self.refusal is None else self.refusal.rule
 
     @property
     def for_data(self) -> bool:
-        """Whether the cause is what its data hold."""
         return self.rule in FOR_DATA
 
     def cure(self, cures: Mapping[Rule, str] = CURES) -> str:
@@ -221,14 +219,12 @@ class FlowerTransport:
         self._lock = threading.Lock()
 
     def nodes(self) -> list[int]:
-        """See `Transport.nodes`."""
         with self._lock:
             return sorted(self._grid.get_node_ids())
 
     def exchange(
         self, requests: Mapping[int, WireModel], timeout: float, on_reply: Callable[[int, int], None]
     ) -> Iterator[tuple[int, RecordDict | Failure]]:
-        """See `Transport.exchange`."""
         deadline = time.monotonic() + timeout
         waiting, missing = self._push(requests, timeout), set(requests)
         pause = SHORTEST_PAUSE

@@ -62,18 +62,15 @@ class KeptSessions:
         self._open = partial(committed, folder / SESSIONS, SESSION_TABLES, FORMAT)
 
     def session(self, name: str) -> KeptSession | None:
-        """The one that was begun and not settled."""
         with self._open() as file:
             row = file.one("SELECT content FROM sessions WHERE name = ?", name)
         return None if row is None else pickle.loads(row[0])  # nobody else writes it
 
     def keep(self, name: str, session: KeptSession) -> None:
-        """A new one of this name, or what has become of it."""
         with self._open() as file:
             file.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?)", name, pickle.dumps(session))
 
     def keep_uploads(self, name: str, uploads: Mapping[int, bytes]) -> None:
-        """What the parties at these places sent."""
         with self._open() as file:
             rows = ((name, place, content) for place, content in uploads.items())
             file.executemany("INSERT OR REPLACE INTO uploads VALUES (?, ?, ?)", rows)
@@ -85,7 +82,6 @@ class KeptSessions:
             return [place for (place,) in rows]
 
     def uploads(self, name: str, places: Sequence[int]) -> dict[int, bytes]:
-        """What was sent from these places."""
         with self._open() as file:
             chosen = "name = ? AND place IN (SELECT value FROM json_each(?)) ORDER BY place"
             question = f"SELECT place, content FROM uploads WHERE {chosen}"
@@ -138,7 +134,6 @@ class KeptSums:
             replace_private(run_dir / ROSTER, roster.model_dump_json(indent=1) + "\n")
 
     def signed(self) -> int:
-        """Sums that were signed."""
         with self._open() as file:
             return file.execute("SELECT COUNT(*) FROM sums")[0][0]
 

@@ -150,7 +150,6 @@ class SumCollector:
         self._finished.clear()
 
     def _begin(self, queries: Queries) -> Path:
-        """The place of a session."""
         if queries.round == 1:
             self._finished.clear()  # of a request that came to nothing: its session may be gone on with
         self._folder.mkdir(mode=0o700, exist_ok=True)
@@ -167,7 +166,6 @@ class SumCollector:
         return Counts(sums, names, len(names) * self._config.teachers_per_party, held)
 
     def _new_terms(self, kind: type[Terms], queries: Queries, **others: Any) -> Terms:
-        """Of a new session on these queries. others: fields of this kind of terms."""
         return kind.of_queries(
             self._roster,
             self._config.digest(),

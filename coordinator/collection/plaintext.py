@@ -100,7 +100,6 @@ class Direct:
     log: EventWriter
 
     def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
-        """See `OverFlower`."""
         request = vote_request(self.config, queries, self.standing)
         self.standing.voting(queries.rows, list(self.nodes))
         return added(self.config, request, self._replies(request), self.log)
@@ -160,7 +159,6 @@ def added(
 
 
 def _fault(reply: VoteReply, request: VoteRequest, member: Member, classes: int) -> Failure | None:
-    """Why a party's answer cannot be counted; None where it can."""
     if reply.party != member.party or reply.query_set != request.query_set:
         return Failure("answers for another party or another query set")
     wrong = fault(reply.choices, len(request.queries), classes, member.teachers)
@@ -199,11 +197,9 @@ class KeptVotes:
         return sorted(self.choices)
 
     def votes(self, party: str) -> np.ndarray:
-        """Of one party, int64 (queries, classes)."""
         return counted(self.choices[party], self.classes)
 
     def total(self) -> np.ndarray:
-        """Of all parties, int64 (queries, classes)."""
         total = np.zeros((len(self.query_ids), self.classes), dtype=np.int64)
         for choices in self.choices.values():
             add_choices(total, choices)

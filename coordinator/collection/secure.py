@@ -131,11 +131,9 @@ class SecureCollector(SumCollector):
 
     @property
     def _nodes(self) -> dict[str, int]:
-        """Node by party; of those, too, that came after the first sum."""
         return {member.party: member.node for member in self._members}
 
     def _resumed(self, path: Path, queries: Queries) -> SecureSession | None:
-        """The session of these queries that a coordinator left behind."""
         if not path.exists():
             return None
         try:

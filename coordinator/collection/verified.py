@@ -145,7 +145,6 @@ class VerifiedKeys:
         return self.roster.least
 
     def check(self, config: FederationConfig) -> None:
-        """Raise ConfigError unless they are those of the federation, and its sums fit."""
         check_digest(config, self.roster)
         listed = self.roster.leader
         if (self.signer.public.hex(), self.sealing.public.hex()) != (listed.ed25519_pk, listed.x25519_pk):

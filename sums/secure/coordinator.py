@@ -71,12 +71,10 @@ class State:
         return np.array(sorted(self.held[stage]), dtype=np.uint16)
 
     def all(self, stage: Stage, name: str) -> list[Any]:
-        """One field of the accepted replies, in the order of `places`."""
         return [getattr(reply, name) for _, reply in sorted(self.held[stage].items())]
 
     @property
     def u1(self) -> dict[str, np.ndarray]:
-        """Places, adverts and signatures, a row for each party."""
         adverts, signatures = (rows_of(self.all(Stage.ADVERTISE, name)) for name in ("advert", "signature"))
         return {"advertised": self.places(Stage.ADVERTISE), "adverts": adverts, "signatures": signatures}
 
@@ -228,7 +226,6 @@ class SecureSession:
         )
 
     def _fault(self, stage: Stage, index: int, reply: WireModel, view: tuple[bytes, bytes, bytes]) -> str | None:
-        """What is wrong with a reply, or None."""
         state, ctx = self.state, self.terms.ctx
 
         def signed(statement: bytes, signature: bytes) -> bool:

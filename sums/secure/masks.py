@@ -109,11 +109,9 @@ class Masks:
         self._total, self._info, self._zeros = total.reshape(-1), frame("mask", ctx), bytes(total.nbytes)
 
     def add(self, seed: bytes) -> None:
-        """The mask of b or of a pair's seed."""
         np.add(self._total, self._mask(seed), out=self._total)
 
     def subtract(self, seed: bytes) -> None:
-        """The same with the other sign."""
         np.subtract(self._total, self._mask(seed), out=self._total)
 
     def add_pair(self, seed: bytes, party: int, peer: int) -> None:

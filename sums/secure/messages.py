@@ -99,7 +99,6 @@ def _rising(places: np.ndarray) -> bool:
 
 
 def _rows(width: int) -> AfterValidator:
-    """uint8 (parties, width)."""
     told = f"uint8 (parties, {width})"
     return array_of(np.uint8, 2, told, lambda array: array.shape[1] == width and len(array) <= MOST_PARTIES)
 

@@ -83,7 +83,6 @@ class Session:
 
     @classmethod
     def find(cls, store: Database, sid: bytes) -> Session | None:
-        """None if it was never begun here."""
         row = store.one("SELECT started, terms, done, memory FROM secure_sessions WHERE sid = ?", sid)
         if row is None:
             return None

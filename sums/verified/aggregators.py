@@ -112,7 +112,6 @@ class VoteAggregator:
 
     @property
     def accepted(self) -> tuple[int, ...]:
-        """Places of those whose votes are in the total, rising."""
         return tuple(place for place, code in enumerate(self.codes) if code == ACCEPTED)
 
     def _close(self, noise: NoiseSource) -> Half:
@@ -192,7 +191,6 @@ class Leader(VoteAggregator):
 
     @property
     def left_out(self) -> dict[str, VoteFault]:
-        """Why, by name; who sent nothing is not in it."""
         faults = ((self.roster.name(place), CODES[code]) for place, code in enumerate(self.codes))
         return {party: fault for party, fault in faults if fault is not None}
 
@@ -309,7 +307,6 @@ class Helper(VoteAggregator):
         return self._link.seal(CHECKED, body_digest(body) + codes + opened.tobytes())
 
     def _seed(self, part: HelperPart) -> bytes | VoteFault:
-        """From which the shares of this party come, or why there are none."""
         fault = part.fault(self.terms.ctx, self.roster)
         if fault is not None:
             return fault  # nobody has signed this: nothing is opened

@@ -217,7 +217,6 @@ _FORM = "a message between the aggregators has not the form of this session"
 
 
 def _split(body: bytes, *lengths: int) -> list[bytes]:
-    """Pieces of these lengths, and the rest."""
     if len(body) < sum(lengths):
         raise BadLink(_FORM)
     return [body[start:end] for start, end in pairwise((0, *accumulate(lengths), len(body)))]
@@ -258,7 +257,6 @@ class GivenRecord(Canonical):
     def of(
         cls, ctx: bytes, ids: Sequence[str], accepted: tuple[int, ...], commitment: bytes, half: Half
     ) -> GivenRecord:
-        """half: the helper's."""
         bound = half.commitment(ctx, leads=False).hex()
         return cls(session=ctx.hex(), ids=ids_digest(ids), accepted=accepted, commitment=commitment.hex(), half=bound)
 

@@ -75,7 +75,6 @@ class VerifiedTerms(SumTerms):
 
     @property
     def noise(self) -> tuple[float, int]:
-        """Each aggregator adds the whole."""
         return self.sigma, 1
 
     @cached_property
