@@ -9,7 +9,6 @@ aggregator.db          what the helper signed of each sum, the ids of its querie
 from __future__ import annotations
 
 import json
-import pickle
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -19,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from consilium.coordinator.collection.means import KeptSessions
 from consilium.protocol.databases import committed
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.files import replace_private
@@ -31,11 +31,6 @@ from consilium.sums.verified.uploads import VerifiedTerms
 
 SESSIONS, SUMS, ROSTER = "verified.db", "aggregator.db", "roster.json"
 FORMAT = 1
-SESSION_TABLES = (
-    "sessions (name TEXT PRIMARY KEY, content BLOB)",
-    "uploads (name TEXT, place INTEGER, content BLOB, PRIMARY KEY (name, place))",
-    "refused (party TEXT PRIMARY KEY, times INTEGER)",
-)
 SUM_TABLES = (
     "sums (sid TEXT PRIMARY KEY, terms BLOB, record BLOB, signature BLOB, ids TEXT,"
     " leader_nonce BLOB, leader BLOB, helper_nonce BLOB, helper BLOB)",
@@ -54,21 +49,14 @@ class KeptSession:
     question: Question | None = None
 
 
-class KeptSessions:
-    """The sessions that are open, by name; what a method wrote is on disk when it returns. The file is made on first
-    use. Raises LedgerError where it cannot be read or written."""
+class VerifiedSessions(KeptSessions):
+    """With the uploads of each, and how often whom nobody accepted."""
 
-    def __init__(self, folder: Path) -> None:
-        self._open = partial(committed, folder / SESSIONS, SESSION_TABLES, FORMAT)
-
-    def session(self, name: str) -> KeptSession | None:
-        with self._open() as file:
-            row = file.one("SELECT content FROM sessions WHERE name = ?", name)
-        return None if row is None else pickle.loads(row[0])  # nobody else writes it
-
-    def keep(self, name: str, session: KeptSession) -> None:
-        with self._open() as file:
-            file.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?)", name, pickle.dumps(session))
+    TABLES = (
+        *KeptSessions.TABLES,
+        "uploads (name TEXT, place INTEGER, content BLOB, PRIMARY KEY (name, place))",
+        "refused (name TEXT PRIMARY KEY, times INTEGER)",
+    )
 
     def keep_uploads(self, name: str, uploads: Mapping[int, bytes]) -> None:
         with self._open() as file:
@@ -96,13 +84,7 @@ class KeptSessions:
     def refused(self, least: int) -> list[str]:
         """Parties that were not accepted so often."""
         with self._open() as file:
-            return [party for (party,) in file.execute("SELECT party FROM refused WHERE times >= ?", least)]
-
-    def forget(self, name: str) -> None:
-        """Nothing of it is needed any more; it is overwritten."""
-        with self._open() as file:
-            for table in ("sessions", "uploads"):
-                file.execute(f"DELETE FROM {table} WHERE name = ?", name)
+            return [party for (party,) in file.execute("SELECT name FROM refused WHERE times >= ?", least)]
 
 
 @dataclass(frozen=True)

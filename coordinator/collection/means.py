@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+import pickle
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -16,6 +18,8 @@ from consilium.coordinator.collection.base import Collector, Counts, Queries
 from consilium.coordinator.collection.exchange import Member, Transport
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
+from consilium.protocol.databases import committed
+from consilium.protocol.errors import LedgerError
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import LedgerPosition
 from consilium.protocol.pool import HASH_BYTES, PoolTree
@@ -132,28 +136,61 @@ class NotedCollector:
 Terms = TypeVar("Terms", bound=SumTerms)
 
 
+class KeptSessions:
+    """Open sessions, pickled, by name, in one SQLite file; what a method wrote is on disk when it returns, and what is
+    forgotten is overwritten. The file is for this machine alone: whoever can write it has the coordinator's key as
+    well. Raises LedgerError where it cannot be read or written."""
+
+    TABLES: ClassVar[tuple[str, ...]] = ("sessions (name TEXT PRIMARY KEY, content BLOB)",)
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._open = path, partial(committed, path, self.TABLES, 1)
+
+    def session(self, name: str) -> Any:
+        with self._open() as file:
+            row = file.one("SELECT content FROM sessions WHERE name = ?", name)
+        try:
+            return None if row is None else pickle.loads(row[0])
+        except Exception:  # what unpickling raises where another version wrote it is anything
+            raise LedgerError(
+                f"{self._path}: not of this version of Consilium",
+                "Use the version that wrote it; without the file what parties charged for its sums is charged again",
+            ) from None
+
+    def keep(self, name: str, session: object) -> None:
+        with self._open() as file:
+            file.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?)", name, pickle.dumps(session))
+
+    def forget(self, name: str) -> None:
+        with self._open() as file:
+            for table in self.TABLES:
+                file.execute(f"DELETE FROM {table.split()[0]} WHERE name = ?", name)
+
+
 class SumCollector:
     """A `Collector` whose sums nobody reads whole. The state of a session is on disk from before its first request
-    until its labels are in the ledger. SUFFIX: of a session's name."""
+    until its labels are in the ledger."""
 
-    SUFFIX: ClassVar[str]
+    _sessions: KeptSessions
 
     def __init__(self, means: Collecting, roster: SumRoster) -> None:
         self._transport, self._config, self._members = means.transport, means.config, means.members
         self._folder, self._standing, self._log, self._roster = means.sessions, means.standing, means.log, roster
-        self._finished: list[Callable[[], object]] = []
+        self._finished: list[str] = []
 
     def settle(self) -> None:
         """Forget the sessions that gave the last sums: these are in the ledger. Those that failed are kept."""
-        for forget in self._finished:
-            forget()
+        for name in self._finished:
+            self._sessions.forget(name)
         self._finished.clear()
 
-    def _begin(self, queries: Queries) -> Path:
+    def _begin(self, queries: Queries) -> str:
+        """The name of a session."""
         if queries.round == 1:
             self._finished.clear()  # of a request that came to nothing: its session may be gone on with
         self._folder.mkdir(mode=0o700, exist_ok=True)
-        return self._folder / f"{queries.hash[:32]}-{queries.round}{self.SUFFIX}"
+        self._finished.append(f"{queries.hash[:32]}-{queries.round}")
+        return self._finished[-1]
 
     def _giver_noise(self, sigma: float) -> PartyNoise:
         """What each party, or each aggregator, adds for this noise of the mechanism on a count."""

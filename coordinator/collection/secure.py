@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 
 from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.collection.exchange import Failure, Steps, exchange, tell_left_out
-from consilium.coordinator.collection.means import Collecting, SumCollector
+from consilium.coordinator.collection.means import Collecting, KeptSessions, SumCollector
 from consilium.coordinator.config import FederationConfig
 from consilium.protocol.errors import BudgetExceeded, ConfigError
 from consilium.protocol.identity import Identity
@@ -25,6 +25,7 @@ from consilium.sums.roster import Roster, SumRoster
 from consilium.sums.secure.coordinator import SecureSession, State, drive
 from consilium.sums.secure.messages import REPLIES, MaskedTerms, SecAggMessage, Stage, most_reply
 
+SESSIONS = "secure.db"
 FALSE_VOTES = {
     "what": "sums out of range: some party sends false votes, which masks hide",
     "action": "Ask the parties to check their software; verified votes would name it",
@@ -79,14 +80,12 @@ def check_masked_sums(config: FederationConfig, roster: Roster) -> None:
 class SecureCollector(SumCollector):
     """The `Collector` of secure votes; see `SumCollector`."""
 
-    SUFFIX = ".session"
-
     def __init__(self, means: Collecting, keys: SecureKeys) -> None:
         keys.check(means.config)
         super().__init__(means, keys.roster)
-        self._keys = keys
+        self._keys, self._sessions = keys, KeptSessions(means.sessions / SESSIONS)
         self._charged_as = ""
-        self._over: set[str] = set()
+        self._over: set[int] = set()
         self._failures: dict[str, Failure] = {}
 
     def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
@@ -97,56 +96,34 @@ class SecureCollector(SumCollector):
         remember it. Raises ThresholdNotMet, BadShare: there is no sum; the same queries can be asked again.
         BudgetExceeded: the parties have charged all that they may be asked.
         """
-        path = self._begin(queries)
-        self._finished.append(lambda: path.unlink(missing_ok=True))
-        if queries.round == 1 or path.exists():
+        name = self._begin(queries)
+        state: State | None = self._sessions.session(name)
+        if queries.round == 1 or state is not None:
             self._charged_as = ""
-        session = self._resumed(path, queries)
-        if session is not None:
+        if state is not None:
+            self._log.write("resumed-session", stage=str(state.stage or "done"))
             try:
-                return self._play(session, path, queries, sigma, progress)
-            except SecAggError as error:
-                paid, remember = (
-                    session.state.stage in (Stage.CONSISTENCY, Stage.UNMASK),
-                    {*session.summed} - self._over,
-                )
-                if isinstance(error, ThresholdNotMet) and paid and len(remember) >= self._keys.roster.t:
+                return self._play(name, state, queries, sigma, progress)
+            except (SecAggError, ConfigError) as error:
+                paid = state.stage in (Stage.CONSISTENCY, Stage.UNMASK)
+                remember = len({*state.held[Stage.MASKED]} - self._over)
+                if isinstance(error, ThresholdNotMet) and paid and remember >= self._keys.roster.t:
                     raise
-                self._lost(path, error)
-        return self._play(self._new_session(queries, sigma), path, queries, sigma, progress)
-
-    def _lost(self, path: Path, error: Exception) -> None:
-        self._log.write("session-lost", reason=type(error).__name__)
-        path.unlink(missing_ok=True)
-
-    def _new_session(self, queries: Queries, sigma: float) -> SecureSession:
+                self._log.write("session-lost", reason=type(error).__name__)
+                self._sessions.forget(name)
         noise = self._giver_noise(sigma)
         terms = self._new_terms(MaskedTerms, queries, sigma=noise.sigma, noise_shares=noise.shares)
-        return self._session(State(terms, tuple(self._nodes), self._charged_as or terms.sid), queries)
-
-    def _session(self, state: State, queries: Queries) -> SecureSession:
-        return SecureSession(
-            self._keys.roster, self._keys.signer, state, queries.rows, self._standing.proof(queries.rows)
-        )
+        state = State(terms, tuple(self._nodes), self._charged_as or terms.sid)
+        return self._play(name, state, queries, sigma, progress)
 
     @property
     def _nodes(self) -> dict[str, int]:
         return {member.party: member.node for member in self._members}
 
-    def _resumed(self, path: Path, queries: Queries) -> SecureSession | None:
-        if not path.exists():
-            return None
-        try:
-            session = self._session(State.load(path), queries)
-        except (SecAggError, ConfigError) as error:
-            self._lost(path, error)
-            return None
-        self._log.write("resumed-session", stage=str(session.state.stage or "done"))
-        return session
-
-    def _play(self, session: SecureSession, path: Path, queries: Queries, sigma: float, progress: Progress) -> Counts:
+    def _play(self, name: str, state: State, queries: Queries, sigma: float, progress: Progress) -> Counts:
         """The sum of these queries, from wherever the session is."""
-        state = session.state
+        roster, signer = self._keys.roster, self._keys.signer
+        session = SecureSession(roster, signer, state, queries.rows, self._standing.proof(queries.rows))
         # the ledger has the first sum of a mechanism and the one that follows under one name
         self._charged_as = state.charged_as if queries.round == 1 else ""
         most_bytes = most_reply(self._keys.roster.n, state.terms.queries * state.terms.classes)
@@ -166,10 +143,10 @@ class SecureCollector(SumCollector):
 
         self._over, self._failures = set(), {}
         try:
-            result = drive(session, send, path=path, progress=report)
+            result = drive(session, send, partial(self._sessions.keep, name), report)
         except ThresholdNotMet:
             report(state.stage or Stage.UNMASK)
-            self._check_budgets(len(session.summed))
+            self._check_budgets(len(state.held[Stage.MASKED]))
             raise
         if result.clipped.any():
             self._log.write("false-votes", **FALSE_VOTES)
@@ -200,7 +177,7 @@ class SecureCollector(SumCollector):
         self._failures = {by_node[node]: failure for node, failure in replies.failures.items()}
         for party, failure in self._failures.items():
             if failure.rule is Rule.STAGE_ORDER:  # the session is over at this party
-                self._over.add(party)
+                self._over.add(self._roster.place(party))
         return {
             **{party: failure.reason for party, failure in self._failures.items()},
             **{by_node[node]: reply for node, reply in replies.answers.items()},

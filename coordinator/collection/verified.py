@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.collection.exchange import Failure, Steps, exchange, no_node, stream, tell_left_out, untold
-from consilium.coordinator.collection.kept_sums import KeptSession, KeptSessions, KeptSums
+from consilium.coordinator.collection.kept_sums import SESSIONS, KeptSession, KeptSums, VerifiedSessions
 from consilium.coordinator.collection.means import Collecting, SumCollector
 from consilium.coordinator.collection.secure import check_digest
 from consilium.coordinator.config import FederationConfig
@@ -186,23 +186,20 @@ PASSING = frozenset({Rule.STORAGE, Rule.LOCKED, Rule.INTERNAL, Rule.POLICY, None
 class VerifiedCollector(SumCollector):
     """The `Collector` of verified votes; see `SumCollector`."""
 
-    SUFFIX = ".verified"
-
     def __init__(self, means: Collecting, keys: VerifiedKeys) -> None:
         keys.check(means.config)
         super().__init__(means, keys.roster)
         self._keys, self._second = keys, SecondAggregator(means, keys.roster)
-        self._sessions, self._sums = KeptSessions(means.sessions), KeptSums(means.run_dir, keys.roster)
+        self._sessions: VerifiedSessions = VerifiedSessions(means.sessions / SESSIONS)
+        self._sums = KeptSums(means.run_dir, keys.roster)
 
     def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
         """The sum over the parties whose votes are votes, with both aggregators' noise. Raises AggregatorAway,
         AggregatorWentBack: the same session goes on when it is asked again; so it does where the second aggregator's
         disk was full. AggregatorRefuses, ThresholdNotMet, SecAggError: there is no sum; nothing is used up unless the
         second aggregator gave its half. LedgerError: a file of sums is damaged; the session is kept."""
-        name = self._begin(queries).name
-        signed = self._sums.signed()  # a damaged file is said before the session could be forgotten
-        self._finished.append(lambda: self._sessions.forget(name))
-        session = self._sessions.session(name)
+        name, signed = self._begin(queries), self._sums.signed()
+        session: KeptSession | None = self._sessions.session(name)
         if session is not None:
             self._log.write("resumed-session", stage="votes" if session.question is None else "sum")
             try:

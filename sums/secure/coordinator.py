@@ -6,18 +6,14 @@ with the same bytes, and the same state gives the same requests."""
 
 from __future__ import annotations
 
-import hashlib
-import pickle
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.files import replacing
 from consilium.protocol.identity import Identity, is_low_order
 from consilium.protocol.messages import WireModel
 from consilium.protocol.queries import query_set_hash
@@ -83,31 +79,11 @@ class State:
         """U2 without U3."""
         return sorted({*self.held[Stage.SHARE]} - {*self.held[Stage.MASKED]})
 
-    def save(self, path: Path) -> None:
-        """Write the file, mode 0600, durably and as a whole. It is for this machine alone: whoever can write it has the
-        coordinator's key as well."""
-        content = pickle.dumps(self)
-        with replacing(path, mode=0o600) as file:
-            file.write(hashlib.sha256(content).digest() + content)
-
-    @classmethod
-    def load(cls, path: Path) -> State:
-        """Read what `save` wrote. Raises ConfigError: no such file, or not a saved session."""
-        try:
-            written = path.read_bytes()
-            if hashlib.sha256(written[32:]).digest() != written[:32]:
-                raise ValueError
-            return pickle.loads(written[32:])
-        except OSError as error:
-            raise ConfigError(f"{path}: {error.strerror}", "Start a new session") from None
-        except Exception:  # what unpickling raises where another version wrote it is anything
-            raise ConfigError(f"{path}: not a saved session of this version", "Start a new session") from None
-
 
 class SecureSession:
     """The coordinator's state machine of one sum.
 
-    signer: the coordinator's key. state: of a new session, or of one that goes on with the same sets (`State.load`).
+    signer: the coordinator's key. state: of a new session, or of one that goes on with the same sets .
     queries: canonical float32 (queries, features). Raises RosterMismatch, ConfigError where these do not belong
     together.
     """
@@ -122,11 +98,6 @@ class SecureSession:
             raise ConfigError("the queries are not those of the sum", "Pass the queries that it was made for")
         self.state, self.terms, self._roster, self._signer = state, state.terms, roster, signer
         self._queries, self._proof = queries, proof
-
-    @property
-    def summed(self) -> tuple[str, ...]:
-        """Parties in the sum, U3, once the masked stage is closed."""
-        return tuple(map(self._roster.name, sorted(self.state.held[Stage.MASKED])))
 
     def requests(self) -> dict[str, SecAggMessage]:
         """Of the stage that is due, for each party that is in and has not answered. Raises StageOrder if none is."""
@@ -275,7 +246,7 @@ class SecureSession:
             for gone, of_peers in seeds.items():
                 masks.add_pair(of_peers[index], gone, index)  # what it would have added cancels what the other did
         sums, clipped = clip(decode(total), terms.teachers * len(survivors), terms.deviation(len(survivors)))
-        return SecureSum(sums, clipped, self.summed)
+        return SecureSum(sums, clipped, tuple(map(self._roster.name, survivors)))
 
     def _rebuilt(self) -> dict[int, bytes]:
         """b of each party of U3, K of each of U2 without U3. Raises BadShare."""
@@ -313,26 +284,24 @@ Send = Callable[[Stage, Mapping[str, SecAggMessage]], Mapping[str, WireModel | s
 
 
 def drive(
-    session: SecureSession, send: Send, path: Path | None = None, progress: Callable[[Stage], None] = lambda stage: None
+    session: SecureSession,
+    send: Send,
+    save: Callable[[State], object] = lambda state: None,
+    progress: Callable[[Stage], object] = lambda stage: None,
 ) -> SecureSum:
     """Play the stages that are left. Raises as `SecureSession.take`.
 
-    path: where the state is saved before requests leave and after replies are in, so that the session can go on after a
-    crash (`State.load`). progress: told of each stage when it is closed.
+    save: called before requests leave and after replies are in, so that the session can go on after a crash. progress:
+    told of each stage when it is closed.
     """
     state = session.state
-
-    def save() -> None:
-        if path is not None:
-            state.save(path)
-
-    save()
+    save(state)
     while (result := state.result) is None:
         stage = session.due()
         replies = send(stage, session.requests())
         try:
             session.take(replies)
         finally:
-            save()
+            save(state)
         progress(stage)
     return result

@@ -17,7 +17,7 @@ from secrets import token_hex
 import pytest
 
 from consilium.aggregator.store import GivenStore
-from consilium.coordinator.collection.kept_sums import SESSIONS, KeptSession, KeptSessions
+from consilium.coordinator.collection.kept_sums import SESSIONS, KeptSession, VerifiedSessions
 from consilium.coordinator.ledger import Ledger, stored_config
 from consilium.party.store import KnownFederation, Store
 from consilium.protocol import databases
@@ -58,7 +58,7 @@ KEPT: dict[str, tuple[Callable[[Path], object], tuple[Callable, ...]]] = {
     ),
     "given": (GivenStore, (lambda store: store.transaction().__enter__(),)),
     "sessions": (
-        lambda path: KeptSessions(path.parent),
+        VerifiedSessions,
         (lambda file: file.session("a"), lambda file: file.keep(token_hex(), KeptSession(b"", b"", b""))),
     ),
 }

@@ -20,7 +20,7 @@ from consilium.aggregator.store import GivenStore
 from consilium.coordinator.collection.admission import Greeting
 from consilium.coordinator.collection.base import Collector, Counts, Queries
 from consilium.coordinator.collection.exchange import Failure, Member, no_node
-from consilium.coordinator.collection.kept_sums import SESSIONS, SUMS, KeptSession, KeptSum, read_sums
+from consilium.coordinator.collection.kept_sums import SUMS, KeptSum, read_sums
 from consilium.coordinator.collection.means import Collecting, VoteKeys
 from consilium.coordinator.collection.verified import VerifiedCollector, VerifiedKeys
 from consilium.coordinator.config import FederationConfig, QueryBudget
@@ -160,6 +160,12 @@ class Small:
         lines = map(json.loads, (self.run / "events.jsonl").read_text().splitlines())
         return [each for each in lines if each["event"] == name]
 
+    def sessions(self) -> list[Any]:
+        """That the coordinator has open."""
+        (path,) = (self.run / "sessions").glob("*.db")
+        with sqlite3.connect(path) as file:
+            return [pickle.loads(content) for (content,) in file.execute("SELECT content FROM sessions")]
+
     def left_out(self) -> dict[str, str]:
         """Reason by party."""
         return {each["party"]: each["reason"] for each in self.events("left-out")}
@@ -178,11 +184,6 @@ class VerifiedSmall(Small):
     def sums(self) -> list[KeptSum]:
         """What the second aggregator signed."""
         return read_sums((self.run / SUMS).read_bytes(), self.keys.roster)
-
-    def sessions(self) -> list[KeptSession]:
-        """That the coordinator has open."""
-        with sqlite3.connect(self.run / "sessions" / SESSIONS) as file:
-            return [pickle.loads(content) for (content,) in file.execute("SELECT content FROM sessions")]
 
     def given(self) -> int:
         """Queries in sums that the second aggregator gave its half of."""
