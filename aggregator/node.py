@@ -99,11 +99,9 @@ def check_new(given: GivenSums, policy: NodePolicy, agreed: Terms, terms: Verifi
 
 @dataclass(frozen=True)
 class AggregatorNode:
-    """One second aggregator, open for as long as its settings stay. Everything it remembers is in its store.
-
-    name: as it calls itself, for people. pinned: terms of the one federation that it serves; None for any. noise_seed:
-    of simulations.
-    """
+    """One second aggregator, open for as long as its settings stay. Everything it remembers is in its store. name: as
+    it calls itself, for people. pinned: terms of the one federation that it serves; None for any. noise_seed: of
+    simulations."""
 
     store: GivenStore
     name: str
@@ -131,10 +129,8 @@ class AggregatorNode:
 
     def open(self, request: OpenRequest) -> OpenReply:
         """Begin a session on these queries, if it is what was promised and nothing of it was given before. Raises
-        Refused, SecAggError.
-
-        The queries are looked at themselves: a digest would let the coordinator show this node others than the parties.
-        """
+        Refused, SecAggError. The queries are looked at themselves: a digest would let the coordinator show this node
+        others than the parties."""
         terms = VerifiedTerms.open(request.terms, request.signature, self.roster)
         try:
             queries = canonical_queries(request.queries, request.queries.shape[1])

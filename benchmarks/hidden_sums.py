@@ -100,7 +100,7 @@ class Game:
         return reply
 
     def ask(self, name: str, kind: type[WireModel], request: RecordDict, reply: type[WireModel]) -> Any:
-        """The same of a message of this kind, as a `sums.voter.Voter` that refuses nothing answers it."""
+        """The same of a message of this kind, as a `sums.terms.Voter` that refuses nothing answers it."""
         voter, answer = self.voters[name], ANSWERS[kind]
         return from_record(
             self.exchange(name, request, lambda r: to_record(answer(voter, from_record(r, kind)))), reply

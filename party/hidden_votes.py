@@ -24,8 +24,7 @@ from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.modes import MODES
 from consilium.sums.roster import SumRoster
-from consilium.sums.terms import SumTerms
-from consilium.sums.voter import QuerySet
+from consilium.sums.terms import QuerySet, SumTerms
 
 T = TypeVar("T")
 R = TypeVar("R", bound=SumRoster)
@@ -68,7 +67,7 @@ def _own(value: object, kind: type[T], name: str) -> T:
 
 @dataclass(frozen=True)
 class PartyVoter:
-    """See `sums.voter.Voter`. agreed, charged: see `PartyNode`."""
+    """See `sums.terms.Voter`. agreed, charged: see `PartyNode`."""
 
     settings: PartySettings
     account: Account

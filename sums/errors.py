@@ -138,10 +138,8 @@ class BadLink(SecAggError):
 
 
 class AggregatorsDisagree(SecAggError):
-    """The two aggregators do not take the same parties for accepted. Nothing is given.
-
-    at_fault: "the second aggregator", where what it says is disproved by what it shows; empty where nobody can tell.
-    """
+    """The two aggregators do not take the same parties for accepted. Nothing is given. at_fault: "the second
+    aggregator", where what it says is disproved by what it shows; empty where nobody can tell."""
 
     CURE = "Start a new session; if it stays so, one of the two does not run this program"
     TOLD_AS = Rule.INCONSISTENT_VIEW

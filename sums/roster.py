@@ -42,12 +42,10 @@ class AggregatorEntry(Strict):
 
 
 def least_rebuilders(parties: int, colluders: int) -> int:
-    """t: floor(2n/3) + 1, raised where colluders ask for more.
-
-    2t > n + c keeps a coordinator that shows different survivors to different parties from getting t signatures twice
-    (Bonawitz et al. 2017, section 6.2, with c), and two sums that one party should not have helped with from both being
-    unmasked: any two groups of t have an honest party in common.
-    """
+    """t: floor(2n/3) + 1, raised where colluders ask for more. 2t > n + c keeps a coordinator that shows different
+    survivors to different parties from getting t signatures twice (Bonawitz et al. 2017, section 6.2, with c), and two
+    sums that one party should not have helped with from both being unmasked: any two groups of t have an honest party
+    in common."""
     return max(2 * parties // 3, (parties + colluders) // 2) + 1
 
 
@@ -132,12 +130,10 @@ class SumRoster(Derived, Strict):
         sealing: str = "",
         second: AggregatorEntry | None = None,
     ) -> Self:
-        """A roster. Raises ConfigError where these give no safe one.
-
-        identities: public key, hex, by party name; the order is kept. coordinator: its signing key, hex. colluders,
-        least: as `c` and `least`; None is the least that is safe. sealing, second: the coordinator's X25519 key of its
-        link to a second aggregator, hex, and that node's keys.
-        """
+        """A roster. Raises ConfigError where these give no safe one. identities: public key, hex, by party name; the
+        order is kept. coordinator: its signing key, hex. colluders, least: as `c` and `least`; None is the least that
+        is safe. sealing, second: the coordinator's X25519 key of its link to a second aggregator, hex, and that node's
+        keys."""
         parties = [{"id": name, "ed25519_pk": key} for name, key in identities.items()]
         least = least_sum(len(parties), colluders) if least is None else least
         others = cls._entries(coordinator, sealing, second)

@@ -1,4 +1,4 @@
-"""What the coordinator signs before a hidden sum: the terms of its session.
+"""What the coordinator signs before a hidden sum, the terms of its session; and what the protocols need of a party.
 
 CTX, their hash, enters every signature, commitment, key derivation and seal: what was made for another session, other
 queries or another roster fits nowhere in this one, and parties with different terms cannot take part in one sum.
@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 from pydantic import Field, ValidationError
 
+from consilium.protocol.databases import Database
 from consilium.protocol.digests import Hash, canonical_json
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.identity import SIGNATURE_BYTES, Identity, verify
 from consilium.protocol.messages import MOST_CLASSES, MOST_TEACHERS, CollectionMode, LedgerPosition
 from consilium.protocol.models import Derived, Strict
+from consilium.protocol.noise import NoiseSource
 from consilium.protocol.queries import query_ids, query_set_hash
 from consilium.sums.errors import BadSignature, RosterMismatch, UnsafeSession
 from consilium.sums.roster import SumRoster
@@ -61,14 +64,11 @@ class Canonical(Strict):
 
 
 class SumTerms(Derived, LedgerPosition, Canonical):
-    """Terms of one sum, which has a session of its own.
-
-    sid: 16 random bytes, hex. federation: digest of the federation's configuration. roster: RH.
-    round: 1, or 2 for fresh noise on queries that a first sum has screened. query_set: QH, hash of the ordered queries.
-    queries, classes: shape of the sum. teachers: of each party; each gives one vote to each query.
-    sigma: standard deviation of the noise on one count that each who adds noise adds, or that all their shares together
-    are; there is no sum without.
-    """
+    """Terms of one sum, which has a session of its own. sid: 16 random bytes, hex. federation: digest of the
+    federation's configuration. roster: RH. round: 1, or 2 for fresh noise on queries that a first sum has screened.
+    query_set: QH, hash of the ordered queries. queries, classes: shape of the sum. teachers: of each party; each gives
+    one vote to each query. sigma: standard deviation of the noise on one count that each who adds noise adds, or that
+    all their shares together are; there is no sum without."""
 
     collection: ClassVar[CollectionMode]
 
@@ -147,3 +147,48 @@ class SumTerms(Derived, LedgerPosition, Canonical):
     def ctx(self) -> bytes:
         """CTX: SHA-256 of the canonical bytes."""
         return hashlib.sha256(self.canonical()).digest()
+
+
+R = TypeVar("R", bound=SumRoster)
+
+
+@dataclass(frozen=True)
+class QuerySet:
+    """Queries, float32 (queries, features), their hash, and the proof that they are of the pool (`protocol.pool`)."""
+
+    queries: np.ndarray = field(repr=False)
+    query_set: str
+    places: np.ndarray = field(repr=False)
+    proof: np.ndarray = field(repr=False)
+
+
+class Voter(Protocol):
+    """A party in hidden sums: its name in the roster, of which it has its own pinned copy, its signing key, and what it
+    remembers, in tables that each package names. What it refuses, it refuses by `Refused`; ConfigError where it has no
+    key or roster."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def store(self) -> Database: ...
+
+    @property
+    def identity(self) -> Identity: ...
+
+    def roster(self, kind: type[R]) -> R: ...
+
+    def check(self, terms: SumTerms) -> None:
+        """Raise Refused unless the federation is enrolled here with this collection, roster and ledger position, the
+        policy allows it, and teachers, classes, number of queries and, to the digit, noise are those of the promise."""
+        ...
+
+    def votes(self, terms: SumTerms, query_set: QuerySet, again: bool) -> np.ndarray:
+        """Votes uint16 (queries, classes), checked and charged first, durably with the transaction that they are asked
+        in. Secret. again: each call is charged anew, since noise on the same queries is fresh; else the same queries of
+        the same teachers count once."""
+        ...
+
+    def noise(self, terms: SumTerms) -> NoiseSource:
+        """The operating system's; seeded in simulations only."""
+        ...

@@ -69,11 +69,9 @@ class SeenPositions:
 
 @dataclass(frozen=True)
 class Greeting:
-    """What this coordinator says of itself, and knows of each party from before (`SeenPositions.least`).
-
-    position: where the ledger stands when it is asked. starts: see `HelloRequest`. asked: parties that were asked for
-    votes at this position.
-    """
+    """What this coordinator says of itself, and knows of each party from before (`SeenPositions.least`). position:
+    where the ledger stands when it is asked. starts: see `HelloRequest`. asked: parties that were asked for votes at
+    this position."""
 
     position: Callable[[], LedgerPosition]
     least: Mapping[str, int] = field(default_factory=dict)
@@ -132,11 +130,9 @@ class KnownNodes(Protocol):
 
 
 class Admission:
-    """Asks nodes to enrol, and keeps who did.
-
-    known: the nodes that an operator registered; None in a simulation, whose parties tell their own names.
-    members and failures are by name; a simulated node that told none is called by its number.
-    """
+    """Asks nodes to enrol, and keeps who did. known: the nodes that an operator registered; None in a simulation, whose
+    parties tell their own names. members and failures are by name; a simulated node that told none is called by its
+    number."""
 
     def __init__(
         self,
@@ -177,10 +173,8 @@ class Admission:
 
     def ask(self, late: bool = False, returned: bool = False) -> list[Member]:
         """Ask every connected node that is due; returns who enrolled now, sorted by name. A member whose node was away
-        and is back enrols again, or is a member no more.
-
-        late: the others are serving already, and the parties are told so. returned: ask such members only.
-        """
+        and is back enrols again, or is a member no more. late: the others are serving already, and the parties are told
+        so. returned: ask such members only."""
         with self._lock:
             now = self._clock()
             due = [node for node in self.look() if node not in self._tries or self._tries[node][1] <= now]
@@ -307,11 +301,9 @@ def assemble(
 
 
 def enrol(transport: Transport, config: FederationConfig, log: EventLog, greeting: Greeting) -> list[Member]:
-    """Ask `query.hello` of every connected node once; returns the members sorted by name.
-
-    Waits up to `timeouts.enrol` for enough nodes to connect. Two nodes with one name are both left out, since nobody
-    can tell which is the party. Raises NotEnoughParties.
-    """
+    """Ask `query.hello` of every connected node once; returns the members sorted by name. Waits up to `timeouts.enrol`
+    for enough nodes to connect. Two nodes with one name are both left out, since nobody can tell which is the party.
+    Raises NotEnoughParties."""
     deadline = time.monotonic() + config.timeouts.enrol
     while len(nodes := transport.nodes()) < config.minimum_parties and time.monotonic() < deadline:
         log.write("waiting", connected=len(nodes), required=config.minimum_parties)
@@ -349,10 +341,8 @@ def train_all(
 def train(
     transport: Transport, config: FederationConfig, members: list[Member], log: EventLog, least: int | None = None
 ) -> Training:
-    """Ask `train.teacher` of every member, and leave out by name who does not train.
-
-    least: parties that there must be; the federation's `minimum_parties` where None. Raises NotEnoughParties.
-    """
+    """Ask `train.teacher` of every member, and leave out by name who does not train. least: parties that there must be;
+    the federation's `minimum_parties` where None. Raises NotEnoughParties."""
     trained = train_all(transport, config, members, Steps(log, "train", len(members)))
     by_name = {member.party: failure for member, failure in trained.failures.items()}
     tell_left_out(log, "train", by_name)
@@ -364,10 +354,8 @@ LOOK_SECONDS = 2.0
 
 
 class Latecomers:
-    """Threads, while the context is open, that look who connects and has those trained that enrol.
-
-    Nobody waits for it: a sum that has begun goes on with the parties that it began with.
-    """
+    """Threads, while the context is open, that look who connects and has those trained that enrol. Nobody waits for it:
+    a sum that has begun goes on with the parties that it began with."""
 
     def __init__(self, admission: Admission, transport: Transport, config: FederationConfig, log: EventLog) -> None:
         self._admission, self._transport, self._config, self._log = admission, transport, config, log
@@ -404,11 +392,9 @@ class Latecomers:
 
     def join(self, members: list[Member]) -> list[Member]:
         """Bring the list up to date, before a sum: those that are ready take part from now on, and are returned; one
-        that is back and cannot enrol again is out.
-
-        One that is back is asked here, whatever the thread is waiting for: with an older state it must not be in this
-        sum. Its training, of which nothing is left to do, is not waited for.
-        """
+        that is back and cannot enrol again is out. One that is back is asked here, whatever the thread is waiting for:
+        with an older state it must not be in this sum. Its training, of which nothing is left to do, is not waited
+        for."""
         back = self._admission.ask(late=True, returned=True)
         with self._lock:
             self._back += back

@@ -39,10 +39,7 @@ class AskedLedger(Protocol):
 class Standing:
     """What goes with every request for votes: where the ledger stands, and the pool that its queries are proved to be
     of, if there is one; and what is written down of it: that parties are asked, before they are, and at which position
-    those in a sum were.
-
-    start: see `VoteRequest`. seen: of a deployment, whose parties have names and outlive a run.
-    """
+    those in a sum were. start: see `VoteRequest`. seen: of a deployment, whose parties have names and outlive a run."""
 
     def __init__(
         self, ledger: AskedLedger, pool: PoolTree | None = None, start: str = "", seen: SeenPositions | None = None

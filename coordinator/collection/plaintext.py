@@ -137,9 +137,8 @@ def added(
     log: EventWriter,
     kept: dict[str, np.ndarray] | None = None,
 ) -> Counts:
-    """The votes that can be counted; whoever sends others, or none, is left out by name. Raises NotEnoughParties.
-
-    kept: gets the choices of each counted party."""
+    """The votes that can be counted; whoever sends others, or none, is left out by name. Raises NotEnoughParties. kept:
+    gets the choices of each counted party."""
     queries, classes = len(request.queries), len(config.rows.classes)
     total = np.zeros((queries, classes), dtype=np.int64)
     parties, teachers, failures = list[str](), 0, dict[str, Failure]()

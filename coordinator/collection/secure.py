@@ -89,13 +89,11 @@ class SecureCollector(SumCollector):
         self._failures: dict[str, Failure] = {}
 
     def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
-        """The sum over those who were there to the end, with the parties' noise in it.
-
-        A session on disk goes on where a coordinator stopped. One that cannot come to its end is lost, and a new one
-        begun; but where masked vectors are there, which were paid for, it is kept as long as enough of its parties
-        remember it. Raises ThresholdNotMet, BadShare: there is no sum; the same queries can be asked again.
-        BudgetExceeded: the parties have charged all that they may be asked.
-        """
+        """The sum over those who were there to the end, with the parties' noise in it. A session on disk goes on where
+        a coordinator stopped. One that cannot come to its end is lost, and a new one begun; but where masked vectors
+        are there, which were paid for, it is kept as long as enough of its parties remember it. Raises ThresholdNotMet,
+        BadShare: there is no sum; the same queries can be asked again. BudgetExceeded: the parties have charged all
+        that they may be asked."""
         name = self._begin(queries)
         state: State | None = self._sessions.session(name)
         if queries.round == 1 or state is not None:

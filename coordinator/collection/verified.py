@@ -68,10 +68,8 @@ class AggregatorWentBack(AggregatorAway):
 
 
 class AggregatorRefuses(SecAggError):
-    """The second aggregator does not serve in this federation, or does not give its half of this sum.
-
-    rule: of its refusal; None where what it said is no refusal.
-    """
+    """The second aggregator does not serve in this federation, or does not give its half of this sum. rule: of its
+    refusal; None where what it said is no refusal."""
 
     def __init__(self, reason: str, cure: str, rule: Rule | None = None) -> None:
         self.rule = rule

@@ -31,11 +31,9 @@ NO_POOL: PoolProof = (np.zeros(0, dtype=np.uint32), np.zeros((0, 32), dtype=np.u
 
 @dataclass(frozen=True)
 class SecureSum:
-    """The sum of the survivors' votes and of all their noise: int64 (queries, classes), never printed.
-
-    clipped: bool (queries,), rows that honest votes do not give, brought into range (`masks.clip`).
-    survivors: U3, by name. Who dropped after `masked` is counted all the same.
-    """
+    """The sum of the survivors' votes and of all their noise: int64 (queries, classes), never printed. clipped: bool
+    (queries,), rows that honest votes do not give, brought into range (`masks.clip`). survivors: U3, by name. Who
+    dropped after `masked` is counted all the same."""
 
     sums: np.ndarray = field(repr=False)
     clipped: np.ndarray = field(repr=False)
@@ -45,12 +43,10 @@ class SecureSum:
 @dataclass
 class State:
     """What was accepted of each stage, by place in the roster. A set of a stage is closed when `stage` moves on: U1 are
-    those of ADVERTISE, U2 of SHARE, U3 of MASKED.
-
-    invited: who was asked at all, by name. charged_as: under which name the ledger has what parties charge. stage: the
-    one that is due; None where the sum is there. held: replies; of those that are no longer needed only who sent them.
-    total: of all y. lists: `ShareReply.seeds`. dropped: reason by party.
-    """
+    those of ADVERTISE, U2 of SHARE, U3 of MASKED. invited: who was asked at all, by name. charged_as: under which name
+    the ledger has what parties charge. stage: the one that is due; None where the sum is there. held: replies; of those
+    that are no longer needed only who sent them. total: of all y. lists: `ShareReply.seeds`. dropped: reason by
+    party."""
 
     terms: MaskedTerms
     invited: tuple[str, ...]
@@ -81,12 +77,9 @@ class State:
 
 
 class SecureSession:
-    """The coordinator's state machine of one sum.
-
-    signer: the coordinator's key. state: of a new session, or of one that goes on with the same sets .
-    queries: canonical float32 (queries, features). Raises RosterMismatch, ConfigError where these do not belong
-    together.
-    """
+    """The coordinator's state machine of one sum. signer: the coordinator's key. state: of a new session, or of one
+    that goes on with the same sets. queries: canonical float32 (queries, features). Raises RosterMismatch, ConfigError
+    where these do not belong together."""
 
     def __init__(
         self, roster: Roster, signer: Identity, state: State, queries: np.ndarray, proof: PoolProof = NO_POOL
@@ -289,11 +282,8 @@ def drive(
     save: Callable[[State], object] = lambda state: None,
     progress: Callable[[Stage], object] = lambda stage: None,
 ) -> SecureSum:
-    """Play the stages that are left. Raises as `SecureSession.take`.
-
-    save: called before requests leave and after replies are in, so that the session can go on after a crash. progress:
-    told of each stage when it is closed.
-    """
+    """Play the stages that are left. Raises as `SecureSession.take`. save: called before requests leave and after
+    replies are in, so that the session can go on after a crash. progress: told of each stage when it is closed."""
     state = session.state
     save(state)
     while (result := state.result) is None:

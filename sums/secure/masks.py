@@ -97,13 +97,11 @@ def decode(values: np.ndarray) -> np.ndarray:
 
 
 class Masks:
-    """Adds and takes off masks in a matrix of the ring, in place, of the sum whose terms have this hash.
-
-    A mask is the keystream of AES-256 in counter mode, by the cipher that makes a new one fastest: AES-GCM's ciphertext
-    of zeros is that keystream from its second block on (SP 800-38D), and its tag is left out. The key comes from a
-    secret of one sum, b or a pair's seed, and the hash: two that were told other terms have other masks. No key is used
-    for two streams, so the nonce is zero.
-    """
+    """Adds and takes off masks in a matrix of the ring, in place, of the sum whose terms have this hash. A mask is the
+    keystream of AES-256 in counter mode, by the cipher that makes a new one fastest: AES-GCM's ciphertext of zeros is
+    that keystream from its second block on (SP 800-38D), and its tag is left out. The key comes from a secret of one
+    sum, b or a pair's seed, and the hash: two that were told other terms have other masks. No key is used for two
+    streams, so the nonce is zero."""
 
     def __init__(self, total: np.ndarray, ctx: bytes) -> None:
         self._total, self._info, self._zeros = total.reshape(-1), frame("mask", ctx), bytes(total.nbytes)
@@ -127,17 +125,14 @@ class Masks:
 
 
 def clip(sums: np.ndarray, votes: int, deviation: float) -> tuple[np.ndarray, np.ndarray]:
-    """Cells of a sum within what its votes and their noise can give, and the rows that were not.
-
-    A false vote may put a cell anywhere in the ring, also to its edge, where one honest vote more takes it from the
-    highest to the lowest number. So the map is one of the circle: the identity on [-r, votes + r], and nowhere steeper
-    than one for one. One vote moved then moves each cell by one at most, which is what the noise is sized for. r is
-    nine standard deviations of the noise in the sum, less where the ring is too small for it.
-
-    sums: int64 (queries, classes). votes: of all parties in it on one query. deviation: of all noise in a cell. Returns
-    the same, and bool (queries,): rows of which a cell was out of range, or whose total is further from `votes` than
-    nine deviations of its noise: honest ones once in 10^18.
-    """
+    """Cells of a sum within what its votes and their noise can give, and the rows that were not. A false vote may put a
+    cell anywhere in the ring, also to its edge, where one honest vote more takes it from the highest to the lowest
+    number. So the map is one of the circle: the identity on [-r, votes + r], and nowhere steeper than one for one. One
+    vote moved then moves each cell by one at most, which is what the noise is sized for. r is nine standard deviations
+    of the noise in the sum, less where the ring is too small for it. sums: int64 (queries, classes). votes: of all
+    parties in it on one query. deviation: of all noise in a cell. Returns the same, and bool (queries,): rows of which
+    a cell was out of range, or whose total is further from `votes` than nine deviations of its noise: honest ones once
+    in 10^18."""
     half, reach = 2 ** (RING_BITS - 1), math.ceil(TAIL * deviation)
     out = np.any((sums < -reach) | (sums > votes + reach), axis=1)
     out |= np.abs(sums.sum(axis=1) - votes) > TAIL * deviation * math.sqrt(sums.shape[1])

@@ -33,8 +33,7 @@ from consilium.sums.secure import masks, messages
 from consilium.sums.secure.masks import KEY_BYTES, Masks, encode
 from consilium.sums.secure.messages import KINDS, STAGES, MaskedTerms, PartyReply, Stage, rows_of
 from consilium.sums.secure.shamir import SHARE_BYTES, are_shares, new_seeds, split
-from consilium.sums.terms import LIFETIME
-from consilium.sums.voter import QuerySet, Voter
+from consilium.sums.terms import LIFETIME, QuerySet, Voter
 
 Memory = dict[str, Any]
 """Bytes and arrays; secret."""
@@ -106,11 +105,9 @@ class MaskingParty:
             raise errors.RosterMismatch(f"the roster lists {voter.name} with another key than this party has")
 
     def answer(self, request: Any) -> PartyReply:
-        """The reply to a repeated request, or a new one: one transaction.
-
-        Raises as `SumTerms.open` and the stage; Replay for a session that is known with other terms, StageOrder where
-        the stage is not due or the session is over, InconsistentView for another request than before.
-        """
+        """The reply to a repeated request, or a new one: one transaction. Raises as `SumTerms.open` and the stage;
+        Replay for a session that is known with other terms, StageOrder where the stage is not due or the session is
+        over, InconsistentView for another request than before."""
         (stage, compute), store = STEPS[type(request)], self.store
         place, reply_model, asked = STAGES.index(stage), messages.REPLIES[stage], hashlib.sha256(pack(request)).digest()
         terms = MaskedTerms.open(request.terms, request.signature, self.roster) if stage is Stage.ADVERTISE else None
@@ -172,10 +169,8 @@ class MaskingParty:
             raise errors.BadSignature(self.roster.name(unsigned), f"message of stage {stage}")
 
     def advertise(self, session: Session, request: messages.AdvertiseRequest) -> Answered:
-        """Stage 0: an X25519 key and the commitments to b and K, signed, if the terms are acceptable.
-
-        Earlier sessions of the same federation, and those whose lifetime is over, end: what they hold is erased.
-        """
+        """Stage 0: an X25519 key and the commitments to b and K, signed, if the terms are acceptable. Earlier sessions
+        of the same federation, and those whose lifetime is over, end: what they hold is erased."""
         terms = session.terms
         self.voter.check(terms)
         old = "SELECT sid FROM secure_sessions WHERE done != ? AND (federation = ? OR started < ?)"

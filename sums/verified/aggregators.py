@@ -53,11 +53,9 @@ LINK_NONCE = 12
 
 
 class Link:
-    """Sealed messages between the two aggregators in one session, and the secret that only they have.
-
-    Both come from their two pinned X25519 keys and from two that were made for this session: whoever learns the former
-    later opens nothing. Each kind of message, which goes in one direction, has a key.
-    """
+    """Sealed messages between the two aggregators in one session, and the secret that only they have. Both come from
+    their two pinned X25519 keys and from two that were made for this session: whoever learns the former later opens
+    nothing. Each kind of message, which goes in one direction, has a key."""
 
     def __init__(self, own: SealingKey, other: bytes, own_fresh: SealingKey, other_fresh: bytes, ctx: bytes) -> None:
         """own, other: the pinned keys. own_fresh, other_fresh: those of the session."""
@@ -86,14 +84,12 @@ class Link:
 
 
 class VoteAggregator:
-    """One of the two, in one session.
-
-    terms: from `VerifiedTerms.open`. roster: its own copy. own, fresh: its keys, the pinned one and that of the
-    session. other_fresh: the other one's of the session. total: its share of the votes of all that are accepted,
-    `TOTAL_DTYPE` (queries, classes). It never overflows: all votes of a session are at most half of the prime, and the
-    square of the prime fits into its type. codes: one byte for each party of the roster, see `messages`. Raises
-    RosterMismatch: the key is not the one in the roster, or the session is of another roster; BadKey: a key is of low
-    order."""
+    """One of the two, in one session. terms: from `VerifiedTerms.open`. roster: its own copy. own, fresh: its keys, the
+    pinned one and that of the session. other_fresh: the other one's of the session. total: its share of the votes of
+    all that are accepted, `TOTAL_DTYPE` (queries, classes). It never overflows: all votes of a session are at most half
+    of the prime, and the square of the prime fits into its type. codes: one byte for each party of the roster, see
+    `messages`. Raises RosterMismatch: the key is not the one in the roster, or the session is of another roster;
+    BadKey: a key is of low order."""
 
     LEADS: ClassVar[bool]
 
@@ -135,9 +131,7 @@ OWN_WORD = {*map(code_of, (None, VoteFault.FALSE_VOTES, VoteFault.TWICE, VoteFau
 @dataclass(frozen=True)
 class Question:
     """By which the leader asks for the helper's half. From then on it takes no upload: the same question is sent again.
-
-    codes: one for each party. half: the leader's own. sealed: the message.
-    """
+    codes: one for each party. half: the leader's own. sealed: the message."""
 
     codes: bytes
     half: Half
@@ -161,14 +155,11 @@ class VerifiedSum:
 
 def add_up(one: np.ndarray, other: np.ndarray, votes: int, tail: int) -> np.ndarray:
     """Totals modulo the prime, (queries, classes) each -> what so many votes on a query and the noise can give, int64.
-
-    tail: how far noise may carry a count.
-
-    An aggregator can move a count to wherever it likes, also to the edge of what is possible. If that were an error, it
-    would tell whether the honest count was below a number of its choice. So nothing is raised: the map goes round the
-    field, is the identity where counts can be, and is nowhere steeper than one for one. One vote moved then moves each
-    count by one at most, which is what the mechanisms' noise is sized for.
-    """
+    tail: how far noise may carry a count. An aggregator can move a count to wherever it likes, also to the edge of what
+    is possible. If that were an error, it would tell whether the honest count was below a number of its choice. So
+    nothing is raised: the map goes round the field, is the identity where counts can be, and is nowhere steeper than
+    one for one. One vote moved then moves each count by one at most, which is what the mechanisms' noise is sized
+    for."""
     around, width = (one.astype(np.int64) + other + tail) % PRIME, votes + 2 * tail
     folded = np.where(around <= MOST_REACH, np.minimum(around, width), np.maximum(width - (around - MOST_REACH), 0))
     return folded - tail

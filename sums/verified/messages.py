@@ -237,11 +237,9 @@ def _numbers(content: bytes, shape: tuple[int, int]) -> np.ndarray:
 
 class GivenRecord(Canonical):
     """What the helper signs when it gives its half. Whoever has the roster can check over which parties a sum is.
-
     session: hash of its terms. ids: see `ids_digest`. accepted: places of the parties in the sum, rising. commitment:
     by which the leader was bound to its total before it saw the helper's half; half: the same of that half
-    (`proof.commit_total`).
-    """
+    (`proof.commit_total`)."""
 
     SIGNED_AS: ClassVar[str] = SPACE + "given"
 

@@ -13,11 +13,10 @@ from consilium.protocol.messages import WireModel
 from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.errors import Replay, RosterMismatch, StageOrder
 from consilium.sums.roster import VerifiedRoster
-from consilium.sums.terms import LIFETIME
+from consilium.sums.terms import LIFETIME, QuerySet, Voter
 from consilium.sums.verified.messages import UploadReply, UploadRequest, as_array
 from consilium.sums.verified.proof import SPACE
 from consilium.sums.verified.uploads import VerifiedTerms, check_key, make_upload
-from consilium.sums.voter import QuerySet, Voter
 
 TABLES = (
     "uploads (sid TEXT PRIMARY KEY, query_set TEXT NOT NULL, round INTEGER NOT NULL, started REAL NOT NULL,"
@@ -32,12 +31,10 @@ MOST_KEPT = 20
 
 
 def upload(voter: Voter, request: UploadRequest) -> UploadReply:
-    """Votes, counted against the party's limits. The same request gets the same bytes.
-
-    Raises Refused (policy, promise or budget do not allow it, or so many sessions were tried), SecAggError (the session
-    is not the coordinator's, not of this roster, or was asked in another way before; or the key to seal for is not the
-    helper's of this session) or ConfigError (no usable key or roster).
-    """
+    """Votes, counted against the party's limits. The same request gets the same bytes. Raises Refused (policy, promise
+    or budget do not allow it, or so many sessions were tried), SecAggError (the session is not the coordinator's, not
+    of this roster, or was asked in another way before; or the key to seal for is not the helper's of this session) or
+    ConfigError (no usable key or roster)."""
     roster, signer, store = voter.roster(VerifiedRoster), voter.identity, voter.store
     terms = VerifiedTerms.open(request.terms, request.signature, roster)
     place = roster.place(voter.name)

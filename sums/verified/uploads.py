@@ -48,11 +48,9 @@ MOST_CELLS = 2**28
 
 
 class VerifiedTerms(SumTerms):
-    """See `SumTerms`; each of the votes is proved.
-
-    leader_key: the leader's X25519 key of this session's link to the helper, made for it, hex. sigma: standard
-    deviation of the noise that each aggregator adds to one count of its total.
-    """
+    """See `SumTerms`; each of the votes is proved. leader_key: the leader's X25519 key of this session's link to the
+    helper, made for it, hex. sigma: standard deviation of the noise that each aggregator adds to one count of its
+    total."""
 
     collection: ClassVar[CollectionMode] = "verified"
     SIGNED_AS: ClassVar[str] = SPACE + "session"
@@ -133,10 +131,8 @@ def _seal_of(secret: bytes, sender: bytes, helper: bytes, bound: bytes) -> AESGC
 
 @dataclass(frozen=True)
 class HelperPart:
-    """What the helper gets of an upload; its bytes, `PART_BYTES` of them, are signed.
-
-    place: of the party in the roster. to_leader, to_helper, to_proof: commitments (`proof`).
-    """
+    """What the helper gets of an upload; its bytes, `PART_BYTES` of them, are signed. place: of the party in the
+    roster. to_leader, to_helper, to_proof: commitments (`proof`)."""
 
     content: bytes = field(repr=False)
     ctx: bytes = field(repr=False)
@@ -237,12 +233,9 @@ def make_upload(
     votes: np.ndarray,
     entropy: Callable[[int], bytes] = secrets.token_bytes,
 ) -> bytes:
-    """What a party sends to the leader, once in a session.
-
-    place: of the party in the roster, which has the key of `signer`. helper: the helper's public key of this session,
-    which was checked. votes: integers (queries, classes), as many in each row as the party has teachers. entropy: so
-    many random bytes; the operating system's but in tests.
-    """
+    """What a party sends to the leader, once in a session. place: of the party in the roster, which has the key of
+    `signer`. helper: the helper's public key of this session, which was checked. votes: integers (queries, classes), as
+    many in each row as the party has teachers. entropy: so many random bytes; the operating system's but in tests."""
     grid, ctx = terms.grid, terms.ctx
     picks, seed, blind = grid.picks(votes), entropy(SEED_BYTES), entropy(BLIND_BYTES)
     (other,) = elements([seed_key(ctx, place, seed, "votes")], grid.cells).astype(np.int64)

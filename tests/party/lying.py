@@ -33,7 +33,7 @@ from consilium.protocol.schema import Schema
 from consilium.sums.errors import SecAggError
 from consilium.sums.roster import Roster
 from consilium.sums.secure.messages import AdvertiseRequest, MaskedTerms
-from consilium.sums.voter import QuerySet
+from consilium.sums.terms import QuerySet
 from tests.federation import CLASSES, FEATURES, make_rows, node_at
 
 N = 6

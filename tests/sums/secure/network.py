@@ -20,8 +20,7 @@ from consilium.sums.roster import Roster
 from consilium.sums.secure.coordinator import SecureSession, SecureSum, State, drive
 from consilium.sums.secure.messages import REPLIES, MaskedTerms, SecAggMessage, Stage
 from consilium.sums.secure.party import ANSWERS, Session, pack
-from consilium.sums.terms import SumTerms
-from consilium.sums.voter import QuerySet, R
+from consilium.sums.terms import QuerySet, R, SumTerms
 
 FEDERATION = "f" * 64
 
