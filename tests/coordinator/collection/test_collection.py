@@ -25,7 +25,7 @@ from consilium.coordinator.collection.exchange import (
     no_node,
     stream,
 )
-from consilium.coordinator.collection.plaintext import PATTERN, UNUSABLE, Direct, keep_votes, kept_votes
+from consilium.coordinator.collection.plaintext import PATTERN, UNUSABLE, keep_votes, kept_votes
 from consilium.coordinator.events import EventLog
 from consilium.protocol.choices import counted
 from consilium.protocol.errors import NotEnoughParties
@@ -42,8 +42,6 @@ from tests.federation import (
     make_home,
     make_relative,
     make_rows,
-    node_at,
-    standing,
     vote_request,
     with_array,
     with_field,
@@ -84,20 +82,6 @@ def test_all_good_votes_are_counted_exactly(homes, tmp_path, log) -> None:
     assert (histogram.votes == sum(kept_in(tmp_path).values())).all()
     assert histogram.votes.dtype == np.int64
     assert left_out(log) == {}
-
-
-def test_nodes_in_this_process_give_the_same_and_are_left_out_alike(homes, log) -> None:
-    """Without a message: one node refuses, and one answers for somebody else."""
-    transport = FakeTransport(homes)
-    members = joined(transport, log)
-    nodes = {member.party: transport.parties[member.node] for member in members}
-    nodes["p03"] = nodes["p02"]
-    nodes["p04"] = node_at(make_home(homes[4].parent / "late", "p04"))  # it has not trained
-    found = Direct(nodes, CONFIG, standing(), log).collect(Queries(X), 0.0)
-    over = counts_over(FakeTransport(homes), CONFIG, members[:3], X, log)
-    assert found.parties == over.parties == ("p00", "p01", "p02") and (found.votes == over.votes).all()
-    left = left_out(log)
-    assert left["p03"].startswith("answers for another party") and left["p04"].startswith("refused: ")
 
 
 MALFORMED = {
