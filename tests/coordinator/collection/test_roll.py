@@ -74,15 +74,21 @@ def test_a_log_that_a_crash_broke_off_is_read_as_far_as_it_goes(tmp_path: Path, 
     assert RunState.of(read_events(path)).roll.entries["a"].state is PartyState.TAKES_PART
 
 
-def test_the_second_aggregator_is_no_party() -> None:
-    second = "aggregator board"
-    serves = event("second-aggregator", name="board", node=7)
-    for told, words in (
-        ([event("connected", "a", second)], "connected"),
-        ([event("connected", second), serves], "connected, checks votes"),
-        ([serves, event("lost", second), event("connected", second)], "connected, checks votes"),
-        ([serves, event("awaiting", "a")], "away"),
-    ):
-        roll = RunState.of(told, ["a"]).roll
-        assert roll.seconds["board"].words == words
-        assert list(roll.entries) == ["a"] and roll.took_part == []
+SECOND = "aggregator board"
+SERVES = event("second-aggregator", name="board", node=7)
+SECONDS = {
+    "connected": ([event("connected", "a", SECOND)], "connected"),
+    "serves": ([event("connected", SECOND), SERVES], "connected, checks votes"),
+    "gone": ([event("connected", SECOND), SERVES, event("lost", SECOND)], "away"),
+    "back": ([SERVES, event("lost", SECOND), event("connected", SECOND)], "connected, checks votes"),
+    "started anew": ([SERVES, event("awaiting", "a")], "away"),
+}
+
+
+@pytest.mark.parametrize("case", SECONDS)
+def test_the_second_aggregator_is_no_party(case: str) -> None:
+    told, words = SECONDS[case]
+    roll = RunState.of(told, ["a"]).roll
+    assert roll.seconds["board"].words == words
+    assert list(roll.entries) == ["a"]
+    assert roll.took_part == []
