@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from consilium.aggregator.home import STORE, AggregatorHome, open_home
-from consilium.aggregator.policy import check_terms
+from consilium.aggregator.node import check_terms
 from consilium.node.folder import NodeFolder
 from consilium.node.home import refused_is_wrong, towards_whom
 from consilium.node.kinds import NodeOutcome

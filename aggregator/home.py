@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from consilium.accounting.events import ReleaseEvent
-from consilium.aggregator.node import AggregatorNode
-from consilium.aggregator.policy import release_of
+from consilium.aggregator.node import AggregatorNode, release_of
 from consilium.aggregator.store import GivenStore
 from consilium.node.folder import FEDERATION_FILE, NodeFolder
 from consilium.node.home import Home, refused_is_wrong
@@ -36,14 +35,12 @@ class AggregatorHome(Home):
 
     @property
     def roster(self) -> VerifiedRoster:
-        """Which lists this aggregator with its keys."""
         roster = self.federation.sum_roster()
         if not isinstance(roster, VerifiedRoster):
             raise ConfigError(f"{self.terms.collection} votes need no second aggregator", "Ask the operator")
         return roster
 
     def store(self, wait: float | None = None) -> GivenStore:
-        """What it remembers. wait: see `Database`."""
         return GivenStore(self.folder.state / STORE, wait)
 
     def past(self) -> tuple[tuple[str, ...], int]:

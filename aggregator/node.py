@@ -1,4 +1,5 @@
-"""The second aggregator's answers, on plain objects: hello, open, check, give. Flower is at the edge (`client_app`).
+"""The second aggregator's answers, on plain objects: hello, open, check, give; and what it gives its half of a sum for,
+whatever the coordinator asks: its policy, what it was promised, and what it has given before.
 
 The coordinator is not trusted: it may repeat, reorder, alter or withhold any message. Each answer is checked, computed,
 made durable and only then returned; the same message gets the same answer.
@@ -14,10 +15,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from consilium.aggregator.policy import check_new, check_terms, noise_of, release_of
+from consilium.accounting.events import PartyNoise, ReleaseEvent
 from consilium.aggregator.store import GivenStore, GivenSums, OpenSession
 from consilium.node.answering import check_pinned, check_protocol, pool_of
-from consilium.node.limits import NodePolicy
+from consilium.node.limits import NodePolicy, check_within, events_of
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import DataError
 from consilium.protocol.identity import Identity, SealingKey, digest
@@ -43,19 +44,64 @@ from consilium.sums.verified.messages import (
     OpenRequest,
     as_array,
 )
-from consilium.sums.verified.sealing import sign_key
-from consilium.sums.verified.terms import VerifiedTerms
+from consilium.sums.verified.uploads import VerifiedTerms, sign_key
 
 log = logging.getLogger("consilium.aggregator")
 
 
+def release_of(promise: str) -> ReleaseEvent:
+    """The one release that is promised. Refused (PROMISE) if there is none, or several."""
+    releases = [event for event in events_of(promise) if not event.mechanism.closing]
+    if len(releases) != 1:
+        raise Refused(Rule.PROMISE, limit=1, requested=len(releases), detail="a promise is one release")
+    return releases[0]
+
+
+def noise_of(release: ReleaseEvent, round: int) -> PartyNoise:
+    """What each aggregator adds to one count in this round. Refused (PROMISE) where it is not the whole noise."""
+    noise = release.party_noise(round)
+    if noise is None or noise.shares != 1:
+        raise Refused(Rule.PROMISE, detail="of verified votes each aggregator adds the whole noise of a sum")
+    return noise
+
+
+def check_terms(policy: NodePolicy, terms: Terms, roster: VerifiedRoster, given: GivenSums) -> None:
+    """Raise Refused if the policy does not let this aggregator serve in a federation with these terms, beside all that
+    it has given."""
+    policy.check_simulation(terms)
+    if terms.collection != VerifiedTerms.collection:
+        raise Refused(Rule.VOTES, detail=f"{terms.collection} votes need no second aggregator")
+    if terms.roster != roster.digest:
+        raise Refused(
+            Rule.ROSTER_MISMATCH, detail=f"the coordinator has {terms.roster[:12]}, this node {roster.digest[:12]}"
+        )
+    pool_of(terms)
+    if roster.sure < policy.least_parties:
+        raise Refused(Rule.LEAST_PARTIES, limit=policy.least_parties, requested=roster.sure)
+    noise_of(release_of(terms.promise), 1)
+    check_within((*given.other_promises(terms.federation), terms.promise), policy, given.execute)
+
+
+def check_new(given: GivenSums, policy: NodePolicy, agreed: Terms, terms: VerifiedTerms, ids: list[str]) -> None:
+    """Raise Refused unless a sum on these queries may be given: each is in one sum of each round (ALREADY_ANSWERED),
+    and within the query budgets, the promise's (PROMISE) and the policy's (MOST_QUERIES)."""
+    answered = given.given_of(ids, terms.round)
+    if answered:
+        raise Refused(Rule.ALREADY_ANSWERED, limit=len(ids) - answered, requested=len(ids))
+    most = release_of(agreed.promise).queries_in(terms.round)
+    queries = given.given_in(terms.federation, terms.round) + len(ids)
+    if queries > most:
+        raise Refused(Rule.PROMISE, limit=most, requested=queries)
+    ever = given.ever(ids)
+    if ever > policy.most_queries:
+        raise Refused(Rule.MOST_QUERIES, limit=policy.most_queries, requested=ever)
+
+
 @dataclass(frozen=True)
 class AggregatorNode:
-    """One second aggregator, open for as long as its settings stay. Everything it remembers is in its store.
-
-    name: as it calls itself, for people. pinned: terms of the one federation that it serves; None for any. noise_seed:
-    of simulations.
-    """
+    """One second aggregator, open for as long as its settings stay. Everything it remembers is in its store. name: as
+    it calls itself, for people. pinned: terms of the one federation that it serves; None for any. noise_seed: of
+    simulations."""
 
     store: GivenStore
     name: str
@@ -83,10 +129,8 @@ class AggregatorNode:
 
     def open(self, request: OpenRequest) -> OpenReply:
         """Begin a session on these queries, if it is what was promised and nothing of it was given before. Raises
-        Refused, SecAggError.
-
-        The queries are looked at themselves: a digest would let the coordinator show this node others than the parties.
-        """
+        Refused, SecAggError. The queries are looked at themselves: a digest would let the coordinator show this node
+        others than the parties."""
         terms = VerifiedTerms.open(request.terms, request.signature, self.roster)
         try:
             queries = canonical_queries(request.queries, request.queries.shape[1])
@@ -126,20 +170,18 @@ class AggregatorNode:
         """Half of the sum, and what is signed of it; the session's key is deleted. The same message gets the same bytes
         again. Raises Refused, SecAggError: the session is not open, or its half is not to be given."""
         question = request.content.tobytes()
+        asked = digest("aggregator/question", question)
         with self._transaction() as sums:
             session = self._session(sums, request.sid)
-            asked = digest("aggregator/question", question)
-            if session.question == asked:
-                given = session.answer, session.record, session.signature
-            else:
+            given = session.answer, session.record, session.signature
+            if session.question != asked:
                 terms, helper = self._helper(session)
                 agreed = self._agreed(sums, terms)
                 check_new(sums, self.policy, agreed, terms, session.ids)  # another may have been given since
                 answer, record = helper.give(question, session.ids, self._noise(terms, agreed))
                 given = answer, record.canonical(), record.sign(self.identity)
                 sums.give(terms, session.ids, asked, *given)
-        content, record, signature = given
-        return GiveReply(sid=request.sid, content=as_array(content), record=record, signature=signature)
+        return GiveReply(sid=request.sid, content=as_array(given[0]), record=given[1], signature=given[2])
 
     @contextmanager
     def _transaction(self) -> Iterator[GivenSums]:
@@ -169,7 +211,6 @@ class AggregatorNode:
         return session
 
     def _helper(self, session: OpenSession) -> tuple[VerifiedTerms, Helper]:
-        """Of an open session, as the last message left it."""
         terms = VerifiedTerms.parse(session.terms)
         if not session.key:
             raise StageOrder(f"session {terms.sid} is over: its keys are deleted")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -19,7 +19,7 @@ from consilium.node.limits import EPSILONS
 from consilium.protocol.databases import Database, committed
 from consilium.protocol.errors import LedgerError
 from consilium.protocol.messages import Terms
-from consilium.sums.verified.terms import VerifiedTerms
+from consilium.sums.verified.uploads import VerifiedTerms
 
 FORMAT = 1
 """In SQLite's `user_version`."""
@@ -35,21 +35,21 @@ TABLES = (
 ERASED = "UPDATE sessions SET key = X'', total = X'', codes = X'', met = X''"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class OpenSession:
     """terms: canonical bytes. ids: of its queries, hex, in order. key: private, of this session; empty where its half
     was given, or it was given up. total, codes, met: of the `Helper`, once it has checked something. question: digest
     of what got the half; answer, record, signature: what it got."""
 
     terms: bytes
-    ids: list[str] = field(repr=False)
-    key: bytes = field(repr=False)
-    total: bytes = field(repr=False, default=b"")
-    codes: bytes = field(repr=False, default=b"")
-    met: bytes = field(repr=False, default=b"")
+    ids: list[str]
+    key: bytes
+    total: bytes = b""
+    codes: bytes = b""
+    met: bytes = b""
     question: bytes = b""
-    answer: bytes = field(repr=False, default=b"")
-    record: bytes = field(repr=False, default=b"")
+    answer: bytes = b""
+    record: bytes = b""
     signature: bytes = b""
 
 
@@ -57,15 +57,13 @@ class GivenSums:
     """All reads and writes of one message."""
 
     def __init__(self, file: Database) -> None:
-        self.execute = file.execute
+        self._file, self.execute = file, file.execute
 
     def terms(self, federation: str) -> Terms | None:
-        """Of a federation that was introduced. Raises LedgerError."""
-        rows = self.execute("SELECT content FROM terms WHERE federation = ?", federation)
-        return _terms(rows[0][0]) if rows else None
+        row = self._file.one("SELECT content FROM terms WHERE federation = ?", federation)
+        return None if row is None else _terms(row[0])
 
     def keep_terms(self, terms: Terms) -> None:
-        """Keep them; those that are kept already stay."""
         self.execute("INSERT OR IGNORE INTO terms VALUES (?, ?)", terms.federation, terms.model_dump_json())
 
     def other_promises(self, federation: str) -> list[str]:
@@ -75,9 +73,8 @@ class GivenSums:
         return [_terms(content).promise for (content,) in rows]
 
     def session(self, sid: str) -> OpenSession | None:
-        """A session that was opened."""
-        rows = self.execute(f"SELECT {', '.join(COLUMNS)} FROM sessions WHERE sid = ?", sid)
-        return OpenSession(rows[0][0], json.loads(rows[0][1]), *rows[0][2:]) if rows else None
+        row = self._file.one(f"SELECT {', '.join(COLUMNS)} FROM sessions WHERE sid = ?", sid)
+        return None if row is None else OpenSession(row[0], json.loads(row[1]), *row[2:])
 
     def open(self, terms: VerifiedTerms, ids: Sequence[str], key: bytes, moment: float) -> OpenSession:
         """Begin a session. Others on the same queries in the same round, which have given nothing, are given up."""
@@ -94,7 +91,6 @@ class GivenSums:
         self.execute(f"{ERASED} WHERE length(key) > 0 AND opened < ?", moment)
 
     def checked(self, sid: str, total: bytes, codes: bytes, met: bytes) -> None:
-        """What has become of the session."""
         self.execute("UPDATE sessions SET total = ?, codes = ?, met = ? WHERE sid = ?", total, codes, met, sid)
 
     def give(self, terms: VerifiedTerms, ids: Sequence[str], *given: bytes) -> None:
@@ -104,7 +100,6 @@ class GivenSums:
         self.execute("INSERT INTO given SELECT value, ?, ? FROM json_each(?)", *values)
 
     def signed(self, federation: str) -> int:
-        """Sums of this federation that it gave its half of."""
         return self._count("sessions WHERE federation = ? AND length(record) > 0", federation)
 
     def given_in(self, federation: str, round: int) -> int:
@@ -138,7 +133,6 @@ class GivenStore:
     """The file `given.db`; made on first use."""
 
     def __init__(self, path: Path, wait: float | None = None) -> None:
-        """wait: see `Database`."""
         self._path, self._wait = path, wait
 
     @contextmanager

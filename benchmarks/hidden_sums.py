@@ -17,7 +17,6 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -46,20 +45,18 @@ from consilium.simulations.engines.flower import COORDINATOR_NODE, RUN_ID, assig
 from consilium.simulations.scenario import load_scenario
 from consilium.sums.modes import ANSWERS
 from consilium.sums.roster import AggregatorEntry, Roster, VerifiedRoster, least_rebuilders
-from consilium.sums.secure import messages, pairs, party
-from consilium.sums.secure.coordinator import SecureSession, drive
-from consilium.sums.secure.terms import KeyTerms, MaskedTerms
+from consilium.sums.secure import masks, messages, party
+from consilium.sums.secure.coordinator import SecureSession, State, drive
 from consilium.sums.verified.aggregators import Helper, Leader
 from consilium.sums.verified.messages import UploadReply, UploadRequest
-from consilium.sums.verified.sealing import sign_key
-from consilium.sums.verified.terms import VerifiedTerms
+from consilium.sums.verified.uploads import VerifiedTerms, sign_key
 
 SIZES = {"300x2": (10, 50, 100, 200, 371, 1000), "10000x10": (10, 50, 200)}
 SUMS = [f"{parties}x{rest}" for rest, numbers in SIZES.items() for parties in numbers]
 SAMPLE, MOST_SECAGG, FEATURES, SIGMA, BATCH, HELPER, DIGEST = 3, 100, 10, 100.0, 64, "helper", "f" * 64
 """Parties that are measured, and with SecAgg+ at most; columns of the queries; noise; uploads that are checked at once;
 the node's name; the federation's digest."""
-CACHES = [each for module in (messages, pairs, party) for each in vars(module).values() if hasattr(each, "cache_clear")]
+CACHES = [each for module in (messages, masks, party) for each in vars(module).values() if hasattr(each, "cache_clear")]
 """What remembers public keys and signatures of others."""
 
 
@@ -102,7 +99,7 @@ class Game:
         return reply
 
     def ask(self, name: str, kind: type[WireModel], request: RecordDict, reply: type[WireModel]) -> Any:
-        """The same of a message of this kind, as a `sums.voter.Voter` that refuses nothing answers it."""
+        """The same of a message of this kind, as a `sums.terms.Voter` that refuses nothing answers it."""
         voter, answer = self.voters[name], ANSWERS[kind]
         return from_record(
             self.exchange(name, request, lambda r: to_record(answer(voter, from_record(r, kind)))), reply
@@ -139,24 +136,20 @@ def plain(game: Game) -> np.ndarray:
     return total
 
 
-def secure(game: Game, sums: int = 1) -> np.ndarray:
-    """The last sum of a session of so many."""
+def secure(game: Game) -> np.ndarray:
+    """The sum under masks."""
     signer = Identity.generate()
     game.roster = roster = Roster.build(game.public, signer.public.hex())
     game.began = time.process_time()
-    terms = KeyTerms.create(roster, DIGEST, rounds=tuple(range(1, sums + 1)))
-    session = SecureSession.begin(roster, signer, terms, game.votes)
+    same = {"sigma": SIGMA, "noise_shares": roster.sure}
+    terms = messages.MaskedTerms.of_queries(roster, DIGEST, game.rows, game.classes, 1, **same)
 
     def send(stage: messages.Stage, requests: Mapping[str, WireModel]) -> dict[str, Any]:
         there, encoded = game.stay if stage is messages.Stage.MASKED else requests, dict[int, Array]()
         sent = {name: (type(each), to_record(each, encoded)) for name, each in requests.items() if name in there}
         return {name: game.ask(name, *each, messages.REPLIES[stage]) for name, each in sent.items()}
 
-    for round_ in terms.rounds:
-        same = {"sid": terms.sid, "round": round_, "sigma": SIGMA, "noise_shares": roster.sure}
-        session.ask(MaskedTerms.of_queries(roster, DIGEST, game.rows, game.classes, 1, **same), game.rows)
-        result = drive(session, send)
-    return result.sums
+    return drive(SecureSession(roster, signer, State(terms, tuple(game.votes)), game.rows), send).sums
 
 
 def verified(game: Game) -> np.ndarray:
@@ -218,8 +211,7 @@ def flower(game: Game) -> np.ndarray:
     return np.rint(parameters_to_ndarrays(means[0])[0] * len(game.stay)).astype(np.int64)
 
 
-PROTOCOLS = {"plain sum": plain, "secure, one sum": secure, "secure, two sums": partial(secure, sums=2)}
-PROTOCOLS |= {"verified": verified, "SecAgg+": flower}
+PROTOCOLS = {"plain sum": plain, "secure": secure, "verified": verified, "SecAgg+": flower}
 
 
 def costs(parties: int, queries: int, classes: int) -> list[Sequence[str | None]]:

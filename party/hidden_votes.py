@@ -24,8 +24,7 @@ from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.modes import MODES
 from consilium.sums.roster import SumRoster
-from consilium.sums.terms import SessionTerms, SumTerms
-from consilium.sums.voter import QuerySet
+from consilium.sums.terms import QuerySet, SumTerms
 
 T = TypeVar("T")
 R = TypeVar("R", bound=SumRoster)
@@ -68,7 +67,7 @@ def _own(value: object, kind: type[T], name: str) -> T:
 
 @dataclass(frozen=True)
 class PartyVoter:
-    """See `sums.voter.Voter`. agreed, charged: see `PartyNode`."""
+    """See `sums.terms.Voter`. agreed, charged: see `PartyNode`."""
 
     settings: PartySettings
     account: Account
@@ -94,7 +93,7 @@ class PartyVoter:
         """See `Voter`."""
         return _own(self.settings.roster, kind, "roster")
 
-    def check(self, terms: SessionTerms) -> None:
+    def check(self, terms: SumTerms) -> None:
         """See `Voter`."""
         agreed, policy = self.agreed(terms.federation), self.settings.policy
         enrolled, promise = agreed.terms, agreed.promise
@@ -103,14 +102,13 @@ class PartyVoter:
             raise Refused(Rule.VOTES, detail=detail)
         if terms.roster != enrolled.roster:
             raise Refused(Rule.ROSTER_MISMATCH, detail="the session has another roster than the terms")
-        if isinstance(terms, SumTerms):
-            if (terms.teachers, terms.classes) != (enrolled.teachers, len(enrolled.classes)):
-                raise Refused(Rule.PROMISE, limit=enrolled.teachers, requested=terms.teachers)
-            if terms.noise != promise.noise(terms.round):
-                raise Refused(Rule.PROMISE, detail="the noise of the sum is not that of the promise")
-            most = min(promise.most(terms.round), policy.most_queries)
-            if terms.queries > most:
-                raise Refused(Rule.MOST_QUERIES, limit=most, requested=terms.queries)
+        if (terms.teachers, terms.classes) != (enrolled.teachers, len(enrolled.classes)):
+            raise Refused(Rule.PROMISE, limit=enrolled.teachers, requested=terms.teachers)
+        if terms.noise != promise.noise(terms.round):
+            raise Refused(Rule.PROMISE, detail="the noise of the sum is not that of the promise")
+        most = min(promise.most(terms.round), policy.most_queries)
+        if terms.queries > most:
+            raise Refused(Rule.MOST_QUERIES, limit=most, requested=terms.queries)
         self.account.check_position(terms.federation, terms.position)
 
     def votes(self, terms: SumTerms, query_set: QuerySet, again: bool) -> np.ndarray:

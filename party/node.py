@@ -41,7 +41,7 @@ from consilium.protocol.schema import Schema
 from consilium.protocol.versions import program_versions
 from consilium.protocol.voting_rule import VotingRule, voting_rule_from_json
 from consilium.sums.modes import ANSWERS, MODES
-from consilium.sums.voter import QuerySet
+from consilium.sums.terms import QuerySet
 
 log = logging.getLogger("consilium.party")
 

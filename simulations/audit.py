@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from consilium.coordinator.collection.kept_votes import PATTERN, UNUSABLE, kept_votes
+from consilium.coordinator.collection.plaintext import PATTERN, UNUSABLE, kept_votes
 from consilium.coordinator.events import Event
 from consilium.coordinator.privacy import expected
 from consilium.coordinator.verify import Recorded, VerifiedRun, holds, verify_run

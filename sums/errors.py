@@ -66,7 +66,7 @@ class BadSignature(SecAggError):
 class BadKey(SecAggError):
     """A key of this session is of low order, or is used twice."""
 
-    CURE = "Start a new session without this party and ask its operator"
+    CURE = "Ask this party's operator; if it stays so, revoke it"
     TOLD_AS = Rule.BAD_KEY
 
     def __init__(self, party: str, message: str) -> None:
@@ -75,16 +75,13 @@ class BadKey(SecAggError):
 
 
 class BadShare(SecAggError):
-    """What was dealt for this party's secret, or given of it, is false.
-
-    parties: whom to leave out of the next session. Each lied, or is one of two of whom one lied; empty where nobody can
-    tell.
-    """
+    """What was dealt for this party's secret, or given of it, is false. parties: each lied, or is one of two of whom
+    one lied; empty where nobody can tell."""
 
     def __init__(self, party: str, message: str, parties: Iterable[str] = ()) -> None:
         self.party, self.parties = party, tuple(parties)
-        advice = f"without {named(self.parties)}" if self.parties else "and ask the parties to check their software"
-        super().__init__(f"share of {party}: {message}", f"Start a new session {advice}")
+        advice = f"revoke {named(self.parties)}" if self.parties else "ask the parties to check their software"
+        super().__init__(f"share of {party}: {message}", f"Ask again; if it stays so, {advice}")
 
 
 class InconsistentView(SecAggError):
@@ -141,10 +138,8 @@ class BadLink(SecAggError):
 
 
 class AggregatorsDisagree(SecAggError):
-    """The two aggregators do not take the same parties for accepted. Nothing is given.
-
-    at_fault: "the second aggregator", where what it says is disproved by what it shows; empty where nobody can tell.
-    """
+    """The two aggregators do not take the same parties for accepted. Nothing is given. at_fault: "the second
+    aggregator", where what it says is disproved by what it shows; empty where nobody can tell."""
 
     CURE = "Start a new session; if it stays so, one of the two does not run this program"
     TOLD_AS = Rule.INCONSISTENT_VIEW

@@ -11,9 +11,9 @@ from consilium.protocol.messages import CollectionMode, WireModel
 from consilium.sums.roster import Roster, SumRoster, VerifiedRoster
 from consilium.sums.secure import party as secure
 from consilium.sums.secure.messages import MaskedRequest
+from consilium.sums.terms import Voter
 from consilium.sums.verified import party as verified
 from consilium.sums.verified.messages import AggregatorRequest, CheckRequest, GiveRequest, OpenRequest, UploadRequest
-from consilium.sums.voter import Voter
 
 Answer = Callable[[Voter, Any], WireModel]
 

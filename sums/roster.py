@@ -42,12 +42,10 @@ class AggregatorEntry(Strict):
 
 
 def least_rebuilders(parties: int, colluders: int) -> int:
-    """t: floor(2n/3) + 1, raised where colluders ask for more.
-
-    2t > n + c keeps a coordinator that shows different survivors to different parties from getting t signatures twice
-    (Bonawitz et al. 2017, section 6.2, with c), and two sums that one party should not have helped with from both being
-    unmasked: any two groups of t have an honest party in common.
-    """
+    """t: floor(2n/3) + 1, raised where colluders ask for more. 2t > n + c keeps a coordinator that shows different
+    survivors to different parties from getting t signatures twice (Bonawitz et al. 2017, section 6.2, with c), and two
+    sums that one party should not have helped with from both being unmasked: any two groups of t have an honest party
+    in common."""
     return max(2 * parties // 3, (parties + colluders) // 2) + 1
 
 
@@ -90,7 +88,6 @@ class SumRoster(Derived, Strict):
 
     @classmethod
     def _entries(cls, coordinator: str, sealing: str, second: AggregatorEntry | None) -> dict[str, Any]:
-        """Fields for the keys of nodes that are no parties. See `build`."""
         raise NotImplementedError
 
     @property
@@ -100,7 +97,6 @@ class SumRoster(Derived, Strict):
 
     @property
     def second(self) -> AggregatorEntry | None:
-        """Keys of the second aggregator, where there is one."""
         return None
 
     @property
@@ -134,12 +130,10 @@ class SumRoster(Derived, Strict):
         sealing: str = "",
         second: AggregatorEntry | None = None,
     ) -> Self:
-        """A roster. Raises ConfigError where these give no safe one.
-
-        identities: public key, hex, by party name; the order is kept. coordinator: its signing key, hex. colluders,
-        least: as `c` and `least`; None is the least that is safe. sealing, second: the coordinator's X25519 key of its
-        link to a second aggregator, hex, and that node's keys.
-        """
+        """A roster. Raises ConfigError where these give no safe one. identities: public key, hex, by party name; the
+        order is kept. coordinator: its signing key, hex. colluders, least: as `c` and `least`; None is the least that
+        is safe. sealing, second: the coordinator's X25519 key of its link to a second aggregator, hex, and that node's
+        keys."""
         parties = [{"id": name, "ed25519_pk": key} for name, key in identities.items()]
         least = least_sum(len(parties), colluders) if least is None else least
         others = cls._entries(coordinator, sealing, second)
@@ -154,7 +148,6 @@ class SumRoster(Derived, Strict):
         return "; ".join(faults_of(error, cls, {}, quoting=False))
 
     def save(self, path: Path) -> None:
-        """Write JSON."""
         path.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
     @cached_property
@@ -164,12 +157,10 @@ class SumRoster(Derived, Strict):
 
     @property
     def n(self) -> int:
-        """Number of parties."""
         return len(self.parties)
 
     @cached_property
     def places(self) -> Mapping[str, int]:
-        """Place by name."""
         return {entry.id: place for place, entry in enumerate(self.parties)}
 
     def place(self, name: str) -> int:
@@ -179,7 +170,6 @@ class SumRoster(Derived, Strict):
         return self.places[name]
 
     def name(self, place: int) -> str:
-        """The party at a place."""
         return self.parties[place].id
 
     def key(self, place: int) -> bytes:
@@ -214,7 +204,6 @@ class Roster(SumRoster):
 
     @property
     def t(self) -> int:
-        """Shares that rebuild a secret, see `least_rebuilders`."""
         return least_rebuilders(self.n, self.c)
 
     def _other_keys(self) -> list[str]:
@@ -246,7 +235,6 @@ class VerifiedRoster(SumRoster):
 
     @property
     def second(self) -> AggregatorEntry:
-        """See `SumRoster`."""
         return self.helper
 
     @classmethod

@@ -13,10 +13,11 @@ from flwr.app import RecordDict
 
 from consilium.accounting.mechanisms import Confident, GNMax, Histogram
 from consilium.accounting.units import Unit
+from consilium.coordinator.collection import plaintext
+from consilium.coordinator.collection.admission import Greeting
 from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.collection.exchange import Failure, Member, Transport, no_answer
 from consilium.coordinator.collection.means import Standing
-from consilium.coordinator.collection.plaintext import OverFlower
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.config import FederationConfig, QueryBudget, Timeouts
 from consilium.coordinator.events import EventLog
@@ -33,17 +34,9 @@ from consilium.protocol.choices import counted
 from consilium.protocol.config_files import load, read_table
 from consilium.protocol.files import private_folder
 from consilium.protocol.identity import Identity
-from consilium.protocol.messages import (
-    PROTOCOL_VERSION,
-    HelloRequest,
-    LedgerPosition,
-    Terms,
-    TrainRequest,
-    VoteRequest,
-    WireModel,
-)
-from consilium.protocol.queries import canonical_queries, draw_reference, query_set_hash, reference_text
-from consilium.protocol.records import from_record, refusal_to_record, to_record
+from consilium.protocol.messages import HelloRequest, LedgerPosition, Terms, TrainRequest, VoteRequest, WireModel
+from consilium.protocol.queries import canonical_queries, draw_reference, reference_text
+from consilium.protocol.records import decode_array, encode_array, from_record, refusal_to_record, to_record
 from consilium.protocol.refusals import Refused
 from consilium.protocol.schema import Schema
 from consilium.protocol.voting_rule import RelativeRule
@@ -212,16 +205,13 @@ def make_secure(homes: list[Path], root: Path, colluders: int = 0, least_survivo
 
 
 class StillLedger:
-    """A ledger that never moves, and keeps who was asked about how many queries."""
-
-    def __init__(self) -> None:
-        self.voted: list[tuple[int, list[str]]] = []
+    """A ledger that never moves."""
 
     def position(self) -> LedgerPosition:
         return NO_LEDGER
 
     def voted_on(self, query_ids: Sequence[str], parties: Sequence[str], session: str = "") -> None:
-        self.voted.append((len(query_ids), list(parties)))
+        pass
 
 
 def standing() -> Standing:
@@ -229,29 +219,15 @@ def standing() -> Standing:
     return Standing(StillLedger())
 
 
-UNTOLD: dict[str, Any] = {"program": "", "late": False, "starts": []}
-"""Of a `HelloRequest`, in a simulation."""
-
-
 def hello_of(config: FederationConfig, /, **changes: Any) -> HelloRequest:
-    """What a coordinator with this configuration asks."""
-    fields = {**config.terms().model_dump(), "protocol_version": PROTOCOL_VERSION, **dict(NO_LEDGER), **UNTOLD}
-    return HelloRequest(**{**fields, **changes})
+    """What a coordinator with this configuration asks, in a simulation."""
+    asked = Greeting(lambda: NO_LEDGER, program="").request(config)
+    return HelloRequest(**{**dict(asked), **changes})
 
 
 def vote_request(config: FederationConfig, queries: np.ndarray, /, **changes: Any) -> VoteRequest:
     """Plaintext votes on canonical queries, asked with an empty ledger and no pool."""
-    places, proof = standing().proof(queries)
-    fields = {
-        "federation": config.digest(),
-        "query_set": query_set_hash(queries),
-        **NO_LEDGER.model_dump(),
-        "queries": queries,
-        "places": places,
-        "proof": proof,
-        "start": "",
-    }
-    return VoteRequest(**{**fields, **changes})
+    return VoteRequest(**{**dict(plaintext.vote_request(config, Queries(queries), standing())), **changes})
 
 
 def counts_over(
@@ -263,7 +239,7 @@ def counts_over(
     keep_in: Path | None = None,
 ) -> Counts:
     """Plaintext votes of these parties, kept in this folder."""
-    return OverFlower(transport, config, members, standing(), log, keep_in).collect(Queries(queries), 0.0)
+    return plaintext.OverFlower(transport, config, members, standing(), log, keep_in).collect(Queries(queries), 0.0)
 
 
 class FakeTransport:
@@ -308,7 +284,6 @@ def drop(_: RecordDict) -> Failure:
 
 def with_array(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Fault:
     """A fault: one array of the reply is changed, and encoded as a dishonest party would."""
-    from consilium.protocol.records import decode_array, encode_array
 
     def apply(record: RecordDict) -> RecordDict:
         arrays = record.array_records["arrays"]

@@ -48,7 +48,6 @@ class SeenPositions:
     """By party, the least `HelloReply.seen` that it must report from now on; a file in the run folder."""
 
     def __init__(self, path: Path) -> None:
-        """Raises LedgerError if the file is damaged."""
         self._path = path
         self.least: dict[str, int] = {}
         if path.exists():
@@ -70,11 +69,9 @@ class SeenPositions:
 
 @dataclass(frozen=True)
 class Greeting:
-    """What this coordinator says of itself, and knows of each party from before (`SeenPositions.least`).
-
-    position: where the ledger stands when it is asked. starts: see `HelloRequest`. asked: parties that were asked for
-    votes at this position.
-    """
+    """What this coordinator says of itself, and knows of each party from before (`SeenPositions.least`). position:
+    where the ledger stands when it is asked. starts: see `HelloRequest`. asked: parties that were asked for votes at
+    this position."""
 
     position: Callable[[], LedgerPosition]
     least: Mapping[str, int] = field(default_factory=dict)
@@ -88,7 +85,6 @@ class Greeting:
         return cls(lambda: LedgerPosition(ledger=ledger, batch=0, head="0" * 64))
 
     def request(self, config: FederationConfig, late: bool = False) -> HelloRequest:
-        """The message."""
         return HelloRequest(
             **config.terms().model_dump(),
             protocol_version=PROTOCOL_VERSION,
@@ -114,7 +110,6 @@ class Greeting:
         )
 
     def other_version(self, reply: HelloReply) -> dict[str, str] | None:
-        """Both programs with their versions, if they differ."""
         if reply.program == self.program:
             return None
         return {"party": reply.party, "theirs": reply.program or "an unknown version", "ours": self.program}
@@ -126,23 +121,18 @@ PAUSE_SECONDS, TELL_SECONDS = 1.0, 60.0
 
 
 class KnownNodes(Protocol):
-    """The nodes that an operator registered. Both may change while a federation runs."""
+    """The nodes that an operator registered: all parties that may connect, and the one whose key a node has, or None.
+    Both may change while a federation runs."""
 
-    def names(self) -> Collection[str]:
-        """Of all parties that may connect."""
-        ...
+    def names(self) -> Collection[str]: ...
 
-    def name(self, node: int) -> str | None:
-        """The party whose key a node has; None where that is not known."""
-        ...
+    def name(self, node: int) -> str | None: ...
 
 
 class Admission:
-    """Asks nodes to enrol, and keeps who did.
-
-    known: the nodes that an operator registered; None in a simulation, whose parties tell their own names.
-    members and failures are by name; a simulated node that told none is called by its number.
-    """
+    """Asks nodes to enrol, and keeps who did. known: the nodes that an operator registered; None in a simulation, whose
+    parties tell their own names. members and failures are by name; a simulated node that told none is called by its
+    number."""
 
     def __init__(
         self,
@@ -162,10 +152,8 @@ class Admission:
         self.members: dict[str, Member] = {}
         self.failures: dict[str, Failure] = {}
 
-    @property
-    def names(self) -> frozenset[str]:
-        """Of all parties that may connect."""
-        return frozenset(() if self._known is None else self._known.names())
+    def expected(self) -> Collection[str]:
+        return () if self._known is None else self._known.names()
 
     def _registered(self, node: int) -> str | None:
         return None if self._known is None else self._known.name(node)
@@ -185,10 +173,8 @@ class Admission:
 
     def ask(self, late: bool = False, returned: bool = False) -> list[Member]:
         """Ask every connected node that is due; returns who enrolled now, sorted by name. A member whose node was away
-        and is back enrols again, or is a member no more.
-
-        late: the others are serving already, and the parties are told so. returned: ask such members only.
-        """
+        and is back enrols again, or is a member no more. late: the others are serving already, and the parties are told
+        so. returned: ask such members only."""
         with self._lock:
             now = self._clock()
             due = [node for node in self.look() if node not in self._tries or self._tries[node][1] <= now]
@@ -206,13 +192,11 @@ class Admission:
             return self._take(due, replies)
 
     def _take(self, due: list[int], replies: Replies[HelloReply]) -> list[Member]:
-        """Who of those asked enrolled, sorted by name."""
         self._no_party |= {node for node, failure in replies.failures.items() if failure.rule is Rule.NODE_KIND}
-        failures = {
-            self._name(node): failure for node, failure in replies.failures.items() if node not in self._no_party
-        }
-        claims: dict[str, list[Member]] = {}
+        failures, claims = dict[str, Failure](), dict[str, list[Member]]()
         for node, failure in replies.failures.items():
+            if node not in self._no_party:
+                failures[self._name(node)] = failure
             if not failure.silent:
                 self._drop(node)
         for node, reply in replies.answers.items():
@@ -265,7 +249,6 @@ class Admission:
             self._log.write("enrolled", parties=[member.party for member in fresh])
 
     def _drop(self, node: int) -> None:
-        """Whoever enrolled from this node is no member any more."""
         self.members = {name: member for name, member in self.members.items() if member.node != node}
 
     def _name(self, node: int) -> str:
@@ -291,40 +274,26 @@ def assemble(
     sleep: Callable[[float], None] = time.sleep,
 ) -> list[Member]:
     """Wait until every party that may connect is enrolled or has refused; who is silent may yet come. `patience`
-    seconds after there are enough of them, go on without the others. Returns those that are connected then, sorted by
-    name; nobody where `stop` says so.
-
-    However long it takes until there are enough: nothing has failed meanwhile. Who is missing is told when it changes,
-    and every minute.
-
-    Parameters
-    ----------
-    least : parties that there must be; of secure votes at least as many as a sum needs.
-    """
+    seconds after there are `least` of them, go on without the others. Returns those that are connected then, sorted by
+    name; nobody where `stop` says so. However long it takes until there are enough, nothing has failed. Who is missing
+    is told when it changes, and every minute."""
     enough_since: float | None = None
     last_state: tuple[object, ...] = ()
     told = clock()
     while not stop():
         admission.ask()
         connected = admission.look()
-        there = sorted(
-            (member for member in admission.members.values() if member.node in connected),
-            key=lambda member: member.party,
-        )
-        missing = sorted(admission.names - {member.party for member in there} - {*admission.refused})
+        there = [member for _, member in sorted(admission.members.items()) if member.node in connected]
+        missing = sorted({*admission.expected()} - {member.party for member in there} - {*admission.refused})
         enough_since = (clock() if enough_since is None else enough_since) if len(there) >= least else None
         waited = 0.0 if enough_since is None else clock() - enough_since
         if enough_since is not None and (not missing or waited >= patience):
             return there
         state = (tuple(missing), tuple(admission.refused), enough_since is None)
         if state != last_state or clock() - told >= TELL_SECONDS:
+            left = {} if enough_since is None else {"at_most_seconds": max(0, round(patience - waited))}
             log.write(
-                "waiting",
-                connected=len(there),
-                required=least,
-                awaited=missing,
-                refused=admission.refused,
-                **({} if enough_since is None else {"at_most_seconds": max(0, round(patience - waited))}),
+                "waiting", connected=len(there), required=least, awaited=missing, refused=admission.refused, **left
             )
             last_state, told = state, clock()
         sleep(PAUSE_SECONDS)
@@ -332,11 +301,9 @@ def assemble(
 
 
 def enrol(transport: Transport, config: FederationConfig, log: EventLog, greeting: Greeting) -> list[Member]:
-    """Ask `query.hello` of every connected node once; returns the members sorted by name.
-
-    Waits up to `timeouts.enrol` for enough nodes to connect. Two nodes with one name are both left out, since nobody
-    can tell which is the party. Raises NotEnoughParties.
-    """
+    """Ask `query.hello` of every connected node once; returns the members sorted by name. Waits up to `timeouts.enrol`
+    for enough nodes to connect. Two nodes with one name are both left out, since nobody can tell which is the party.
+    Raises NotEnoughParties."""
     deadline = time.monotonic() + config.timeouts.enrol
     while len(nodes := transport.nodes()) < config.minimum_parties and time.monotonic() < deadline:
         log.write("waiting", connected=len(nodes), required=config.minimum_parties)
@@ -355,7 +322,6 @@ class Training(NamedTuple):
 
     @property
     def left_out_for_data(self) -> int:
-        """Parties that are left out because of what their data hold."""
         return sum(failure.for_data for failure in self.failures.values())
 
 
@@ -375,10 +341,8 @@ def train_all(
 def train(
     transport: Transport, config: FederationConfig, members: list[Member], log: EventLog, least: int | None = None
 ) -> Training:
-    """Ask `train.teacher` of every member, and leave out by name who does not train.
-
-    least: parties that there must be; the federation's `minimum_parties` where None. Raises NotEnoughParties.
-    """
+    """Ask `train.teacher` of every member, and leave out by name who does not train. least: parties that there must be;
+    the federation's `minimum_parties` where None. Raises NotEnoughParties."""
     trained = train_all(transport, config, members, Steps(log, "train", len(members)))
     by_name = {member.party: failure for member, failure in trained.failures.items()}
     tell_left_out(log, "train", by_name)
@@ -390,17 +354,14 @@ LOOK_SECONDS = 2.0
 
 
 class Latecomers:
-    """Threads, while the context is open, that look who connects and has those trained that enrol.
-
-    Nobody waits for it: a sum that has begun goes on with the parties that it began with.
-    """
+    """Threads, while the context is open, that look who connects and has those trained that enrol. Nobody waits for it:
+    a sum that has begun goes on with the parties that it began with."""
 
     def __init__(self, admission: Admission, transport: Transport, config: FederationConfig, log: EventLog) -> None:
         self._admission, self._transport, self._config, self._log = admission, transport, config, log
-        self._lock = threading.Lock()
+        self._lock, self._stop = threading.Lock(), threading.Event()
         self._ready: list[Member] = []
         self._back: list[Member] = []
-        self._stop = threading.Event()
         # what comes and goes is seen also while a latecomer is waited for, or trains
         works = (("arrivals", admission.look), ("latecomers", self.look))
         self._threads = [threading.Thread(target=self._repeat, args=(work,), name=n, daemon=True) for n, work in works]
@@ -416,13 +377,11 @@ class Latecomers:
             thread.join(LOOK_SECONDS)  # it may wait for a party that is training: nobody needs it any more
 
     def look(self) -> None:
-        """Enrol and train who is there and was not yet."""
         returned, fresh = self._admission.ask(late=True, returned=True), self._admission.ask(late=True)
         with self._lock:
-            back, self._back = self._back + returned, []
-        if not back + fresh:
+            due, self._back = self._back + returned + fresh, []
+        if not due:
             return
-        due = back + fresh
         trained = train_all(self._transport, self._config, due, untold)
         self._admission.fail(trained.failures)
         ready = [member for member in trained.members if member in fresh]
@@ -433,11 +392,9 @@ class Latecomers:
 
     def join(self, members: list[Member]) -> list[Member]:
         """Bring the list up to date, before a sum: those that are ready take part from now on, and are returned; one
-        that is back and cannot enrol again is out.
-
-        One that is back is asked here, whatever the thread is waiting for: with an older state it must not be in this
-        sum. Its training, of which nothing is left to do, is not waited for.
-        """
+        that is back and cannot enrol again is out. One that is back is asked here, whatever the thread is waiting for:
+        with an older state it must not be in this sum. Its training, of which nothing is left to do, is not waited
+        for."""
         back = self._admission.ask(late=True, returned=True)
         with self._lock:
             self._back += back

@@ -25,23 +25,18 @@ class Queries:
 
     @cached_property
     def hash(self) -> str:
-        """What a vote is bound to."""
         return query_set_hash(self.rows)
 
     @cached_property
     def ids(self) -> list[str]:
-        """Of each row."""
         return query_ids(self.rows)
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Sums of the parties' votes.
-
-    votes: int64 (queries, classes). Each row sums to `teachers`, where no noise is in it.
-    parties: in the sums, by name. teachers: votes on each query, a public number.
-    sigma: of the noise that each count holds, by the parties or two aggregators; 0.0 for exact counts.
-    """
+    """Sums of the parties' votes. votes: int64 (queries, classes). Each row sums to `teachers`, where no noise is in
+    it. parties: in the sums, by name. teachers: votes on each query, a public number. sigma: of the noise that each
+    count holds, by the parties or two aggregators; 0.0 for exact counts."""
 
     votes: np.ndarray = field(repr=False)
     parties: tuple[str, ...]

@@ -27,11 +27,9 @@ Reply = TypeVar("Reply", bound=WireModel)
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a node is left out of a stage. `reason` is the coordinator's own words, never text of the node.
-
-    refusal: what it answered instead; None where it did not refuse. silent: it said nothing: it is busy, or away, and
-    may answer the next time.
-    """
+    """Why a node is left out of a stage. `reason` is the coordinator's own words, never text of the node. refusal: what
+    it answered instead; None where it did not refuse. silent: it said nothing: it is busy, or away, and may answer the
+    next time."""
 
     reason: str
     refusal: Refusal | None = None
@@ -48,17 +46,10 @@ class Failure:
 
     @property
     def rule(self) -> Rule | None:
-        """By which it refused."""
         return None if self.refusal is None else self.refusal.rule
 
     @property
-    def accused(self) -> str | None:
-        """The party that it names as the cause."""
-        return None if self.refusal is None else self.refusal.party
-
-    @property
     def for_data(self) -> bool:
-        """Whether the cause is what its data hold."""
         return self.rule in FOR_DATA
 
     def cure(self, cures: Mapping[Rule, str] = CURES) -> str:
@@ -87,10 +78,8 @@ class Transport(Protocol):
         self, requests: Mapping[int, WireModel], timeout: float, on_reply: Callable[[int, int], None]
     ) -> Iterator[tuple[int, RecordDict | Failure]]:
         """Send, wait at most `timeout` seconds; each node's reply as it comes, those that are missing at the end.
-
         `on_reply(done, total)` is called as replies come in. A reply is held by nobody once the next is asked for, and
-        a bounded number of them is there before.
-        """
+        a bounded number of them is there before."""
         ...
 
 
@@ -213,27 +202,22 @@ MEANINGS = {
 
 
 class FlowerTransport:
-    """Pushes one message to each node and pulls replies until all are there or the time is up.
-
-    Exchanges of several threads may go on at once: each call of the grid is made by itself.
-
-    at_once: replies that are pulled together. 1 where nodes are not trusted: Flower raises for a reply that is no
-    message at all, and all that it was to give with it is lost.
-    """
+    """Pushes one message to each node and pulls replies until all are there or the time is up. Exchanges of several
+    threads may go on at once: each call of the grid is made by itself. at_once: replies that are pulled together. 1
+    where nodes are not trusted: Flower raises for a reply that is no message at all, and all that it was to give with
+    it is lost."""
 
     def __init__(self, grid: Grid, at_once: int = AT_ONCE) -> None:
         self._grid, self._at_once = grid, at_once
         self._lock = threading.Lock()
 
     def nodes(self) -> list[int]:
-        """See `Transport.nodes`."""
         with self._lock:
             return sorted(self._grid.get_node_ids())
 
     def exchange(
         self, requests: Mapping[int, WireModel], timeout: float, on_reply: Callable[[int, int], None]
     ) -> Iterator[tuple[int, RecordDict | Failure]]:
-        """See `Transport.exchange`."""
         deadline = time.monotonic() + timeout
         waiting, missing = self._push(requests, timeout), set(requests)
         pause = SHORTEST_PAUSE

@@ -2,7 +2,7 @@
 
 sessions/verified.db   each session from before its first request until its labels are in the ledger: its terms, the
                        leader's key of it, what the parties sent, and what the helper is asked for its half with. As
-                       secret as what it holds: one of two parts of each vote.
+                       secret as what it holds: one of two parts of each vote. And who was not accepted, how often.
 aggregator.db          what the helper signed of each sum, the ids of its queries, and the totals that the record binds
                        both aggregators to: as secret as the sum."""
 
@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from consilium.coordinator.collection.means import KeptSessions
 from consilium.protocol.databases import committed
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.files import replace_private
@@ -26,15 +27,10 @@ from consilium.sums.roster import VerifiedRoster
 from consilium.sums.verified.aggregators import Question, VerifiedSum
 from consilium.sums.verified.field import DTYPE
 from consilium.sums.verified.messages import GivenRecord, Half, ids_digest
-from consilium.sums.verified.terms import VerifiedTerms
+from consilium.sums.verified.uploads import VerifiedTerms
 
 SESSIONS, SUMS, ROSTER = "verified.db", "aggregator.db", "roster.json"
 FORMAT = 1
-SESSION_TABLES = (
-    "sessions (name TEXT PRIMARY KEY, terms BLOB, signature BLOB, fresh BLOB, key BLOB,"
-    " codes BLOB, nonce BLOB, total BLOB, sealed BLOB)",
-    "uploads (name TEXT, place INTEGER, content BLOB, PRIMARY KEY (name, place))",
-)
 SUM_TABLES = (
     "sums (sid TEXT PRIMARY KEY, terms BLOB, record BLOB, signature BLOB, ids TEXT,"
     " leader_nonce BLOB, leader BLOB, helper_nonce BLOB, helper BLOB)",
@@ -53,36 +49,18 @@ class KeptSession:
     question: Question | None = None
 
 
-class KeptSessions:
-    """The sessions that are open, by name; what a method wrote is on disk when it returns. The file is made on first
-    use. Raises LedgerError where it cannot be read or written."""
+class VerifiedSessions(KeptSessions):
+    """With the uploads of each, and how often whom nobody accepted."""
 
-    def __init__(self, folder: Path) -> None:
-        self._open = partial(committed, folder / SESSIONS, SESSION_TABLES, FORMAT)
+    TABLES = (
+        *KeptSessions.TABLES,
+        "uploads (name TEXT, place INTEGER, content BLOB, PRIMARY KEY (name, place))",
+        "refused (name TEXT PRIMARY KEY, times INTEGER)",
+    )
 
-    def session(self, name: str) -> KeptSession | None:
-        """The one that was begun and not settled."""
+    def keep_uploads(self, name: str, uploads: Mapping[int, bytes]) -> None:
         with self._open() as file:
-            row = file.one("SELECT * FROM sessions WHERE name = ?", name)
-        if row is None:
-            return None
-        _, terms, signature, fresh, key, codes, nonce, total, sealed = row
-        question = None
-        if sealed is not None:
-            question = Question(codes, _half(VerifiedTerms.parse(terms), nonce, total), sealed)
-        return KeptSession(terms, signature, fresh, key, question)
-
-    def begin(self, name: str, session: KeptSession) -> None:
-        """A new one of this name."""
-        with self._open() as file:
-            row = name, session.terms, session.signature, session.fresh
-            file.execute("INSERT INTO sessions (name, terms, signature, fresh) VALUES (?, ?, ?, ?)", *row)
-
-    def keep_uploads(self, name: str, key: bytes, uploads: Mapping[int, bytes]) -> None:
-        """What the parties at these places sent, sealed for this key of the helper's."""
-        rows = ((name, place, content) for place, content in uploads.items())
-        with self._open() as file:
-            file.execute("UPDATE sessions SET key = ? WHERE name = ?", key, name)
+            rows = ((name, place, content) for place, content in uploads.items())
             file.executemany("INSERT OR REPLACE INTO uploads VALUES (?, ?, ?)", rows)
 
     def places(self, name: str) -> list[int]:
@@ -92,24 +70,21 @@ class KeptSessions:
             return [place for (place,) in rows]
 
     def uploads(self, name: str, places: Sequence[int]) -> dict[int, bytes]:
-        """What was sent from these places."""
         with self._open() as file:
             chosen = "name = ? AND place IN (SELECT value FROM json_each(?)) ORDER BY place"
             question = f"SELECT place, content FROM uploads WHERE {chosen}"
             return dict(file.execute(question, name, json.dumps([*places])))
 
-    def keep_question(self, name: str, question: Question) -> None:
-        """Before it is sent."""
-        half = question.half
-        row = question.codes, half.nonce, half.total.tobytes(), question.sealed, name
+    def refuse(self, party: str) -> int:
+        """Nobody can show why this one was not accepted; how often that was so by now."""
         with self._open() as file:
-            file.execute("UPDATE sessions SET codes = ?, nonce = ?, total = ?, sealed = ? WHERE name = ?", *row)
+            once_more = "ON CONFLICT DO UPDATE SET times = times + 1 RETURNING times"
+            return file.execute(f"INSERT INTO refused VALUES (?, 1) {once_more}", party)[0][0]
 
-    def forget(self, name: str) -> None:
-        """Nothing of it is needed any more; it is overwritten."""
+    def refused(self, least: int) -> list[str]:
+        """Parties that were not accepted so often."""
         with self._open() as file:
-            for table in ("sessions", "uploads"):
-                file.execute(f"DELETE FROM {table} WHERE name = ?", name)
+            return [party for (party,) in file.execute("SELECT name FROM refused WHERE times >= ?", least)]
 
 
 @dataclass(frozen=True)
@@ -136,13 +111,12 @@ class KeptSums:
     """The file of the sums in a run folder; made on first use. Raises LedgerError where it cannot be read."""
 
     def __init__(self, run_dir: Path, roster: VerifiedRoster) -> None:
-        self._path, self._roster = run_dir / SUMS, roster
+        self._open, self._roster = partial(committed, run_dir / SUMS, SUM_TABLES, FORMAT), roster
         if not (run_dir / ROSTER).exists():
             replace_private(run_dir / ROSTER, roster.model_dump_json(indent=1) + "\n")
 
     def signed(self) -> int:
-        """Sums that were signed."""
-        with committed(self._path, SUM_TABLES, FORMAT) as file:
+        with self._open() as file:
             return file.execute("SELECT COUNT(*) FROM sums")[0][0]
 
     def keep(
@@ -154,19 +128,12 @@ class KeptSums:
             record = GivenRecord.open(content, signature, self._roster)
         except MalformedMessage as error:
             raise BadLink(error.what) from None
-        expected = GivenRecord(
-            session=terms.ctx.hex(),
-            ids=ids_digest(ids),
-            accepted=result.accepted,
-            left_out=record.left_out,
-            commitment=result.leader.commitment(terms.ctx, leads=True).hex(),
-            half=result.helper.commitment(terms.ctx, leads=False).hex(),
-        )
-        if record != expected:
+        commitment = result.leader.commitment(terms.ctx, leads=True)
+        if record != GivenRecord.of(terms.ctx, ids, result.accepted, commitment, result.helper):
             raise BadLink("the second aggregator signs another sum than the one that it gives")
         halves = [part for half in (result.leader, result.helper) for part in (half.nonce, half.total.tobytes())]
         row = terms.sid, terms.canonical(), content, signature, json.dumps(ids), *halves
-        with committed(self._path, SUM_TABLES, FORMAT) as file:
+        with self._open() as file:
             file.execute("INSERT OR IGNORE INTO sums VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", *row)
 
 
@@ -187,8 +154,8 @@ def _kept(row: tuple, roster: VerifiedRoster) -> KeptSum:
     terms, record, ids = VerifiedTerms.parse(content), GivenRecord.open(record, signature, roster), json.loads(ids)
     if (record.session, record.ids, terms.queries) != (terms.ctx.hex(), ids_digest(ids), len(ids)):
         raise MalformedMessage(f"{SUMS}: the record of session {sid} is of other terms or queries than stand beside it")
-    return KeptSum(terms, record, tuple(ids), _half(terms, *halves[:2]), _half(terms, *halves[2:]))
-
-
-def _half(terms: VerifiedTerms, nonce: bytes, total: bytes) -> Half:
-    return Half(nonce, np.frombuffer(total, dtype=DTYPE).reshape(terms.shape))
+    leader, helper = (
+        Half(nonce, np.frombuffer(total, dtype=DTYPE).reshape(terms.shape))
+        for nonce, total in zip(halves[::2], halves[1::2], strict=True)
+    )
+    return KeptSum(terms, record, tuple(ids), leader, helper)

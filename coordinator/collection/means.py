@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import pickle
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
+from consilium.accounting.events import PartyNoise
 from consilium.coordinator.collection.admission import Greeting, Latecomers, SeenPositions
 from consilium.coordinator.collection.base import Collector, Counts, Queries
 from consilium.coordinator.collection.exchange import Member, Transport
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
+from consilium.protocol.databases import committed
+from consilium.protocol.errors import LedgerError
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import LedgerPosition
 from consilium.protocol.pool import HASH_BYTES, PoolTree
 from consilium.protocol.queries import query_ids
+from consilium.sums.roster import SumRoster
+from consilium.sums.terms import SumTerms
 
 
 class AskedLedger(Protocol):
@@ -31,10 +39,7 @@ class AskedLedger(Protocol):
 class Standing:
     """What goes with every request for votes: where the ledger stands, and the pool that its queries are proved to be
     of, if there is one; and what is written down of it: that parties are asked, before they are, and at which position
-    those in a sum were.
-
-    start: see `VoteRequest`. seen: of a deployment, whose parties have names and outlive a run.
-    """
+    those in a sum were. start: see `VoteRequest`. seen: of a deployment, whose parties have names and outlive a run."""
 
     def __init__(
         self, ledger: AskedLedger, pool: PoolTree | None = None, start: str = "", seen: SeenPositions | None = None
@@ -84,29 +89,23 @@ class Collecting:
 
     @property
     def sessions(self) -> Path:
-        """Folder of the run in which open sessions are kept."""
         return self.run_dir / "sessions"
 
 
 class VoteKeys(Protocol):
-    """A way to collect votes, with what it needs: a roster and the coordinator's keys, for all but plaintext ones."""
+    """A way to collect votes, with what it needs: a roster and the coordinator's keys, for all but plaintext ones.
+    least_sum: parties that must be in a sum; 0 where any will do. check: raise ConfigError or SecAggError unless they
+    are those of the federation. check_reachable: raise AggregatorAway or AggregatorRefuses where votes could not be
+    collected, before anybody trains."""
 
     @property
-    def least_sum(self) -> int:
-        """Parties that must be in a sum; 0 where any will do."""
-        ...
+    def least_sum(self) -> int: ...
 
-    def check(self, config: FederationConfig) -> None:
-        """Raise ConfigError or SecAggError unless they are those of the federation."""
-        ...
+    def check(self, config: FederationConfig) -> None: ...
 
-    def check_reachable(self, means: Collecting) -> None:
-        """Raise AggregatorAway or AggregatorRefuses where votes could not be collected, before anybody trains."""
-        ...
+    def check_reachable(self, means: Collecting) -> None: ...
 
-    def collector(self, means: Collecting) -> Collector:
-        """What collects votes."""
-        ...
+    def collector(self, means: Collecting) -> Collector: ...
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,6 @@ class NotedCollector:
     standing: Standing
 
     def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
-        """See `Collector`."""
         if self.late is not None:
             self.late.join(self.members)
         self.standing.begin()
@@ -129,5 +127,86 @@ class NotedCollector:
         return counts
 
     def settle(self) -> None:
-        """See `Collector`."""
         self.collector.settle()
+
+
+Terms = TypeVar("Terms", bound=SumTerms)
+
+
+class KeptSessions:
+    """Open sessions, pickled, by name, in one SQLite file; what a method wrote is on disk when it returns, and what is
+    forgotten is overwritten. The file is for this machine alone: whoever can write it has the coordinator's key as
+    well. Raises LedgerError where it cannot be read or written."""
+
+    TABLES: ClassVar[tuple[str, ...]] = ("sessions (name TEXT PRIMARY KEY, content BLOB)",)
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._open = path, partial(committed, path, self.TABLES, 1)
+
+    def session(self, name: str) -> Any:
+        with self._open() as file:
+            row = file.one("SELECT content FROM sessions WHERE name = ?", name)
+        try:
+            return None if row is None else pickle.loads(row[0])
+        except Exception:  # what unpickling raises where another version wrote it is anything
+            raise LedgerError(
+                f"{self._path}: not of this version of Consilium",
+                "Use the version that wrote it; without the file what parties charged for its sums is charged again",
+            ) from None
+
+    def keep(self, name: str, session: object) -> None:
+        with self._open() as file:
+            file.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?)", name, pickle.dumps(session))
+
+    def forget(self, name: str) -> None:
+        with self._open() as file:
+            for table in self.TABLES:
+                file.execute(f"DELETE FROM {table.split()[0]} WHERE name = ?", name)
+
+
+class SumCollector:
+    """A `Collector` whose sums nobody reads whole. The state of a session is on disk from before its first request
+    until its labels are in the ledger."""
+
+    _sessions: KeptSessions
+
+    def __init__(self, means: Collecting, roster: SumRoster) -> None:
+        self._transport, self._config, self._members = means.transport, means.config, means.members
+        self._folder, self._standing, self._log, self._roster = means.sessions, means.standing, means.log, roster
+        self._finished: list[str] = []
+
+    def settle(self) -> None:
+        """Forget the sessions that gave the last sums: these are in the ledger. Those that failed are kept."""
+        for name in self._finished:
+            self._sessions.forget(name)
+        self._finished.clear()
+
+    def _begin(self, queries: Queries) -> str:
+        """The name of a session."""
+        if queries.round == 1:
+            self._finished.clear()  # of a request that came to nothing: its session may be gone on with
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        self._finished.append(f"{queries.hash[:32]}-{queries.round}")
+        return self._finished[-1]
+
+    def _giver_noise(self, sigma: float) -> PartyNoise:
+        """What each party, or each aggregator, adds for this noise of the mechanism on a count."""
+        return self._config.sum_noise(sigma).drawn
+
+    def _counts(self, sums: np.ndarray, parties: Iterable[str], sigma: float) -> Counts:
+        """Of these parties, with the noise that all givers have added for this noise of the mechanism."""
+        names, drawn = tuple(sorted(parties)), self._giver_noise(sigma)
+        held = drawn.sigma * math.sqrt(self._config.givers(len(names)) / drawn.shares)
+        return Counts(sums, names, len(names) * self._config.teachers_per_party, held)
+
+    def _new_terms(self, kind: type[Terms], queries: Queries, **others: Any) -> Terms:
+        return kind.of_queries(
+            self._roster,
+            self._config.digest(),
+            queries.rows,
+            len(self._config.rows.classes),
+            self._config.teachers_per_party,
+            position=self._standing.position(),
+            round=queries.round,
+            **others,
+        )

@@ -3,24 +3,24 @@ What is held is the sum, however many parties there are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
 from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.collection.exchange import Failure, Member, Steps, Transport, require, stream, tell_left_out
-from consilium.coordinator.collection.kept_votes import keep_votes
 from consilium.coordinator.collection.means import Collecting, Standing
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.events import EventLog, EventWriter
-from consilium.protocol.choices import add_choices, fault
+from consilium.coordinator.events import EventLog
+from consilium.protocol.choices import add_choices, counted, fault
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.files import private_folder, replacing
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import VoteReply, VoteRequest
-from consilium.protocol.refusals import Refused
 from consilium.sums.modes import MODES
 
 WIDEST = 8
@@ -34,15 +34,13 @@ class PlaintextVotes:
     least_sum: int = 0
 
     def check(self, config: FederationConfig) -> None:
-        """See `VoteKeys`."""
         if config.collection in MODES:
             raise ConfigError(f"{config.collection} votes need a roster and the coordinator's key", "Name their files")
 
     def check_reachable(self, means: Collecting) -> None:
-        """See `VoteKeys`: parties are all that is needed."""
+        """Parties are all that is needed."""
 
     def collector(self, means: Collecting) -> OverFlower:
-        """See `VoteKeys`."""
         folder = means.run_dir / "private" if means.config.record_votes else None
         return OverFlower(means.transport, means.config, means.members, means.standing, means.log, folder)
 
@@ -66,51 +64,30 @@ class OverFlower:
         self._standing, self._keep_in = standing, keep_in
 
     def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
-        """Ask `query.vote` of every member and add up the valid answers. Raises NotEnoughParties."""
-        config, log, members = self._config, self._log, list(self._members)
-        request = vote_request(config, queries, self._standing)
-        self._standing.voting(queries.rows, [member.party for member in members])
-        steps = Steps(log, "vote", len(members), progress)
-        by_node = {member.node: member for member in members}
-        requests, most = dict.fromkeys(by_node, request), len(queries.rows) * config.teachers_per_party * WIDEST
-        replies = stream(self._transport, requests, VoteReply, config.timeouts.vote, steps, most)
-        kept: dict[str, np.ndarray] | None = {} if self._keep_in else None
-        counts = added(config, request, ((by_node[node], reply) for node, reply in replies), log, kept)
-        if self._keep_in and kept:
-            keep_votes(self._keep_in, queries, len(config.rows.classes), kept)
-        return counts
-
-    def settle(self) -> None:
-        """Nothing is kept between collection and ledger."""
-
-
-class VotingNode(Protocol):
-    """A party's node, as far as votes go: it answers, or raises Refused."""
-
-    def vote(self, request: VoteRequest) -> VoteReply: ...
-
-
-class Direct:
-    """The `Collector` of plaintext votes of nodes in this process, by the party that each is, without any message."""
-
-    def __init__(
-        self, nodes: Mapping[str, VotingNode], config: FederationConfig, standing: Standing, log: EventWriter
-    ) -> None:
-        self._nodes, self._config, self._standing, self._log = nodes, config, standing, log
-
-    def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
-        """See `OverFlower`."""
-        request = vote_request(self._config, queries, self._standing)
-        self._standing.voting(queries.rows, list(self._nodes))
-        return added(self._config, request, self._replies(request), self._log)
-
-    def _replies(self, request: VoteRequest) -> Iterator[tuple[Member, VoteReply | Failure]]:
-        for place, (party, node) in enumerate(self._nodes.items()):
-            member = Member(place, party, self._config.teachers_per_party)
-            try:
-                yield member, node.vote(request)
-            except Refused as error:
-                yield member, Failure.of(error.refusal)
+        """Ask `query.vote` of every member and add up the valid answers; whoever sends others, or none, is left out by
+        name. Raises NotEnoughParties."""
+        config, log, by_node = self._config, self._log, {member.node: member for member in self._members}
+        request, classes = vote_request(config, queries, self._standing), len(config.rows.classes)
+        self._standing.voting(queries.rows, [member.party for member in by_node.values()])
+        steps, most = Steps(log, "vote", len(by_node), progress), len(queries.rows) * config.teachers_per_party * WIDEST
+        requests, total = dict.fromkeys(by_node, request), np.zeros((len(queries.rows), classes), dtype=np.int64)
+        counted, failures, kept = list[Member](), dict[str, Failure](), dict[str, np.ndarray]()
+        for node, reply in stream(self._transport, requests, VoteReply, config.timeouts.vote, steps, most):
+            member = by_node[node]
+            wrong = reply if isinstance(reply, Failure) else _fault(reply, request, member, classes)
+            if wrong is not None:
+                failures[member.party] = wrong
+            elif isinstance(reply, VoteReply):
+                add_choices(total, reply.choices)
+                counted.append(member)
+                if self._keep_in:
+                    kept[member.party] = reply.choices
+        tell_left_out(log, "vote", failures)
+        require(len(counted), config.minimum_parties, "vote", failures)
+        if self._keep_in:
+            keep_votes(self._keep_in, queries, classes, kept)
+        parties = tuple(sorted(member.party for member in counted))
+        return Counts(total, parties, sum(member.teachers for member in counted))
 
     def settle(self) -> None:
         """Nothing is kept between collection and ledger."""
@@ -130,37 +107,61 @@ def vote_request(config: FederationConfig, queries: Queries, standing: Standing)
     )
 
 
-def added(
-    config: FederationConfig,
-    request: VoteRequest,
-    replies: Iterable[tuple[Member, VoteReply | Failure]],
-    log: EventWriter,
-    kept: dict[str, np.ndarray] | None = None,
-) -> Counts:
-    """The votes that can be counted; whoever sends others, or none, is left out by name. Raises NotEnoughParties.
-
-    kept: gets the choices of each counted party."""
-    queries, classes = len(request.queries), len(config.rows.classes)
-    total = np.zeros((queries, classes), dtype=np.int64)
-    parties, teachers, failures = list[str](), 0, dict[str, Failure]()
-    for member, reply in replies:
-        wrong = reply if isinstance(reply, Failure) else _fault(reply, request, member, classes)
-        if wrong is not None:
-            failures[member.party] = wrong
-        elif isinstance(reply, VoteReply):
-            add_choices(total, reply.choices)
-            if kept is not None:
-                kept[member.party] = reply.choices
-            parties.append(member.party)
-            teachers += member.teachers
-    tell_left_out(log, "vote", failures)
-    require(len(parties), config.minimum_parties, "vote", failures)
-    return Counts(total, tuple(sorted(parties)), teachers)
-
-
 def _fault(reply: VoteReply, request: VoteRequest, member: Member, classes: int) -> Failure | None:
-    """Why a party's answer cannot be counted; None where it can."""
     if reply.party != member.party or reply.query_set != request.query_set:
         return Failure("answers for another party or another query set")
     wrong = fault(reply.choices, len(request.queries), classes, member.teachers)
     return None if wrong is None else Failure(wrong)
+
+
+PATTERN = "votes-*.npz"
+UNUSABLE = (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile, MemoryError, NotImplementedError, TypeError)
+"""What is raised for a file that is damaged."""
+
+
+def keep_votes(folder: Path, queries: Queries, classes: int, choices: Mapping[str, np.ndarray]) -> None:
+    """Write what the counted parties of a simulation chose, by name: an .npz for each query set, with `query_ids`,
+    `classes`, `parties` in the order in which they answered, and `choices`, uint (parties, queries, teachers)."""
+    path = private_folder(folder) / f"votes-{queries.hash[:12]}.npz"
+    with replacing(path, 0o600) as file:
+        np.savez_compressed(
+            file,
+            query_ids=np.array(queries.ids),
+            classes=np.array(classes),
+            parties=np.array(list(choices)),
+            choices=np.stack(list(choices.values())),
+        )
+
+
+@dataclass(frozen=True)
+class KeptVotes:
+    """One file. classes: their number. choices: see `protocol.choices`, by party."""
+
+    query_ids: list[str]
+    classes: int
+    choices: dict[str, np.ndarray] = field(repr=False)
+
+    @property
+    def parties(self) -> list[str]:
+        return sorted(self.choices)
+
+    def votes(self, party: str) -> np.ndarray:
+        return counted(self.choices[party], self.classes)
+
+    def total(self) -> np.ndarray:
+        total = np.zeros((len(self.query_ids), self.classes), dtype=np.int64)
+        for choices in self.choices.values():
+            add_choices(total, choices)
+        return total
+
+
+@contextmanager
+def kept_votes(path: Path) -> Iterator[KeptVotes]:
+    """What `keep_votes` wrote. Raises one of `UNUSABLE` where it is damaged, also while it is read from."""
+    with np.load(path, allow_pickle=False) as content:
+        ids, classes = content["query_ids"].tolist(), int(content["classes"])
+        choices = dict(zip(content["parties"].tolist(), content["choices"], strict=True))
+    for party, chosen in choices.items():
+        if wrong := fault(chosen, len(ids), classes, chosen.shape[-1]):
+            raise ValueError(f"kept votes of {party}: {wrong}")
+    yield KeptVotes(ids, classes, choices)

@@ -1,38 +1,31 @@
 """Collection of secure votes: the sessions of `sums.secure` over the exchanges with the parties.
 
 The state of a session is on disk from before its first request until its labels are in the ledger. A coordinator that
-crashed in between goes on with the same session: a new one would be charged to the parties again. A mechanism of two
-rounds has both sums in one session. Who was found to lie is on disk as well (`history.json`), so that it is not asked
-again.
+crashed in between goes on with the same session: a new one would be charged to the parties again. One party that lies
+can end sums: it is named where it can be told, and its people and the operator see to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 
 from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.collection.exchange import Failure, Steps, exchange, tell_left_out
-from consilium.coordinator.collection.history import SumCollector
-from consilium.coordinator.collection.means import Collecting
+from consilium.coordinator.collection.means import Collecting, KeptSessions, SumCollector
 from consilium.coordinator.config import FederationConfig
 from consilium.protocol.errors import BudgetExceeded, ConfigError
 from consilium.protocol.identity import Identity
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import WireModel
 from consilium.protocol.refusals import CURES, Rule
-from consilium.sums.errors import BadShare, SecAggError, ThresholdNotMet, named
+from consilium.sums.errors import SecAggError, ThresholdNotMet
 from consilium.sums.roster import Roster, SumRoster
-from consilium.sums.secure.coordinator import SecureSession, SecureSum, State, drive
-from consilium.sums.secure.messages import REPLIES, SecAggMessage, Stage, most_reply
-from consilium.sums.secure.terms import KeyTerms, MaskedTerms
+from consilium.sums.secure.coordinator import SecureSession, State, drive
+from consilium.sums.secure.messages import REPLIES, MaskedTerms, SecAggMessage, Stage, most_reply
 
-ATTEMPTS = 2
-"""How often a stage is sent where too few answered; parties answer a repeated request with the same bytes."""
-MOST_SESSIONS = 10
-"""On one query set in one call; each after the first is without parties that the one before it found at fault."""
-
+SESSIONS = "secure.db"
 FALSE_VOTES = {
     "what": "sums out of range: some party sends false votes, which masks hide",
     "action": "Ask the parties to check their software; verified votes would name it",
@@ -41,14 +34,13 @@ FALSE_VOTES = {
 
 @dataclass(frozen=True)
 class SecureKeys:
-    """What the coordinator needs for sums that it cannot open: the roster, and its own signing key."""
+    """See `VoteKeys`: the roster, and the coordinator's own signing key."""
 
     roster: Roster
     signer: Identity
 
     @property
     def least_sum(self) -> int:
-        """Parties that must be in a sum."""
         return self.roster.least
 
     def check(self, config: FederationConfig) -> None:
@@ -59,10 +51,9 @@ class SecureKeys:
             raise ConfigError("the roster lists the coordinator with another key", "Name the file that belongs to it")
 
     def check_reachable(self, means: Collecting) -> None:
-        """See `VoteKeys`: parties are all that is needed."""
+        """Parties are all that is needed."""
 
     def collector(self, means: Collecting) -> SecureCollector:
-        """See `VoteKeys`."""
         return SecureCollector(means, self)
 
 
@@ -77,152 +68,87 @@ def check_digest(config: FederationConfig, roster: SumRoster) -> None:
 
 def check_masked_sums(config: FederationConfig, roster: Roster) -> None:
     """Raise ConfigError unless the noise fits the roster."""
-    sure = roster.least - roster.c
     noise = config.node_event(0, 0).party_noise(1)
-    if noise is not None and noise.shares > sure:
+    if noise is not None and noise.shares > roster.sure:
         raise ConfigError(
-            f"noise_shares {noise.shares} is above the {sure} honest parties that are sure to be in a sum (least"
+            f"noise_shares {noise.shares} is above the {roster.sure} honest parties that are sure to be in a sum (least"
             f" {roster.least} less {roster.c} colluders)",
-            f"Set it to {sure}",
+            f"Set it to {roster.sure}",
         )
-
-
-def believed(accusers: Mapping[str, Collection[str]], colluders: int) -> list[str]:
-    """Parties of whom so many others say that they cannot use what they sent, that two of them are honest.
-
-    accusers: names by the party that they accuse. colluders: c.
-
-    >>> believed({"b": {"p0", "p1"}, "m": {"p0"}}, 0), believed({"b": {"p0", "p1"}}, 1)
-    (['b'], [])
-    """
-    return [name for name, names in accusers.items() if len(names) >= colluders + 2]
 
 
 class SecureCollector(SumCollector):
     """The `Collector` of secure votes; see `SumCollector`."""
 
-    SUFFIX = ".session"
-
     def __init__(self, means: Collecting, keys: SecureKeys) -> None:
         keys.check(means.config)
         super().__init__(means, keys.roster)
-        self._keys = keys
-        self._last: tuple[SecureSession, Path] | None = None
-        self._accused: dict[str, set[str]] = {}
-        self._over: set[str] = set()
+        self._keys, self._sessions = keys, KeptSessions(means.sessions / SESSIONS)
+        self._charged_as = ""
+        self._over: set[int] = set()
         self._failures: dict[str, Failure] = {}
 
     def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
-        """The sum over those who were there to the end, with the parties' noise in it.
-
-        A session on disk goes on where a coordinator stopped. One that cannot come to its end is lost, and a new one
-        begun; but where masked vectors are there, which were paid for, it is kept as long as enough of its parties
-        remember it. Raises ThresholdNotMet, BadShare: there is no sum; the same queries can be asked again.
-        BudgetExceeded: the parties have charged all that they may be asked.
-        """
-        own = path = self._begin(queries)
-        self._finished.append(lambda: own.unlink(missing_ok=True))
-        session = self._resumed(own, queries)
-        resumed = session is not None
-        if queries.round == 1:
-            self._last = None  # of another release
-        elif session is None and self._last is not None and self._last[0].has(queries.round, queries.hash):
-            session, path = self._last
-        for left in reversed(range(MOST_SESSIONS)):
-            session = session or self._new_session(queries)
+        """The sum over those who were there to the end, with the parties' noise in it. A session on disk goes on where
+        a coordinator stopped. One that cannot come to its end is lost, and a new one begun; but where masked vectors
+        are there, which were paid for, it is kept as long as enough of its parties remember it. Raises ThresholdNotMet,
+        BadShare: there is no sum; the same queries can be asked again. BudgetExceeded: the parties have charged all
+        that they may be asked."""
+        name = self._begin(queries)
+        state: State | None = self._sessions.session(name)
+        if queries.round == 1 or state is not None:
+            self._charged_as = ""
+        if state is not None:
+            self._log.write("resumed-session", stage=str(state.stage or "done"))
             try:
-                result = self._play(session, path, queries, sigma, progress)
-                return self._counts(result.sums, result.survivors, sigma)
-            except SecAggError as error:
-                named, paid = self._leave_out(error), session.state.stage in (Stage.CONSISTENCY, Stage.UNMASK)
-                if resumed:
-                    remember = {*session.summed} - self._over
-                    if isinstance(error, ThresholdNotMet) and paid and len(remember) >= self._keys.roster.t:
-                        raise
-                    self._log.write("session-lost", reason=type(error).__name__)
-                elif session.summed or not named or left == 0:
-                    raise  # what some have charged already is not charged again unless somebody asks again
-                own.unlink(missing_ok=True)
-                session, path, resumed = None, own, False
-        raise AssertionError("the last session returns or raises")
-
-    def _new_session(self, queries: Queries) -> SecureSession:
-        """With keys and shares for the rounds that are left of the mechanism."""
-        rounds = tuple(range(queries.round, len(self._config.sum_noises) + 1))
-        roster, position = self._keys.roster, self._standing.position()
-        terms = KeyTerms.create(roster, self._config.digest(), position=position, rounds=rounds)
-        return SecureSession.begin(roster, self._keys.signer, terms, self._invited())
+                return self._play(name, state, queries, sigma, progress)
+            except (SecAggError, ConfigError) as error:
+                paid = state.stage in (Stage.CONSISTENCY, Stage.UNMASK)
+                remember = len({*state.held[Stage.MASKED]} - self._over)
+                if isinstance(error, ThresholdNotMet) and paid and remember >= self._keys.roster.t:
+                    raise
+                self._log.write("session-lost", reason=type(error).__name__)
+                self._sessions.forget(name)
+        noise = self._giver_noise(sigma)
+        terms = self._new_terms(MaskedTerms, queries, sigma=noise.sigma, noise_shares=noise.shares)
+        state = State(terms, tuple(self._nodes), self._charged_as or terms.sid)
+        return self._play(name, state, queries, sigma, progress)
 
     @property
     def _nodes(self) -> dict[str, int]:
-        """Node by party; of those, too, that came after the first sum."""
         return {member.party: member.node for member in self._members}
 
-    def _invited(self) -> list[str]:
-        return [name for name in self._nodes if name not in self._history.left_out]
-
-    def _leave_out(self, error: SecAggError) -> bool:
-        """Write down whom the error finds at fault; whether it names anybody and enough are left without them."""
-        at_fault = [name for name in getattr(error, "parties", ()) if name in self._invited()]
-        if at_fault:
-            self._history.leave_out(at_fault, type(error).__name__)
-            for name in at_fault:
-                self._log.write("excluded", party=name, reason=type(error).__name__)
-        return bool(at_fault) and len(self._invited()) >= self._keys.roster.least
-
-    def _resumed(self, path: Path, queries: Queries) -> SecureSession | None:
-        """The session of these queries that a coordinator left behind."""
-        if not path.exists():
-            return None
-        try:
-            session = SecureSession(self._keys.roster, self._keys.signer, State.load(path))
-            if session.has(queries.round, queries.hash):
-                self._log.write("resumed-session", stage=str(session.state.stage or "done"))
-                return session
-            reason = "OtherQueries"
-        except (SecAggError, ConfigError) as error:
-            reason = type(error).__name__
-        self._log.write("session-lost", reason=reason)
-        path.unlink(missing_ok=True)
-        return None
-
-    def _play(
-        self, session: SecureSession, path: Path, queries: Queries, sigma: float, progress: Progress
-    ) -> SecureSum:
+    def _play(self, name: str, state: State, queries: Queries, sigma: float, progress: Progress) -> Counts:
         """The sum of these queries, from wherever the session is."""
-        self._last = session, path
-        if result := session.state.results.get(queries.round):
-            return result
-        terms, noise = session.state.sum, self._giver_noise(sigma)
-        if terms is None or session.can_ask(queries.round):
-            sid, shares = session.state.terms.sid, noise.shares
-            terms = self._new_terms(MaskedTerms, queries, sid=sid, sigma=noise.sigma, noise_shares=shares)
-        session.ask(terms, queries.rows, self._standing.proof(queries.rows))
+        roster, signer = self._keys.roster, self._keys.signer
+        session = SecureSession(roster, signer, state, queries.rows, self._standing.proof(queries.rows))
+        # the ledger has the first sum of a mechanism and the one that follows under one name
+        self._charged_as = state.charged_as if queries.round == 1 else ""
+        most_bytes = most_reply(self._keys.roster.n, state.terms.queries * state.terms.classes)
 
         def report(stage: Stage) -> None:
-            self._tell_dropped(stage, session.state.dropped[stage])
+            """Who is out after a stage, with the refusal where it is by one."""
+            failures = {}
+            for name, reason in state.dropped[stage].items():
+                known = self._failures.get(name)
+                failures[name] = known if known and known.reason == reason else Failure(reason)
+            tell_left_out(self._log, str(stage), failures)
 
         def send(stage: Stage, requests: Mapping[str, SecAggMessage]) -> dict[str, WireModel | str]:
             if stage is Stage.MASKED:
-                self._standing.voting(queries.rows, list(requests), session.state.terms.sid)
-            return self._send(stage, requests, terms, progress)
+                self._standing.voting(queries.rows, list(requests), state.charged_as)
+            return self._send(stage, requests, most_bytes, progress)
 
-        self._accused, self._over, self._failures = {}, set(), {}
-        attempts = 0
-        while True:
-            try:
-                result = drive(session, send, path=path, progress=report)
-                if result.clipped.any():
-                    self._log.write("false-votes", **FALSE_VOTES)
-                return result
-            except ThresholdNotMet:
-                stage = session.state.stage or Stage.UNMASK
-                report(stage)
-                self._check_accused()
-                self._check_budgets(len(session.summed))
-                attempts += 1
-                if attempts == ATTEMPTS:
-                    raise
+        self._over, self._failures = set(), {}
+        try:
+            result = drive(session, send, partial(self._sessions.keep, name), report)
+        except ThresholdNotMet:
+            report(state.stage or Stage.UNMASK)
+            self._check_budgets(len(state.held[Stage.MASKED]))
+            raise
+        if result.clipped.any():
+            self._log.write("false-votes", **FALSE_VOTES)
+        return self._counts(result.sums, result.survivors, sigma)
 
     def _check_budgets(self, present: int) -> None:
         """Raise BudgetExceeded where too few are present because others have charged all that may be asked."""
@@ -233,18 +159,8 @@ class SecureCollector(SumCollector):
                 CURES[Rule.QUERY_BUDGET],
             )
 
-    def _check_accused(self) -> None:
-        """Raise BadShare for the parties that c + 2 others say they cannot go on with, once a session has failed.
-
-        One that accuses may lie itself; so many at once, and a session that fails without them, are believed.
-        """
-        names = believed(self._accused, self._keys.roster.c)
-        if names:
-            accusers = set().union(*(self._accused[name] for name in names))
-            raise BadShare(names[0], f"{len(accusers)} parties cannot use what {named(names)} sent", names)
-
     def _send(
-        self, stage: Stage, requests: Mapping[str, SecAggMessage], terms: MaskedTerms, progress: Progress
+        self, stage: Stage, requests: Mapping[str, SecAggMessage], most_bytes: int, progress: Progress
     ) -> dict[str, WireModel | str]:
         timeouts, nodes = self._config.timeouts, self._nodes
         by_node = {nodes[party]: party for party in requests}
@@ -254,23 +170,13 @@ class SecureCollector(SumCollector):
             REPLIES[stage],
             timeouts.vote if stage is Stage.MASKED else timeouts.secure,
             Steps(self._log, f"secure sum: {stage}", len(requests), progress),
-            most_reply(self._keys.roster.n, terms.queries * terms.classes),
+            most_bytes,
         )
         self._failures = {by_node[node]: failure for node, failure in replies.failures.items()}
         for party, failure in self._failures.items():
-            if failure.accused is not None:
-                self._accused.setdefault(failure.accused, set()).add(party)
             if failure.rule is Rule.STAGE_ORDER:  # the session is over at this party
-                self._over.add(party)
+                self._over.add(self._roster.place(party))
         return {
             **{party: failure.reason for party, failure in self._failures.items()},
             **{by_node[node]: reply for node, reply in replies.answers.items()},
         }
-
-    def _tell_dropped(self, stage: Stage, dropped: Mapping[str, str]) -> None:
-        """Who is out after a stage, with the refusal where it is by one."""
-        failures = {}
-        for name, reason in dropped.items():
-            failure = self._failures.get(name)
-            failures[name] = failure if failure is not None and failure.reason == reason else Failure(reason)
-        tell_left_out(self._log, str(stage), failures)

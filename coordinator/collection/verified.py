@@ -1,15 +1,15 @@
-"""The second aggregator as the coordinator reaches it: one more node behind the same transport, found by its key."""
+"""Collection of verified votes: the sessions of `sums.verified` over the exchanges with the parties and with the second
+aggregator, which is one more node behind the same transport, found by its key."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.collection.exchange import Failure, Steps, exchange, no_node, stream, tell_left_out, untold
-from consilium.coordinator.collection.history import SumCollector
-from consilium.coordinator.collection.kept_sums import KeptSession, KeptSessions, KeptSums
-from consilium.coordinator.collection.means import Collecting
+from consilium.coordinator.collection.kept_sums import SESSIONS, KeptSession, KeptSums, VerifiedSessions
+from consilium.coordinator.collection.means import Collecting, SumCollector
 from consilium.coordinator.collection.secure import check_digest
 from consilium.coordinator.config import FederationConfig
 from consilium.protocol.digests import canonical_digest
@@ -37,12 +37,9 @@ from consilium.sums.verified.messages import (
     UploadRequest,
     as_array,
 )
-from consilium.sums.verified.sealing import check_key
-from consilium.sums.verified.terms import VerifiedTerms, reach_of
-from consilium.sums.verified.uploads import upload_bytes
+from consilium.sums.verified.uploads import VerifiedTerms, check_key, reach_of, upload_bytes
 
 Reply = TypeVar("Reply", bound=WireModel)
-Answer = TypeVar("Answer", CheckReply, GiveReply)
 ATTEMPTS = 2
 """How often a message is sent to a node that is silent; it is looked for anew in between."""
 
@@ -71,10 +68,8 @@ class AggregatorWentBack(AggregatorAway):
 
 
 class AggregatorRefuses(SecAggError):
-    """The second aggregator does not serve in this federation, or does not give its half of this sum.
-
-    rule: of its refusal; None where what it said is no refusal.
-    """
+    """The second aggregator does not serve in this federation, or does not give its half of this sum. rule: of its
+    refusal; None where what it said is no refusal."""
 
     def __init__(self, reason: str, cure: str, rule: Rule | None = None) -> None:
         self.rule = rule
@@ -103,7 +98,13 @@ class SecondAggregator:
         replies = exchange(means.transport, requests, AggregatorReply, config.timeouts.enrol, untold)
         nodes = [node for node, reply in replies.answers.items() if reply.key == self._roster.helper.ed25519_pk]
         if not nodes:
-            raise _why(list(replies.failures.values()), len(replies.answers))
+            failures = [each for each in replies.failures.values() if each.rule is not Rule.NODE_KIND]
+            refused = next((failure for failure in failures if not failure.silent), None)
+            if refused is not None:
+                raise _error(refused)
+            if replies.answers:
+                raise AggregatorAway("a node answers as second aggregator, with another key than the roster's")
+            raise AggregatorAway(failures[0].reason if failures else "no such node is connected")
         self._node = min(nodes)
         means.log.write("second-aggregator", name=replies.answers[self._node].name, node=self._node)
         return self._node
@@ -120,17 +121,6 @@ class SecondAggregator:
             if not failure.silent:
                 break
         raise _error(failure)
-
-
-def _why(failures: list[Failure], others: int) -> AggregatorAway | AggregatorRefuses:
-    """What there is to say where no node is the one: the refusal of one that is no party, if there is any."""
-    others_of = [failure for failure in failures if failure.rule is not Rule.NODE_KIND]
-    refused = next((failure for failure in others_of if not failure.silent), None)
-    if refused is not None:
-        return _error(refused)
-    if others:
-        return AggregatorAway("a node answers as second aggregator, with another key than the roster's")
-    return AggregatorAway(others_of[0].reason if others_of else "no such node is connected")
 
 
 def _error(failure: Failure) -> AggregatorAway | AggregatorRefuses:
@@ -153,7 +143,6 @@ class VerifiedKeys:
         return self.roster.least
 
     def check(self, config: FederationConfig) -> None:
-        """Raise ConfigError unless they are those of the federation, and its sums fit."""
         check_digest(config, self.roster)
         listed = self.roster.leader
         if (self.signer.public.hex(), self.sealing.public.hex()) != (listed.ed25519_pk, listed.x25519_pk):
@@ -181,8 +170,6 @@ def check_verified_sums(config: FederationConfig, roster: VerifiedRoster) -> Non
         )
 
 
-MOST_SESSIONS = 10
-"""On one query set in one call; each after the first is without parties that the one before it left out."""
 MOST_REFUSED = 3
 """Sessions in which both aggregators may fail to accept a party, and nothing shows why: one of them may lie. After
 these it is not asked any more."""
@@ -197,57 +184,51 @@ PASSING = frozenset({Rule.STORAGE, Rule.LOCKED, Rule.INTERNAL, Rule.POLICY, None
 class VerifiedCollector(SumCollector):
     """The `Collector` of verified votes; see `SumCollector`."""
 
-    SUFFIX = ".verified"
-
     def __init__(self, means: Collecting, keys: VerifiedKeys) -> None:
         keys.check(means.config)
         super().__init__(means, keys.roster)
         self._keys, self._second = keys, SecondAggregator(means, keys.roster)
-        self._sessions, self._sums = KeptSessions(means.sessions), KeptSums(means.run_dir, keys.roster)
+        self._sessions: VerifiedSessions = VerifiedSessions(means.sessions / SESSIONS)
+        self._sums = KeptSums(means.run_dir, keys.roster)
 
     def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
         """The sum over the parties whose votes are votes, with both aggregators' noise. Raises AggregatorAway,
         AggregatorWentBack: the same session goes on when it is asked again; so it does where the second aggregator's
         disk was full. AggregatorRefuses, ThresholdNotMet, SecAggError: there is no sum; nothing is used up unless the
         second aggregator gave its half. LedgerError: a file of sums is damaged; the session is kept."""
-        name = self._begin(queries).name
-        signed = self._sums.signed()  # a damaged file is said before the session could be forgotten
-        self._finished.append(lambda: self._sessions.forget(name))
-        resumed, self._refused, tried = self._sessions.session(name) is not None, set[int](), 0
-        while True:
-            session, tried = self._sessions.session(name), tried + 1
-            if session is None:
-                session = self._new_session(name, queries, sigma)
-            elif resumed:
-                self._log.write("resumed-session", stage="votes" if session.question is None else "sum")
-            refused = len(self._refused)
+        name, signed = self._begin(queries), self._sums.signed()
+        session: KeptSession | None = self._sessions.session(name)
+        if session is not None:
+            self._log.write("resumed-session", stage="votes" if session.question is None else "sum")
             try:
-                result = self._sum(name, session, queries, signed, progress)
-                return self._counts(result.sums, map(self._roster.name, result.accepted), sigma)
-            except AggregatorAway:
-                raise
-            except (SecAggError, ConfigError, MalformedMessage) as error:
-                refusal = error if isinstance(error, AggregatorRefuses) else None
-                if refusal is not None and refusal.rule in PASSING:
-                    raise
-                no_half = refusal is not None and refusal.rule in NO_HALF
-                lost = resumed and (no_half or isinstance(error, ConfigError))
-                self._sessions.forget(name)
-                if tried == MOST_SESSIONS or not (lost or len(self._refused) > refused):
+                return self._tried(name, session, queries, sigma, signed, progress)
+            except (AggregatorRefuses, ConfigError) as error:
+                if isinstance(error, AggregatorRefuses) and error.rule not in NO_HALF:
                     raise
                 self._log.write("session-lost", reason=type(error).__name__)
-                resumed = False
-
-    def _new_session(self, name: str, queries: Queries, sigma: float) -> KeptSession:
         fresh, drawn = SealingKey.generate(), self._giver_noise(sigma).sigma
         terms = self._new_terms(VerifiedTerms, queries, leader_key=fresh.public.hex(), sigma=drawn)
         session = KeptSession(terms.canonical(), terms.sign(self._keys.signer), fresh.private())
-        self._sessions.begin(name, session)
-        return session
+        self._sessions.keep(name, session)
+        return self._tried(name, session, queries, sigma, signed, progress)
+
+    def _tried(
+        self, name: str, session: KeptSession, queries: Queries, sigma: float, signed: int, progress: Progress
+    ) -> Counts:
+        """What comes of a session; of one that gives no sum nothing is kept, unless it may go on."""
+        try:
+            result = self._sum(name, session, queries, signed, progress)
+        except (SecAggError, ConfigError, MalformedMessage) as error:
+            passes = isinstance(error, AggregatorRefuses) and error.rule in PASSING
+            if not passes and not isinstance(error, AggregatorAway):
+                self._sessions.forget(name)
+            raise
+        return self._counts(result.sums, map(self._roster.name, result.accepted), sigma)
 
     def _sum(self, name: str, session: KeptSession, queries: Queries, signed: int, progress: Progress) -> VerifiedSum:
         """From the session on disk to its sum. signed: sums that the second aggregator gave its half of, and knows."""
-        terms = VerifiedTerms.open(session.terms, session.signature, self._keys.roster)
+        roster = self._keys.roster
+        terms = VerifiedTerms.open(session.terms, session.signature, roster)
         if terms.query_set != queries.hash or terms.federation != self._config.digest():
             raise ConfigError("the open session is of other queries", "It is begun anew")
         places, proof = self._standing.proof(queries.rows)
@@ -256,34 +237,29 @@ class VerifiedCollector(SumCollector):
         opened = self._second.ask(OpenRequest(**begin), OpenReply)
         if opened.signed < signed:
             raise AggregatorWentBack(signed, opened.signed)
-        key = self._helper_key(session, terms, opened)
-        fresh, question = SealingKey(session.fresh), session.question
-        leader = Leader(terms, self._keys.roster, self._keys.sealing, fresh, key)
+        key, fresh, question = session.key or opened.key, SealingKey(session.fresh), session.question
+        if question is None:
+            if not opened.key or opened.key != key:  # uploads are sealed for the one that came first
+                raise ConfigError("the second aggregator has not this key of the session", "It is begun anew")
+            check_key(bytes.fromhex(roster.helper.ed25519_pk), terms.ctx, key, opened.signature)
+            session = replace(session, key=key)
+            self._sessions.keep(name, session)
+        leader = Leader(terms, roster, self._keys.sealing, fresh, key)
         if question is None:
             request = UploadRequest(**begin, helper_key=key, helper_signature=opened.signature)
             self._ask_parties(name, terms, request, progress)
             self._check(name, leader, progress)
             question = leader.ask(self._noise(terms))
-            self._sessions.keep_question(name, question)
-        give = GiveRequest(sid=terms.sid_bytes, content=as_array(question.sealed))
-        reply = self._answer(give, GiveReply)
+            self._sessions.keep(name, replace(session, question=question))
+        reply = self._second.ask(GiveRequest(sid=terms.sid_bytes, content=as_array(question.sealed)), GiveReply)
         result = leader.finish(question, reply.content.tobytes())
         self._sums.keep(reply.record, reply.signature, terms, queries.ids, result)
         return result
 
-    def _helper_key(self, session: KeptSession, terms: VerifiedTerms, opened: OpenReply) -> bytes:
-        """The second aggregator's of this session. Uploads are sealed for the one that came first."""
-        key = session.key or opened.key
-        if session.question is None:
-            if not opened.key or opened.key != key:
-                raise ConfigError("the second aggregator has not this key of the session", "It is begun anew")
-            check_key(bytes.fromhex(self._keys.roster.helper.ed25519_pk), terms.ctx, key, opened.signature)
-        return key
-
     def _ask_parties(self, name: str, terms: VerifiedTerms, request: UploadRequest, progress: Progress) -> None:
         """Ask for the uploads that are not here yet, and keep them. Raises ThresholdNotMet where too few answer."""
         roster, there = self._keys.roster, {*self._sessions.places(name)}
-        out = there | self._refused | set(map(roster.place, self._history.left_out))
+        out = there | set(map(roster.place, self._sessions.refused(MOST_REFUSED)))
         asked = {member.node: member.party for member in self._members if roster.place(member.party) not in out}
         if asked:
             self._standing.voting(request.queries, list(asked.values()))
@@ -302,10 +278,10 @@ class VerifiedCollector(SumCollector):
                 else:
                     uploads[roster.place(party)] = reply.upload.tobytes()
                     if len(uploads) * most > BATCH_BYTES:
-                        self._sessions.keep_uploads(name, request.helper_key, uploads)
+                        self._sessions.keep_uploads(name, uploads)
                         uploads.clear()
         finally:
-            self._sessions.keep_uploads(name, request.helper_key, uploads)
+            self._sessions.keep_uploads(name, uploads)
         tell_left_out(self._log, "secure sum: votes", failures)
         present = {*self._sessions.places(name)}
         if len(present) < roster.least:
@@ -321,22 +297,14 @@ class VerifiedCollector(SumCollector):
             part = places[start : start + size]
             batch = leader.batch(self._sessions.uploads(name, part))
             if batch is not None:
-                checked = self._answer(CheckRequest(sid=sid, content=as_array(batch)), CheckReply)
+                checked = self._second.ask(CheckRequest(sid=sid, content=as_array(batch)), CheckReply)
                 leader.settle(checked.content.tobytes())
             steps(start + len(part), len(places))
         reasons = {party: Failure(f"not accepted: it {fault}") for party, fault in leader.left_out.items()}
         tell_left_out(self._log, "secure sum: check", reasons)
         for party, fault in leader.left_out.items():
-            self._refused.add(self._roster.place(party))
-            if self._history.refuse(party) >= MOST_REFUSED:
-                self._history.leave_out([party], str(fault))
+            if self._sessions.refuse(party) >= MOST_REFUSED:
                 self._log.write("excluded", party=party, reason=str(fault))
-
-    def _answer(self, request: CheckRequest | GiveRequest, model: type[Answer]) -> Answer:
-        reply = self._second.ask(request, model)
-        if reply.sid != request.sid:
-            raise AggregatorRefuses("it answers for another session", "Ask again")
-        return reply
 
     def _noise(self, terms: VerifiedTerms) -> NoiseSource:
         if self._config.noise_seed is None:

@@ -6,30 +6,23 @@ with the same bytes, and the same state gives the same requests."""
 
 from __future__ import annotations
 
-import hashlib
-import pickle
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.files import replacing
 from consilium.protocol.identity import Identity, is_low_order
 from consilium.protocol.messages import WireModel
 from consilium.protocol.queries import query_set_hash
 from consilium.sums.errors import BadShare, RosterMismatch, StageOrder, ThresholdNotMet
 from consilium.sums.roster import Roster
 from consilium.sums.secure import messages
-from consilium.sums.secure.masks import RING_DTYPE, Masks, clip, decode
-from consilium.sums.secure.messages import COMMITMENT_BYTES, KINDS, REPLIES, STAGES, SecAggMessage, Stage
-from consilium.sums.secure.pairs import KEY_BYTES, list_key, unseal
+from consilium.sums.secure.masks import KEY_BYTES, RING_DTYPE, Masks, clip, decode, list_key, unseal
+from consilium.sums.secure.messages import COMMITMENT_BYTES, REPLIES, STAGES, MaskedTerms, SecAggMessage, Stage, rows_of
 from consilium.sums.secure.shamir import are_shares, rebuild
-from consilium.sums.secure.terms import KeyTerms, MaskedTerms
 
 PoolProof = tuple[np.ndarray, np.ndarray]
 """Places in the pool, uint32 (queries,), and proof, uint8 (hashes, 32)."""
@@ -38,13 +31,10 @@ NO_POOL: PoolProof = (np.zeros(0, dtype=np.uint32), np.zeros((0, 32), dtype=np.u
 
 @dataclass(frozen=True)
 class SecureSum:
-    """The sum of the survivors' votes and of all their noise: int64 (queries, classes), never printed.
+    """The sum of the survivors' votes and of all their noise: int64 (queries, classes), never printed. clipped: bool
+    (queries,), rows that honest votes do not give, brought into range (`masks.clip`). survivors: U3, by name. Who
+    dropped after `masked` is counted all the same."""
 
-    clipped: bool (queries,), rows that honest votes do not give, brought into range (`masks.clip`).
-    survivors: U3, by name. Who dropped after `masked` is counted all the same.
-    """
-
-    terms: MaskedTerms
     sums: np.ndarray = field(repr=False)
     clipped: np.ndarray = field(repr=False)
     survivors: tuple[str, ...]
@@ -53,175 +43,100 @@ class SecureSum:
 @dataclass
 class State:
     """What was accepted of each stage, by place in the roster. A set of a stage is closed when `stage` moves on: U1 are
-    those of ADVERTISE, U2 of SHARE, U3 of MASKED; U2 of a second sum is U3 of the first.
+    those of ADVERTISE, U2 of SHARE, U3 of MASKED. invited: who was asked at all, by name. charged_as: under which name
+    the ledger has what parties charge. stage: the one that is due; None where the sum is there. held: replies; of those
+    that are no longer needed only who sent them. total: of all y. lists: `ShareReply.seeds`. dropped: reason by
+    party."""
 
-    invited: who was asked at all. stage: the one that is due; None where the sum is there. sum: terms of the one that
-    is due or was there last. sharers: its U2. held: replies; when they are no longer needed None, so that who answered
-    stays known. total: of all y. lists: `ShareReply.lists`. results: by round. dropped: reason by party, of this sum.
-    """
-
-    terms: KeyTerms
-    invited: tuple[int, ...]
+    terms: MaskedTerms
+    invited: tuple[str, ...]
+    charged_as: str = ""
     stage: Stage | None = STAGES[0]
-    sum: MaskedTerms | None = None
-    sharers: tuple[int, ...] = ()
     held: dict[Stage, dict[int, Any]] = field(default_factory=lambda: {stage: {} for stage in STAGES}, repr=False)
     total: np.ndarray | None = field(default=None, repr=False)
-    lists: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
-    results: dict[int, SecureSum] = field(default_factory=dict, repr=False)
+    lists: dict[int, bytes] = field(default_factory=dict, repr=False)
     dropped: dict[Stage, dict[str, str]] = field(default_factory=lambda: {stage: {} for stage in STAGES})
+    result: SecureSum | None = field(default=None, repr=False)
 
     def places(self, stage: Stage) -> np.ndarray:
         """Of those whose reply of a stage was accepted, rising, uint16."""
         return np.array(sorted(self.held[stage]), dtype=np.uint16)
 
-    def rows(self, stage: Stage, name: str) -> np.ndarray:
-        """One field of the accepted replies, in the order of `places`: a row of bytes, or a matrix, of each."""
-        values = [getattr(reply, name) for _, reply in sorted(self.held[stage].items())]
-        return np.stack([np.frombuffer(value, dtype=np.uint8) if name == "signature" else value for value in values])
+    def all(self, stage: Stage, name: str) -> list[Any]:
+        return [getattr(reply, name) for _, reply in sorted(self.held[stage].items())]
 
     @property
     def u1(self) -> dict[str, np.ndarray]:
-        """Places, adverts and signatures, a row for each party."""
-        adverts, signatures = self.rows(Stage.ADVERTISE, "advert")[:, 0], self.rows(Stage.ADVERTISE, "signature")
+        adverts, signatures = (rows_of(self.all(Stage.ADVERTISE, name)) for name in ("advert", "signature"))
         return {"advertised": self.places(Stage.ADVERTISE), "adverts": adverts, "signatures": signatures}
 
     @property
     def gone(self) -> list[int]:
         """U2 without U3."""
-        return sorted({*self.sharers} - {*self.held[Stage.MASKED]})
-
-    def forget(self, *stages: Stage) -> None:
-        """Their replies."""
-        self.held |= {stage: dict.fromkeys(self.held[stage]) for stage in stages}
-
-    def save(self, path: Path) -> None:
-        """Write the file, mode 0600, durably and as a whole. It is for this machine alone: whoever can write it has the
-        coordinator's key as well."""
-        content = pickle.dumps(self)
-        with replacing(path, mode=0o600) as file:
-            file.write(hashlib.sha256(content).digest() + content)
-
-    @classmethod
-    def load(cls, path: Path) -> State:
-        """Read what `save` wrote. Raises ConfigError: no such file, or not a saved session."""
-        try:
-            written = path.read_bytes()
-            if hashlib.sha256(written[32:]).digest() != written[:32]:
-                raise ValueError
-            return pickle.loads(written[32:])
-        except OSError as error:
-            raise ConfigError(f"{path}: {error.strerror}", "Start a new session") from None
-        except Exception:  # what unpickling raises where another version wrote it is anything
-            raise ConfigError(f"{path}: not a saved session of this version", "Start a new session") from None
+        return sorted({*self.held[Stage.SHARE]} - {*self.held[Stage.MASKED]})
 
 
 class SecureSession:
-    """The coordinator's state machine: a session of one sum or two, each asked (`ask`) and played to its result.
+    """The coordinator's state machine of one sum. signer: the coordinator's key. state: of a new session, or of one
+    that goes on with the same sets. queries: canonical float32 (queries, features). Raises RosterMismatch, ConfigError
+    where these do not belong together."""
 
-    signer: the coordinator's key. state: of a new session, or of one that goes on with the same sets (`State.load`).
-    Raises RosterMismatch where these and the roster do not belong together.
-    """
-
-    def __init__(self, roster: Roster, signer: Identity, state: State) -> None:
+    def __init__(
+        self, roster: Roster, signer: Identity, state: State, queries: np.ndarray, proof: PoolProof = NO_POOL
+    ) -> None:
         state.terms.check(roster)
         if signer.public != roster.coordinator_key:
             raise RosterMismatch("the roster lists the coordinator with another key than this one")
-        self.state, self._roster, self._signer = state, roster, signer
-        self._queries, self._proof = np.zeros((0, 1), dtype=np.float32), NO_POOL
-
-    @classmethod
-    def begin(cls, roster: Roster, signer: Identity, terms: KeyTerms, invited: Collection[str]) -> SecureSession:
-        """A new session with these terms. invited: names of the parties that are asked."""
-        return cls(roster, signer, State(terms, tuple(sorted({roster.place(name) for name in invited}))))
-
-    @property
-    def summed(self) -> tuple[str, ...]:
-        """Parties in the sum, U3, once the masked stage is closed."""
-        return tuple(map(self._roster.name, sorted(self.state.held[Stage.MASKED])))
-
-    def has(self, round_: int, query_set: str) -> bool:
-        """Whether the sum of a round on these queries is there, under way, or the next."""
-        result = self.state.results.get(round_)
-        terms = self.state.sum if result is None else result.terms
-        return self.can_ask(round_) or (terms is not None and (terms.round, terms.query_set) == (round_, query_set))
-
-    def can_ask(self, round_: int) -> bool:
-        """Whether the sum of this round is the next, and no other under way."""
-        state = self.state
-        left = [each for each in state.terms.rounds if each not in state.results]
-        return left[:1] == [round_] and (state.sum is None or state.sum.round in state.results)
-
-    def ask(self, terms: MaskedTerms, queries: np.ndarray, proof: PoolProof = NO_POOL) -> None:
-        """The sum that is played from here on: the next one, or, after `State.load`, the one that was under way.
-
-        queries: canonical float32 (queries, features). Raises as `MaskedTerms.check`; StageOrder where another sum is
-        under way, or the session has none of this round; ConfigError where the queries are not those of the terms.
-        """
-        state = self.state
-        terms.check(self._roster)
-        if len(queries) != terms.queries or query_set_hash(queries) != terms.query_set:
+        if query_set_hash(queries) != state.terms.query_set:
             raise ConfigError("the queries are not those of the sum", "Pass the queries that it was made for")
-        if terms != state.sum:
-            if terms.sid != state.terms.sid or not self.can_ask(terms.round):
-                raise StageOrder(f"a sum of round {terms.round} cannot be asked in this session now")
-            if state.results:
-                state.stage, state.sharers = Stage.MASKED, tuple(sorted(state.held[Stage.MASKED]))
-                for stage in STAGES[STAGES.index(Stage.MASKED) :]:
-                    state.held[stage], state.dropped[stage] = {}, {}
-            state.sum = terms
+        self.state, self.terms, self._roster, self._signer = state, state.terms, roster, signer
         self._queries, self._proof = queries, proof
 
     def requests(self) -> dict[str, SecAggMessage]:
         """Of the stage that is due, for each party that is in and has not answered. Raises StageOrder if none is."""
-        state, stage, t, sid = self.state, self._due(), self._roster.t, self.state.terms.sid_bytes
+        state, stage, t, sid = self.state, self.due(), self._roster.t, self.terms.sid_bytes
+        waiting = {self._roster.name(place): place for place in self._waiting()}
         if stage is Stage.MASKED:
-            return self._masked_requests()
+            return {name: self._masked_request(place) for name, place in waiting.items()}
         if stage is Stage.ADVERTISE:
-            request: SecAggMessage = messages.AdvertiseRequest(**self._signed_terms(state.terms))
+            terms = self.terms
+            request: SecAggMessage = messages.AdvertiseRequest(
+                terms=terms.canonical(), signature=terms.sign(self._signer)
+            )
         elif stage is Stage.SHARE:
             u1: dict[str, Any] = state.u1
             request = messages.ShareRequest(sid=sid, **u1)
         elif stage is Stage.CONSISTENCY:
-            request = messages.ConsistencyRequest(sid=sid, round=self.terms.round, survivors=state.places(Stage.MASKED))
+            request = messages.ConsistencyRequest(sid=sid, survivors=state.places(Stage.MASKED))
         else:
+            signatures = rows_of(state.all(Stage.CONSISTENCY, "signature")[:t])
             request = messages.UnmaskRequest(
-                sid=sid,
-                round=self.terms.round,
-                survivors=state.places(Stage.MASKED),
-                dropped=np.array(state.gone, dtype=np.uint16),
-                signers=state.places(Stage.CONSISTENCY)[:t],
-                signatures=state.rows(Stage.CONSISTENCY, "signature")[:t],
+                sid=sid, signers=state.places(Stage.CONSISTENCY)[:t], signatures=signatures
             )
-        return {self._roster.name(index): request for index in self._waiting()}
+        return dict.fromkeys(waiting, request)
 
-    def _signed_terms(self, terms: KeyTerms | MaskedTerms) -> dict[str, Any]:
-        return {"terms": terms.canonical(), "signature": terms.sign(self._signer)}
-
-    def _masked_requests(self) -> dict[str, SecAggMessage]:
-        """Each receiver gets its own column of ciphertexts only; of a second sum none."""
-        state, (places, proof) = self.state, self._proof
-        advertised, sharers = state.places(Stage.ADVERTISE), np.array(state.sharers, dtype=np.uint16)
-        common = {"sid": state.terms.sid_bytes, "sharers": sharers, **self._signed_terms(self.terms)}
-        common |= {"queries": self._queries, "places": places, "proof": proof}
-        columns = dict.fromkeys(self._waiting(), np.zeros((0, messages.sealed_bytes(1)), dtype=np.uint8))
-        if not state.results:
-            ciphertexts, at_sender = state.rows(Stage.SHARE, "ciphertexts"), np.searchsorted(advertised, sharers)
-            for index in columns:
-                others = sharers != index
-                column = int(np.searchsorted(advertised, index))
-                row = column - (column > at_sender[others])  # a sender has no row for itself
-                columns[index] = ciphertexts[np.flatnonzero(others), row]
-        return {
-            self._roster.name(index): messages.MaskedRequest(**common, ciphertexts=column)
-            for index, column in columns.items()
-        }
+    def _masked_request(self, receiver: int) -> SecAggMessage:
+        """With what each other one in U2 sealed for this one: a sender has no row for itself."""
+        column = sorted(self.state.held[Stage.ADVERTISE]).index(receiver)
+        dealt = [
+            reply.ciphertexts[column - (sender < receiver)].tobytes()
+            for sender, reply in sorted(self.state.held[Stage.SHARE].items())
+            if sender != receiver
+        ]
+        return messages.MaskedRequest(
+            sid=self.terms.sid_bytes,
+            sharers=self.state.places(Stage.SHARE),
+            ciphertexts=rows_of(dealt),
+            queries=self._queries,
+            places=self._proof[0],
+            proof=self._proof[1],
+        )
 
     def take(self, replies: Mapping[str, WireModel | str]) -> None:
         """Check the replies of the stage that is due, by party, or why there is none, and close it, if enough are in.
         Raises ThresholdNotMet: too few valid replies. Those that came are kept, and the stage can be sent again;
         BadShare: what was shared or listed is false; the session cannot come to its end."""
-        stage, state = self._due(), self.state
+        stage, state = self.due(), self.state
         reasons, held, view = state.dropped[stage], state.held[stage], self._view()
         for index in self._waiting():
             name = self._roster.name(index)
@@ -233,7 +148,7 @@ class SecureSession:
             else:
                 reasons[name] = fault
         if stage is Stage.ADVERTISE:
-            keys = {index: reply.advert[0, :KEY_BYTES].tobytes() for index, reply in held.items()}
+            keys = {index: reply.advert[:KEY_BYTES] for index, reply in held.items()}
             times = Counter(keys.values())  # who copied from whom cannot be told
             for index in [index for index, key in sorted(keys.items()) if times[key] > 1]:
                 del held[index]
@@ -241,116 +156,102 @@ class SecureSession:
         need = self._roster.t if stage in (Stage.CONSISTENCY, Stage.UNMASK) else self._roster.least
         if len(held) < need:
             raise ThresholdNotMet(stage, len(held), need, reasons)
-        if stage is Stage.SHARE:
-            state.sharers = tuple(sorted(held))
-            state.lists = {index: reply.lists for index, reply in held.items()}
-        elif stage is Stage.MASKED:
+        if stage is Stage.MASKED:
             state.total = np.add.reduce([reply.y for reply in held.values()], axis=0, dtype=RING_DTYPE)
-            state.forget(Stage.SHARE, Stage.MASKED)
+            state.lists = {index: reply.seeds for index, reply in state.held[Stage.SHARE].items()}
+            for done in (Stage.SHARE, Stage.MASKED):
+                state.held[done] = dict.fromkeys(state.held[done])
         elif stage is Stage.UNMASK:
-            self._finish()
+            state.result = self._result()
+            state.held[stage] = dict.fromkeys(held)
         following = STAGES.index(stage) + 1
         state.stage = STAGES[following] if following < len(STAGES) else None
 
-    @property
-    def terms(self) -> MaskedTerms:
-        """Of the sum that was asked."""
-        if self.state.sum is None:
-            raise StageOrder("no sum was asked in this session")
-        return self.state.sum
-
-    def _due(self) -> Stage:
+    def due(self) -> Stage:
+        """The stage that comes next. Raises StageOrder where the sum is there."""
         if self.state.stage is None:
             raise StageOrder("the sum is done")
         return self.state.stage
 
     def _waiting(self) -> list[int]:
-        stage, held = self._due(), self.state.held
-        before: Collection[int] = self.state.invited if stage is Stage.ADVERTISE else self.state.sharers
-        if stage not in (Stage.ADVERTISE, Stage.MASKED):
-            before = held[STAGES[STAGES.index(stage) - 1]]
-        return sorted({*before} - {*held[stage]})
+        place, held = STAGES.index(self.due()), self.state.held
+        before = held[STAGES[place - 1]] if place else map(self._roster.place, self.state.invited)
+        return sorted({*before} - {*held[STAGES[place]]})
 
     def _view(self) -> tuple[bytes, bytes, bytes]:
         """Hashes of U1, U2 and U3 as they are now: what parties must sign, once each is closed."""
-        state = self.state
+        state, ctx = self.state, self.terms.ctx
         if state.stage in (Stage.ADVERTISE, Stage.SHARE):
             return b"", b"", b""
         return (
-            messages.adverts_digest(state.terms.ctx, **state.u1),
-            messages.set_digest("U2", self.terms.ctx, np.array(state.sharers, dtype=np.uint16)),
-            messages.set_digest("U3", self.terms.ctx, state.places(Stage.MASKED)),
+            messages.adverts_digest(ctx, **state.u1),
+            messages.set_digest("U2", ctx, state.places(Stage.SHARE)),
+            messages.set_digest("U3", ctx, state.places(Stage.MASKED)),
         )
 
     def _fault(self, stage: Stage, index: int, reply: WireModel, view: tuple[bytes, bytes, bytes]) -> str | None:
-        """What is wrong with a reply, or None."""
-        state, sums = self.state, len(self.state.terms.rounds)
+        state, ctx = self.state, self.terms.ctx
+
+        def signed(statement: bytes, signature: bytes) -> bool:
+            key = self._roster.key(index)
+            return messages.first_unsigned(stage, ctx, key, (index,), statement, signature) is None
+
         if not isinstance(reply, REPLIES[stage]):
             return "answers with a message of another stage"
-        if reply.sid != state.terms.sid_bytes or reply.party != index:
+        if reply.sid != self.terms.sid_bytes or reply.party != index:
             return "answers for another session or another party"
         if isinstance(reply, messages.AdvertiseReply):
-            if reply.advert.shape != (1, messages.advert_bytes(sums)):
-                return "advert is for another number of sums"
-            if not self._signed(stage, state.terms.ctx, index, reply.advert.tobytes(), reply.signature):
+            if not signed(reply.advert, reply.signature):
                 return "signature on its advert does not verify under the key in the roster"
-            if is_low_order(reply.advert[0, :KEY_BYTES].tobytes()):
+            if is_low_order(reply.advert[:KEY_BYTES]):
                 return "session key is of low order"
         elif isinstance(reply, messages.ShareReply):
             peers = len(state.held[Stage.ADVERTISE]) - 1
-            if reply.ciphertexts.shape != (peers, messages.sealed_bytes(sums)):
-                return f"sends {len(reply.ciphertexts)} ciphertexts, {peers} are needed, for {sums} sums"
-            if reply.lists.shape != (sums, messages.list_bytes(peers)):
-                return "its lists are not of the seeds of its pairs in each sum"
+            if len(reply.ciphertexts) != peers:
+                return f"sends {len(reply.ciphertexts)} ciphertexts, {peers} are needed"
+            if len(reply.seeds) != messages.list_bytes(peers):
+                return "its list is not of the seeds of its pairs"
         elif isinstance(reply, messages.MaskedReply):
             if reply.y.shape != self.terms.shape:
                 return f"masked votes are {reply.y.shape}, must be {self.terms.shape}"
-            statement = messages.masked_statement(*view[:2], reply.y)
-            if not self._signed(stage, self.terms.ctx, index, statement, reply.signature):
+            if not signed(messages.masked_statement(*view[:2], reply.y), reply.signature):
                 return "signature on its masked votes does not verify"
         elif isinstance(reply, messages.ConsistencyReply):
-            if not self._signed(stage, self.terms.ctx, index, b"".join(view), reply.signature):
+            if not signed(b"".join(view), reply.signature):
                 return "signature on the set of survivors does not verify"
         elif isinstance(reply, messages.UnmaskReply):
-            given, needed = (len(reply.shares), len(reply.seeds)), (len(state.sharers), len(state.gone))
+            given, needed = (len(reply.shares), len(reply.seeds)), (len(state.held[Stage.SHARE]), len(state.gone))
             if given != needed:
                 return "gives {} shares and {} seeds, {} and {} are needed".format(*given, *needed)
             if not are_shares(reply.shares):
                 return "gives a share that is out of range"
         return None
 
-    def _signed(self, stage: Stage, ctx: bytes, index: int, statement: bytes, signature: bytes) -> bool:
-        return messages.first_unsigned(stage, ctx, self._roster.key(index), (index,), statement, signature) is None
-
-    def _finish(self) -> None:
+    def _result(self) -> SecureSum:
         """Masks come off: all secrets are rebuilt and held against what their owners are committed to before the first
         does (Bonawitz et al. 2017, figure 4, round 4)."""
-        state, terms = self.state, self.terms
-        secrets, survivors = self._rebuilt(), sorted(state.held[Stage.MASKED])
-        seeds = {gone: self._seeds_of(gone, secrets[gone]) for gone in state.gone}
-        total = np.array(state.total)
+        terms, secrets, survivors = self.terms, self._rebuilt(), sorted(self.state.held[Stage.MASKED])
+        seeds = {gone: self._seeds_of(gone, secrets[gone]) for gone in self.state.gone}
+        total = np.array(self.state.total)
         masks = Masks(total, terms.ctx)
         for index in survivors:
             masks.subtract(secrets[index])
             for gone, of_peers in seeds.items():
                 masks.add_pair(of_peers[index], gone, index)  # what it would have added cancels what the other did
         sums, clipped = clip(decode(total), terms.teachers * len(survivors), terms.deviation(len(survivors)))
-        state.results[terms.round] = SecureSum(terms, sums, clipped, self.summed)
-        state.forget(Stage.UNMASK)
-        if terms.round == state.terms.rounds[-1]:
-            state.lists.clear()
+        return SecureSum(sums, clipped, tuple(map(self._roster.name, survivors)))
 
     def _rebuilt(self) -> dict[int, bytes]:
         """b of each party of U3, K of each of U2 without U3. Raises BadShare."""
-        state, terms = self.state, self.terms
-        holders = state.places(Stage.UNMASK)[: self._roster.t].tolist()
-        rebuilt = rebuild(holders, state.rows(Stage.UNMASK, "shares")[: self._roster.t])
-        secrets = {owner: secret.tobytes() for owner, secret in zip(state.sharers, rebuilt, strict=True)}
-        first = KEY_BYTES + state.terms.rounds.index(terms.round) * KINDS * COMMITMENT_BYTES
+        state, t = self.state, self._roster.t
+        shares = np.stack(state.all(Stage.UNMASK, "shares")[:t])
+        rebuilt = rebuild(state.places(Stage.UNMASK)[:t].tolist(), shares)
+        owners = sorted(state.held[Stage.SHARE])
+        secrets = {owner: secret.tobytes() for owner, secret in zip(owners, rebuilt, strict=True)}
         for owner, secret in secrets.items():
-            kind, start = ("b", first) if owner in state.held[Stage.MASKED] else ("K", first + COMMITMENT_BYTES)
-            promised = state.held[Stage.ADVERTISE][owner].advert[0, start : start + COMMITMENT_BYTES].tobytes()
-            if messages.commitment(state.terms.ctx, owner, secret, terms.round, kind) != promised:
+            kind, start = ("b", KEY_BYTES) if owner in state.held[Stage.MASKED] else ("K", KEY_BYTES + COMMITMENT_BYTES)
+            promised = state.held[Stage.ADVERTISE][owner].advert[start:][:COMMITMENT_BYTES]
+            if messages.commitment(self.terms.ctx, owner, secret, kind) != promised:
                 fault = "its shares do not give what it is committed to: it, or one of them, lies"
                 raise BadShare(self._roster.name(owner), fault)
         return secrets
@@ -358,9 +259,8 @@ class SecureSession:
     def _seeds_of(self, gone: int, k: bytes) -> dict[int, bytes]:
         """By peer in U1, from the list of one that is lost. Raises BadShare where it does not open, or where a survivor
         says otherwise: one of the two lied."""
-        state, terms, name = self.state, self.terms, self._roster.name(gone)
-        sealed = state.lists[gone][state.terms.rounds.index(terms.round)].tobytes()
-        content = unseal(list_key(k, state.terms.ctx, gone, terms.round), sealed, self._view()[0])
+        state, ctx, name = self.state, self.terms.ctx, self._roster.name(gone)
+        content = unseal(list_key(k, ctx, gone), state.lists[gone], self._view()[0])
         if content is None:
             raise BadShare(name, "its list of mask seeds does not open", [name])
         peers, row = sorted({*state.held[Stage.ADVERTISE]} - {gone}), state.gone.index(gone)
@@ -377,21 +277,21 @@ Send = Callable[[Stage, Mapping[str, SecAggMessage]], Mapping[str, WireModel | s
 
 
 def drive(
-    session: SecureSession, send: Send, path: Path | None = None, progress: Callable[[Stage], None] = lambda stage: None
+    session: SecureSession,
+    send: Send,
+    save: Callable[[State], object] = lambda state: None,
+    progress: Callable[[Stage], object] = lambda stage: None,
 ) -> SecureSum:
-    """Play the stages that are left of the sum that was asked. Raises as `SecureSession.take`.
-
-    path: where the state is saved before requests leave and after replies are in, so that the session can go on after a
-    crash (`State.load`). progress: told of each stage when it is closed.
-    """
-    state, round_ = session.state, session.terms.round
-    save = partial(state.save, path) if path is not None else lambda: None
-    save()
-    while (stage := state.stage) is not None:
+    """Play the stages that are left. Raises as `SecureSession.take`. save: called before requests leave and after
+    replies are in, so that the session can go on after a crash. progress: told of each stage when it is closed."""
+    state = session.state
+    save(state)
+    while (result := state.result) is None:
+        stage = session.due()
         replies = send(stage, session.requests())
         try:
             session.take(replies)
         finally:
-            save()
+            save(state)
         progress(stage)
-    return state.results[round_]
+    return result

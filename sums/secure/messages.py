@@ -1,13 +1,14 @@
-"""The five exchanges of a session: their order, their messages, and what is committed to and signed in them.
+"""The terms of a sum under masks, and the five exchanges of its session: their order, their messages, and what is
+committed to and signed in them.
 
 Parties are named by their places in the roster, uint16, always in rising order. What belongs to several peers is one
-uint8 matrix with a row per peer. Arrays are checked for type, shape and range when a message is made or read. Keys and
-shares are exchanged once a session; the other three stages are played for each of its sums."""
+uint8 matrix with a row per peer. Arrays are checked for type, shape and range when a message is made or read."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+import math
+from collections.abc import Iterable
 from enum import StrEnum
 from functools import lru_cache
 from typing import Annotated, ClassVar, Literal, Self
@@ -16,11 +17,46 @@ import numpy as np
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from consilium.protocol.identity import SIGNATURE_BYTES, Identity, digest, index_bytes, indices_bytes, verify
-from consilium.protocol.messages import PoolPlaces, Proof, Queries, WireModel, array_of
-from consilium.sums.roster import MOST_PARTIES
-from consilium.sums.secure.pairs import KEY_BYTES, NONCE_BYTES, TAG_BYTES
+from consilium.protocol.messages import CollectionMode, PoolPlaces, Proof, Queries, WireModel, array_of
+from consilium.protocol.records import MOST_CELLS
+from consilium.sums.errors import UnsafeSession
+from consilium.sums.roster import MOST_PARTIES, SumRoster
+from consilium.sums.secure.masks import KEY_BYTES, NONCE_BYTES, TAG_BYTES, check_ring
 from consilium.sums.secure.shamir import SHARE_BYTES
-from consilium.sums.terms import Sid, Signature
+from consilium.sums.terms import Sid, Signature, SumTerms, TermsBytes
+
+
+class MaskedTerms(SumTerms):
+    """See `SumTerms`. noise_shares: of honest parties, which together are noise of `sigma`: no more than the roster is
+    sure of."""
+
+    collection: ClassVar[CollectionMode] = "secure"
+    SIGNED_AS: ClassVar[str] = "masked-sum"
+
+    noise_shares: int = Field(ge=1, le=MOST_PARTIES)
+
+    def check(self, roster: SumRoster) -> None:
+        """See `SumTerms`. Also the noise is in shares that are sure to be there, and the ring and a message hold the
+        sum."""
+        super().check(roster)
+        if self.noise_shares > roster.sure:
+            raise UnsafeSession(
+                f"noise in {self.noise_shares} shares, but only least - c = {roster.sure} honest parties are sure to"
+                " be in the sum"
+            )
+        if self.sigma**2 < self.noise_shares:
+            raise UnsafeSession(f"a share of the noise has variance {self.sigma**2 / self.noise_shares:.3g}, below 1")
+        if self.queries * self.classes > MOST_CELLS:
+            raise UnsafeSession(f"{self.queries * self.classes} counts in a sum, a message holds {MOST_CELLS}")
+        check_ring(self.teachers * roster.n, self.deviation(roster.n))
+
+    def deviation(self, parties: int) -> float:
+        """Standard deviation of the noise in a sum of so many: each adds variance sigma^2 / noise_shares."""
+        return self.sigma / math.sqrt(self.noise_shares) * math.sqrt(parties)
+
+    @property
+    def noise(self) -> tuple[float, int]:
+        return self.sigma, self.noise_shares
 
 
 class Stage(StrEnum):
@@ -36,18 +72,10 @@ class Stage(StrEnum):
 STAGES = tuple(Stage)
 COMMITMENT_BYTES = 32
 KINDS = 2
-"""Of secrets that a party shares for each sum: b, of its own mask, and K, of the list of its pairs' seeds."""
-MOST_SUMS = 2
-
-
-def advert_bytes(sums: int) -> int:
-    """Of an advert for so many sums: a key, and a commitment to each secret."""
-    return KEY_BYTES + sums * KINDS * COMMITMENT_BYTES
-
-
-def sealed_bytes(sums: int) -> int:
-    """Of what is sealed for one peer: a share of each secret."""
-    return NONCE_BYTES + sums * KINDS * SHARE_BYTES + TAG_BYTES
+"""Of secrets that a party shares: b, of its own mask, and K, of the list of its pairs' seeds."""
+ADVERT_BYTES = KEY_BYTES + KINDS * COMMITMENT_BYTES
+SEALED_BYTES = NONCE_BYTES + KINDS * SHARE_BYTES + TAG_BYTES
+"""Of what is sealed for one peer: a share of each secret."""
 
 
 def list_bytes(peers: int) -> int:
@@ -57,29 +85,27 @@ def list_bytes(peers: int) -> int:
 
 def most_reply(parties: int, cells: int) -> int:
     """Bytes of arrays that no reply of so many parties, in sums of so many cells, has more of."""
-    return (parties + 1) * (sealed_bytes(MOST_SUMS) + MOST_SUMS * KEY_BYTES) + 4 * cells
+    return (parties + 1) * SEALED_BYTES + 4 * cells
+
+
+def rows_of(contents: Iterable[bytes]) -> np.ndarray:
+    """Byte strings of one length -> uint8 (n, length)."""
+    rows = [*contents]
+    return np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(len(rows), -1)
 
 
 def _rising(places: np.ndarray) -> bool:
     return len(places) <= MOST_PARTIES and bool((places < MOST_PARTIES).all() and (places[1:] > places[:-1]).all())
 
 
-def _bytes(widths: Collection[int], most: int = MOST_PARTIES) -> AfterValidator:
-    """uint8 (rows, one of the widths), at most so many rows."""
-    told = "uint8, and as many rows and columns as the protocol has"
-    return array_of(np.uint8, 2, told, lambda array: array.shape[1] in widths and len(array) <= most)
+def _rows(width: int) -> AfterValidator:
+    told = f"uint8 (parties, {width})"
+    return array_of(np.uint8, 2, told, lambda array: array.shape[1] == width and len(array) <= MOST_PARTIES)
 
 
-TermsBytes = Annotated[bytes, Field(max_length=5000)]
-Index = Annotated[int, Field(ge=0, lt=MOST_PARTIES)]
-Round = Annotated[int, Field(ge=1, le=MOST_SUMS)]
 Indices = Annotated[np.ndarray, array_of(np.uint16, 1, "uint16 (n,), and rise", _rising)]
-Adverts = Annotated[np.ndarray, _bytes({advert_bytes(1), advert_bytes(2)})]
-Sealed = Annotated[np.ndarray, _bytes({sealed_bytes(1), sealed_bytes(2)})]
-Signatures = Annotated[np.ndarray, _bytes({SIGNATURE_BYTES})]
-Shares = Annotated[np.ndarray, _bytes({SHARE_BYTES})]
-Seeds = Annotated[np.ndarray, _bytes({KEY_BYTES})]
-Lists = Annotated[np.ndarray, _bytes(range(list_bytes(MOST_PARTIES)), MOST_SUMS)]
+Signatures = Annotated[np.ndarray, _rows(SIGNATURE_BYTES)]
+Sealed = Annotated[np.ndarray, _rows(SEALED_BYTES)]
 
 
 class SecAggMessage(WireModel):
@@ -96,7 +122,7 @@ class SecAggMessage(WireModel):
 
 
 class AdvertiseRequest(SecAggMessage):
-    """The session's terms (`KeyTerms`): canonical bytes, and the coordinator's signature."""
+    """The session's terms (`MaskedTerms`): canonical bytes, and the coordinator's signature."""
 
     kind: ClassVar[str] = "query.sa_advertise"
     terms: TermsBytes
@@ -112,47 +138,41 @@ class SessionMessage(SecAggMessage):
 class PartyReply(SessionMessage):
     """Base of the replies."""
 
-    party: Index
+    party: Annotated[int, Field(ge=0, lt=MOST_PARTIES)]
 
 
 class AdvertiseReply(PartyReply):
-    """advert: uint8 (1, bytes), a party's X25519 key, and for each sum the commitments to b and K (`commitment`)."""
+    """advert: a party's X25519 key, and its commitments to b and K (`commitment`)."""
 
     kind: ClassVar[str] = "query.sa_advertise"
-    advert: Adverts
+    advert: Annotated[bytes, Field(repr=False, min_length=ADVERT_BYTES, max_length=ADVERT_BYTES)]
     signature: Signature
 
 
 class ShareRequest(SessionMessage):
-    """All signed adverts, U1. adverts: uint8 (|U1|, bytes)."""
+    """All signed adverts, U1."""
 
     kind: ClassVar[str] = "query.sa_share"
     ALIKE = ("advertised", "adverts", "signatures")
     advertised: Indices
-    adverts: Adverts
+    adverts: Annotated[np.ndarray, _rows(ADVERT_BYTES)]
     signatures: Signatures
 
 
 class ShareReply(PartyReply):
-    """ciphertexts: sealed shares of b and K of each sum, uint8 (|U1| - 1, bytes), in the order of U1 without the
-    sender. lists: for each sum the seeds of the sender's pairs in that order, sealed by K, uint8 (sums, bytes)."""
+    """ciphertexts: sealed shares of b and K, in the order of U1 without the sender. seeds: the list of the seeds of the
+    sender's pairs in that order, sealed by K."""
 
     kind: ClassVar[str] = "query.sa_share"
     ciphertexts: Sealed
-    lists: Lists
+    seeds: Annotated[bytes, Field(repr=False, max_length=list_bytes(MOST_PARTIES))]
 
 
 class MaskedRequest(SessionMessage):
-    """The terms of a sum (`MaskedTerms`) with the coordinator's signature, U2, and the queries, canonical float32.
-
-    U2 of a second sum are those of the first one's U3. ciphertexts: in the session's first sum, what the others in U2
-    sealed for the addressee, in order; no row later. places, proof: that the queries are rows of the pool, see
-    `protocol.messages.VoteRequest`.
-    """
+    """U2, what the others in it sealed for the addressee, in order, and the queries, canonical float32. places, proof:
+    that these are rows of the pool, see `protocol.messages.VoteRequest`."""
 
     kind: ClassVar[str] = "query.sa_masked"
-    terms: TermsBytes
-    signature: Signature
     sharers: Indices
     ciphertexts: Sealed
     queries: Queries
@@ -172,7 +192,6 @@ class ConsistencyRequest(SessionMessage):
     """U3: those whose masked votes arrived."""
 
     kind: ClassVar[str] = "query.sa_consistency"
-    round: Round
     survivors: Indices
 
 
@@ -184,27 +203,21 @@ class ConsistencyReply(PartyReply):
 
 
 class UnmaskRequest(SessionMessage):
-    """Who is in the sum (share of b wanted), who dropped (share of K wanted), and signatures on that view.
-
-    signatures: uint8 (signers, 64).
-    """
+    """Signatures of others on the U1, U2 and U3 that the addressee has signed: shares of b are wanted of those in U3,
+    of K of those who dropped."""
 
     kind: ClassVar[str] = "query.sa_unmask"
     ALIKE = ("signers", "signatures")
-    round: Round
-    survivors: Indices
-    dropped: Indices
     signers: Indices
     signatures: Signatures
 
 
 class UnmaskReply(PartyReply):
-    """shares: one per party of U2, in order, uint8 (|U2|, 52). seeds: of the sender's mask with each that dropped,
-    uint8 (dropped, 32). Never printed."""
+    """shares: one per party of U2, in order. seeds: of the sender's mask with each that dropped. Never printed."""
 
     kind: ClassVar[str] = "query.sa_unmask"
-    shares: Shares
-    seeds: Seeds
+    shares: Annotated[np.ndarray, _rows(SHARE_BYTES)]
+    seeds: Annotated[np.ndarray, _rows(KEY_BYTES)]
 
 
 REPLIES: dict[Stage, type[PartyReply]] = {
@@ -213,9 +226,9 @@ REPLIES: dict[Stage, type[PartyReply]] = {
 }
 
 
-def commitment(ctx: bytes, party: int, secret: bytes, round: int, kind: Literal["b", "K"]) -> bytes:
-    """By which a party is bound to a secret of one sum, 32 bytes."""
-    return digest("commitment", ctx, index_bytes(party), secret, bytes([round]), kind.encode())
+def commitment(ctx: bytes, party: int, secret: bytes, kind: Literal["b", "K"]) -> bytes:
+    """By which a party is bound to a secret, 32 bytes."""
+    return digest("commitment", ctx, index_bytes(party), secret, kind.encode())
 
 
 def adverts_digest(ctx: bytes, advertised: np.ndarray, adverts: np.ndarray, signatures: np.ndarray) -> bytes:
@@ -224,7 +237,7 @@ def adverts_digest(ctx: bytes, advertised: np.ndarray, adverts: np.ndarray, sign
 
 
 def set_digest(label: str, ctx: bytes, indices: np.ndarray) -> bytes:
-    """H(U2) or H(U3), by label; ctx is of the sum's terms."""
+    """H(U2) or H(U3), by label."""
     return digest(label, ctx, indices_bytes(indices))
 
 
@@ -234,8 +247,7 @@ def masked_statement(u1: bytes, u2: bytes, y: np.ndarray) -> bytes:
 
 
 def sign(signer: Identity, stage: Stage, ctx: bytes, party: int, statement: bytes) -> bytes:
-    """A party's signature in a stage: on its advert, on `masked_statement`, or on the hashes of U1, U2 and U3. ctx is
-    of the session's terms in the first case, and else of the sum's."""
+    """A party's signature in a stage: on its advert, on `masked_statement`, or on the hashes of U1, U2 and U3."""
     return signer.sign(stage, ctx, index_bytes(party), statement)
 
 

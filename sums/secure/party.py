@@ -5,34 +5,35 @@ different sets. A check that fails leaves the session as it was and gives nothin
 stage that is done comes from a coordinator that tells two stories: secrets are erased (Bonawitz et al. 2017, section
 6.2 and figure 4).
 
-For each sum a party shares b, of its own mask, and K, which opens the list of its pairs' mask seeds; later it gives one
-of the two for each peer, never both. y = votes + noise share + mask(b) + sum over peers of +-mask(pair), in the ring.
-Votes are charged in the transaction that keeps y: whatever has left was paid for, and what never left was not."""
+A party shares b, of its own mask, and K, which opens the list of its pairs' mask seeds; later it gives one of the two
+for each peer, never both. y = votes + noise share + mask(b) + sum over peers of +-mask(pair), in the ring. Votes are
+charged in the transaction that keeps y: whatever has left was paid for, and what never left was not."""
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
 
 from consilium.protocol.databases import Database
+from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.messages import VOTE_DTYPE, WireModel
 from consilium.protocol.queries import query_set_hash
 from consilium.protocol.refusals import Refused, Rule
 from consilium.sums import errors
-from consilium.sums.packing import message_digest, pack, pack_message, unpack, unpack_message
 from consilium.sums.roster import Roster
-from consilium.sums.secure import messages, pairs
-from consilium.sums.secure.masks import Masks, encode
-from consilium.sums.secure.messages import KINDS, STAGES, PartyReply, Stage
-from consilium.sums.secure.pairs import KEY_BYTES
+from consilium.sums.secure import masks, messages
+from consilium.sums.secure.masks import KEY_BYTES, Masks, encode
+from consilium.sums.secure.messages import KINDS, STAGES, MaskedTerms, PartyReply, Stage, rows_of
 from consilium.sums.secure.shamir import SHARE_BYTES, are_shares, new_seeds, split
-from consilium.sums.secure.terms import KeyTerms, MaskedTerms
-from consilium.sums.terms import LIFETIME
-from consilium.sums.voter import QuerySet, Voter
+from consilium.sums.terms import LIFETIME, QuerySet, Voter
 
 Memory = dict[str, Any]
 """Bytes and arrays; secret."""
@@ -42,13 +43,31 @@ Answered = tuple[dict[str, Any], Memory]
 TABLES = (
     "secure_sessions (sid BLOB PRIMARY KEY, federation TEXT NOT NULL, started REAL NOT NULL, terms BLOB NOT NULL,"
     " done INTEGER NOT NULL, memory BLOB)",
-    "secure_replies (sid BLOB, step INTEGER, request BLOB NOT NULL, reply BLOB, PRIMARY KEY (sid, step))",
+    "secure_replies (sid BLOB, stage INTEGER, request BLOB NOT NULL, reply BLOB, PRIMARY KEY (sid, stage))",
 )
-"""done: the last step that was answered, see `Session.step`. request: digest of it."""
-FIRST_SUM, SECOND_SUM = STAGES.index(Stage.MASKED), len(STAGES)
-"""The steps in which masked votes are asked."""
+"""done: how many stages were answered. request: digest of it."""
 ENDED = 99
 """As `done`: nothing secret is left."""
+
+
+def pack(fields: Iterable[tuple[str, Any]]) -> bytes:
+    """Numbers, bytes and arrays by name -> bytes, the same of the same."""
+    plain = {name: np.frombuffer(value, np.uint8) if isinstance(value, bytes) else value for name, value in fields}
+    return save({name: np.array(value, order="C") for name, value in plain.items()})
+
+
+def unpack(content: bytes) -> dict[str, Any]:
+    """The inverse of `pack`; uint8 of one side are bytes. Raises MalformedMessage."""
+    try:
+        fields: dict[str, Any] = load(content)
+    except SafetensorError:
+        raise MalformedMessage("saved state is damaged or of another version") from None
+    for name, array in fields.items():
+        if array.ndim == 0:
+            fields[name] = array.item()
+        elif array.ndim == 1 and array.dtype == np.uint8:
+            fields[name] = array.tobytes()
+    return fields
 
 
 @dataclass(frozen=True)
@@ -57,42 +76,23 @@ class Session:
 
     sid: bytes
     started: float
-    terms: KeyTerms
-    done: int
-    memory: Memory = field(repr=False)
+    terms: MaskedTerms
+    done: int = 0
+    memory: Memory = field(repr=False, default_factory=dict)
 
     @classmethod
     def find(cls, store: Database, sid: bytes) -> Session | None:
-        """None if it was never begun here."""
         row = store.one("SELECT started, terms, done, memory FROM secure_sessions WHERE sid = ?", sid)
         if row is None:
             return None
         started, terms, done, memory = row
-        return cls(sid, started, KeyTerms.parse(terms), done, dict(unpack(memory)) if memory else {})
-
-    def step(self, stage: Stage, round_: int | None) -> int:
-        """Keys, shares, then three steps for each sum. Raises StageOrder where the session has no such sum."""
-        if round_ is None:
-            return STAGES.index(stage)
-        if round_ not in self.terms.rounds:
-            raise errors.StageOrder(f"session {self.terms.sid} has no sum of round {round_}")
-        return STAGES.index(stage) + (SECOND_SUM - FIRST_SUM) * self.terms.rounds.index(round_)
-
-    def is_due(self, step: int) -> bool:
-        """The next one; or a second sum, from when the first masked votes were given: this party may be needed for no
-        more in the first."""
-        return step == self.done + 1 or (step == SECOND_SUM and FIRST_SUM <= self.done < step)
+        return cls(sid, started, MaskedTerms.parse(terms), done, unpack(memory) if memory else {})
 
 
 def erase(store: Database, sid: bytes) -> None:
     """Overwrite a session's secrets and replies: it is over."""
     store.execute("UPDATE secure_sessions SET memory = NULL, done = ? WHERE sid = ?", ENDED, sid)
     store.execute("UPDATE secure_replies SET reply = NULL WHERE sid = ?", sid)
-
-
-def _rows(contents: list[bytes]) -> np.ndarray:
-    """Byte strings of one length -> uint8 (n, length)."""
-    return np.frombuffer(b"".join(contents), dtype=np.uint8).reshape(len(contents), -1)
 
 
 class MaskingParty:
@@ -105,46 +105,44 @@ class MaskingParty:
             raise errors.RosterMismatch(f"the roster lists {voter.name} with another key than this party has")
 
     def answer(self, request: Any) -> PartyReply:
-        """The reply to a repeated request, or a new one: one transaction.
-
-        Raises as `SessionTerms.open` and the stage; Replay for a session that is known with other terms, StageOrder
-        where the stage is not due or the session is over, InconsistentView for another request than before.
-        """
-        (stage, compute), store, digest = STEPS[type(request)], self.store, message_digest(request)
-        terms = SIGNED[stage].open(request.terms, request.signature, self.roster) if stage in SIGNED else None
-        begun = terms if isinstance(terms, KeyTerms) else None
-        sid = begun.sid_bytes if begun else request.sid
+        """The reply to a repeated request, or a new one: one transaction. Raises as `SumTerms.open` and the stage;
+        Replay for a session that is known with other terms, StageOrder where the stage is not due or the session is
+        over, InconsistentView for another request than before."""
+        (stage, compute), store = STEPS[type(request)], self.store
+        place, reply_model, asked = STAGES.index(stage), messages.REPLIES[stage], hashlib.sha256(pack(request)).digest()
+        terms = MaskedTerms.open(request.terms, request.signature, self.roster) if stage is Stage.ADVERTISE else None
+        sid = terms.sid_bytes if terms else request.sid
         with store.transaction():
             session = Session.find(store, sid)
-            if session is None and begun is None:
-                raise errors.StageOrder(f"session {sid.hex()} was never begun here")
-            if session is not None and begun not in (None, session.terms):
+            if session is None:
+                if terms is None:
+                    raise errors.StageOrder(f"session {sid.hex()} was never begun here")
+                session = Session(sid, time.time(), terms)
+            elif terms not in (None, session.terms):
                 raise errors.Replay(f"session {sid.hex()} is known here with other terms")
-            session = session or Session(sid, time.time(), begun, -1, {})  # pyright: ignore[reportArgumentType]
-            step = session.step(stage, getattr(terms or request, "round", None))
-            kept = "SELECT request, reply FROM secure_replies WHERE sid = ? AND step = ?"
-            asked, given = store.one(kept, sid, step) or (None, None)
+            kept = "SELECT request, reply FROM secure_replies WHERE sid = ? AND stage = ?"
+            before, given = store.one(kept, sid, place) or (None, None)
             error: errors.SecAggError | None = None
             if time.time() - session.started > LIFETIME:
                 error = errors.StageOrder(f"session {sid.hex()} is over: its lifetime has passed")
-            elif asked not in (None, digest):
+            elif before not in (None, asked):
                 error = errors.InconsistentView(f"stage {stage} of session {sid.hex()} was done with another request")
-            elif asked is not None and given is None:
+            elif before is not None and given is None:
                 error = errors.StageOrder(f"session {sid.hex()} is over, its replies are erased")
             if error is not None:
                 erase(store, sid)
                 store.commit()  # for good, before the error that ends this transaction
                 raise error
             if given is not None:
-                return unpack_message(given, messages.REPLIES[stage])
-            if not session.is_due(step):
+                return reply_model.model_validate(unpack(given))
+            if place != session.done:
                 raise errors.StageOrder(f"stage {stage} is not due in session {sid.hex()}")
-            fields, memory = compute(self, session, terms or session.terms, request)
-            reply = messages.REPLIES[stage](sid=sid, party=self.me, **fields)
-            packed = pack(memory) if memory else None
-            values = sid, session.terms.federation, session.started, session.terms.canonical(), step, packed
+            fields, memory = compute(self, session, request)
+            reply = reply_model(sid=sid, party=self.me, **fields)
+            packed = pack(memory.items()) if memory else None
+            values = sid, session.terms.federation, session.started, session.terms.canonical(), place + 1, packed
             store.execute("INSERT OR REPLACE INTO secure_sessions VALUES (?, ?, ?, ?, ?, ?)", *values)
-            store.execute("INSERT INTO secure_replies VALUES (?, ?, ?, ?)", sid, step, digest, pack_message(reply))
+            store.execute("INSERT INTO secure_replies VALUES (?, ?, ?, ?)", sid, place, asked, pack(reply))
             return reply
 
     def check_subset(self, small: str, inner: np.ndarray, large: str, outer: np.ndarray) -> None:
@@ -170,38 +168,34 @@ class MaskingParty:
         if unsigned is not None:
             raise errors.BadSignature(self.roster.name(unsigned), f"message of stage {stage}")
 
-    def advertise(self, session: Session, terms: KeyTerms, request: messages.AdvertiseRequest) -> Answered:
-        """Stage 0: an X25519 key and the commitments to b and K of each sum, signed, if the terms are acceptable.
-
-        Earlier sessions of the same federation, and those whose lifetime is over, end: what they hold is erased.
-        """
+    def advertise(self, session: Session, request: messages.AdvertiseRequest) -> Answered:
+        """Stage 0: an X25519 key and the commitments to b and K, signed, if the terms are acceptable. Earlier sessions
+        of the same federation, and those whose lifetime is over, end: what they hold is erased."""
+        terms = session.terms
         self.voter.check(terms)
         old = "SELECT sid FROM secure_sessions WHERE done != ? AND (federation = ? OR started < ?)"
         for (other,) in self.store.execute(old, ENDED, terms.federation, session.started - LIFETIME):
             erase(self.store, other)
-        private, seeds = pairs.new_private(), new_seeds(len(terms.rounds) * KINDS)
-        advert = pairs.public_of(private)
-        for round_, (b, k) in zip(terms.rounds, seeds.reshape(-1, KINDS, SHARE_BYTES), strict=True):
-            advert += messages.commitment(terms.ctx, self.me, b.tobytes(), round_, "b")
-            advert += messages.commitment(terms.ctx, self.me, k.tobytes(), round_, "K")
+        private, seeds = secrets.token_bytes(KEY_BYTES), new_seeds(KINDS)
+        advert = masks.Agreement(private, terms.ctx, self.me).public
+        for secret, kind in zip(seeds, ("b", "K"), strict=True):
+            advert += messages.commitment(terms.ctx, self.me, secret.tobytes(), kind)
         signature = messages.sign(self.identity, Stage.ADVERTISE, terms.ctx, self.me, advert)
-        memory = {"private": private, "seeds": seeds, "advert": advert}
-        return {"advert": _rows([advert]), "signature": signature}, memory
+        return {"advert": advert, "signature": signature}, {"private": private, "seeds": seeds, "advert": advert}
 
-    def share(self, session: Session, terms: KeyTerms, request: messages.ShareRequest) -> Answered:
-        """Stage 1: shares of each b and K, sealed for each peer in U1, and the lists of pairs' mask seeds, sealed by K.
+    def share(self, session: Session, request: messages.ShareRequest) -> Answered:
+        """Stage 1: shares of b and K, sealed for each peer in U1, and the list of pairs' mask seeds, sealed by K.
         Raises as `check_signed`; BadKey, InconsistentView."""
-        ctx, rounds, me, name = terms.ctx, terms.rounds, self.me, self.roster.name
+        ctx, me, name, memory = session.terms.ctx, self.me, self.roster.name, session.memory
         places, adverts = request.advertised.tolist(), [advert.tobytes() for advert in request.adverts]
         if places and places[-1] >= self.roster.n:
             raise errors.InconsistentView("U1 names a place that the roster does not have")
-        if me not in places or adverts[places.index(me)] != session.memory["advert"]:
+        if me not in places or adverts[places.index(me)] != memory["advert"]:
             raise errors.InconsistentView("this party's own advert is missing from U1, or altered")
         self.check_signed(Stage.ADVERTISE, ctx, request.advertised, b"".join(adverts), request.signatures)
         u1 = messages.adverts_digest(ctx, request.advertised, request.adverts, request.signatures)
-        seeds, row, seen = session.memory["seeds"], places.index(me), set[bytes]()
-        agreement = pairs.Agreement(session.memory["private"], ctx, me, rounds)
-        dealt, sealed, keys = split(seeds, self.roster.t, places), list[bytes](), list[bytes]()
+        agreement, seen = masks.Agreement(memory["private"], ctx, me), set[bytes]()
+        dealt, sealed, keys = split(memory["seeds"], self.roster.t, places), list[bytes](), list[bytes]()
         for peer, advert, shares in zip(places, adverts, dealt, strict=True):
             public = advert[:KEY_BYTES]
             if public in seen:
@@ -210,97 +204,75 @@ class MaskingParty:
             if peer == me:
                 continue
             try:
-                pair = agreement.keys(peer, public)
+                key, seed = agreement.keys(peer, public)
             except ValueError:
                 raise errors.BadKey(name(peer), "is of low order") from None
-            sealed.append(pairs.seal(pair[0], shares.tobytes(), pairs.between(me, peer)))
-            keys += pair
-        of_peers = _rows(keys).reshape(len(sealed), -1, KEY_BYTES)
-        seeds, lists = seeds.reshape(-1, KINDS, SHARE_BYTES), list[bytes]()
-        for at, round_ in enumerate(rounds):
-            key = pairs.list_key(seeds[at, 1].tobytes(), ctx, me, round_)
-            lists.append(pairs.seal(key, of_peers[:, at + 1].tobytes(), u1))
+            sealed.append(masks.seal(key, shares.tobytes(), masks.between(me, peer)))
+            keys.append(key + seed)
+        of_peers, row = rows_of(keys).reshape(len(keys), 2, KEY_BYTES), places.index(me)
+        b, k = memory["seeds"]
+        seeds = masks.seal(masks.list_key(k.tobytes(), ctx, me), of_peers[:, 1].tobytes(), u1)
         memory = {"u1": u1, "advertised": request.advertised, "keys": np.insert(of_peers, row, 0, axis=0)}
-        memory |= {"own": dealt[row], "b": seeds[:, 0]}
-        return {"ciphertexts": _rows(sealed), "lists": _rows(lists)}, memory
+        return {"ciphertexts": rows_of(sealed), "seeds": seeds}, memory | {"own": dealt[row], "b": b.tobytes()}
 
-    def masked(self, session: Session, terms: MaskedTerms, request: messages.MaskedRequest) -> Answered:
-        """Stage 2: the masked votes y, once for each sum. They are charged first; what is refused costs nothing. Raises
-        as `check_subset`, `opened` and `values`; InconsistentView for terms or queries of another sum."""
-        memory, first, sharers = session.memory, session.terms.rounds[0] == terms.round, request.sharers
-        if (terms.sid, terms.federation) != (session.terms.sid, session.terms.federation):
-            raise errors.InconsistentView("the terms of the sum are of another session")
+    def masked(self, session: Session, request: messages.MaskedRequest) -> Answered:
+        """Stage 2: the masked votes y. They are charged first; what is refused costs nothing. Raises as `check_subset`,
+        `opened` and `values`; InconsistentView for other queries than the terms say."""
+        memory, terms, sharers = session.memory, session.terms, request.sharers
         if query_set_hash(request.queries) != terms.query_set or len(request.queries) != terms.queries:
             raise errors.InconsistentView("the queries are not those of the sum's terms")
-        name, outer = ("U1", memory["advertised"]) if first else ("the U2 of the first sum", memory["sharers"])
-        self.check_subset("U2", sharers, name, outer)
-        if len(request.ciphertexts) != (len(sharers) - 1 if first else 0):
-            raise errors.InconsistentView("there is not one sealed row for each peer, in the session's first sum")
-        rows = np.searchsorted(outer, sharers)
-        if first:
-            keys = memory["keys"][rows]
-            seeds, shares, b = keys[:, 1:], self.opened(memory, request, keys[:, 0]), memory["b"]
-        else:
-            seeds, shares, b = memory["later_seeds"][rows], memory["later_shares"][rows], memory["later_b"]
-        query_set = QuerySet(request.queries, terms.query_set, request.places, request.proof)
-        y = encode(self.values(terms, query_set))
-        masks = Masks(y, terms.ctx)
-        masks.add(b[0].tobytes())
-        for peer, seed in zip(sharers.tolist(), seeds[:, 0], strict=True):
+        self.check_subset("U2", sharers, "U1", memory["advertised"])
+        if len(request.ciphertexts) != len(sharers) - 1:
+            raise errors.InconsistentView("there is not one sealed row for each peer")
+        keys = memory["keys"][np.searchsorted(memory["advertised"], sharers)]
+        shares, seeds = self.opened(memory, request, keys[:, 0]), keys[:, 1]
+        y = encode(self.values(terms, QuerySet(request.queries, terms.query_set, request.places, request.proof)))
+        added = Masks(y, terms.ctx)
+        added.add(memory["b"])
+        for peer, seed in zip(sharers.tolist(), seeds, strict=True):
             if peer != self.me:
-                masks.add_pair(seed.tobytes(), self.me, peer)
+                added.add_pair(seed.tobytes(), self.me, peer)
         u1, u2 = memory["u1"], messages.set_digest("U2", terms.ctx, sharers)
         statement = messages.masked_statement(u1, u2, y)
         signature = messages.sign(self.identity, Stage.MASKED, terms.ctx, self.me, statement)
-        later = {"later_seeds": seeds[:, 1:], "later_shares": shares[:, 1:], "later_b": b[1:]}
-        memory = {"u1": u1, "u2": u2, "ctx": terms.ctx, "sharers": sharers, **later}
-        memory |= {"seeds": seeds[:, 0], "shares": shares[:, 0]}
-        return {"y": y, "signature": signature}, memory
+        return {"y": y, "signature": signature}, {"view": u1 + u2, "sharers": sharers, "seeds": seeds, "shares": shares}
 
-    def consistency(self, session: Session, terms: KeyTerms, request: messages.ConsistencyRequest) -> Answered:
+    def consistency(self, session: Session, request: messages.ConsistencyRequest) -> Answered:
         """Stage 3: a signature on the one U3 that this party will help to unmask. Shares of the other kind are erased.
         Raises as `check_subset`."""
-        memory, survivors = session.memory, request.survivors
+        memory, survivors, ctx = session.memory, request.survivors, session.terms.ctx
         self.check_subset("U3", survivors, "U2", memory["sharers"])
         alive, shares = np.isin(memory["sharers"], survivors), memory["shares"]
-        view = memory["u1"] + memory["u2"] + messages.set_digest("U3", memory["ctx"], survivors)
-        signature = messages.sign(self.identity, Stage.CONSISTENCY, memory["ctx"], self.me, view)
-        memory |= {"view": view, "survivors": survivors, "seeds": memory["seeds"][~alive]}
-        memory |= {"shares": np.where(alive[:, None], shares[:, 0], shares[:, 1])}
-        return {"signature": signature}, memory
+        view = memory["view"] + messages.set_digest("U3", ctx, survivors)
+        signature = messages.sign(self.identity, Stage.CONSISTENCY, ctx, self.me, view)
+        memory = {"view": view, "survivors": survivors, "seeds": memory["seeds"][~alive]}
+        return {"signature": signature}, memory | {"shares": np.where(alive[:, None], shares[:, 0], shares[:, 1])}
 
-    def unmask(self, session: Session, terms: KeyTerms, request: messages.UnmaskRequest) -> Answered:
+    def unmask(self, session: Session, request: messages.UnmaskRequest) -> Answered:
         """Stage 4: for each of U3 its share of b; for each of U2 without U3 its share of K, and the seed of the mask
-        with it. Raises as `check_signed`; InconsistentView for other sets than were signed."""
-        memory, survivors, signers = session.memory, session.memory["survivors"], request.signers
-        gone = np.setdiff1d(memory["sharers"], survivors, assume_unique=True)
-        if not (np.array_equal(request.survivors, survivors) and np.array_equal(request.dropped, gone)):
-            raise errors.InconsistentView("shares are asked for other sets than this party signed")
-        if not np.isin(signers, survivors).all():
+        with it. Raises as `check_signed`, of another U3 than this party signed too; InconsistentView."""
+        memory, signers = session.memory, request.signers
+        if not np.isin(signers, memory["survivors"]).all():
             raise errors.InconsistentView("a signer is not among the survivors")
         views = memory["view"] * len(signers)
-        self.check_signed(Stage.CONSISTENCY, memory["ctx"], signers, views, request.signatures)
-        later = {name: memory[name] for name in ("u1", "sharers", "later_seeds", "later_shares", "later_b")}
-        reply = {"shares": memory["shares"], "seeds": memory["seeds"]}
-        return reply, later if len(later["later_b"]) else {}
+        self.check_signed(Stage.CONSISTENCY, session.terms.ctx, signers, views, request.signatures)
+        return {"shares": memory["shares"], "seeds": memory["seeds"]}, {}
 
     def opened(self, memory: Memory, request: messages.MaskedRequest, keys: np.ndarray) -> np.ndarray:
-        """What the peers in U2 sealed for this party, and its own: shares uint8 (|U2|, sums, 2, 52) of b and K. keys:
-        uint8 (|U2|, 32). Raises BadShare, naming the peer, where it does not open or holds no shares."""
+        """What the peers in U2 sealed for this party, and its own: shares uint8 (|U2|, 2, 52) of b and K. keys: uint8
+        (|U2|, 32). Raises BadShare, naming the peer, where it does not open or holds no shares."""
         dealt, sealed = list[bytes](), iter(request.ciphertexts)
         for peer, key in zip(request.sharers.tolist(), keys, strict=True):
             if peer == self.me:
                 dealt.append(memory["own"].tobytes())
                 continue
-            content = pairs.unseal(key.tobytes(), next(sealed).tobytes(), pairs.between(peer, self.me))
+            content = masks.unseal(key.tobytes(), next(sealed).tobytes(), masks.between(peer, self.me))
             if content is None:
                 raise errors.BadShare(self.roster.name(peer), "what it sealed does not open")
+            if not are_shares(rows_of([content])):
+                raise errors.BadShare(self.roster.name(peer), "what it sealed are no shares")
             dealt.append(content)
-        shares = _rows(dealt).reshape(len(dealt), -1, KINDS, SHARE_BYTES)
-        if not are_shares(shares):
-            bad = next(row for row, of_peer in enumerate(shares) if not are_shares(of_peer))
-            raise errors.BadShare(self.roster.name(int(request.sharers[bad])), "what it sealed are no shares")
-        return shares
+        return rows_of(dealt).reshape(len(dealt), KINDS, SHARE_BYTES)
 
     def values(self, terms: MaskedTerms, query_set: QuerySet) -> np.ndarray:
         """Votes, which are charged first, and this party's share of the noise: int64 (queries, classes). Raises as
@@ -320,10 +292,6 @@ STEPS: Mapping[type[WireModel], tuple[Stage, Callable[..., Answered]]] = {
     messages.ConsistencyRequest: (Stage.CONSISTENCY, MaskingParty.consistency),
     messages.UnmaskRequest: (Stage.UNMASK, MaskingParty.unmask),
 }
-SIGNED: Mapping[Stage, type[KeyTerms] | type[MaskedTerms]] = {Stage.ADVERTISE: KeyTerms, Stage.MASKED: MaskedTerms}
-"""Stages whose requests bring terms."""
-
-
 ANSWERS: Mapping[type[WireModel], Callable[[Voter, Any], WireModel]] = dict.fromkeys(
     STEPS, lambda voter, request: MaskingParty(voter).answer(request)
 )

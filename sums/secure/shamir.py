@@ -53,7 +53,6 @@ def split(seeds: np.ndarray, threshold: int, places: Sequence[int]) -> np.ndarra
 
 @lru_cache(maxsize=4)  # the same for all who share with each other
 def _powers(places: tuple[int, ...], threshold: int) -> np.ndarray:
-    """float64 (places, threshold): the powers of each point from 0 on."""
     points = np.array(places, dtype=np.float64) + 1
     powers = np.ones((len(points), threshold))
     for power in range(1, threshold):

@@ -21,10 +21,12 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from consilium.protocol.identity import SealingKey
+from consilium.protocol.identity import SealingKey, derive
 from consilium.protocol.noise import NoiseSource
-from consilium.sums.errors import AggregatorsDisagree, RosterMismatch, StageOrder, ThresholdNotMet, VoteFault
+from consilium.sums.errors import AggregatorsDisagree, BadLink, RosterMismatch, StageOrder, ThresholdNotMet, VoteFault
 from consilium.sums.roster import VerifiedRoster
 from consilium.sums.verified.field import DTYPE, MOST_REACH, PRIME, TOTAL_DTYPE, elements, to_wire
 from consilium.sums.verified.messages import (
@@ -39,27 +41,55 @@ from consilium.sums.verified.messages import (
     Half,
     body_digest,
     code_of,
-    ids_digest,
     read_asked,
     read_batch,
     read_checked,
     read_given,
 )
-from consilium.sums.verified.proof import DIGEST_BYTES, NONCE_BYTES, Opener, hold, reading_point, seed_key
-from consilium.sums.verified.sealing import Link
-from consilium.sums.verified.terms import VerifiedTerms
-from consilium.sums.verified.uploads import HelperPart, Upload
+from consilium.sums.verified.proof import DIGEST_BYTES, NONCE_BYTES, SPACE, Opener, hold, reading_point, seed_key
+from consilium.sums.verified.uploads import HelperPart, Upload, VerifiedTerms, agreed, tail_of
+
+LINK_NONCE = 12
+
+
+class Link:
+    """Sealed messages between the two aggregators in one session, and the secret that only they have. Both come from
+    their two pinned X25519 keys and from two that were made for this session: whoever learns the former later opens
+    nothing. Each kind of message, which goes in one direction, has a key."""
+
+    def __init__(self, own: SealingKey, other: bytes, own_fresh: SealingKey, other_fresh: bytes, ctx: bytes) -> None:
+        """own, other: the pinned keys. own_fresh, other_fresh: those of the session."""
+        pairs = (own, other), (own_fresh, other_fresh)
+        both = b"".join(agreed(key, public, "the other aggregator") for key, public in pairs)
+        self._secret, self._ctx = derive(both, SPACE + "agreed", ctx), ctx
+
+    def secret(self) -> bytes:
+        """32 bytes that the aggregators share in this session, and no party knows."""
+        return derive(self._secret, SPACE + "shared", self._ctx)
+
+    def seal(self, kind: str, body: bytes) -> bytes:
+        """Bytes to send. kind: of message, see `messages`."""
+        nonce = secrets.token_bytes(LINK_NONCE)
+        return nonce + self._cipher(kind).encrypt(nonce, body, self._ctx)
+
+    def open(self, kind: str, content: bytes) -> bytes:
+        """The body of a message of this kind. Raises BadLink: another kind, another sender or session, or altered."""
+        try:
+            return self._cipher(kind).decrypt(content[:LINK_NONCE], content[LINK_NONCE:], self._ctx)
+        except (InvalidTag, ValueError):  # a nonce that is too short
+            raise BadLink("a message is not by the other aggregator, not of this session, or altered") from None
+
+    def _cipher(self, kind: str) -> AESGCM:
+        return AESGCM(derive(self._secret, SPACE + "link", self._ctx, kind.encode("ascii")))
 
 
 class VoteAggregator:
-    """One of the two, in one session.
-
-    terms: from `VerifiedTerms.open`. roster: its own copy. own, fresh: its keys, the pinned one and that of the
-    session. other_fresh: the other one's of the session. total: its share of the votes of all that are accepted,
-    `TOTAL_DTYPE` (queries, classes). It never overflows: all votes of a session are at most half of the prime, and the
-    square of the prime fits into its type. codes: one byte for each party of the roster, see `messages`. Raises
-    RosterMismatch: the key is not the one in the roster, or the session is of another roster; BadKey: a key is of low
-    order."""
+    """One of the two, in one session. terms: from `VerifiedTerms.open`. roster: its own copy. own, fresh: its keys, the
+    pinned one and that of the session. other_fresh: the other one's of the session. total: its share of the votes of
+    all that are accepted, `TOTAL_DTYPE` (queries, classes). It never overflows: all votes of a session are at most half
+    of the prime, and the square of the prime fits into its type. codes: one byte for each party of the roster, see
+    `messages`. Raises RosterMismatch: the key is not the one in the roster, or the session is of another roster;
+    BadKey: a key is of low order."""
 
     LEADS: ClassVar[bool]
 
@@ -78,7 +108,6 @@ class VoteAggregator:
 
     @property
     def accepted(self) -> tuple[int, ...]:
-        """Places of those whose votes are in the total, rising."""
         return tuple(place for place, code in enumerate(self.codes) if code == ACCEPTED)
 
     def _close(self, noise: NoiseSource) -> Half:
@@ -92,9 +121,6 @@ class VoteAggregator:
     def _names(self, places: Sequence[int]) -> list[str]:
         return list(map(self.roster.name, places))
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(session={self.terms.sid}, accepted={len(self.accepted)})"
-
 
 HELPER = "the second aggregator"
 FALSE = code_of(VoteFault.FALSE_VOTES)
@@ -105,9 +131,7 @@ OWN_WORD = {*map(code_of, (None, VoteFault.FALSE_VOTES, VoteFault.TWICE, VoteFau
 @dataclass(frozen=True)
 class Question:
     """By which the leader asks for the helper's half. From then on it takes no upload: the same question is sent again.
-
-    codes: one for each party. half: the leader's own. sealed: the message.
-    """
+    codes: one for each party. half: the leader's own. sealed: the message."""
 
     codes: bytes
     half: Half
@@ -131,14 +155,11 @@ class VerifiedSum:
 
 def add_up(one: np.ndarray, other: np.ndarray, votes: int, tail: int) -> np.ndarray:
     """Totals modulo the prime, (queries, classes) each -> what so many votes on a query and the noise can give, int64.
-
-    tail: how far noise may carry a count.
-
-    An aggregator can move a count to wherever it likes, also to the edge of what is possible. If that were an error, it
-    would tell whether the honest count was below a number of its choice. So nothing is raised: the map goes round the
-    field, is the identity where counts can be, and is nowhere steeper than one for one. One vote moved then moves each
-    count by one at most, which is what the mechanisms' noise is sized for.
-    """
+    tail: how far noise may carry a count. An aggregator can move a count to wherever it likes, also to the edge of what
+    is possible. If that were an error, it would tell whether the honest count was below a number of its choice. So
+    nothing is raised: the map goes round the field, is the identity where counts can be, and is nowhere steeper than
+    one for one. One vote moved then moves each count by one at most, which is what the mechanisms' noise is sized
+    for."""
     around, width = (one.astype(np.int64) + other + tail) % PRIME, votes + 2 * tail
     folded = np.where(around <= MOST_REACH, np.minimum(around, width), np.maximum(width - (around - MOST_REACH), 0))
     return folded - tail
@@ -161,7 +182,6 @@ class Leader(VoteAggregator):
 
     @property
     def left_out(self) -> dict[str, VoteFault]:
-        """Why, by name; who sent nothing is not in it."""
         faults = ((self.roster.name(place), CODES[code]) for place, code in enumerate(self.codes))
         return {party: fault for party, fault in faults if fault is not None}
 
@@ -226,10 +246,8 @@ class Leader(VoteAggregator):
         body = question.body(self.terms.ctx)
         other = read_given(self._link.open(GIVEN, reply), self.terms.grid, body)
         accepted = tuple(place for place, code in enumerate(question.codes) if code == ACCEPTED)
-        votes = len(accepted) * self.terms.teachers
-        return VerifiedSum(
-            add_up(question.half.total, other.total, votes, self.terms.tail), accepted, question.half, other
-        )
+        votes, tail = len(accepted) * self.terms.teachers, tail_of(self.terms.sigma)
+        return VerifiedSum(add_up(question.half.total, other.total, votes, tail), accepted, question.half, other)
 
 
 AT_ONCE = 2**22
@@ -280,7 +298,6 @@ class Helper(VoteAggregator):
         return self._link.seal(CHECKED, body_digest(body) + codes + opened.tobytes())
 
     def _seed(self, part: HelperPart) -> bytes | VoteFault:
-        """From which the shares of this party come, or why there are none."""
         fault = part.fault(self.terms.ctx, self.roster)
         if fault is not None:
             return fault  # nobody has signed this: nothing is opened
@@ -299,17 +316,10 @@ class Helper(VoteAggregator):
         BadLink (no question of the leader), AggregatorsDisagree (it has accepted others), ThresholdNotMet."""
         body = self._link.open(ASKED, question)
         commitment, theirs = read_asked(body, self.roster.n)
-        pairs = list(zip(theirs, self.codes, strict=True))
-        differ = [place for place, (one, other) in enumerate(pairs) if (one == ACCEPTED) != (other == ACCEPTED)]
+        pairs = enumerate(zip(theirs, self.codes, strict=True))
+        differ = [place for place, (one, other) in pairs if (one == ACCEPTED) != (other == ACCEPTED)]
         if differ:
             raise AggregatorsDisagree(self._names(differ))
-        half, ctx = self._close(noise), self.terms.ctx
-        record = GivenRecord(
-            session=ctx.hex(),
-            ids=ids_digest(ids),
-            accepted=self.accepted,
-            left_out=sum(max(pair) > ACCEPTED for pair in pairs),
-            commitment=commitment.hex(),
-            half=half.commitment(ctx, leads=False).hex(),
-        )
+        half = self._close(noise)
+        record = GivenRecord.of(self.terms.ctx, ids, self.accepted, commitment, half)
         return self._link.seal(GIVEN, body_digest(body) + half.nonce + half.total.tobytes()), record

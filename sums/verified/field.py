@@ -46,10 +46,8 @@ SPARE = 64
 
 
 def reduced(values: np.ndarray) -> np.ndarray:
-    """Integers up to 2^53 in size -> the same modulo the prime, float64, reduced.
-
-    The quotient may be off by one where the remainder is close to half the prime; both remainders are of the number.
-    """
+    """Integers up to 2^53 in size -> the same modulo the prime, float64, reduced. The quotient may be off by one where
+    the remainder is close to half the prime; both remainders are of the number."""
     quotient = np.multiply(values, 1.0 / PRIME)
     np.rint(quotient, out=quotient)
     np.multiply(quotient, PRIME, out=quotient)
@@ -70,11 +68,9 @@ def from_wire(content: bytes) -> np.ndarray | None:
 
 
 def elements(keys: Sequence[bytes], count: int) -> np.ndarray:
-    """`DTYPE` (keys, count), each below the prime. keys: of 32 bytes, used for nothing else.
-
-    Each is the lowest bits, as many as the prime has, of one little-endian word of the key's stream, AES-256-CTR;
-    those that are not below the prime are replaced, in order, by the words after all of these: there is no bias.
-    """
+    """`DTYPE` (keys, count), each below the prime. keys: of 32 bytes, used for nothing else. Each is the lowest bits,
+    as many as the prime has, of one little-endian word of the key's stream, AES-256-CTR; those that are not below the
+    prime are replaced, in order, by the words after all of these: there is no bias."""
     streams = [Cipher(AES(key), CTR(bytes(16))).encryptor() for key in keys]
     mask, width = DTYPE.type(2 ** PRIME.bit_length() - 1), DTYPE.itemsize
 

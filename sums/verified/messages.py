@@ -40,7 +40,7 @@ from consilium.protocol.messages import (
 )
 from consilium.sums.errors import BadLink, VoteFault
 from consilium.sums.roster import MOST_VOTERS, VerifiedRoster
-from consilium.sums.terms import Canonical, Sid, Signature
+from consilium.sums.terms import Canonical, Sid, Signature, TermsBytes
 from consilium.sums.verified.field import DTYPE, KEY_BYTES, from_wire
 from consilium.sums.verified.proof import DIGEST_BYTES, NONCE_BYTES, SPACE, VoteGrid, commit_total
 from consilium.sums.verified.uploads import PART_BYTES
@@ -49,10 +49,7 @@ MOST_BATCH = 1024
 """Uploads in one message between the aggregators."""
 MOST_RECORD = 8_000_000
 """Bytes of a signed record: the places of the longest roster."""
-
-
 Content = Annotated[np.ndarray, array_of(np.uint8, 1, "uint8 (bytes,)")]
-PublicKey = Annotated[bytes, Field(min_length=KEY_BYTES, max_length=KEY_BYTES)]
 
 
 def as_array(content: bytes) -> np.ndarray:
@@ -64,7 +61,7 @@ class SessionOf(WireModel):
     """Base of what begins a session: its terms, signed by the coordinator, and its queries, canonical float32. places,
     proof: that these are rows of the pool, see `protocol.messages.VoteRequest`."""
 
-    terms: Annotated[bytes, Field(max_length=5000)]
+    terms: TermsBytes
     signature: Signature
     queries: Queries
     places: PoolPlaces
@@ -108,7 +105,7 @@ class UploadRequest(SessionOf):
     session."""
 
     kind: ClassVar[str] = "query.va_upload"
-    helper_key: PublicKey
+    helper_key: Annotated[bytes, Field(min_length=KEY_BYTES, max_length=KEY_BYTES)]
     helper_signature: Signature
 
 
@@ -220,7 +217,6 @@ _FORM = "a message between the aggregators has not the form of this session"
 
 
 def _split(body: bytes, *lengths: int) -> list[bytes]:
-    """Pieces of these lengths, and the rest."""
     if len(body) < sum(lengths):
         raise BadLink(_FORM)
     return [body[start:end] for start, end in pairwise((0, *accumulate(lengths), len(body)))]
@@ -233,21 +229,17 @@ def _codes(content: bytes) -> list[int]:
 
 
 def _numbers(content: bytes, shape: tuple[int, int]) -> np.ndarray:
-    if len(content) != math.prod(shape) * DTYPE.itemsize:
+    numbers = from_wire(content) if len(content) == math.prod(shape) * DTYPE.itemsize else None
+    if numbers is None:  # of another length, or above the prime
         raise BadLink(_FORM)
-    numbers = from_wire(content)
-    if numbers is None:
-        raise BadLink("a message between the aggregators has numbers above the prime")
     return numbers.reshape(shape)
 
 
 class GivenRecord(Canonical):
     """What the helper signs when it gives its half. Whoever has the roster can check over which parties a sum is.
-
-    session: hash of its terms. ids: see `ids_digest`. accepted: places of the parties in the sum, rising. left_out: how
-    many others sent votes that were none. commitment: by which the leader was bound to its total before it saw the
-    helper's half; half: the same of that half (`proof.commit_total`).
-    """
+    session: hash of its terms. ids: see `ids_digest`. accepted: places of the parties in the sum, rising. commitment:
+    by which the leader was bound to its total before it saw the helper's half; half: the same of that half
+    (`proof.commit_total`)."""
 
     SIGNED_AS: ClassVar[str] = SPACE + "given"
 
@@ -256,9 +248,15 @@ class GivenRecord(Canonical):
     accepted: Annotated[
         tuple[Annotated[int, Field(ge=0, lt=MOST_VOTERS)], ...], Field(max_length=MOST_VOTERS, strict=False)
     ]
-    left_out: int = Field(ge=0, le=MOST_VOTERS)
     commitment: Hash
     half: Hash
+
+    @classmethod
+    def of(
+        cls, ctx: bytes, ids: Sequence[str], accepted: tuple[int, ...], commitment: bytes, half: Half
+    ) -> GivenRecord:
+        bound = half.commitment(ctx, leads=False).hex()
+        return cls(session=ctx.hex(), ids=ids_digest(ids), accepted=accepted, commitment=commitment.hex(), half=bound)
 
     @classmethod
     def open(cls, content: bytes, signature: bytes, roster: VerifiedRoster) -> GivenRecord:

@@ -13,13 +13,10 @@ from consilium.protocol.messages import WireModel
 from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.errors import Replay, RosterMismatch, StageOrder
 from consilium.sums.roster import VerifiedRoster
-from consilium.sums.terms import LIFETIME
+from consilium.sums.terms import LIFETIME, QuerySet, Voter
 from consilium.sums.verified.messages import UploadReply, UploadRequest, as_array
 from consilium.sums.verified.proof import SPACE
-from consilium.sums.verified.sealing import check_key
-from consilium.sums.verified.terms import VerifiedTerms
-from consilium.sums.verified.uploads import make_upload
-from consilium.sums.voter import QuerySet, Voter
+from consilium.sums.verified.uploads import VerifiedTerms, check_key, make_upload
 
 TABLES = (
     "uploads (sid TEXT PRIMARY KEY, query_set TEXT NOT NULL, round INTEGER NOT NULL, started REAL NOT NULL,"
@@ -34,12 +31,10 @@ MOST_KEPT = 20
 
 
 def upload(voter: Voter, request: UploadRequest) -> UploadReply:
-    """Votes, counted against the party's limits. The same request gets the same bytes.
-
-    Raises Refused (policy, promise or budget do not allow it, or so many sessions were tried), SecAggError (the session
-    is not the coordinator's, not of this roster, or was asked in another way before; or the key to seal for is not the
-    helper's of this session) or ConfigError (no usable key or roster).
-    """
+    """Votes, counted against the party's limits. The same request gets the same bytes. Raises Refused (policy, promise
+    or budget do not allow it, or so many sessions were tried), SecAggError (the session is not the coordinator's, not
+    of this roster, or was asked in another way before; or the key to seal for is not the helper's of this session) or
+    ConfigError (no usable key or roster)."""
     roster, signer, store = voter.roster(VerifiedRoster), voter.identity, voter.store
     terms = VerifiedTerms.open(request.terms, request.signature, roster)
     place = roster.place(voter.name)
@@ -65,9 +60,8 @@ def upload(voter: Voter, request: UploadRequest) -> UploadReply:
             row = terms.sid, terms.query_set, terms.round, now, *known
             store.execute("INSERT INTO uploads VALUES (?, ?, ?, ?, ?, ?)", *row)
             kept = "SELECT sid FROM uploads WHERE upload IS NOT NULL ORDER BY rowid DESC LIMIT ?"
-            store.execute(
-                f"UPDATE uploads SET upload = NULL WHERE upload IS NOT NULL AND sid NOT IN ({kept})", MOST_KEPT
-            )
+            erase = f"UPDATE uploads SET upload = NULL WHERE upload IS NOT NULL AND sid NOT IN ({kept})"
+            store.execute(erase, MOST_KEPT)
         else:
             voter.check(terms)
     if known[0] != made_for:

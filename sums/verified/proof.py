@@ -161,10 +161,8 @@ def challenges(grid: VoteGrid, keys: Sequence[bytes]) -> Challenge:
 
 
 def reading_point(secret: bytes, ctx: bytes) -> np.ndarray:
-    """The second challenge, (DEGREE,), reduced. secret: what only the two aggregators share.
-
-    Never in the prime field: at one of the points of a line the polynomials are the votes themselves.
-    """
+    """The second challenge, (DEGREE,), reduced. secret: what only the two aggregators share. Never in the prime field:
+    at one of the points of a line the polynomials are the votes themselves."""
     tried = 0
     while True:
         key = derive(secret, SPACE + "reading-point", ctx, tried.to_bytes(4, "big"))

@@ -32,9 +32,8 @@ from consilium.protocol.refusals import Refused
 from consilium.protocol.schema import Schema
 from consilium.sums.errors import SecAggError
 from consilium.sums.roster import Roster
-from consilium.sums.secure.messages import AdvertiseRequest
-from consilium.sums.secure.terms import KeyTerms, MaskedTerms
-from consilium.sums.voter import QuerySet
+from consilium.sums.secure.messages import AdvertiseRequest, MaskedTerms
+from consilium.sums.terms import QuerySet
 from tests.federation import CLASSES, FEATURES, make_rows, node_at
 
 N = 6
@@ -277,20 +276,18 @@ class Game:
             if key.startswith("sigma") and key != "sigma_ss" and isinstance(value, float | int)
         ]
         sigma = self.pick([self.pick(sigmas or [3.0])] * 9 + [0.5, 2.3, 2.5, 1e5, 1e9])
-        keys = KeyTerms.create(self.roster, self.terms.federation, position=self.position(), rounds=(1, 2))
-        self.node.hidden(AdvertiseRequest(terms=keys.canonical(), signature=keys.sign(self.signer)))
         terms = MaskedTerms.of_queries(
             self.roster,
             self.terms.federation,
             queries,
             self.pick([2] * 19 + [3]),
             self.pick([self.teachers] * 9 + [1, 2, 3]),
-            sid=keys.sid,
             position=self.position(),
             sigma=sigma,
             noise_shares=self.pick([self.roster.least - self.roster.c] * 9 + [1, 2, 3]),
             round=int(self.pick([1, 1, 2])),  # pyright: ignore[reportArgumentType]
         )
+        self.node.hidden(AdvertiseRequest(terms=terms.canonical(), signature=terms.sign(self.signer)))
         votes = self.node.voter.votes(terms, QuerySet(queries, terms.query_set, *self.proof(queries)), again=True)
         assert votes.shape == terms.shape
         self.note(queries, terms.round, terms.deviation(1))

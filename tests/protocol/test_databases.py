@@ -17,7 +17,7 @@ from secrets import token_hex
 import pytest
 
 from consilium.aggregator.store import GivenStore
-from consilium.coordinator.collection.kept_sums import SESSIONS, KeptSession, KeptSessions
+from consilium.coordinator.collection.kept_sums import SESSIONS, KeptSession, VerifiedSessions
 from consilium.coordinator.ledger import Ledger, stored_config
 from consilium.party.store import KnownFederation, Store
 from consilium.protocol import databases
@@ -58,8 +58,8 @@ KEPT: dict[str, tuple[Callable[[Path], object], tuple[Callable, ...]]] = {
     ),
     "given": (GivenStore, (lambda store: store.transaction().__enter__(),)),
     "sessions": (
-        lambda path: KeptSessions(path.parent),
-        (lambda file: file.session("a"), lambda file: file.begin(token_hex(), KeptSession(b"", b"", b""))),
+        VerifiedSessions,
+        (lambda file: file.session("a"), lambda file: file.keep(token_hex(), KeptSession(b"", b"", b""))),
     ),
 }
 

@@ -1,23 +1,38 @@
-"""Members and votes: a bad, missing or lying party is left out by name, and the run goes on while enough are left."""
+"""Members and plaintext votes: a bad, missing or lying party is left out by name, and the run goes on while enough are
+left; answers are added and dropped as they come, and kept where a simulation wants them."""
 
 from __future__ import annotations
 
 import json
+import weakref
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
-from flwr.app import ConfigRecord, RecordDict
+from flwr.app import ConfigRecord, Error, Message, RecordDict
 
 from consilium.accounting.mechanisms import Confident
 from consilium.coordinator.collection.admission import Greeting, enrol, train
 from consilium.coordinator.collection.base import Queries
-from consilium.coordinator.collection.kept_votes import PATTERN, kept_votes
-from consilium.coordinator.collection.plaintext import Direct
+from consilium.coordinator.collection.exchange import (
+    AT_ONCE,
+    Failure,
+    FlowerTransport,
+    Member,
+    no_answer,
+    no_node,
+    stream,
+)
+from consilium.coordinator.collection.plaintext import PATTERN, UNUSABLE, keep_votes, kept_votes
 from consilium.coordinator.events import EventLog
+from consilium.protocol.choices import counted
 from consilium.protocol.errors import NotEnoughParties
-from consilium.protocol.queries import canonical_queries
+from consilium.protocol.messages import VoteReply
+from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash
+from consilium.protocol.records import to_record
+from consilium.simulations.engines.flower import assign_message_id, assume_identity
 from consilium.sums.terms import NO_LEDGER
 from tests.federation import (
     FakeTransport,
@@ -27,8 +42,7 @@ from tests.federation import (
     make_home,
     make_relative,
     make_rows,
-    node_at,
-    standing,
+    vote_request,
     with_array,
     with_field,
 )
@@ -37,13 +51,9 @@ CONFIG, EMPTY = make_config(), Greeting(lambda: NO_LEDGER)
 X = canonical_queries(make_rows(20, 5)[0], 3)
 
 
-def told_left_out(log: EventLog) -> list[dict[str, Any]]:
+def left_out(log: EventLog, field: str = "reason") -> dict[str, Any]:
     events = [json.loads(line) for line in Path(log._file.name).read_text().splitlines()]
-    return [event for event in events if event["event"] == "left-out"]
-
-
-def left_out(log: EventLog) -> dict[str, str]:
-    return {event["party"]: event["reason"] for event in told_left_out(log)}
+    return {event["party"]: event[field] for event in events if event["event"] == "left-out"}
 
 
 def joined(transport, log, config=CONFIG):
@@ -72,20 +82,6 @@ def test_all_good_votes_are_counted_exactly(homes, tmp_path, log) -> None:
     assert (histogram.votes == sum(kept_in(tmp_path).values())).all()
     assert histogram.votes.dtype == np.int64
     assert left_out(log) == {}
-
-
-def test_nodes_in_this_process_give_the_same_and_are_left_out_alike(homes, log) -> None:
-    """Without a message: one node refuses, and one answers for somebody else."""
-    transport = FakeTransport(homes)
-    members = joined(transport, log)
-    nodes = {member.party: transport.parties[member.node] for member in members}
-    nodes["p03"] = nodes["p02"]
-    nodes["p04"] = node_at(make_home(homes[4].parent / "late", "p04"))  # it has not trained
-    found = Direct(nodes, CONFIG, standing(), log).collect(Queries(X), 0.0)
-    over = counts_over(FakeTransport(homes), CONFIG, members[:3], X, log)
-    assert found.parties == over.parties == ("p00", "p01", "p02") and (found.votes == over.votes).all()
-    left = left_out(log)
-    assert left["p03"].startswith("answers for another party") and left["p04"].startswith("refused: ")
 
 
 MALFORMED = {
@@ -161,8 +157,7 @@ def test_parties_that_are_left_out_for_what_their_data_hold_are_counted_as_such(
     trained = train(transport, CONFIG, enrol(transport, CONFIG, log, EMPTY), log)
     assert [member.party for member in trained.members] == ["p00", "p02", "p03", "p04"]
     assert trained.left_out_for_data == 3
-    told = {event["party"]: event["for_data"] for event in told_left_out(log)}
-    assert told == {"few": True, "gaps": True, "columns": True, "p01": False}
+    assert left_out(log, "for_data") == {"few": True, "gaps": True, "columns": True, "p01": False}
 
 
 @pytest.mark.parametrize("make", [make_config, make_relative])
@@ -193,3 +188,158 @@ def test_refusals_are_told_with_their_rule(homes, log) -> None:
     with pytest.raises(NotEnoughParties, match="refused: classes"):
         vote_with(homes, log, {}, make_config(rows=rows))
     assert left_out(log)["node 0"].startswith("refused: classes, ")  # it has not told its name
+
+
+# Answers as they come, whatever the transport.
+
+PARTIES = 3 * AT_ONCE + 5
+MEMBERS = [Member(node, f"p{node:04d}", 1) for node in range(PARTIES)]
+
+
+def choices_of(node: int) -> np.ndarray:
+    return np.random.default_rng(node).integers(2, size=(len(X), 1)).astype(np.uint8)
+
+
+def reply_of(node: int) -> RecordDict:
+    reply = VoteReply(party=f"p{node:04d}", query_set=query_set_hash(X), choices=choices_of(node))
+    return to_record(reply)
+
+
+class Held:
+    """How many of the objects that were shown to it are still held by anybody, and how many were at most."""
+
+    def __init__(self) -> None:
+        self.now = self.most = 0
+
+    def note(self, thing: object) -> None:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        weakref.finalize(thing, self._gone)
+
+    def _gone(self) -> None:
+        self.now -= 1
+
+
+class Prompt:
+    """A transport of parties that answer at once."""
+
+    def __init__(self, held: Held) -> None:
+        self.held = held
+
+    def nodes(self) -> list[int]:
+        return list(range(PARTIES))
+
+    def exchange(self, requests, timeout, on_reply):
+        for node in requests:
+            record = reply_of(node)
+            self.held.note(record)
+            yield node, record
+            del record
+
+
+def test_one_reply_is_held_at_a_time_however_many_parties_there_are(log) -> None:
+    records = Held()
+    histogram = counts_over(Prompt(records), CONFIG, MEMBERS, X, log)
+    assert records.most <= 2
+    assert histogram.parties == tuple(member.party for member in MEMBERS)
+    assert histogram.votes.tolist() == sum(counted(choices_of(node), 2) for node in range(PARTIES)).tolist()
+
+
+class Shelf:
+    """As much of a Grid as the transport uses. ready: which of the messages are answered, by node, and how."""
+
+    def __init__(self, ready: Callable[[int], bool] = lambda _: True) -> None:
+        self.ready, self.sent, self.asked = ready, {}, []
+        self.again: list[Message] = []
+
+    def get_node_ids(self) -> Iterable[int]:
+        return range(PARTIES)
+
+    def push_messages(self, messages: Iterable[Message]) -> list[str | None]:
+        ids = []
+        for message in messages:
+            node = message.metadata.dst_node_id
+            ids.append(assign_message_id(message) if node != 7 else None)  # one cannot be pushed
+            self.sent[ids[-1]] = message
+        return ids
+
+    def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
+        wanted = list(message_ids)
+        self.asked.append(len(wanted))
+        found, self.again = self.again, []
+        for message_id in wanted:
+            message = self.sent[message_id]
+            node = message.metadata.dst_node_id
+            if node == 9:
+                found.append(Message(Error(code=8, reason="patient 4711"), reply_to=message))
+            elif self.ready(node):
+                found.append(Message(reply_of(node), reply_to=message))
+        self.again = found[-1:]  # a grid that gives one reply twice
+        return found
+
+
+@pytest.fixture
+def requests() -> dict[int, Any]:
+    assume_identity(1, 1)
+    return dict.fromkeys(range(PARTIES), vote_request(CONFIG, X))
+
+
+def test_replies_are_pulled_a_bounded_number_at_a_time_and_each_counts_once(requests) -> None:
+    """Who does not answer in time is named, and holds up nobody."""
+    silent = {0, 1, AT_ONCE, PARTIES - 1}
+    shelf, told = Shelf(lambda node: node not in silent), []
+    transport = FlowerTransport(cast(Any, shelf))
+    found = list(transport.exchange(requests, 0.5, lambda done, total: told.append((done, total))))
+    assert max(shelf.asked) == AT_ONCE
+    assert sorted(node for node, _ in found) == list(range(PARTIES))  # everybody once
+    failed = {node: answer for node, answer in found if isinstance(answer, Failure)}
+    assert failed == {**dict.fromkeys((*silent, 7), no_answer(0.5)), 9: no_node("crashed")}
+    assert told == [(done, PARTIES) for done in range(1, PARTIES - len(silent))]
+
+
+def test_an_answer_of_too_many_bytes_is_refused_and_the_next_one_is_read() -> None:
+    transport = Prompt(Held())
+    found = dict(stream(transport, dict.fromkeys(range(3)), VoteReply, 1, lambda *_: None, len(X)))
+    assert all(isinstance(reply, VoteReply) for reply in found.values())
+    small = dict(stream(transport, dict.fromkeys(range(3)), VoteReply, 1, lambda *_: None, len(X) - 1))
+    assert set(small.values()) == {Failure(f"malformed answer: query.vote: arrays of more than {len(X) - 1} bytes")}
+
+
+# Votes that are kept.
+
+FOUR = canonical_queries(make_rows(4, 5)[0], 3)
+SAID = {
+    "p02": np.array([[0, 2], [1, 1], [0, 0], [2, 2]], dtype=np.uint8),
+    "query_ids": np.array([[0, 1], [0, 1], [0, 1], [0, 1]], dtype=np.uint8),  # a party may be called so
+    "p01": np.array([[1, 1], [1, 1], [1, 1], [1, 2]], dtype=np.uint8),
+}
+GOOD = np.stack(list(SAID.values()))
+
+
+def kept(folder: Path) -> Path:
+    keep_votes(folder / "private", Queries(FOUR), 3, SAID)
+    (path,) = (folder / "private").glob(PATTERN)
+    return path
+
+
+def test_what_is_kept_is_read_by_party_and_as_a_sum(tmp_path: Path) -> None:
+    with kept_votes(kept(tmp_path)) as votes:
+        assert votes.query_ids == query_ids(FOUR)
+        assert votes.parties == ["p01", "p02", "query_ids"]
+        assert votes.votes("p02").tolist() == [[1, 0, 1], [0, 2, 0], [2, 0, 0], [0, 0, 2]]
+        assert votes.total().tolist() == sum(votes.votes(name) for name in SAID).tolist()
+        assert "[[" not in repr(votes)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [{"choices": None}, {"choices": np.where(GOOD == 2, 3, GOOD)}, {"classes": np.array(2**62)}],
+    ids=["no votes", "a class that is none", "more classes than memory"],
+)
+def test_a_damaged_file_is_an_error_that_its_readers_know(tmp_path: Path, damage: dict) -> None:
+    path = kept(tmp_path)
+    with np.load(path) as file:
+        content = {**file, **damage}
+    np.savez(path, allow_pickle=True, **{name: array for name, array in content.items() if array is not None})
+    with pytest.raises(UNUSABLE), kept_votes(path) as votes:
+        votes.total()

@@ -63,10 +63,6 @@ def left_out(run: Path) -> dict[str, dict]:
     return {event["party"]: event for event in events(run, "left-out")}
 
 
-def copied(folder: Path, to: Path) -> Path:
-    return Path(shutil.copytree(folder, to))
-
-
 def restored(backup: Path, folder: Path) -> None:
     shutil.rmtree(folder)
     shutil.copytree(backup, folder)
@@ -74,9 +70,9 @@ def restored(backup: Path, folder: Path) -> None:
 
 def test_a_party_with_an_old_state_is_left_out_by_name(homes: list[Path], run: Path, tmp_path: Path) -> None:
     federation(homes, run, 0)
-    backup = copied(homes[1] / "state", tmp_path / "backup")
+    backup = shutil.copytree(homes[1] / "state", tmp_path / "backup")
     federation(homes, run, 3)
-    newest = copied(homes[1] / "state", tmp_path / "newest")
+    newest = shutil.copytree(homes[1] / "state", tmp_path / "newest")
     assert json.loads((run / SEEN_FILE).read_text()) == {"p0": 2, "p1": 2, "p2": 2}
     restored(backup, homes[1] / "state")
     with pytest.raises(NotEnoughParties, match=r"2 parties after .*Restore the newest backup of its folder"):
@@ -93,7 +89,7 @@ def test_a_coordinator_with_an_old_ledger_is_refused_before_it_trains(
     homes: list[Path], run: Path, tmp_path: Path
 ) -> None:
     federation(homes, run, 0)
-    backup = copied(run, tmp_path / "backup")
+    backup = shutil.copytree(run, tmp_path / "backup")
     for first in (3, 6):
         federation(homes, run, first)
     restored(backup, run)
@@ -111,7 +107,7 @@ def test_a_ledger_that_went_back_by_one_batch_is_noticed(homes: list[Path], run:
 
     def asks(source, *_: object) -> None:
         student(3)(source)
-        copied(run, tmp_path / "backup")
+        shutil.copytree(run, tmp_path / "backup")
         student(3, 3)(source)
 
     federation(homes, run, 0, asks)
@@ -132,25 +128,16 @@ def test_one_that_died_before_its_commit_goes_on(homes: list[Path], run: Path, m
     assert not left_out(run)
 
 
-def test_another_version_is_told_before_anything_is_trained(homes: list[Path], run: Path, monkeypatch) -> None:
-    """Versions that speak the same protocol may work together."""
+def test_another_version_is_told_on_both_sides_before_anything_is_trained(homes, run, monkeypatch, caplog) -> None:
+    """Versions that speak the same protocol may work together; another protocol is refused."""
     theirs = iter(["consilium-pate 9.9, flwr 1.41.0", ""])
     monkeypatch.setattr("consilium.party.node.program_versions", lambda: next(theirs, program_versions()))
     federation(homes, run, 0)
-    assert [(event["party"], event["theirs"]) for event in events(run, "version")] == [
-        ("p0", "consilium-pate 9.9, flwr 1.41.0"),
-        ("p1", "an unknown version"),
-    ]
-    assert not left_out(run)
-
-
-def test_a_party_says_so_too(homes: list[Path], caplog: pytest.LogCaptureFixture) -> None:
-    party = FakeTransport(homes).parties[0]
+    told = [(event["party"], event["theirs"]) for event in events(run, "version")]
+    assert told == [("p0", "consilium-pate 9.9, flwr 1.41.0"), ("p1", "an unknown version")] and not left_out(run)
+    party = FakeTransport([make_home(run.parent / "other", "p9", most_teachers=2)]).parties[0]
     party.hello(Greeting(lambda: at(0), program="consilium-pate 9.9, flwr 1.41.0").request(CONFIG))
     assert "another version: the coordinator runs consilium-pate 9.9" in caplog.text
-
-
-def test_another_protocol_is_refused_with_its_cure(homes: list[Path], run: Path, monkeypatch) -> None:
     monkeypatch.setattr("consilium.coordinator.collection.admission.PROTOCOL_VERSION", 4)
     with pytest.raises(NotEnoughParties, match=r"protocol-version, requested 4.*Install the same version of Consilium"):
         federation(homes, run, 0)

@@ -15,10 +15,8 @@ import pytest
 
 from consilium.coordinator.collection.admission import Greeting
 from consilium.coordinator.collection.base import Queries
-from consilium.coordinator.collection.kept_votes import kept_votes
 from consilium.coordinator.collection.means import Standing
-from consilium.coordinator.collection.plaintext import Direct
-from consilium.coordinator.events import NoLog
+from consilium.coordinator.collection.plaintext import kept_votes, vote_request
 from consilium.coordinator.ledger import Ledger
 from consilium.party.store import Store
 from consilium.protocol.queries import query_ids
@@ -87,9 +85,10 @@ def test_nodes_in_this_process_vote_as_over_flower(local: tuple[Path, dict[str, 
         (path,) = (local[0] / "private").glob("votes-*.npz")
         with kept_votes(path) as kept:
             rows = case.pool_x[[row[query] for query in kept.query_ids]]
-            found = Direct(nodes, case.config, Standing(ledger), NoLog()).collect(Queries(rows), 0.0)
-            assert found.parties == tuple(sorted(kept.parties))
-            np.testing.assert_array_equal(found.votes, kept.total())
+            request = vote_request(case.config, Queries(rows), Standing(ledger))
+            found = {party: node.vote(request).choices for party, node in nodes.items()}
+            assert {*found} == {*kept.parties}
+            assert all(np.array_equal(choices, kept.choices[party]) for party, choices in found.items())
 
 
 @pytest.mark.ray

@@ -16,14 +16,11 @@ from consilium.protocol.noise import NoiseSource
 from consilium.protocol.queries import canonical_queries
 from consilium.protocol.records import from_record, to_record
 from consilium.protocol.refusals import Refused
-from consilium.sums.packing import pack_message
 from consilium.sums.roster import Roster
-from consilium.sums.secure.coordinator import SecureSession, SecureSum, drive
-from consilium.sums.secure.messages import REPLIES, SecAggMessage, Stage
-from consilium.sums.secure.party import ANSWERS, Session
-from consilium.sums.secure.terms import KeyTerms, MaskedTerms
-from consilium.sums.terms import SessionTerms, SumTerms
-from consilium.sums.voter import QuerySet, R
+from consilium.sums.secure.coordinator import SecureSession, SecureSum, State, drive
+from consilium.sums.secure.messages import REPLIES, MaskedTerms, SecAggMessage, Stage
+from consilium.sums.secure.party import ANSWERS, Session, pack
+from consilium.sums.terms import QuerySet, R, SumTerms
 
 FEDERATION = "f" * 64
 
@@ -68,7 +65,7 @@ class FakeVoter:
         assert isinstance(self.own_roster, kind)
         return self.own_roster
 
-    def check(self, terms: SessionTerms) -> None:
+    def check(self, terms: SumTerms) -> None:
         self.federation.check(self.name, terms)
 
     def votes(self, terms: SumTerms, query_set: QuerySet, again: bool) -> np.ndarray:
@@ -93,7 +90,6 @@ class Federation:
     colluders: int = 0
     least: int | None = None
     sigma: float = 30.0
-    rounds: tuple[int, ...] = (1,)
     noise: NoiseSource = field(default_factory=NoNoise)
     queries: np.ndarray = field(default_factory=make_queries)
     in_memory: bool = False
@@ -113,7 +109,7 @@ class Federation:
             for seed, name in enumerate(self.names)
         }
         self.charged: list[tuple[str, int]] = []
-        self.check: Callable[[str, SessionTerms], None] = lambda name, terms: None
+        self.check: Callable[[str, SumTerms], None] = lambda name, terms: None
         self._stores: dict[str, Store] = {}
         self.last: SecureSession
 
@@ -132,27 +128,14 @@ class Federation:
         """What the party answers, in a new process."""
         return ANSWERS[type(request)](voter or self.voter(name), request)
 
-    def session(self, **changes) -> SecureSession:
-        """A coordinator at the start of a session, whose first sum is asked."""
-        invited = changes.pop("invited", self.names)
-        terms = KeyTerms.create(self.roster, changes.pop("federation", FEDERATION), rounds=self.rounds, **changes)
-        session = SecureSession.begin(self.roster, self.coordinator, terms, invited)
-        self.ask(session)
-        self.last = session
-        return session
-
-    def ask(self, session: SecureSession, queries: np.ndarray | None = None, **changes) -> None:
-        """The next sum: on these queries, or all."""
-        rows = self.queries if queries is None else queries
-        session.ask(self.sum_terms(session, rows, **changes), rows)
-
-    def sum_terms(self, session: SecureSession, queries: np.ndarray, **changes) -> MaskedTerms:
-        """Of the next sum."""
-        terms = session.state.terms
-        round_ = next(round_ for round_ in self.rounds if round_ not in session.state.results)
-        values = {"sid": terms.sid, "round": round_, "sigma": self.sigma, "noise_shares": self.roster.sure, **changes}
+    def session(self, queries: np.ndarray | None = None, **changes) -> SecureSession:
+        """A coordinator at the start of a session, on these queries or all."""
+        invited, rows = changes.pop("invited", self.names), self.queries if queries is None else queries
         shape = changes.pop("classes", self.classes), changes.pop("teachers", self.teachers)
-        return MaskedTerms.of_queries(self.roster, terms.federation, queries, *shape, **values)
+        values = {"sigma": self.sigma, "noise_shares": self.roster.sure, **changes}
+        terms = MaskedTerms.of_queries(self.roster, values.pop("federation", FEDERATION), rows, *shape, **values)
+        self.last = SecureSession(self.roster, self.coordinator, State(terms, tuple(invited)), rows)
+        return self.last
 
     def total(self, names: Collection[str], queries: int | None = None) -> np.ndarray:
         """The plain sum of votes, int64."""
@@ -160,7 +143,7 @@ class Federation:
 
     def memory(self, name: str, session: SecureSession) -> dict:
         """What a colluder knows: its own file."""
-        found = Session.find(self.store(name), session.state.terms.sid_bytes)
+        found = Session.find(self.store(name), session.terms.sid_bytes)
         assert found is not None
         return found.memory
 
@@ -199,23 +182,16 @@ class Network:
         try:
             reply = self.federation.serve(name, request)
             if self.twice:
-                assert pack_message(self.federation.serve(name, request)) == pack_message(reply)
+                assert pack(self.federation.serve(name, request)) == pack(reply)
         except (ConsiliumError, Refused) as error:
             self.errors[stage, name] = error
             return None
         return from_record(to_record(reply), REPLIES[stage])
 
 
-def play(federation: Federation, network: Network | None = None) -> list[SecureSum]:
-    """All sums of a session; a second one on the first two queries."""
-    network = network or Network(federation)
-    session, sums = federation.session(), []
-    for round_ in federation.rounds:
-        if sums:
-            federation.ask(session, federation.queries[:2])
-        sums.append(drive(session, network.send))
-        assert session.state.results.get(round_) is sums[-1]
-    return sums
+def play(federation: Federation, network: Network | None = None) -> SecureSum:
+    """A whole session."""
+    return drive(federation.session(), (network or Network(federation)).send)
 
 
 def altered(message: Any, **changes) -> Any:
@@ -241,7 +217,7 @@ def flipped_cell(array: np.ndarray, *at: int) -> np.ndarray:
 
 
 def run_until(federation: Federation, stage: Stage | None, network: Network | None = None) -> SecureSession:
-    """A coordinator after all stages before `stage` of the first sum."""
+    """A coordinator after all stages before `stage`."""
     session, network = federation.session(), network or Network(federation)
     while (due := session.state.stage) is not stage:
         assert due is not None

@@ -12,23 +12,14 @@ from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.noise import NoiseSource
 from consilium.sums.roster import AggregatorEntry, VerifiedRoster
 from consilium.sums.verified import field, proof
-from consilium.sums.verified.aggregators import Helper, Leader, Question, VerifiedSum
+from consilium.sums.verified.aggregators import Helper, Leader, Link, Question, VerifiedSum
 from consilium.sums.verified.field import DEGREE, PRIME, elements, inner, multiply, reduced, square_sums, to_wire
 from consilium.sums.verified.messages import GivenRecord
 from consilium.sums.verified.proof import Challenge, VoteGrid, challenge_key, seed_key
-from consilium.sums.verified.sealing import Link
-from consilium.sums.verified.terms import VerifiedTerms
-from consilium.sums.verified.uploads import HelperPart, Upload, make_upload
-from tests.sums.secure.network import FEDERATION, NoNoise
+from consilium.sums.verified.uploads import HelperPart, Upload, VerifiedTerms, make_upload
+from tests.sums.secure.network import FEDERATION, NoNoise, make_queries
 
 IDS = ["00" * 32]
-
-
-def make_queries(count: int, seed: int = 0) -> np.ndarray:
-    """float32 (count, 4), no two alike."""
-    rows = np.random.default_rng(seed).normal(size=(count, 4)).astype(np.float32)
-    rows[:, 0] = np.arange(count)
-    return rows
 
 
 @dataclass
@@ -60,7 +51,7 @@ class VerifiedFederation:
     def new_terms(self, seed: int = 0, **changes) -> VerifiedTerms:
         """Of a new session, on queries of this seed."""
         values = {"leader_key": self.fresh.public.hex(), "sigma": self.sigma, **changes}
-        rows = make_queries(self.queries, seed)
+        rows = make_queries(self.queries, seed=seed)
         return VerifiedTerms.of_queries(self.roster, FEDERATION, rows, self.classes, self.teachers, **values)
 
     def upload(self, place: int, terms: VerifiedTerms | None = None, **more) -> bytes:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import shutil
-import sqlite3
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from consilium.accounting.mechanisms import Confident, GNMax
 from consilium.aggregator.store import GivenSums
-from consilium.coordinator.collection import kept_sums
 from consilium.coordinator.collection.base import Queries
 from consilium.coordinator.collection.kept_sums import SUMS, KeptSums
 from consilium.coordinator.collection.means import Standing
@@ -38,12 +37,10 @@ from consilium.sums.terms import LIFETIME
 from consilium.sums.verified import party
 from consilium.sums.verified.aggregators import Helper
 from consilium.sums.verified.messages import UploadRequest
-from consilium.sums.verified.sealing import sign_key
-from consilium.sums.verified.terms import VerifiedTerms
+from consilium.sums.verified.uploads import VerifiedTerms
 from tests import federation
 from tests.federation import drop
-from tests.sums.verified.network import Forger
-from tests.sums.verified.small import (
+from tests.sums.small import (
     CHECK,
     GIVE,
     SECOND,
@@ -57,6 +54,7 @@ from tests.sums.verified.small import (
     second_node,
     without_noise,
 )
+from tests.sums.verified.network import Forger
 
 QUERIES, LATER = queries_of(12), queries_of(5, seed=51)
 
@@ -106,15 +104,11 @@ def test_whom_is_asked_is_written_down_before_anybody_is(small: VerifiedSmall, m
     with pytest.raises(ThresholdNotMet, match="1 parties are left, 2 are needed; missing: p00, p01, p02, p03"):
         small.ask(QUERIES)
     small.transport.faults.clear()
-    small.ask(QUERIES)
-    everybody = [f"p{node:02d}" for node in range(5)]
-    assert told == [(query_ids(QUERIES), everybody, 0), (query_ids(QUERIES), everybody, 5)]
-
-
-def test_who_is_silent_is_left_out_by_name(small: VerifiedSmall) -> None:
     small.transport.faults[(3, UPLOAD)] = drop
     assert small.ask(QUERIES).votes.tolist() == small.true_sum(QUERIES, [0, 1, 2, 4])
-    assert small.left_out() == {"p03": "no answer within 5 s"}
+    assert small.left_out()["p03"] == "no answer within 5 s"
+    everybody = [f"p{node:02d}" for node in range(5)]
+    assert told == [(query_ids(QUERIES), everybody, 0), (query_ids(QUERIES), everybody, 5)]
 
 
 def test_a_liar_is_left_out_by_name_and_asked_again_but_not_without_end(small, monkeypatch) -> None:
@@ -163,8 +157,7 @@ def test_without_the_second_aggregator_nothing_is_used_up_and_the_same_session_g
     small.ask(LATER)
     assert small.ask(QUERIES).votes.tolist() == small.true_sum(QUERIES)
     assert len(small.asked(UPLOAD)) == 10, "the uploads of the first try are used"
-    with sqlite3.connect(small.run / "sessions" / kept_sums.SESSIONS) as file:
-        assert file.execute("SELECT COUNT(*) FROM sessions").fetchone() == (0,)
+    assert small.sessions() == []
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -175,9 +168,7 @@ def test_a_coordinator_that_is_killed_goes_on_with_the_same_session(small, monke
     honest = SecondAggregator.ask
 
     def killed(self, request, model):
-        if request.kind == kind and when == "before":
-            raise KeyboardInterrupt
-        answer = honest(self, request, model)
+        answer = honest(self, request, model) if request.kind != kind or when == "after" else None
         if request.kind == kind:
             raise KeyboardInterrupt
         return answer
@@ -266,8 +257,7 @@ def test_the_keys_of_a_session_are_on_no_disk_once_it_is_over(small, monkeypatch
         small.ask(QUERIES)
     with second_node(small.root).store.transaction() as sums:
         ((key,),) = sums.execute("SELECT key FROM sessions")
-    with sqlite3.connect(small.run / "sessions" / kept_sums.SESSIONS) as file:
-        ((fresh,),) = file.execute("SELECT fresh FROM sessions").fetchall()
+    (fresh,) = (session.fresh for session in small.sessions())
     held = everywhere(small)
     assert len(key) == len(fresh) == 32 and key in held and fresh in held, "the control: while it is open"
     small.transport.faults.clear()
@@ -319,36 +309,34 @@ def test_a_repeated_request_gets_the_same_bytes_until_they_are_erased_and_anothe
     assert first not in node.store.content()
 
 
-def test_votes_on_other_queries_than_are_charged_do_not_leave(small: VerifiedSmall) -> None:
+def altered(small: VerifiedSmall, request: UploadRequest, rows: np.ndarray, **terms: Any) -> UploadRequest:
+    """On other rows, signed by the coordinator anew."""
+    values = {"query_set": query_set_hash(rows), **terms}
+    other = VerifiedTerms.parse(request.terms).model_copy(update=values)
+    signed = {"terms": other.canonical(), "signature": other.sign(small.keys.signer)}
+    return request.model_copy(update={**signed, "queries": rows})
+
+
+def test_votes_on_other_queries_than_are_charged_do_not_leave(small: VerifiedSmall, monkeypatch) -> None:
     """Terms of four queries and one row: it was charged once, and its votes on it left four times in one upload."""
     request, node = uploaded(small), small.transport.parties[0]
-    terms, row = VerifiedTerms.parse(request.terms), queries_of(1, seed=77)
-    asked = {"query_set": query_set_hash(row), "queries": 4, "sid": "7" * 32}
-    lying, fresh = terms.model_copy(update=asked), SealingKey.generate().public
-    signature = sign_key(second_node(small.root).identity, lying.ctx, fresh)
-    changes = {"terms": lying.canonical(), "signature": lying.sign(small.keys.signer), "queries": row}
-    changes |= {"helper_key": fresh, "helper_signature": signature}
+    monkeypatch.setattr(party, "check_key", lambda *_: None)
     before = node.store.answered()
     with pytest.raises(Refused) as caught:
-        node.hidden(request.model_copy(update=changes))
+        node.hidden(altered(small, request, queries_of(1, seed=77), queries=4, sid="7" * 32))
     assert caught.value.refusal == Refusal(rule=Rule.MALFORMED, limit=4, requested=1)
     assert node.store.answered() == before
 
 
-def test_a_coordinator_does_not_fill_a_partys_disk_with_queries_that_are_charged(
-    small: VerifiedSmall, monkeypatch
-) -> None:
+def test_a_coordinator_does_not_fill_a_partys_disk_with_queries_that_are_charged(small, monkeypatch) -> None:
     """In other orders they are other sets, and cost nothing: the uploads of the last sessions are kept."""
     request, node = uploaded(small), small.transport.parties[0]
     monkeypatch.setattr(party, "MOST_KEPT", 3)
     monkeypatch.setattr(party, "check_key", lambda *_: None)
-    before, terms, requests = node.store.answered(), VerifiedTerms.parse(request.terms), []
-    for turn in range(1, 6):
-        rows = np.roll(request.queries, turn, axis=0)
-        other = terms.model_copy(update={"query_set": query_set_hash(rows), "sid": f"{turn:032x}"})
-        changes = {"terms": other.canonical(), "signature": other.sign(small.keys.signer), "queries": rows}
-        requests.append(request.model_copy(update=changes))
-        node.hidden(requests[-1])
+    before, turns = node.store.answered(), range(1, 6)
+    requests = [altered(small, request, np.roll(request.queries, turn, axis=0), sid=f"{turn:032x}") for turn in turns]
+    for each in requests:
+        node.hidden(each)
     assert node.store.execute("SELECT COUNT(*) FROM uploads WHERE upload IS NOT NULL") == [(3,)]
     assert node.store.answered() == before and node.hidden(requests[2])
     with pytest.raises(StageOrder):

@@ -28,21 +28,18 @@ from consilium.protocol.records import refusal_from_record, to_record
 from consilium.protocol.refusals import Refusal, Refused, Rule
 from consilium.simulations.engines.flower import assign_message_id, assume_identity
 from consilium.sums.errors import BadLink, BadSignature, Replay, StageOrder
-from consilium.sums.verified.messages import (
-    AggregatorReply,
-    AggregatorRequest,
-    CheckRequest,
-    GiveRequest,
-    OpenReply,
-    OpenRequest,
-    as_array,
-)
-from consilium.sums.verified.terms import VerifiedTerms
+from consilium.sums.verified.messages import AggregatorRequest, CheckRequest, GiveRequest, OpenReply, OpenRequest
+from consilium.sums.verified.uploads import VerifiedTerms
 from tests.federation import make_config, make_homes
 from tests.node.folders import SECOND, allow, asked_of, make_small
-from tests.sums.verified.small import make_aggregators, queries_of, second_node, set_policy
+from tests.sums.small import make_aggregators, queries_of, second_node, set_policy
 
 QUERIES, OTHERS = queries_of(6), queries_of(4, seed=9)
+TEN = {"mechanism": GNMax(sigma=4.0), "query_budget": QueryBudget(queries=10, answers=10)}
+
+
+def asked(terms: Any, **changes: Any) -> AggregatorRequest:
+    return AggregatorRequest(**{**terms.model_dump(), "protocol_version": PROTOCOL_VERSION, "program": "", **changes})
 
 
 class Board:
@@ -51,9 +48,7 @@ class Board:
     def __init__(self, root: Path, changes: dict[str, Any] | None = None, **policy: Any) -> None:
         self.root, self.home = root, root / "second"
         self.keys = make_aggregators(make_homes(root / "parties", 4), root, **policy)
-        values = {"mechanism": GNMax(sigma=4.0), "query_budget": QueryBudget(queries=10, answers=10), **(changes or {})}
-        self.config = self.other(**values)
-        self.leader_key = SealingKey.generate().public.hex()
+        self.config = self.other(**{**TEN, **(changes or {})})
 
     @property
     def node(self) -> AggregatorNode:
@@ -63,16 +58,12 @@ class Board:
         """Another federation of this roster."""
         return make_config(collection="verified", roster=self.keys.roster.digest, **values)
 
-    def request(self, config: FederationConfig | None = None, **changes: Any) -> AggregatorRequest:
-        terms = (config or self.config).terms().model_dump()
-        return AggregatorRequest(**{**terms, "protocol_version": PROTOCOL_VERSION, "program": "", **changes})
-
-    def hello(self, config: FederationConfig | None = None, **changes: Any) -> AggregatorReply:
-        return self.node.hello(self.request(config, **changes))
+    def hello(self, config: FederationConfig | None = None, **changes: Any) -> Any:
+        return self.node.hello(asked((config or self.config).terms(), **changes))
 
     def terms(self, queries: np.ndarray = QUERIES, classes: int = 2, teachers: int = 1, **others: Any) -> VerifiedTerms:
         noise = self.config.node_event(0, 0).party_noise(1)
-        values = {"leader_key": self.leader_key, "sigma": noise.sigma if noise else 0, **others}
+        values = {"leader_key": "09" * 32, "sigma": noise.sigma if noise else 0, **others}
         roster, federation = self.keys.roster, self.config.digest()
         return VerifiedTerms.of_queries(roster, federation, queries, classes, teachers, **values)
 
@@ -96,18 +87,17 @@ def board(tmp_path: Path) -> Board:
     return board
 
 
-def refused(ask: Any, rule: Rule, **numbers: float) -> None:
+def refused(rule: Rule, ask: Any, *values: Any, numbers: tuple[int, int] | None = None, **changes: Any) -> None:
+    """numbers: limit and requested."""
     with pytest.raises(Refused) as caught:
-        ask()
+        ask(*values, **changes)
     found = caught.value.refusal
-    assert found.rule is rule
-    assert {name: getattr(found, name) for name in numbers} == numbers
+    assert found.rule is rule and numbers in (None, (found.limit, found.requested))
 
 
 def test_it_serves_what_its_policy_allows(board: Board) -> None:
     reply = board.hello()
-    assert (reply.name, reply.key) == ("board", board.keys.roster.helper.ed25519_pk)
-    assert board.hello() == reply
+    assert (reply.name, reply.key) == ("board", board.keys.roster.helper.ed25519_pk) and board.hello() == reply
     first = board.open(terms := board.terms())
     assert first.key and board.open(terms) == first, "a session has one key"
     assert stat.S_IMODE((board.home / "state" / "given.db").stat().st_mode) == 0o600
@@ -122,7 +112,6 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], Rule]] = {
     "version": ({}, {"protocol_version": 1}, Rule.VERSION),
     "roster": ({}, {"roster": "0" * 64}, Rule.ROSTER_MISMATCH),
     "plaintext votes": ({}, {"collection": "plaintext"}, Rule.VOTES),
-    "secure votes": ({}, {"collection": "secure"}, Rule.VOTES),
     "no promise": ({}, {"promise": "[]"}, Rule.MALFORMED),
     "promise of nonsense": ({}, {"promise": '[{"type": "gnmax", "sigma": 1e12}]'}, Rule.MALFORMED),
     "pool of nonsense": ({}, {"public": "{}"}, Rule.MALFORMED),
@@ -133,33 +122,30 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], Rule]] = {
 def test_what_it_does_not_serve(tmp_path: Path, name: str) -> None:
     policy, changes, rule = REFUSED[name]
     board = Board(tmp_path, **policy)
-    refused(lambda: board.hello(**changes), rule)
-    refused(lambda: board.open(board.terms()), Rule.PROMISE)  # and it was not introduced
+    refused(rule, board.hello, **changes)
+    refused(Rule.PROMISE, board.open, board.terms())  # and it was not introduced
 
 
-def test_a_promise_of_other_noise_or_several_releases_is_refused(board: Board) -> None:
-    """A coordinator that lies promises what no federation may have: exact sums, or another release beside the one."""
-    exact = make_config(mechanism=GNMax(sigma=4.0), query_budget=QueryBudget(queries=10, answers=10))
-    noisy, bare = (json.loads(config.terms().promise) for config in (board.config, exact))
+def test_it_is_introduced_with_one_promise_of_noise_in_the_sums_once(board: Board) -> None:
+    """A coordinator that lies promises what no federation may have: exact sums, or another release beside the one.
+    Terms are those that it came with first, or that the folder pins."""
+    noisy, bare = (json.loads(config.terms().promise) for config in (board.config, make_config(**TEN)))
     for wrong in (bare, noisy + bare, bare + noisy, [{**noisy[0], "noise_shares": 2}]):
-        refused(lambda wrong=wrong: board.hello(promise=json.dumps(wrong)), Rule.PROMISE)
-
-
-def test_terms_are_those_it_came_with_first_or_that_its_kit_pins(board: Board) -> None:
-    refused(lambda: board.hello(teachers=2), Rule.PROMISE)
+        refused(Rule.PROMISE, board.hello, promise=json.dumps(wrong))
+    refused(Rule.PROMISE, board.hello, teachers=2)
     (board.home / "terms.json").write_text(board.config.terms().model_dump_json())
     board.hello()
-    refused(lambda: board.hello(board.other(name="another")), Rule.TERMS)
+    refused(Rule.TERMS, board.hello, board.other(name="another"))
 
 
 def test_what_other_federations_promised_counts_too(board: Board) -> None:
     """By what each gave: one that was only introduced costs nothing."""
     set_policy(board.home, most_epsilon=1.2 * promised_to_nodes(board.config).epsilon)
-    other = board.other(mechanism=GNMax(sigma=4.0), query_budget=QueryBudget(queries=9, answers=9))
+    other = board.other(**{**TEN, "query_budget": QueryBudget(queries=9, answers=9)})
     board.hello()
     board.hello(other)
     board.given(other, OTHERS)
-    refused(board.hello, Rule.MOST_EPSILON)
+    refused(Rule.MOST_EPSILON, board.hello)
 
 
 def test_sessions_that_were_not_promised(board: Board) -> None:
@@ -174,7 +160,7 @@ def test_sessions_that_were_not_promised(board: Board) -> None:
         (board.terms().model_copy(update={"query_set": query_set_hash(twice)}), twice, Rule.MALFORMED),
     ]
     for terms, queries, rule in cases:
-        refused(lambda terms=terms, queries=queries: board.open(terms, queries), rule)
+        refused(rule, board.open, terms, queries)
     with pytest.raises(BadSignature):
         board.open(board.terms(), signer=Identity.generate())
 
@@ -182,7 +168,7 @@ def test_sessions_that_were_not_promised(board: Board) -> None:
 def test_queries_of_the_pool_only(tmp_path: Path) -> None:
     board = Board(tmp_path, {"public": PoolTree.of_rows(queries_of(40)).terms(0.0)})
     board.hello()
-    refused(lambda: board.open(board.terms()), Rule.POOL)
+    refused(Rule.POOL, board.open, board.terms())
 
 
 def test_the_policys_queries_count_over_all_sums_and_rounds(tmp_path: Path) -> None:
@@ -193,15 +179,15 @@ def test_the_policys_queries_count_over_all_sums_and_rounds(tmp_path: Path) -> N
     board.given(board.config, QUERIES)
     assert board.open(board.terms(QUERIES[:2], round=2), QUERIES[:2]).key  # rows that it had screened
     for terms in (board.terms(OTHERS), board.terms(OTHERS, round=2)):
-        refused(lambda terms=terms: board.open(terms, OTHERS), Rule.MOST_QUERIES, limit=6, requested=10)
+        refused(Rule.MOST_QUERIES, board.open, terms, OTHERS, numbers=(6, 10))
     set_policy(board.home, most_queries=10)
     assert board.open(board.terms(OTHERS), OTHERS).key
 
 
 @pytest.mark.parametrize(("ask", "model"), [(AggregatorNode.check, CheckRequest), (AggregatorNode.give, GiveRequest)])
 def test_nobody_else_can_ask(board: Board, ask: Any, model: Any) -> None:
-    terms = board.terms()
-    empty, zeros = (model(sid=terms.sid_bytes, content=as_array(content)) for content in (b"", bytes(60)))
+    terms = board.terms(leader_key=SealingKey.generate().public.hex())
+    empty, zeros = (model(sid=terms.sid_bytes, content=np.zeros(length, dtype=np.uint8)) for length in (0, 60))
     with pytest.raises(StageOrder, match="never opened"):
         ask(board.node, zeros)
     board.open(terms)
@@ -229,34 +215,32 @@ def call(app: Any, home: Path, kind: str, content: RecordDict | None = None) -> 
 
 
 def test_each_kind_of_node_refuses_what_is_for_the_other_and_what_is_malformed(tmp_path: Path, caplog) -> None:
+    """All are greeted as parties first, and all is well: nothing is logged of that."""
     assert not {*TO_AGGREGATORS} & {*TO_PARTIES} and "query.va_upload" in TO_PARTIES
     for app, foreign, own in ((party.app, TO_AGGREGATORS, TO_PARTIES), (aggregator.app, TO_PARTIES, TO_AGGREGATORS)):
         assert all(call(app, tmp_path, kind) == Refusal(rule=Rule.NODE_KIND) for kind in foreign)
         assert all(call(app, tmp_path, kind) == Refusal(rule=Rule.MALFORMED) for kind in own)
     caplog.clear()
-    with caplog.at_level("WARNING"):  # all are greeted as parties first, and all is well
-        call(aggregator.app, tmp_path, "query.hello")
-        assert caplog.messages == []
-        call(aggregator.app, tmp_path, "query.vote")
-    assert [message for message in caplog.messages if "another kind of node" in message]
+    with caplog.at_level("WARNING"):
+        for kind, logged in (("query.hello", False), ("query.vote", True)):
+            call(aggregator.app, tmp_path, kind)
+            assert any("another kind of node" in message for message in caplog.messages) is logged
 
 
 def test_no_exception_text_travels_and_the_policy_of_now_holds(tmp_path: Path, monkeypatch, caplog) -> None:
     made = make_small(tmp_path, "verified")
     folder = made.nodes[SECOND]
-    request = AggregatorRequest(**made.file.terms.model_dump(), protocol_version=PROTOCOL_VERSION, program="")
-    asked = partial(call, aggregator.app, folder.path, "query.va_hello", to_record(request))
-    assert asked() == Refusal(rule=Rule.NOT_ACCEPTED)
+    ask = partial(call, aggregator.app, folder.path, "query.va_hello", to_record(asked(made.file.terms)))
+    assert ask() == Refusal(rule=Rule.NOT_ACCEPTED)
     lines = asked_of(folder)
     allow(folder, **lines)
-    assert asked() is None
+    assert ask() is None
     allow(folder, **{**lines, "least_parties": 10})
-    assert asked() == Refusal(rule=Rule.NOT_ACCEPTED)
+    assert ask() == Refusal(rule=Rule.NOT_ACCEPTED)
 
     def fail(*_):
         raise RuntimeError("patient 4711 has a stroke")
 
     monkeypatch.setattr(aggregator, "open_home", fail)
-    refusal = asked()
-    assert refusal == Refusal(rule=Rule.INTERNAL)
-    assert "4711" not in f"{refusal}{caplog.text}"
+    refusal = ask()
+    assert refusal == Refusal(rule=Rule.INTERNAL) and "4711" not in f"{refusal}{caplog.text}"

@@ -19,7 +19,7 @@ from consilium.sums.verified.aggregators import Helper, Leader, VerifiedSum, add
 from consilium.sums.verified.field import DTYPE, MOST_REACH, PRIME
 from consilium.sums.verified.messages import ASKED, BATCH, CHECKED, body_digest, code_of, read_checked
 from consilium.sums.verified.proof import DIGEST_BYTES
-from consilium.sums.verified.uploads import PART_BYTES, HelperPart, Upload
+from consilium.sums.verified.uploads import PART_BYTES, HelperPart, Upload, tail_of
 from tests.marks import third
 from tests.sums.verified.network import (
     IDS,
@@ -39,7 +39,7 @@ from tests.sums.verified.network import (
 LIAR = 7
 FIRST_QUERY = (0, 0, 0, 0, 1, 1, 1)
 """What the honest seven vote for on the first query: no vote of an eighth makes it the second class."""
-HALF, THIRD, ROOT = (PRIME + 1) // 2, pow(3, -1, PRIME), pow(2, (PRIME - 1) // 7, PRIME)
+HALF, ROOT = (PRIME + 1) // 2, pow(2, (PRIME - 1) // 7, PRIME)
 Lie = Callable[[np.ndarray], np.ndarray]
 
 
@@ -69,31 +69,21 @@ def rows_of_one(honest: np.ndarray) -> np.ndarray:
 
 FALSE_VOTES: dict[str, Lie] = {
     "two hot": first((0, 1, 1)),
-    "all hot": first((1, 1, 1)),
     "none": first((0, 0, 0)),
-    "none at all": np.zeros_like,
     "two votes": first((0, 2, 0)),
-    "ten votes": first((0, 10, 0)),
     "taken and given": first((-3, 4, 0)),
-    "one less": first((-1, 0, 0)),
     "one less, two more": first((-1, 2, 0)),
-    "minus one and two ones": first((-1, 1, 1)),
-    "the largest element": first((PRIME - 1, 0, 0)),
     "half and half": first((0, HALF, HALF)),
-    "one half": first((0, HALF, 0)),
-    "thirds": first((THIRD, THIRD, THIRD)),
     "other elements": first((0, 12_345, 1 - 12_345)),
-    "an element and its negative": first((1, 777, -777)),
     "a root of unity": first((0, ROOT, 1 - ROOT)),
     "votes stacked": lambda honest: first((0, len(honest), 0))(np.zeros_like(honest)),
     "vote moved": first((0, 2, 0), (0, 0, 0)),
     "two votes in the last row": last(0, 2, 0),
-    "none in the last row": last(0, 0, 0),
     "random": drawn,
     "random, rows of one": rows_of_one,
     "everything negative": np.negative,
 }
-DECIDE = ("two votes", "ten votes", "taken and given", "one less, two more", "half and half", "votes stacked")
+DECIDE = ("two votes", "taken and given", "one less, two more", "half and half", "votes stacked")
 """Lies after which the second class wins the first query."""
 
 
@@ -174,10 +164,6 @@ def damaged(change: Callable[[bytes], bytes]) -> Callable[[VerifiedFederation], 
     return lambda federation: change(federation.upload(LIAR))
 
 
-def last_number(number: int) -> Callable[[bytes], bytes]:
-    return lambda content: content[:-4] + number.to_bytes(4, "little")
-
-
 def tried(federation: VerifiedFederation) -> bytes:
     return Forger(federation, LIAR, tries=1000)(first((0, 2, 0))(one_hot(federation, LIAR)))
 
@@ -203,33 +189,22 @@ LIES: dict[str, tuple[Callable[[VerifiedFederation], bytes], VoteFault]] = {
     "proof of another party": (proof_of_another, Fault.FALSE_VOTES),
     "a thousand challenges tried": (tried, Fault.FALSE_VOTES),
     "another seed": (forged(seed=lambda seed: secrets.token_bytes(len(seed))), Fault.COMMITMENT),
-    "no seed": (forged(seed=lambda seed: bytes(16)), Fault.COMMITMENT),
     "commitments swapped": (forged(commitments=lambda them: (them[1], them[0], them[2])), Fault.COMMITMENT),
     "bound to another proof": (forged(commitments=lambda them: (*them[:2], bytes(32))), Fault.COMMITMENT),
     "bound to another seed": (forged(commitments=lambda them: (them[0], bytes(32), them[2])), Fault.COMMITMENT),
     "bound to another share": (forged(commitments=lambda them: (bytes(32), *them[1:])), Fault.COMMITMENT),
     "sealed for somebody else": (forged(helper=Identity.generate().public), Fault.NOT_FOR_US),
     "signed by somebody else": (forged(identity=Identity.generate()), Fault.SIGNATURE),
-    "another place, own signature": (forged(claimed=3), Fault.SIGNATURE),
     "no such place": (forged(claimed=8), Fault.UNKNOWN),
-    "a far place": (forged(claimed=2**32 - 1), Fault.UNKNOWN),
     "replay of an earlier session": (in_session(), Fault.OTHER_SESSION),
     "other queries": (in_session(seed=5), Fault.OTHER_SESSION),
-    "other noise": (in_session(sigma=4.0), Fault.OTHER_SESSION),
-    "the session written over": (
-        lambda federation: federation.terms.ctx + federation.upload(LIAR, federation.new_terms())[32:],
-        Fault.SIGNATURE,
-    ),
     "an honest party's upload": (lambda federation: federation.upload(0), Fault.OTHER_PARTY),
     "an honest party's part": (joined(0, LIAR), Fault.OTHER_PARTY),
     "an honest party's shares": (joined(LIAR, 0), Fault.COMMITMENT),
     "empty": (damaged(lambda content: b""), Fault.MALFORMED),
     "truncated by a byte": (damaged(lambda content: content[:-1]), Fault.MALFORMED),
-    "part only": (damaged(lambda content: content[:PART_BYTES]), Fault.MALFORMED),
-    "an element more": (damaged(lambda content: content + bytes(4)), Fault.MALFORMED),
     "twice": (damaged(lambda content: content * 2), Fault.MALFORMED),
-    "the prime itself": (damaged(last_number(PRIME)), Fault.MALFORMED),
-    "far above the prime": (damaged(last_number(2**32 - 1)), Fault.MALFORMED),
+    "the prime itself": (damaged(lambda content: content[:-4] + PRIME.to_bytes(4, "little")), Fault.MALFORMED),
 }
 
 
@@ -271,22 +246,23 @@ def asked(federation: VerifiedFederation, codes: bytes) -> bytes:
 
 
 GOOD, FALSE = code_of(None), code_of(VoteFault.FALSE_VOTES)
-QUESTIONS: dict[str, tuple[bytes, type[Exception], set[str]]] = {
-    "one alone": (bytes([GOOD, 0, 0, 0, 0]), AggregatorsDisagree, {"h1", "h2", "h3", "h4"}),
-    "all but one": (bytes([GOOD] * 4 + [FALSE]), AggregatorsDisagree, {"h4"}),
-    "nobody": (bytes(5), AggregatorsDisagree, {f"h{place}" for place in range(5)}),
-    "one party more": (bytes([GOOD] * 6), BadLink, set()),
-    "one party less": (bytes([GOOD] * 4), BadLink, set()),
-    "a fault that there is not": (bytes([GOOD] * 4 + [99]), BadLink, set()),
-}
 
 
-@pytest.mark.parametrize("kind", QUESTIONS)
-def test_the_total_is_over_those_whom_the_helper_has_accepted_or_it_is_not_given(kind) -> None:
-    codes, error, named = QUESTIONS[kind]
+@pytest.mark.parametrize(
+    ("codes", "error", "named"),
+    [
+        ([GOOD, 0, 0, 0, 0], AggregatorsDisagree, {"h1", "h2", "h3", "h4"}),
+        ([GOOD] * 4 + [FALSE], AggregatorsDisagree, {"h4"}),
+        ([0] * 5, AggregatorsDisagree, {f"h{place}" for place in range(5)}),
+        ([GOOD] * 6, BadLink, set()),
+        ([GOOD] * 4, BadLink, set()),
+        ([GOOD] * 4 + [99], BadLink, set()),
+    ],
+)
+def test_the_total_is_over_those_whom_the_helper_has_accepted_or_it_is_not_given(codes, error, named) -> None:
     federation, _, helper = ready()
     with pytest.raises(error) as caught:
-        helper.give(asked(federation, codes), IDS, NoNoise())
+        helper.give(asked(federation, bytes(codes)), IDS, NoNoise())
     assert set(getattr(caught.value, "parties", ())) == named
 
 
@@ -319,32 +295,15 @@ def test_of_a_second_upload_of_one_party_nothing_is_opened() -> None:
     assert other == code_of(VoteFault.TWICE) and not third.any()
 
 
-def test_a_leader_can_have_an_honest_party_left_out_but_not_unseen(monkeypatch) -> None:
-    federation = VerifiedFederation(4)
-    leader, helper = federation.leader(), federation.helper()
-    honest = leader._open
-    monkeypatch.setattr(leader, "_open", lambda *uploads: honest(*uploads) ^ (np.arange(4) == 2)[:, None])
-    check_all(leader, helper, federation.uploads())
-    assert leader.left_out == {"h2": VoteFault.FALSE_VOTES}
-    assert helper.codes[2] == FALSE
-
-
-BATCHES: dict[str, Callable[[bytes], bytes]] = {
-    "empty": lambda body: b"",
-    "cut": lambda body: body[:-1],
-    "longer": lambda body: body + b"\0",
-    "numbers above the prime": lambda body: body[:-4] + b"\xff" * 4,
-    "too many": lambda body: body * 1025,
-}
-
-
-@pytest.mark.parametrize("kind", BATCHES)
-def test_a_batch_of_another_form_is_none(kind) -> None:
+@pytest.mark.parametrize("change", [(0, 0), (0, -1), (0, None, b"\0"), (0, -4, b"\xff" * 4)])
+def test_a_batch_of_another_form_is_none(change) -> None:
+    """Empty, cut, longer, of numbers above the prime; and what is not sealed as a batch."""
     federation = VerifiedFederation(2)
     leader, helper, link = federation.leader(), federation.helper(), federation.link()
-    batch = leader.batch(federation.uploads([0]))
+    batch, (start, end, *more) = leader.batch(federation.uploads([0])), change
     assert batch is not None
-    for content in (link.seal(BATCH, BATCHES[kind](link.open(BATCH, batch))), batch[:-1], b"", link.seal(ASKED, b"")):
+    body = link.open(BATCH, batch)[start:end] + b"".join(more)
+    for content in (link.seal(BATCH, body), batch[:-1], b"", link.seal(ASKED, b"")):
         with pytest.raises(BadLink):
             helper.check(content)
     assert not any(helper.codes)
@@ -381,7 +340,7 @@ def test_verdicts_of_a_helper_that_its_openings_do_not_bear_out() -> None:
 def test_a_wrong_total_is_made_to_fit_and_nothing_is_said(halves, more) -> None:
     federation, leader, helper = ready(3)
     helper.total[0, 0] += halves * MOST_REACH + more  # twice half of the prime is one less than the prime
-    result, tail = ended(leader, helper)[0], federation.terms.tail
+    result, tail = ended(leader, helper)[0], tail_of(federation.terms.sigma)
     assert np.array_equal(result.sums[1:], federation.total(range(3))[1:])
     assert -tail <= result.sums[0].min() <= result.sums[0].max() <= 3 + tail
 
@@ -392,8 +351,7 @@ EVERYWHERE = np.arange(PRIME, dtype=np.int64)[:, None]
 @pytest.mark.parametrize("teachers", [1, 1_000])
 def test_one_vote_moves_a_count_by_one_at_most_wherever_it_was_shifted_to(teachers) -> None:
     """What an aggregator can do to a count by a shift of its choice, over the whole field."""
-    tail = VerifiedFederation(2, sigma=40.0).terms.tail
-    votes = 12 * teachers
+    tail, votes = tail_of(40.0), 12 * teachers
     sums = add_up(EVERYWHERE, np.zeros_like(EVERYWHERE), votes, tail)
     assert (sums.min(), sums.max()) == (-tail, votes + tail)
     assert np.abs(np.diff(np.append(sums, sums[0]))).max() == 1

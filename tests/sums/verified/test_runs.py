@@ -97,15 +97,12 @@ def one_vote_more(who: str) -> Callable[[Path], None]:
 FORGED: dict[str, Callable[[Path], object]] = {
     "another total of the coordinator": one_vote_more("leader"),
     "another total of the second aggregator": one_vote_more("helper"),
-    "no totals": with_row(lambda _: {"leader": b"", "helper": b""}),
     "no record": no_record,
-    "no file": lambda folder: (folder / "aggregator.db").unlink(),
     "no database": with_file("aggregator.db", lambda _: b"{}" * 3000),
     "no roster": lambda folder: (folder / "roster.json").unlink(),
     "fewer parties": with_row(fewer_parties),
     "other queries": with_row(lambda row: {"ids": json.dumps(json.loads(row["ids"])[::-1])}),
     "no signature": with_row(lambda _: {"signature": bytes(64)}),
-    "other terms": with_row(lambda row: {"terms": row["terms"].replace(b"sigma", b"sigmb")}),
     "another roster": with_file("roster.json", lambda content: content.replace(b'"c": 0', b'"c": 1')),
 }
 

@@ -1,10 +1,11 @@
-"""A small federation of verified votes without Flower: real parties and a real second aggregator in homes on disk."""
+"""Small federations of hidden sums without Flower: real parties, and a real second aggregator, in homes on disk."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+import pickle
+import sqlite3
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,10 @@ from consilium.accounting.mechanisms import GNMax
 from consilium.aggregator.node import AggregatorNode
 from consilium.aggregator.store import GivenStore
 from consilium.coordinator.collection.admission import Greeting
-from consilium.coordinator.collection.base import Counts, Queries
+from consilium.coordinator.collection.base import Collector, Counts, Queries
 from consilium.coordinator.collection.exchange import Failure, Member, no_node
 from consilium.coordinator.collection.kept_sums import SUMS, KeptSum, read_sums
-from consilium.coordinator.collection.means import Collecting
+from consilium.coordinator.collection.means import Collecting, VoteKeys
 from consilium.coordinator.collection.verified import VerifiedCollector, VerifiedKeys
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.events import EventLog
@@ -37,18 +38,8 @@ from consilium.sums.modes import MODES
 from consilium.sums.roster import AggregatorEntry, VerifiedRoster
 from consilium.sums.terms import NO_LEDGER
 from tests import federation
-from tests.federation import (
-    FEATURES,
-    REQUESTS,
-    FakeTransport,
-    answered,
-    cast,
-    make_homes,
-    make_rows,
-    node_at,
-    open_home,
-)
-from tests.sums.verified.network import NoNoise
+from tests.coordinator.mechanisms.drawing import NoNoise
+from tests.federation import FEATURES, REQUESTS, FakeTransport, answered, cast, make_homes, make_rows, open_home
 
 SIGMA = 4.0
 SECOND = 900
@@ -123,49 +114,57 @@ class TwoKinds(FakeTransport):
         return answered(action, second_node(self.root), request, TO_SECOND)
 
 
-@dataclass
-class VerifiedSmall:
+class Small:
     """Parties that have trained, and what a coordinator needs to ask them."""
 
-    root: Path
-    run: Path
-    homes: list[Path]
-    keys: VerifiedKeys
-    config: FederationConfig
-    transport: TwoKinds
-    log: EventLog
+    def __init__(self, root: Path, keys: VoteKeys, transport: FakeTransport, config: FederationConfig) -> None:
+        self.root, self.keys, self.transport, self.config = root, keys, transport, config
+        self.parties = list(transport.parties.values())
+        (run := root / "run").mkdir()
+        self.run, self.log = run, EventLog(run / "events.jsonl")
+        for node in self.parties:
+            node.hello(federation.hello_of(config))
+            node.train(config.train_request())
+        keys.check_reachable(self.means())
 
     def means(self) -> Collecting:
-        members = [Member(index, f"p{index:02d}", 1) for index in range(len(self.homes))]
+        members = [Member(index, party.settings.name, 1) for index, party in enumerate(self.parties)]
         greeting, standing = Greeting(lambda: NO_LEDGER), federation.standing()
         return Collecting(self.transport, self.config, members, self.run, standing, greeting, self.log)
 
-    def collector(self) -> VerifiedCollector:
-        """Of a coordinator that was started just now."""
-        return VerifiedCollector(self.means(), self.keys)
+    def collector(self) -> Collector:
+        """Of a coordinator that was started just now: only files are left of the one before."""
+        return self.keys.collector(self.means())
 
-    def ask(self, queries: np.ndarray, round: int = 1) -> Counts:
-        """The sum, by a coordinator that was started just now, and is in its ledger then."""
-        collector = self.collector()
-        found = collector.collect(Queries(queries, round), SIGMA)
-        collector.settle()
+    def ask(self, queries: np.ndarray, round: int = 1, collector: Collector | None = None) -> Counts:
+        """The sum, by this coordinator, or one that was started just now and has it in its ledger then."""
+        asked = collector or self.collector()
+        found = asked.collect(Queries(queries, round), self.config.sigmas[round - 1])
+        if collector is None and self.settles:
+            asked.settle()
         return found
 
-    def true_sum(self, queries: np.ndarray, parties: list[int] | None = None) -> list:
-        """The clear sum of these parties' votes, (queries, classes)."""
-        of = range(len(self.homes)) if parties is None else parties
-        return np.sum([self.votes(index, queries) for index in of], axis=0).tolist()
+    settles = True
 
-    def votes(self, index: int, queries: np.ndarray) -> np.ndarray:
-        """Of one party, int64 (queries, classes)."""
-        party, digest = node_at(self.homes[index]), self.config.digest()
-        lot = Lot(party.settings.name, digest, query_ids(queries))
-        return cast(party.teachers(digest), self.config.rows.inputs(queries), lot).astype(int)
+    def true_sum(self, queries: np.ndarray, parties: list[int] | None = None) -> list:
+        """The clear sum of these parties' votes, or of all, (queries, classes)."""
+        total, digest, rows = np.zeros((len(queries), 2), dtype=int), self.config.digest(), self.config.rows
+        for index in range(len(self.parties)) if parties is None else parties:
+            party = self.parties[index]
+            lot = Lot(party.settings.name, digest, query_ids(queries))
+            total += cast(party.teachers(digest), rows.inputs(queries), lot)
+        return total.tolist()
 
     def events(self, name: str) -> list[dict]:
         """What the log tells of this kind."""
         lines = map(json.loads, (self.run / "events.jsonl").read_text().splitlines())
         return [each for each in lines if each["event"] == name]
+
+    def sessions(self) -> list[Any]:
+        """That the coordinator has open."""
+        (path,) = (self.run / "sessions").glob("*.db")
+        with sqlite3.connect(path) as file:
+            return [pickle.loads(content) for (content,) in file.execute("SELECT content FROM sessions")]
 
     def left_out(self) -> dict[str, str]:
         """Reason by party."""
@@ -174,6 +173,13 @@ class VerifiedSmall:
     def asked(self, kind: str) -> list[int]:
         """Nodes that were sent this, in order."""
         return [node for node, asked in self.transport.requests if asked == kind]
+
+
+class VerifiedSmall(Small):
+    """With a second aggregator."""
+
+    keys: VerifiedKeys
+    transport: TwoKinds
 
     def sums(self) -> list[KeptSum]:
         """What the second aggregator signed."""
@@ -185,6 +191,15 @@ class VerifiedSmall:
             return sums.ever()
 
 
+class SecureSmall(Small):
+    """Under masks. What was collected stays on the coordinator's disk until it is settled."""
+
+    settles = False
+
+    def charged(self, round: int = 1) -> set[int]:
+        return {party.store.answered_in(self.config.digest(), round) for party in self.parties}
+
+
 def queries_of(count: int, seed: int = 50) -> np.ndarray:
     return canonical_queries(make_rows(count, seed)[0], len(FEATURES))
 
@@ -193,19 +208,22 @@ def made(
     root: Path, parties: int = 5, second: Mapping[str, Any] | None = None, policy: Mapping[str, Any] | None = None,
     **changes: Any,
 ) -> VerifiedSmall:  # fmt: skip
-    """They have been greeted, trained, and the second aggregator found. second: of `make_aggregators`."""
+    """A federation of verified votes. second: of `make_aggregators`."""
     homes = make_homes(root / "parties", parties, **{"collection": "verified", **(policy or {})})
     keys = make_aggregators(homes, root, **(second or {}))
     values = {"mechanism": GNMax(sigma=SIGMA), "query_budget": QueryBudget(queries=100, answers=100), **changes}
     config = federation.make_config(collection="verified", roster=keys.roster.digest, **values)
-    transport = TwoKinds(homes, root)
-    (run := root / "run").mkdir()
-    small = VerifiedSmall(root, run, homes, keys, config, transport, EventLog(run / "events.jsonl"))
-    for node in transport.parties.values():
-        node.hello(federation.hello_of(config))
-        node.train(config.train_request())
-    keys.check_reachable(small.means())
-    return small
+    return VerifiedSmall(root, keys, TwoKinds(homes, root), config)
+
+
+def masked(
+    root: Path, make: Callable[..., FederationConfig] = federation.make_config, parties: int = 7, **changes: Any
+) -> SecureSmall:
+    """A federation of secure votes."""
+    homes = make_homes(root / "parties", parties)
+    keys = federation.make_secure(homes, root)
+    config = make(collection="secure", roster=keys.roster.digest, **changes)
+    return SecureSmall(root, keys, FakeTransport(homes), config)
 
 
 def without_noise(monkeypatch: pytest.MonkeyPatch) -> None:
