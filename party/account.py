@@ -6,10 +6,9 @@ case composes over federations. Where the parties add the noise, what is charged
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple
 
 from consilium.node.answering import pool_of
 from consilium.node.limits import check_within, kept_epsilon
@@ -22,29 +21,20 @@ from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.modes import MODES
 
 
-class Past(NamedTuple):
-    """What other federations than one were charged: their promises, and queries answered in them."""
-
-    promises: tuple[str, ...]
-    elsewhere: int
-
-
 @dataclass(frozen=True)
 class Agreed:
-    """The terms of an enrolment, as they are parsed once for many messages and parties. most: queries, by the round."""
+    """The terms of an enrolment, as they are parsed once for many messages and parties."""
 
     terms: Terms
     promise: Promise
     pool: PoolTerms | None
-    most: Mapping[int, int]
 
 
 @lru_cache(maxsize=8)
 def agreed_in(text: str) -> Agreed:
     """Of the terms as a store has them. Raises Refused for a promise or pool that is none."""
     terms = Terms.model_validate_json(text)
-    promise = promise_of(terms)
-    return Agreed(terms, promise, pool_of(terms), {round: promise.most(round) for round in (1, 2)})
+    return Agreed(terms, promise_of(terms), pool_of(terms))
 
 
 @dataclass(frozen=True)
@@ -83,19 +73,20 @@ class Account:
         A party that refuses in the middle of a hidden sum costs the others, whose queries are used up: there its
         queries must last. Of plaintext votes it is left out alone, and answers as many as it likes.
         """
-        promise, past = promise_of(terms), self.past(terms.federation)
-        if terms.collection in MODES and past.elsewhere + promise.queries > policy.most_queries:
-            raise Refused(Rule.MOST_QUERIES, limit=policy.most_queries, requested=past.elsewhere + promise.queries)
-        check_within((*past.promises, terms.promise), policy, self.store.execute)
+        promises, elsewhere = self.past(terms.federation)
+        queries = elsewhere + promise_of(terms).release.queries_in(1)
+        if terms.collection in MODES and queries > policy.most_queries:
+            raise Refused(Rule.MOST_QUERIES, limit=policy.most_queries, requested=queries)
+        check_within((*promises, terms.promise), policy, self.store.execute)
 
     def epsilon(self, terms: Terms, policy: Policy) -> float:
         """Of this federation alone, in the policy's unit, if it could be served now. Raises Refused as `check`."""
         self.check(terms, policy)
         return kept_epsilon(self.store.execute, (terms.promise,), policy)
 
-    def past(self, federation: str) -> Past:
-        """What was given beside this federation."""
-        return Past(self.store.other_promises(federation), self.store.answered(but=federation))
+    def past(self, federation: str) -> tuple[tuple[str, ...], int]:
+        """What other federations were charged: their promises, and queries answered in them."""
+        return self.store.other_promises(federation), self.store.answered(but=federation)
 
     def agreed(self, federation: str) -> Agreed:
         """The terms of the enrolment. Refused (PROMISE) if this federation never enrolled here."""
@@ -137,17 +128,21 @@ class Account:
         Raises
         ------
         Refused : the policy's limit on queries or epsilon, or the federation's own cap (QUERY_BUDGET), would be passed;
-            a query twice;
-            or the promise is not the one that was given before. (SECOND_COORDINATOR) : another coordinator has
-            enrolled the party since. And as `check_position`.
+            a query twice; or the promise is not the one that was given before. (SECOND_COORDINATOR) : another
+            coordinator has enrolled the party since. And as `check_position`.
         """
-        federation, promise, most = agreed.terms.federation, agreed.terms.promise, agreed.most[round]
+        federation, promise, most = agreed.terms.federation, agreed.terms.promise, agreed.promise.most(round)
         queries = query_keys(tuple(ids))
         if len(queries) < len(ids):
             raise Refused(Rule.MALFORMED, detail="a query stands twice in one request")
         with self.store.transaction():
             before = self.store.federation(federation)
-            known = _followed(before, position, start)
+            _check_position(before, position)
+            if start and before.enrolled_token and start != before.enrolled_token:
+                raise Refused(Rule.SECOND_COORDINATOR)
+            known = replace(before, batch=position.batch, head=position.head, asked=position.batch + 1)
+            if known.enrolled:
+                known = replace(known, voted=known.enrolled, voted_token=known.enrolled_token)
             if known.promise not in ("", promise):
                 raise Refused(Rule.PROMISE)
             new = further = queries
@@ -178,15 +173,6 @@ def query_keys(ids: tuple[str, ...]) -> frozenset[bytes]:
 @lru_cache(maxsize=2)
 def _separate(together: bytes) -> frozenset[bytes]:
     return frozenset(together[place : place + 32] for place in range(0, len(together), 32))
-
-
-def _followed(known: KnownFederation, position: LedgerPosition, start: str) -> KnownFederation:
-    """With what a request for votes says of the ledger. Raises Refused, see `Account.charge`."""
-    _check_position(known, position)
-    if start and known.enrolled_token and start != known.enrolled_token:
-        raise Refused(Rule.SECOND_COORDINATOR)
-    moved = replace(known, batch=position.batch, head=position.head, asked=position.batch + 1)
-    return replace(moved, voted=known.enrolled, voted_token=known.enrolled_token) if known.enrolled else moved
 
 
 def _check_start(known: KnownFederation, tokens: Sequence[str]) -> None:

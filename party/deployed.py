@@ -14,10 +14,8 @@ from consilium.node.home import disclosed, refused_is_wrong, towards_whom
 from consilium.node.kinds import NodeOutcome
 from consilium.node.members import MemberKind
 from consilium.party.account import Account
-from consilium.party.hidden_votes import check_own_roster
 from consilium.party.home import SETTINGS, STORE, PartyHome, open_home
-from consilium.party.policy import check_terms
-from consilium.party.promise import check_promised_unit, promise_of
+from consilium.party.promise import promise_of
 from consilium.party.store import Store
 from consilium.protocol.databases import LOOK_SECONDS
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
@@ -66,13 +64,7 @@ class Party(MemberKind):
                 "this federation's roster does not list this party, which joined later",
                 "Join the folder of the next one, when the operator sends it",
             )
-
-        def refuse() -> None:
-            check_terms(home.policy, home.terms)
-            check_promised_unit(home.terms, home.file.rules)
-            check_own_roster(home.settings(), home.terms)
-
-        refused_is_wrong(refuse, "its own policy")
+        refused_is_wrong(lambda: home.settings().check_terms(home.terms), "its own policy")
         terms, policy = home.terms, home.policy
         with closing(home.store(LOOK_SECONDS)) as store:  # which keeps it, for the messages that come
             epsilon = _epsilon(home, store)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -23,8 +23,8 @@ from consilium.node.limits import epsilon
 from consilium.node.policy import read_lines, shown
 from consilium.node.signed import ASK, ConfigPart, FederationFile
 from consilium.party.account import Account
-from consilium.party.policy import LIMITS, Policy
-from consilium.party.promise import promise_of
+from consilium.party.policy import LIMITS, Policy, check_terms
+from consilium.party.promise import check_promised_unit, promise_of
 from consilium.party.store import Store
 from consilium.protocol.config_files import load
 from consilium.protocol.databases import LOOK_SECONDS
@@ -33,10 +33,13 @@ from consilium.protocol.identity import Identity
 from consilium.protocol.messages import MOST_TEACHERS, Terms
 from consilium.protocol.models import Frozen
 from consilium.protocol.queries import reference_of
+from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.voting_rule import TopRule, VotingRuleSpec
 from consilium.report.warnings import Expected, warnings_of
+from consilium.sums.modes import MODES
 from consilium.sums.roster import SumRoster
 
+T = TypeVar("T")
 SETTINGS, STORE = "party.toml", "party.db"
 
 
@@ -85,6 +88,42 @@ class PartySettings:
     roster: SumRoster | None = None
     noise_seed: int | None = None
     pinned: Terms | None = None
+
+    def check_terms(self, terms: Terms) -> None:
+        """Check that the party can serve under these terms: its policy, rows and, for hidden votes, its own copy of the
+        roster.
+
+        Raises
+        ------
+        Refused : the policy or the rows do not allow it; another roster, too few honest parties in a sum, or a promise
+            of noise in more shares than there are sure to be. RosterMismatch : the party is not in its roster.
+            ConfigError : it has none.
+        """
+        check_terms(self.policy, terms)
+        check_promised_unit(terms, self.rules)
+        if terms.collection not in MODES:
+            return
+        roster = own(self.roster, MODES[terms.collection].roster, "roster")
+        if roster.digest != terms.roster:
+            detail = f"the coordinator has {terms.roster[:12]}, this party {roster.digest[:12]}"
+            raise Refused(Rule.ROSTER_MISMATCH, detail=detail)
+        if roster.sure < self.policy.least_parties:
+            raise Refused(Rule.LEAST_PARTIES, limit=self.policy.least_parties, requested=roster.sure)
+        noise = promise_of(terms).noise(1)
+        if noise is not None and noise.shares > roster.sure:
+            detail = "noise in more shares than are sure to be"
+            raise Refused(Rule.PROMISE, limit=roster.sure, requested=noise.shares, detail=detail)
+        roster.place(self.name)
+
+
+def own(value: object, kind: type[T], name: str) -> T:
+    """What a party has of this kind. Raises ConfigError where it has none."""
+    if not isinstance(value, kind):
+        raise ConfigError(
+            f"this party has no {name} for such votes",
+            "Join the folder that the operator sent again, or ask the operator",
+        )
+    return value
 
 
 class _QueryBudget(Frozen, extra="ignore"):

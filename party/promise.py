@@ -7,7 +7,6 @@ digit. Any list that could be read in two ways is refused."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -23,29 +22,10 @@ from consilium.sums.modes import MODES
 @dataclass(frozen=True)
 class Promise:
     """release: what leaves, with the whole query budget used up. closing: the charge of a sanitised epsilon, if one is
-    planned.
-    """
+    planned."""
 
     release: ReleaseEvent
     closing: ReleaseEvent | None = None
-
-    @classmethod
-    def of(cls, events: Sequence[ReleaseEvent]) -> Promise:
-        """A promise as it is listed. Raises Refused (PROMISE) where it lists more than a release and a closing."""
-        release, *rest = events
-        if release.mechanism.closing or len(rest) > 1 or not all(event.mechanism.closing for event in rest):
-            raise Refused(Rule.PROMISE, detail="a promise is one release, and at most one sanitised epsilon beside it")
-        return cls(release, *rest)
-
-    @property
-    def events(self) -> tuple[ReleaseEvent, ...]:
-        """All that is charged."""
-        return (self.release,) if self.closing is None else (self.release, self.closing)
-
-    @property
-    def queries(self) -> int:
-        """Most queries that may be asked."""
-        return self.release.queries_in(1)
 
     def most(self, round: int) -> int:
         """Queries that may be asked for the release in round 1, or screened ones once more in round 2."""
@@ -65,11 +45,11 @@ def parse_promise(text: str, collection: CollectionMode, teachers: int) -> Promi
     Refused : no list of events, or a number out of bounds (MALFORMED); several releases, or one of another kind than
         the mode has, of other noise, or for another number of teachers (PROMISE).
     """
-    events = events_of(text)
-    promise = Promise.of(events)
-    release = promise.release
+    release, *rest = events = events_of(text)
+    if release.mechanism.closing or len(rest) > 1 or not all(event.mechanism.closing for event in rest):
+        raise Refused(Rule.PROMISE, detail="a promise is one release, and at most one sanitised epsilon beside it")
     by_parties = release.mechanism.noise_by_parties
-    if by_parties and promise.closing is not None:
+    if by_parties and rest:
         raise Refused(Rule.PROMISE, detail="noise that is in the sums leaves nothing to be sanitised")
     if by_parties != (collection in MODES):
         raise Refused(Rule.PROMISE, detail=f"a {release.mechanism.name} release is no release of {collection} votes")
@@ -83,7 +63,7 @@ def parse_promise(text: str, collection: CollectionMode, teachers: int) -> Promi
     for event in events:
         if event.teachers_per_party != teachers:
             raise Refused(Rule.PROMISE, limit=event.teachers_per_party, requested=teachers)
-    return promise
+    return Promise(release, *rest)
 
 
 def promise_of(terms: Terms) -> Promise:
@@ -91,18 +71,14 @@ def promise_of(terms: Terms) -> Promise:
     return parse_promise(terms.promise, terms.collection, terms.teachers)
 
 
-def check_unit(unit: Unit, rules: DataRules) -> None:
+def check_promised_unit(terms: Terms, rules: DataRules) -> None:
     """Raise Refused (UNIT) for a promise to patients by a party that does not know which rows are of one patient.
 
     Its rows would be divided one by one, so that a patient with several rows could be in all shards and move all votes.
     """
-    if unit is Unit.PATIENT and not rules.patient.known:
+    promise = promise_of(terms)
+    units = {event.unit for event in (promise.release, promise.closing) if event is not None}
+    if Unit.PATIENT in units and not rules.patient.known:
         message = "the federation promises for patients, and party.toml does not say which rows are of one"
         action = "name the column under [patient], or set rows_are_patients = true there if no patient has two rows"
         raise Refused(Rule.UNIT, detail=f"{message}: {action}")
-
-
-def check_promised_unit(terms: Terms, rules: DataRules) -> None:
-    """The same for the promise of these terms. Raises Refused as `party.promise.parse_promise`, too."""
-    for event in promise_of(terms).events:
-        check_unit(event.unit, rules)

@@ -1,7 +1,7 @@
 """A coordinator that promises and asks at random, against one party: what leaves must cost no more than is charged.
 
 The party is the real code on its own disk; only its teachers are constant, so that no training is needed. Of a secure
-session what would leave under masks is taken from `PartyNode.voter`, as stage 2 takes it: others can unmask it without
+session what would leave under masks is taken from `PartyNode.votes`, as stage 2 takes it: others can unmask it without
 the party.
 """
 
@@ -291,7 +291,7 @@ class Game:
             noise_shares=self.pick([self.roster.least - self.roster.c] * 9 + [1, 2, 3]),
             round=int(self.pick([1, 1, 2])),  # pyright: ignore[reportArgumentType]
         )
-        votes = self.node.voter.votes(terms, QuerySet(queries, terms.query_set, *self.proof(queries)), again=True)
+        votes = self.node.votes(terms, QuerySet(queries, terms.query_set, *self.proof(queries)), again=True)
         assert votes.shape == terms.shape
         self.note(queries, terms.round, terms.deviation(1))
 

@@ -97,10 +97,6 @@ def test_control_a_promise_that_is_summed_over_all_its_events_is_broken(tmp_path
     """The rule before: `asked` summed over all promised events, the noise taken from the first."""
 
     class Summed(promise.Promise):
-        @property
-        def events(self):
-            return self.all_events
-
         def most(self, round):
             return sum(event.asked if round == 1 else event.answered for event in self.all_events)
 
