@@ -17,7 +17,6 @@ from consilium.node.folder import (
     open_folder,
 )
 from consilium.node.keys import NOT_OURS, OwnKeys
-from consilium.node.policy import shown
 from consilium.node.signed import (
     AGAIN,
     ASK,
@@ -57,7 +56,7 @@ def find_folder(sent: Path, here: Path) -> NodeFolder:
         names = ", ".join(folder.name for folder in found)
         raise ConfigError(f"{here} has folders of several nodes: {names}", "Say which with --node FOLDER")
     raise ConfigError(
-        f"{here} has no folder of a node that {sent} lists ({shown(list(listed))})",
+        f"{here} has no folder of a node that {sent} lists ({', '.join(listed)})",
         "Run this where `consilium node keys` was run, or name the folder that it made with --node FOLDER",
     )
 

@@ -15,7 +15,6 @@ from consilium.node.folder import NodeFolder
 from consilium.node.home import Home, towards_whom
 from consilium.node.join import joined
 from consilium.node.kinds import NodeKind, NodeOutcome
-from consilium.node.policy import allow
 from consilium.node.standing import standing
 from consilium.node.supernode import supernode
 from consilium.node.supervisor import Tell, run_program
@@ -68,7 +67,7 @@ class MemberKind(NodeKind):
             SuperNode ended.
         """
         hold([*own_checks(folder), *self.set_up(folder)], tell)
-        allowed_now = allow(self.open_home(folder).request(), print)
+        allowed_now = self.open_home(folder).request().allow(print)
         stamp, home = folder.joined_at, self.open_home(folder)
         hold([("policy", lambda: self.allowed(home))], tell)
         if allowed_now and is_held(folder.lock):

@@ -71,28 +71,26 @@ def forget_command(folder: Folder, output: FormatOption = Format.text) -> None:
 
 def _of_run(result: DryRun, home: PartyHome) -> tuple[list[str], dict[str, Any]]:
     """What a run came to, for people and for a program."""
-    config = home.federation.config
+    config, own = home.federation.config, home.file.teacher
     queries, count = len(result.choices), config.teachers_per_party
     constant = bool((result.choices == result.choices[0]).all())
-    own = home.file.teacher is not None
-    kind, sent = (home.file.teacher or config.teacher).title, WOULD_SEND[home.terms.collection]
-    table: dict[str, Any] = {
-        "queries": queries,
-        "teachers": {"count": count, "kind": kind, "own": own},
-        "seconds": {"train": result.train_seconds, "vote": result.vote_seconds},
-        "would_send": sent,
-        "same_votes_on_every_query": constant,
-    }
+    kind, sent = (own or config.teacher).title, WOULD_SEND[home.terms.collection]
     lines = [
         f"queries    {queries} made up from the schema",
         f"teachers   {count} x {kind}{' (your own [teacher])' if own else ''}",
-        f"seconds    train {result.train_seconds:.2f}, vote {result.vote_seconds:.2f}",
         f"would send to the coordinator: name and number of teachers, and as votes {sent}",
     ]
     if constant:
         lines.append("NOTE: every query got the same votes: the teachers may have learnt nothing, or of hardly any row")
-    if result.own_code is not None:
-        table["own_code"] = result.own_code._asdict()
-        lines += [f"NOTE: {line}" for line in result.own_code.lines(count)]
+    if result.not_fitted:
+        lines.append(
+            f"NOTE: your estimator could not be fitted to {result.not_fitted} of {count} shards (too few rows of a"
+            " class, say): these teachers always say their most frequent class."
+        )
     lines.append("Nothing was sent, spent or kept. Epsilon is checked when the coordinator asks, with its terms.")
-    return lines, table
+    return lines, {
+        "queries": queries,
+        "teachers": {"count": count, "kind": kind, "own": own is not None, "not_fitted": result.not_fitted},
+        "would_send": sent,
+        "same_votes_on_every_query": constant,
+    }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -20,7 +19,7 @@ from consilium.party.home import PartyFile, PartyHome
 from consilium.party.policy import check_shards, check_terms
 from consilium.party.promise import check_promised_unit
 from consilium.party.store import SECRET_BYTES, Store
-from consilium.party.teach import OwnCodeTrial, make, simulated_secret, split, states_of, try_again
+from consilium.party.teach import make, not_fitted, simulated_secret, split, states_of
 from consilium.party.voting import Lot, TeacherSet, check_reference, votes_of_teachers
 from consilium.protocol.choices import packed
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
@@ -31,8 +30,6 @@ from consilium.protocol.schema import Schema
 
 NOWHERE = "0" * 64
 MADE_UP = 1000
-
-
 LOCAL_ONLY = "LOCAL ONLY: what follows is computed from private rows and covered by no guarantee. Send it to nobody."
 
 
@@ -107,12 +104,10 @@ class PartyCheck:
 @dataclass(frozen=True)
 class DryRun:
     """What `consilium party dry-run` shows of a run. choices: for each query what would be sent in plaintext, as in
-    `VoteReply`; never printed. own_code: how code that others wrote behaved; None where there is none."""
+    `VoteReply`; never printed. not_fitted: teachers that are constant, since the estimator could not be fitted."""
 
     choices: np.ndarray = field(repr=False)
-    train_seconds: float
-    vote_seconds: float
-    own_code: OwnCodeTrial | None = field(default=None, repr=False)
+    not_fitted: int
 
 
 def check(home: PartyHome) -> PartyCheck:
@@ -122,7 +117,7 @@ def check(home: PartyHome) -> PartyCheck:
     ------
     PathError : there is no data file. ConfigError : the party's secret is damaged.
     """
-    config, policy, settings, refusals = home.federation.config, home.presumed, home.file, []
+    config, policy, settings, refusals = home.federation.config, home.presumed, home.file, list[str]()
     asked: dict[str, Callable[[], object]] = {
         "the policy would refuse this federation": lambda: check_terms(policy, home.terms),
         "the teacher would be refused": lambda: check_teacher(home.teacher or config.teacher, config.rows),
@@ -163,19 +158,13 @@ def dry_run(rows: Rows, home: PartyHome) -> DryRun:
         made_up_queries(schema, min(config.query_budget.queries, MADE_UP)), len(schema.features)
     )
     with contained("training"), closing(Store.in_memory()) as store:
-        start = time.perf_counter()
         parts = split(rows.identities, count, _secret(home)[0])
         spec, seeds = home.teacher or config.teacher, states_of(np.random.SeedSequence(), count)
         made = make(rows, schema, spec, config.voting_rule, config.reference_rows(), parts, seeds)
         store.keep_teachers(NOWHERE, TeacherSet(schema, NOWHERE, "", *made))
-        trained = time.perf_counter()
         kept = Store.in_memory(store.content()).teachers(NOWHERE)  # as a later process finds them
-        inputs = schema.inputs(queries)
-        votes = votes_of_teachers(kept, inputs, Lot(home.name, NOWHERE, query_ids(queries)))
-        choices = packed(votes, len(schema.classes))
-        voted = time.perf_counter()
-        own_code = try_again(rows.represented(schema, parts), spec, parts, seeds, made[0], inputs)
-    return DryRun(choices, trained - start, voted - trained, own_code)
+        votes = votes_of_teachers(kept, schema.inputs(queries), Lot(home.name, NOWHERE, query_ids(queries)))
+    return DryRun(packed(votes, len(schema.classes)), not_fitted(made[0]))
 
 
 def made_up_queries(schema: Schema, count: int) -> np.ndarray:

@@ -17,10 +17,9 @@ from consilium.data.mapping import ColumnName, Columns, DataRules, LabelRule, Mi
 from consilium.data.private_rows import FileRows
 from consilium.models.keys import OwnTeacher, TeacherKind, TeacherSpec
 from consilium.node.folder import FEDERATION_FILE, NodeFolder, open_folder
-from consilium.node.home import Home, refused_is_wrong
+from consilium.node.home import Home, read_lines, refused_is_wrong, shown
 from consilium.node.join import joined
 from consilium.node.limits import epsilon
-from consilium.node.policy import read_lines, shown
 from consilium.node.signed import ASK, ConfigPart, FederationFile
 from consilium.party.account import Account
 from consilium.party.policy import LIMITS, Policy, check_terms

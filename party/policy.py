@@ -8,9 +8,9 @@ from operator import gt, lt
 from pydantic import Field
 
 from consilium.node.answering import pool_of
+from consilium.node.home import LIMITS as COMMON
+from consilium.node.home import Limit, others
 from consilium.node.limits import NodePolicy
-from consilium.node.policy import LIMITS as COMMON
-from consilium.node.policy import Limit, others
 from consilium.protocol.messages import CollectionMode, Terms
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.schema import Schema

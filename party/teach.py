@@ -7,12 +7,11 @@ import hmac
 import json
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from consilium.data.private_rows import Rows
-from consilium.models.keys import OwnCode, TeacherKind
+from consilium.models.keys import TeacherKind
 from consilium.models.own_model import OwnCodeTeacher
 from consilium.models.table import fit_teachers
 from consilium.models.teachers import ConstantTeacher, Teacher
@@ -64,66 +63,6 @@ def simulated_seeds(seed: int, party: str) -> np.random.SeedSequence:
     """Of the estimators of a simulated party: by the run's seed and its name, never by its data. Known to everybody."""
     name = int(canonical_digest(json.dumps([party, "teacher"])), 16)
     return np.random.SeedSequence([seed, name]).spawn(2)[1]
-
-
-_ALONE = 20
-"""Questions that are asked one by one."""
-
-
-class OwnCodeTrial(NamedTuple):
-    """not_fitted: teachers that are constant, since the estimator could not be fitted to their shards. changed_votes:
-    of one teacher that was trained again with the same seed. changed_alone: votes that differ when a question is asked
-    alone. unanswered: questions to which the same teacher's estimator had no answer."""
-
-    not_fitted: int
-    changed_votes: int
-    changed_alone: int
-    unanswered: int
-
-    def lines(self, teachers: int) -> list[str]:
-        """What to tell; nothing where all is well."""
-        lines = []
-        if self.not_fitted:
-            lines.append(
-                f"your estimator could not be fitted to {self.not_fitted} of {teachers} shards (too few rows of a"
-                " class, say): these teachers always say their most frequent class."
-            )
-        if self.unanswered:
-            lines.append(
-                f"one teacher had no answer to {self.unanswered} questions: its most frequent class is voted there."
-            )
-        if self.changed_votes:
-            lines.append(
-                f"trained again with the same seed, it gives {self.changed_votes} other votes: give it a random_state,"
-                " or a coordinator that comes again after you lost state/ gets other answers, which count once more."
-            )
-        if self.changed_alone:
-            lines.append(
-                f"{self.changed_alone} votes change when a question is asked alone: it must judge each row by itself."
-            )
-        return lines
-
-
-def try_again(
-    rows: Rows,
-    spec: TeacherKind,
-    parts: Sequence[np.ndarray],
-    seeds: Sequence[int],
-    teachers: Sequence[Teacher],
-    x: np.ndarray,
-) -> OwnCodeTrial | None:
-    """Train the teacher of the largest part once more, and ask it rows `x` float64 (n, inputs) one by one; None for a
-    kind that a coordinator may ask for. Other arguments as of `fit_teachers`."""
-    if not isinstance(spec, OwnCode):
-        return None
-    largest = max(range(len(parts)), key=lambda index: len(parts[index]))
-    first = teachers[largest]
-    (again,) = fit_teachers(spec, rows, [parts[largest]], [seeds[largest]], int(rows.y.max()) + 1)
-    votes = first.predict(x)
-    silent = unanswered([first]).total()
-    changed = int((again.predict(x) != votes).sum())
-    alone = [first.predict(x[row : row + 1])[0] for row in range(min(len(x), _ALONE))]
-    return OwnCodeTrial(not_fitted(teachers), changed, int((np.array(alone) != votes[:_ALONE]).sum()), silent)
 
 
 def split(identities: np.ndarray, count: int, secret: bytes) -> list[np.ndarray]:
