@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from consilium.node.folder import (
@@ -71,7 +72,9 @@ def join(sent: Path, folder: NodeFolder) -> SignedFolder[FederationFile]:
         what this node allows.
     PathError : it cannot be read.
     """
-    earlier = _earlier(folder)
+    earlier = None
+    with suppress(ConfigError, PathError):  # a copy that broke off is mended by the same folder
+        earlier = load(folder.federation / FEDERATION_FILE, FederationFile)
     signed = read_signed(sent, authority=folder.authority if folder.authority.exists() else None)
     if earlier and signed.file.version < earlier.version:
         raise ConfigError(
@@ -82,7 +85,10 @@ def join(sent: Path, folder: NodeFolder) -> SignedFolder[FederationFile]:
         raise ConfigError(f"{sent} is another version {earlier.version} than the one that was joined here", ASK)
     check_listed(signed.file, folder)
     signed.file.sum_roster()
-    _check_empty(sent / POLICY_FILE)
+    if (policy := sent / POLICY_FILE).exists():
+        open_plain(policy, MOST_SMALL_BYTES).close()
+        if read_table(policy):
+            raise ConfigError(f"{policy} holds limits: what a node allows, its own people say", ASK)
     names = (*(name for name in sorted(signed.files) if name != FEDERATION_FILE), FEDERATION_FILE, SIGNED_FILE)
     with tempfile.TemporaryDirectory(dir=folder.path, prefix="federation.") as place:
         copy = Path(place)
@@ -102,14 +108,6 @@ def join(sent: Path, folder: NodeFolder) -> SignedFolder[FederationFile]:
     if not folder.policy_file.exists() and folder.kind in ("party", "aggregator"):
         replace_text(folder.policy_file, POLICY.format(node=folder.kind, name=folder.name))
     return joined
-
-
-def _earlier(folder: NodeFolder) -> FederationFile | None:
-    """What was joined before, as far as it can be read: a copy that broke off is mended by the same folder."""
-    try:
-        return load(folder.federation / FEDERATION_FILE, FederationFile)
-    except (ConfigError, PathError):
-        return None
 
 
 def joined(folder: NodeFolder, model: type[F] = FederationFile) -> F:
@@ -136,11 +134,3 @@ def check_listed(file: FederationFile, folder: NodeFolder) -> None:
             f" node's are {own.fingerprint(folder.name)}",
             NOT_OURS,
         )
-
-
-def _check_empty(path: Path) -> None:
-    """Raise ConfigError where the operator says what this node allows."""
-    if path.exists():
-        open_plain(path, MOST_SMALL_BYTES).close()
-        if read_table(path):
-            raise ConfigError(f"{path} holds limits: what a node allows, its own people say", ASK)

@@ -58,23 +58,13 @@ def events_of(promise: str) -> tuple[ReleaseEvent, ...]:
         listed = json.loads(promise)
         if not isinstance(listed, list) or not 1 <= len(listed) <= MOST_EVENTS:
             raise Refused(Rule.MALFORMED, detail=f"a promise lists 1 to {MOST_EVENTS} events")
-        for item in listed:
-            _check_bounds(item)
+        for key, value in (number for item in listed for number in item.items() if not isinstance(number[1], str)):
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not number or key not in MOST or not LEAST.get(key, 0) <= value <= MOST[key]:
+                raise Refused(Rule.MALFORMED, detail=f"promise: {key[:40]} is out of bounds")
         return tuple(event_from_json(item) for item in listed)
-    except (AccountingError, ValueError, TypeError, RecursionError, OverflowError):
+    except (AccountingError, AttributeError, ValueError, TypeError, RecursionError, OverflowError):
         raise Refused(Rule.MALFORMED, detail="promise: not a list of release events") from None
-
-
-def _check_bounds(item: object) -> None:
-    """Raise Refused (MALFORMED) unless an event's JSON is a table, and every number of it within bounds."""
-    if not isinstance(item, dict):
-        raise Refused(Rule.MALFORMED, detail="promise: an event is a table")
-    for key, value in item.items():
-        if isinstance(value, str):
-            continue
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or key not in MOST or not LEAST.get(key, 0) <= value <= MOST[key]:
-            raise Refused(Rule.MALFORMED, detail=f"promise: {str(key)[:40]} is out of bounds")
 
 
 class NodePolicy(Frozen):
@@ -147,10 +137,8 @@ Execute = Callable[..., list[tuple]]
 
 def _program() -> str:
     """Of the very code that computes an epsilon, as it was loaded."""
-    code = hashlib.sha256()
-    for path in (Path(__file__), *sorted(Path(consilium.accounting.__path__[0]).rglob("*.py"))):
-        code.update(path.read_bytes())
-    return code.hexdigest()
+    files = (Path(__file__), *sorted(Path(consilium.accounting.__path__[0]).rglob("*.py")))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 
 PROGRAM = (_program(), version("numpy"), version("scipy"))

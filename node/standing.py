@@ -30,13 +30,8 @@ def signed_headers(key: NodeKey) -> dict[str, str]:
 
 
 def standing(folder: NodeFolder) -> str:
-    """What the coordinator says now.
-
-    Raises
-    ------
-    ConfigError : it does not let this node in, or the node's key cannot be read. ServiceError, Advice : it cannot be
-        reached.
-    """
+    """What the coordinator says now. Raises ConfigError: it does not let this node in, or the key cannot be read;
+    ServiceError, Advice: it cannot be reached."""
     headers = signed_headers(NodeKey.load(folder.keys / NODE_KEY))
     answer = asked_of_coordinator(folder, "POST", PATH, {**headers, "Content-Length": "0"}, MOST_BYTES)
     words = answer.body.decode("utf-8", "replace")

@@ -180,7 +180,7 @@ class PartyHome(Home):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return tuple(name for name in self.federation.config.columns if name not in self.file.lacks)
+        return tuple(name for name in self.federation.config.rows.columns_read if name not in self.file.lacks)
 
     def further_asked(self) -> dict[str, Any]:
         return {
@@ -195,15 +195,16 @@ class PartyHome(Home):
             return Account(store).past(self.terms.federation)
 
     def facts(self) -> dict[str, str]:
-        inheritance = self.federation.inheritance(self.name)
-        left = ", ".join(self.federation.former)
-        may_miss = [name for name in self.federation.config.may_miss if name in self.columns]
-        whose = (
+        before, left = (", ".join(names) for names in (self.federation.names_before(self.name), self.federation.former))
+        columns = self.federation.config.rows.columns
+        may_miss = [each.column for each in columns if each.missing and each.column in self.columns]
+        words = (
             f"the operator says that no row here is of a patient of {left}. If one is, what it cost under that name is"
+            " not counted: have the operator add this party with --succeeds"
         )
         return {
-            **({"names before": ", ".join(inheritance.succeeds)} if inheritance.succeeds else {}),
-            **({"left": f"{whose} not counted: have the operator add this party with --succeeds"} if left else {}),
+            **({"names before": before} if before else {}),
+            **({"left": words} if left else {}),
             "columns read": ", ".join(self.columns),
             "missing values": f"of {shown(may_miss)}: that a value is missing is read too"
             if may_miss
@@ -247,7 +248,7 @@ class PartyHome(Home):
         return self._with_past(Store(path, wait=LOOK_SECONDS) if path.exists() else Store.in_memory())
 
     def _with_past(self, store: Store) -> Store:
-        store.inherit(self.federation.inheritance(self.name))
+        store.inherit(self.federation.inherited(self.name))
         return store
 
 

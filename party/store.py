@@ -11,6 +11,7 @@ import hashlib
 import pickle
 import secrets
 import sqlite3
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from itertools import chain
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Self
 
 from consilium.node.limits import EPSILONS
-from consilium.node.signed import Inheritance
+from consilium.node.signed import EarlierFederation
 from consilium.party.voting import TeacherSet
 from consilium.protocol.databases import Database
 from consilium.protocol.refusals import Refused, Rule
@@ -37,9 +38,9 @@ TABLES = (
     EPSILONS,
     *(table for mode in MODES.values() for table in mode.tables),
 )
-"""promise: of federations that votes were given in. inherited: queries answered under the party's names before, at most
-(`node.signed.Inheritance`). given: ids of queries, 32 bytes each, that teachers answered, and how many of them count as
-further ones for the party (`party.account`)."""
+"""promise: of federations that votes were given in. inherited: queries answered under the party's names before, at
+most. given: ids of queries, 32 bytes each, that teachers answered, and how many of them count as further ones for the
+party (`party.account`)."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +104,9 @@ class Store(Database):
         rows = self.execute("SELECT promise FROM federations WHERE federation != ? AND promise != ''", federation)
         return tuple(chain.from_iterable(rows))
 
-    def inherit(self, inheritance: Inheritance) -> None:
+    def inherit(self, federations: Iterable[EarlierFederation]) -> None:
         """Take over what the party's patients cost under names before; again does nothing."""
-        for earlier in inheritance.federations:
+        for earlier in federations:
             with self.transaction():
                 known = self.federation(earlier.digest)
                 if not known.inherited:
