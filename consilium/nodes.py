@@ -69,17 +69,14 @@ def keys(
     path = path or Path(name)
     with writing(path):
         folder, enrolment = make(THE_COORDINATOR if name == THE_COORDINATOR else kind.value, name, path)
-    send = enrolment_file(folder)
-    show(
-        output,
-        {"folder": str(path), "send": str(send), "fingerprint": enrolment.fingerprint},
-        [
-            f"keys         {path / 'keys'}: send nothing of it to anybody",
-            f"send         {send}",
-            f"fingerprint  {enrolment.fingerprint}",
-            "Read the fingerprint to the operator over the telephone.",
-        ],
-    )
+    values = {"folder": str(path), "send": str(enrolment_file(folder)), "fingerprint": enrolment.fingerprint}
+    lines = [
+        f"keys         {path / 'keys'}: send nothing of it to anybody",
+        f"send         {values['send']}",
+        f"fingerprint  {enrolment.fingerprint}",
+        "Read the fingerprint to the operator over the telephone.",
+    ]
+    show(output, values, lines)
 
 
 @app.command()
@@ -164,14 +161,10 @@ def doctor(path: DirArgument, output: FormatOption = Format.text) -> None:
 
     folder, kind = _opened(path)
     results = examine(kind.checks(folder, is_held(folder.lock)))
-    wrong = any(result.level == "wrong" for result in results)
-    findings = [asdict(result) for result in results]
-    show(
-        output,
-        {"folder": str(path), "kind": folder.kind, "sound": not wrong, "findings": findings},
-        (result.line for result in results),
-    )
-    if wrong:
+    sound = all(result.level != "wrong" for result in results)
+    values = {"folder": str(path), "kind": folder.kind, "sound": sound, "findings": [*map(asdict, results)]}
+    show(output, values, (result.line for result in results))
+    if not sound:
         raise typer.Exit(1)
 
 

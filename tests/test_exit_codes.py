@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 from consilium.accounting.errors import AccountingError, VotesError, VotesPathError
-from consilium.exit_codes import USAGE, error_classes, exit_codes, in_a_sentence
+from consilium.edge import USAGE, error_classes, exit_codes, in_a_sentence
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
 from tests.command_line import consilium
 
