@@ -13,7 +13,6 @@ from consilium.node.folder import NodeFolder
 from consilium.node.home import disclosed, refused_is_wrong, towards_whom
 from consilium.node.kinds import NodeOutcome
 from consilium.node.members import MemberKind
-from consilium.party.account import Account
 from consilium.party.home import SETTINGS, STORE, PartyHome, open_home
 from consilium.party.promise import promise_of
 from consilium.party.store import Store
@@ -96,7 +95,7 @@ def name_data(folder: NodeFolder, data: Path) -> None:
 
 def _epsilon(home: PartyHome, store: Store) -> float:
     """Of this federation alone, by this party's own unit. Raises ConfigError: its policy does not allow it."""
-    return refused_is_wrong(lambda: Account(store).epsilon(home.terms, home.policy), "its own policy")
+    return refused_is_wrong(lambda: store.epsilon(home.terms, home.policy), "its own policy")
 
 
 def _data(home: PartyHome) -> str:

@@ -21,7 +21,6 @@ from consilium.node.home import Home, read_lines, refused_is_wrong, shown
 from consilium.node.join import joined
 from consilium.node.limits import epsilon
 from consilium.node.signed import ASK, ConfigPart, FederationFile
-from consilium.party.account import Account
 from consilium.party.policy import LIMITS, Policy, check_terms
 from consilium.party.promise import check_promised_unit, promise_of
 from consilium.party.store import Store
@@ -192,7 +191,7 @@ class PartyHome(Home):
 
     def past(self) -> tuple[tuple[str, ...], int]:
         with closing(self.remembered()) as store:
-            return Account(store).past(self.terms.federation)
+            return store.past(self.terms.federation)
 
     def facts(self) -> dict[str, str]:
         before, left = (", ".join(names) for names in (self.federation.names_before(self.name), self.federation.former))

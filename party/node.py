@@ -18,10 +18,9 @@ from consilium.data.private_rows import PrivateRows
 from consilium.models.keys import TeacherKind, teacher_from_json
 from consilium.models.table import check_teacher
 from consilium.node.answering import check_pinned, check_protocol
-from consilium.party.account import Account, Agreed
 from consilium.party.home import PartySettings, own
 from consilium.party.policy import check_columns, check_shards
-from consilium.party.store import Store
+from consilium.party.store import Agreed, Store, check_position
 from consilium.party.teach import make, not_fitted, simulated_secret, simulated_seeds, split, states_of, unanswered
 from consilium.party.voting import Lot, TeacherSet, check_reference, checked_queries, query_inputs, votes_of_teachers
 from consilium.protocol.choices import counted, packed
@@ -57,14 +56,10 @@ log = logging.getLogger("consilium.party")
 
 class PartyNode:
     """One party, open for as long as its settings stay: what they allow of a federation is looked at once. It is the
-    `sums.voter.Voter` of hidden sums, whichever protocol runs.
-
-    account: what it may give, and has given.
-    """
+    `sums.voter.Voter` of hidden sums, whichever protocol runs."""
 
     def __init__(self, settings: PartySettings, rows: PrivateRows, store: Store) -> None:
         self.settings, self.rows, self.store = settings, rows, store
-        self.account = Account(store)
         self._agreed: dict[str, Agreed] = {}
 
     def hello(self, request: HelloRequest) -> HelloReply:
@@ -74,7 +69,7 @@ class PartyNode:
         """
         check_protocol(request.protocol_version)
         self._check_agreed(request.terms)
-        seen = self.account.enrol(request, self.settings.policy)
+        seen = self.store.enrol(request, self.settings.policy)
         program = program_versions()
         if request.program != program:
             log.warning("another version: the coordinator runs %s, this party %s", request.program or "none", program)
@@ -178,7 +173,7 @@ class PartyNode:
             most = min(promise.most(terms.round), self.settings.policy.most_queries)
             if terms.queries > most:
                 raise Refused(Rule.MOST_QUERIES, limit=most, requested=terms.queries)
-        self.account.check_position(terms.federation, terms.position)
+        check_position(self.store.federation(terms.federation), terms.position)
 
     def votes(self, terms: SumTerms, query_set: QuerySet, again: bool) -> np.ndarray:
         self.check(terms)
@@ -195,7 +190,7 @@ class PartyNode:
         """The terms of the enrolment, which the policy allows as it stands. Raises Refused."""
         agreed = self._agreed.get(federation)
         if agreed is None:
-            agreed = self.account.agreed(federation)
+            agreed = self.store.agreed(federation)
             self._check_agreed(agreed.terms)
             self._agreed[federation] = agreed
         return agreed
@@ -219,7 +214,7 @@ class PartyNode:
         again: bool = False,
     ) -> np.ndarray:
         """The class that each teacher votes for, int64 (teachers, queries), after it was charged. Secret. round to
-        again: see `Account.charge`.
+        again: see `Store.charge`.
 
         Raises
         ------
@@ -233,7 +228,7 @@ class PartyNode:
         queries, ids = checked_queries(query_set.queries, query_set.query_set, len(trained.schema.features))
         if agreed.pool is not None and not proves(agreed.pool, ids, query_set.places, query_set.proof):
             raise Refused(Rule.POOL, detail="a query is not proved to be a public row")
-        self.account.charge(agreed, trained.digest, ids, policy, round, position, start=start, again=again)
+        self.store.charge(agreed, trained.digest, ids, policy, round, position, start=start, again=again)
         inputs = query_inputs(trained.schema, queries, query_set.query_set)
         votes = votes_of_teachers(trained, inputs, Lot(self.name, federation, ids))
         if silent := unanswered(trained.teachers):

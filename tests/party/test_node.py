@@ -220,7 +220,7 @@ def test_votes_do_not_leave_where_the_count_cannot_be_kept(tmp_path: Path) -> No
     party.store.execute(f"PRAGMA max_page_count = {pages}")  # as a full disk says it
     with pytest.raises(LedgerError, match="the disk is full"):
         party.vote(vote(x))
-    assert party.account.store.answered() == 0
+    assert party.store.answered() == 0
     party.store.execute("PRAGMA max_page_count = 100000")
     party.vote(vote(x))
 

@@ -14,7 +14,7 @@ from consilium.coordinator.collection.admission import Greeting
 from consilium.coordinator.events import EventLog, LeftOut, read_events
 from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.ledger import Ledger
-from consilium.party import account
+from consilium.party import store
 from consilium.protocol.errors import NotEnoughParties
 from consilium.protocol.refusals import CURES, Refused, Rule
 from consilium.sums.terms import NO_LEDGER
@@ -74,7 +74,7 @@ def test_control_without_tokens_both_are_answered(
 ) -> None:
     """The same rows, with fresh noise, and each ledger is charged for them once."""
     monkeypatch.setattr(Ledger, "begin_start", lambda _: ())
-    monkeypatch.setattr(account, "_check_start", lambda *_: None)
+    monkeypatch.setattr(store, "_check_start", lambda *_: None)
     monkeypatch.setattr(Greeting, "behind", lambda *_: None)
     first, second = copied
     served(homes, second, 3)
@@ -102,7 +102,7 @@ def test_a_request_of_the_one_that_was_left_is_refused(tmp_path: Path) -> None:
 
     def follow(start: str) -> None:
         agreed, policy = party.agreed(CONFIG.digest()), party.settings.policy
-        party.account.charge(agreed, "", (), policy, 1, NO_LEDGER, start=start * 16)
+        party.store.charge(agreed, "", (), policy, 1, NO_LEDGER, start=start * 16)
 
     greet("a")
     follow("a")

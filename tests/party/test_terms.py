@@ -16,8 +16,8 @@ from consilium.accounting.units import Unit
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.parts import Privacy
 from consilium.node.limits import epsilon
-from consilium.party import account
 from consilium.party import node as party_node
+from consilium.party import store
 from consilium.party.node import PartyNode
 from consilium.party.policy import Policy
 from consilium.protocol.config_files import load
@@ -127,7 +127,7 @@ def test_federations_that_enrolled_beside_each_other_are_charged_together(tmp_pa
 
 
 def test_control_without_the_pin_the_second_ledger_gets_the_same_votes_uncharged(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(account, "_check_position", lambda *_: None)
+    monkeypatch.setattr(store, "check_position", lambda *_: None)
     party = member(tmp_path / "p")
     first = party.vote(vote(POOL[:5])).choices
     again = party.vote(vote(POOL[:5], **at(0, ledger="1"))).choices
@@ -237,7 +237,7 @@ def test_epsilon_is_compared_in_the_partys_own_unit(tmp_path: Path) -> None:
     epsilons = {}
     for unit in ("record", "party"):
         party = node_at(make_home(tmp_path / unit, "p", most_teachers=3, unit=unit))
-        epsilons[unit] = party.account.epsilon(terms, party.settings.policy)
+        epsilons[unit] = party.store.epsilon(terms, party.settings.policy)
     assert epsilons["party"] > 1.5 * epsilons["record"]  # three votes move against two
     limit = (epsilons["party"] + epsilons["record"]) / 2
     strict = node_at(make_home(tmp_path / "s", "p", most_teachers=3, most_epsilon=limit))
