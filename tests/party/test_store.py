@@ -12,7 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from consilium.coordinator.ledger import Ledger
 from consilium.party.store import SECRET_BYTES, Store
+from consilium.protocol.errors import LedgerError
 from consilium.protocol.refusals import Refused
 from tests.federation import make_rows
 from tests.party.test_node import HASH, member, node, vote
@@ -49,6 +51,13 @@ def test_teachers_can_be_forgotten_and_what_was_given_stays(tmp_path: Path) -> N
     with pytest.raises(Refused, match="not-trained"):
         party.vote(vote(x))
     assert party.store.answered() == 30
+
+
+def test_a_ledger_of_another_format_is_refused(path: Path) -> None:
+    with closing(Ledger(path, "0" * 64, "{}")) as ledger:
+        ledger._file.execute("UPDATE meta SET value = '5' WHERE key = 'format'")
+    with pytest.raises(LedgerError, match="another federation or format"):
+        Ledger(path, "0" * 64, "{}")
 
 
 def test_processes_that_start_together_agree_on_the_secret(path: Path) -> None:
