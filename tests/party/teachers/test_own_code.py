@@ -307,6 +307,17 @@ class TestPickled:
             assert caught.value.exit_code == 2
 
 
+@pytest.mark.parametrize(("keep", "missing"), [("mean", 0), ("keep", 60)])
+def test_an_estimator_is_given_what_is_missing_or_the_mean(tmp_path: Path, keep: str, missing: int) -> None:
+    table = {"model": "estimator", "factory": "tests.strangers:SeesMissing", "missing": keep}
+    folder = home_with(tmp_path, table, data="data.csv", missing={"rule": "mean"})
+    text = "age,pressure,drowsy,label\n" + "50,,0,well\n70,150,1,ill\n,140,0,well\n80,160,,ill\n" * 20
+    (folder / "data.csv").write_text(text)
+    join(party := node_at(folder))
+    teacher: Any = party.teachers(HASH).teachers[0]
+    assert teacher.trained.estimator.missing_ == missing
+
+
 def test_an_estimator_that_takes_no_nan_is_refused_before_any_private_row() -> None:
     with pytest.raises(Refused, match="Input X contains NaN"):
         check_teacher(EstimatorSpec(factory="sklearn.linear_model.LogisticRegression", missing="keep"), SCHEMA)
