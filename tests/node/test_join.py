@@ -6,11 +6,12 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from consilium.node.folder import NodeFolder, open_folder
+from consilium.node.folder import NodeFolder
 from consilium.node.join import check_listed, find_folder, join, joined
 from consilium.node.keys import OwnKeys, make
 from consilium.node.signed import FederationFile
@@ -72,37 +73,24 @@ def test_two_of_one_version_are_not_both_taken(made: Made) -> None:
     assert content(folder) == before
 
 
-def other_authority(made: Made) -> None:
-    sign(made.file, make_authority(), made.out)
-
-
 def other_key(made: Made) -> None:
     """The operator lists another key in this node's name."""
-    make("party", "p00", made.out.parent / "again")
-    nodes = {**made.nodes, "p00": open_folder(made.out.parent / "again")}
-    keys = {name: OwnKeys.load(folder).public for name, folder in nodes.items()}
-    made.again(nodes=keys, roster=None, terms=plain(made))
+    keys = make("party", "p00", made.out.parent / "again")[1].keys
+    terms = made.file.terms.model_copy(update={"collection": "plaintext", "roster": ""})
+    made.again(nodes={**made.file.nodes, "p00": keys}, roster=None, terms=terms)
 
 
-def plain(made: Made) -> object:
-    return made.file.terms.model_copy(update={"collection": "plaintext", "roster": ""})
+def text_of(name: str, change: Callable[[str], str], *, signed: bool = False) -> Callable[[Made], None]:
+    def write(made: Made) -> None:
+        (made.out / name).write_text(change((made.out / name).read_text()))
+        if signed:
+            sign_files(made.authority, made.out)
 
-
-def edited(made: Made) -> None:
-    path = made.out / "federation.json"
-    path.write_text(path.read_text().replace("127.0.0.1", "127.0.0.2"))
-
-
-def unlisted(made: Made) -> None:
-    (made.out / "signed.json").write_text((made.out / "signed.json").read_text().replace('"ca.crt"', '"public.npz"', 1))
+    return write
 
 
 def linked(name: str) -> Callable[[Made], None]:
-    def link(made: Made) -> None:
-        (made.out / name).rename(made.out.parent / name)
-        (made.out / name).symlink_to(made.out.parent / name)
-
-    return link
+    return lambda made: (made.out / name).symlink_to((made.out / name).rename(made.out.parent / name))
 
 
 def pipe(name: str) -> Callable[[Made], None]:
@@ -113,55 +101,47 @@ def pipe(name: str) -> Callable[[Made], None]:
     return put
 
 
-def huge(name: str, size: int) -> Callable[[Made], None]:
-    def grow(made: Made) -> None:
-        with open(made.out / name, "r+b") as file:
-            file.truncate(size)
-
-    return grow
+def huge(name: str) -> Callable[[Made], None]:
+    return lambda made: os.truncate(made.out / name, 300_000_000)
 
 
-def revoked(made: Made) -> None:
-    made.again(revoked={"p00": made.file.nodes["p00"]})
-
-
-def other_roster(made: Made) -> None:
-    made.again(nodes={**made.file.nodes, "p01": made.file.nodes["p02"]})
-
-
-def with_limits(made: Made) -> None:
-    (made.out / "policy.toml").write_text("most_epsilon = 99.0\n")
-
-
-def nonsense(made: Made) -> None:
-    (made.out / "federation.json").write_text('{"format": 1, "key": "4711"}')
-    sign_files(made.authority, made.out)
-
-
-def nested(made: Made) -> None:
-    (made.out / "federation.json").write_text("[" * 200_000)
-    sign_files(made.authority, made.out)
-
-
-HOSTILE: dict[str, tuple[Callable[[Made], None], str]] = {
-    "of another authority": (other_authority, "of another authority than the federation that was joined here"),
+HOSTILE: dict[str, tuple[Callable[[Made], Any], str]] = {
+    "of another authority": (
+        lambda made: sign(made.file, make_authority(), made.out),
+        "of another authority than the federation that was joined here",
+    ),
     "a foreign key in this node's name": (other_key, "is listed with keys .*, this node's are"),
-    "this node was revoked": (revoked, "p00 was revoked"),
-    "an edited file": (edited, "not as the federation's authority signed it"),
-    "another list of files": (unlisted, "not signed by the authority"),
+    "this node was revoked": (lambda made: made.again(revoked={"p00": made.file.nodes["p00"]}), "p00 was revoked"),
+    "an edited file": (
+        text_of("federation.json", lambda text: text.replace("127.0.0.1", "127.0.0.2")),
+        "not as the federation's authority signed it",
+    ),
+    "another list of files": (
+        text_of("signed.json", lambda text: text.replace('"ca.crt"', '"public.npz"', 1)),
+        "not signed by the authority",
+    ),
     "a linked file": (linked("federation.json"), "cannot read"),
     "a linked authority": (linked("ca.crt"), "ca.crt"),
     "a pipe": (pipe("federation.json"), "no plain file"),
     "a pipe in place of the authority": (pipe("ca.crt"), "ca.crt"),
     "a pipe in place of the signature": (pipe("signed.json"), "signed.json"),
-    "a huge file": (huge("federation.json", 300_000_000), "no plain file of at most"),
-    "a huge signature": (huge("signed.json", 300_000_000), "signed.json"),
-    "a roster with other keys": (other_roster, "its roster has other keys for p01"),
-    "limits": (with_limits, "holds limits"),
+    "a huge file": (huge("federation.json"), "no plain file of at most"),
+    "a huge signature": (huge("signed.json"), "signed.json"),
+    "a roster with other keys": (
+        lambda made: made.again(nodes={**made.file.nodes, "p01": made.file.nodes["p02"]}),
+        "its roster has other keys for p01",
+    ),
+    "limits": (text_of("policy.toml", lambda _: "most_epsilon = 99.0\n"), "holds limits"),
     "a policy that is a pipe": (pipe("policy.toml"), "no plain file"),
     "a folder": (lambda made: shutil.rmtree(made.out), "no signed folder"),
-    "nonsense that is signed": (nonsense, "federation.json"),
-    "nested nonsense that is signed": (nested, "federation.json is no table in JSON"),
+    "nonsense that is signed": (
+        text_of("federation.json", lambda _: '{"format": 1, "key": "4711"}', signed=True),
+        "federation.json",
+    ),
+    "nested nonsense that is signed": (
+        text_of("federation.json", lambda _: "[" * 200_000, signed=True),
+        "federation.json is no table in JSON",
+    ),
 }
 
 
