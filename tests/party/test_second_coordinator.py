@@ -46,27 +46,20 @@ def copied(homes: list[Path], tmp_path: Path) -> tuple[Path, Path]:
     return first, Path(shutil.copytree(first, tmp_path / "second"))
 
 
-def test_once_the_copy_was_answered_the_first_is_refused_and_says_so(
-    homes: list[Path], copied: tuple[Path, Path]
+@pytest.mark.parametrize("goes_on", [1, 0])
+def test_once_one_was_answered_the_other_is_refused_and_says_so(
+    homes: list[Path], copied: tuple[Path, Path], goes_on: int
 ) -> None:
-    first, second = copied
-    served(homes, second, 3)
-    with pytest.raises(NotEnoughParties, match="refused: second-coordinator"):
-        served(homes, first, 6)
-    words = [event.words for event in read_events(first / "events.jsonl") if isinstance(event, LeftOut)]
-    cure = CURES[Rule.SECOND_COORDINATOR]
-    assert [cure in line and "refused: second-coordinator, requested 2, limit 2" in line for line in words] == [
-        True
-    ] * 3
-    served(homes, second, 9)
-
-
-def test_and_the_copy_where_the_first_went_on(homes: list[Path], copied: tuple[Path, Path]) -> None:
-    first, second = copied
-    served(homes, first, 3)
+    one, other = copied[goes_on], copied[1 - goes_on]
+    served(homes, one, 3)
     with pytest.raises(NotEnoughParties, match=r"refused: (second-coordinator|ledger)"):
-        served(homes, second, 6)
-    served(homes, first, 9)
+        served(homes, other, 6)
+    words = [event.words for event in read_events(other / "events.jsonl") if isinstance(event, LeftOut)]
+    cure = CURES[Rule.SECOND_COORDINATOR]
+    assert [cure in line and "refused: second-coordinator, requested 2, limit 2" in line for line in words] == (
+        [True] * 3
+    )
+    served(homes, one, 9)
 
 
 def test_control_without_tokens_both_are_answered(

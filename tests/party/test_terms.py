@@ -174,9 +174,9 @@ def event(**changes) -> str:
     return json.dumps([{**make_config(mechanism=GNMax(sigma=40.0)).promised_events()[0].to_json(), **changes}])
 
 
-@pytest.mark.parametrize(
-    "promise",
-    [
+ONE = json.loads(event())[0]
+NO_PROMISES = {
+    Rule.MALFORMED: [
         "",
         '[{"type": "free"}]',
         "[" * 2000,
@@ -186,33 +186,28 @@ def event(**changes) -> str:
         event(answered=101, asked=100),
         event(more=1),
     ],
-)
-def test_promises_that_are_none_are_refused_before_any_work(tmp_path: Path, promise: str) -> None:
+    Rule.PROMISE: [
+        event(asked=0, answered=0),
+        event(noise="continuous"),
+        json.dumps([ONE, ONE]),
+        event(teachers_per_party=2),
+        json.dumps([ONE, {**ONE, "unit": "record"}]),
+        json.dumps([{**ONE, "type": "distributed", "noise_shares": 3}]),
+    ],
+}
+
+
+@pytest.mark.parametrize(("rule", "promise"), [(rule, each) for rule, some in NO_PROMISES.items() for each in some])
+def test_promises_that_are_none_or_of_something_else_are_refused_before_any_work(
+    tmp_path: Path, rule: Rule, promise: str
+) -> None:
     party = node_at(make_home(tmp_path / "p", "p"))
     tracemalloc.start()
     try:
-        assert refused(party.hello, hello_of(CONFIG, promise=promise)).rule is Rule.MALFORMED
+        assert refused(party.hello, hello_of(CONFIG, promise=promise)).rule is rule
         assert tracemalloc.get_traced_memory()[1] < 5_000_000
     finally:
         tracemalloc.stop()
-
-
-@pytest.mark.parametrize(
-    "promise",
-    [
-        event(asked=0, answered=0),
-        event(noise="continuous"),
-        json.dumps([json.loads(event())[0]] * 2),
-        event(teachers_per_party=2),
-        json.dumps([json.loads(event())[0], dict(json.loads(event())[0], unit="record")]),
-        json.dumps([dict(json.loads(event())[0], type="distributed", noise_shares=3)]),
-    ],
-)
-def test_promises_of_something_else_are_refused(tmp_path: Path, promise: str) -> None:
-    party = node_at(make_home(tmp_path / "p", "p", allow_simulation=True))
-    assert refused(party.hello, hello_of(make_config(simulation=False, noise_seed=None), promise=promise)).rule is (
-        Rule.PROMISE
-    )
 
 
 def test_more_queries_than_can_ever_be_answered_are_refused_unread(tmp_path: Path, monkeypatch) -> None:
