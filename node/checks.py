@@ -24,7 +24,6 @@ from consilium.node.keys import KEYS
 from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, ServiceError
 from consilium.protocol.files import others_may_read, read_private
 from consilium.protocol.tls import LOOPBACK, TlsFiles, by_proxy, host_of, load_certificate, tls_cure, why_no_connection
-from consilium.protocol.versions import program_versions
 
 Check = tuple[str, Callable[[], str]]
 """A name, and a function that returns what is in order or raises ConsiliumError with what is not."""
@@ -284,11 +283,3 @@ def _validity(certificate: x509.Certificate, path: Path) -> str:
     if end - now < SOON:
         raise Advice(f"{path.name} expires on {end:%Y-%m-%d}", NEW_CERTIFICATE)
     return f"valid until {end:%Y-%m-%d}: {(now - start).days} days old, {(end - now).days} days left"
-
-
-def check_versions(folder: NodeFolder) -> str:
-    """This program, and the operator's. Raises Advice: the operator has other versions."""
-    made, now = joined(folder).program, program_versions()
-    if made != now:
-        raise Advice(f"the operator has {made}, this is {now}", "Install one version at all nodes")
-    return f"this is {now}"

@@ -73,7 +73,6 @@ class NodeKind(ABC):
         """In the order in which to mend. running: see `further_checks`."""
         return [
             *checks.own_checks(folder),
-            ("versions", lambda: checks.check_versions(folder)),
             ("clock", lambda: checks.check_clock(folder)),
             *self.set_up(folder),
             *self.further_checks(folder, running),

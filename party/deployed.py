@@ -38,7 +38,7 @@ class Party(MemberKind):
 
     def joined(self, folder: NodeFolder) -> NodeOutcome:
         """What is wrong with the rows, all at once; mended in party.toml, and the same folder joined again."""
-        from consilium.party.dry_run import check  # half a second, which no start and no status needs
+        from consilium.party.check import check  # half a second, which no start and no status needs
 
         try:
             home = open_home(folder)
@@ -99,13 +99,13 @@ def _epsilon(home: PartyHome, store: Store) -> float:
 
 
 def _data(home: PartyHome) -> str:
-    """As `consilium party dry-run --data-only` does, which shows every problem of every column."""
-    from consilium.party.dry_run import check
+    """As `consilium party check` does, which shows every problem of every column."""
+    from consilium.party.check import check
 
     found = check(home)
     try:
         count = len(found.usable().y)
     except ConsiliumError as error:
-        command = f"Run: consilium party dry-run {home.folder.path} --data-only"
+        command = f"Run: consilium party check {home.folder.path}"
         raise DataError(error.what, command) from None
     return f"{home.data_file.name}: {count} rows fit the federation's columns and classes"

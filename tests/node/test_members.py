@@ -135,7 +135,7 @@ def test_a_promise_that_is_none_is_refused_and_ends_in_no_traceback(made: Made, 
     folder = made.nodes[name]
     join(made.again(terms=made.file.terms.model_copy(update={"promise": promise})).out, folder)
     assert found(folder)["settings"].what.startswith("federation.json: ")
-    for command in (["node", "start"], ["status"], *([["party", "dry-run"]] if name == "p00" else [])):
+    for command in (["node", "start"], ["status"], *([["party", "check"]] if name == "p00" else [])):
         done = consilium(*command, folder.path)
         assert done.exit_code == 2 and "federation.json: " in done.output, done.output
 
@@ -311,12 +311,6 @@ def test_the_coordinators_certificate_is_held_against_the_authority(made: Made, 
     else:
         assert result.level == "wrong" and "its certificate is not accepted" in result.what
         assert "of another federation" in result.action
-
-
-def test_another_version_of_the_operator_is_advice(made: Made, folder: NodeFolder) -> None:
-    join(made.again(program="consilium-pate 0.1").out, folder)
-    with pytest.raises(Advice, match=r"the operator has consilium-pate 0\.1"):
-        checks.check_versions(folder)
 
 
 VARIABLES = ("grpc_proxy", "http_proxy", "https_proxy", "all_proxy", "no_proxy")

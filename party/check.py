@@ -1,16 +1,14 @@
-"""A party's rows held against its federation, and a run tried here: nothing is sent, spent or kept."""
+"""A party's rows and policy held against its federation: nothing is sent, spent or kept."""
 
 from __future__ import annotations
 
 import secrets
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from consilium.data.mapping import Problem
 from consilium.data.private_rows import DataReport, Rows
@@ -18,18 +16,13 @@ from consilium.models.table import check_teacher
 from consilium.party.home import PartyFile, PartyHome
 from consilium.party.policy import check_shards, check_terms
 from consilium.party.promise import check_promised_unit
-from consilium.party.store import SECRET_BYTES, Store
-from consilium.party.teach import make, not_fitted, simulated_secret, split, states_of
-from consilium.party.voting import Lot, TeacherSet, check_reference, votes_of_teachers
-from consilium.protocol.choices import packed
+from consilium.party.store import SECRET_BYTES
+from consilium.party.teach import simulated_secret, split
+from consilium.party.voting import check_reference
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
 from consilium.protocol.files import typed
-from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.refusals import Refused
-from consilium.protocol.schema import Schema
 
-NOWHERE = "0" * 64
-MADE_UP = 1000
 LOCAL_ONLY = "LOCAL ONLY: what follows is computed from private rows and covered by no guarantee. Send it to nobody."
 
 
@@ -101,15 +94,6 @@ class PartyCheck:
         return self.rows
 
 
-@dataclass(frozen=True)
-class DryRun:
-    """What `consilium party dry-run` shows of a run. choices: for each query what would be sent in plaintext, as in
-    `VoteReply`; never printed. not_fitted: teachers that are constant, since the estimator could not be fitted."""
-
-    choices: np.ndarray = field(repr=False)
-    not_fitted: int
-
-
 def check(home: PartyHome) -> PartyCheck:
     """The rows, and what is wrong with policy or data; as if its people allowed what they have said nothing of.
 
@@ -133,10 +117,22 @@ def check(home: PartyHome) -> PartyCheck:
             refusals.append(f"{what}: {error}")
     if not home.data_file.exists():
         raise PathError(f"{home.data_file} is not there", "Correct `data` in party.toml, or bring the file")
-    with contained("reading"):
+    try:
         rows, report = home.rows().report(config.rows)
+    except ConsiliumError:
+        raise
+    except OSError as error:
+        raise typed(error) or error from None
+    except Exception as error:  # its text may quote a row
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(where.filename).name}:{where.lineno}"
+        raise ConsiliumError(f"reading failed: {type(error).__name__} at {place}", "Report this line") from None
     if rows is not None:
-        secret, lasting = _secret(home)
+        seeded = config.seed >= 0
+        with closing(home.remembered()) as store:
+            secret = simulated_secret(config.seed, home.name) if seeded else store.secret()
+        lasting = secret is not None or config.teachers_per_party == 1
+        secret = secret or secrets.token_bytes(SECRET_BYTES)  # leaves nothing behind
         smallest = min(map(len, split(rows.identities, config.teachers_per_party, secret)))
         try:
             check_shards(policy, smallest)
@@ -148,61 +144,3 @@ def check(home: PartyHome) -> PartyCheck:
     known = {*config.rows.features, *(column.column for column in config.rows.columns)}
     unused = tuple(sorted(set(settings.columns) - known))
     return PartyCheck(rows, settings, report, tuple(refusals), unused)
-
-
-def dry_run(rows: Rows, home: PartyHome) -> DryRun:
-    """Train the teachers and vote on made-up queries; nothing is kept. Raises ConsiliumError: training failed."""
-    config = home.federation.config
-    schema, count = config.rows, config.teachers_per_party
-    queries = canonical_queries(
-        made_up_queries(schema, min(config.query_budget.queries, MADE_UP)), len(schema.features)
-    )
-    with contained("training"), closing(Store.in_memory()) as store:
-        parts = split(rows.identities, count, _secret(home)[0])
-        spec, seeds = home.teacher or config.teacher, states_of(np.random.SeedSequence(), count)
-        made = make(rows, schema, spec, config.voting_rule, config.reference_rows(), parts, seeds)
-        store.keep_teachers(NOWHERE, TeacherSet(schema, NOWHERE, "", *made))
-        kept = Store.in_memory(store.content()).teachers(NOWHERE)  # as a later process finds them
-        votes = votes_of_teachers(kept, schema.inputs(queries), Lot(home.name, NOWHERE, query_ids(queries)))
-    return DryRun(packed(votes, len(schema.classes)), not_fitted(made[0]))
-
-
-def made_up_queries(schema: Schema, count: int) -> np.ndarray:
-    """Rows (count, features) from public statistics alone: normal, within the schema's ranges, the same each time."""
-    generator = np.random.default_rng(0)
-    rows = generator.normal(schema.center, schema.scale, size=(count, len(schema.features)))
-    for allowed in schema.ranges:
-        index = schema.features.index(allowed.feature)
-        column = np.rint(rows[:, index]) if allowed.whole else rows[:, index]
-        rows[:, index] = np.clip(column, allowed.low, allowed.high)
-    return rows
-
-
-def _secret(home: PartyHome) -> tuple[bytes, bool]:
-    """What decides over the shards, and whether a run would take the same. Leaves nothing behind: a party that has no
-    secret yet gets one for this run only."""
-    config = home.federation.config
-    if config.seed >= 0:
-        return simulated_secret(config.seed, home.name), True
-    with closing(home.remembered()) as store:
-        secret = store.secret()
-    if secret is not None:
-        return secret, True
-    return secrets.token_bytes(SECRET_BYTES), config.teachers_per_party == 1
-
-
-@contextmanager
-def contained(stage: str) -> Iterator[None]:
-    """Keep the text of an unexpected error from the screen: it may quote a row."""
-    try:
-        yield
-    except ConsiliumError:
-        raise
-    except Refused as error:
-        raise ConfigError(f"{stage} would be refused: {error}", "Change [teacher] in party.toml") from None
-    except OSError as error:
-        raise typed(error) or error from None
-    except Exception as error:
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        message = f"{stage} failed: {type(error).__name__} at {Path(where.filename).name}:{where.lineno}"
-        raise ConsiliumError(message, "Report this line") from None

@@ -1,4 +1,4 @@
-"""`party dry-run`: it tells everything here, sends and spends nothing, and leaves nothing behind."""
+"""`party check`: it tells everything here, sends and spends nothing, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ import pytest
 
 from consilium.accounting.mechanisms import GNMax
 from consilium.coordinator.config import QueryBudget
+from consilium.data.private_rows import FileRows
 from consilium.node.folder import NodeFolder
-from consilium.party import dry_run as dry_run_module
-from consilium.party.dry_run import made_up_queries
-from consilium.party.home import open_home
 from consilium.protocol.errors import ConfigError, DataError
 from tests.command_line import Done, consilium
 from tests.federation import CLASSES
@@ -32,65 +30,42 @@ def files_of(folder: Path) -> dict[str, bytes | None]:
     return {str(path): path.read_bytes() if path.is_file() else None for path in sorted(folder.rglob("*"))}
 
 
-DATA_ONLY = ["dry-run", "--data-only"]
-
-
-def of_party(*arguments: Any) -> Done:
-    return consilium("party", *arguments)
+def checked(folder: NodeFolder, *more: str) -> Done:
+    return consilium("party", "check", folder.path, *more)
 
 
 @pytest.mark.parametrize(("sigma", "expected"), [(1.0, ["large-epsilon"]), (40.0, [])])
 def test_what_the_terms_promise(tmp_path: Path, sigma: float, expected: list[str]) -> None:
     """In the party's own unit, at its own delta."""
     folder = party_at(tmp_path, {"mechanism": GNMax(sigma=sigma), "query_budget": QueryBudget(queries=30, answers=30)})
-    done = of_party(*DATA_ONLY, folder.path, "--format", "json")
+    done = checked(folder, "--format", "json")
     assert [each["code"] for each in done.json()["warnings"]] == expected
 
 
-@pytest.mark.parametrize("command", [DATA_ONLY, ["dry-run"]])
-def test_nothing_is_left_behind_or_sent(tmp_path: Path, monkeypatch, command: list[str]) -> None:
+def test_nothing_is_left_behind_or_sent(tmp_path: Path, monkeypatch) -> None:
     def fail(*_: Any) -> None:
         raise AssertionError("a socket was opened")
 
     folder = party_at(tmp_path)
     before = files_of(tmp_path)
     monkeypatch.setattr(socket, "socket", fail)
-    done = of_party(*command, folder.path)
+    done = checked(folder)
     assert done.exit_code == 0 and done.stdout.startswith("LOCAL ONLY")
     assert "40 rows, 40 used, 0 dropped" in done.stdout
     assert files_of(tmp_path) == before
 
 
-def test_nothing_private_is_told_or_left_if_voting_fails(tmp_path: Path, monkeypatch) -> None:
+def test_nothing_private_is_told_or_left_if_reading_fails(tmp_path: Path, monkeypatch) -> None:
     def fail(*_: Any) -> None:
         raise ValueError("patient 4711")
 
     folder = party_at(tmp_path)
     before = files_of(folder.path)
-    monkeypatch.setattr(dry_run_module, "votes_of_teachers", fail)
-    done = of_party("dry-run", folder.path)
-    assert "training failed: ValueError at test_dry_run.py" in done.stderr
+    monkeypatch.setattr(FileRows, "report", fail)
+    done = checked(folder)
+    assert "reading failed: ValueError at test_check.py" in done.stderr
     assert "4711" not in done.output.replace(str(tmp_path), "")
     assert files_of(folder.path) == before
-
-
-def test_it_shows_what_would_be_sent(tmp_path: Path) -> None:
-    folder = party_at(tmp_path, {"teachers_per_party": 3})
-    output = of_party("dry-run", folder.path).stdout
-    assert "teachers   3 x logistic_regression" in output
-    assert "queries    100 made up from the schema" in output
-    assert "as votes each teacher's class for each query" in output
-    assert "Nothing was sent, spent or kept" in output
-    assert "same votes" not in output
-
-
-def test_votes_are_those_of_teachers_that_learnt(tmp_path: Path) -> None:
-    home = open_home(party_at(tmp_path, rows=200))
-    result = dry_run_module.dry_run(dry_run_module.check(home).usable(), home)
-    x = made_up_queries(home.federation.config.rows, 100)
-    truth = (x[:, 0] - 60) / 10 + (x[:, 1] - 140) / 20 > 0
-    assert (result.choices[:, 0] == truth).mean() > 0.8
-    assert "array" not in repr(result)
 
 
 def csv_party(tmp_path: Path, content: str, **tables: Any) -> NodeFolder:
@@ -103,11 +78,10 @@ def csv_party(tmp_path: Path, content: str, **tables: Any) -> NodeFolder:
 def test_every_problem_is_a_line_and_the_exit_code_is_that_of_data(tmp_path: Path) -> None:
     folder = csv_party(tmp_path, 'age,pressure,label\n"61,5",x4711,well\n')
     before = files_of(folder.path)
-    for command in (DATA_ONLY, ["dry-run"]):
-        done = of_party(*command, folder.path)
-        assert done.exit_code == DataError.exit_code
-        assert done.stdout.count("\nPROBLEM") == 3
-        assert "4711" not in done.output.replace(str(tmp_path), "")
+    done = checked(folder)
+    assert done.exit_code == DataError.exit_code
+    assert done.stdout.count("\nPROBLEM") == 3
+    assert "4711" not in done.output.replace(str(tmp_path), "")
     assert files_of(folder.path) == before
 
 
@@ -121,10 +95,9 @@ def test_every_problem_is_a_line_and_the_exit_code_is_that_of_data(tmp_path: Pat
 def test_what_the_own_policy_refuses_is_told_before_training(tmp_path: Path, lines: dict, message: str) -> None:
     folder = party_at(tmp_path)
     allow(folder, **lines)
-    for command in (DATA_ONLY, ["dry-run"]):
-        done = of_party(*command, folder.path)
-        assert done.exit_code == ConfigError.exit_code
-        assert f"PROBLEM    {message}" in done.output and "Nothing was sent" not in done.output
+    done = checked(folder)
+    assert done.exit_code == ConfigError.exit_code
+    assert f"PROBLEM    {message}" in done.output
 
 
 def test_dropped_and_filled_rows_are_counted(tmp_path: Path) -> None:
@@ -132,7 +105,7 @@ def test_dropped_and_filled_rows_are_counted(tmp_path: Path) -> None:
     lines[3:5] = [",100,1,well", "50,,1,ill"]
     columns = {"age": {"missing": "drop-row"}, "pressure": {"missing": "mean"}, "drowsy": {}, "shoe size": {}}
     folder = csv_party(tmp_path, "\n".join(["age,pressure,drowsy,label", *lines]), columns=columns)
-    output = of_party("dry-run", folder.path).stdout
+    output = checked(folder).stdout
     assert "20 rows, 19 used, 1 dropped" in output
     assert "mean for   pressure 1" in output
     assert "not asked  shoe size" in output
