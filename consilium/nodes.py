@@ -82,9 +82,7 @@ def keys(
 @app.command()
 def join(
     sent: Annotated[Path, typer.Argument(metavar="FOLDER", help="The signed folder that the operator sent.")],
-    node: Annotated[
-        Path | None, typer.Option(help="The node's folder; else the one here that FOLDER lists.", metavar="DIR")
-    ] = None,
+    node: Annotated[Path | None, typer.Option(help="The node's folder; else the one here.", metavar="DIR")] = None,
     data: Annotated[Path | None, typer.Option(help="Of a party: the file of its rows.", metavar="FILE")] = None,
     output: FormatOption = Format.text,
 ) -> None:
@@ -95,7 +93,7 @@ def join(
     from consilium.node.keys import grouped
     from consilium.node.kinds import NodeOutcome
 
-    folder = open_folder(node) if node else find_folder(sent, Path())
+    folder = open_folder(node) if node else find_folder(Path())
     with writing(folder.path):
         if data is not None:
             from consilium.party.deployed import name_data

@@ -105,7 +105,6 @@ class AnsweringNode(Generic[N]):
     log: logging.Logger
 
     def app(self) -> ClientApp:
-        """As Flower starts it."""
         app = ClientApp()
         handlers = {request.kind: self._handler(request) for request in self.answers}
         handlers |= {kind: self._refusal_of(kind) for kind in {*TO_PARTIES, *TO_AGGREGATORS} - {*handlers}}

@@ -111,11 +111,9 @@ class Forks:
         self._result: Any = import_module(EXECUTOR).LaunchResult
 
     def get_eligible_capacity(self, supported: set[Any], **_: Any) -> tuple[set[Any], set[str]]:
-        """Only messages are asked for."""
         return supported & {self._task}, set()
 
     def launch(self, spec: Any) -> Any:
-        """Fork for a message, and refuse any other task."""
         if spec.task_type != self._task:
             return self._result.failed("a node runs its own code only")
         if os.fork() == 0:

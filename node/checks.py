@@ -54,7 +54,6 @@ class CheckResult:
 
     @property
     def line(self) -> str:
-        """For a terminal."""
         return f"{self.level:6} {self.name:15} {self.what}{f'. {self.action}' if self.action else ''}"
 
 

@@ -80,7 +80,6 @@ class NodeFolder:
 
     @property
     def lock(self) -> Path:
-        """Held while the node is started."""
         return self.path / "state" / "lock"
 
     @property

@@ -90,7 +90,6 @@ class Home(ABC):
 
     @property
     def terms(self) -> Terms:
-        """Of the one federation that it takes part in."""
         return self.federation.terms
 
     def identity(self) -> Identity:
@@ -118,7 +117,6 @@ class Home(ABC):
         return {key: asked[key] for key in self.limits if key in asked}
 
     def further_asked(self) -> dict[str, Any]:
-        """What else, of this kind of node."""
         return {}
 
     @abstractmethod
@@ -201,11 +199,9 @@ class Request:
 
     @property
     def new(self) -> dict[str, Any]:
-        """What is asked that its people have said nothing of."""
         return {key: value for key, value in self.asked.items() if key not in self.home.lines}
 
     def check_beyond(self) -> None:
-        """Raise NotAccepted where something is asked beyond a line that is there."""
         self.home.check({**self.asked, **self.home.lines}, self.asked)
 
     def allow(self, tell: Callable[[str], object]) -> bool:
@@ -235,7 +231,6 @@ class Request:
         return True
 
     def screen(self) -> list[str]:
-        """What is promised and asked, on one screen."""
         home, fields = self.home, self.home.model.model_fields
         federation = f"{home.name}, federation {home.federation.config.name!r} ({home.terms.federation[:12]})"
         about = {home.folder.kind: federation, **self.about}

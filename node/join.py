@@ -41,25 +41,16 @@ POLICY = """# What {node} {name} allows, in its own people's words: nothing beyo
 JOIN = "Join the folder that the operator sent: consilium node join FOLDER"
 
 
-def find_folder(sent: Path, here: Path) -> NodeFolder:
-    """The one node's folder in `here`, or `here` itself, whose node the signed folder `sent` lists.
-
-    Raises
-    ------
-    ConfigError : there is none, or several. And as `read_signed`.
-    """
-    listed = read_signed(sent).file.nodes
-    places = [here] if (here / NODE_FILE).is_file() else sorted(path.parent for path in here.glob(f"*/{NODE_FILE}"))
-    found = [folder for folder in map(open_folder, places) if folder.name in listed]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        names = ", ".join(folder.name for folder in found)
-        raise ConfigError(f"{here} has folders of several nodes: {names}", "Say which with --node FOLDER")
-    raise ConfigError(
-        f"{here} has no folder of a node that {sent} lists ({', '.join(listed)})",
-        "Run this where `consilium node keys` was run, or name the folder that it made with --node FOLDER",
-    )
+def find_folder(here: Path) -> NodeFolder:
+    """`here`, or the one node's folder in it. Raises ConfigError: there is none, or there are several."""
+    found = [here] if (here / NODE_FILE).is_file() else sorted(path.parent for path in here.glob(f"*/{NODE_FILE}"))
+    if len(found) != 1:
+        names = ", ".join(path.name for path in found) or "none"
+        raise ConfigError(
+            f"{here.resolve()} has not the folder of one node: {names}",
+            "Run this where `consilium node keys` was run, or say which with --node FOLDER",
+        )
+    return open_folder(found[0])
 
 
 def join(sent: Path, folder: NodeFolder) -> SignedFolder[FederationFile]:

@@ -45,7 +45,6 @@ class NodeKey:
 
     @classmethod
     def generate(cls) -> Self:
-        """A new key from the operating system's entropy."""
         return cls(ec.generate_private_key(ec.SECP384R1()))
 
     @classmethod
@@ -214,7 +213,6 @@ class OwnKeys:
         return PublicKeys(kind=self.kind, key=key.public, identity=identity, sealing=sealing)
 
     def enrolment(self, name: str) -> Enrolment:
-        """What tells the operator of them."""
         parts = self.public.signed(name)
         key, identity = (self.keys.get(file) for file in (next(iter(self.keys)), IDENTITY))
         by_key, by_identity = (each.sign("enrolment", *parts).hex() if each else "" for each in (key, identity))

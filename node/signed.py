@@ -70,12 +70,10 @@ class Coordinator(Frozen):
 
     @property
     def nodes(self) -> str:
-        """host:port for parties and the second aggregator."""
         return joined(self.hosts[0], self.node_port)
 
     @property
     def labels(self) -> str:
-        """host:port for students."""
         return joined(self.hosts[0], self.label_port)
 
 
@@ -139,7 +137,6 @@ class FederationFile(Frozen):
 
     @property
     def aggregator(self) -> str | None:
-        """Name of the second aggregator, where there is one."""
         return next(iter(self.of_kind("aggregator")), None)
 
     @property

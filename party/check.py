@@ -44,12 +44,10 @@ class PartyCheck:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """All that is wrong, in words."""
         return (*map(str, self.faults), *self.refusals)
 
     @property
     def lines(self) -> list[str]:
-        """For people."""
         report, settings = self.report, self.settings
         used = "" if report.problems else f", {report.used} used, {report.rows - report.used} dropped"
         lines = [LOCAL_ONLY, f"data       {settings.data}: {report.rows} rows{used}"]
@@ -66,7 +64,6 @@ class PartyCheck:
 
     @property
     def table(self) -> dict[str, Any]:
-        """The same for a program of the party's own."""
         report = self.report
         return {
             "local_only": LOCAL_ONLY,

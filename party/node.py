@@ -196,7 +196,6 @@ class PartyNode:
         return agreed
 
     def teachers(self, federation: str) -> TeacherSet:
-        """Of an earlier lesson. Refused (NOT_TRAINED) if there are none."""
         return self.store.teachers(federation)
 
     def _check_agreed(self, terms: Terms) -> None:

@@ -120,7 +120,6 @@ class Store(Database):
         return KnownFederation(*rows[0]) if rows else KnownFederation(federation)
 
     def keep_federation(self, federation: KnownFederation) -> None:
-        """In place of what was known."""
         marks = ", ".join("?" * len(fields(KnownFederation)))
         self.execute(f"INSERT OR REPLACE INTO federations ({_COLUMNS}) VALUES ({marks})", *vars(federation).values())
 
@@ -145,7 +144,6 @@ class Store(Database):
         return self.execute(f"SELECT ({inherited}) + ({further})", but)[0][0]
 
     def answered_in(self, federation: str, round: int) -> int:
-        """Queries answered in this round of this federation."""
         statement = "SELECT COALESCE(SUM(length(queries)), 0) / 32 FROM given WHERE federation = ? AND round = ?"
         return self.execute(statement, federation, round)[0][0]
 

@@ -43,7 +43,6 @@ class Latest(Generic[K, V]):
         self._held: tuple[K, V] | None = None
 
     def get(self, key: K, make: Callable[[], V]) -> V:
-        """What was made for this key, by `make` unless it was the last."""
         held = self._held  # another thread may put another here
         if held is None or held[0] != key:
             self._held = held = None  # let go of the old one first
@@ -159,9 +158,7 @@ class Decides(Protocol):
     """What decides between equal scores: a `Lot`, or whoever wants to know which were equal."""
 
     @property
-    def query_ids(self) -> Sequence[str]:
-        """Of the rows that are voted on."""
-        ...
+    def query_ids(self) -> Sequence[str]: ...
 
     def draw_all(self, teacher: int, queries: np.ndarray, equal: np.ndarray) -> np.ndarray: ...
 
@@ -254,7 +251,6 @@ def _relative(
 
 
 def _seen(teacher: Teacher) -> np.ndarray:
-    """Classes int64 (seen,) in the rows that the teacher was trained on."""
     return np.asarray(teacher.classes_, dtype=np.int64)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -189,15 +190,13 @@ def test_public_rows_travel_with_it(made: Made) -> None:
 
 
 def test_the_folder_of_the_one_node_here_is_found(made: Made, tmp_path: Path) -> None:
-    place = tmp_path / "place"
-    place.mkdir()
-    with pytest.raises(ConfigError, match="no folder of a node that"):
-        find_folder(made.out, place)
-    shutil.copytree(made.nodes["p01"].path, place / "p01")
-    assert find_folder(made.out, place).name == find_folder(made.out, place / "p01").name == "p01"
-    shutil.copytree(made.nodes["p02"].path, place / "p02")
-    with pytest.raises(ConfigError, match="of several nodes: p01, p02"):
-        find_folder(made.out, place)
+    (tmp_path / "place").mkdir()
+    for name, told in (("p01", "not the folder of one node: none"), ("p02", "")):
+        with pytest.raises(ConfigError, match=told) if told else nullcontext():
+            assert find_folder(tmp_path / "place").name == find_folder(tmp_path / "place/p01").name == "p01"
+        shutil.copytree(made.nodes[name].path, tmp_path / "place" / name)
+    with pytest.raises(ConfigError, match="not the folder of one node: p01, p02"):
+        find_folder(tmp_path / "place")
 
 
 # The command.
