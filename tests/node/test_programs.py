@@ -210,15 +210,6 @@ def serving(served: Callable[..., Any]) -> Iterator[str]:
 
 @as_root
 class TestAnotherUser:
-    def test_is_refused(self) -> None:
-        with serving(for_own_user(app)) as address:
-            assert asked_by(ANOTHER, address) == "403"
-            assert asked_by(os.geteuid(), address) == "200"
-
-    def test_control_without_the_rule_is_served(self) -> None:
-        with serving(app) as address:
-            assert asked_by(ANOTHER, address) == "200"
-
     @pytest.mark.parametrize(("believed", "answer"), [("127.0.0.1", "200"), ("", "403")])  # the first is the control
     def test_cannot_pass_for_an_own_connection(self, monkeypatch, believed: str, answer: str) -> None:
         monkeypatch.setenv("FORWARDED_ALLOW_IPS", believed)

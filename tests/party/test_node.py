@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.accounting.mechanisms import GNMax, Immutable
+from consilium.accounting.mechanisms import Immutable
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.data.mapping import DataRules, MissingRule
 from consilium.models.keys import LogisticRegressionSpec
-from consilium.node.limits import epsilon
 from consilium.party.node import PartyNode
 from consilium.party.voting import Lot, votes_of_teachers
 from consilium.protocol.errors import LedgerError
@@ -111,14 +110,6 @@ def test_votes_of_k_teachers_are_k_classes_in_order(tmp_path: Path) -> None:
     said = votes_of_teachers(trained, config.rows.inputs(rows), Lot("p", config.digest(), query_ids(rows)))
     assert (np.diff(said, axis=0) < 0).any()  # they were not in order by themselves
     assert votes.tolist() == np.sort(said, axis=0).T.tolist()
-
-
-def test_training_again_changes_nothing(tmp_path: Path) -> None:
-    config = make_config(seed=-1)
-    before = member(tmp_path, config).store.content()
-    again = node(tmp_path)  # another process, another run of the coordinator's
-    again.train(train(config))
-    assert again.store.content() == before
 
 
 def other_data(tmp_path: Path) -> None:
@@ -240,30 +231,6 @@ def test_a_federation_that_promises_too_much_or_nothing_is_refused_before_traini
     assert (refusal.rule, refusal.limit) == (Rule.MOST_EPSILON, most)
     assert config is NOTHING or (refusal.requested is not None and refusal.requested > 100)
     assert refused(party.train, train(config)) is Rule.PROMISE  # nothing of it was kept
-
-
-def test_epsilon_composes_over_federations_and_survives_new_processes(tmp_path: Path) -> None:
-    def federation(index: int) -> FederationConfig:
-        return make_config(name=f"federation {index}", mechanism=GNMax(sigma=40.0))
-
-    x, _ = make_rows(10, 1)
-    served = 0
-    for index in range(20):
-        party = node(tmp_path, most_epsilon=2.0)
-        try:
-            party.hello(hello(federation(index)))
-        except Refused as error:
-            assert error.refusal.rule is Rule.MOST_EPSILON
-            break
-        party.train(train(federation(index)))
-        party.vote(vote(x, federation(index)))
-        served += 1
-    promises = [federation(index).promise() for index in range(served + 1)]
-    policy = node(tmp_path).settings.policy
-    assert epsilon(promises[:-1], policy) <= 2.0 < epsilon(promises, policy)
-    assert served >= 2
-    # a federation that was served before may go on: its query budget is counted already
-    node(tmp_path).vote(vote(x[:5], federation(0)))
 
 
 def test_the_coordinator_is_held_to_its_caps(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 from contextlib import closing
-from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -202,8 +201,3 @@ class TestKeptEpsilons:
         (tmp_path / "limits.py").write_text("")
         monkeypatch.setattr(limits, "__file__", str(tmp_path / "limits.py"))
         assert limits._program() != limits.PROGRAM[0]  # what adds promises up is code too
-
-    def test_that_is_unbounded_stays_so(self, monkeypatch) -> None:
-        store = Store.in_memory()
-        monkeypatch.setattr(limits, "epsilon", lambda *_, **__: inf)
-        assert [self.kept(store) for _ in range(2)] == [inf, inf]

@@ -171,16 +171,6 @@ def test_what_it_prints_is_dropped(capsys, caplog, recwarn) -> None:
     assert not [each for each in recwarn if "PRIVATE" in str(each.message)]
 
 
-def test_labels_are_what_the_shard_has_and_whole_numbers_from_0() -> None:
-    """A shard of the classes 1 and 2 of three: what is trained sees 0 and 1, as xgboost insists on."""
-    rows = rows_of()
-    shifted = Rows(rows.x, rows.y + 1)
-    teacher: Any = fit_teachers(stranger("Nearest"), shifted, PARTS, [1, 2], 3)[0]
-    assert teacher.classes_.tolist() == [1, 2]
-    assert teacher.trained.estimator.classes_.tolist() == [0, 1]
-    assert set(teacher.predict(rows.x)) == {1, 2}
-
-
 @pytest.mark.parametrize(
     "table",
     [

@@ -201,16 +201,6 @@ def test_before_one_row_changed_all_teachers(tmp_path: Path, monkeypatch) -> Non
     assert changed_teachers(tmp_path, KINDS["ridge, balanced"], (x, y)) == set(range(TEACHERS))
 
 
-@pytest.mark.parametrize("model", ["ridge", "mlp"])
-def test_an_empty_shard_and_one_of_one_class_have_constant_teachers(tmp_path: Path, model: str) -> None:
-    x, y = images(2, seed=5)
-    said = said_by_teachers(party(tmp_path / "few", x, y, {"model": model}))
-    assert len(said) == TEACHERS
-    assert all((each == each[0]).all() for each in said)
-    again = said_by_teachers(party(tmp_path / "again", x, y, {"model": model}))
-    assert all((one == other).all() for one, other in zip(said, again, strict=True))
-
-
 def test_all_rows_of_a_patient_train_one_teacher(tmp_path: Path) -> None:
     """One patient's eight rows change; with rows divided one by one they would be in several shards: the control."""
     x, y = images(64, seed=5)

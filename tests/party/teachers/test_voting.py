@@ -85,14 +85,6 @@ def test_each_teacher_has_one_vote_for_each_query(kind: str, classes: int, votin
     assert (votes >= 0).all() and (votes.sum(axis=1) == 2).all()
 
 
-def test_the_top_class_is_the_prediction() -> None:
-    made = trained(KINDS["random_forest"], TopRule(), classes=4)
-    x = public(60, seed=9)
-    assert made.thresholds is None
-    said = np.array([teacher.predict(x) for teacher in made.teachers])
-    assert (cast(made, x, lot(x)) == counted(said.T, 4)).all()
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_votes_do_not_depend_on_what_else_is_asked(kind: str) -> None:
     made = trained(KINDS[kind], RelativeRule(reference=51), classes=3)
@@ -179,17 +171,6 @@ def test_thresholds_are_kept_with_the_teachers_and_voting_needs_no_reference_row
     assert again.teachers(digest).digest == kept.digest
     assert (again.vote(vote_request(CONFIG, X)).choices == first).all()
     assert (counted(first, 2) == cast(kept, CONFIG.rows.standardise(X), Lot("p", digest, query_ids(X)))).all()
-
-
-def test_other_reference_rows_are_another_federation_and_other_teachers(tmp_path: Path) -> None:
-    other = make_relative(voting_rule=RelativeRule(reference=30))
-    assert other.digest() != CONFIG.digest()
-    assert other.train_request().digest() != CONFIG.train_request().digest()
-    node = party(tmp_path / "home")
-    node.hello(hello_of(CONFIG))
-    swapped = CONFIG.train_request().model_copy(update={"reference": other.reference_rows()})
-    assert refused(node.train, swapped) is Rule.PROMISE
-    node.train(CONFIG.train_request())
 
 
 def with_reference(rows: np.ndarray, voting_rule: VotingRule = CONFIG.voting_rule) -> Any:
