@@ -14,8 +14,7 @@ from consilium.data.mapping import Problem
 from consilium.data.private_rows import DataReport, Rows
 from consilium.models.table import check_teacher
 from consilium.party.home import PartyFile, PartyHome
-from consilium.party.policy import check_shards, check_terms
-from consilium.party.promise import check_promised_unit
+from consilium.party.policy import check_promised_unit, check_shards, check_terms
 from consilium.party.store import SECRET_BYTES
 from consilium.party.teach import simulated_secret, split
 from consilium.party.voting import check_reference

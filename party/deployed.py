@@ -14,7 +14,7 @@ from consilium.node.home import disclosed, refused_is_wrong, towards_whom
 from consilium.node.kinds import NodeOutcome
 from consilium.node.members import MemberKind
 from consilium.party.home import SETTINGS, STORE, PartyHome, open_home
-from consilium.party.promise import promise_of
+from consilium.party.policy import promise_of
 from consilium.party.store import Store
 from consilium.protocol.databases import LOOK_SECONDS
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError

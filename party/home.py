@@ -21,8 +21,7 @@ from consilium.node.home import Home, read_lines, refused_is_wrong, shown
 from consilium.node.join import joined
 from consilium.node.limits import epsilon
 from consilium.node.signed import ASK, ConfigPart, FederationFile
-from consilium.party.policy import LIMITS, Policy, check_terms
-from consilium.party.promise import check_promised_unit, promise_of
+from consilium.party.policy import LIMITS, Policy, check_promised_unit, check_terms, promise_of
 from consilium.party.store import Store
 from consilium.protocol.config_files import load
 from consilium.protocol.databases import LOOK_SECONDS
@@ -124,14 +123,9 @@ def own(value: object, kind: type[T], name: str) -> T:
     return value
 
 
-class _QueryBudget(Frozen, extra="ignore"):
-    queries: int = Field(ge=1)
-
-
 class PartyConfig(ConfigPart):
     """What a party reads of the coordinator's configuration: what is trained, on what."""
 
-    query_budget: _QueryBudget
     teachers_per_party: int = Field(default=1, ge=1, le=MOST_TEACHERS)
     teacher: TeacherSpec
     voting_rule: VotingRuleSpec = TopRule()

@@ -19,7 +19,7 @@ from consilium.models.keys import TeacherKind, teacher_from_json
 from consilium.models.table import check_teacher
 from consilium.node.answering import check_pinned, check_protocol
 from consilium.party.home import PartySettings, own
-from consilium.party.policy import check_columns, check_shards
+from consilium.party.policy import check_shards
 from consilium.party.store import Agreed, Store, check_position
 from consilium.party.teach import make, not_fitted, simulated_secret, simulated_seeds, split, states_of, unanswered
 from consilium.party.voting import Lot, TeacherSet, check_reference, checked_queries, query_inputs, votes_of_teachers
@@ -95,7 +95,10 @@ class PartyNode:
         spec = self.settings.teacher or stated
         if list(schema.classes) != terms.classes or request.teachers != terms.teachers:
             raise Refused(Rule.PROMISE, detail="the rows or the number of teachers are not those of the terms")
-        check_columns(self.settings.policy, schema, self.settings.rules.lacks)
+        # what is trained is pinned by its digest: that it reads the columns of the folder is the coordinator's word
+        allowed, read = self.settings.policy.allowed_columns, {*schema.columns_read} - {*self.settings.rules.lacks}
+        if allowed and (other := read - {*allowed}):
+            raise Refused(Rule.SCHEMA, detail=f"{len(other)} columns would be read that allowed_columns does not name")
         check_teacher(spec, schema)
         check_reference(voting_rule, schema, request.reference)
         rules = self.settings.rules.model_dump(mode="json")

@@ -7,7 +7,7 @@ blocks is beyond a program's reach.
 Queries and promises are counted over all federations, before a vote leaves. Where the coordinator adds the noise, the
 party cannot see what it does with the votes, but holds it to the terms of the enrolment: mechanism, parameters and
 query budget, whose worst case composes over federations. Where the parties add the noise, what is charged is what is
-drawn (`party.promise`)."""
+drawn (`party.policy`)."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ from typing import Self
 from consilium.node.answering import pool_of
 from consilium.node.limits import EPSILONS, check_within, kept_epsilon
 from consilium.node.signed import EarlierFederation
-from consilium.party.policy import Policy
-from consilium.party.promise import Promise, promise_of
+from consilium.party.policy import Policy, Promise, promise_of
 from consilium.party.voting import TeacherSet
 from consilium.protocol.databases import Database
 from consilium.protocol.messages import HelloRequest, LedgerPosition, Terms

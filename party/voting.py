@@ -15,8 +15,8 @@ import hashlib
 import json
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, singledispatch
-from typing import Any, Generic, Protocol, TypeVar
+from functools import lru_cache
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -52,7 +52,6 @@ class Latest(Generic[K, V]):
 
 _inputs: Latest[tuple[str, str], np.ndarray] = Latest()
 _checked: Latest[tuple[int, str, int], tuple[np.ndarray, np.ndarray, tuple[str, ...]]] = Latest()
-
 _references: Latest[tuple[int, str, int], tuple[np.ndarray, str]] = Latest()
 
 
@@ -181,9 +180,7 @@ def thresholds_of(
     teachers: Sequence[Teacher], schema: Schema, voting_rule: VotingRule, reference: np.ndarray
 ) -> np.ndarray | None:
     """What each teacher's scores are held against, float64 (teachers, classes); None for a voting rule without
-    thresholds.
-
-    `reference` float32 (rows, features), as `check_reference` takes them.
+    thresholds. `reference` float32 (rows, features), as `check_reference` takes them.
 
     Of two classes only the second has one: the quantile of the log-odds, so that the teacher votes for it exactly where
     its log-odds are above.
@@ -193,15 +190,15 @@ def thresholds_of(
     classes = len(schema.classes)
     inputs = query_inputs(schema, reference, query_set_hash(reference))
     orders, thresholds = voting_rule.orders(classes), np.zeros((len(teachers), classes))
-    for index, teacher in enumerate(teachers):
-        seen = _seen(teacher)
+    for limits, teacher in zip(thresholds, teachers, strict=True):
+        seen = np.asarray(teacher.classes_, dtype=np.int64)
         if len(seen) < 2:
             continue
         scores = class_scores(teacher, inputs)
         if classes == 2:
-            thresholds[index, 1] = np.quantile(scores[:, 1] - scores[:, 0], orders[1])
+            limits[1] = np.quantile(scores[:, 1] - scores[:, 0], orders[1])
         else:
-            thresholds[index, seen] = np.quantile(scores, orders[seen], axis=0).diagonal()
+            limits[seen] = np.quantile(scores, orders[seen], axis=0).diagonal()
     return thresholds
 
 
@@ -209,49 +206,29 @@ def votes_of_teachers(trained: TeacherSet, x: np.ndarray, lot: Decides) -> np.nd
     """The class that each teacher votes for, int64 (teachers, queries). `x` float (queries, inputs). Secret."""
     if trained.thresholds is None:
         return np.array([teacher.predict(x) for teacher in trained.teachers], dtype=np.int64)
-    classes = len(trained.schema.classes)
-    return np.array(
-        [
-            _relative(teacher, limits, x, classes, index, lot)
-            for index, (teacher, limits) in enumerate(zip(trained.teachers, trained.thresholds, strict=True))
-        ]
-    )
+    winners = np.zeros((len(trained.teachers), len(x)), dtype=np.int64)
+    for index, (teacher, limits) in enumerate(zip(trained.teachers, trained.thresholds, strict=True)):
+        seen = np.asarray(teacher.classes_, dtype=np.int64)
+        above = np.zeros((len(x), len(limits)))
+        if len(seen) > 1:
+            above = np.full(above.shape, -np.inf)
+            above[:, seen] = class_scores(teacher, x) - limits[seen]
+        equal = above >= above.max(axis=1, keepdims=True) - EQUAL
+        winners[index] = equal.argmax(axis=1)
+        ties = np.flatnonzero(equal.sum(axis=1) > 1)
+        winners[index, ties] = lot.draw_all(index, ties, equal[ties])
+    return winners
 
 
 def class_scores(teacher: Teacher, x: np.ndarray) -> np.ndarray:
     """How much each class that the teacher has seen is supported by each row, finite float64 (rows, seen)."""
-    return np.clip(np.nan_to_num(_scores(teacher, x).astype(np.float64)), -LARGEST_SCORE, LARGEST_SCORE)
-
-
-@singledispatch
-def _scores(teacher: Any, x: np.ndarray) -> np.ndarray:
-    if exact := getattr(teacher, "log_probabilities", None):  # of a network, however sure it is
-        return exact(x)
-    return np.log(np.maximum(teacher.predict_proba(x), LEAST_PROBABILITY))
-
-
-@_scores.register
-def _(teacher: RidgeTeacher, x: np.ndarray) -> np.ndarray:
-    return teacher.scores(x)  # its probabilities are cut off at 0, where a rare class mostly is
-
-
-def _relative(
-    teacher: Teacher, limits: np.ndarray, x: np.ndarray, classes: int, index: int, lot: Decides
-) -> np.ndarray:
-    seen = _seen(teacher)
-    above = np.zeros((len(x), classes))
-    if len(seen) > 1:
-        above = np.full((len(x), classes), -np.inf)
-        above[:, seen] = class_scores(teacher, x) - limits[seen]
-    equal = above >= above.max(axis=1, keepdims=True) - EQUAL
-    winners = equal.argmax(axis=1)
-    ties = np.flatnonzero(equal.sum(axis=1) > 1)
-    winners[ties] = lot.draw_all(index, ties, equal[ties])
-    return winners
-
-
-def _seen(teacher: Teacher) -> np.ndarray:
-    return np.asarray(teacher.classes_, dtype=np.int64)
+    if isinstance(teacher, RidgeTeacher):
+        scores = teacher.scores(x)  # its probabilities are cut off at 0, where a rare class mostly is
+    elif exact := getattr(teacher, "log_probabilities", None):  # of a network, however sure it is
+        scores = exact(x)
+    else:
+        scores = np.log(np.maximum(teacher.predict_proba(x), LEAST_PROBABILITY))
+    return np.clip(np.nan_to_num(scores.astype(np.float64)), -LARGEST_SCORE, LARGEST_SCORE)
 
 
 @dataclass(frozen=True)

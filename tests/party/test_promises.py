@@ -13,7 +13,7 @@ from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.parts import Privacy
 from consilium.node import limits as weight
-from consilium.party import promise
+from consilium.party import policy as promise
 from consilium.protocol.refusals import Rule
 from tests.federation import hello_of
 from tests.marks import some
