@@ -26,8 +26,7 @@ from consilium.simulations.cli import SIMULATE
 class DefaultGroup(TyperGroup):
     """A group with a command whose name may be left out: whatever is no command's name is its argument.
 
-    What follows `--`, and an option other than `--help`, is the default command's too.
-    """
+    What follows `--`, and an option other than `--help`, is the default command's too."""
 
     default: ClassVar[str]
 

@@ -2,8 +2,7 @@
 codes are those of the errors' classes, and gathered here alone.
 
 With `--format json` the message is one object on stdout:
-`{"error": {"type": ..., "what": ..., "action": ..., "exit_code": ...}}`.
-"""
+`{"error": {"type": ..., "what": ..., "action": ..., "exit_code": ...}}`."""
 
 from __future__ import annotations
 

@@ -7,8 +7,7 @@ runs Flower's client process with this app. Nothing of a bundle is unpacked, imp
 taken, and a task's token stands in no list of processes. All that rests on names inside Flower, which `check_flower`
 asserts before anything starts.
 
-`python -P -m consilium.node.apps MODULE ...` is `flower-superexec ...` with the `app` of that installed module.
-"""
+`python -P -m consilium.node.apps MODULE ...` is `flower-superexec ...` with the `app` of that installed module."""
 
 from __future__ import annotations
 
@@ -61,8 +60,7 @@ NAMES = {
 def write_programs(folder: Path, module: str) -> Path:
     """Small programs with the names that Flower looks up in PATH; the folder is to come first there.
 
-    module: its `app` is that of this kind of node. All other programs that Flower could start for a task refuse.
-    """
+    module: its `app` is that of this kind of node. All other programs that Flower could start for a task refuse."""
     private_folder(folder)
     refuse = 'echo "refused: a node runs its own code only" >&2\nexit 1\n'
     own = " ".join(f'"{part}"' for part in python_module("consilium.node.apps", module))
@@ -77,12 +75,8 @@ def check_flower() -> None:
     """Check that this Flower can be made to ignore bundles, before a node is reachable.
 
     A name that is set where Flower no longer looks would protect nothing and raise nothing. So: every name is there, it
-    is what Flower's processes call, and they are started by a program that PATH decides on.
-
-    Raises
-    ------
-    EngineError : one of them is not so, or this is another version of Flower.
-    """
+    is what Flower's processes call, and they are started by a program that PATH decides on. Raises EngineError: one of
+    them is not so, or this is another version of Flower."""
     require_flower(NAMES)
     for module, function, called in (
         (LOOP, "run_superexec", {"get_executor"}),

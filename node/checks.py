@@ -226,12 +226,8 @@ def check_disk(folder: Path, least: int) -> str:
 
 
 def hold(checks: Iterable[Check], tell: Callable[[str, str], object]) -> None:
-    """Start only where all checks hold. What is advice is told.
-
-    Raises
-    ------
-    ConsiliumError : the first that does not, in the doctor's words.
-    """
+    """Start only where all checks hold. What is advice is told. Raises ConsiliumError: the first that does not, in the
+    doctor's words."""
     for name, check in checks:
         try:
             check()

@@ -6,8 +6,7 @@ NAME.enrol.json     public keys, for the operator
 federation/         the operator's signed folder, as it was joined last (node.signed)
 policy.toml         what a party or second aggregator allows, in its own people's words (node.home)
 party.toml          of a party: where its rows are, and how they are read
-state/              what the node remembers: ledger, account, sessions
-"""
+state/              what the node remembers: ledger, account, sessions"""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@ the node's own people allow.
 
 What they allow stands in `policy.toml`, which no signed folder brings: a flat table of limits, all of them optional.
 What is asked beyond a line is refused. Lines that are missing are asked for at the first start, and written after a
-yes with the values that are asked; terms that ask for no more are served later without a word.
-"""
+yes with the values that are asked; terms that ask for no more are served later without a word."""
 
 from __future__ import annotations
 
@@ -143,8 +142,7 @@ class Home(ABC):
     def check(self, lines: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
         """Raise NotAccepted where something is asked beyond a line, or of which there is no line.
 
-        asked: None for what is held against the line elsewhere, as the account does with queries and epsilon.
-        """
+        asked: None for what is held against the line elsewhere, as the account does with queries and epsilon."""
         for key, value in asked.items():
             limit = lines.get(key)
             if None not in (value, limit) and key not in COUNTED_BY and self.limits[key].looser(value, limit):
@@ -206,11 +204,7 @@ class Request:
 
     def allow(self, tell: Callable[[str], object]) -> bool:
         """Where lines are missing: have a person type a yes, and write them as they are asked. Whether that was so.
-
-        Raises
-        ------
-        NotAccepted : something is asked beyond a line, or the answer is no yes. Nothing was written then.
-        """
+        Raises NotAccepted: something is asked beyond a line, or the answer is no yes. Nothing was written then."""
         self.check_beyond()
         if not self.new:
             return False

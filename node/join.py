@@ -55,14 +55,9 @@ def find_folder(here: Path) -> NodeFolder:
 
 def join(sent: Path, folder: NodeFolder) -> SignedFolder[FederationFile]:
     """Check a signed folder, and take it over. Nothing is changed where a check does not hold; again does nothing.
-
-    Raises
-    ------
-    ConfigError : the folder is not as its authority signed it; it is of another authority than the one before, older,
-        or another of the same version; it does not list this node with its own keys; its roster has others; or it says
-        what this node allows.
-    PathError : it cannot be read.
-    """
+    Raises ConfigError: the folder is not as its authority signed it; it is of another authority than the one before,
+    older, or another of the same version; it does not list this node with its own keys; its roster has others; or it
+    says what this node allows; PathError: it cannot be read."""
     earlier = None
     with suppress(ConfigError, PathError):  # a copy that broke off is mended by the same folder
         earlier = load(folder.federation / FEDERATION_FILE, FederationFile)

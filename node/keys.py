@@ -49,12 +49,8 @@ class NodeKey:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a private key file.
-
-        Raises
-        ------
-        PathError, ConfigError : no such file, others may read it, or it holds no P-384 key in the form of its kind.
-        """
+        """Read a private key file. Raises PathError, ConfigError: no such file, others may read it, or it holds no
+        P-384 key in the form of its kind."""
         content = read_private(path)
         key = None
         with suppress(ValueError, TypeError, UnsupportedAlgorithm):
@@ -220,12 +216,8 @@ class OwnKeys:
 
 
 def make(kind: NodeKind, name: str, path: Path) -> tuple[NodeFolder, Enrolment]:
-    """All private keys of a node, and its enrolment, in its new folder `path`, mode 0700.
-
-    Raises
-    ------
-    OutputExists : `path` is there. ConfigError : the name is none.
-    """
+    """All private keys of a node, and its enrolment, in its new folder `path`, mode 0700. Raises OutputExists: `path`
+    is there. ConfigError: the name is none."""
     try:
         file = NodeFile(kind=kind, name=name)
     except ValidationError:
@@ -257,13 +249,9 @@ def enrolment_file(folder: NodeFolder) -> Path:
 
 
 def read_enrolment(path: Path) -> Enrolment:
-    """An enrolment with sound keys that signed it.
-
-    Raises
-    ------
-    PathError, ConfigError : no such file, another format, altered, or it holds a private key. No error quotes what is
-        in the file beyond the name: somebody may have put a secret there.
-    """
+    """An enrolment with sound keys that signed it. Raises PathError, ConfigError: no such file, another format,
+    altered, or it holds a private key. No error quotes what is in the file beyond the name: somebody may have put a
+    secret there."""
     try:
         with open(path, "rb") as file:
             content = file.read(MOST_BYTES + 1)

@@ -1,8 +1,7 @@
 """What nodes of all kinds have in common on machines of their own: what a join says, checks, start, status.
 
 Each is a `NodeKind` that says what is particular to it: `party.deployed`, `aggregator.deployed` (see `node.members`),
-`coordinator.deploy.deployed` and `student.deployed`.
-"""
+`coordinator.deploy.deployed` and `student.deployed`."""
 
 from __future__ import annotations
 

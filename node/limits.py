@@ -1,7 +1,6 @@
 """What a party and the second aggregator are promised, and what each allows by itself, whatever the coordinator asks.
 
-In this room `home` and this module alone use accounting, for the two kinds of nodes that count what they give.
-"""
+In this room `home` and this module alone use accounting, for the two kinds of nodes that count what they give."""
 
 from __future__ import annotations
 
@@ -77,8 +76,7 @@ class NodePolicy(Frozen):
         count with what their query budget allows, whether it was used or not.
     most_queries: the most queries ever answered, over all federations.
     least_parties: parties other than assumed colluders that must be in every sum of hidden votes.
-    allow_simulation: serve in a federation whose noise is seeded, that is, one without privacy. Never on real data.
-    """
+    allow_simulation: serve in a federation whose noise is seeded, that is, one without privacy. Never on real data."""
 
     most_queries: int = Field(default=10_000, ge=0)
     most_epsilon: float = Field(default=3.0, ge=0)
@@ -101,8 +99,7 @@ def epsilon(promises: Iterable[str], policy: NodePolicy, *, rough: bool = False)
     In whatever unit the coordinator states its promise, the node asks what it means for what it has to protect. The
     least of the bounds that the coordinator takes the least of.
 
-    rough: as if histograms left whole, which is more and takes no time.
-    """
+    rough: as if histograms left whole, which is more and takes no time."""
     return _epsilon(tuple(promises), policy.unit, policy.neighbouring, policy.delta, rough)
 
 
@@ -147,8 +144,7 @@ PROGRAM = (_program(), version("numpy"), version("scipy"))
 def kept_epsilon(execute: Execute, promises: Sequence[str], policy: NodePolicy, *, rough: bool = False) -> float:
     """`epsilon`, computed once: a node does so when it starts, and no message waits for it.
 
-    It is found again for the same promises in the same order, unit, relation, delta and code alone.
-    """
+    It is found again for the same promises in the same order, unit, relation, delta and code alone."""
     counted = [policy.unit.value, policy.neighbouring.value, policy.delta]
     key = canonical_digest([PROGRAM, promises, *counted, rough])
     for (known,) in execute("SELECT epsilon FROM epsilons WHERE key = ?", key):

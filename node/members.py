@@ -81,13 +81,8 @@ class MemberKind(NodeKind):
         return [("policy", policy), ("coordinator", lambda: f"{check_coordinator(folder)}; it {standing(folder)}")]
 
     def start(self, folder: NodeFolder, tell: Tell, stop: threading.Event) -> NodeOutcome:
-        """Serve until `stop` is set; the first time, once its people have said yes.
-
-        Raises
-        ------
-        ConsiliumError : what doctor finds wrong; NotAccepted: its people do not allow what is asked; EngineError: the
-            SuperNode ended.
-        """
+        """Serve until `stop` is set; the first time, once its people have said yes. Raises ConsiliumError: what doctor
+        finds wrong; NotAccepted: its people do not allow what is asked; EngineError: the SuperNode ended."""
         hold([*own_checks(folder), *self.set_up(folder)], tell)
         allowed_now = self.open_home(folder).request().allow(print)
         stamp, home = folder.joined_at, self.open_home(folder)

@@ -8,8 +8,7 @@ policy.toml         empty: what a node allows, its own people say
 
 The signature is held against the ca.crt that came along. It proves that all files are of one authority and belong
 together; that this is the federation's authority is what its fingerprint is read out for over the telephone, once. A
-newer folder is held against the ca.crt of the one that was joined before.
-"""
+newer folder is held against the ca.crt of the one that was joined before."""
 
 from __future__ import annotations
 
@@ -109,8 +108,7 @@ class FederationFile(Frozen):
     terms: what parties and the second aggregator pin. roster: of hidden sums. nodes: public keys of all nodes by their
     names, the coordinator's, students' and the second aggregator's too. certificates: PEM, of coordinator and students,
     by name. earlier, succeeds: federations before this one, and by a party's name those that its patients had before.
-    revoked: public keys of nodes that were shut out: neither their names nor their keys are taken in again.
-    """
+    revoked: public keys of nodes that were shut out: neither their names nor their keys are taken in again."""
 
     format: Literal[1] = 1
     version: int = Field(ge=1)
@@ -222,12 +220,8 @@ def read_signed(
     """A signed folder, all of which is as the authority signed it. What else lies in the folder is not looked at.
 
     authority: the ca.crt that must have signed it; the folder's own where it is None. rows: public.npz, which may be
-    large, is looked at too.
-
-    Raises
-    ------
-    PathError, ConfigError : no such folder, a file is missing, a link, too large or altered, or another signed it.
-    """
+    large, is looked at too. Raises PathError, ConfigError: no such folder, a file is missing, a link, too large or
+    altered, or another signed it."""
     if not (path / SIGNED_FILE).exists():
         raise ConfigError(
             f"{path} is no signed folder: it has no {SIGNED_FILE}", "Give the folder that the operator sent"

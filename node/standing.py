@@ -1,7 +1,6 @@
 """Whether the coordinator lets a node in, asked at its gateway, signed as the node's other requests.
 
-Whoever was revoked, is not listed or has a wrong clock learns it there. What is asked says nothing but who asks.
-"""
+Whoever was revoked, is not listed or has a wrong clock learns it there. What is asked says nothing but who asks."""
 
 from __future__ import annotations
 

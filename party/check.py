@@ -91,12 +91,8 @@ class PartyCheck:
 
 
 def check(home: PartyHome) -> PartyCheck:
-    """The rows, and what is wrong with policy or data; as if its people allowed what they have said nothing of.
-
-    Raises
-    ------
-    PathError : there is no data file. ConfigError : the party's secret is damaged.
-    """
+    """The rows, and what is wrong with policy or data; as if its people allowed what they have said nothing of. Raises
+    PathError: there is no data file. ConfigError: the party's secret is damaged."""
     config, policy, settings, refusals = home.federation.config, home.presumed, home.file, list[str]()
     asked: dict[str, Callable[[], object]] = {
         "the policy would refuse this federation": lambda: check_terms(policy, home.terms),

@@ -44,8 +44,7 @@ class PartyFile(Frozen):
     """The file `party.toml`. data: the file of its rows: a table with a heading (.csv, .parquet), or .npz.
 
     teacher: what is trained here, instead of the kind that the coordinator asks for; also an estimator that others
-    wrote. lacks: columns of the federation that are mapped to nothing: missing in every row.
-    """
+    wrote. lacks: columns of the federation that are mapped to nothing: missing in every row."""
 
     data: str = Field(min_length=1)
     columns: Columns = Field(default_factory=dict)
@@ -88,14 +87,9 @@ class PartySettings:
 
     def check_terms(self, terms: Terms) -> None:
         """Check that the party can serve under these terms: its policy, rows and, for hidden votes, its own copy of the
-        roster.
-
-        Raises
-        ------
-        Refused : the policy or the rows do not allow it; another roster, too few honest parties in a sum, or a promise
-            of noise in more shares than there are sure to be. RosterMismatch : the party is not in its roster.
-            ConfigError : it has none.
-        """
+        roster. Raises Refused: the policy or the rows do not allow it; another roster, too few honest parties in a sum,
+        or a promise of noise in more shares than there are sure to be. RosterMismatch: the party is not in its roster.
+        ConfigError: it has none."""
         check_terms(self.policy, terms)
         check_promised_unit(terms, self.rules)
         if terms.collection not in MODES:

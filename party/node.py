@@ -65,8 +65,7 @@ class PartyNode:
     def hello(self, request: HelloRequest) -> HelloReply:
         """Name and number of teachers, if the policy lets the party serve; Refused otherwise.
 
-        From here on the federation is what these terms say: whatever a later message says otherwise is refused.
-        """
+        From here on the federation is what these terms say: whatever a later message says otherwise is refused."""
         check_protocol(request.protocol_version)
         self._check_agreed(request.terms)
         seen = self.store.enrol(request, self.settings.policy)
@@ -78,13 +77,9 @@ class PartyNode:
     def train(self, request: TrainRequest) -> TrainReply:
         """Train the teachers and keep them; a repeated request finds them there and trains nothing.
 
-        Where the party's rows, its mapping or its own kind of teacher have changed since, all are trained anew.
-
-        Raises
-        ------
-        Refused : policy, data or schema do not allow it, the request is malformed, or the federation asked for other
-            teachers before.
-        """
+        Where the party's rows, its mapping or its own kind of teacher have changed since, all are trained anew. Raises
+        Refused: policy, data or schema do not allow it, the request is malformed, or the federation asked for other
+        teachers before."""
         terms = self.agreed(request.federation).terms
         if terms.request != request.digest():
             raise Refused(Rule.PROMISE, detail="other teachers are asked for than this federation came with")
@@ -126,13 +121,9 @@ class PartyNode:
         self.store.keep_teachers(request.federation, TeacherSet(schema, origin, "", teachers, limits))
 
     def vote(self, request: VoteRequest) -> VoteReply:
-        """Votes of the party's teachers, counted against its own limits before they leave.
-
-        Raises
-        ------
-        Refused : nothing trained, another ledger than before, queries that are not of the pool, a limit would be
-            passed, or the request is malformed.
-        """
+        """Votes of the party's teachers, counted against its own limits before they leave. Raises Refused: nothing
+        trained, another ledger than before, queries that are not of the pool, a limit would be passed, or the request
+        is malformed."""
         agreed = self.agreed(request.federation)
         if agreed.terms.collection in MODES:
             detail = f"plaintext votes asked in a federation of {agreed.terms.collection} ones"
@@ -216,12 +207,8 @@ class PartyNode:
         again: bool = False,
     ) -> np.ndarray:
         """The class that each teacher votes for, int64 (teachers, queries), after it was charged. Secret. round to
-        again: see `Store.charge`.
-
-        Raises
-        ------
-        Refused : nothing trained, a limit would be passed, or the queries are not those of their hash or of the pool.
-        """
+        again: see `Store.charge`. Raises Refused: nothing trained, a limit would be passed, or the queries are not
+        those of their hash or of the pool."""
         policy, federation = self.settings.policy, agreed.terms.federation
         for rule, most in ((Rule.PROMISE, agreed.promise.most(round)), (Rule.MOST_QUERIES, policy.most_queries)):
             if len(query_set.queries) > most:

@@ -37,8 +37,7 @@ class Policy(NodePolicy):
     collection: the least secret way in which its votes may be collected: "plaintext" (the coordinator sees them),
         or "secure" (it sees sums with noise of the parties' own). Or "verified" and nothing else: single votes are
         hidden as long as coordinator and second aggregator do not work together, where "secure" relies on the other
-        parties, so that a party that wants it says so.
-    """
+        parties, so that a party that wants it says so."""
 
     allowed_classes: tuple[str, ...] = Field(default=(), min_length=2)
     allowed_columns: tuple[str, ...] = ()
@@ -102,13 +101,9 @@ class Promise:
 
 @lru_cache(maxsize=4)  # each message of a federation comes with the same
 def parse_promise(text: str, collection: CollectionMode, teachers: int) -> Promise:
-    """The promise of a federation with this mode and number of teachers.
-
-    Raises
-    ------
-    Refused : no list of events, or a number out of bounds (MALFORMED); several releases, or one of another kind than
-        the mode has, of other noise, or for another number of teachers (PROMISE).
-    """
+    """The promise of a federation with this mode and number of teachers. Raises Refused: no list of events, or a number
+    out of bounds (MALFORMED); several releases, or one of another kind than the mode has, of other noise, or for
+    another number of teachers (PROMISE)."""
     release, *rest = events = events_of(text)
     if release.mechanism.closing or len(rest) > 1 or not all(event.mechanism.closing for event in rest):
         raise Refused(Rule.PROMISE, detail="a promise is one release, and at most one sanitised epsilon beside it")

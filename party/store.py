@@ -154,14 +154,10 @@ class Store(Database):
 
     def enrol(self, request: HelloRequest, policy: Policy) -> int:
         """Keep terms and ledger of a federation, if the policy allows its promise. `KnownFederation.asked` of it.
-
-        Raises
-        ------
-        Refused : the promise is none, or too much (MOST_EPSILON, MOST_QUERIES); other terms (PROMISE) or another ledger
-            (LEDGER) than this federation came with first, or a ledger that has gone back, see `check_position`;
-            (SECOND_COORDINATOR) : the coordinator's start does not go on from the one that asked for votes last. It has
-            a copy of the ledger from before, and so forgets what may have been released since.
-        """
+        Raises Refused: the promise is none, or too much (MOST_EPSILON, MOST_QUERIES); other terms (PROMISE) or another
+        ledger (LEDGER) than this federation came with first, or a ledger that has gone back, see `check_position`;
+        (SECOND_COORDINATOR): the coordinator's start does not go on from the one that asked for votes last. It has a
+        copy of the ledger from before, and so forgets what may have been released since."""
         text, tokens = request.terms.model_dump_json(), request.starts
         with self.transaction():
             self.check(request.terms, policy)
@@ -180,8 +176,7 @@ class Store(Database):
         """Raise Refused (MOST_EPSILON, MOST_QUERIES) if this federation would be too much beside all others.
 
         A party that refuses in the middle of a hidden sum costs the others, whose queries are used up: there its
-        queries must last. Of plaintext votes it is left out alone, and answers as many as it likes.
-        """
+        queries must last. Of plaintext votes it is left out alone, and answers as many as it likes."""
         promises, elsewhere = self.past(terms.federation)
         queries = elsewhere + promise_of(terms).release.queries_in(1)
         if terms.collection in MODES and queries > policy.most_queries:
@@ -222,19 +217,13 @@ class Store(Database):
         are the same. In round 2 the queries are some of those of round 1: they count against the federation's cap on
         answers, and as further queries where a coordinator asks others.
 
-        Parameters
-        ----------
-        ids : query ids, hex, all different.
-        position : where the ledger stands, which is noted. start : token of the coordinator's start, where it says so.
-        again : all count that counted before in this round, too: what leaves is another sum of the same votes, with
-            other noise.
+        ids: query ids, hex, all different. position: where the ledger stands, which is noted. start: token of the
+        coordinator's start, where it says so. again: all count that counted before in this round, too: what leaves is
+        another sum of the same votes, with other noise.
 
-        Raises
-        ------
-        Refused : the policy's limit on queries or epsilon, or the federation's own cap (QUERY_BUDGET), would be passed;
-            a query twice; or the promise is not the one that was given before. (SECOND_COORDINATOR) : another
-            coordinator has enrolled the party since. And as `check_position`.
-        """
+        Raises Refused: the policy's limit on queries or epsilon, or the federation's own cap (QUERY_BUDGET), would be
+        passed; a query twice; the promise is not the one that was given before; another coordinator has enrolled the
+        party since (SECOND_COORDINATOR). And as `check_position`."""
         federation, promise, most = agreed.terms.federation, agreed.terms.promise, agreed.promise.most(round)
         queries = query_keys(tuple(ids))
         if len(queries) < len(ids):

@@ -48,8 +48,7 @@ def make(
     """One teacher for each of `parts` (row indices int64), and their thresholds (`party.voting`).
 
     `rows`: as they were loaded. `reference`: public rows float32 (rows, features), none where the voting rule needs
-    none.
-    """
+    none."""
     teachers = fit_teachers(spec, rows.represented(schema, parts), parts, seeds, len(schema.classes))
     return teachers, thresholds_of(teachers, schema, voting_rule, reference)
 

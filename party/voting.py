@@ -6,8 +6,7 @@ trained and kept with them: whoever votes needs no reference row.
 
 Equal scores are decided by a hash of what is public. It favours no class, and no randomness of the party's own is left
 that could tell anything. A teacher that knows one class only, since its shard has no other, has nothing to compare:
-all its votes are by this lot, which is as good as an abstention, and the number of votes stays public.
-"""
+all its votes are by this lot, which is as good as an abstention, and the number of votes stays public."""
 
 from __future__ import annotations
 
@@ -77,12 +76,8 @@ def query_inputs(schema: Schema, queries: np.ndarray, query_set: str) -> np.ndar
 
 def checked_queries(queries: np.ndarray, query_set: str, features: int) -> tuple[np.ndarray, tuple[str, ...]]:
     """The canonical form of queries (n, features), and their ids. Of an array that nobody can write to, the last
-    is kept: many simulated parties get the same.
-
-    Raises
-    ------
-    Refused (MALFORMED) : they are no queries of so many features, or not those of this hash.
-    """
+    is kept: many simulated parties get the same. Raises Refused (MALFORMED): they are no queries of so many features,
+    or not those of this hash."""
 
     def check() -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
         try:
@@ -139,8 +134,7 @@ def draw_lots(
     """One of the equal classes for each of many ties, int64 (ties,).
 
     lots: of parties that were asked the same queries. which, teachers, queries: of each tie, int (ties,), the lot by
-    its position. equal: bool (ties, classes), at least one of each.
-    """
+    its position. equal: bool (ties, classes), at least one of each."""
     if not len(equal):
         return np.zeros(0, dtype=np.int64)
     most = int(teachers.max()) + 1
@@ -183,8 +177,7 @@ def thresholds_of(
     thresholds. `reference` float32 (rows, features), as `check_reference` takes them.
 
     Of two classes only the second has one: the quantile of the log-odds, so that the teacher votes for it exactly where
-    its log-odds are above.
-    """
+    its log-odds are above."""
     if not voting_rule.relative:
         return None
     classes = len(schema.classes)
@@ -236,8 +229,7 @@ class TeacherSet:
     """Teachers and what they were made from.
 
     digest: of this very set, so of the votes that it gives. thresholds: float64 (teachers, classes), see
-    `thresholds_of`; None where each teacher votes for its own prediction.
-    """
+    `thresholds_of`; None where each teacher votes for its own prediction."""
 
     schema: Schema
     made_from: str

@@ -1,7 +1,6 @@
 """Blocks of the pages that are no commands: TOML is valid where it is meant to be used, Python runs.
 
-The examples in docstrings give what they say.
-"""
+The examples in docstrings give what they say."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The pages: links within the repository lead to a file and, on a page, to a heading that is there; sentences are short
 (how many words there are, tools/house.py counts); what they show of docs/results.json is what stands there.
 
-`mkdocs build --strict` looks at the site alone; this looks at all pages.
-"""
+`mkdocs build --strict` looks at the site alone; this looks at all pages."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """A node runs its installed code: the names inside Flower that this rests on, forks that answer, and a foreign bundle.
 
-The last is a real run: SuperLink and SuperNode, and an app that somebody submits.
-"""
+The last is a real run: SuperLink and SuperNode, and an app that somebody submits."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 The party is the real code on its own disk; only its teachers are constant, so that no training is needed. Of a secure
 session what would leave under masks is taken from `PartyNode.votes`, as stage 2 takes it: others can unmask it without
-the party.
-"""
+the party."""
 
 from __future__ import annotations
 
@@ -70,8 +69,7 @@ class Game:
     """One party, one coordinator. `generator` decides everything but keys.
 
     ratio: true cost over what was charged, or over what the policy allows if that is less. let_out: how often each
-    query and round left. drawn: scale of the noise and round of each. rules: how often each refused.
-    """
+    query and round left. drawn: scale of the noise and round of each. rules: how often each refused."""
 
     def __init__(self, folder: Path, generator: np.random.Generator) -> None:
         self.generator, self.signer = generator, Identity.generate()

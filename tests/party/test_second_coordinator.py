@@ -1,7 +1,6 @@
 """Two coordinators with copies of one ledger: once one has asked for votes, parties refuse the other, and it says so.
 
-The control of each: the same coordinators without the tokens of their starts, as before. Both are answered.
-"""
+The control of each: the same coordinators without the tokens of their starts, as before. Both are answered."""
 
 from __future__ import annotations
 
