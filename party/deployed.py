@@ -54,7 +54,17 @@ class Party(MemberKind):
         return NodeOutcome(found.table, [*found.lines, fit])
 
     def further_checks(self, folder: NodeFolder, running: bool) -> list[Check]:
-        return [("data", lambda: _data(open_home(folder))), *super().further_checks(folder, running)]
+        def data() -> str:
+            from consilium.party.check import check
+
+            found = check(home := open_home(folder))
+            try:
+                count = len(found.usable().y)
+            except ConsiliumError as error:
+                raise DataError(error.what, f"Run: consilium party check {folder.path}") from None
+            return f"{home.data_file.name}: {count} rows fit the federation's columns and classes"
+
+        return [("data", data), *super().further_checks(folder, running)]
 
     def allowed(self, home: PartyHome) -> str:
         roster = home.federation.sum_roster()
@@ -96,16 +106,3 @@ def name_data(folder: NodeFolder, data: Path) -> None:
 def _epsilon(home: PartyHome, store: Store) -> float:
     """Of this federation alone, by this party's own unit. Raises ConfigError: its policy does not allow it."""
     return refused_is_wrong(lambda: store.epsilon(home.terms, home.policy), "its own policy")
-
-
-def _data(home: PartyHome) -> str:
-    """As `consilium party check` does, which shows every problem of every column."""
-    from consilium.party.check import check
-
-    found = check(home)
-    try:
-        count = len(found.usable().y)
-    except ConsiliumError as error:
-        command = f"Run: consilium party check {home.folder.path}"
-        raise DataError(error.what, command) from None
-    return f"{home.data_file.name}: {count} rows fit the federation's columns and classes"

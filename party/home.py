@@ -59,16 +59,9 @@ class PartyFile(Frozen):
     def rules(self) -> DataRules:
         """How the data file is read: the tables `[columns]`, `[label]`, `[missing]`, `[csv]` and `[patient]`, `lacks`,
         and what the teacher does with missing values."""
-        return DataRules(
-            columns=self.columns,
-            label=self.label,
-            missing=self.missing,
-            csv=self.csv,
-            patient=self.patient,
-            lacks=self.lacks,
-            allow_one_class=self.label.allow_one_class,
-            keep_missing=self.teacher is not None and self.teacher.keeps_missing,
-        )
+        read = {key: getattr(self, key) for key in ("columns", "label", "missing", "csv", "patient", "lacks")}
+        keep_missing = self.teacher is not None and self.teacher.keeps_missing
+        return DataRules(**read, allow_one_class=self.label.allow_one_class, keep_missing=keep_missing)
 
 
 @dataclass(frozen=True)

@@ -260,22 +260,19 @@ class Store(Database):
 
     def teachers(self, federation: str) -> TeacherSet:
         """Of an earlier lesson. Refused (NOT_TRAINED) if there are none, or what was written is damaged."""
-        rows = self.execute("SELECT digest FROM teachers WHERE federation = ?", federation)
-        if not rows:
+        row = self.one("SELECT digest FROM teachers WHERE federation = ?", federation)
+        if row is None:
             raise Refused(Rule.NOT_TRAINED, detail=f"{self.path}: nothing was trained for this federation")
-        known = self._teachers.get(federation)
-        if known is None or known.digest != rows[0][0]:
-            known = self._teachers[federation] = self._read_teachers(federation)
-        return known
-
-    def _read_teachers(self, federation: str) -> TeacherSet:
+        if (known := self._teachers.get(federation)) is not None and known.digest == row[0]:
+            return known
         ((digest, content),) = self.execute("SELECT digest, content FROM teachers WHERE federation = ?", federation)
         if hashlib.sha256(content).hexdigest() != digest:
             raise Refused(Rule.NOT_TRAINED, detail=f"{self.path}: teachers are not what was written")
         try:
-            return replace(pickle.loads(content), digest=digest)
+            known = self._teachers[federation] = replace(pickle.loads(content), digest=digest)
         except Exception as error:  # what unpickling raises where another version wrote it is anything
             raise Refused(Rule.NOT_TRAINED, detail=f"{self.path}: {type(error).__name__}") from None
+        return known
 
     def keep_teachers(self, federation: str, trained: TeacherSet) -> None:
         """For `teachers`, which gives them their digest."""
