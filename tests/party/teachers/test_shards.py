@@ -30,7 +30,7 @@ from tests.federation import HomeFile as PartyFile
 from tests.federation import make_config, make_home, make_rows, node_at
 from tests.marks import some
 from tests.node.folders import allow, asked_of, give_rows, make_small
-from tests.party.teachers.test_network import images
+from tests.party.teachers.test_teachers import images
 from tests.party.test_node import hello, refused, train, vote
 
 SECRET = bytes(range(32))

@@ -19,7 +19,7 @@ from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.specs import SimulationSpec
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import Scenario, load_scenario
-from tests.party.teachers.test_network import images
+from tests.party.teachers.test_teachers import images
 from tests.simulations.engines.test_engines_agree import quiet
 
 SMALL = [
