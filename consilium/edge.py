@@ -13,7 +13,6 @@ import sys
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
 from typing import TextIO
@@ -56,7 +55,6 @@ class Ending:
 def run(app: typer.Typer, arguments: Sequence[str]) -> int:
     """Run one command line; returns its exit code."""
     command = typer.main.get_command(app)
-    _no_second_suggestion(command)
     as_json = wants_json(arguments)
     try:
         # where a command ends itself, the library hands its exit code over as if it were a result
@@ -122,25 +120,14 @@ def ending_of(error: BaseException) -> Ending:
 
 
 def _usage(error: click.UsageError) -> Ending:
-    """A mistake in the command line, with the nearest word that is known."""
-    group, path = (error.ctx.command, error.ctx.command_path) if error.ctx is not None else (None, "consilium")
-    near = list(getattr(error, "possibilities", None) or [])
-    # the message of a mistake in words that are known says more with its hint, of the others only without
-    unknown = error.message.startswith(("No such command", "No such option"))
-    what = (error.message if unknown else error.format_message()).rstrip(".")
-    if error.message.startswith("No such command") and isinstance(group, click.Group) and error.ctx is not None:
-        near = get_close_matches(error.message.split("'")[1], group.list_commands(error.ctx))
-    if near and unknown:
+    """A mistake in the command line, with the nearest words that are known."""
+    path, near = error.ctx.command_path if error.ctx is not None else "consilium", getattr(error, "possibilities", None)
+    # Typer and click each add "Did you mean" to an unknown word: it is told once
+    what = error.format_message() if near is None else error.message.partition(" Did you mean")[0]
+    what = what.rstrip(".")
+    if near:
         what = f"{what}; did you mean {' or '.join(map(repr, sorted(near)))}?"
     return Ending("Usage", what[:1].lower() + what[1:], f"See `{path} --help`", USAGE)
-
-
-def _no_second_suggestion(command: click.Command) -> None:
-    """Typer and click each add "Did you mean"; what is told here is told once."""
-    if isinstance(command, click.Group):
-        command.suggest_commands = False  # pyright: ignore[reportAttributeAccessIssue]
-        for inner in command.commands.values():
-            _no_second_suggestion(inner)
 
 
 def _flush() -> None:
