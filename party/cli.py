@@ -20,21 +20,16 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The party's folder.
 @app.command("check")
 def check_command(folder: Folder, output: FormatOption = Format.text) -> None:
     """Hold the rows against the federation: every problem of every column at once. Nothing is sent, spent or kept."""
-    from consilium.node.kinds import NodeOutcome
     from consilium.party.check import check
     from consilium.party.home import open_home
-    from consilium.protocol.errors import ConsiliumError
 
     home = open_home(folder)
-    found = check(home)
-    lines, values, name = found.lines, found.table, home.federation.config.name
-    try:
-        found.usable()
-    except ConsiliumError as error:
-        return NodeOutcome(values, lines, error).show(output)
+    found, name = check(home), home.federation.config.name
+    if found.error is not None:
+        return found.show(output)
     warnings = home.warnings()
-    lines.append(f"The data fit federation {name!r}.")
-    show(output, {**values, "federation": name, "warnings": warnings}, lines)
+    values = {**found.values, "federation": name, "warnings": warnings}
+    show(output, values, [*found.lines, f"The data fit federation {name!r}."])
     tell_warnings(warnings, output)
 
 

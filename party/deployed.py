@@ -45,24 +45,22 @@ class Party(MemberKind):
             found = check(home)
         except ConsiliumError as error:
             return NodeOutcome({}, (), DataError(error.what, error.action))
-        again = f"Correct {folder / SETTINGS}, and join again"
-        try:
-            found.usable()
-        except ConsiliumError as error:
-            return NodeOutcome(found.table, found.lines, DataError(error.what, again))
+        if found.error is not None:
+            again = DataError(found.error.what, f"Correct {folder / SETTINGS}, and join again")
+            return NodeOutcome(found.values, found.lines, again)
         fit = f"The data fit federation {home.federation.config.name!r}. Next: consilium node start {folder.path}"
-        return NodeOutcome(found.table, [*found.lines, fit])
+        return NodeOutcome(found.values, [*found.lines, fit])
 
     def further_checks(self, folder: NodeFolder, running: bool) -> list[Check]:
         def data() -> str:
             from consilium.party.check import check
 
             found = check(home := open_home(folder))
-            try:
-                count = len(found.usable().y)
-            except ConsiliumError as error:
-                raise DataError(error.what, f"Run: consilium party check {folder.path}") from None
-            return f"{home.data_file.name}: {count} rows fit the federation's columns and classes"
+            if found.error is not None:
+                raise DataError(found.error.what, f"Run: consilium party check {folder.path}")
+            return (
+                f"{home.data_file.name}: {found.values['data']['used']} rows fit the federation's columns and classes"
+            )
 
         return [("data", data), *super().further_checks(folder, running)]
 

@@ -16,13 +16,25 @@ from pydantic import ValidationError
 
 from consilium.data.private_rows import PrivateRows
 from consilium.models.keys import TeacherKind, teacher_from_json
-from consilium.models.table import check_teacher
+from consilium.models.table import check_teacher, fit_teachers
 from consilium.node.answering import check_pinned, check_protocol
 from consilium.party.home import PartySettings, own
 from consilium.party.policy import check_shards
 from consilium.party.store import Agreed, Store, check_position
-from consilium.party.teach import make, not_fitted, simulated_secret, simulated_seeds, split, states_of, unanswered
-from consilium.party.voting import Lot, TeacherSet, check_reference, checked_queries, query_inputs, votes_of_teachers
+from consilium.party.voting import (
+    Lot,
+    TeacherSet,
+    check_reference,
+    checked_queries,
+    not_fitted,
+    query_inputs,
+    simulated_secret,
+    simulated_seeds,
+    split,
+    thresholds_of,
+    unanswered,
+    votes_of_teachers,
+)
 from consilium.protocol.choices import counted, packed
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.identity import Identity
@@ -102,23 +114,20 @@ class PartyNode:
         with suppress(Refused):  # there are none yet
             if self.teachers(request.federation).made_from == origin:
                 return TrainReply(party=self.name, teachers=request.teachers)
-        self._train(request, schema, spec, voting_rule, origin)
-        return TrainReply(party=self.name, teachers=request.teachers)
-
-    def _train(
-        self, request: TrainRequest, schema: Schema, spec: TeacherKind, voting_rule: VotingRule, origin: str
-    ) -> None:
         rows = self.rows.read(schema)
         # in simulations shards and seeds are derived from run seed and name; never from the data
         seeded, name = request.seed >= 0, self.name
         secret = simulated_secret(request.seed, name) if seeded else self.store.own_secret()
-        seeds = simulated_seeds(request.seed, name) if seeded else np.random.SeedSequence()
+        sequence = simulated_seeds(request.seed, name) if seeded else np.random.SeedSequence()
         parts = split(rows.identities, request.teachers, secret)
         check_shards(self.settings.policy, min(len(part) for part in parts))
-        teachers, limits = make(rows, schema, spec, voting_rule, request.reference, parts, states_of(seeds, len(parts)))
+        seeds = [int(seed.generate_state(1)[0]) for seed in sequence.spawn(len(parts))]
+        teachers = fit_teachers(spec, rows.represented(schema, parts), parts, seeds, len(schema.classes))
+        limits = thresholds_of(teachers, schema, voting_rule, request.reference)
         if failed := not_fitted(teachers):
             log.warning("[teacher] %s cannot be fitted to %d of %d shards", spec.title, failed, len(parts))
         self.store.keep_teachers(request.federation, TeacherSet(schema, origin, "", teachers, limits))
+        return TrainReply(party=self.name, teachers=request.teachers)
 
     def vote(self, request: VoteRequest) -> VoteReply:
         """Votes of the party's teachers, counted against its own limits before they leave. Raises Refused: nothing

@@ -1,4 +1,5 @@
-"""From a teacher's scores to its one vote, by the federation's voting rule (`protocol.voting_rule`).
+"""From a party's rows to shards, of which each trains a teacher; and from a teacher's scores to its one vote, by the
+federation's voting rule (`protocol.voting_rule`).
 
 Under "top" a vote is the teacher's prediction. Under "relative" each class's score is held against a threshold, a
 quantile of the teacher's own scores for that class on the reference rows. Thresholds are computed when the teachers are
@@ -11,7 +12,9 @@ all its votes are by this lot, which is as good as an abstention, and the number
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -19,7 +22,9 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
-from consilium.models.teachers import RidgeTeacher, Teacher
+from consilium.models.own_model import OwnCodeTeacher
+from consilium.models.teachers import ConstantTeacher, RidgeTeacher, Teacher
+from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import DataError
 from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash, why_no_reference
 from consilium.protocol.refusals import Refused, Rule
@@ -236,3 +241,50 @@ class TeacherSet:
     digest: str
     teachers: list[Teacher] = field(repr=False)
     thresholds: np.ndarray | None = field(default=None, repr=False)
+
+
+def not_fitted(teachers: Sequence[Teacher | None]) -> int:
+    """How many are constant since their estimator could not be fitted."""
+    return sum(isinstance(teacher, ConstantTeacher) and bool(teacher.failed) for teacher in teachers)
+
+
+def unanswered(teachers: Sequence[Teacher]) -> Counter[str]:
+    """Why estimators of the party's own gave no answer -> to how many questions; from here on they count anew."""
+    silent: Counter[str] = Counter()
+    for teacher in teachers:
+        if isinstance(teacher, OwnCodeTeacher):
+            silent.update(teacher.silent)
+            teacher.silent.clear()
+    return silent
+
+
+def simulated_seeds(seed: int, party: str) -> np.random.SeedSequence:
+    """Of the estimators of a simulated party: by the run's seed and its name, never by its data. Known to everybody."""
+    name = int(canonical_digest(json.dumps([party, "teacher"])), 16)
+    return np.random.SeedSequence([seed, name]).spawn(2)[1]
+
+
+def split(identities: np.ndarray, count: int, secret: bytes) -> list[np.ndarray]:
+    """Row indices int64 of each of `count` shards: disjoint, and every row is in one.
+
+    Their order follows from the identities, and not from the file: where one of several equal rows is taken away, the
+    others have the identities that are left (`of_rows`), and a shard must be the same whichever of them it was.
+
+    identities : uint8 (n, 32), one row's each. secret : 32 bytes, independent of the data.
+
+    >>> same = np.zeros((3, 32), dtype=np.uint8)
+    >>> sorted(len(part) for part in split(same, 2, bytes(32)))
+    [0, 3]
+    """
+    if count == 1:
+        return [np.arange(len(identities))]
+    drawn = [hmac.digest(secret, identity.tobytes(), "sha256") for identity in identities]
+    parts: list[list[int]] = [[] for _ in range(count)]
+    for row in sorted(range(len(drawn)), key=drawn.__getitem__):
+        parts[int.from_bytes(drawn[row]) % count].append(row)
+    return [np.array(part, dtype=np.int64) for part in parts]
+
+
+def simulated_secret(seed: int, party: str) -> bytes:
+    """The secret of a simulated party, the same in every run with this seed, and known to everybody."""
+    return hashlib.sha256(json.dumps([seed, party, "shards"]).encode()).digest()

@@ -19,7 +19,7 @@ from consilium.models.keys import CnnSpec, EstimatorSpec, TorchSpec
 from consilium.models.naming import write_estimator
 from consilium.models.own_model import OwnCodeTeacher
 from consilium.models.table import check_teacher, fit_teachers
-from consilium.party.teach import not_fitted
+from consilium.party.voting import not_fitted
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError
 from consilium.protocol.refusals import Refused, Rule

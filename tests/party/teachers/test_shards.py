@@ -21,7 +21,7 @@ from consilium.party import node
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.policy import Policy
-from consilium.party.teach import simulated_secret, split
+from consilium.party.voting import simulated_secret, split
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.refusals import Rule
