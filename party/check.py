@@ -93,8 +93,8 @@ def check(home: PartyHome) -> NodeOutcome:
         "doubts": [str(line) for line in report.remarks],
         "problems": problems,
     }
-    error: ConsiliumError | None = ConfigError("; ".join(refusals)) if refusals else None
+    wrong: ConsiliumError | None = ConfigError("; ".join(refusals)) if refusals else None
     if rows is None or faults:
         count = f"{len(faults)} {'problem' if len(faults) == 1 else 'problems'}"
-        error = DataError(f"the data do not fit: {count}", "Correct them first")
-    return NodeOutcome(values, lines, error)
+        wrong = DataError(f"the data do not fit: {count}", "Correct them first")
+    return NodeOutcome(values, lines, wrong)
