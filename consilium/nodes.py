@@ -35,17 +35,10 @@ class Kind(StrEnum):
     student = "student"
 
 
-MODULES = {
-    "party": "consilium.party.deployed",
-    "aggregator": "consilium.aggregator.deployed",
-    "coordinator": "consilium.coordinator.deploy.deployed",
-    "student": "consilium.student.deployed",
-}
-"""By kind, in capitals the name of its `NodeKind` there. A node imports its own alone."""
-
-
 def _kind_of(folder: NodeFolder) -> NodeKind:
-    return getattr(import_module(MODULES[folder.kind]), folder.kind.upper())
+    """In capitals in the module `deployed` of its room. A node imports its own alone."""
+    room = "coordinator.deploy" if folder.kind == "coordinator" else folder.kind
+    return getattr(import_module(f"consilium.{room}.deployed"), folder.kind.upper())
 
 
 def _opened(path: Path) -> tuple[NodeFolder, NodeKind]:

@@ -41,10 +41,8 @@ def _gives(value: Any) -> Callable[..., Any]:
 
 
 REPLACED = {
-    "install_from_fab": _gives(None),
+    **dict.fromkeys(("install_from_fab", "install_app_dependencies", LOADS), _gives(None)),
     "get_project_dir": _gives(Path()),
-    "install_app_dependencies": _gives(None),
-    LOADS: _gives(None),
 }
 """In RUNTIME, by name: all that it does with a bundle. What imports an app is replaced by what gives the own one."""
 NAMES = {
@@ -127,12 +125,8 @@ class Forks:
         """In the child, which ends here, whatever happens: nothing of the parent's loop is ever run twice."""
         code: Any = 1
         try:
-            self._run(
-                runtime_api_address=spec.runtime_api_address,
-                token=spec.token,
-                insecure=spec.insecure,
-                parent_pid=spec.parent_pid,
-            )
+            names = ("runtime_api_address", "token", "insecure", "parent_pid")
+            self._run(**{name: getattr(spec, name) for name in names})
         except SystemExit as end:  # how Flower's process ends
             code = end.code
         except BaseException:

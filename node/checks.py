@@ -210,11 +210,11 @@ def unreachable(address: str, error: OSError) -> ConsiliumError:
     if not isinstance(error, TimeoutError | ConnectionRefusedError):
         return ServiceError(f"{address}: {error.strerror}", "Ask the network team for the way there")
     why = error.strerror or f"nothing came within {ANSWER_SECONDS:g} s"
-    return Advice(f"{address} does not answer yet: {why}", f"{NOT_YET}; where it was, {FIREWALL}")
-
-
-NOT_YET = "Nothing is to be done here if the coordinator was not started yet"
-FIREWALL = "open the port in the firewalls between, and see whether https_proxy names a proxy that does not answer"
+    return Advice(
+        f"{address} does not answer yet: {why}",
+        "Nothing is to be done here if the coordinator was not started yet; where it was, open the port in the firewalls"
+        " between, and see whether https_proxy names a proxy that does not answer",
+    )
 
 
 def check_disk(folder: Path, least: int) -> str:
@@ -235,10 +235,9 @@ def hold(checks: Iterable[Check], tell: Callable[[str, str], object]) -> None:
             tell(name, str(advice))
 
 
-def check_clock(folder: NodeFolder, now: float | None = None) -> str:
-    """This machine's clock against what the node itself wrote before. now: seconds since 1970."""
-    now = time.time() if now is None else now
-    last = now
+def check_clock(folder: NodeFolder) -> str:
+    """This machine's clock against what the node itself wrote before."""
+    last = now = time.time()
     for path in (folder / "state").rglob("*"):
         with contextlib.suppress(FileNotFoundError):  # a database's journal comes and goes
             last = max(last, path.stat().st_mtime)

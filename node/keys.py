@@ -84,13 +84,11 @@ class TlsKey(NodeKey):
 
 def node_verify(line: str, signature: bytes, label: str, *parts: bytes) -> bool:
     """Whether `signature` is that of the owner of the public key `line` on label and parts."""
-    key = public_key(line)
-    try:
-        if key is not None:
+    with suppress(InvalidSignature):
+        if (key := public_key(line)) is not None:
             key.verify(signature, frame(label, *parts), _ALGORITHM)
-    except InvalidSignature:
-        return False
-    return key is not None
+            return True
+    return False
 
 
 def public_key(line: str) -> ec.EllipticCurvePublicKey | None:
@@ -150,17 +148,17 @@ class PublicKeys(Frozen):
 
     def check(self, where: str) -> None:
         """Raise ConfigError unless the kind has exactly these keys, and each is sound. where: for the message."""
-        wanted = KEYS[self.kind]
+        wanted, wrong = KEYS[self.kind], ""
         if (IDENTITY in wanted, SEALING in wanted) != (bool(self.identity), bool(self.sealing)):
-            raise ConfigError(f"{where}: not the keys of {a_node(self.kind)}", AGAIN)
-        if public_key(self.key) is None:
-            raise ConfigError(f"{where}: key is not the OpenSSH line of a key on P-384", AGAIN)
-        if self.identity and not is_sound_key(self.identity):
-            raise ConfigError(
-                f"{where}: identity is no canonical point of large order: under it anyone could sign", AGAIN
-            )
-        if self.sealing and is_low_order(bytes.fromhex(self.sealing)):
-            raise ConfigError(f"{where}: sealing is a key of low order: anyone could open what is sealed", AGAIN)
+            wrong = f"not the keys of {a_node(self.kind)}"
+        elif public_key(self.key) is None:
+            wrong = "key is not the OpenSSH line of a key on P-384"
+        elif self.identity and not is_sound_key(self.identity):
+            wrong = "identity is no canonical point of large order: under it anyone could sign"
+        elif self.sealing and is_low_order(bytes.fromhex(self.sealing)):
+            wrong = "sealing is a key of low order: anyone could open what is sealed"
+        if wrong:
+            raise ConfigError(f"{where}: {wrong}", AGAIN)
 
 
 class Enrolment(Frozen):
