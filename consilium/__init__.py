@@ -1,12 +1,12 @@
 """Private knowledge transfer: parties vote, noisy counts or noisy winners are released, a student learns from them.
 
 The names in `__all__` are the public ones, with the rooms that they come from in docs/api.md. Each is imported when it
-is first used, so that `import consilium` takes milliseconds and brings neither torch nor Flower with it.
-"""
+is first used, so that `import consilium` takes milliseconds and brings neither torch nor Flower with it."""
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 # The rooms stand beside this folder in a checkout and in the bundle that Flower makes of one, inside it where the
@@ -16,53 +16,35 @@ if not os.path.isdir(os.path.join(os.path.dirname(__file__), "accounting")):
     __path__.append(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 
 if TYPE_CHECKING:
-    from consilium.accounting.accountant import Accountant
-    from consilium.accounting.guarantees import Guarantee
-    from consilium.accounting.mechanisms import Confident, Difference, GNMax, Histogram, Immutable, Interactive, LNMax
-    from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
-    from consilium.coordinator.distinguish import audit_mechanism
-    from consilium.coordinator.verify import verify_run
-    from consilium.models.published.model import load_model
-    from consilium.protocol.errors import ConsiliumError
-    from consilium.protocol.noise import SystemNoise
-    from consilium.simulations.council.estimator import Council
-    from consilium.simulations.council.runs import Run, load_run, simulate
-    from consilium.simulations.run import run_scenario
-    from consilium.simulations.scenario import Scenario, load_scenario
-    from consilium.simulations.study.measures.shift import WhichShift, which_shift
+    from consilium.accounting.accountant import Accountant as Accountant
+    from consilium.accounting.guarantees import Guarantee as Guarantee
+    from consilium.accounting.mechanisms import Confident as Confident
+    from consilium.accounting.mechanisms import Difference as Difference
+    from consilium.accounting.mechanisms import GNMax as GNMax
+    from consilium.accounting.mechanisms import Histogram as Histogram
+    from consilium.accounting.mechanisms import Immutable as Immutable
+    from consilium.accounting.mechanisms import Interactive as Interactive
+    from consilium.accounting.mechanisms import LNMax as LNMax
+    from consilium.accounting.units import Neighbouring as Neighbouring
+    from consilium.accounting.units import Noise as Noise
+    from consilium.accounting.units import Towards as Towards
+    from consilium.accounting.units import Unit as Unit
+    from consilium.coordinator.distinguish import audit_mechanism as audit_mechanism
+    from consilium.coordinator.verify import verify_run as verify_run
+    from consilium.models.published.model import load_model as load_model
+    from consilium.protocol.errors import ConsiliumError as ConsiliumError
+    from consilium.protocol.noise import SystemNoise as SystemNoise
+    from consilium.simulations.council.estimator import Council as Council
+    from consilium.simulations.council.runs import Run as Run
+    from consilium.simulations.council.runs import load_run as load_run
+    from consilium.simulations.council.runs import simulate as simulate
+    from consilium.simulations.run import run_scenario as run_scenario
+    from consilium.simulations.scenario import Scenario as Scenario
+    from consilium.simulations.scenario import load_scenario as load_scenario
+    from consilium.simulations.study.measures.shift import WhichShift as WhichShift
+    from consilium.simulations.study.measures.shift import which_shift as which_shift
 
     __version__: str
-
-__all__ = [
-    "Accountant",
-    "Confident",
-    "ConsiliumError",
-    "Council",
-    "Difference",
-    "GNMax",
-    "Guarantee",
-    "Histogram",
-    "Immutable",
-    "Interactive",
-    "LNMax",
-    "Neighbouring",
-    "Noise",
-    "Run",
-    "Scenario",
-    "SystemNoise",
-    "Towards",
-    "Unit",
-    "WhichShift",
-    "__version__",
-    "audit_mechanism",
-    "load_model",
-    "load_run",
-    "load_scenario",
-    "run_scenario",
-    "simulate",
-    "verify_run",
-    "which_shift",
-]
 
 _MODULES = {
     "accounting.accountant": ("Accountant",),
@@ -81,15 +63,19 @@ _MODULES = {
     "simulations.study.measures.shift": ("WhichShift", "which_shift"),
 }
 """Public names by the module that they come from: for Python what the imports above are for type checkers."""
+__all__ = sorted(["__version__", *(name for names in _MODULES.values() for name in names)])  # pyright: ignore[reportUnsupportedDunderAll]
 
 if not TYPE_CHECKING:  # a type checker would take any name for there
 
     def __getattr__(name: str) -> object:
-        """Import a public name when it is first used."""
+        """Import a public name when it is first used; the version is of the distribution, `consilium-pate`."""
         from importlib import import_module
+        from importlib.metadata import PackageNotFoundError, version
 
+        value = "0+unknown"
         if name == "__version__":
-            value = _version()
+            with suppress(PackageNotFoundError):
+                value = version("consilium-pate")
         else:
             homes = [module for module, names in _MODULES.items() if name in names]
             if not homes:
@@ -101,13 +87,3 @@ if not TYPE_CHECKING:  # a type checker would take any name for there
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-def _version() -> str:
-    """Of the installed distribution, which the package index knows as `consilium-pate`."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("consilium-pate")
-    except PackageNotFoundError:
-        return "0+unknown"

@@ -7,9 +7,7 @@ import os
 import sys
 from typing import Annotated, ClassVar
 
-import click
 import typer
-from click.shell_completion import CompletionItem
 from typer.core import TyperGroup
 
 import consilium.accounting.cli
@@ -20,8 +18,7 @@ import consilium.party.cli
 import consilium.simulations.cli
 import consilium.simulations.study.command
 import consilium.student.cli
-from consilium.edge import run
-from consilium.exit_codes import in_a_sentence
+from consilium.edge import in_a_sentence, run
 from consilium.report.disclosure import IN_A_SENTENCE
 from consilium.simulations.cli import SIMULATE
 
@@ -29,8 +26,7 @@ from consilium.simulations.cli import SIMULATE
 class DefaultGroup(TyperGroup):
     """A group with a command whose name may be left out: whatever is no command's name is its argument.
 
-    What follows `--`, and an option other than `--help`, is the default command's too.
-    """
+    What follows `--`, and an option other than `--help`, is the default command's too."""
 
     default: ClassVar[str]
 
@@ -41,33 +37,14 @@ class DefaultGroup(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-class AuditGroup(DefaultGroup):
-    """`consilium audit PATH` is `consilium audit run PATH`; a folder called like a command is `./mechanism`."""
-
-    default = "run"
-
-
-class ProvisionGroup(DefaultGroup):
-    """`consilium provision FEDERATION.toml` is `consilium provision make FEDERATION.toml`."""
-
-    default = "make"
-
-
-class StudyGroup(DefaultGroup):
-    """`consilium study NAME` is `consilium study run NAME`, also for a shell that completes NAME."""
-
-    default = "run"
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Commands, and what the default command takes."""
-        of_default = self.commands[self.default].params[0].shell_complete(ctx, incomplete)
-        return [*of_default, *super().shell_complete(ctx, incomplete)]
+def defaulting(name: str) -> type[DefaultGroup]:
+    """Of the command of this name: `consilium audit PATH` is `consilium audit run PATH`, and a folder called like a
+    command is `./mechanism`."""
+    return type("DefaultGroup", (DefaultGroup,), {"default": name})
 
 
 DEPLOY, CHECK, USE = "On separate machines", "Check", "Use a published student"
 """Above groups of commands, in the list of all commands."""
-
-
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # they would print local variables, and those are votes
@@ -90,8 +67,8 @@ def root(
 
 
 consilium.simulations.cli.register(app)
-app.add_typer(consilium.simulations.study.command.app, name="study", cls=StudyGroup, rich_help_panel=SIMULATE)
-app.add_typer(consilium.coordinator.provision.cli.app, name="provision", cls=ProvisionGroup, rich_help_panel=DEPLOY)
+app.add_typer(consilium.simulations.study.command.app, name="study", cls=defaulting("run"), rich_help_panel=SIMULATE)
+app.add_typer(consilium.coordinator.provision.cli.app, name="provision", cls=defaulting("make"), rich_help_panel=DEPLOY)
 app.add_typer(consilium.nodes.app, name="node", rich_help_panel=DEPLOY)
 app.command(rich_help_panel=DEPLOY)(consilium.nodes.status)
 app.command(rich_help_panel=DEPLOY)(consilium.nodes.doctor)
@@ -102,7 +79,7 @@ consilium.coordinator.cli.audit_app.command("run")(consilium.nodes.audit)
 app.add_typer(
     consilium.coordinator.cli.audit_app,
     name="audit",
-    cls=AuditGroup,
+    cls=defaulting("run"),
     rich_help_panel=CHECK,
     help="Check a run against its ledger (`audit PATH`), or a mechanism against its epsilon (`audit mechanism`).",
 )

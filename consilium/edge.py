@@ -1,18 +1,18 @@
-"""The edge of the command line: whatever ends a command becomes one message and one exit code, never a traceback.
+"""The edge of the command line: whatever ends a command becomes one message and one exit code, never a traceback. The
+codes are those of the errors' classes, and gathered here alone.
 
 With `--format json` the message is one object on stdout:
-`{"error": {"type": ..., "what": ..., "action": ..., "exit_code": ...}}`.
-"""
+`{"error": {"type": ..., "what": ..., "action": ..., "exit_code": ...}}`."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
 from typing import TextIO
@@ -21,13 +21,19 @@ import click
 import typer
 
 from consilium.accounting.errors import AccountingError
-from consilium.exit_codes import INTERNAL, INTERRUPTED, USAGE
 from consilium.protocol.databases import Trouble, trouble_of
 from consilium.protocol.errors import TRACEBACK, ConfigError, ConsiliumError, LedgerError, StorageError
 from consilium.protocol.files import typed
 from consilium.protocol.strict_json import dumps
-from consilium.simulations.interruption import Interrupted
+from consilium.simulations.interruption import SIGNALS, Interrupted
+from consilium.sums.errors import SecAggError
 
+INTERRUPTED = Interrupted(signal.SIGINT).exit_code
+INTERNAL = ConsiliumError.exit_code
+USAGE = 2
+"""What the command line's library gives a mistake in the command line; `ConfigError` has the same."""
+
+_SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
 FULL = (Trouble.FULL, Trouble.BROKEN)
 """The disk takes nothing more, whatever was to be written."""
 
@@ -49,7 +55,6 @@ class Ending:
 def run(app: typer.Typer, arguments: Sequence[str]) -> int:
     """Run one command line; returns its exit code."""
     command = typer.main.get_command(app)
-    _no_second_suggestion(command)
     as_json = wants_json(arguments)
     try:
         # where a command ends itself, the library hands its exit code over as if it were a result
@@ -115,27 +120,14 @@ def ending_of(error: BaseException) -> Ending:
 
 
 def _usage(error: click.UsageError) -> Ending:
-    """A mistake in the command line, with the nearest word that is known."""
-    path = error.ctx.command_path if error.ctx is not None else "consilium"
-    near = list(getattr(error, "possibilities", None) or [])
-    commands = error.ctx.command if error.ctx is not None else None
-    # the message of a mistake in words that are known says more with its hint, of the others only without
-    unknown = error.message.startswith(("No such command", "No such option"))
-    what = (error.message if unknown else error.format_message()).rstrip(".")
-    if error.message.startswith("No such command") and isinstance(commands, click.Group) and error.ctx is not None:
-        asked = error.message.split("'")[1] if "'" in error.message else ""
-        near = get_close_matches(asked, commands.list_commands(error.ctx))
-    if near and unknown:
+    """A mistake in the command line, with the nearest words that are known."""
+    path, near = error.ctx.command_path if error.ctx is not None else "consilium", getattr(error, "possibilities", None)
+    # Typer and click each add "Did you mean" to an unknown word: it is told once
+    what = error.format_message() if near is None else error.message.partition(" Did you mean")[0]
+    what = what.rstrip(".")
+    if near:
         what = f"{what}; did you mean {' or '.join(map(repr, sorted(near)))}?"
     return Ending("Usage", what[:1].lower() + what[1:], f"See `{path} --help`", USAGE)
-
-
-def _no_second_suggestion(command: click.Command) -> None:
-    """Typer and click each add "Did you mean"; what is told here is told once."""
-    if isinstance(command, click.Group):
-        command.suggest_commands = False  # pyright: ignore[reportAttributeAccessIssue]
-        for inner in command.commands.values():
-            _no_second_suggestion(inner)
 
 
 def _flush() -> None:
@@ -162,3 +154,30 @@ def _tell(ending: Ending, as_json: bool) -> None:
 
 def _nowhere() -> TextIO:
     return open(os.devnull, "w", encoding="utf-8")  # until the process ends
+
+
+def exit_codes() -> dict[int, str]:
+    """Every exit code and what it means, in order.
+
+    >>> exit_codes()[0], exit_codes()[6]
+    ('done', 'output exists')
+    """
+    codes = {0: "done"}
+    for kind in error_classes():
+        if "meaning" in vars(kind):
+            codes[vars(kind)["exit_code"]] = vars(kind)["meaning"]
+    codes |= {Interrupted(number).exit_code: _SIGNALS[number] for number in SIGNALS}
+    return dict(sorted(codes.items()))
+
+
+def error_classes() -> Sequence[type[Exception]]:
+    """Every class of error that ends a command with a code of its own or of the class above it."""
+    found: list[type[Exception]] = [ConsiliumError, AccountingError, SecAggError]
+    for kind in found:
+        found += [below for below in kind.__subclasses__() if below not in found]
+    return found
+
+
+def in_a_sentence() -> str:
+    """For `consilium --help`."""
+    return f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in exit_codes().items())}."

@@ -35,17 +35,10 @@ class Kind(StrEnum):
     student = "student"
 
 
-MODULES = {
-    "party": "consilium.party.deployed",
-    "aggregator": "consilium.aggregator.deployed",
-    "coordinator": "consilium.coordinator.deploy.deployed",
-    "student": "consilium.student.deployed",
-}
-"""By kind, in capitals the name of its `NodeKind` there. A node imports its own alone."""
-
-
 def _kind_of(folder: NodeFolder) -> NodeKind:
-    return getattr(import_module(MODULES[folder.kind]), folder.kind.upper())
+    """In capitals in the module `deployed` of its room. A node imports its own alone."""
+    room = "coordinator.deploy" if folder.kind == "coordinator" else folder.kind
+    return getattr(import_module(f"consilium.{room}.deployed"), folder.kind.upper())
 
 
 def _opened(path: Path) -> tuple[NodeFolder, NodeKind]:
@@ -69,25 +62,20 @@ def keys(
     path = path or Path(name)
     with writing(path):
         folder, enrolment = make(THE_COORDINATOR if name == THE_COORDINATOR else kind.value, name, path)
-    send = enrolment_file(folder)
-    show(
-        output,
-        {"folder": str(path), "send": str(send), "fingerprint": enrolment.fingerprint},
-        [
-            f"keys         {path / 'keys'}: send nothing of it to anybody",
-            f"send         {send}",
-            f"fingerprint  {enrolment.fingerprint}",
-            "Read the fingerprint to the operator over the telephone.",
-        ],
-    )
+    values = {"folder": str(path), "send": str(enrolment_file(folder)), "fingerprint": enrolment.fingerprint}
+    lines = [
+        f"keys         {path / 'keys'}: send nothing of it to anybody",
+        f"send         {values['send']}",
+        f"fingerprint  {enrolment.fingerprint}",
+        "Read the fingerprint to the operator over the telephone.",
+    ]
+    show(output, values, lines)
 
 
 @app.command()
 def join(
     sent: Annotated[Path, typer.Argument(metavar="FOLDER", help="The signed folder that the operator sent.")],
-    node: Annotated[
-        Path | None, typer.Option(help="The node's folder; else the one here that FOLDER lists.", metavar="DIR")
-    ] = None,
+    node: Annotated[Path | None, typer.Option(help="The node's folder; else the one here.", metavar="DIR")] = None,
     data: Annotated[Path | None, typer.Option(help="Of a party: the file of its rows.", metavar="FILE")] = None,
     output: FormatOption = Format.text,
 ) -> None:
@@ -98,7 +86,7 @@ def join(
     from consilium.node.keys import grouped
     from consilium.node.kinds import NodeOutcome
 
-    folder = open_folder(node) if node else find_folder(sent, Path())
+    folder = open_folder(node) if node else find_folder(Path())
     with writing(folder.path):
         if data is not None:
             from consilium.party.deployed import name_data
@@ -164,14 +152,10 @@ def doctor(path: DirArgument, output: FormatOption = Format.text) -> None:
 
     folder, kind = _opened(path)
     results = examine(kind.checks(folder, is_held(folder.lock)))
-    wrong = any(result.level == "wrong" for result in results)
-    findings = [asdict(result) for result in results]
-    show(
-        output,
-        {"folder": str(path), "kind": folder.kind, "sound": not wrong, "findings": findings},
-        (result.line for result in results),
-    )
-    if wrong:
+    sound = all(result.level != "wrong" for result in results)
+    values = {"folder": str(path), "kind": folder.kind, "sound": sound, "findings": [*map(asdict, results)]}
+    show(output, values, (result.line for result in results))
+    if not sound:
         raise typer.Exit(1)
 
 

@@ -96,8 +96,7 @@ class AnsweringNode(Generic[N]):
 
     whose: "party", as the log calls it. open: the node that the context names, for one message; raises where it cannot
     be used, or its people have not allowed what is asked. answers: by the kind of request, the node's method; others
-    are for another kind of node (NODE_KIND).
-    """
+    are for another kind of node (NODE_KIND)."""
 
     whose: str
     open: Callable[[Context], AbstractContextManager[N]]
@@ -105,7 +104,6 @@ class AnsweringNode(Generic[N]):
     log: logging.Logger
 
     def app(self) -> ClientApp:
-        """As Flower starts it."""
         app = ClientApp()
         handlers = {request.kind: self._handler(request) for request in self.answers}
         handlers |= {kind: self._refusal_of(kind) for kind in {*TO_PARTIES, *TO_AGGREGATORS} - {*handlers}}

@@ -7,8 +7,7 @@ runs Flower's client process with this app. Nothing of a bundle is unpacked, imp
 taken, and a task's token stands in no list of processes. All that rests on names inside Flower, which `check_flower`
 asserts before anything starts.
 
-`python -P -m consilium.node.apps MODULE ...` is `flower-superexec ...` with the `app` of that installed module.
-"""
+`python -P -m consilium.node.apps MODULE ...` is `flower-superexec ...` with the `app` of that installed module."""
 
 from __future__ import annotations
 
@@ -42,10 +41,8 @@ def _gives(value: Any) -> Callable[..., Any]:
 
 
 REPLACED = {
-    "install_from_fab": _gives(None),
+    **dict.fromkeys(("install_from_fab", "install_app_dependencies", LOADS), _gives(None)),
     "get_project_dir": _gives(Path()),
-    "install_app_dependencies": _gives(None),
-    LOADS: _gives(None),
 }
 """In RUNTIME, by name: all that it does with a bundle. What imports an app is replaced by what gives the own one."""
 NAMES = {
@@ -61,8 +58,7 @@ NAMES = {
 def write_programs(folder: Path, module: str) -> Path:
     """Small programs with the names that Flower looks up in PATH; the folder is to come first there.
 
-    module: its `app` is that of this kind of node. All other programs that Flower could start for a task refuse.
-    """
+    module: its `app` is that of this kind of node. All other programs that Flower could start for a task refuse."""
     private_folder(folder)
     refuse = 'echo "refused: a node runs its own code only" >&2\nexit 1\n'
     own = " ".join(f'"{part}"' for part in python_module("consilium.node.apps", module))
@@ -77,12 +73,8 @@ def check_flower() -> None:
     """Check that this Flower can be made to ignore bundles, before a node is reachable.
 
     A name that is set where Flower no longer looks would protect nothing and raise nothing. So: every name is there, it
-    is what Flower's processes call, and they are started by a program that PATH decides on.
-
-    Raises
-    ------
-    EngineError : one of them is not so, or this is another version of Flower.
-    """
+    is what Flower's processes call, and they are started by a program that PATH decides on. Raises EngineError: one of
+    them is not so, or this is another version of Flower."""
     require_flower(NAMES)
     for module, function, called in (
         (LOOP, "run_superexec", {"get_executor"}),
@@ -111,11 +103,9 @@ class Forks:
         self._result: Any = import_module(EXECUTOR).LaunchResult
 
     def get_eligible_capacity(self, supported: set[Any], **_: Any) -> tuple[set[Any], set[str]]:
-        """Only messages are asked for."""
         return supported & {self._task}, set()
 
     def launch(self, spec: Any) -> Any:
-        """Fork for a message, and refuse any other task."""
         if spec.task_type != self._task:
             return self._result.failed("a node runs its own code only")
         if os.fork() == 0:
@@ -135,12 +125,8 @@ class Forks:
         """In the child, which ends here, whatever happens: nothing of the parent's loop is ever run twice."""
         code: Any = 1
         try:
-            self._run(
-                runtime_api_address=spec.runtime_api_address,
-                token=spec.token,
-                insecure=spec.insecure,
-                parent_pid=spec.parent_pid,
-            )
+            names = ("runtime_api_address", "token", "insecure", "parent_pid")
+            self._run(**{name: getattr(spec, name) for name in names})
         except SystemExit as end:  # how Flower's process ends
             code = end.code
         except BaseException:

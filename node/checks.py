@@ -24,7 +24,6 @@ from consilium.node.keys import KEYS
 from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, ServiceError
 from consilium.protocol.files import others_may_read, read_private
 from consilium.protocol.tls import LOOPBACK, TlsFiles, by_proxy, host_of, load_certificate, tls_cure, why_no_connection
-from consilium.protocol.versions import program_versions
 
 Check = tuple[str, Callable[[], str]]
 """A name, and a function that returns what is in order or raises ConsiliumError with what is not."""
@@ -55,7 +54,6 @@ class CheckResult:
 
     @property
     def line(self) -> str:
-        """For a terminal."""
         return f"{self.level:6} {self.name:15} {self.what}{f'. {self.action}' if self.action else ''}"
 
 
@@ -67,7 +65,13 @@ def examine(checks: Sequence[Check], seconds: float = EXAMINE_SECONDS) -> list[C
     }
 
     def make(name: str, check: Callable[[], str]) -> None:
-        results[name] = _made(name, check)
+        try:
+            results[name] = CheckResult(name, "ok", check())
+        except ConsiliumError as error:
+            level = "advice" if isinstance(error, Advice) else "wrong"
+            results[name] = CheckResult(name, level, error.what, error.action)
+        except Exception as error:  # a broken file must not hide the other findings, nor quote its content
+            results[name] = CheckResult(name, "wrong", f"cannot be checked: {type(error).__name__}", JOIN)
 
     threads = [threading.Thread(target=make, args=each, daemon=True) for each in checks]
     for thread in threads:
@@ -78,39 +82,27 @@ def examine(checks: Sequence[Check], seconds: float = EXAMINE_SECONDS) -> list[C
     return list(results.values())
 
 
-def _made(name: str, check: Callable[[], str]) -> CheckResult:
-    try:
-        return CheckResult(name, "ok", check())
-    except Advice as error:
-        return CheckResult(name, "advice", error.what, error.action)
-    except ConsiliumError as error:
-        return CheckResult(name, "wrong", error.what, error.action)
-    except Exception as error:  # a broken file must not hide the other findings, nor quote its content
-        return CheckResult(name, "wrong", f"cannot be checked: {type(error).__name__}", JOIN)
-
-
 def own_checks(folder: NodeFolder) -> list[Check]:
     """What every node has: the federation as it was signed, its own keys, which that lists, and the authority."""
+
+    def federation() -> str:
+        file = joined(folder)
+        return f"{file.config.name!r}, version {file.version} of {file.made}, as its authority signed it"
+
+    def keys() -> str:
+        for name in KEYS[folder.kind]:
+            read_private(folder.keys / name)
+        if others_may_read(folder.path):
+            raise ConfigError(f"{folder.path}: others than its owner may look into it", f"Run: chmod 700 {folder.path}")
+        check_listed(joined(folder), folder)
+        return "readable by their owner only, and those that the federation lists"
+
+    authority = folder.authority
     return [
-        ("federation", lambda: _federation(folder)),
-        ("keys", lambda: _keys(folder)),
-        ("authority", lambda: _validity(load_certificate(folder.authority), folder.authority)),
+        ("federation", federation),
+        ("keys", keys),
+        ("authority", lambda: _validity(load_certificate(authority), authority)),
     ]
-
-
-def _federation(folder: NodeFolder) -> str:
-    file = joined(folder)
-    return f"{file.config.name!r}, version {file.version} of {file.made}, as its authority signed it"
-
-
-def _keys(folder: NodeFolder) -> str:
-    """That nobody else can read them, and that they are the ones that the federation lists under this name."""
-    for name in KEYS[folder.kind]:
-        read_private(folder.keys / name)
-    if others_may_read(folder.path):
-        raise ConfigError(f"{folder.path}: others than its owner may look into it", f"Run: chmod 700 {folder.path}")
-    check_listed(joined(folder), folder)
-    return "readable by their owner only, and those that the federation lists"
 
 
 def check_certificate(files: TlsFiles, hosts: Sequence[str] = ()) -> str:
@@ -159,8 +151,7 @@ def check_coordinator(folder: NodeFolder) -> str:
 
 
 class CoordinatorAnswer(NamedTuple):
-    """To one request at the port for parties. status: of HTTP. certificate: shown, DER. date: by its clock, as HTTP has
-    it."""
+    """To one request at the port for parties. certificate: shown, DER. date: by its clock, as HTTP has it."""
 
     status: int
     certificate: bytes
@@ -195,18 +186,16 @@ def asked_of_coordinator(
             f"Have the proxy allow CONNECT to {address}, without looking into TLS; or leave the proxy out:"
             f" NO_PROXY={host} in the environment of the node's service",
         ) from None
+    except httpx.ConnectTimeout:
+        raise unreachable(address, TimeoutError()) from None
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, OSError):
             cause = cause.__cause__ or cause.__context__
-        if isinstance(error, httpx.ConnectTimeout):
-            raise unreachable(address, TimeoutError()) from None
         if isinstance(cause, ssl.SSLCertVerificationError):
-            cure = tls_cure(cause)
-            raise ServiceError(
-                f"{address}: its certificate is not accepted: {cause.verify_message}", f"{cure[:1].upper()}{cure[1:]}"
-            ) from None
-        if isinstance(error, httpx.ConnectError) and isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError):
+            cure, words = tls_cure(cause), f"{address}: its certificate is not accepted: {cause.verify_message}"
+            raise ServiceError(words, f"{cure[:1].upper()}{cure[1:]}") from None
+        if isinstance(error, httpx.ConnectError) and cause is not None and not isinstance(cause, ssl.SSLError):
             raise unreachable(address, cause) from None
         raise ServiceError(
             f"{address}: {type(error).__name__} on the way to the coordinator",
@@ -218,17 +207,14 @@ def unreachable(address: str, error: OSError) -> ConsiliumError:
     """Why nobody answers at host:port, and what to do: advice where the other may just not have been started yet."""
     if isinstance(error, socket.gaierror):
         return ServiceError(f"host {host_of(address)} has no address", "Check DNS, or put it into /etc/hosts")
-    if isinstance(error, TimeoutError):
-        return Advice(
-            f"{address} does not answer yet: nothing came within {ANSWER_SECONDS:g} s", f"{NOT_YET}, or {FIREWALL}"
-        )
-    if isinstance(error, ConnectionRefusedError):
-        return Advice(f"{address} does not answer yet: {error.strerror}", f"{NOT_YET}; where it was, {FIREWALL}")
-    return ServiceError(f"{address}: {error.strerror}", "Ask the network team for the way there")
-
-
-NOT_YET = "Nothing is to be done here if the coordinator was not started yet"
-FIREWALL = "open the port in the firewalls between, and see whether https_proxy names a proxy that does not answer"
+    if not isinstance(error, TimeoutError | ConnectionRefusedError):
+        return ServiceError(f"{address}: {error.strerror}", "Ask the network team for the way there")
+    why = error.strerror or f"nothing came within {ANSWER_SECONDS:g} s"
+    return Advice(
+        f"{address} does not answer yet: {why}",
+        "Nothing is to be done here if the coordinator was not started yet; where it was, open the port in the"
+        " firewalls between, and see whether https_proxy names a proxy that does not answer",
+    )
 
 
 def check_disk(folder: Path, least: int) -> str:
@@ -240,12 +226,8 @@ def check_disk(folder: Path, least: int) -> str:
 
 
 def hold(checks: Iterable[Check], tell: Callable[[str, str], object]) -> None:
-    """Start only where all checks hold. What is advice is told.
-
-    Raises
-    ------
-    ConsiliumError : the first that does not, in the doctor's words.
-    """
+    """Start only where all checks hold. What is advice is told. Raises ConsiliumError: the first that does not, in the
+    doctor's words."""
     for name, check in checks:
         try:
             check()
@@ -253,10 +235,9 @@ def hold(checks: Iterable[Check], tell: Callable[[str, str], object]) -> None:
             tell(name, str(advice))
 
 
-def check_clock(folder: NodeFolder, now: float | None = None) -> str:
-    """This machine's clock against what the node itself wrote before. now: seconds since 1970."""
-    now = time.time() if now is None else now
-    last = now
+def check_clock(folder: NodeFolder) -> str:
+    """This machine's clock against what the node itself wrote before."""
+    last = now = time.time()
     for path in (folder / "state").rglob("*"):
         with contextlib.suppress(FileNotFoundError):  # a database's journal comes and goes
             last = max(last, path.stat().st_mtime)
@@ -296,11 +277,3 @@ def _validity(certificate: x509.Certificate, path: Path) -> str:
     if end - now < SOON:
         raise Advice(f"{path.name} expires on {end:%Y-%m-%d}", NEW_CERTIFICATE)
     return f"valid until {end:%Y-%m-%d}: {(now - start).days} days old, {(end - now).days} days left"
-
-
-def check_versions(folder: NodeFolder) -> str:
-    """This program, and the operator's. Raises Advice: the operator has other versions."""
-    made, now = joined(folder).program, program_versions()
-    if made != now:
-        raise Advice(f"the operator has {made}, this is {now}", "Install one version at all nodes")
-    return f"this is {now}"

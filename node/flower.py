@@ -62,16 +62,10 @@ def fleet_scheme() -> FleetScheme:
 
 
 def require_flower(names: Mapping[str, Iterable[str]]) -> None:
-    """Check, before anything rests on them, that this Flower has names that are not its public API.
+    """Check, before anything rests on them, that this Flower has names that are not its public API. Raises EngineError:
+    another version of Flower than those that were tested, or one of the names is gone.
 
-    Parameters
-    ----------
-    names : by module, the names that must be in it; a dot leads on to an attribute ("Task.run_id").
-
-    Raises
-    ------
-    EngineError : another version of Flower than those that were tested, or one of the names is gone.
-    """
+    names: by module, those that must be in it; a dot leads on to an attribute ("Task.run_id")."""
     if not FIRST <= tuple(int(part) for part in version("flwr").split(".")[:2] if part.isdigit()) < BEFORE:
         raise unknown_flower("it is another version")
     for module, wanted in names.items():
@@ -99,8 +93,7 @@ def flower_environment(home: Path, *first: Path) -> dict[str, str]:
     """Environment of Flower's programs: no telemetry, nothing installed at run time, a home of their own, no proxy on
     loopback.
 
-    They find each other by name, in the folders `first` and then in this interpreter's environment.
-    """
+    They find each other by name, in the folders `first` and then in this interpreter's environment."""
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = os.pathsep.join([*map(str, first), sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
     return {**without_loopback(os.environ), **QUIET, "FLWR_HOME": str(home), "PATH": path}

@@ -4,10 +4,9 @@ node.json           which kind of node this is, and its name
 keys/               private keys, made here and only here; of a coordinator and a student their certificates too
 NAME.enrol.json     public keys, for the operator
 federation/         the operator's signed folder, as it was joined last (node.signed)
-policy.toml         what a party or second aggregator allows, in its own people's words (node.policy)
+policy.toml         what a party or second aggregator allows, in its own people's words (node.home)
 party.toml          of a party: where its rows are, and how they are read
-state/              what the node remembers: ledger, account, sessions
-"""
+state/              what the node remembers: ledger, account, sessions"""
 
 from __future__ import annotations
 
@@ -80,7 +79,6 @@ class NodeFolder:
 
     @property
     def lock(self) -> Path:
-        """Held while the node is started."""
         return self.path / "state" / "lock"
 
     @property

@@ -1,33 +1,80 @@
-"""A party's or second aggregator's folder as it is opened: the federation that it joined, and what it allows of it."""
+"""A party's or second aggregator's folder as it is opened: what the federation that it joined asks, held against what
+the node's own people allow.
+
+What they allow stands in `policy.toml`, which no signed folder brings: a flat table of limits, all of them optional.
+What is asked beyond a line is refused. Lines that are missing are asked for at the first start, and written after a
+yes with the values that are asked; terms that ask for no more are served later without a word."""
 
 from __future__ import annotations
 
 import math
+import sys
+import textwrap
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from datetime import UTC, datetime
+from functools import cached_property, partial
+from operator import gt, lt
 from typing import Any, ClassVar, TypeVar
 
+import tomli_w
+
 from consilium.accounting.events import ReleaseEvent
-from consilium.node.folder import NodeFolder
+from consilium.node.folder import POLICY_FILE, NodeFolder
 from consilium.node.keys import IDENTITY, grouped
 from consilium.node.limits import NodePolicy, epsilon, events_of
-from consilium.node.policy import LIMITS, Limit, Request, check
 from consilium.node.signed import FederationFile
-from consilium.protocol.errors import ConfigError
+from consilium.protocol.config_files import load
+from consilium.protocol.errors import ConfigError, NotAccepted
+from consilium.protocol.files import replace_private
 from consilium.protocol.identity import Identity
 from consilium.protocol.messages import Terms
+from consilium.protocol.models import Frozen
+from consilium.protocol.output import plain
 from consilium.protocol.refusals import CURES, Refused, Rule
 from consilium.protocol.releases import AT_MOST, widest
 from consilium.report.disclosure import Bound, Disclosure, ReleaseKind, epsilon_text, in_plain_words
 
 Result = TypeVar("Result")
+YES = "yes"
+COUNTED_BY = ("unit", "neighbouring", "delta")
+"""How a node counts its epsilon, by its own lines whatever the federation counts by: never beyond a limit."""
+MOST_SHOWN, WIDTH = 48, 118
+
+
+def others(value: Any, than: Any) -> bool:
+    """Whether names are not all among those of another value."""
+    return not set(value) <= set(than)
+
+
+def _in_order(order: Sequence[str], value: Any, than: Any) -> bool:
+    return order.index(value) > order.index(than)
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A key of a policy. looser: whether one value allows more than another, or what is other."""
+
+    title: str
+    looser: Callable[[Any, Any], bool]
+
+
+LIMITS: Mapping[str, Limit] = {
+    "unit": Limit("whom the guarantee protects", partial(_in_order, ("party", "patient", "record"))),
+    "neighbouring": Limit("what may happen to it", partial(_in_order, ("replace", "add_or_remove"))),
+    "delta": Limit("delta", gt),
+    "most_epsilon": Limit("epsilon, over all federations", gt),
+    "most_queries": Limit("questions answered ever", gt),
+    "least_parties": Limit("honest parties in each sum", lt),
+    "allow_simulation": Limit("noise from a seed, which protects nothing", gt),
+}
+"""Keys that both kinds of node have; a party adds its own."""
 
 
 @dataclass(frozen=True)
 class Home(ABC):
-    """lines: of policy.toml, see `node.policy`."""
+    """lines: of policy.toml, as JSON has them. model, limits: of such a policy."""
 
     folder: NodeFolder
     federation: FederationFile
@@ -42,7 +89,6 @@ class Home(ABC):
 
     @property
     def terms(self) -> Terms:
-        """Of the one federation that it takes part in."""
         return self.federation.terms
 
     def identity(self) -> Identity:
@@ -70,7 +116,6 @@ class Home(ABC):
         return {key: asked[key] for key in self.limits if key in asked}
 
     def further_asked(self) -> dict[str, Any]:
-        """What else, of this kind of node."""
         return {}
 
     @abstractmethod
@@ -85,7 +130,7 @@ class Home(ABC):
     @cached_property
     def policy(self) -> Any:
         """What the node enforces, of `model`. Raises NotAccepted: more is asked, or nobody has said yes yet."""
-        check(self.lines, self.asked(), self.limits, self.folder)
+        self.check(self.lines, self.asked())
         return self.model.model_validate(self.lines)
 
     @property
@@ -94,42 +139,135 @@ class Home(ABC):
         asked = {key: value for key, value in self.asked().items() if value is not None}
         return self.model.model_validate({**asked, **self.lines})
 
+    def check(self, lines: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+        """Raise NotAccepted where something is asked beyond a line, or of which there is no line.
+
+        asked: None for what is held against the line elsewhere, as the account does with queries and epsilon."""
+        for key, value in asked.items():
+            limit = lines.get(key)
+            if None not in (value, limit) and key not in COUNTED_BY and self.limits[key].looser(value, limit):
+                raise NotAccepted(
+                    f"{key}: {shown(value)} is asked, {POLICY_FILE} allows {shown(limit)}",
+                    f"Do not take part; or change {key} in {self.folder.policy_file} if you agree to that much",
+                )
+        missing = [key for key in asked if key not in lines]
+        if missing:
+            raise NotAccepted(
+                f"not accepted yet: {POLICY_FILE} has no line for {', '.join(missing)}",
+                f"Run: consilium node start {self.folder.path}, which shows what is asked",
+            )
+
     def request(self) -> Request:
         """All that these terms ask. Raises LedgerError: its state cannot be read."""
-        asked, counted, terms, release = self.asked(), self.presumed, self.terms, self.release
-        promises, queries = self.past()
-        privacy = self.federation.config.privacy
-        theirs = counted.model_copy(
-            update={"unit": release.unit, "neighbouring": release.neighbouring, "delta": privacy.delta}
-        )
+        counted, terms, release, privacy = self.presumed, self.terms, self.release, self.federation.config.privacy
+        (promises, queries), roster = self.past(), self.federation.sum_roster()
+        stated = {"unit": release.unit, "neighbouring": release.neighbouring, "delta": privacy.delta}
+        theirs = counted.model_copy(update=stated)
         nodes, student = (epsilon((promise,), theirs) for promise in (terms.promise, terms.student or terms.promise))
+        by = f"at delta {privacy.delta:g} for a {privacy.unit}"
+        epsilons = {Bound.STUDENT: student, Bound.NODES: nodes, Bound.LARGER: max(student, nodes)}
+        at_most = {bound: f"epsilon at most {epsilon_text(value)} {by}" for bound, value in epsilons.items()}
+        at_most[Bound.TRUSTED] = "none: it learns every vote"
+        audiences = Disclosure(ReleaseKind.COUNTS, terms.collection).audiences()
+        towards = {f"towards {seer.who}": at_most[seer.bound] for seer in audiences}
+        words = in_plain_words(student, privacy.delta, privacy.unit, release.neighbouring.value)
+        towards["towards the student"] += f". {words}"
         earlier, together = epsilon(promises, counted), epsilon((*promises, terms.promise), counted)
-        asked |= {"most_epsilon": rounded_up(together), "most_queries": queries + release.queries_in(1)}
         by = f"at delta {counted.delta:g} for a {counted.unit}"
         so_far = f"{len(promises)}; {queries} questions answered, epsilon at most {epsilon_text(earlier)} {by}"
-        roster = self.federation.sum_roster()
         about = {
-            **{f"towards {whom}": words for whom, words in self._guarantees(student, nodes).items()},
+            **towards,
             "earlier federations": so_far if promises else "none",
             "with this one": f"epsilon at most {epsilon_text(together)} {by}",
             **self.facts(),
             **({"roster": f"{grouped(roster.digest)}, {roster.n} parties"} if roster else {}),
         }
-        return Request(
-            self.folder, self.federation.config.name, terms, self.model, self.limits, self.lines, asked, about
-        )
+        counts = {"most_epsilon": rounded_up(together), "most_queries": queries + release.queries_in(1)}
+        return Request(self, {**self.asked(), **counts}, about)
 
-    def _guarantees(self, student: float, nodes: float) -> dict[str, str]:
-        """Towards whom which guarantee holds, in words. student, nodes: epsilon of this federation, at its own delta
-        and for its own unit, of what is released, and of the sums that nodes see."""
-        privacy, collection = self.federation.config.privacy, self.terms.collection
-        by = f"at delta {privacy.delta:g} for a {privacy.unit}"
-        words = in_plain_words(student, privacy.delta, privacy.unit, self.release.neighbouring.value)
-        epsilons = {Bound.STUDENT: student, Bound.NODES: nodes, Bound.LARGER: max(student, nodes)}
-        at_most = {bound: f"epsilon at most {epsilon_text(value)} {by}" for bound, value in epsilons.items()}
-        at_most[Bound.TRUSTED] = "none: it learns every vote"
-        towards = {seer.who: at_most[seer.bound] for seer in Disclosure(ReleaseKind.COUNTS, collection).audiences()}
-        return {**towards, "the student": f"{towards['the student']}. {words}"}
+
+@dataclass(frozen=True)
+class Request:
+    """What a federation asks of a node. asked: by key, as JSON has it. about: guarantees towards whom, and facts, in
+    words."""
+
+    home: Home
+    asked: Mapping[str, Any]
+    about: Mapping[str, str]
+
+    @property
+    def new(self) -> dict[str, Any]:
+        return {key: value for key, value in self.asked.items() if key not in self.home.lines}
+
+    def check_beyond(self) -> None:
+        self.home.check({**self.asked, **self.home.lines}, self.asked)
+
+    def allow(self, tell: Callable[[str], object]) -> bool:
+        """Where lines are missing: have a person type a yes, and write them as they are asked. Whether that was so.
+        Raises NotAccepted: something is asked beyond a line, or the answer is no yes. Nothing was written then."""
+        self.check_beyond()
+        if not self.new:
+            return False
+        for line in self.screen():
+            tell(line)
+        print(f"Type {YES} to allow this: ", end="", flush=True)
+        path, terms = self.home.folder.policy_file, self.home.terms
+        if sys.stdin.readline().strip() != YES:
+            tell("")
+            raise NotAccepted(
+                f"not accepted: only the word {YES} is a yes; nothing was written",
+                f"Do not take part; or run this again, or write your own limits into {path}",
+            )
+        name, digest = self.home.federation.config.name, terms.digest()[:12]
+        head = f"# Allowed on {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, for {name!r}, terms {digest}"
+        written = path.read_text(encoding="utf-8") if path.exists() else ""
+        replace_private(path, f"{written.rstrip()}\n\n{head}\n{tomli_w.dumps(self.new)}".lstrip())
+        return True
+
+    def screen(self) -> list[str]:
+        home, fields = self.home, self.home.model.model_fields
+        federation = f"{home.name}, federation {home.federation.config.name!r} ({home.terms.federation[:12]})"
+        about = {home.folder.kind: federation, **self.about}
+        wide = max(map(len, about))
+        lines = [line for head, words in about.items() for line in _wrapped(f"{head:{wide}}  ", words)]
+        rows = [["line", "in words", "asked", "default", "your line"]]
+        for key, value in self.asked.items():
+            limit, default, own = home.limits[key], fields[key].get_default(), home.lines.get(key)
+            rows.append([key, limit.title, *map(shown, (value, default, own))])
+            if own is None and default not in (None, ()) and limit.looser(value, default):
+                rows[-1][-1] = "NOT WITHIN THE DEFAULT"
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        table = ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        yes = f"A yes writes into {POLICY_FILE}, as they are asked: {', '.join(self.new)}."
+        return [plain(line).replace("\n", "?") for line in (*lines, "", *table, "", *_wrapped("", yes))]
+
+
+def read_lines(folder: NodeFolder, model: type[Frozen]) -> dict[str, Any]:
+    """The lines of policy.toml, as JSON has them; none where there is no such file. Raises ConfigError, PathError."""
+    path = folder.policy_file
+    return load(path, model).model_dump(mode="json", exclude_unset=True) if path.exists() else {}
+
+
+def _wrapped(head: str, words: str) -> list[str]:
+    return textwrap.wrap(words, WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
+
+
+def shown(value: Any) -> str:
+    """As it stands in the table.
+
+    >>> shown(None), shown(True), shown(4.04), shown(["well", "ill"]), shown(float("inf"))
+    ('-', 'yes', '4.04', 'well, ill', 'no limit')
+    """
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return "no limit" if math.isinf(value) else f"{value:g}"
+    if isinstance(value, list | tuple):
+        text = ", ".join(map(str, value))
+        return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 12].rpartition(', ')[0]}, ... ({len(value)})"
+    return str(value)
 
 
 def disclosed(terms: Terms) -> Disclosure:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from consilium.node.folder import (
@@ -17,7 +18,6 @@ from consilium.node.folder import (
     open_folder,
 )
 from consilium.node.keys import NOT_OURS, OwnKeys
-from consilium.node.policy import shown
 from consilium.node.signed import (
     AGAIN,
     ASK,
@@ -41,38 +41,26 @@ POLICY = """# What {node} {name} allows, in its own people's words: nothing beyo
 JOIN = "Join the folder that the operator sent: consilium node join FOLDER"
 
 
-def find_folder(sent: Path, here: Path) -> NodeFolder:
-    """The one node's folder in `here`, or `here` itself, whose node the signed folder `sent` lists.
-
-    Raises
-    ------
-    ConfigError : there is none, or several. And as `read_signed`.
-    """
-    listed = read_signed(sent).file.nodes
-    places = [here] if (here / NODE_FILE).is_file() else sorted(path.parent for path in here.glob(f"*/{NODE_FILE}"))
-    found = [folder for folder in map(open_folder, places) if folder.name in listed]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        names = ", ".join(folder.name for folder in found)
-        raise ConfigError(f"{here} has folders of several nodes: {names}", "Say which with --node FOLDER")
-    raise ConfigError(
-        f"{here} has no folder of a node that {sent} lists ({shown(list(listed))})",
-        "Run this where `consilium node keys` was run, or name the folder that it made with --node FOLDER",
-    )
+def find_folder(here: Path) -> NodeFolder:
+    """`here`, or the one node's folder in it. Raises ConfigError: there is none, or there are several."""
+    found = [here] if (here / NODE_FILE).is_file() else sorted(path.parent for path in here.glob(f"*/{NODE_FILE}"))
+    if len(found) != 1:
+        names = ", ".join(path.name for path in found) or "none"
+        raise ConfigError(
+            f"{here.resolve()} has not the folder of one node: {names}",
+            "Run this where `consilium node keys` was run, or say which with --node FOLDER",
+        )
+    return open_folder(found[0])
 
 
 def join(sent: Path, folder: NodeFolder) -> SignedFolder[FederationFile]:
     """Check a signed folder, and take it over. Nothing is changed where a check does not hold; again does nothing.
-
-    Raises
-    ------
-    ConfigError : the folder is not as its authority signed it; it is of another authority than the one before, older,
-        or another of the same version; it does not list this node with its own keys; its roster has others; or it says
-        what this node allows.
-    PathError : it cannot be read.
-    """
-    earlier = _earlier(folder)
+    Raises ConfigError: the folder is not as its authority signed it; it is of another authority than the one before,
+    older, or another of the same version; it does not list this node with its own keys; its roster has others; or it
+    says what this node allows; PathError: it cannot be read."""
+    earlier = None
+    with suppress(ConfigError, PathError):  # a copy that broke off is mended by the same folder
+        earlier = load(folder.federation / FEDERATION_FILE, FederationFile)
     signed = read_signed(sent, authority=folder.authority if folder.authority.exists() else None)
     if earlier and signed.file.version < earlier.version:
         raise ConfigError(
@@ -83,7 +71,10 @@ def join(sent: Path, folder: NodeFolder) -> SignedFolder[FederationFile]:
         raise ConfigError(f"{sent} is another version {earlier.version} than the one that was joined here", ASK)
     check_listed(signed.file, folder)
     signed.file.sum_roster()
-    _check_empty(sent / POLICY_FILE)
+    if (policy := sent / POLICY_FILE).exists():
+        open_plain(policy, MOST_SMALL_BYTES).close()
+        if read_table(policy):
+            raise ConfigError(f"{policy} holds limits: what a node allows, its own people say", ASK)
     names = (*(name for name in sorted(signed.files) if name != FEDERATION_FILE), FEDERATION_FILE, SIGNED_FILE)
     with tempfile.TemporaryDirectory(dir=folder.path, prefix="federation.") as place:
         copy = Path(place)
@@ -103,14 +94,6 @@ def join(sent: Path, folder: NodeFolder) -> SignedFolder[FederationFile]:
     if not folder.policy_file.exists() and folder.kind in ("party", "aggregator"):
         replace_text(folder.policy_file, POLICY.format(node=folder.kind, name=folder.name))
     return joined
-
-
-def _earlier(folder: NodeFolder) -> FederationFile | None:
-    """What was joined before, as far as it can be read: a copy that broke off is mended by the same folder."""
-    try:
-        return load(folder.federation / FEDERATION_FILE, FederationFile)
-    except (ConfigError, PathError):
-        return None
 
 
 def joined(folder: NodeFolder, model: type[F] = FederationFile) -> F:
@@ -137,11 +120,3 @@ def check_listed(file: FederationFile, folder: NodeFolder) -> None:
             f" node's are {own.fingerprint(folder.name)}",
             NOT_OURS,
         )
-
-
-def _check_empty(path: Path) -> None:
-    """Raise ConfigError where the operator says what this node allows."""
-    if path.exists():
-        open_plain(path, MOST_SMALL_BYTES).close()
-        if read_table(path):
-            raise ConfigError(f"{path} holds limits: what a node allows, its own people say", ASK)

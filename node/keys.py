@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -40,31 +41,20 @@ class NodeKey:
     _read, _format, _form = staticmethod(load_ssh_private_key), PrivateFormat.OpenSSH, "OpenSSH"
 
     def __init__(self, key: ec.EllipticCurvePrivateKey) -> None:
-        self._key = key
-        self.public = _line(key.public_key())
-
-    @property
-    def private(self) -> ec.EllipticCurvePrivateKey:
-        return self._key
+        self.private, self.public = key, _line(key.public_key())
 
     @classmethod
     def generate(cls) -> Self:
-        """A new key from the operating system's entropy."""
         return cls(ec.generate_private_key(ec.SECP384R1()))
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a private key file.
-
-        Raises
-        ------
-        PathError, ConfigError : no such file, others may read it, or it holds no P-384 key in the form of its kind.
-        """
+        """Read a private key file. Raises PathError, ConfigError: no such file, others may read it, or it holds no
+        P-384 key in the form of its kind."""
         content = read_private(path)
-        try:
+        key = None
+        with suppress(ValueError, TypeError, UnsupportedAlgorithm):
             key = cls._read(content, password=None)
-        except (ValueError, TypeError, UnsupportedAlgorithm):
-            key = None
         if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP384R1):
             raise ConfigError(
                 f"{path}: not an unencrypted P-384 key in {cls._form} form", "Restore it from the folder's backup"
@@ -73,11 +63,11 @@ class NodeKey:
 
     def save(self, path: Path) -> None:
         """Write the private key, mode 0600. Raises OutputExists: a key is never overwritten."""
-        write_private(path, self._key.private_bytes(Encoding.PEM, self._format, NoEncryption()))
+        write_private(path, self.private.private_bytes(Encoding.PEM, self._format, NoEncryption()))
 
     def sign(self, label: str, *parts: bytes) -> bytes:
         """ECDSA signature with SHA-384, DER, of the framing of label and parts."""
-        return self._key.sign(frame(label, *parts), _ALGORITHM)
+        return self.private.sign(frame(label, *parts), _ALGORITHM)
 
     def __repr__(self) -> str:
         return f"NodeKey(public={self.public!r})"
@@ -94,13 +84,11 @@ class TlsKey(NodeKey):
 
 def node_verify(line: str, signature: bytes, label: str, *parts: bytes) -> bool:
     """Whether `signature` is that of the owner of the public key `line` on label and parts."""
-    key = public_key(line)
-    try:
-        if key is not None:
+    with suppress(InvalidSignature):
+        if (key := public_key(line)) is not None:
             key.verify(signature, frame(label, *parts), _ALGORITHM)
-    except InvalidSignature:
-        return False
-    return key is not None
+            return True
+    return False
 
 
 def public_key(line: str) -> ec.EllipticCurvePublicKey | None:
@@ -118,13 +106,8 @@ def _line(key: ec.EllipticCurvePublicKey) -> str:
     return key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
 
 
-IDENTITY, NODE_KEY, SEALING, SERVER_KEY, CLIENT_KEY = (
-    "identity.pem",
-    "node.key",
-    "sealing.pem",
-    "server.key",
-    "client.key",
-)
+IDENTITY, NODE_KEY, SEALING = "identity.pem", "node.key", "sealing.pem"
+SERVER_KEY, CLIENT_KEY = "server.key", "client.key"
 """Names of private keys in a folder's `keys`."""
 KEYS: Mapping[NodeKind, Mapping[str, Any]] = {
     THE_COORDINATOR: {SERVER_KEY: TlsKey, IDENTITY: Identity, SEALING: SealingKey},
@@ -132,7 +115,7 @@ KEYS: Mapping[NodeKind, Mapping[str, Any]] = {
     "aggregator": {NODE_KEY: NodeKey, IDENTITY: Identity, SEALING: SealingKey},
     "student": {CLIENT_KEY: TlsKey},
 }
-"""Private keys of a node, by its kind and their file; the first is the one under which it connects, or is reached."""
+"""Private keys of a node, by its kind and their file."""
 MOST_BYTES = 4096
 AGAIN = "Ask the node's people for its NAME.enrol.json again, and compare the fingerprint over the telephone"
 NOT_OURS = (
@@ -165,17 +148,17 @@ class PublicKeys(Frozen):
 
     def check(self, where: str) -> None:
         """Raise ConfigError unless the kind has exactly these keys, and each is sound. where: for the message."""
-        wanted = KEYS[self.kind]
+        wanted, wrong = KEYS[self.kind], ""
         if (IDENTITY in wanted, SEALING in wanted) != (bool(self.identity), bool(self.sealing)):
-            raise ConfigError(f"{where}: not the keys of {a_node(self.kind)}", AGAIN)
-        if public_key(self.key) is None:
-            raise ConfigError(f"{where}: key is not the OpenSSH line of a key on P-384", AGAIN)
-        if self.identity and not is_sound_key(self.identity):
-            raise ConfigError(
-                f"{where}: identity is no canonical point of large order: under it anyone could sign", AGAIN
-            )
-        if self.sealing and is_low_order(bytes.fromhex(self.sealing)):
-            raise ConfigError(f"{where}: sealing is a key of low order: anyone could open what is sealed", AGAIN)
+            wrong = f"not the keys of {a_node(self.kind)}"
+        elif public_key(self.key) is None:
+            wrong = "key is not the OpenSSH line of a key on P-384"
+        elif self.identity and not is_sound_key(self.identity):
+            wrong = "identity is no canonical point of large order: under it anyone could sign"
+        elif self.sealing and is_low_order(bytes.fromhex(self.sealing)):
+            wrong = "sealing is a key of low order: anyone could open what is sealed"
+        if wrong:
+            raise ConfigError(f"{where}: {wrong}", AGAIN)
 
 
 class Enrolment(Frozen):
@@ -203,7 +186,7 @@ def grouped(text: str) -> str:
 
 @dataclass(frozen=True)
 class OwnKeys:
-    """The private keys of a node, by file."""
+    """The private keys of a node, by file; the first is the one under which it connects, or is reached."""
 
     kind: NodeKind
     keys: Mapping[str, Any]
@@ -219,33 +202,20 @@ class OwnKeys:
 
     @property
     def public(self) -> PublicKeys:
-        first = next(iter(self.keys.values()))
-        others = {name: self.keys[file].public.hex() for name, file in _OTHERS.items() if file in self.keys}
-        return PublicKeys(kind=self.kind, key=first.public, **others)
+        key = next(iter(self.keys.values()))
+        identity, sealing = (self.keys[file].public.hex() if file in self.keys else "" for file in (IDENTITY, SEALING))
+        return PublicKeys(kind=self.kind, key=key.public, identity=identity, sealing=sealing)
 
     def enrolment(self, name: str) -> Enrolment:
-        """What tells the operator of them."""
-        public = self.public
-        parts = public.signed(name)
-        identity = self.keys.get(IDENTITY)
-        return Enrolment(
-            name=name,
-            keys=public,
-            key_signature=next(iter(self.keys.values())).sign("enrolment", *parts).hex(),
-            identity_signature="" if identity is None else identity.sign("enrolment", *parts).hex(),
-        )
-
-
-_OTHERS = {"identity": IDENTITY, "sealing": SEALING}
+        parts = self.public.signed(name)
+        key, identity = (self.keys.get(file) for file in (next(iter(self.keys)), IDENTITY))
+        by_key, by_identity = (each.sign("enrolment", *parts).hex() if each else "" for each in (key, identity))
+        return Enrolment(name=name, keys=self.public, key_signature=by_key, identity_signature=by_identity)
 
 
 def make(kind: NodeKind, name: str, path: Path) -> tuple[NodeFolder, Enrolment]:
-    """All private keys of a node, and its enrolment, in its new folder `path`, mode 0700.
-
-    Raises
-    ------
-    OutputExists : `path` is there. ConfigError : the name is none.
-    """
+    """All private keys of a node, and its enrolment, in its new folder `path`, mode 0700. Raises OutputExists: `path`
+    is there. ConfigError: the name is none."""
     try:
         file = NodeFile(kind=kind, name=name)
     except ValidationError:
@@ -277,13 +247,9 @@ def enrolment_file(folder: NodeFolder) -> Path:
 
 
 def read_enrolment(path: Path) -> Enrolment:
-    """An enrolment with sound keys that signed it.
-
-    Raises
-    ------
-    PathError, ConfigError : no such file, another format, altered, or it holds a private key. No error quotes what is
-        in the file beyond the name: somebody may have put a secret there.
-    """
+    """An enrolment with sound keys that signed it. Raises PathError, ConfigError: no such file, another format,
+    altered, or it holds a private key. No error quotes what is in the file beyond the name: somebody may have put a
+    secret there."""
     try:
         with open(path, "rb") as file:
             content = file.read(MOST_BYTES + 1)
@@ -294,10 +260,9 @@ def read_enrolment(path: Path) -> Enrolment:
             f"{path} holds a private key; an enrolment has public ones only",
             "That key is no secret any more: its owner runs `consilium node keys` again and sends NAME.enrol.json",
         )
-    try:
+    table = None
+    with suppress(ValueError, RecursionError):
         table = json.loads(content) if len(content) <= MOST_BYTES else None
-    except (ValueError, RecursionError):
-        table = None
     if not isinstance(table, dict):
         raise ConfigError(f"{path} is no enrolment: not a small table in JSON", AGAIN)
     try:

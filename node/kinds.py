@@ -1,8 +1,7 @@
 """What nodes of all kinds have in common on machines of their own: what a join says, checks, start, status.
 
 Each is a `NodeKind` that says what is particular to it: `party.deployed`, `aggregator.deployed` (see `node.members`),
-`coordinator.deploy.deployed` and `student.deployed`.
-"""
+`coordinator.deploy.deployed` and `student.deployed`."""
 
 from __future__ import annotations
 
@@ -73,7 +72,6 @@ class NodeKind(ABC):
         """In the order in which to mend. running: see `further_checks`."""
         return [
             *checks.own_checks(folder),
-            ("versions", lambda: checks.check_versions(folder)),
             ("clock", lambda: checks.check_clock(folder)),
             *self.set_up(folder),
             *self.further_checks(folder, running),

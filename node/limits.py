@@ -1,7 +1,6 @@
 """What a party and the second aggregator are promised, and what each allows by itself, whatever the coordinator asks.
 
-In this room `home` and this module alone use accounting, for the two kinds of nodes that count what they give.
-"""
+In this room `home` and this module alone use accounting, for the two kinds of nodes that count what they give."""
 
 from __future__ import annotations
 
@@ -58,23 +57,13 @@ def events_of(promise: str) -> tuple[ReleaseEvent, ...]:
         listed = json.loads(promise)
         if not isinstance(listed, list) or not 1 <= len(listed) <= MOST_EVENTS:
             raise Refused(Rule.MALFORMED, detail=f"a promise lists 1 to {MOST_EVENTS} events")
-        for item in listed:
-            _check_bounds(item)
+        for key, value in (number for item in listed for number in item.items() if not isinstance(number[1], str)):
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not number or key not in MOST or not LEAST.get(key, 0) <= value <= MOST[key]:
+                raise Refused(Rule.MALFORMED, detail=f"promise: {key[:40]} is out of bounds")
         return tuple(event_from_json(item) for item in listed)
-    except (AccountingError, ValueError, TypeError, RecursionError, OverflowError):
+    except (AccountingError, AttributeError, ValueError, TypeError, RecursionError, OverflowError):
         raise Refused(Rule.MALFORMED, detail="promise: not a list of release events") from None
-
-
-def _check_bounds(item: object) -> None:
-    """Raise Refused (MALFORMED) unless an event's JSON is a table, and every number of it within bounds."""
-    if not isinstance(item, dict):
-        raise Refused(Rule.MALFORMED, detail="promise: an event is a table")
-    for key, value in item.items():
-        if isinstance(value, str):
-            continue
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or key not in MOST or not LEAST.get(key, 0) <= value <= MOST[key]:
-            raise Refused(Rule.MALFORMED, detail=f"promise: {str(key)[:40]} is out of bounds")
 
 
 class NodePolicy(Frozen):
@@ -87,8 +76,7 @@ class NodePolicy(Frozen):
         count with what their query budget allows, whether it was used or not.
     most_queries: the most queries ever answered, over all federations.
     least_parties: parties other than assumed colluders that must be in every sum of hidden votes.
-    allow_simulation: serve in a federation whose noise is seeded, that is, one without privacy. Never on real data.
-    """
+    allow_simulation: serve in a federation whose noise is seeded, that is, one without privacy. Never on real data."""
 
     most_queries: int = Field(default=10_000, ge=0)
     most_epsilon: float = Field(default=3.0, ge=0)
@@ -111,8 +99,7 @@ def epsilon(promises: Iterable[str], policy: NodePolicy, *, rough: bool = False)
     In whatever unit the coordinator states its promise, the node asks what it means for what it has to protect. The
     least of the bounds that the coordinator takes the least of.
 
-    rough: as if histograms left whole, which is more and takes no time.
-    """
+    rough: as if histograms left whole, which is more and takes no time."""
     return _epsilon(tuple(promises), policy.unit, policy.neighbouring, policy.delta, rough)
 
 
@@ -147,10 +134,8 @@ Execute = Callable[..., list[tuple]]
 
 def _program() -> str:
     """Of the very code that computes an epsilon, as it was loaded."""
-    code = hashlib.sha256()
-    for path in (Path(__file__), *sorted(Path(consilium.accounting.__path__[0]).rglob("*.py"))):
-        code.update(path.read_bytes())
-    return code.hexdigest()
+    files = (Path(__file__), *sorted(Path(consilium.accounting.__path__[0]).rglob("*.py")))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 
 PROGRAM = (_program(), version("numpy"), version("scipy"))
@@ -159,8 +144,7 @@ PROGRAM = (_program(), version("numpy"), version("scipy"))
 def kept_epsilon(execute: Execute, promises: Sequence[str], policy: NodePolicy, *, rough: bool = False) -> float:
     """`epsilon`, computed once: a node does so when it starts, and no message waits for it.
 
-    It is found again for the same promises in the same order, unit, relation, delta and code alone.
-    """
+    It is found again for the same promises in the same order, unit, relation, delta and code alone."""
     counted = [policy.unit.value, policy.neighbouring.value, policy.delta]
     key = canonical_digest([PROGRAM, promises, *counted, rough])
     for (known,) in execute("SELECT epsilon FROM epsilons WHERE key = ?", key):

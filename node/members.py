@@ -15,7 +15,6 @@ from consilium.node.folder import NodeFolder
 from consilium.node.home import Home, towards_whom
 from consilium.node.join import joined
 from consilium.node.kinds import NodeKind, NodeOutcome
-from consilium.node.policy import allow
 from consilium.node.standing import standing
 from consilium.node.supernode import supernode
 from consilium.node.supervisor import Tell, run_program
@@ -49,26 +48,43 @@ class MemberKind(NodeKind):
         would refuse it all the same."""
 
     def set_up(self, folder: NodeFolder) -> list[Check]:
+        def flower() -> str:
+            check_flower()
+            return f"flwr {version('flwr')} is one that was tested, and runs no code but this node's own"
+
+        def settings() -> str:
+            if '"' in str(folder.path) or " " in str(folder.path):
+                raise ConfigError(f"{folder.path}: a path with spaces or quotes", "Move it: Flower cannot pass it on")
+            self.open_home(folder)
+            return f"{folder.path}"
+
+        def state() -> str:
+            check_usable(folder / "state" / self.memory)
+            return f"{self.open_home(folder).past()[1]} queries in other federations"
+
         return [
-            ("flower", _flower),
-            ("settings", lambda: self._settings(folder)),
-            ("state", lambda: self._state(folder)),
+            ("flower", flower),
+            ("settings", settings),
+            ("state", state),
             ("room", lambda: check_disk(folder.path, LEAST_BYTES)),
         ]
 
     def further_checks(self, folder: NodeFolder, running: bool) -> list[Check]:
-        return [("policy", lambda: self._policy(folder)), ("coordinator", lambda: _coordinator(folder))]
+        def policy() -> str:
+            home = self.open_home(folder)
+            request = home.request()
+            request.check_beyond()
+            if request.new:
+                raise Advice("nobody has allowed yet what is asked", f"Run: consilium node start {folder.path}")
+            return self.allowed(home)
+
+        return [("policy", policy), ("coordinator", lambda: f"{check_coordinator(folder)}; it {standing(folder)}")]
 
     def start(self, folder: NodeFolder, tell: Tell, stop: threading.Event) -> NodeOutcome:
-        """Serve until `stop` is set; the first time, once its people have said yes.
-
-        Raises
-        ------
-        ConsiliumError : what doctor finds wrong; NotAccepted: its people do not allow what is asked; EngineError: the
-            SuperNode ended.
-        """
+        """Serve until `stop` is set; the first time, once its people have said yes. Raises ConsiliumError: what doctor
+        finds wrong; NotAccepted: its people do not allow what is asked; EngineError: the SuperNode ended."""
         hold([*own_checks(folder), *self.set_up(folder)], tell)
-        allowed_now = allow(self.open_home(folder).request(), print)
+        allowed_now = self.open_home(folder).request().allow(print)
         stamp, home = folder.joined_at, self.open_home(folder)
         hold([("policy", lambda: self.allowed(home))], tell)
         if allowed_now and is_held(folder.lock):
@@ -109,17 +125,15 @@ class MemberKind(NodeKind):
 
         quick: list[Check] = [*own_checks(folder), *self.set_up(folder)[1:]]
         quick += [("policy", give), ("coordinator", lambda: standing(folder))]
-        results = {result.name: result for result in examine(quick)}
+        results = examine(quick)
         since = datetime.fromtimestamp(folder.lock.stat().st_mtime, UTC) if is_held(folder.lock) else None
         values: dict[str, Any] = {
             "node": home.name,
             "federation": f"{home.federation.config.name!r} ({home.terms.federation[:12]})",
             "running": f"since {since:%Y-%m-%d %H:%M:%S} UTC" if since else "no",
-            "coordinator": results["coordinator"].what,
+            "coordinator": results[-1].what,
             "given": given or None,
-            "problems": [
-                f"{each.name}: {each.what}. {each.action}" for each in results.values() if each.level == "wrong"
-            ],
+            "problems": [f"{each.name}: {each.what}. {each.action}" for each in results if each.level == "wrong"],
         }
         lines = [f"{self.name:12} {home.name}, federation {values['federation']}"]
         lines += [f"{what:12} {values[what]}" for what in ("running", "coordinator")]
@@ -131,31 +145,3 @@ class MemberKind(NodeKind):
                 f"towards      {given['towards']}",
             ]
         return NodeOutcome(values, [*lines, *(f"problem      {problem}" for problem in values["problems"])])
-
-    def _settings(self, folder: NodeFolder) -> str:
-        if '"' in str(folder.path) or " " in str(folder.path):
-            raise ConfigError(f"{folder.path}: a path with spaces or quotes", "Move it: Flower cannot pass it on")
-        self.open_home(folder)
-        return f"{folder.path}"
-
-    def _state(self, folder: NodeFolder) -> str:
-        """That what it remembers can be read and written."""
-        check_usable(folder / "state" / self.memory)
-        return f"{self.open_home(folder).past()[1]} queries in other federations"
-
-    def _policy(self, folder: NodeFolder) -> str:
-        home = self.open_home(folder)
-        request = home.request()
-        request.check_beyond()
-        if request.new:
-            raise Advice("nobody has allowed yet what is asked", f"Run: consilium node start {folder.path}")
-        return self.allowed(home)
-
-
-def _flower() -> str:
-    check_flower()
-    return f"flwr {version('flwr')} is one that was tested, and runs no code but this node's own"
-
-
-def _coordinator(folder: NodeFolder) -> str:
-    return f"{check_coordinator(folder)}; it {standing(folder)}"

@@ -8,8 +8,7 @@ policy.toml         empty: what a node allows, its own people say
 
 The signature is held against the ca.crt that came along. It proves that all files are of one authority and belong
 together; that this is the federation's authority is what its fingerprint is read out for over the telephone, once. A
-newer folder is held against the ca.crt of the one that was joined before.
-"""
+newer folder is held against the ca.crt of the one that was joined before."""
 
 from __future__ import annotations
 
@@ -70,12 +69,10 @@ class Coordinator(Frozen):
 
     @property
     def nodes(self) -> str:
-        """host:port for parties and the second aggregator."""
         return joined(self.hosts[0], self.node_port)
 
     @property
     def labels(self) -> str:
-        """host:port for students."""
         return joined(self.hosts[0], self.label_port)
 
 
@@ -93,16 +90,6 @@ class ConfigPart(Frozen, extra="ignore"):
     rows: Schema
     privacy: PrivacyPart
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the columns that parties are asked to read."""
-        return self.rows.columns_read
-
-    @property
-    def may_miss(self) -> tuple[str, ...]:
-        """Of these, those for which that a value is missing is read as a value."""
-        return tuple(column.column for column in self.rows.columns if column.missing)
-
 
 class EarlierFederation(Frozen):
     """A federation of the same operator that this one took the place of. promise: as in its `Terms`. queries: of its
@@ -114,16 +101,6 @@ class EarlierFederation(Frozen):
     parties: tuple[PartyName, ...]
 
 
-@dataclass(frozen=True)
-class Inheritance:
-    """What was promised to a party's rows before they came under its name. A party that lost its keys or its state
-    comes back under a new name: its account would begin at nothing, though the patients are the same. It charges what
-    `federations` may have cost at most before it answers anything. succeeds: names that its patients had before."""
-
-    succeeds: tuple[PartyName, ...]
-    federations: tuple[EarlierFederation, ...]
-
-
 class FederationFile(Frozen):
     """The file `federation.json`. version: counts the operator's changes. made, ends: days, UTC; the operator states
     when the federation ends. program: the operator's versions, which all nodes should have.
@@ -131,8 +108,7 @@ class FederationFile(Frozen):
     terms: what parties and the second aggregator pin. roster: of hidden sums. nodes: public keys of all nodes by their
     names, the coordinator's, students' and the second aggregator's too. certificates: PEM, of coordinator and students,
     by name. earlier, succeeds: federations before this one, and by a party's name those that its patients had before.
-    revoked: public keys of nodes that were shut out: neither their names nor their keys are taken in again.
-    """
+    revoked: public keys of nodes that were shut out: neither their names nor their keys are taken in again."""
 
     format: Literal[1] = 1
     version: int = Field(ge=1)
@@ -159,7 +135,6 @@ class FederationFile(Frozen):
 
     @property
     def aggregator(self) -> str | None:
-        """Name of the second aggregator, where there is one."""
         return next(iter(self.of_kind("aggregator")), None)
 
     @property
@@ -199,14 +174,18 @@ class FederationFile(Frozen):
         taken = {before for names in self.succeeds.values() for before in names}
         return tuple(name for name, keys in self.revoked.items() if keys.kind == "party" and name not in taken)
 
-    def inheritance(self, name: str) -> Inheritance:
-        """What a party takes over from the names that its patients had before."""
+    def names_before(self, name: str) -> tuple[str, ...]:
+        """Names that a party's patients had before: it lost its keys or its state, and came back under another."""
         names = [name]
         for each in names:
             names += [before for before in self.succeeds.get(each, ()) if before not in names]
-        before = tuple(names[1:])
-        taken = tuple(each for each in self.earlier if {*before} & {*each.parties})
-        return Inheritance(before, taken)
+        return tuple(names[1:])
+
+    def inherited(self, name: str) -> tuple[EarlierFederation, ...]:
+        """What may have been promised to a party's rows before they came under its name. Its account would begin at
+        nothing, though the patients are the same: it charges these before it answers anything."""
+        before = {*self.names_before(name)}
+        return tuple(each for each in self.earlier if before & {*each.parties})
 
 
 F = TypeVar("F", bound=FederationFile)
@@ -241,12 +220,8 @@ def read_signed(
     """A signed folder, all of which is as the authority signed it. What else lies in the folder is not looked at.
 
     authority: the ca.crt that must have signed it; the folder's own where it is None. rows: public.npz, which may be
-    large, is looked at too.
-
-    Raises
-    ------
-    PathError, ConfigError : no such folder, a file is missing, a link, too large or altered, or another signed it.
-    """
+    large, is looked at too. Raises PathError, ConfigError: no such folder, a file is missing, a link, too large or
+    altered, or another signed it."""
     if not (path / SIGNED_FILE).exists():
         raise ConfigError(
             f"{path} is no signed folder: it has no {SIGNED_FILE}", "Give the folder that the operator sent"
@@ -256,8 +231,13 @@ def read_signed(
     if authority is not None and authority.read_bytes() != (path / AUTHORITY_FILE).read_bytes():
         raise ConfigError(f"{path} is of another authority than the federation that was joined here", ASK)
     certificate, signed = load_certificate(path / AUTHORITY_FILE), load(path / SIGNED_FILE, Signed)
-    if not _signed_by(certificate, signed):
-        raise ConfigError(f"{path / SIGNED_FILE} is not signed by the authority in {AUTHORITY_FILE}", ASK)
+    key, signature = certificate.public_key(), bytes.fromhex(signed.signature)
+    try:
+        if not isinstance(key, ec.EllipticCurvePublicKey):
+            raise InvalidSignature
+        key.verify(signature, signed_bytes({**signed.files}), ALGORITHM)
+    except InvalidSignature:
+        raise ConfigError(f"{path / SIGNED_FILE} is not signed by the authority in {AUTHORITY_FILE}", ASK) from None
     for name in (FEDERATION_FILE, AUTHORITY_FILE):
         if name not in signed.files:
             raise ConfigError(f"{path / SIGNED_FILE} lists no {name}", ASK)
@@ -290,17 +270,6 @@ def open_plain(path: Path, most: int) -> BufferedReader:
         file.close()
         raise ConfigError(f"{path} is no plain file of at most {most} bytes", ASK)
     return file
-
-
-def _signed_by(certificate: x509.Certificate, signed: Signed) -> bool:
-    key = certificate.public_key()
-    try:
-        if not isinstance(key, ec.EllipticCurvePublicKey):
-            raise InvalidSignature
-        key.verify(bytes.fromhex(signed.signature), signed_bytes({**signed.files}), ALGORITHM)
-    except InvalidSignature:
-        return False
-    return True
 
 
 def authority_fingerprint(certificate: x509.Certificate) -> str:

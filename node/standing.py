@@ -1,7 +1,6 @@
 """Whether the coordinator lets a node in, asked at its gateway, signed as the node's other requests.
 
-Whoever was revoked, is not listed or has a wrong clock learns it there. What is asked says nothing but who asks.
-"""
+Whoever was revoked, is not listed or has a wrong clock learns it there. What is asked says nothing but who asks."""
 
 from __future__ import annotations
 
@@ -30,13 +29,8 @@ def signed_headers(key: NodeKey) -> dict[str, str]:
 
 
 def standing(folder: NodeFolder) -> str:
-    """What the coordinator says now.
-
-    Raises
-    ------
-    ConfigError : it does not let this node in, or the node's key cannot be read. ServiceError, Advice : it cannot be
-        reached.
-    """
+    """What the coordinator says now. Raises ConfigError: it does not let this node in, or the key cannot be read;
+    ServiceError, Advice: it cannot be reached."""
     headers = signed_headers(NodeKey.load(folder.keys / NODE_KEY))
     answer = asked_of_coordinator(folder, "POST", PATH, {**headers, "Content-Length": "0"}, MOST_BYTES)
     words = answer.body.decode("utf-8", "replace")

@@ -2,8 +2,7 @@
 
 It is Flower's own program, which here ends with the node that started it, and serves nobody but this user: Flower asks
 nobody on loopback who he is, so that any user of the machine could claim a message or answer it. It ends, too, when the
-process has ended that answers messages; systemd or docker then start the node again.
-"""
+process has ended that answers messages; systemd or docker then start the node again."""
 
 from __future__ import annotations
 
@@ -34,8 +33,7 @@ PEERS, ESTABLISHED = Path("/proc/net/tcp"), "01"
 def supernode(folder: NodeFolder, address: str, app: str) -> Program:
     """The SuperNode of a node. address: host:port of the coordinator. app: see `write_programs`.
 
-    It listens on loopback, at a port that is free now, and serves nobody but this user.
-    """
+    It listens on loopback, at a port that is free now, and serves nobody but this user."""
     return Program(
         name="supernode",
         command=[

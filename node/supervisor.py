@@ -26,8 +26,7 @@ PARENT_SECONDS, PATIENCE = 1.0, 20.0
 def end_with_parent(look: float = PARENT_SECONDS, patience: float = PATIENCE) -> None:
     """From now on send this process SIGTERM once its parent is another one, and its group SIGKILL `patience` s later.
 
-    The group only where this process leads it, as one does that `run_program` started.
-    """
+    The group only where this process leads it, as one does that `run_program` started."""
     parent = os.getppid()
 
     def watch() -> None:
@@ -79,12 +78,7 @@ def run_program(
 ) -> None:
     """Run a program until `stop` is set, and call `look` every second meanwhile. It ends, with all that it started,
     when this returns or raises; patience: seconds that it gets from SIGTERM to SIGKILL. It writes where this process
-    writes.
-
-    Raises
-    ------
-    EngineError : it could not be started, or ended by itself. And as `look`.
-    """
+    writes. Raises EngineError: it could not be started, or ended by itself. And as `look`."""
     process = started(program)
     try:
         while not stop.wait(LOOK_SECONDS):
@@ -129,8 +123,7 @@ def stop_on_signals() -> Iterator[threading.Event]:
     """An event that SIGTERM and SIGINT set while the context is open. For the main thread.
 
     A thread of its own sets it. The signals' handler runs in the main thread, wherever that is: within the event's own
-    lock too, for which it would wait for ever, or within those of `threading`.
-    """
+    lock too, for which it would wait for ever, or within those of `threading`."""
     stop = threading.Event()
 
     def ask(_signal: int, _frame: FrameType | None) -> None:

@@ -1,8 +1,7 @@
 """Flower ClientApp of a party: message in, call on a `PartyNode`, message out.
 
 Where the party's folder is, only the node says (`folder` in node_config). It is opened for each message, which is a
-process of its own, so that another policy, federation or file holds from the next message on.
-"""
+process of its own, so that another policy, federation or file holds from the next message on."""
 
 from __future__ import annotations
 

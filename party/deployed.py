@@ -13,11 +13,8 @@ from consilium.node.folder import NodeFolder
 from consilium.node.home import disclosed, refused_is_wrong, towards_whom
 from consilium.node.kinds import NodeOutcome
 from consilium.node.members import MemberKind
-from consilium.party.account import Account
-from consilium.party.hidden_votes import check_own_roster
 from consilium.party.home import SETTINGS, STORE, PartyHome, open_home
-from consilium.party.policy import check_terms
-from consilium.party.promise import check_promised_unit, promise_of
+from consilium.party.policy import promise_of
 from consilium.party.store import Store
 from consilium.protocol.databases import LOOK_SECONDS
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
@@ -41,23 +38,31 @@ class Party(MemberKind):
 
     def joined(self, folder: NodeFolder) -> NodeOutcome:
         """What is wrong with the rows, all at once; mended in party.toml, and the same folder joined again."""
-        from consilium.party.dry_run import check  # half a second, which no start and no status needs
+        from consilium.party.check import check  # half a second, which no start and no status needs
 
         try:
             home = open_home(folder)
             found = check(home)
         except ConsiliumError as error:
             return NodeOutcome({}, (), DataError(error.what, error.action))
-        again = f"Correct {folder / SETTINGS}, and join again"
-        try:
-            found.usable()
-        except ConsiliumError as error:
-            return NodeOutcome(found.table, found.lines, DataError(error.what, again))
+        if found.error is not None:
+            again = DataError(found.error.what, f"Correct {folder / SETTINGS}, and join again")
+            return NodeOutcome(found.values, found.lines, again)
         fit = f"The data fit federation {home.federation.config.name!r}. Next: consilium node start {folder.path}"
-        return NodeOutcome(found.table, [*found.lines, fit])
+        return NodeOutcome(found.values, [*found.lines, fit])
 
     def further_checks(self, folder: NodeFolder, running: bool) -> list[Check]:
-        return [("data", lambda: _data(open_home(folder))), *super().further_checks(folder, running)]
+        def data() -> str:
+            from consilium.party.check import check
+
+            found = check(home := open_home(folder))
+            if found.error is not None:
+                raise DataError(found.error.what, f"Run: consilium party check {folder.path}")
+            return (
+                f"{home.data_file.name}: {found.values['data']['used']} rows fit the federation's columns and classes"
+            )
+
+        return [("data", data), *super().further_checks(folder, running)]
 
     def allowed(self, home: PartyHome) -> str:
         roster = home.federation.sum_roster()
@@ -66,13 +71,7 @@ class Party(MemberKind):
                 "this federation's roster does not list this party, which joined later",
                 "Join the folder of the next one, when the operator sends it",
             )
-
-        def refuse() -> None:
-            check_terms(home.policy, home.terms)
-            check_promised_unit(home.terms, home.file.rules)
-            check_own_roster(home.settings(), home.terms)
-
-        refused_is_wrong(refuse, "its own policy")
+        refused_is_wrong(lambda: home.settings().check_terms(home.terms), "its own policy")
         terms, policy = home.terms, home.policy
         with closing(home.store(LOOK_SECONDS)) as store:  # which keeps it, for the messages that come
             epsilon = _epsilon(home, store)
@@ -104,17 +103,4 @@ def name_data(folder: NodeFolder, data: Path) -> None:
 
 def _epsilon(home: PartyHome, store: Store) -> float:
     """Of this federation alone, by this party's own unit. Raises ConfigError: its policy does not allow it."""
-    return refused_is_wrong(lambda: Account(store).epsilon(home.terms, home.policy), "its own policy")
-
-
-def _data(home: PartyHome) -> str:
-    """As `consilium party dry-run --data-only` does, which shows every problem of every column."""
-    from consilium.party.dry_run import check
-
-    found = check(home)
-    try:
-        count = len(found.usable().y)
-    except ConsiliumError as error:
-        command = f"Run: consilium party dry-run {home.folder.path} --data-only"
-        raise DataError(error.what, command) from None
-    return f"{home.data_file.name}: {count} rows fit the federation's columns and classes"
+    return refused_is_wrong(lambda: store.epsilon(home.terms, home.policy), "its own policy")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -17,14 +17,11 @@ from consilium.data.mapping import ColumnName, Columns, DataRules, LabelRule, Mi
 from consilium.data.private_rows import FileRows
 from consilium.models.keys import OwnTeacher, TeacherKind, TeacherSpec
 from consilium.node.folder import FEDERATION_FILE, NodeFolder, open_folder
-from consilium.node.home import Home, refused_is_wrong
+from consilium.node.home import Home, read_lines, refused_is_wrong, shown
 from consilium.node.join import joined
 from consilium.node.limits import epsilon
-from consilium.node.policy import read_lines, shown
 from consilium.node.signed import ASK, ConfigPart, FederationFile
-from consilium.party.account import Account
-from consilium.party.policy import LIMITS, Policy
-from consilium.party.promise import promise_of
+from consilium.party.policy import LIMITS, Policy, check_promised_unit, check_terms, promise_of
 from consilium.party.store import Store
 from consilium.protocol.config_files import load
 from consilium.protocol.databases import LOOK_SECONDS
@@ -33,10 +30,13 @@ from consilium.protocol.identity import Identity
 from consilium.protocol.messages import MOST_TEACHERS, Terms
 from consilium.protocol.models import Frozen
 from consilium.protocol.queries import reference_of
+from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.voting_rule import TopRule, VotingRuleSpec
 from consilium.report.warnings import Expected, warnings_of
+from consilium.sums.modes import MODES
 from consilium.sums.roster import SumRoster
 
+T = TypeVar("T")
 SETTINGS, STORE = "party.toml", "party.db"
 
 
@@ -44,8 +44,7 @@ class PartyFile(Frozen):
     """The file `party.toml`. data: the file of its rows: a table with a heading (.csv, .parquet), or .npz.
 
     teacher: what is trained here, instead of the kind that the coordinator asks for; also an estimator that others
-    wrote. lacks: columns of the federation that are mapped to nothing: missing in every row.
-    """
+    wrote. lacks: columns of the federation that are mapped to nothing: missing in every row."""
 
     data: str = Field(min_length=1)
     columns: Columns = Field(default_factory=dict)
@@ -60,16 +59,9 @@ class PartyFile(Frozen):
     def rules(self) -> DataRules:
         """How the data file is read: the tables `[columns]`, `[label]`, `[missing]`, `[csv]` and `[patient]`, `lacks`,
         and what the teacher does with missing values."""
-        return DataRules(
-            columns=self.columns,
-            label=self.label,
-            missing=self.missing,
-            csv=self.csv,
-            patient=self.patient,
-            lacks=self.lacks,
-            allow_one_class=self.label.allow_one_class,
-            keep_missing=self.teacher is not None and self.teacher.keeps_missing,
-        )
+        read = {key: getattr(self, key) for key in ("columns", "label", "missing", "csv", "patient", "lacks")}
+        keep_missing = self.teacher is not None and self.teacher.keeps_missing
+        return DataRules(**read, allow_one_class=self.label.allow_one_class, keep_missing=keep_missing)
 
 
 @dataclass(frozen=True)
@@ -86,15 +78,41 @@ class PartySettings:
     noise_seed: int | None = None
     pinned: Terms | None = None
 
+    def check_terms(self, terms: Terms) -> None:
+        """Check that the party can serve under these terms: its policy, rows and, for hidden votes, its own copy of the
+        roster. Raises Refused: the policy or the rows do not allow it; another roster, too few honest parties in a sum,
+        or a promise of noise in more shares than there are sure to be. RosterMismatch: the party is not in its roster.
+        ConfigError: it has none."""
+        check_terms(self.policy, terms)
+        check_promised_unit(terms, self.rules)
+        if terms.collection not in MODES:
+            return
+        roster = own(self.roster, MODES[terms.collection].roster, "roster")
+        if roster.digest != terms.roster:
+            detail = f"the coordinator has {terms.roster[:12]}, this party {roster.digest[:12]}"
+            raise Refused(Rule.ROSTER_MISMATCH, detail=detail)
+        if roster.sure < self.policy.least_parties:
+            raise Refused(Rule.LEAST_PARTIES, limit=self.policy.least_parties, requested=roster.sure)
+        noise = promise_of(terms).noise(1)
+        if noise is not None and noise.shares > roster.sure:
+            detail = "noise in more shares than are sure to be"
+            raise Refused(Rule.PROMISE, limit=roster.sure, requested=noise.shares, detail=detail)
+        roster.place(self.name)
 
-class _QueryBudget(Frozen, extra="ignore"):
-    queries: int = Field(ge=1)
+
+def own(value: object, kind: type[T], name: str) -> T:
+    """What a party has of this kind. Raises ConfigError where it has none."""
+    if not isinstance(value, kind):
+        raise ConfigError(
+            f"this party has no {name} for such votes",
+            "Join the folder that the operator sent again, or ask the operator",
+        )
+    return value
 
 
 class PartyConfig(ConfigPart):
     """What a party reads of the coordinator's configuration: what is trained, on what."""
 
-    query_budget: _QueryBudget
     teachers_per_party: int = Field(default=1, ge=1, le=MOST_TEACHERS)
     teacher: TeacherSpec
     voting_rule: VotingRuleSpec = TopRule()
@@ -142,7 +160,7 @@ class PartyHome(Home):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return tuple(name for name in self.federation.config.columns if name not in self.file.lacks)
+        return tuple(name for name in self.federation.config.rows.columns_read if name not in self.file.lacks)
 
     def further_asked(self) -> dict[str, Any]:
         return {
@@ -154,18 +172,19 @@ class PartyHome(Home):
 
     def past(self) -> tuple[tuple[str, ...], int]:
         with closing(self.remembered()) as store:
-            return Account(store).past(self.terms.federation)
+            return store.past(self.terms.federation)
 
     def facts(self) -> dict[str, str]:
-        inheritance = self.federation.inheritance(self.name)
-        left = ", ".join(self.federation.former)
-        may_miss = [name for name in self.federation.config.may_miss if name in self.columns]
-        whose = (
+        before, left = (", ".join(names) for names in (self.federation.names_before(self.name), self.federation.former))
+        columns = self.federation.config.rows.columns
+        may_miss = [each.column for each in columns if each.missing and each.column in self.columns]
+        words = (
             f"the operator says that no row here is of a patient of {left}. If one is, what it cost under that name is"
+            " not counted: have the operator add this party with --succeeds"
         )
         return {
-            **({"names before": ", ".join(inheritance.succeeds)} if inheritance.succeeds else {}),
-            **({"left": f"{whose} not counted: have the operator add this party with --succeeds"} if left else {}),
+            **({"names before": before} if before else {}),
+            **({"left": words} if left else {}),
             "columns read": ", ".join(self.columns),
             "missing values": f"of {shown(may_miss)}: that a value is missing is read too"
             if may_miss
@@ -209,7 +228,7 @@ class PartyHome(Home):
         return self._with_past(Store(path, wait=LOOK_SECONDS) if path.exists() else Store.in_memory())
 
     def _with_past(self, store: Store) -> Store:
-        store.inherit(self.federation.inheritance(self.name))
+        store.inherit(self.federation.inherited(self.name))
         return store
 
 

@@ -1,19 +1,28 @@
-"""What a party allows: the limits of its policy.toml, and of what they are."""
+"""What a party allows: the limits of its policy.toml; and what a coordinator may promise of its votes.
+
+A party charges what it can verify. Where the parties add the noise, that is the very event whose noise it draws itself;
+elsewhere it holds the coordinator to the promised number of queries. So a promise is one release, and beside it at most
+the one release of a sanitised epsilon. The noise of the signed descriptor of a secure sum is that release's to the
+digit. Any list that could be read in two ways is refused."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from operator import gt, lt
 
 from pydantic import Field
 
+from consilium.accounting.events import PartyNoise, ReleaseEvent
+from consilium.accounting.units import Noise, Towards, Unit
+from consilium.data.mapping import DataRules
 from consilium.node.answering import pool_of
-from consilium.node.limits import NodePolicy
-from consilium.node.policy import LIMITS as COMMON
-from consilium.node.policy import Limit, others
+from consilium.node.home import LIMITS as COMMON
+from consilium.node.home import Limit, others
+from consilium.node.limits import NodePolicy, events_of
 from consilium.protocol.messages import CollectionMode, Terms
 from consilium.protocol.refusals import Refused, Rule
-from consilium.protocol.schema import Schema
 from consilium.sums.modes import MODES
 
 
@@ -28,8 +37,7 @@ class Policy(NodePolicy):
     collection: the least secret way in which its votes may be collected: "plaintext" (the coordinator sees them),
         or "secure" (it sees sums with noise of the parties' own). Or "verified" and nothing else: single votes are
         hidden as long as coordinator and second aggregator do not work together, where "secure" relies on the other
-        parties, so that a party that wants it says so.
-    """
+        parties, so that a party that wants it says so."""
 
     allowed_classes: tuple[str, ...] = Field(default=(), min_length=2)
     allowed_columns: tuple[str, ...] = ()
@@ -68,15 +76,68 @@ def check_terms(policy: Policy, terms: Terms) -> None:
     pool_of(terms)
 
 
-def check_columns(policy: Policy, schema: Schema, lacks: Collection[str]) -> None:
-    """Raise Refused if columns would be read that the policy does not name. What is trained is pinned by its digest
-    alone: that it reads the columns which the signed folder lists is the coordinator's word."""
-    read = {*schema.columns_read} - {*lacks}
-    if policy.allowed_columns and (other := read - {*policy.allowed_columns}):
-        raise Refused(Rule.SCHEMA, detail=f"{len(other)} columns would be read that allowed_columns does not name")
-
-
 def check_shards(policy: Policy, smallest_shard: int) -> None:
     """Raise Refused if a shard would be too small. The number of rows itself is not told."""
     if smallest_shard < policy.least_rows_per_teacher:
         raise Refused(Rule.LEAST_ROWS, limit=policy.least_rows_per_teacher)
+
+
+@dataclass(frozen=True)
+class Promise:
+    """release: what leaves, with the whole query budget used up. closing: the charge of a sanitised epsilon, if one is
+    planned."""
+
+    release: ReleaseEvent
+    closing: ReleaseEvent | None = None
+
+    def most(self, round: int) -> int:
+        """Queries that may be asked for the release in round 1, or screened ones once more in round 2."""
+        return self.release.queries_in(round)
+
+    def noise(self, round: int) -> PartyNoise | None:
+        """Noise of the parties that the release charges in this round; None where it charges none."""
+        return self.release.party_noise(round)
+
+
+@lru_cache(maxsize=4)  # each message of a federation comes with the same
+def parse_promise(text: str, collection: CollectionMode, teachers: int) -> Promise:
+    """The promise of a federation with this mode and number of teachers. Raises Refused: no list of events, or a number
+    out of bounds (MALFORMED); several releases, or one of another kind than the mode has, of other noise, or for
+    another number of teachers (PROMISE)."""
+    release, *rest = events = events_of(text)
+    if release.mechanism.closing or len(rest) > 1 or not all(event.mechanism.closing for event in rest):
+        raise Refused(Rule.PROMISE, detail="a promise is one release, and at most one sanitised epsilon beside it")
+    by_parties = release.mechanism.noise_by_parties
+    if by_parties and rest:
+        raise Refused(Rule.PROMISE, detail="noise that is in the sums leaves nothing to be sanitised")
+    if by_parties != (collection in MODES):
+        raise Refused(Rule.PROMISE, detail=f"a {release.mechanism.name} release is no release of {collection} votes")
+    whole = by_parties and MODES[collection].aggregators
+    if whole and (noise := release.party_noise(1)) is not None and noise.shares != 1:
+        raise Refused(Rule.PROMISE, limit=1, requested=noise.shares, detail="each aggregator adds the whole noise")
+    if release.noise is not Noise.DISCRETE or (by_parties and release.towards is not Towards.COORDINATOR):
+        raise Refused(Rule.PROMISE, detail="the promised noise is not the one that is drawn")
+    if release.asked < 1:
+        raise Refused(Rule.PROMISE, limit=release.asked, detail="a promise of no queries")
+    for event in events:
+        if event.teachers_per_party != teachers:
+            raise Refused(Rule.PROMISE, limit=event.teachers_per_party, requested=teachers)
+    return Promise(release, *rest)
+
+
+def promise_of(terms: Terms) -> Promise:
+    """The promise of these terms. Raises Refused as `parse_promise`."""
+    return parse_promise(terms.promise, terms.collection, terms.teachers)
+
+
+def check_promised_unit(terms: Terms, rules: DataRules) -> None:
+    """Raise Refused (UNIT) for a promise to patients by a party that does not know which rows are of one patient.
+
+    Its rows would be divided one by one, so that a patient with several rows could be in all shards and move all votes.
+    """
+    promise = promise_of(terms)
+    units = {event.unit for event in (promise.release, promise.closing) if event is not None}
+    if Unit.PATIENT in units and not rules.patient.known:
+        message = "the federation promises for patients, and party.toml does not say which rows are of one"
+        action = "name the column under [patient], or set rows_are_patients = true there if no patient has two rows"
+        raise Refused(Rule.UNIT, detail=f"{message}: {action}")

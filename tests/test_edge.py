@@ -21,7 +21,7 @@ import typer
 from consilium import edge
 from consilium.accounting.errors import AccountingError, VotesError, VotesPathError
 from consilium.cli import app
-from consilium.exit_codes import USAGE, error_classes, exit_codes, in_a_sentence
+from consilium.edge import USAGE, error_classes, exit_codes, in_a_sentence
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
 from consilium.simulations.scenario import load_scenario
 from tests.command_line import Done, consilium

@@ -88,7 +88,7 @@ EPSILON = "accounting epsilon --mechanism gnmax --votes votes.npz --delta 1e-5"
 CALIBRATE = "accounting calibrate --mechanism gnmax --sigma 1 --epsilon 1 --delta 1e-5 --queries 1000"
 FORGED = says(f"{FOLDER}/signed.json", '"signature": "', '"signature": "00')
 ASK = f"student run {STUDENT} --wait 0.1 --out new"
-CHECK = f"party dry-run {PARTY} --data-only"
+CHECK = f"party check {PARTY}"
 
 ROWS = [
     # the command line itself
@@ -129,7 +129,7 @@ ROWS = [
     Wrong(f"{EPSILON} --sigma 9", 2, "there is no file votes.npz", change=lacks("votes.npz")),
     Wrong(f"{CALIBRATE} --queries 0", 2, "queries"),
     # nodes
-    Wrong("party dry-run absent --data-only", 2, "absent is no node's folder"),
+    Wrong("party check absent", 2, "absent is no node's folder"),
     Wrong(
         CHECK, 2, "most_teacher: unknown key",
         change=says(f"{PARTY}/policy.toml", "most_teachers", "most_teacher"),
@@ -140,7 +140,7 @@ ROWS = [
     Wrong(f"node keys ward-a --folder {PARTY}", 6, "ward-a is already there"),
     Wrong("node keys a/b --folder new", 2, "'a/b' is no name"),
     Wrong(f"node join home --node {PARTY}", 2, "home is no signed folder"),
-    Wrong(f"node join {FOLDER}", 2, "has no folder of a node that"),
+    Wrong(f"node join {FOLDER}", 2, "has not the folder of one node"),
     Wrong(f"node join {FOLDER} --node {PARTY}", 2, "is not signed by the authority in", change=FORGED),
     Wrong("node start home", 2, "home is no node's folder"),
     Wrong(f"node start {STUDENT}", 2, "student"),

@@ -148,8 +148,10 @@ def public_names() -> list[str]:
     """`consilium.__all__` but for the version, read and not imported: the links of a checkout need not be followed."""
     tree = ast.parse((ROOT / "consilium/__init__.py").read_text(encoding="utf-8"))
     for node in tree.body:
-        if isinstance(node, ast.Assign) and any(isinstance(to, ast.Name) and to.id == "__all__" for to in node.targets):
-            return [name for name in ast.literal_eval(node.value) if name != "__version__"]
+        if isinstance(node, ast.Assign) and any(
+            isinstance(to, ast.Name) and to.id == "_MODULES" for to in node.targets
+        ):
+            return sorted(name for names in ast.literal_eval(node.value).values() for name in names)
     return []
 
 

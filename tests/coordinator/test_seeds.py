@@ -10,7 +10,7 @@ import pytest
 import tomli_w
 
 import consilium.coordinator.label_service
-import consilium.party.hidden_votes
+import consilium.party.node
 from consilium.accounting.mechanisms import GNMax
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.federation import FederationRun
@@ -29,7 +29,7 @@ MAY_SEED = {
     "coordinator/collection/verified.py",  # as noise_for
     "coordinator/label_service.py",  # noise_for: None in a configuration outside simulations
     "coordinator/cli.py",  # `consilium audit mechanism` draws on made-up votes
-    "party/hidden_votes.py",  # only in a federation whose terms say that it is a simulation
+    "party/node.py",  # only in a federation whose terms say that it is a simulation
     "simulations/papers/measure.py",  # the papers' rows on their public votes, as often as there are seeds
     "simulations/attack/attacks.py",  # games on a simulated case, whose answers nobody gets
 }
@@ -79,7 +79,7 @@ def test_a_whole_federation_makes_no_seeded_noise(
         made.add(module)
         return SeededNoise(seed)
 
-    for module in (consilium.coordinator.label_service, consilium.party.hidden_votes):
+    for module in (consilium.coordinator.label_service, consilium.party.node):
         monkeypatch.setattr(module, "SeededNoise", partial(watched, module.__name__.rpartition(".")[2]))
     homes = with_seed(make_homes(tmp_path / "homes", 5))
     keys = make_secure(homes, tmp_path)
@@ -91,7 +91,7 @@ def test_a_whole_federation_makes_no_seeded_noise(
         **({} if simulation else DEPLOYED),
     )
     FederationRun(FakeTransport(homes), config, tmp_path, log, ask, keys).run()
-    assert made == ({"label_service", "hidden_votes"} if simulation else set())
+    assert made == ({"label_service", "node"} if simulation else set())
 
 
 def ask(source: LabelSource) -> None:

@@ -25,10 +25,20 @@ from consilium.party.store import Store
 from consilium.protocol.choices import counted
 from consilium.protocol.queries import canonical_queries, query_ids
 from tests.command_line import consilium
-from tests.deploy.markers import files, found_in, key_markers, row_markers, vote_markers
-from tests.deploy.processes import SERVES, Federation, family, running
-from tests.deploy.recorder import Recorder
-from tests.deploy.site import NOISY, PARTIES, STUDENT, allow, command, join_all, make_site
+from tests.deploy.recorder import Recorder, files, found_in, key_markers, row_markers, vote_markers
+from tests.deploy.site import (
+    NOISY,
+    PARTIES,
+    SERVES,
+    STUDENT,
+    Federation,
+    allow,
+    command,
+    family,
+    join_all,
+    make_site,
+    running,
+)
 from tests.federation import CLASSES, FEATURES, make_rows
 from tests.marks import third
 

@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from consilium.aggregator.store import GivenStore
-from tests.deploy.markers import files, found_in, key_markers
-from tests.deploy.processes import SERVES, running
-from tests.deploy.recorder import Recorder
-from tests.deploy.site import PARTIES, SECOND, command, make_site
+from tests.deploy.recorder import Recorder, files, found_in, key_markers
+from tests.deploy.site import PARTIES, SECOND, SERVES, command, make_site, running
 
 pytestmark = [pytest.mark.deploy, pytest.mark.nightly, pytest.mark.timeout(1500)]
 HOST, EACH, AWAY = "127.0.0.2", 8, "the second aggregator does not answer"

@@ -1,12 +1,11 @@
-"""Blocks of the pages that are no commands: TOML is valid where it is meant to be used, Python runs.
-
-The examples in docstrings give what they say.
-"""
+"""Blocks of the pages that are no commands: TOML is valid where it is meant to be used, Python compiles, what models.md
+shows can be trained. The examples in docstrings give what they say, and docstrings come out as meant."""
 
 from __future__ import annotations
 
 import doctest
 import importlib
+import importlib.util
 import json
 import pkgutil
 import tomllib
@@ -14,20 +13,29 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from importlib import resources
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import tomli_w
+from mkdocs.exceptions import PluginError
+from pydantic import TypeAdapter
 
 import consilium
 from consilium.coordinator.provision.plan import Plan
+from consilium.models.keys import OwnTeacher
+from consilium.models.table import check_teacher
 from consilium.party.home import PartyFile
 from consilium.party.policy import Policy
+from consilium.protocol.schema import Schema
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.study.spec import load_study, plots
+from consilium.student.config import StudentSpec
+from consilium.student.learn import check_trainer
 from tests.docs.pages import ROOT, Block, blocks
+from tests.federation import make_config
 
 
 def of(language: str) -> list[Any]:
@@ -59,7 +67,7 @@ def as_party(shown: dict[str, Any], folder: Path) -> None:
 
 
 def as_model(shown: dict[str, Any], folder: Path) -> None:
-    """A teacher in a party.toml, or a part of a scenario; what is named is trained in `test_models_page`."""
+    """A teacher in a party.toml, or a part of a scenario; what is named is trained below."""
     if "teacher" in shown:
         as_party(shown, folder)
     else:
@@ -124,6 +132,49 @@ def test_python_compiles(block: Block) -> None:
     compile(block.text, block.place, "exec")
 
 
+# docs/models.md: every teacher and student that it shows is built from the code that it shows, and trained.
+
+OF_MODELS = [block for block in blocks() if block.page.name == "models.md"]
+TABLES = [block for block in OF_MODELS if block.language == "toml"]
+IMAGES = Schema.of_images(tuple(f"p{index}" for index in range(144)), ("well", "ill"), "none")
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch) -> Path:
+    """A folder with the page's modules."""
+    for block in OF_MODELS:
+        first = block.text.splitlines()[0]
+        if block.language == "python" and first.startswith("# "):
+            (tmp_path / first.removeprefix("# ")).write_text(block.text, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def quick(table: dict[str, Any]) -> dict[str, Any]:
+    """The same, with fewer epochs."""
+    return {**table, "epochs": 2} if "epochs" in table else table
+
+
+@pytest.mark.parametrize("block", [pytest.param(block, id=block.place) for block in TABLES])
+def test_what_the_page_shows_can_be_trained(block: Block, desk: Path) -> None:
+    shown = tomllib.loads(block.text)
+    if "student" in shown:
+        check_trainer(
+            StudentSpec.model_validate({"trainer": quick(shown["student"]["trainer"])}).trainer, make_config().rows
+        )
+        return
+    teacher = shown.get("teacher") or shown["simulation"]["own_teacher"]
+    spec = TypeAdapter(OwnTeacher).validate_python(quick(teacher))
+    check_teacher(spec, IMAGES if teacher.get("images") else make_config().rows)
+
+
+def test_the_page_shows_every_kind() -> None:
+    tables = [tomllib.loads(block.text) for block in TABLES]
+    assert {each["teacher"]["model"] for each in tables if "teacher" in each} == {"estimator", "torch"}
+    assert {each["student"]["trainer"]["name"] for each in tables if "student" in each} == {"estimator", "torch"}
+
+
 LEAST = 60
 """Modules without examples are no fault; nearly all of them losing theirs would be one of this test."""
 
@@ -153,3 +204,43 @@ def test_the_walk_finds_the_examples() -> None:
     finder = doctest.DocTestFinder(exclude_empty=True)
     examples = sum(len(test.examples) for name in MODULES for test in finder.find(importlib.import_module(name)))
     assert examples >= LEAST
+
+
+def of_the_site(name: str) -> ModuleType:
+    """A module of docs/_site, which is no package: mkdocs loads it by its path."""
+    found = importlib.util.spec_from_file_location(f"site_{name}", ROOT / "docs/_site" / f"{name}.py")
+    assert found and found.loader
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+hooks, docstrings = of_the_site("hooks"), of_the_site("docstrings")
+
+
+def test_public_names_are_those_of_the_package() -> None:
+    """They are read from the text; here from the package itself."""
+    assert hooks.public_names() == [name for name in getattr(consilium, "__all__", []) if name != "__version__"]
+
+
+@pytest.mark.parametrize(
+    ("docstring", "markdown"),
+    [
+        ("x : a number.\ny, z : more,\n    and more.", "- `x`: a number.\n- `y`, `z`: more,\n  and more."),
+        ("Raises\n------\nKeyError : none. OSError : gone.", "**Raises**\n\n- `KeyError`: none.\n- `OSError`: gone."),
+        ("a.json   one\nb.json   two", "```text\na.json   one\nb.json   two\n```"),
+        ("votes[i] < `votes[j]`", "votes\\[i] &lt; `votes[j]`"),
+    ],
+)
+def test_docstrings_as_markdown(docstring: str, markdown: str) -> None:
+    assert docstrings.as_markdown(docstring) == markdown
+
+
+def test_a_link_to_a_record_becomes_its_path() -> None:
+    """What the site has not, and what stands at the top of the repository; one that is nowhere ends the build."""
+    page = SimpleNamespace(meta={}, file=SimpleNamespace(src_uri="notebooks/a.md"))
+    text = "[a](../decisions/one-package.md#x), [b](../data.md#y), [c](../../CONTRIBUTING.md), [d](https://e.org)"
+    shown = "a (`docs/decisions/one-package.md`), [b](../data.md#y), c (`CONTRIBUTING.md`), [d](https://e.org)"
+    assert hooks.on_page_markdown(text, page=page) == shown
+    with pytest.raises(PluginError, match="nowhere"):
+        hooks.on_page_markdown("[a](../decisions/nowhere.md)", page=page)

@@ -1,7 +1,6 @@
 """A node runs its installed code: the names inside Flower that this rests on, forks that answer, and a foreign bundle.
 
-The last is a real run: SuperLink and SuperNode, and an app that somebody submits.
-"""
+The last is a real run: SuperLink and SuperNode, and an app that somebody submits."""
 
 from __future__ import annotations
 
@@ -88,44 +87,41 @@ class TestFlower:
         ranges = {re.sub(r"\[.*?\]", "", text) for text in named if "flwr-datasets" not in text}
         assert ranges == {f"flwr>={first},<{before}"}
 
-    def test_a_process_that_unpacks_in_another_way_is_refused(self, monkeypatch) -> None:
-        made = SimpleNamespace()
-        calls = "\n    ".join(f"{name}()" for name in apps.REPLACED if name != "install_from_fab")
-        exec(f"def process():\n    unpack_bundle('bundle')\n    {calls}\n", vars(runtime), vars(made))
-        monkeypatch.setattr(runtime, "run_clientapp", made.process)
-        with pytest.raises(EngineError, match="does not call install_from_fab"):
-            check_flower()
-
-    @pytest.mark.parametrize(("module", "function"), [(apps.LOOP, "run_superexec"), (apps.RUNTIME, "run_clientapp")])
-    def test_a_process_from_elsewhere_is_refused(self, monkeypatch, module: str, function: str) -> None:
-        monkeypatch.setattr(import_module(module), function, lambda **_: None)
-        with pytest.raises(EngineError, match=rf"{function} is from elsewhere"):
-            check_flower()
-
     @pytest.mark.parametrize(
-        ("name", "other"),
+        ("module", "name", "other", "said"),
         [
-            ("subprocess", SimpleNamespace(Popen=subprocess.Popen)),
-            ("start_client_internal", lambda: subprocess.Popen(["flower-exec"])),
+            (apps.RUNTIME, "install_from_fab", None, "does not call install_from_fab"),
+            (apps.LOOP, "run_superexec", lambda **_: None, "run_superexec is from elsewhere"),
+            (apps.RUNTIME, "run_clientapp", lambda **_: None, "run_clientapp is from elsewhere"),
+            (apps.STARTER, "subprocess", SimpleNamespace(Popen=subprocess.Popen), "another program than"),
+            (apps.STARTER, "start_client_internal", lambda: subprocess.Popen(["flower-exec"]), "another program than"),
         ],
     )
-    def test_another_way_to_start_programs_is_refused(self, monkeypatch, name: str, other: object) -> None:
-        monkeypatch.setattr(import_module(apps.STARTER), name, other)
-        with pytest.raises(EngineError, match=f"another program than {PROGRAM}, or in another way"):
+    def test_what_is_done_in_another_way_is_refused(self, monkeypatch, module, name, other, said) -> None:
+        if other is None:  # a process that unpacks bundles by other means
+            made = SimpleNamespace()
+            calls = "\n    ".join(f"{called}()" for called in apps.REPLACED if called != name)
+            exec(f"def process():\n    unpack_bundle('bundle')\n    {calls}\n", vars(runtime), vars(made))
+            name, other = "run_clientapp", made.process
+        monkeypatch.setattr(import_module(module), name, other)
+        with pytest.raises(EngineError, match=said):
             check_flower()
 
 
-def test_programs_come_first_in_the_path_and_others_refuse(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "code", "said"),
+    [
+        ("flwr-serverapp", 1, "a node runs its own code only"),
+        ("flwr-clientapp", 1, "a node runs its own code only"),
+        (PROGRAM, 2, "usage: flower-superexec"),
+    ],
+)
+def test_programs_come_first_in_the_path_and_others_refuse(tmp_path: Path, name: str, code: int, said: str) -> None:
     folder = write_programs(tmp_path / "programs", "consilium.party.client_app")
     found = flower_environment(tmp_path / "flower", folder)
     assert found["PATH"].startswith(str(folder))
-    for name in ("flwr-serverapp", "flwr-clientapp"):
-        done = subprocess.run([name], env=found, capture_output=True, text=True, check=False)
-        assert done.returncode == 1
-        assert "a node runs its own code only" in done.stderr
-    done = subprocess.run([PROGRAM], env=found, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "usage: flower-superexec" in done.stderr
+    done = subprocess.run([name], env=found, capture_output=True, text=True, check=False)
+    assert done.returncode == code and said in done.stderr
 
 
 @pytest.fixture

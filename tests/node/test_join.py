@@ -1,21 +1,27 @@
-"""`consilium node join`: a folder that is not wholly the federation's is refused by name, and changes nothing."""
+"""`consilium node join`: a folder that is not wholly the federation's is refused by name, and changes nothing.
+Keys that a node makes itself, and its enrolment: whatever is not exactly that is refused, and quotes no secret."""
 
 from __future__ import annotations
 
+import json
 import os
+import pickle
 import shutil
+import stat
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from consilium.node.folder import NodeFolder, open_folder
+from consilium.node.folder import NodeFolder
 from consilium.node.join import check_listed, find_folder, join, joined
-from consilium.node.keys import OwnKeys, make
+from consilium.node.keys import KEYS, NodeKey, OwnKeys, enrolment_file, make, node_verify, public_key, read_enrolment
 from consilium.node.signed import FederationFile
 from consilium.party.home import open_home
-from consilium.protocol.errors import ConfigError
+from consilium.protocol.errors import ConfigError, ConsiliumError, OutputExists, PathError
 from consilium.protocol.tls import load_certificate
 from tests.command_line import consilium
 from tests.federation import make_rows
@@ -72,37 +78,24 @@ def test_two_of_one_version_are_not_both_taken(made: Made) -> None:
     assert content(folder) == before
 
 
-def other_authority(made: Made) -> None:
-    sign(made.file, make_authority(), made.out)
-
-
 def other_key(made: Made) -> None:
     """The operator lists another key in this node's name."""
-    make("party", "p00", made.out.parent / "again")
-    nodes = {**made.nodes, "p00": open_folder(made.out.parent / "again")}
-    keys = {name: OwnKeys.load(folder).public for name, folder in nodes.items()}
-    made.again(nodes=keys, roster=None, terms=plain(made))
+    keys = make("party", "p00", made.out.parent / "again")[1].keys
+    terms = made.file.terms.model_copy(update={"collection": "plaintext", "roster": ""})
+    made.again(nodes={**made.file.nodes, "p00": keys}, roster=None, terms=terms)
 
 
-def plain(made: Made) -> object:
-    return made.file.terms.model_copy(update={"collection": "plaintext", "roster": ""})
+def text_of(name: str, change: Callable[[str], str], *, signed: bool = False) -> Callable[[Made], None]:
+    def write(made: Made) -> None:
+        (made.out / name).write_text(change((made.out / name).read_text()))
+        if signed:
+            sign_files(made.authority, made.out)
 
-
-def edited(made: Made) -> None:
-    path = made.out / "federation.json"
-    path.write_text(path.read_text().replace("127.0.0.1", "127.0.0.2"))
-
-
-def unlisted(made: Made) -> None:
-    (made.out / "signed.json").write_text((made.out / "signed.json").read_text().replace('"ca.crt"', '"public.npz"', 1))
+    return write
 
 
 def linked(name: str) -> Callable[[Made], None]:
-    def link(made: Made) -> None:
-        (made.out / name).rename(made.out.parent / name)
-        (made.out / name).symlink_to(made.out.parent / name)
-
-    return link
+    return lambda made: (made.out / name).symlink_to((made.out / name).rename(made.out.parent / name))
 
 
 def pipe(name: str) -> Callable[[Made], None]:
@@ -113,55 +106,47 @@ def pipe(name: str) -> Callable[[Made], None]:
     return put
 
 
-def huge(name: str, size: int) -> Callable[[Made], None]:
-    def grow(made: Made) -> None:
-        with open(made.out / name, "r+b") as file:
-            file.truncate(size)
-
-    return grow
+def huge(name: str) -> Callable[[Made], None]:
+    return lambda made: os.truncate(made.out / name, 300_000_000)
 
 
-def revoked(made: Made) -> None:
-    made.again(revoked={"p00": made.file.nodes["p00"]})
-
-
-def other_roster(made: Made) -> None:
-    made.again(nodes={**made.file.nodes, "p01": made.file.nodes["p02"]})
-
-
-def with_limits(made: Made) -> None:
-    (made.out / "policy.toml").write_text("most_epsilon = 99.0\n")
-
-
-def nonsense(made: Made) -> None:
-    (made.out / "federation.json").write_text('{"format": 1, "key": "4711"}')
-    sign_files(made.authority, made.out)
-
-
-def nested(made: Made) -> None:
-    (made.out / "federation.json").write_text("[" * 200_000)
-    sign_files(made.authority, made.out)
-
-
-HOSTILE: dict[str, tuple[Callable[[Made], None], str]] = {
-    "of another authority": (other_authority, "of another authority than the federation that was joined here"),
+HOSTILE: dict[str, tuple[Callable[[Made], Any], str]] = {
+    "of another authority": (
+        lambda made: sign(made.file, make_authority(), made.out),
+        "of another authority than the federation that was joined here",
+    ),
     "a foreign key in this node's name": (other_key, "is listed with keys .*, this node's are"),
-    "this node was revoked": (revoked, "p00 was revoked"),
-    "an edited file": (edited, "not as the federation's authority signed it"),
-    "another list of files": (unlisted, "not signed by the authority"),
+    "this node was revoked": (lambda made: made.again(revoked={"p00": made.file.nodes["p00"]}), "p00 was revoked"),
+    "an edited file": (
+        text_of("federation.json", lambda text: text.replace("127.0.0.1", "127.0.0.2")),
+        "not as the federation's authority signed it",
+    ),
+    "another list of files": (
+        text_of("signed.json", lambda text: text.replace('"ca.crt"', '"public.npz"', 1)),
+        "not signed by the authority",
+    ),
     "a linked file": (linked("federation.json"), "cannot read"),
     "a linked authority": (linked("ca.crt"), "ca.crt"),
     "a pipe": (pipe("federation.json"), "no plain file"),
     "a pipe in place of the authority": (pipe("ca.crt"), "ca.crt"),
     "a pipe in place of the signature": (pipe("signed.json"), "signed.json"),
-    "a huge file": (huge("federation.json", 300_000_000), "no plain file of at most"),
-    "a huge signature": (huge("signed.json", 300_000_000), "signed.json"),
-    "a roster with other keys": (other_roster, "its roster has other keys for p01"),
-    "limits": (with_limits, "holds limits"),
+    "a huge file": (huge("federation.json"), "no plain file of at most"),
+    "a huge signature": (huge("signed.json"), "signed.json"),
+    "a roster with other keys": (
+        lambda made: made.again(nodes={**made.file.nodes, "p01": made.file.nodes["p02"]}),
+        "its roster has other keys for p01",
+    ),
+    "limits": (text_of("policy.toml", lambda _: "most_epsilon = 99.0\n"), "holds limits"),
     "a policy that is a pipe": (pipe("policy.toml"), "no plain file"),
     "a folder": (lambda made: shutil.rmtree(made.out), "no signed folder"),
-    "nonsense that is signed": (nonsense, "federation.json"),
-    "nested nonsense that is signed": (nested, "federation.json is no table in JSON"),
+    "nonsense that is signed": (
+        text_of("federation.json", lambda _: '{"format": 1, "key": "4711"}', signed=True),
+        "federation.json",
+    ),
+    "nested nonsense that is signed": (
+        text_of("federation.json", lambda _: "[" * 200_000, signed=True),
+        "federation.json is no table in JSON",
+    ),
 }
 
 
@@ -209,15 +194,13 @@ def test_public_rows_travel_with_it(made: Made) -> None:
 
 
 def test_the_folder_of_the_one_node_here_is_found(made: Made, tmp_path: Path) -> None:
-    place = tmp_path / "place"
-    place.mkdir()
-    with pytest.raises(ConfigError, match="no folder of a node that"):
-        find_folder(made.out, place)
-    shutil.copytree(made.nodes["p01"].path, place / "p01")
-    assert find_folder(made.out, place).name == find_folder(made.out, place / "p01").name == "p01"
-    shutil.copytree(made.nodes["p02"].path, place / "p02")
-    with pytest.raises(ConfigError, match="of several nodes: p01, p02"):
-        find_folder(made.out, place)
+    (tmp_path / "place").mkdir()
+    for name, told in (("p01", "not the folder of one node: none"), ("p02", "")):
+        with pytest.raises(ConfigError, match=told) if told else nullcontext():
+            assert find_folder(tmp_path / "place").name == find_folder(tmp_path / "place/p01").name == "p01"
+        shutil.copytree(made.nodes[name].path, tmp_path / "place" / name)
+    with pytest.raises(ConfigError, match="not the folder of one node: p01, p02"):
+        find_folder(tmp_path / "place")
 
 
 # The command.
@@ -258,3 +241,117 @@ def test_a_party_names_its_file_and_all_faults_come_at_once(made: Made, tmp_path
     assert consilium("node", "join", made.out, "--node", folder.path, "--data", again).exit_code == 0
     assert open_home(folder).file.columns["pressure"].column == "Druck"
     assert open_home(folder).data_file == again
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_each_kind_makes_its_keys_and_an_enrolment_of_their_public_halves(tmp_path: Path, kind: Any) -> None:
+    name = "coordinator" if kind == "coordinator" else "ward-a"
+    folder, enrolment = make(kind, name, tmp_path / "node")
+    assert {path.name for path in folder.keys.iterdir()} == set(KEYS[kind])
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.keys.iterdir()} == {0o600}
+    assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
+    assert read_enrolment(enrolment_file(folder)) == enrolment
+    assert OwnKeys.load(folder).public == enrolment.keys
+    sent = enrolment_file(folder).read_text()
+    assert "PRIVATE" not in sent and "PRIVATE" not in repr(OwnKeys.load(folder))
+    with pytest.raises(OutputExists, match="keys are never overwritten"):
+        make(kind, name, tmp_path / "node")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "told"),
+    [
+        ("party", "a b", "is no name"),
+        ("party", "../x", "is no name"),
+        ("party", "coordinator", "called 'coordinator'"),
+        ("coordinator", "ward-a", "called 'ward-a'"),
+    ],
+)
+def test_names_that_none_may_have(tmp_path: Path, kind: Any, name: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        read_enrolment(enrolment_file(make(kind, name, tmp_path / "node")[0]))
+
+
+def test_the_command_makes_them_beside_where_one_is(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = consilium("node", "keys", "ward-a", "--format", "json").json()
+    assert read_enrolment(Path(made["send"])).fingerprint == made["fingerprint"]
+    assert made["folder"] == "ward-a"
+    assert consilium("node", "keys", "ward-a").exit_code == 6
+
+
+def changed(**values: Any) -> Callable[[dict[str, Any]], Any]:
+    """The enrolment with other values; of "keys" where they are keys."""
+
+    def change(table: dict[str, Any]) -> dict[str, Any]:
+        for key, value in values.items():
+            (table["keys"] if key in table["keys"] else table)[key] = value
+        return table
+
+    return change
+
+
+OTHER = NodeKey.generate().public
+REFUSED: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
+    "another name": (changed(name="ward-b"), "did not sign it"),
+    "another key": (changed(key=OTHER), "did not sign it"),
+    "another kind": (changed(kind="student"), "not the keys of a student"),
+    "no identity": (changed(identity=""), "not the keys of a party"),
+    "a sealing key": (changed(sealing="09" + "0" * 62), "not the keys of a party"),
+    "an identity of low order": (changed(identity="01" + "0" * 62), "anyone could sign"),
+    "a key with a comment": (changed(key=f"{OTHER} root@ward"), "not the OpenSSH line"),
+    "a key of another curve": (changed(key="ssh-ed25519 AAAA"), "not the OpenSSH line"),
+    "an unknown key": (lambda table: {**table, "secret": "4711"}, "an unknown key"),
+    "a list": (lambda table: [table], "not a small table"),
+    "much": (lambda table: {**table, "name": "x" * 5000}, "not a small table"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_an_enrolment_that_was_altered_is_refused(tmp_path: Path, what: str) -> None:
+    change, told = REFUSED[what]
+    folder, _ = make("party", "ward-a", tmp_path / "node")
+    path = enrolment_file(folder)
+    path.write_text(json.dumps(change(json.loads(path.read_text()))))
+    with pytest.raises(ConfigError, match=told) as caught:
+        read_enrolment(path)
+    assert "4711" not in str(caught.value)
+
+
+def test_a_private_key_in_an_enrolment_is_named_and_not_quoted(tmp_path: Path) -> None:
+    folder, _ = make("party", "ward-a", tmp_path / "node")
+    with pytest.raises(ConfigError, match="no secret any more") as caught:
+        read_enrolment(folder.keys / "node.key")
+    assert (folder.keys / "node.key").read_text()[60:90] not in str(caught.value)
+    with pytest.raises(PathError):
+        read_enrolment(tmp_path / "absent")
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda path: path.chmod(0o640),
+        lambda path: path.unlink(),
+        lambda path: path.write_text("4711"),
+        lambda path: path.write_bytes((path.parent / "identity.pem").read_bytes()),
+    ],
+    ids=["others read it", "lost", "garbage", "another kind"],
+)
+def test_a_key_that_cannot_be_used_is_named(tmp_path: Path, harm: Callable[[Path], object]) -> None:
+    folder, _ = make("party", "ward-a", tmp_path / "node")
+    harm(folder.keys / "node.key")
+    with pytest.raises(ConsiliumError, match=r"node\.key") as caught:
+        OwnKeys.load(folder)
+    assert "4711" not in str(caught.value)
+
+
+def test_a_node_key_signs_shows_only_its_public_half_and_is_not_pickled() -> None:
+    key = NodeKey.generate()
+    signature = key.sign("label", b"one", b"two")
+    assert node_verify(key.public, signature, "label", b"one", b"two")
+    assert not node_verify(key.public, signature, "label", b"onet", b"wo")  # parts are framed
+    assert not node_verify(OTHER, signature, "label", b"one", b"two")
+    assert public_key(key.public) is not None and public_key(f" {key.public}") is None
+    assert repr(key) == f"NodeKey(public={key.public!r})"
+    with pytest.raises(TypeError):
+        pickle.dumps(key)

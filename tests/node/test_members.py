@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import http.server
+import contextlib
+import email.utils
 import io
 import os
 import re
 import shutil
 import socket
 import sqlite3
-import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,19 +21,21 @@ import pytest
 
 from consilium.aggregator.deployed import AGGREGATOR
 from consilium.node import checks, members
-from consilium.node.checks import Advice, CheckResult, examine
+from consilium.node.checks import Advice, CheckResult, check_coordinator, examine
 from consilium.node.folder import NodeFolder
-from consilium.node.join import join
+from consilium.node.join import join, joined
 from consilium.node.keys import OwnKeys
+from consilium.node.kinds import NodeOutcome
 from consilium.node.members import MemberKind
 from consilium.node.signed import Coordinator
 from consilium.party.deployed import PARTY
 from consilium.party.home import open_home
-from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, NotAccepted
+from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, NotAccepted, ServiceError
 from consilium.protocol.files import held, private_folder
+from consilium.student.channel import LabelChannel
 from tests.command_line import consilium
 from tests.deploy.edge import Site
-from tests.node.folders import SECOND, Made, allow, asked_of, make_authority, make_small
+from tests.node.folders import SECOND, STUDENT, Made, allow, asked_of, make_authority, make_small
 
 
 def nowhere() -> Coordinator:
@@ -53,6 +56,10 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 def kind_of(folder: NodeFolder) -> MemberKind:
     return PARTY if folder.kind == "party" else AGGREGATOR
+
+
+def start(folder: NodeFolder) -> NodeOutcome:
+    return kind_of(folder).start(folder, lambda *_: None, threading.Event())
 
 
 def found(folder: NodeFolder) -> dict[str, CheckResult]:
@@ -96,21 +103,13 @@ def other_keys(folder: NodeFolder) -> None:
 
 
 SPOILED: dict[str, tuple[Callable[[NodeFolder], None], str, str]] = {
-    "an edited federation": (
-        rewrite("federation/federation.json", "127.0.0.1", "127.0.0.2"),
-        "federation",
-        "signed it",
-    ),
+    "an edited federation": (rewrite("federation/federation.json", "127.0.0.1", "9.0.0.2"), "federation", "signed it"),
     "no federation": (lambda folder: shutil.rmtree(folder.federation), "federation", "has joined no federation"),
     "keys that others read": (lambda folder: (folder.keys / "node.key").chmod(0o644), "keys", "others than its owner"),
     "other keys": (other_keys, "keys", "is listed with keys"),
     "a damaged account": (damaged_store, "state", "damaged"),
     "an account of another version": (other_format, "state", "has format 99"),
-    "a line beyond which is asked": (
-        rewrite("policy.toml", "least_parties = 3", "least_parties = 9"),
-        "policy",
-        "3 is",
-    ),
+    "a line beyond which is asked": (rewrite("policy.toml", "ties = 3", "ties = 9"), "policy", "3 is"),
     "a line that is none": (rewrite("policy.toml", "least_parties", "least_party"), "settings", "unknown key"),
 }
 
@@ -124,7 +123,7 @@ def test_a_start_refuses_with_the_line_that_doctor_says(made: Made, what: str, n
     result = found(folder)[check]
     assert result.level == "wrong" and told in result.what
     with pytest.raises(ConsiliumError) as caught:
-        kind_of(folder).start(folder, lambda *_: None, threading.Event())
+        start(folder)
     assert (caught.value.what, caught.value.action) == (result.what, result.action)
     assert "4711" not in str(caught.value)
     assert consilium("doctor", folder.path).exit_code == 1
@@ -136,7 +135,7 @@ def test_a_promise_that_is_none_is_refused_and_ends_in_no_traceback(made: Made, 
     folder = made.nodes[name]
     join(made.again(terms=made.file.terms.model_copy(update={"promise": promise})).out, folder)
     assert found(folder)["settings"].what.startswith("federation.json: ")
-    for command in (["node", "start"], ["status"], *([["party", "dry-run"]] if name == "p00" else [])):
+    for command in (["node", "start"], ["status"], *([["party", "check"]] if name == "p00" else [])):
         done = consilium(*command, folder.path)
         assert done.exit_code == 2 and "federation.json: " in done.output, done.output
 
@@ -164,11 +163,8 @@ def test_the_first_start_asks_and_later_ones_are_silent(made: Made, monkeypatch,
     folder.policy_file.write_text("")
     for typed, prompts in (("no\n", 1), ("yes\n", 1), ("", 0)):
         monkeypatch.setattr("sys.stdin", io.StringIO(typed))
-        if typed == "no\n":
-            with pytest.raises(NotAccepted):
-                kind_of(folder).start(folder, lambda *_: None, threading.Event())
-        else:
-            kind_of(folder).start(folder, lambda *_: None, threading.Event())
+        with pytest.raises(NotAccepted) if typed == "no\n" else nullcontext():
+            start(folder)
         assert capsys.readouterr().out.count("Type yes to allow this: ") == prompts
     assert programs == ["supernode"] * 2
 
@@ -176,10 +172,10 @@ def test_the_first_start_asks_and_later_ones_are_silent(made: Made, monkeypatch,
 def test_a_yes_beside_a_node_that_runs_is_enough(folder: NodeFolder, monkeypatch, programs) -> None:
     with held(private_folder(folder / "state") / "lock", "p00"):
         with pytest.raises(ConfigError, match="is already started"):
-            PARTY.start(folder, lambda *_: None, threading.Event())
+            start(folder)
         folder.policy_file.write_text("")
         monkeypatch.setattr("sys.stdin", io.StringIO("yes\n"))
-        assert PARTY.start(folder, lambda *_: None, threading.Event()).values == {"allowed": True}
+        assert start(folder).values == {"allowed": True}
     assert programs == []
 
 
@@ -193,7 +189,7 @@ def test_a_running_node_ends_when_the_coordinator_moved(made: Made, folder: Node
 
     monkeypatch.setattr(members, "run_program", runs)
     with pytest.raises(EngineError, match=r"the coordinator is at ward\.example:8443 now"):
-        PARTY.start(folder, lambda *_: None, threading.Event())
+        start(folder)
 
 
 # Status.
@@ -259,30 +255,22 @@ def test_checks_are_made_at_once_and_one_that_hangs_or_breaks_hides_no_other() -
     assert [result.what for result in results[:2]] == ["not known within 3 s", "cannot be checked: ZeroDivisionError"]
 
 
-def no_room(folder: NodeFolder, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(members, "LEAST_BYTES", 10**18)
-
-
-def no_rows(folder: NodeFolder, _: pytest.MonkeyPatch) -> None:
-    (folder / "data.npz").unlink()
-
-
-def clock_back(folder: NodeFolder, patch: pytest.MonkeyPatch) -> None:
-    ahead = time.time() + 7200
+def clock_back(folder: NodeFolder) -> None:
     (folder.state / "lock").touch()
-    os.utime(folder.state / "lock", (ahead, ahead))
+    os.utime(folder.state / "lock", (ahead := time.time() + 7200, ahead))
 
 
 @pytest.mark.parametrize(
     ("check", "spoil", "told"),
     [
-        ("room", no_room, "MB are needed"),
-        ("data", no_rows, "data.npz is not there"),
+        ("room", lambda _: None, "MB are needed"),
+        ("data", lambda folder: (folder / "data.npz").unlink(), "data.npz is not there"),
         ("clock", clock_back, r"wrote last is 7[12]\d\d s in its future"),
     ],
 )
 def test_doctor_says_disk_data_and_clock(folder: NodeFolder, monkeypatch, check: str, spoil, told: str) -> None:
-    spoil(folder, monkeypatch)
+    monkeypatch.setattr(members, "LEAST_BYTES", 10**18)
+    spoil(folder)
     result = found(folder)[check]
     assert result.level == "wrong" and re.search(told, result.what), result
 
@@ -303,37 +291,21 @@ def test_doctor_and_status_say_that_a_node_is_not_let_in(tmp_path: Path, monkeyp
 def test_a_clock_that_differs_from_the_coordinators_is_said_by_how_much(
     folder: NodeFolder, monkeypatch, ahead: int, word: str
 ) -> None:
-    import email.utils
-
     date = email.utils.formatdate(time.time() - ahead, usegmt=True)
     monkeypatch.setattr(checks, "asked_of_coordinator", lambda *_: checks.CoordinatorAnswer(200, b"", date, b""))
     with pytest.raises(ConfigError, match=f"this clock is 7(19|20)[0-9] s {word} the coordinator's"):
         checks.check_coordinator(folder)
 
 
-class Silent(http.server.BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.send_response(404)
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
-
-
 @pytest.mark.parametrize("whose", ["its own", "another authority's"])
 def test_the_coordinators_certificate_is_held_against_the_authority(made: Made, monkeypatch, whose: str) -> None:
     monkeypatch.setattr(checks, "ANSWER_SECONDS", 250)  # however busy this machine is
-    files = made.nodes["coordinator"].tls
+    coordinator = made.nodes["coordinator"]
     if whose != "its own":
-        line = OwnKeys.load(made.nodes["coordinator"]).public.key
-        files.certificate.write_text(make_authority().certify_server(line, ["127.0.0.1"]))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(files.certificate, files.key)
-    with http.server.HTTPServer(("127.0.0.1", made.file.coordinator.node_port), Silent) as server:
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        other = make_authority().certify_server(OwnKeys.load(coordinator).public.key, ["127.0.0.1"])
+        coordinator.tls.certificate.write_text(other)
+    with Site(made).serving(made.file.coordinator.node_port):
         (result,) = examine([("coordinator", lambda: checks.check_coordinator(made.nodes["p00"]))])
-        server.shutdown()
     if whose == "its own":
         assert result.level == "ok" and "s; its certificate is valid until" in result.what
     else:
@@ -341,7 +313,40 @@ def test_the_coordinators_certificate_is_held_against_the_authority(made: Made, 
         assert "of another federation" in result.action
 
 
-def test_another_version_of_the_operator_is_advice(made: Made, folder: NodeFolder) -> None:
-    join(made.again(program="consilium-pate 0.1").out, folder)
-    with pytest.raises(Advice, match=r"the operator has consilium-pate 0\.1"):
-        checks.check_versions(folder)
+VARIABLES = ("grpc_proxy", "http_proxy", "https_proxy", "all_proxy", "no_proxy")
+
+
+@pytest.fixture
+def proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """What whoever came to it wanted; nobody is let through."""
+    asked: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    client = listener.accept()[0]
+                    asked.append(client.recv(4096).decode().split(" HTTP")[0])
+                    client.sendall(b"HTTP/1.1 403 Forbidden\r\n\r\n")
+                    client.close()
+
+        threading.Thread(target=serve, daemon=True).start()
+        for name in VARIABLES:
+            monkeypatch.delenv(name, raising=False)
+            monkeypatch.delenv(name.upper(), raising=False)
+        monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{listener.getsockname()[1]}")
+        yield asked
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_proxy_that_refuses(tmp_path: Path, proxy: list[str]) -> None:
+    made = make_small(tmp_path, place=Coordinator(hosts=("coordinator.invalid",)))
+    place = joined(made.nodes[STUDENT]).coordinator
+    with LabelChannel(place.labels, made.nodes[STUDENT].tls, 3) as channel, pytest.raises(ServiceError) as caught:
+        channel.describe()
+    assert caught.value.action
+    assert proxy[0] == f"CONNECT {place.labels}"
+    proxy.clear()
+    (found,) = examine([("coordinator", lambda: check_coordinator(made.nodes["p00"]))])  # the SuperNode's way
+    assert proxy == [f"CONNECT {place.nodes}"]
+    assert found.level == "wrong" and "does not let it through" in found.what

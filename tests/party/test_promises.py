@@ -3,38 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from consilium.accounting.mechanisms import GNMax
+from consilium.accounting.units import Neighbouring, Unit
+from consilium.coordinator.config import QueryBudget
+from consilium.coordinator.parts import Privacy
 from consilium.node import limits as weight
-from consilium.party import promise
+from consilium.party import policy as promise
 from consilium.protocol.refusals import Rule
+from tests.federation import hello_of
 from tests.marks import some
-from tests.party.lying import TREE, Game
+from tests.party.lying import CONFIG, Game
 
 GAMES = some(150)
 
 
-def play(folder: Path, games: int, seed: int = 0) -> tuple[list[float], Counter]:
-    """Ratios of the games in which something left, and how often each rule refused."""
-    ratios, rules = [], Counter()
-    for index in range(games):
-        game = Game(folder / str(index), np.random.default_rng([seed, index]))
-        outcome = game.play()
-        rules += outcome.rules
-        if outcome.let_out:
-            ratios.append(outcome.ratio)
-    return ratios, rules
-
-
 def test_what_leaves_never_costs_more_than_was_charged(tmp_path: Path) -> None:
-    ratios, rules = play(tmp_path, GAMES)
+    games = [Game(tmp_path / str(at), np.random.default_rng([0, at])).play() for at in range(GAMES)]
+    ratios = [game.ratio for game in games if game.let_out]
     assert len(ratios) > GAMES / 20  # the games are not all refused at the door
     assert max(ratios) <= 1 + 1e-9
-    assert {Rule.PROMISE, Rule.MALFORMED, Rule.MOST_EPSILON, Rule.POOL, Rule.LEDGER} <= set(rules)
+    rules = {rule for game in games for rule in game.rules}
+    assert {Rule.PROMISE, Rule.MALFORMED, Rule.MOST_EPSILON, Rule.POOL, Rule.LEDGER} <= rules
 
 
 class Liar(Game):
@@ -45,24 +39,24 @@ class Liar(Game):
     def policy(self):
         return {"most_queries": 1000, "most_epsilon": self.most_epsilon, "collection": self.votes}
 
-    def number(self, honest, edges=()):
-        return honest
-
     def hello(self):
-        request = super().hello()
-        changes = {"collection": self.votes, "teachers": self.teachers, "simulation": False, "promise": self.promise()}
-        roster = self.roster.digest if self.votes != "plaintext" else ""
-        return request.model_copy(update={**changes, "roster": roster, "public": TREE.terms(0.0).model_dump_json()})
+        promise = json.dumps(self.lies())
+        roster = self.roster.digest if self.votes == "secure" else ""
+        changes = {"collection": self.votes, "teachers": self.teachers, "promise": promise, "roster": roster}
+        return hello_of(CONFIG, ledger="c" * 64, **changes)
+
+    def released(self, sigma: float, queries: int, collection: str = "secure", **changes) -> dict:
+        """JSON of a release by GNMax."""
+        budget = QueryBudget(queries=queries, answers=queries)
+        return self.events(collection, mechanism=GNMax(sigma=sigma), query_budget=budget, **changes)[0]
 
 
 class TwoReleases(Liar):
     """The first event gives the noise, the second the number of queries."""
 
-    def promise(self):
-        asked = int(self.generator.integers(2))
-        first = {**self.event("distributed"), "asked": asked, "answered": 0, "sigma": 3.75, "noise": "discrete"}
-        second = {**self.event("gnmax"), "asked": 2000, "answered": 2000, "sigma": 1e5, "noise": "discrete"}
-        return json.dumps([first, second])
+    def lies(self):
+        first = {**self.released(3.75, 1), "asked": int(self.generator.integers(2)), "answered": 0}
+        return [first, self.released(1e5, 2000, "plaintext")]
 
 
 class OtherUnit(Liar):
@@ -70,37 +64,44 @@ class OtherUnit(Liar):
 
     votes, most_epsilon = "plaintext", 0.8
 
-    def promise(self):
+    def lies(self):
         self.teachers = 3
-        event = {**self.event("gnmax"), "asked": 40, "answered": 40, "sigma": 60.0, "noise": "discrete"}
-        return json.dumps([{**event, "unit": "record", "neighbouring": "add_or_remove", "teachers_per_party": 3}])
-
-    def hello(self):
-        self.promise()
-        return super().hello()
+        privacy = Privacy(unit=Unit.RECORD, neighbouring=Neighbouring.ADD_OR_REMOVE, delta=1e-5)
+        return [self.released(60.0, 40, "plaintext", privacy=privacy, teachers_per_party=3)]
 
 
-def attack(kind: type[Liar], folder: Path, games: int = some(20)) -> list[float]:
-    return [kind(folder / str(index), np.random.default_rng(index)).play(10).ratio for index in range(games)]
+class Quiet(Liar):
+    """Sessions with less noise than was promised."""
+
+    most_epsilon = 1e9
+
+    def lies(self):
+        return [self.released(150.0, 40)]
+
+    def pick(self, items):
+        return 2.5 if 2.3 in items else super().pick(items)
+
+
+def attack(kind: type[Liar], folder: Path) -> list[Game]:
+    return [kind(folder / str(at), np.random.default_rng(at)).play(10) for at in range(some(20))]
+
+
+def worst(games: list[Game]) -> float:
+    return max(game.ratio for game in games)
 
 
 @pytest.mark.parametrize("kind", [TwoReleases, OtherUnit])
 def test_what_worked_before_is_refused_at_the_door(tmp_path: Path, kind: type[Liar]) -> None:
-    games = [kind(tmp_path / str(index), np.random.default_rng(index)) for index in range(some(20))]
-    outcomes = [game.play(10) for game in games]
-    assert not any(outcome.accepted for outcome in outcomes)
+    games = attack(kind, tmp_path)
+    assert not any(game.accepted for game in games)
     rule = Rule.PROMISE if kind is TwoReleases else Rule.MOST_EPSILON
-    assert all(outcome.rules == {rule: 1} for outcome in outcomes)
+    assert all(game.rules == {rule: 1} for game in games)
 
 
 def test_control_a_promise_that_is_summed_over_all_its_events_is_broken(tmp_path: Path, monkeypatch) -> None:
     """The rule before: `asked` summed over all promised events, the noise taken from the first."""
 
     class Summed(promise.Promise):
-        @property
-        def events(self):
-            return self.all_events
-
         def most(self, round):
             return sum(event.asked if round == 1 else event.answered for event in self.all_events)
 
@@ -111,26 +112,13 @@ def test_control_a_promise_that_is_summed_over_all_its_events_is_broken(tmp_path
         return made
 
     monkeypatch.setattr(promise, "parse_promise", lenient)
-    ratios = attack(TwoReleases, tmp_path)
-    assert max(ratios) > 10
+    assert worst(attack(TwoReleases, tmp_path)) > 10
 
 
 def test_control_noise_that_is_not_held_against_the_promise_is_broken(tmp_path: Path, monkeypatch) -> None:
-    """Sessions with less noise than was promised, at a party that looks at the number of queries only."""
-
-    class Quiet(Liar):
-        votes, most_epsilon = "secure", 1e9
-
-        def promise(self):
-            event = {**self.event("distributed"), "asked": 40, "answered": 0, "sigma": 150.0, "noise": "discrete"}
-            return json.dumps([event])
-
-        def pick(self, items):
-            return 2.5 if 1e9 in items and 150.0 in items and 2.5 in items else super().pick(items)
-
-    assert max(attack(Quiet, tmp_path / "now")) <= 1 + 1e-9
+    assert worst(attack(Quiet, tmp_path / "now")) <= 1 + 1e-9
     monkeypatch.setattr(promise.Promise, "noise", lambda *_: Anything())
-    assert max(attack(Quiet, tmp_path / "before")) > 10
+    assert worst(attack(Quiet, tmp_path / "before")) > 10
 
 
 class Anything(tuple):
@@ -155,5 +143,4 @@ def test_control_an_epsilon_in_the_coordinators_unit_is_broken(tmp_path: Path, m
         return own_unit(promises, policy.model_copy(update=own), **kind)
 
     monkeypatch.setattr(weight, "epsilon", stated)
-    ratios = attack(OtherUnit, tmp_path)
-    assert max(ratios) > 1.5
+    assert worst(attack(OtherUnit, tmp_path)) > 1.5

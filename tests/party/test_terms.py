@@ -1,9 +1,11 @@
-"""A party is the verifier of the terms: one federation, ledger and pool, its own unit, and bounds on every number."""
+"""A party is the verifier of the terms: one federation, ledger and pool, its own unit, and bounds on every number.
+Of two coordinators with copies of one ledger it refuses the other once one has asked for votes."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 import tracemalloc
 from pathlib import Path
 
@@ -13,20 +15,28 @@ import tomli_w
 
 from consilium.accounting.mechanisms import GNMax
 from consilium.accounting.units import Unit
+from consilium.coordinator.collection.admission import Greeting
 from consilium.coordinator.config import FederationConfig, QueryBudget
+from consilium.coordinator.events import EventLog, LeftOut, read_events
+from consilium.coordinator.federation import FederationRun
+from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.parts import Privacy
 from consilium.node.limits import epsilon
-from consilium.party import account
 from consilium.party import node as party_node
+from consilium.party import store
 from consilium.party.node import PartyNode
 from consilium.party.policy import Policy
 from consilium.protocol.config_files import load
+from consilium.protocol.errors import NotEnoughParties
 from consilium.protocol.messages import LedgerPosition
 from consilium.protocol.pool import PoolTree
 from consilium.protocol.queries import canonical_queries, query_ids
-from consilium.protocol.refusals import Refusal, Refused, Rule
+from consilium.protocol.refusals import CURES, Refusal, Refused, Rule
+from consilium.sums.terms import NO_LEDGER
+from tests.coordinator.collection.test_greeting import CONFIG as GREETED
+from tests.coordinator.collection.test_greeting import student
+from tests.federation import FakeTransport, hello_of, make_config, make_home, make_rows, node_at, vote_request
 from tests.federation import HomeFile as PartyFile
-from tests.federation import hello_of, make_config, make_home, make_rows, node_at, vote_request
 
 POOL = canonical_queries(make_rows(60, 5)[0], 3)
 TREE = PoolTree.of_rows(POOL)
@@ -127,7 +137,7 @@ def test_federations_that_enrolled_beside_each_other_are_charged_together(tmp_pa
 
 
 def test_control_without_the_pin_the_second_ledger_gets_the_same_votes_uncharged(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(account, "_check_position", lambda *_: None)
+    monkeypatch.setattr(store, "check_position", lambda *_: None)
     party = member(tmp_path / "p")
     first = party.vote(vote(POOL[:5])).choices
     again = party.vote(vote(POOL[:5], **at(0, ledger="1"))).choices
@@ -174,9 +184,9 @@ def event(**changes) -> str:
     return json.dumps([{**make_config(mechanism=GNMax(sigma=40.0)).promised_events()[0].to_json(), **changes}])
 
 
-@pytest.mark.parametrize(
-    "promise",
-    [
+ONE = json.loads(event())[0]
+NO_PROMISES = {
+    Rule.MALFORMED: [
         "",
         '[{"type": "free"}]',
         "[" * 2000,
@@ -186,33 +196,28 @@ def event(**changes) -> str:
         event(answered=101, asked=100),
         event(more=1),
     ],
-)
-def test_promises_that_are_none_are_refused_before_any_work(tmp_path: Path, promise: str) -> None:
+    Rule.PROMISE: [
+        event(asked=0, answered=0),
+        event(noise="continuous"),
+        json.dumps([ONE, ONE]),
+        event(teachers_per_party=2),
+        json.dumps([ONE, {**ONE, "unit": "record"}]),
+        json.dumps([{**ONE, "type": "distributed", "noise_shares": 3}]),
+    ],
+}
+
+
+@pytest.mark.parametrize(("rule", "promise"), [(rule, each) for rule, some in NO_PROMISES.items() for each in some])
+def test_promises_that_are_none_or_of_something_else_are_refused_before_any_work(
+    tmp_path: Path, rule: Rule, promise: str
+) -> None:
     party = node_at(make_home(tmp_path / "p", "p"))
     tracemalloc.start()
     try:
-        assert refused(party.hello, hello_of(CONFIG, promise=promise)).rule is Rule.MALFORMED
+        assert refused(party.hello, hello_of(CONFIG, promise=promise)).rule is rule
         assert tracemalloc.get_traced_memory()[1] < 5_000_000
     finally:
         tracemalloc.stop()
-
-
-@pytest.mark.parametrize(
-    "promise",
-    [
-        event(asked=0, answered=0),
-        event(noise="continuous"),
-        json.dumps([json.loads(event())[0]] * 2),
-        event(teachers_per_party=2),
-        json.dumps([json.loads(event())[0], dict(json.loads(event())[0], unit="record")]),
-        json.dumps([dict(json.loads(event())[0], type="distributed", noise_shares=3)]),
-    ],
-)
-def test_promises_of_something_else_are_refused(tmp_path: Path, promise: str) -> None:
-    party = node_at(make_home(tmp_path / "p", "p", allow_simulation=True))
-    assert refused(party.hello, hello_of(make_config(simulation=False, noise_seed=None), promise=promise)).rule is (
-        Rule.PROMISE
-    )
 
 
 def test_more_queries_than_can_ever_be_answered_are_refused_unread(tmp_path: Path, monkeypatch) -> None:
@@ -237,10 +242,101 @@ def test_epsilon_is_compared_in_the_partys_own_unit(tmp_path: Path) -> None:
     epsilons = {}
     for unit in ("record", "party"):
         party = node_at(make_home(tmp_path / unit, "p", most_teachers=3, unit=unit))
-        epsilons[unit] = party.account.epsilon(terms, party.settings.policy)
+        epsilons[unit] = party.store.epsilon(terms, party.settings.policy)
     assert epsilons["party"] > 1.5 * epsilons["record"]  # three votes move against two
     limit = (epsilons["party"] + epsilons["record"]) / 2
     strict = node_at(make_home(tmp_path / "s", "p", most_teachers=3, most_epsilon=limit))
     assert refused(strict.hello, hello_of(config)).rule is Rule.MOST_EPSILON
     lax = node_at(make_home(tmp_path / "l", "p", most_teachers=3, most_epsilon=limit, unit="record"))
     lax.hello(hello_of(config))
+
+
+# Two coordinators with copies of one ledger. The control: without the tokens of their starts both are answered.
+
+
+@pytest.fixture
+def homes(tmp_path: Path) -> list[Path]:
+    return [make_home(tmp_path / f"p{number}", f"p{number}", most_teachers=2) for number in range(3)]
+
+
+def served(homes: list[Path], folder: Path, first: int) -> list[str]:
+    """One start of the coordinator with this folder, in which three rows are asked; what its log says."""
+    folder.mkdir(exist_ok=True)
+    log = EventLog(folder / "events.jsonl")
+    try:
+        FederationRun(FakeTransport(homes), GREETED, folder, log, student(3, first)).run()
+    finally:
+        log.close()
+    return [event.words for event in read_events(folder / "events.jsonl")]
+
+
+@pytest.fixture
+def copied(homes: list[Path], tmp_path: Path) -> tuple[Path, Path]:
+    """A coordinator that has asked, and a copy of it."""
+    first = tmp_path / "first"
+    served(homes, first, 0)
+    return first, Path(shutil.copytree(first, tmp_path / "second"))
+
+
+@pytest.mark.parametrize("goes_on", [1, 0])
+def test_once_one_was_answered_the_other_is_refused_and_says_so(
+    homes: list[Path], copied: tuple[Path, Path], goes_on: int
+) -> None:
+    one, other = copied[goes_on], copied[1 - goes_on]
+    served(homes, one, 3)
+    with pytest.raises(NotEnoughParties, match=r"refused: (second-coordinator|ledger)"):
+        served(homes, other, 6)
+    words = [event.words for event in read_events(other / "events.jsonl") if isinstance(event, LeftOut)]
+    cure = CURES[Rule.SECOND_COORDINATOR]
+    assert [cure in line and "refused: second-coordinator, requested 2, limit 2" in line for line in words] == (
+        [True] * 3
+    )
+    served(homes, one, 9)
+
+
+def test_control_without_tokens_both_are_answered(
+    homes: list[Path], copied: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same rows, with fresh noise, and each ledger is charged for them once."""
+    monkeypatch.setattr(Ledger, "begin_start", lambda _: ())
+    monkeypatch.setattr(store, "_check_start", lambda *_: None)
+    monkeypatch.setattr(Greeting, "behind", lambda *_: None)
+    first, second = copied
+    served(homes, second, 3)
+    served(homes, first, 3)
+
+
+def test_a_start_that_asked_nothing_leaves_an_older_backup_good(homes: list[Path], copied: tuple[Path, Path]) -> None:
+    first, backup = copied
+    with pytest.raises(RuntimeError):
+        log = EventLog(first / "events.jsonl")
+        FederationRun(FakeTransport(homes), GREETED, first, log, _dies).run()
+    served(homes, backup, 3)
+
+
+def _dies(*_: object) -> None:
+    raise RuntimeError
+
+
+def test_a_request_of_the_one_that_was_left_is_refused(tmp_path: Path) -> None:
+    """A party whose connection went to another coordinator and back, unseen."""
+    party = node_at(make_home(tmp_path / "p", "p", most_teachers=2))
+
+    def greet(*starts: str) -> None:
+        party.hello(hello_of(GREETED, starts=[start * 16 for start in starts]))
+
+    def follow(start: str) -> None:
+        agreed, policy = party.agreed(GREETED.digest()), party.settings.policy
+        party.store.charge(agreed, "", (), policy, 1, NO_LEDGER, start=start * 16)
+
+    greet("a")
+    follow("a")
+    greet("a", "b")
+    with pytest.raises(Refused) as caught:
+        follow("a")
+    assert caught.value.refusal.rule is Rule.SECOND_COORDINATOR
+    follow("b")
+    for starts in ("", "a", "ac", "bad"):
+        with pytest.raises(Refused):
+            greet(*starts)
+    greet(*"abc")

@@ -70,5 +70,5 @@ def test_the_text_gives_the_very_rows_back() -> None:
     ],
 )
 def test_rows_that_are_no_reference(rows: np.ndarray, schema: Schema, most: int, told: str) -> None:
-    """As parties refuse them, see `party/teachers/test_voting.py`."""
+    """As parties refuse them, see `party/teachers/test_teachers.py`."""
     assert told in why_no_reference(rows, schema, most) and why_no_reference(POOL[:10], SCHEMA, 20) == ""

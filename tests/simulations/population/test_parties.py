@@ -25,7 +25,7 @@ from consilium.simulations.population.specs import SimulationSpec
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
 from tests.federation import make_config
-from tests.party.teachers.test_network import images
+from tests.party.teachers.test_teachers import images
 from tests.simulations.engines.test_engines_agree import quiet
 from tests.simulations.methods.cases import few
 
@@ -110,7 +110,7 @@ def test_the_pooled_network_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
             self.keys, self.seed = keys, seed
             epochs.append(keys.epochs)
 
-    monkeypatch.setattr("consilium.models.network_teacher.NetworkTeacher", Network)
+    monkeypatch.setattr("consilium.models.torch_classifier.NetworkTeacher", Network)
     schema = Schema.of_images(("a",), ("x", "y"), "none")
     for rows in (100, 50_000, 1_000_000):
         pooled_probabilities(schema, MlpSpec(), np.zeros((rows, 1)), np.arange(rows) % 2, np.zeros((1, 1)))

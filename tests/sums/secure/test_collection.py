@@ -56,7 +56,7 @@ def cluster(tmp_path: Path):
 @pytest.fixture
 def silent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parties that add no noise, so that sums can be held against those of their votes."""
-    monkeypatch.setattr("consilium.party.hidden_votes.SystemNoise", NoNoise)
+    monkeypatch.setattr("consilium.party.node.SystemNoise", NoNoise)
 
 
 @pytest.mark.parametrize("make", [make_config, make_relative])
@@ -175,7 +175,7 @@ class TestWhoIsLeftOut:
             def gaussian(self, sigma: float, shape: tuple[int, ...]) -> np.ndarray:
                 return super().gaussian(sigma, shape) + next(lies)
 
-        monkeypatch.setattr("consilium.party.hidden_votes.SystemNoise", Lying)
+        monkeypatch.setattr("consilium.party.node.SystemNoise", Lying)
         made = cluster(**MANY)
         made.ask(queries(30))
         assert len(made.events("false-votes")) == (lie > 0) and not made.events("excluded")
