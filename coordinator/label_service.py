@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
@@ -24,16 +24,7 @@ from consilium.coordinator.privacy import promised, towards_coordinator
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import BudgetExceeded, ConfigError, ConsiliumError, DataError
 from consilium.protocol.files import typed
-from consilium.protocol.label_source import (
-    NO_LABEL,
-    Answers,
-    Histograms,
-    LabelTerms,
-    Outcome,
-    Progress,
-    RowStanding,
-    no_progress,
-)
+from consilium.protocol.label_source import NO_LABEL, Answers, Histograms, LabelTerms, Outcome, Progress, no_progress
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 from consilium.protocol.pool import PoolTree
 from consilium.protocol.queries import canonical_queries, query_ids
@@ -105,6 +96,8 @@ class LabelService:
             _, answered = self._ledger.spent()
             open_ = self._ledger.closing() is None
             queries_left = self._queries_left() * open_
+            # what students made up where no pool is fixed is told to no other
+            recorded = frozenset[str]() if self._pool is None else self._ledger.recorded()
         nodes = towards_coordinator(config)
         return LabelTerms(
             federation=config.digest(),
@@ -123,6 +116,8 @@ class LabelService:
             law=config.label_law(self._parties, self._most_votes),
             release=config.disclosure.release,
             real_noise=config.simulation and not self._noise(0).simulated,
+            recorded=tuple(sorted(recorded)),
+            spent=tuple(sorted(self._spent_before - recorded)) if self._pool is not None else (),
         )
 
     def ask(
@@ -173,16 +168,6 @@ class LabelService:
             sigmas=np.where(asked, self._sigma, 0.0),
         )
 
-    def known(self, ids: Sequence[str]) -> np.ndarray:
-        """See `LabelSource.known`."""
-        standings = np.full(len(ids), RowStanding.OPEN, dtype=np.uint8)
-        if self._pool is not None:
-            with self._noted():
-                recorded = self._ledger.find(ids)
-            standings[[query_id in self._spent_before for query_id in ids]] = RowStanding.SPENT
-            standings[[query_id in recorded for query_id in ids]] = RowStanding.RECORDED
-        return standings
-
     @contextmanager
     def _noted(self) -> Iterator[None]:
         """Whatever ends this that is no mistake of the student's is in the event log: a student only hears that the
@@ -191,18 +176,14 @@ class LabelService:
             yield
         except (BudgetExceeded, DataError):
             raise
-        except ConsiliumError as error:
-            self._note(error)
-            raise
-        except OSError as error:
-            if (known := typed(error, self._ledger.path)) is None:
+        except (ConsiliumError, OSError) as error:
+            known = typed(error, self._ledger.path) if isinstance(error, OSError) else error
+            if known is not None:
+                with suppress(OSError):  # a disk that is full is what the error says
+                    self._log.write("not-answered", error=type(known).__name__, reason=str(known))
+            if known is None or known is error:
                 raise
-            self._note(known)
             raise known from error
-
-    def _note(self, error: ConsiliumError) -> None:
-        with suppress(OSError):  # a disk that is full is what the error says
-            self._log.write("not-answered", error=type(error).__name__, reason=str(error))
 
     def _queries_left(self) -> int:
         """That parties have not charged yet; those that came to nothing can be asked again besides, unless that is

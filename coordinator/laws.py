@@ -8,7 +8,7 @@ from functools import singledispatch
 
 from consilium.accounting.events import Mechanism
 from consilium.accounting.mechanisms import Confident, Immutable, ImmutableGaussian
-from consilium.protocol.label_law import LabelLaw
+from consilium.protocol.label_source import LabelLaw
 
 
 @singledispatch

@@ -8,8 +8,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from consilium.protocol.label_law import LabelLaw
-from consilium.protocol.label_source import Progress, no_progress
+from consilium.protocol.label_source import LabelLaw, Progress, no_progress
 from consilium.protocol.schema import Schema
 
 Represent = Callable[[np.ndarray], np.ndarray]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Annotated, Protocol
@@ -10,7 +10,6 @@ from typing import Annotated, Protocol
 import numpy as np
 from pydantic import ConfigDict, Field
 
-from consilium.protocol.label_law import LabelLaw
 from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.schema import Schema
 
@@ -28,18 +27,31 @@ class Outcome(IntEnum):
     """Interactive only: the parties do not contradict the student's own confident prediction; costs no label."""
 
 
-class RowStanding(IntEnum):
-    """What became of a row of the pool so far; these numbers travel."""
-
-    OPEN = 0
-    RECORDED = 1
-    """Asked before, by whatever student: its outcome is in the ledger, and asking again costs nothing."""
-    SPENT = 2
-    """The parties answered it in an earlier federation, whose second aggregator gives no row twice."""
-
-
 USES_UP = "uses up nothing more, unless a secure sum has to begin anew"
 """What asking the same again does: under masks parties charge each new sum."""
+
+
+Deviation = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+@dataclass(frozen=True)
+class LabelLaw:
+    """What a student may know of the mechanism's noise. Of votes n (classes,), `votes` at most, a label is
+    argmax_j(n_j + Z_j), Z_j of standard deviation `deviation`, 0 where it is the exact winner.
+
+    threshold: of a check, None where every query is answered. A query is answered where
+    max_j(n_j - m_j + C_j) + Z >= threshold: C_j of deviation `cell_deviation` (of sums that hold noise), Z of
+    `check_deviation`, all noise independent; m_j is 0, or votes times the student's own probability where it is
+    `predicted`.
+    """
+
+    votes: Annotated[int, Field(ge=1)]
+    deviation: Deviation
+    threshold: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    check_deviation: Deviation = 0.0
+    cell_deviation: Deviation = 0.0
+    predicted: bool = False
+    __pydantic_config__ = ConfigDict(extra="forbid")
 
 
 @dataclass(frozen=True)
@@ -51,7 +63,9 @@ class LabelTerms:
     noisy histograms are given, 0 where labels alone are; each answer says its own. `law`: how a label follows from the
     votes, None where counts are released. `release`: what is released for a query. `epsilon_nodes`: towards whoever
     sees noisy sums of the votes; 0 where none is stated. `simulation`: all parties are simulated. `real_noise`: of a
-    simulation, whether its noise is the operating system's, as that of every other federation is.
+    simulation, whether its noise is the operating system's, as that of every other federation is. `recorded`, `spent`:
+    ids of rows of a pool that was fixed beforehand, none where there is no such pool: those whose outcome is in the
+    ledger, so that asking them is free, and those that the parties answered in an earlier federation.
     """
 
     federation: str
@@ -70,6 +84,8 @@ class LabelTerms:
     release: ReleaseKind = ReleaseKind.WINNER_OR_ABSTENTION
     epsilon_nodes: float = 0.0
     real_noise: bool = False
+    recorded: tuple[str, ...] = ()
+    spent: tuple[str, ...] = ()
     __pydantic_config__ = ConfigDict(ser_json_inf_nan="constants")
 
 
@@ -166,13 +182,5 @@ class LabelSource(Protocol):
         """Queries (n, features) -> answers; `probabilities` float64 (n, classes) are the student's own predictions.
 
         Raises BudgetExceeded, DataError, NotEnoughParties or ServiceError.
-        """
-        ...
-
-    def known(self, ids: Sequence[str]) -> np.ndarray:
-        """Query ids (hex) -> `RowStanding`, uint8 (ids,). All OPEN where the federation has no pool that was fixed
-        beforehand: what other students made up is not told.
-
-        Raises ServiceError.
         """
         ...

@@ -3,7 +3,6 @@ teachers say when it has ended. Plain data, so that an engine may run it in anot
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -93,6 +92,3 @@ class _Recorded:
         self, queries: np.ndarray, progress: Progress = no_progress, probabilities: np.ndarray | None = None
     ) -> Answers:
         return self._source.ask(queries, probabilities=probabilities)
-
-    def known(self, ids: Sequence[str]) -> np.ndarray:
-        return self._source.known(ids)

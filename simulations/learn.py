@@ -14,7 +14,7 @@ from consilium.report.progress import CURVES, stage
 from consilium.simulations.methods.manual_labels import MOST_DRAWS, PublicTruth, most_draws
 from consilium.student.ask import Asked
 from consilium.student.config import StudentSpec
-from consilium.student.learn import AnsweredRows, inputs
+from consilium.student.learn import inputs, train_told
 
 PARTS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
 """Of the answers."""
@@ -31,7 +31,7 @@ class CurveLearner:
 
     def scores(self, record: Asked) -> np.ndarray:
         """Row scores float64 (test,) of a student of this record."""
-        model = AnsweredRows(self._rows, *record.told()).train(self._spec, self._schema, self._seed)
+        model = train_told(self._rows, *record.told(), self._spec, self._schema, self._seed)
         probabilities = model.predict_proba(self._test)
         if self._spec.prevalence and self.metric == "accuracy":  # ranks of two classes stay
             shift = PrevalenceShift.onto(self._spec.prevalence, model.predict_proba(self._rows))

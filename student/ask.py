@@ -11,10 +11,8 @@ import numpy as np
 from consilium.models.base import NOTHING, Outcomes, Shares, Told
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replace_text
-from consilium.protocol.label_law import LabelLaw
-from consilium.protocol.label_source import NO_LABEL, Answers, Histograms, LabelSource, Outcome, RowStanding
+from consilium.protocol.label_source import NO_LABEL, Answers, Histograms, LabelLaw, LabelTerms, Outcome
 from consilium.protocol.queries import canonical_queries, first_equal, query_ids
-from consilium.protocol.schema import Schema
 
 DEVIATIONS = 1e-9, NOTHING
 """Of a share, that trainers can square and add up: what is smaller is none, and what is larger says nothing."""
@@ -96,36 +94,30 @@ def votes_in_sums(histograms: Histograms) -> np.ndarray:
 class AskableRows:
     """The rows that may be asked, and what became of them in earlier runs.
 
-    queries : float32 (n, features), canonical. equal : int64 (n,), the first row that each is equal to. standings :
-    uint8 (n,), of `RowStanding`.
+    queries : float32 (n, features), canonical. equal : int64 (n,), the first row that each is equal to. recorded :
+    int64, rows whose outcome is recorded already; equal rows once. spent : int64, rows that were answered in an earlier
+    federation.
     """
 
-    schema: Schema
     queries: np.ndarray = field(repr=False)
     equal: np.ndarray = field(repr=False)
-    standings: np.ndarray = field(repr=False)
+    recorded: np.ndarray = field(repr=False)
+    spent: np.ndarray = field(repr=False)
 
     @classmethod
-    def of(cls, rows: np.ndarray, schema: Schema, source: LabelSource) -> AskableRows:
+    def of(cls, rows: np.ndarray, terms: LabelTerms) -> AskableRows:
         """Rows float (n, features) of a pool, with what the federation says of them."""
-        queries = canonical_queries(rows, len(schema.features))
+        queries = canonical_queries(rows, len(terms.schema.features))
         ids = query_ids(queries)
-        return cls(schema, queries, first_equal(ids), source.known(ids))
-
-    @property
-    def spent(self) -> np.ndarray:
-        """Rows, int64, that were answered in an earlier federation."""
-        return np.flatnonzero(self.standings == RowStanding.SPENT)
-
-    @property
-    def recorded(self) -> np.ndarray:
-        """Rows, int64, whose outcome is recorded already; equal rows once."""
-        return np.flatnonzero((self.standings == RowStanding.RECORDED) & (self.equal == np.arange(len(self.equal))))
+        equal, recorded, spent = first_equal(ids), set(terms.recorded), set(terms.spent)
+        known = [row for row, name in enumerate(ids) if name in recorded and equal[row] == row]
+        used_up = [row for row, name in enumerate(ids) if name in spent]
+        return cls(queries, equal, np.array(known, dtype=np.int64), np.array(used_up, dtype=np.int64))
 
     @property
     def different(self) -> int:
         """How many different rows may be asked."""
-        return len(np.unique(self.equal[self.standings != RowStanding.SPENT]))
+        return len(np.unique(np.delete(self.equal, self.spent)))
 
     def free(self, taken: np.ndarray) -> np.ndarray:
         """Rows, int64, that are equal to none of those `taken`, and to no spent one."""

@@ -13,13 +13,9 @@ from consilium.report.disclosure import epsilon_text
 if TYPE_CHECKING:
     from consilium.data.files import CsvRule
 
-LabelOption = Annotated[
-    str | None,
-    typer.Option(metavar="COLUMN", help="Of a table: its classes. Rows that have one are tested, not asked."),
-]
+LabelOption = Annotated[str | None, typer.Option(metavar="COLUMN", help="Of --test: its classes.")]
 TestOption = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="CSV or Parquet: test rows, all with a class in the column of --label."),
+    Path | None, typer.Option(metavar="FILE", help="CSV or Parquet: test rows, all with a class in the column --label.")
 ]
 KnownOption = Annotated[
     str | None,

@@ -12,7 +12,7 @@ import numpy as np
 
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.manual_labels import most_draws
-from consilium.student.learn import AnsweredRows, inputs
+from consilium.student.learn import inputs, train_told
 
 ON_PUBLIC_ROWS = "on_public_rows."
 """Before the name of a rival: that rival, and then the student's trainer."""
@@ -25,5 +25,6 @@ def relearnt(case: Case, drawn: Sequence[np.ndarray]) -> list[np.ndarray]:
     rows, judging = inputs(spec, schema, case.pool_x), inputs(spec, schema, case.test_x)
     draws = most_draws(spec.trainer, rows.shape, len(case.classes))
     everywhere = np.arange(len(rows))
-    labelled = [AnsweredRows(rows, everywhere, labels.argmax(axis=1)) for labels in drawn[:draws]]
-    return [answered.train(spec, schema, case.seed).predict_proba(judging) for answered in labelled]
+    labels = [each.argmax(axis=1) for each in drawn[:draws]]
+    models = [train_told(rows, everywhere, each, None, spec, schema, case.seed) for each in labels]
+    return [model.predict_proba(judging) for model in models]

@@ -13,8 +13,7 @@ from consilium.models.base import Aids, EvidenceTrainer, Outcomes, Shares, Told,
 from consilium.models.evidence import fit_softmax
 from consilium.models.likelihood import SCATTER, likelihood_of
 from consilium.models.table import STUDENTS
-from consilium.protocol.label_law import LabelLaw
-from consilium.protocol.label_source import NO_LABEL, Outcome
+from consilium.protocol.label_source import NO_LABEL, LabelLaw, Outcome
 from consilium.student.config import StudentSpec
 from tests.specs import student_of
 

@@ -69,7 +69,7 @@ def test_the_doctor_while_the_coordinators_ledger_is_locked(
     door = replace(site.door, address=joined(site.node("anna")).coordinator.labels)
     with serving(service, door, 40), locked(tmp_path / "ledger.db"):
         service._ledger._file.execute("PRAGMA busy_timeout = 50")
-        assert "sees why, and what to do, in `consilium status`" in str(found(site)["label service"].what)
+        assert "sees why, and what to do, in `consilium status`" in found(site)["label service"].action
         service._ledger._file.execute("PRAGMA busy_timeout = 3000")
         monkeypatch.setattr(deployed, "SECONDS", 0.5)
         terms = found(site)["label service"]

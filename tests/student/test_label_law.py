@@ -29,8 +29,7 @@ from consilium.coordinator.ledger import Ledger
 from consilium.models.base import Outcomes
 from consilium.models.likelihood import likelihood_of
 from consilium.protocol.errors import MalformedMessage
-from consilium.protocol.label_law import LabelLaw
-from consilium.protocol.label_source import NO_LABEL, Answers, Outcome
+from consilium.protocol.label_source import NO_LABEL, Answers, LabelLaw, Outcome
 from consilium.protocol.label_wire import terms_from_wire, terms_to_wire
 from consilium.protocol.noise import SeededNoise
 from consilium.student.ask import UNKNOWN, Asked

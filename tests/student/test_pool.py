@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from consilium.data.encoding import encode, infer
-from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
+from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
 from consilium.protocol.queries import canonical_queries
 from consilium.protocol.schema import Schema
 from consilium.student.pool import PoolFile, check_fits
@@ -45,14 +45,6 @@ def test_a_pool_is_asked_as_the_schema_says(tmp_path: Path, suffix: str) -> None
     assert told == [
         f"pool{suffix}: creatinine: 1 of 6 rows have no value: 'creatinine missing' says so (first: {where})"
     ]
-
-
-def test_rows_with_a_label_are_tested_and_not_asked(tmp_path: Path) -> None:
-    pool = PoolFile(write(tmp_path / "pool.csv", PUBLIC.with_columns(OUTCOME)), label="outcome").load(SCHEMA)
-    assert pool.queries.tobytes() == SCHEMA.filled(encode(PUBLIC[[1, 3, 4, 5]], COLUMNS)[0]).tobytes()
-    assert pool.test_x is not None and pool.test_y is not None
-    assert pool.test_x.tobytes() == encode(PUBLIC[[0, 2]], COLUMNS)[0].tobytes()
-    assert pool.test_y.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("kind", ["pool.csv", "public.npz"])
@@ -93,7 +85,7 @@ def test_pools_that_cannot_be_asked(tmp_path: Path, rows: str, schema: Schema, l
     path = tmp_path / "pool.csv"
     path.write_text(HEADER + rows)
     with pytest.raises(DataError) as caught:
-        PoolFile(path, label=label).load(schema)
+        PoolFile(path, known=label).load(schema)
     assert str(path) in str(caught.value)
     assert told in str(caught.value)
 
@@ -122,9 +114,10 @@ def test_known_classes_that_do_not_fit(tmp_path: Path, y: list[int], told: str) 
 @pytest.mark.parametrize(
     ("options", "error", "told"),
     [
-        ({"path": "pool.csv", "test": "pool.csv"}, ConfigError, "Give --label COLUMN"),
-        ({"path": "no.npz", "label": "outcome"}, ConfigError, "Put its labels into test_y"),
-        ({"path": "pool.csv", "known": "outcome", "label": "outcome"}, ConfigError, "a file of their own"),
+        ({"path": "pool.csv", "test": "pool.csv"}, ConfigError, "go together"),
+        ({"path": "pool.csv", "label": "outcome"}, ConfigError, "go together"),
+        ({"path": "no.npz", "known": "outcome"}, ConfigError, "Put its labels into y"),
+        ({"path": "pool.csv", "test": "no.csv", "label": "outcome"}, PathError, "no.csv"),
         ({"path": "pool.csv", "test": "pool.csv", "label": "outcome"}, DataError, "test row 2 has no label"),
     ],
 )

@@ -16,11 +16,11 @@ from consilium.data.files import CsvRule
 from consilium.models.published.model import load_model
 from consilium.models.published.predict import predict_file
 from consilium.protocol.errors import DataError
-from consilium.protocol.label_source import Answers, LabelTerms, Outcome
 from consilium.protocol.schema import Schema
 from consilium.student.pool import PoolFile
 from consilium.student.run import run_student
 from tests.specs import student_of
+from tests.student.test_run import Source
 
 GENERATOR = np.random.default_rng(8)
 FRAME = pl.DataFrame(
@@ -34,28 +34,20 @@ COLUMNS = infer(FRAME)
 SCHEMA = Schema.of_table(COLUMNS, ("well", "ill"), encode(FRAME, COLUMNS)[0])
 
 
-class TableSource:
-    """Answers every query: ill from stage II on."""
-
-    def describe(self) -> LabelTerms:
-        return LabelTerms("f" * 64, SCHEMA, "made up", "party", 1e-5, 1.0, 1000, 1000, 5, True)
-
-    def ask(self, queries, progress=None, probabilities=None) -> Answers:
-        labels = (queries[:, SCHEMA.features.index("stage=I")] == 0).astype(np.int64)
-        return Answers(np.full(len(queries), Outcome.ANSWERED, dtype=np.int64), labels)
-
-    def known(self, ids) -> np.ndarray:
-        return np.zeros(len(ids), dtype=np.uint8)
+def staged(queries: np.ndarray) -> np.ndarray:
+    """Ill from stage II on."""
+    return (queries[:, SCHEMA.features.index("stage=I")] == 0).astype(np.int64)
 
 
 @pytest.fixture(scope="module")
 def student(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A student's folder, which nobody changes."""
     tmp_path = tmp_path_factory.mktemp("raw")
-    outcome = pl.when(pl.int_range(200) < 150).then(None).when(pl.col("stage") == "I").then(pl.lit("well"))
-    FRAME.with_columns(outcome=outcome.otherwise(pl.lit("ill"))).write_csv(tmp_path / "pool.csv")
-    pool = PoolFile(tmp_path / "pool.csv", label="outcome").load(SCHEMA)
-    result = run_student(TableSource(), pool, student_of(C=1.0), tmp_path / "out", seed=0)
+    outcome = pl.when(pl.col("stage") == "I").then(pl.lit("well")).otherwise(pl.lit("ill"))
+    FRAME[:150].write_csv(tmp_path / "pool.csv")
+    FRAME[150:].with_columns(outcome=outcome).write_csv(tmp_path / "test.csv")
+    pool = PoolFile(tmp_path / "pool.csv", label="outcome", test=tmp_path / "test.csv").load(SCHEMA)
+    result = run_student(Source(schema=SCHEMA, labels=staged), pool, student_of(C=1.0), tmp_path / "out", seed=0)
     assert (result["asked"], result["metrics"]["accuracy"]) == (150, 1.0)
     return tmp_path / "out" / "student"
 

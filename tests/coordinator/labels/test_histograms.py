@@ -110,7 +110,7 @@ def test_as_many_as_may_ever_be_asked_come_in_one_message() -> None:
     counts = np.arange(800_000).reshape(-1, 2) - 400_000
     labels = counts.argmax(axis=1)
     histograms = Histograms(counts, np.full(len(counts), 7), np.full(len(counts), 2.5))
-    message = answers_to_wire(Answers(np.ones_like(labels), labels, histograms)).answers
+    message = answers_to_wire(Answers(np.ones_like(labels), labels, histograms))
     assert 10_000_000 < message.ByteSize() < OPTIONS["grpc.max_receive_message_length"]
     read = answers_from_wire(message, len(counts), 2).histograms
     assert read is not None and (read.counts == counts).all()
