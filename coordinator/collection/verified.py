@@ -241,7 +241,7 @@ class VerifiedCollector(SumCollector):
     def _new_session(self, name: str, queries: Queries, sigma: float) -> KeptSession:
         fresh, drawn = SealingKey.generate(), self._giver_noise(sigma).sigma
         terms = self._new_terms(VerifiedTerms, queries, leader_key=fresh.public.hex(), sigma=drawn)
-        session = KeptSession(terms.canonical(), terms.sign(self._keys.signer), fresh.private())
+        session = KeptSession(terms.canonical(), terms.sign(self._keys.signer), fresh.secret)
         self._sessions.begin(name, session)
         return session
 

@@ -68,7 +68,7 @@ CASES: list[tuple[dict[str, Any], str]] = [
     ({"corners": "a"}, "corners: must be a list, got 'a'"),
     ({"corners": [{"label": ""}]}, "corners.0.label: must have at least 1 character, got ''"),
     ({"corners": [{"label": "abcd"}]}, "corners.0.label: must have at most 3 characters, got 'abcd'"),
-    ({"corners": [{"label": "A"}]}, "corners.0.label: must match the pattern ^[a-z]*$, got 'A'"),
+    ({"corners": [{"label": "A"}]}, "corners.0.label: must match pattern '^[a-z]*$', got 'A'"),
     ({"least": 0}, "least: must be at least 1, got 0"),
     ({"least": 10}, "least: must be at most 9, got 10"),
     ({"least": 1.5}, "least: must be a whole number, got 1.5"),
@@ -79,7 +79,7 @@ CASES: list[tuple[dict[str, Any], str]] = [
     ({"filled": "perhaps"}, "filled: must be true or false, got 'perhaps'"),
     ({"codes": {"a": {}}}, "codes.a: must be a whole number, got a table"),
     ({"spot": {"y": 1}}, "spot.y: unknown key"),
-    ({"spot": {"lable": "b"}}, "spot.lable: unknown key; did you mean spot.label or corners.0.label?"),
+    ({"spot": {"lable": "b"}}, "spot.lable: unknown key; did you mean spot.label?"),
     ({"raduis": 1}, "raduis: unknown key; did you mean shape.radius?"),
     ({"colour": "blue", "filled": True}, "blue is never filled"),
 ]  # fmt: skip
