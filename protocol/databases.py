@@ -44,11 +44,9 @@ class Trouble(Enum):
         self.sentence, self.cure = sentence, cure
 
 
-_ERRNOS = {
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), Trouble.FULL),
-    errno.EIO: Trouble.BROKEN,
-    errno.EROFS: Trouble.READ_ONLY,
-}
+_ERRNOS = {errno.EIO: Trouble.BROKEN, errno.EROFS: Trouble.READ_ONLY} | dict.fromkeys(
+    (errno.ENOSPC, errno.EDQUOT, errno.EFBIG), Trouble.FULL
+)
 _CODES = {
     sqlite3.SQLITE_FULL: Trouble.FULL,
     sqlite3.SQLITE_IOERR: Trouble.BROKEN,
@@ -68,15 +66,11 @@ def trouble_of(error: BaseException | None) -> Trouble | None:
     True
     """
     while error is not None:
-        found = None
-        if isinstance(error, OSError):
-            found = _ERRNOS.get(error.errno or 0)
-            # numpy gives no number where the disk takes only a part of an array: "4096 requested and 0 written"
-            if error.errno is None and "requested and" in str(error):
-                found = Trouble.FULL
-        elif isinstance(error, sqlite3.Error):
-            found = _CODES.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
-        if found is not None:
+        # numpy gives no number where the disk takes only a part of an array: "4096 requested and 0 written"
+        if isinstance(error, OSError) and error.errno is None and "requested and" in str(error):
+            return Trouble.FULL
+        code = error.errno if isinstance(error, OSError) else None
+        if found := _ERRNOS.get(code or 0) or _CODES.get(getattr(error, "sqlite_errorcode", 0) & 0xFF):
             return found
         error = error.__cause__ or error.__context__
     return None
@@ -97,8 +91,6 @@ class Database:
     held it all the time.
     """
 
-    _connection: sqlite3.Connection
-
     def __init__(
         self, path: Path | None, *, read_only: bool = False, wait: float | None = None, durable: bool = True
     ) -> None:
@@ -114,7 +106,7 @@ class Database:
                 os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
                 os.chmod(path, 0o600)
             # no statement is kept: of 10,000 databases in memory they would take more room than what is in these
-            self._connection = sqlite3.connect(
+            self._connection: sqlite3.Connection = sqlite3.connect(
                 ":memory:" if path is None else f"{path.absolute().as_uri()}?mode=rw",
                 uri=True,
                 timeout=WAIT_SECONDS if wait is None else wait,

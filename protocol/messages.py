@@ -169,11 +169,10 @@ class TrainRequest(WireModel):
 
     def digest(self) -> str:
         """What `Terms.request` pins."""
-        return self.fingerprint
+        return self._digest
 
     @cached_property
-    def fingerprint(self) -> str:
-        """See `digest`; computed once."""
+    def _digest(self) -> str:
         fields = self.model_dump(exclude={"reference"})
         return canonical_digest({**fields, "reference": query_set_hash(self.reference)})
 
@@ -189,9 +188,8 @@ class TrainReply(WireModel):
 class VoteRequest(WireModel, LedgerPosition):
     """All queries of a round in one message: float32 (queries, features).
 
-    places, proof: that the queries are rows of the pool
-    (`protocol.pool.PoolTree.prove`); both empty where the terms name no pool. start: the
-    last of `HelloRequest.starts`, empty in a simulation.
+    places, proof: that the queries are rows of the pool (`protocol.pool.PoolTree.prove`); both empty where the terms
+    name no pool. start: the last of `HelloRequest.starts`, empty in a simulation.
     """
 
     kind: ClassVar[str] = "query.vote"

@@ -22,7 +22,7 @@ CHUNK = 8192
 
 
 class NoiseSource(Protocol):
-    """Where the noise comes from."""
+    """Where the noise comes from. `simulated`: from a seed."""
 
     simulated: bool
 
@@ -95,13 +95,9 @@ def _in_threads(sampler: Callable[[], Callable[[np.ndarray], Sequence[int]]], sh
     if len(chunks) == 1:
         draw(chunks[0])
     elif chunks:
-        with ThreadPoolExecutor(min(len(chunks), _cores())) as pool:
+        with ThreadPoolExecutor(min(len(chunks), os.cpu_count() or 1)) as pool:
             list(pool.map(draw, chunks))
     return noise
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class SeededNoise:

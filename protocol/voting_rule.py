@@ -117,13 +117,9 @@ class RelativeRule(VotingRule):
 AnyVotingRule = TopRule | RelativeRule
 VotingRuleSpec = Annotated[AnyVotingRule, Field(discriminator="rule")]
 """The field type of a configuration: a table whose `rule` says which one it is."""
-
 VOTING_RULES: tuple[type[VotingRule], ...] = get_args(AnyVotingRule)
-"""Every rule."""
-
-_ADAPTER: TypeAdapter[AnyVotingRule] = TypeAdapter(VotingRuleSpec)
 
 
 def voting_rule_from_json(text: str) -> AnyVotingRule:
     """What a train request carries. Raises pydantic's ValidationError."""
-    return _ADAPTER.validate_json(text)
+    return TypeAdapter[AnyVotingRule](VotingRuleSpec).validate_json(text)

@@ -13,28 +13,12 @@ from consilium.report.disclosure import epsilon_text
 if TYPE_CHECKING:
     from consilium.data.files import CsvRule
 
-LabelOption = Annotated[str | None, typer.Option(metavar="COLUMN", help="Of --test: its classes.")]
-TestOption = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="CSV or Parquet: test rows, all with a class in the column --label.")
-]
-KnownOption = Annotated[
-    str | None,
-    typer.Option(
-        "--public-label",
-        metavar="COLUMN",
-        help="Of a table: classes that everybody knows, of rows that are asked all the same; empty where none is known."
-        " The student is brought to them; it costs no epsilon.",
-    ),
-]
 MissingOption = Annotated[
     list[str] | None, typer.Option(metavar="TEXT", help="Of a table: means a missing value, as an empty cell does.")
 ]
 SeparatorOption = Annotated[str, typer.Option(help="Between the fields of a CSV file: , ; | or tab.")]
 CommaOption = Annotated[bool, typer.Option("--decimal-comma", help="Numbers are written 1,5.")]
 EncodingOption = Annotated[str, typer.Option(help="Of a CSV file: utf-8, latin-1 or cp1252.")]
-ResumeOption = Annotated[
-    bool, typer.Option(help="Go on in OUT, where a student with the same settings and seed stopped.")
-]
 
 
 app = typer.Typer(no_args_is_help=True, help="The student node: ask for labels, train, evaluate.")
@@ -54,14 +38,27 @@ def run(
     ] = None,
     config: Annotated[Path | None, typer.Option(help="TOML or JSON file with the student's settings.")] = None,
     seed: Annotated[int, typer.Option(min=0)] = 0,
-    resume: ResumeOption = False,
+    resume: Annotated[
+        bool, typer.Option(help="Go on in OUT, where a student with the same settings and seed stopped.")
+    ] = False,
     wait: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the coordinator to be reachable.")] = 60,
     patience: Annotated[
         float, typer.Option(min=0, help="Seconds for which questions that could not be answered are asked again.")
     ] = 600,
-    label: LabelOption = None,
-    test: TestOption = None,
-    public_label: KnownOption = None,
+    test: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="CSV or Parquet: test rows, all with a class in the column --label."),
+    ] = None,
+    label: Annotated[str | None, typer.Option(metavar="COLUMN", help="Of --test: its classes.")] = None,
+    public_label: Annotated[
+        str | None,
+        typer.Option(
+            "--public-label",
+            metavar="COLUMN",
+            help="Of a table: classes that everybody knows, of rows that are asked all the same; empty where none is"
+            " known. The student is brought to them; it costs no epsilon.",
+        ),
+    ] = None,
     missing: MissingOption = None,
     separator: SeparatorOption = ",",
     decimal_comma: CommaOption = False,
