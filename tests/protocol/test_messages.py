@@ -1,5 +1,5 @@
-"""Messages on Flower's wire: what goes in comes out, and nothing malformed is taken. Plaintext votes: the counts, in the
-smallest type. What the table of a voting rule may say."""
+"""Messages on Flower's wire: what goes in comes out, and nothing malformed is taken. Plaintext votes: the counts, in
+the smallest type. What the table of a voting rule may say."""
 
 from __future__ import annotations
 

@@ -15,9 +15,12 @@ import grpc
 import numpy as np
 import pytest
 
+from consilium.accounting.mechanisms import GNMax, Histogram
+from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.events import NotAnswered, read_events
 from consilium.coordinator.label_server import serve, serving
 from consilium.coordinator.label_service import LabelService
+from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.provision.authority import Authority
 from consilium.protocol.errors import (
     BudgetExceeded,
@@ -28,18 +31,28 @@ from consilium.protocol.errors import (
     NotEnoughParties,
     ServiceError,
 )
-from consilium.protocol.label_wire import GENERIC, blocks, refusal_from_wire, refusal_to_wire
+from consilium.protocol.label_source import Answers, Histograms, Outcome
+from consilium.protocol.label_wire import (
+    GENERIC,
+    answers_from_wire,
+    answers_to_wire,
+    blocks,
+    refusal_from_wire,
+    refusal_to_wire,
+)
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.labels import labels_pb2_grpc as rpc
+from consilium.protocol.noise import SeededNoise
+from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.tls import TlsFiles
 from consilium.student.channel import OPTIONS, LabelChannel
 from consilium.sums.errors import BadShare, ThresholdNotMet
 from tests.coordinator.labels.conftest import CONFIG
 from tests.coordinator.labels.site import WAIT, Site
-from tests.coordinator.labels.test_service import Votes
+from tests.coordinator.labels.test_service import T, Votes
 from tests.coordinator.provision.desk import ENDS
 from tests.disks import locked
-from tests.federation import make_rows
+from tests.federation import make_config, make_rows
 
 X = make_rows(20, 3)[0]
 REFUSED = "the server does not accept this node's certificate"
@@ -328,3 +341,81 @@ def test_the_service_closes_at_its_time_limit_if_anything_was_asked(site: Site, 
         serve(site.door, early, log, service)
     service.ask(X[:3])
     serve(site.door, early, log, service)
+
+
+@pytest.mark.parametrize(("mechanism", "count_sigma"), [(Histogram(sigma=3.0), 0.0), (GNMax(sigma=3.0), 3.0)])
+def test_a_coordinator_that_does_not_give_what_its_terms_say_is_refused(site, monkeypatch, mechanism, count_sigma):
+    """Histograms where labels alone were announced, or none where they were: else a later request could lack them."""
+    config = make_config(mechanism=mechanism, query_budget=QueryBudget(queries=100, answers=100))
+    service = LabelService(config, Ledger.in_memory(config), Votes(), SeededNoise, T)
+    kind = ReleaseKind.COUNTS if count_sigma else ReleaseKind.WINNER
+    with site.serving(service, 100) as address, site.channel(address) as channel:
+        assert (channel.ask(X).histograms is None) == (count_sigma > 0)  # the control
+        lie = replace(service.describe(), count_sigma=count_sigma, release=kind)
+        monkeypatch.setattr(service, "describe", lambda: lie)
+        channel.describe()
+        with pytest.raises(MalformedMessage, match="unlike its terms"):
+            channel.ask(X)
+
+
+def test_as_many_as_may_ever_be_asked_come_in_one_message() -> None:
+    counts = np.arange(800_000).reshape(-1, 2) - 400_000
+    labels = counts.argmax(axis=1)
+    histograms = Histograms(counts, np.full(len(counts), 7), np.full(len(counts), 2.5))
+    message = answers_to_wire(Answers(np.ones_like(labels), labels, histograms))
+    assert 10_000_000 < message.ByteSize() < OPTIONS["grpc.max_receive_message_length"]
+    read = answers_from_wire(message, len(counts), 2).histograms
+    assert read is not None and (read.counts == counts).all()
+
+
+def labelled(*answers: tuple[int, int]) -> pb.Answers:
+    """Without histograms."""
+    outcomes, labels = zip(*answers, strict=True)
+    return pb.Answers(outcomes=bytes(outcomes), labels=np.array(labels, "<i4").tobytes())
+
+
+GOOD = (Outcome.ANSWERED, 1), (Outcome.ABSTAINED, 7)
+
+
+def sent(**changed: object) -> pb.Answers:
+    fields = {
+        "outcomes": np.ones(2, "u1"),
+        "labels": np.array([1, 0], "<i4"),
+        "counts": np.array([[1, 5], [3, -2]], dtype="<i8"),
+        "votes": np.array([4, 4], dtype="<i8"),
+        "sigmas": np.array([2.0, 2.0]),
+        **changed,
+    }
+    return pb.Answers(**{name: np.asarray(value).tobytes() for name, value in fields.items()})
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        pb.Answers(),
+        labelled(GOOD[0]),
+        labelled(*GOOD, GOOD[0]),
+        labelled((Outcome.ANSWERED, 2), GOOD[1]),
+        labelled((Outcome.ANSWERED, -1), GOOD[1]),
+        labelled((0, 0), (0, 0)),
+        sent(counts=np.zeros(3, "<i8")),
+        sent(counts=np.zeros(0, "<i8")),
+        sent(votes=np.zeros(1, "<i8")),
+        sent(sigmas=np.zeros(3)),
+        sent(counts=np.zeros((3, 2), "<i8"), votes=np.zeros(3, "<i8"), sigmas=np.zeros(3)),
+        sent(votes=np.array([-1, 4], "<i8")),
+        sent(counts=np.array([[2**60, 0], [0, 0]], "<i8")),
+        sent(counts=np.array([[-(2**63), 5], [3, -2]], "<i8")),
+        sent(sigmas=np.array([np.nan, 1.0])),
+        sent(sigmas=np.array([np.inf, 1.0])),
+        sent(sigmas=np.array([-1.0, 1.0])),
+        sent(labels=np.array([0, 0], "<i4")),
+        sent(votes=np.array([0, 4], "<i8")),
+        sent(sigmas=np.array([0.0, 2.0])),
+    ],
+)
+def test_what_a_hostile_coordinator_sends_is_refused(message: pb.Answers) -> None:
+    assert answers_from_wire(sent(), 2, 2).histograms is not None
+    assert answers_from_wire(labelled(*GOOD), 2, 2).labels.tolist() == [1, -1]
+    with pytest.raises(MalformedMessage):
+        answers_from_wire(message, 2, 2)
