@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.coordinator.config import FederationConfig, QueryBudget
+from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
 from consilium.protocol.errors import LedgerError
@@ -27,30 +27,28 @@ ROOT = Path(__file__).resolve().parents[3]
 ROWS = 150
 
 
-def real(queries: int) -> FederationConfig:
-    """A federation with real noise, as a deployed one."""
-    budget = QueryBudget(queries=queries, answers=queries)
-    return make_config(simulation=False, noise_seed=None, seed=-1, query_budget=budget)
+BUDGET = QueryBudget(queries=4000, answers=4000)
+REAL = make_config(simulation=False, noise_seed=None, seed=-1, query_budget=BUDGET)
+"""With real noise, as a deployed one."""
 
 
-def serve(ledger: Ledger, config: FederationConfig) -> LabelService:
-    return LabelService(config, ledger, Votes(), lambda _: SystemNoise(), T)
+def serve(ledger: Ledger) -> LabelService:
+    return LabelService(REAL, ledger, Votes(), lambda _: SystemNoise(), T)
 
 
 def test_two_coordinators_and_many_students(tmp_path: Path) -> None:
     """Two hundred requests of one to three rows each; each coordinator has the ledger open for itself."""
-    config, x = real(ROWS), canonical_queries(make_rows(ROWS, 11)[0], 3)
+    x = canonical_queries(make_rows(ROWS, 11)[0], 3)
     ids, generator = query_ids(x), np.random.default_rng(0)
     wanted = [generator.choice(ROWS, size=generator.integers(1, 4), replace=False) for _ in range(200)]
     with ExitStack() as stack:
-        ledgers = [stack.enter_context(closing(Ledger.of(tmp_path / "ledger.db", config))) for _ in range(2)]
-        services = [serve(ledger, config) for ledger in ledgers]
+        ledgers = [stack.enter_context(closing(Ledger.of(tmp_path / "ledger.db", REAL))) for _ in range(2)]
+        services = [serve(ledger) for ledger in ledgers]
 
         def ask(number: int) -> list[tuple[str, int, int]]:
-            rows, answers = wanted[number], services[number % 2].ask(x[wanted[number]])
-            return list(
-                zip([ids[row] for row in rows], answers.outcomes.tolist(), answers.labels.tolist(), strict=True)
-            )
+            answers = services[number % 2].ask(x[wanted[number]])
+            names = [ids[row] for row in wanted[number]]
+            return list(zip(names, answers.outcomes.tolist(), answers.labels.tolist(), strict=True))
 
         with ThreadPoolExecutor(16) as pool:
             got = {each for said in pool.map(ask, range(200)) for each in said}
@@ -64,11 +62,11 @@ def test_two_coordinators_and_many_students(tmp_path: Path) -> None:
 
 
 def test_many_coordinators_may_create_the_ledger_at_once(tmp_path: Path) -> None:
-    config, together = real(10), threading.Barrier(8)
+    together = threading.Barrier(8)
 
     def create(path: Path) -> tuple[int, int]:
         together.wait()
-        with closing(Ledger.of(path, config)) as ledger:
+        with closing(Ledger.of(path, REAL)) as ledger:
             return ledger.spent()
 
     with ThreadPoolExecutor(8) as pool:
@@ -77,9 +75,9 @@ def test_many_coordinators_may_create_the_ledger_at_once(tmp_path: Path) -> None
 
 
 def test_a_full_disk_releases_nothing_and_loses_nothing(tmp_path: Path) -> None:
-    config, x = real(4000), make_rows(3000, 1)[0]
-    with closing(Ledger.of(tmp_path / "ledger.db", config)) as ledger:
-        service = serve(ledger, config)
+    x = make_rows(3000, 1)[0]
+    with closing(Ledger.of(tmp_path / "ledger.db", REAL)) as ledger:
+        service = serve(ledger)
         first = service.ask(x[:10])
         before = resource.getrlimit(resource.RLIMIT_FSIZE)
         # a write beyond the limit ends as on a full disk, in the middle
@@ -96,13 +94,13 @@ def test_a_full_disk_releases_nothing_and_loses_nothing(tmp_path: Path) -> None:
 
 
 def test_the_lock_is_given_back_when_its_holder_is_killed(tmp_path: Path) -> None:
-    path, config = tmp_path / "ledger.db", real(10)
+    path = tmp_path / "ledger.db"
     script = (
         "import sys, time\nfrom pathlib import Path\nfrom consilium.coordinator.ledger import Ledger\n"
-        f"with Ledger(Path({str(path)!r}), {config.digest()!r}, '{{}}').exclusive():\n"
+        f"with Ledger(Path({str(path)!r}), {REAL.digest()!r}, '{{}}').exclusive():\n"
         "    print('held', flush=True)\n    time.sleep(3600)\n"
     )
-    with closing(Ledger.of(path, config)) as ledger:
+    with closing(Ledger.of(path, REAL)) as ledger:
         holder = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True)
         assert holder.stdout is not None and holder.stdout.readline() == "held\n"
         holder.kill()
