@@ -10,6 +10,7 @@ import pytest
 
 from consilium.data.encoding import encode, infer
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
+from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.queries import canonical_queries
 from consilium.protocol.schema import Schema
 from consilium.student.pool import PoolFile, check_fits
@@ -37,28 +38,33 @@ def test_a_pool_is_asked_as_the_schema_says(tmp_path: Path, suffix: str) -> None
     told: list[str] = []
     pool = PoolFile(write(tmp_path / f"pool{suffix}", PUBLIC.reverse())).load(SCHEMA, told.append)
     check_fits(pool, SCHEMA)
-    assert pool.test_x is None
-    expected = SCHEMA.filled(encode(PUBLIC.reverse(), COLUMNS)[0])
-    assert pool.queries.tobytes() == expected.tobytes()
+    assert pool.test_x is None and pool.labelled.tolist() == []
+    assert pool.queries.tobytes() == SCHEMA.filled(encode(PUBLIC.reverse(), COLUMNS)[0]).tobytes()
     assert canonical_queries(pool.queries, len(SCHEMA.features)).shape == (6, 4)
     where = "line 6" if suffix == ".csv" else "row 5"
-    assert told == [
-        f"pool{suffix}: creatinine: 1 of 6 rows have no value: 'creatinine missing' says so (first: {where})"
-    ]
+    (remark,) = told
+    assert (
+        remark == f"pool{suffix}: creatinine: 1 of 6 rows have no value: 'creatinine missing' says so (first: {where})"
+    )
 
 
 @pytest.mark.parametrize("kind", ["pool.csv", "public.npz"])
-def test_test_rows_of_their_own_file(tmp_path: Path, kind: str) -> None:
+def test_test_rows_have_a_file_of_their_own_and_known_classes_stand_beside_the_queries(
+    tmp_path: Path, kind: str
+) -> None:
     path, x = tmp_path / kind, SCHEMA.filled(encode(PUBLIC, COLUMNS)[0])
+    known = [SCHEMA.classes.index(name) if name else NO_LABEL for name in OUTCOME]
     if kind == "public.npz":
-        np.savez(path, features=np.array(SCHEMA.features), queries=x)
+        np.savez(path, features=np.array(SCHEMA.features), queries=x, y=np.array(known))
     else:
-        write(path, PUBLIC)
+        write(path, PUBLIC.with_columns(OUTCOME))
     test = write(tmp_path / "test.csv", PUBLIC.with_columns(OUTCOME)[[0, 2]])
-    pool = PoolFile(path, label="outcome", test=test).load(SCHEMA)
+    column = "outcome" if kind == "pool.csv" else None
+    pool = PoolFile(path, label="outcome", test=test, known=column).load(SCHEMA)
     assert pool.queries.tobytes() == x.tobytes()
-    assert pool.test_y is not None
-    assert pool.test_y.tolist() == [0, 1]
+    assert pool.test_y is not None and pool.test_y.tolist() == [0, 1]
+    assert pool.labels is not None and pool.labels.tolist() == known
+    assert pool.labelled.tolist() == [0, 2]
 
 
 HEADER = "age,sex,creatinine,outcome\n"
@@ -88,17 +94,6 @@ def test_pools_that_cannot_be_asked(tmp_path: Path, rows: str, schema: Schema, l
         PoolFile(path, known=label).load(schema)
     assert str(path) in str(caught.value)
     assert told in str(caught.value)
-
-
-def test_rows_whose_class_everybody_knows_are_asked_all_the_same(tmp_path: Path) -> None:
-    write(tmp_path / "pool.csv", PUBLIC.with_columns(OUTCOME))
-    pool = PoolFile(tmp_path / "pool.csv", known="outcome").load(SCHEMA)
-    assert len(pool.queries) == PUBLIC.height and pool.test_x is None
-    known = OUTCOME.to_list()
-    assert pool.labels is not None
-    assert [SCHEMA.classes[label] if label >= 0 else None for label in pool.labels] == known
-    assert pool.labelled.tolist() == [row for row, name in enumerate(known) if name is not None]
-    assert PoolFile(tmp_path / "pool.csv").load(SCHEMA).labelled.tolist() == []
 
 
 @pytest.mark.parametrize(
