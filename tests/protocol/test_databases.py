@@ -22,7 +22,7 @@ from consilium.coordinator.ledger import Ledger, stored_config
 from consilium.party.store import KnownFederation, Store
 from consilium.protocol import databases
 from consilium.protocol.databases import Trouble, check_usable, committed, trouble_of
-from consilium.protocol.errors import ConsiliumError, LedgerError, LedgerLocked, StorageError
+from consilium.protocol.errors import LedgerError, LedgerLocked, StorageError
 from consilium.protocol.files import replace_private, writing
 from tests.disks import full, locked, mounted
 
@@ -145,10 +145,14 @@ def test_a_full_disk_is_said_and_nothing_is_lost(small_disk: Path, what: str) ->
 
 
 def test_a_file_on_a_full_disk_is_the_same_trouble(small_disk: Path) -> None:
+    """Also behind the error that it was raised for."""
     said = pytest.raises(StorageError, match=r"No space left on device\. Make room")
-    with full(small_disk), said, writing(small_disk / "x"):
+    with full(small_disk), said as caught, writing(small_disk / "x"):
         replace_private(small_disk / "x", bytes(9000))
-    assert not (small_disk / "x").exists()
+    assert not (small_disk / "x").exists() and trouble_of(caught.value) is Trouble.FULL
+    with pytest.raises(StorageError), writing(Path("x")):  # as numpy says it
+        raise OSError("4096 requested and 0 written")
+    assert trouble_of(ValueError("x")) is None
 
 
 def test_a_disk_that_is_mounted_for_reading_only_is_said(small_disk: Path) -> None:
@@ -183,12 +187,3 @@ def test_another_format_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
     ):
         pytest.fail("it was opened")
     assert path.read_bytes() == before
-
-
-def test_a_trouble_is_found_behind_the_error_that_it_was_raised_for() -> None:
-    try:
-        with writing(Path("x")):
-            raise OSError("4096 requested and 0 written")
-    except ConsiliumError as error:
-        assert trouble_of(error) is Trouble.FULL
-    assert trouble_of(ValueError("x")) is None
