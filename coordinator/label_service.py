@@ -19,12 +19,12 @@ from consilium.coordinator.collection.base import Collector, Counts, Queries
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.draw import Drawn, draw
 from consilium.coordinator.events import EventWriter, NoLog
-from consilium.coordinator.ledger import CLOSED, Batch, Ledger, Release
+from consilium.coordinator.ledger import CLOSED, Batch, Ledger
 from consilium.coordinator.privacy import promised, towards_coordinator
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import BudgetExceeded, ConfigError, ConsiliumError, DataError
 from consilium.protocol.files import typed
-from consilium.protocol.label_source import NO_LABEL, Answers, Histograms, LabelTerms, Outcome, Progress, no_progress
+from consilium.protocol.label_source import NO_LABEL, Answers, LabelTerms, Outcome, Progress, no_progress
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 from consilium.protocol.pool import PoolTree
 from consilium.protocol.queries import canonical_queries, query_ids
@@ -113,6 +113,7 @@ class LabelService:
             parties=self._parties,
             simulation=config.simulation,
             count_sigma=self._sigma,
+            most_votes=self._most_votes if self._sigma > 0 else 0,
             law=config.label_law(self._parties, self._most_votes),
             release=config.disclosure.release,
             real_noise=config.simulation and not self._noise(0).simulated,
@@ -155,18 +156,11 @@ class LabelService:
                 recorded = self._ledger.find(ids)
         outcomes = [recorded[i].outcome if i in recorded else Outcome.NOT_ASKED for i in ids]
         labels = [recorded[i].label if i in recorded else NO_LABEL for i in ids]
-        histograms = self._histograms([recorded.get(i) for i in ids]) if self._sigma > 0 else None
-        return Answers(np.array(outcomes, dtype=np.int64), np.array(labels, dtype=np.int64), histograms)
-
-    def _histograms(self, releases: list[Release | None]) -> Histograms:
-        """The recorded noisy histograms, with the most votes and the noise in each."""
-        none = (0,) * len(self._config.rows.classes)
-        asked = np.array([release is not None for release in releases], dtype=bool)
-        return Histograms(
-            counts=np.array([none if r is None or r.counts is None else r.counts for r in releases], dtype=np.int64),
-            votes=np.where(asked, self._most_votes, 0).astype(np.int64),
-            sigmas=np.where(asked, self._sigma, 0.0),
-        )
+        counts = None
+        if self._sigma > 0:
+            none = (0,) * len(rows.classes)
+            counts = np.array([recorded[i].counts or none if i in recorded else none for i in ids], dtype=np.int64)
+        return Answers(np.array(outcomes, dtype=np.int64), np.array(labels, dtype=np.int64), counts)
 
     @contextmanager
     def _noted(self) -> Iterator[None]:

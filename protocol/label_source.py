@@ -15,6 +15,8 @@ from consilium.protocol.schema import Schema
 
 NO_LABEL = -1
 """Stands in a label array where there is none."""
+MOST_COUNT = 2**53
+"""Of votes or noisy votes in a histogram: beyond it a float64 is not exact any more."""
 
 
 class Outcome(IntEnum):
@@ -59,13 +61,14 @@ class LabelTerms:
     """On which terms labels are given.
 
     `epsilon` holds at `delta` if the whole query budget is used up, whatever the votes are; it is fixed before the run.
-    It is of a `unit`, whose data may differ as `neighbouring` says. `count_sigma`: noise on one count, in votes, where
-    noisy histograms are given, 0 where labels alone are; each answer says its own. `law`: how a label follows from the
-    votes, None where counts are released. `release`: what is released for a query. `epsilon_nodes`: towards whoever
-    sees noisy sums of the votes; 0 where none is stated. `simulation`: all parties are simulated. `real_noise`: of a
-    simulation, whether its noise is the operating system's, as that of every other federation is. `recorded`, `spent`:
-    ids of rows of a pool that was fixed beforehand, none where there is no such pool: those whose outcome is in the
-    ledger, so that asking them is free, and those that the parties answered in an earlier federation.
+    It is of a `unit`, whose data may differ as `neighbouring` says. `count_sigma`: standard deviation of the Gaussian
+    noise on one count, in votes, where noisy histograms are given, else 0; where parties add it, of as many as may take
+    part. `most_votes`: that may be in such a histogram: how many were follows from private rows. `law`: how a label
+    follows from the votes, None where counts are released. `release`: what is released for a query. `epsilon_nodes`:
+    towards whoever sees noisy sums of the votes; 0 where none is stated. `simulation`: all parties are simulated.
+    `real_noise`: of a simulation, whether its noise is the operating system's, as that of every other federation is.
+    `recorded`, `spent`: ids of rows of a pool that was fixed beforehand, none where there is no such pool: those whose
+    outcome is in the ledger, so that asking them is free, and those that the parties answered in an earlier federation.
     """
 
     federation: str
@@ -79,7 +82,8 @@ class LabelTerms:
     parties: int
     simulation: bool
     neighbouring: str = "replace"
-    count_sigma: float = 0.0
+    count_sigma: Deviation = 0.0
+    most_votes: Annotated[int, Field(ge=0, le=MOST_COUNT)] = 0
     law: LabelLaw | None = None
     release: ReleaseKind = ReleaseKind.WINNER_OR_ABSTENTION
     epsilon_nodes: float = 0.0
@@ -118,41 +122,16 @@ secure sum has to begin anew'
 
 
 @dataclass(frozen=True)
-class Histograms:
-    """Noisy histograms of votes, in the order of the queries; all 0 for a query that was not asked.
-
-    counts: int64 (queries, classes), negative ones among them. votes: int64 (queries,), the most that may have been
-    counted: how many were follows from private rows. sigmas: float64 (queries,), of the Gaussian noise on each count of
-    a query, in votes; where parties add it, of as many as may have taken part.
-    """
-
-    counts: np.ndarray = field(repr=False)
-    votes: np.ndarray = field(repr=False)
-    sigmas: np.ndarray = field(repr=False)
-
-    def __len__(self) -> int:
-        return len(self.counts)
-
-    def of(self, rows: np.ndarray) -> Histograms:
-        """Those of some queries: indices, a slice, or bool (queries,)."""
-        return Histograms(self.counts[rows], self.votes[rows], self.sigmas[rows])
-
-    def then(self, more: Histograms) -> Histograms:
-        """These, and those of further queries."""
-        columns = ((getattr(self, name), getattr(more, name)) for name in ("counts", "votes", "sigmas"))
-        return Histograms(*map(np.concatenate, columns))
-
-
-@dataclass(frozen=True)
 class Answers:
     """In the order of the queries: `outcomes` and `labels` are int64 (queries,), NO_LABEL where not answered.
 
-    histograms: what the labels are the largest counts of, where that is released.
+    counts: int64 (queries, classes), the noisy histograms that the labels are the largest counts of, negative counts
+    among them, where these are released; 0 for a query that was not asked.
     """
 
     outcomes: np.ndarray = field(repr=False)
     labels: np.ndarray = field(repr=False)
-    histograms: Histograms | None = None
+    counts: np.ndarray | None = field(default=None, repr=False)
 
     @property
     def answered(self) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from consilium.protocol.errors import BudgetExceeded, ConsiliumError, DataError, MalformedMessage, ServiceError
-from consilium.protocol.label_source import NO_LABEL, USES_UP, Answers, Histograms, LabelTerms, Outcome
+from consilium.protocol.label_source import MOST_COUNT, NO_LABEL, USES_UP, Answers, LabelTerms, Outcome
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.messages import PROTOCOL_VERSION
 from consilium.protocol.queries import QUERY_DTYPE
@@ -18,9 +18,7 @@ from consilium.protocol.releases import ReleaseKind
 BLOCK_BYTES = 1_000_000
 """Rows of a query set travel in blocks of about this size; gRPC's own limit is 4 MB a message."""
 PROBABILITY = np.dtype("<f8")
-MOST_COUNT = 2**53
-"""Of votes or noisy votes in a histogram: beyond it a float64 is not exact any more."""
-_COLUMNS = {"outcomes": "u1", "labels": "<i4", "counts": "<i8", "votes": "<i8", "sigmas": "<f8"}
+_COLUMNS = {"outcomes": "u1", "labels": "<i4", "counts": "<i8"}
 """Of answers, as labels.proto has them."""
 _TERMS = TypeAdapter(LabelTerms)
 
@@ -49,7 +47,7 @@ def terms_from_wire(message: pb.Terms) -> LabelTerms:
         terms = _TERMS.validate_json(message.terms_json)
     except ValidationError as error:
         raise MalformedMessage(f"the coordinator's terms are malformed: {error.errors()[0]['loc']}") from None
-    if (terms.release is ReleaseKind.COUNTS) != (terms.count_sigma > 0):
+    if not (terms.release is ReleaseKind.COUNTS) == (terms.count_sigma > 0) == (terms.most_votes > 0):
         raise MalformedMessage(
             f"the coordinator's terms release {terms.release} with noise {terms.count_sigma:g} on counts"
         )
@@ -94,9 +92,7 @@ def rows_of(block: pb.QueryBlock, features: int, classes: int) -> tuple[np.ndarr
 
 def answers_to_wire(answers: Answers) -> pb.Answers:
     """Answers -> message."""
-    released = answers.histograms
-    columns = {} if released is None else {name: getattr(released, name) for name in ("counts", "votes", "sigmas")}
-    columns |= {"outcomes": answers.outcomes, "labels": answers.labels}
+    columns = {name: getattr(answers, name) for name in _COLUMNS if getattr(answers, name) is not None}
     return pb.Answers(**{name: column.astype(_COLUMNS[name]).tobytes() for name, column in columns.items()})
 
 
@@ -107,24 +103,21 @@ def answers_from_wire(message: pb.Answers, queries: int, classes: int) -> Answer
         kind, content = np.dtype(_COLUMNS[name]), getattr(message, name)
         if len(content) != math.prod(shape) * kind.itemsize:
             raise MalformedMessage(f"the coordinator's answers do not fit the queries: {name}")
-        return np.frombuffer(content, kind).reshape(shape).astype(np.float64 if kind.kind == "f" else np.int64)
+        return np.frombuffer(content, kind).reshape(shape).astype(np.int64)
 
     outcomes, labels = column("outcomes", queries), column("labels", queries)
     given = np.isin(outcomes, (Outcome.ANSWERED, Outcome.REINFORCED))
     if not (np.isin(outcomes, list(Outcome)) & (given <= ((labels >= 0) & (labels < classes)))).all():
         raise MalformedMessage("the coordinator's answers do not fit the queries")
     labels[~given] = NO_LABEL
-    if not (message.counts or message.votes or message.sigmas):
+    if not message.counts:
         return Answers(outcomes, labels)
-    released = Histograms(column("counts", queries, classes), column("votes", queries), column("sigmas", queries))
-    counts, votes, sigmas = released.counts, released.votes, released.sigmas
-    within = all(((each >= -MOST_COUNT) & (each <= MOST_COUNT)).all() for each in (counts, votes))
-    if not (within and (votes >= 0).all() and np.isfinite(sigmas).all() and (sigmas >= 0).all()):
+    counts = column("counts", queries, classes)
+    if not ((counts >= -MOST_COUNT) & (counts <= MOST_COUNT)).all():
         raise MalformedMessage("the coordinator's histograms have numbers that no votes and no noise give")
-    answered = outcomes == Outcome.ANSWERED
-    if not ((votes > 0) & (sigmas > 0) & (counts.argmax(axis=1) == labels))[answered].all():
+    if (counts.argmax(axis=1) != labels)[outcomes == Outcome.ANSWERED].any():
         raise MalformedMessage("the coordinator's histograms do not fit its labels")
-    return Answers(outcomes, labels, released)
+    return Answers(outcomes, labels, counts)
 
 
 def refusal_to_wire(error: ConsiliumError) -> str:

@@ -16,7 +16,7 @@ from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.privacy import promised
 from consilium.models.evaluation import Metric, area_interval, evaluate, leading_metric, mean_interval, row_scores
 from consilium.models.published.model import Published
-from consilium.protocol.label_source import NO_LABEL, Histograms, Outcome, Progress, no_progress
+from consilium.protocol.label_source import NO_LABEL, Outcome, Progress, no_progress
 from consilium.protocol.releases import ReleaseKind
 from consilium.report.progress import POOLED, RIVALS, stage
 from consilium.simulations.beside import Begin, Pending, when_wanted
@@ -356,8 +356,7 @@ def _answers(run_dir: Path, case: Case) -> _Answers:
         predictions=column["predictions"],
     )
     if config.disclosure.release is ReleaseKind.COUNTS:
-        noise = np.full(len(places), config.released_sigma(parties))
-        record.histograms = Histograms(np.array(column["counts"]), np.full(len(places), votes), noise)
+        record.counts, record.sigma, record.votes = np.array(column["counts"]), config.released_sigma(parties), votes
     return _Answers(record, column["query_id"])
 
 

@@ -89,7 +89,7 @@ class LabelChannel:
         canonical = canonical_queries(queries, len(terms.schema.features))
         reply = self._patiently(lambda: self._stub.Ask(iter(blocks(canonical, probabilities))))
         answers = answers_from_wire(reply, len(canonical), len(terms.schema.classes))
-        if (answers.histograms is not None) != (terms.count_sigma > 0):
+        if (answers.counts is not None) != (terms.count_sigma > 0):
             raise MalformedMessage("histograms come with labels, or are missing, unlike its terms say")
         return answers
 

@@ -159,7 +159,7 @@ class _Turns:
     ) -> None:
         self.rows = AskableRows.of(pool.queries, terms)
         self.plan = AskingPlan(out and out / "student" / "plan.json", terms.federation)
-        self.record = Asked(len(terms.schema.classes), terms.law)
+        self.record = Asked(len(terms.schema.classes), terms.law, terms.count_sigma, terms.most_votes)
         self.model: Model | None = None
         self.planned = 0
         self._source, self._spec, self._seed, self._out, self._progress = source, spec, seed, out, progress
@@ -230,9 +230,8 @@ def judged(
 def _write_labels(out: Path, names: Sequence[str], queries: np.ndarray, record: Asked) -> None:
     import polars as pl
 
-    given = record.histograms
     counts = [
-        None if label == NO_LABEL or given is None else given.counts[place].tolist()
+        None if label == NO_LABEL or record.counts is None else record.counts[place].tolist()
         for place, label in enumerate(record.labels)
     ]
     # the student's own when it asked, where the check is on what the votes add to them

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&consilium/protocol/labels/labels.proto\x12\x13\x63onsilium.labels.v1\"+\n\x0f\x44\x65scribeRequest\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\"5\n\x05Terms\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\x12\x12\n\nterms_json\x18\x02 \x01(\t\"C\n\nQueryBlock\x12\x10\n\x08\x66\x65\x61tures\x18\x01 \x01(\r\x12\x0c\n\x04rows\x18\x02 \x01(\x0c\x12\x15\n\rprobabilities\x18\x03 \x01(\x0c\"Z\n\x07\x41nswers\x12\x10\n\x08outcomes\x18\x01 \x01(\x0c\x12\x0e\n\x06labels\x18\x02 \x01(\x0c\x12\x0e\n\x06\x63ounts\x18\x03 \x01(\x0c\x12\r\n\x05votes\x18\x04 \x01(\x0c\x12\x0e\n\x06sigmas\x18\x05 \x01(\x0c\x32\xa6\x01\n\x0cLabelService\x12N\n\x08\x44\x65scribe\x12$.consilium.labels.v1.DescribeRequest\x1a\x1a.consilium.labels.v1.Terms(\x01\x12\x46\n\x03\x41sk\x12\x1f.consilium.labels.v1.QueryBlock\x1a\x1c.consilium.labels.v1.Answers(\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&consilium/protocol/labels/labels.proto\x12\x13\x63onsilium.labels.v1\"+\n\x0f\x44\x65scribeRequest\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\"5\n\x05Terms\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\x12\x12\n\nterms_json\x18\x02 \x01(\t\"C\n\nQueryBlock\x12\x10\n\x08\x66\x65\x61tures\x18\x01 \x01(\r\x12\x0c\n\x04rows\x18\x02 \x01(\x0c\x12\x15\n\rprobabilities\x18\x03 \x01(\x0c\";\n\x07\x41nswers\x12\x10\n\x08outcomes\x18\x01 \x01(\x0c\x12\x0e\n\x06labels\x18\x02 \x01(\x0c\x12\x0e\n\x06\x63ounts\x18\x03 \x01(\x0c\x32\xa6\x01\n\x0cLabelService\x12N\n\x08\x44\x65scribe\x12$.consilium.labels.v1.DescribeRequest\x1a\x1a.consilium.labels.v1.Terms(\x01\x12\x46\n\x03\x41sk\x12\x1f.consilium.labels.v1.QueryBlock\x1a\x1c.consilium.labels.v1.Answers(\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,7 +38,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_QUERYBLOCK']._serialized_start=163
   _globals['_QUERYBLOCK']._serialized_end=230
   _globals['_ANSWERS']._serialized_start=232
-  _globals['_ANSWERS']._serialized_end=322
-  _globals['_LABELSERVICE']._serialized_start=325
-  _globals['_LABELSERVICE']._serialized_end=491
+  _globals['_ANSWERS']._serialized_end=291
+  _globals['_LABELSERVICE']._serialized_start=294
+  _globals['_LABELSERVICE']._serialized_end=460
 # @@protoc_insertion_point(module_scope)

@@ -29,15 +29,11 @@ class QueryBlock(_message.Message):
     def __init__(self, features: _Optional[int] = ..., rows: _Optional[bytes] = ..., probabilities: _Optional[bytes] = ...) -> None: ...
 
 class Answers(_message.Message):
-    __slots__ = ("outcomes", "labels", "counts", "votes", "sigmas")
+    __slots__ = ("outcomes", "labels", "counts")
     OUTCOMES_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     COUNTS_FIELD_NUMBER: _ClassVar[int]
-    VOTES_FIELD_NUMBER: _ClassVar[int]
-    SIGMAS_FIELD_NUMBER: _ClassVar[int]
     outcomes: bytes
     labels: bytes
     counts: bytes
-    votes: bytes
-    sigmas: bytes
-    def __init__(self, outcomes: _Optional[bytes] = ..., labels: _Optional[bytes] = ..., counts: _Optional[bytes] = ..., votes: _Optional[bytes] = ..., sigmas: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, outcomes: _Optional[bytes] = ..., labels: _Optional[bytes] = ..., counts: _Optional[bytes] = ...) -> None: ...
