@@ -49,12 +49,9 @@ MESSAGE_BYTES = 4 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Door:
-    """Where the label service is, and until when.
-
-    folder: the coordinator's; the students of the federation that it joined last may ask, under mutual TLS.
-    close_file: the service is open for one student after another until this file is there.
-    address: host:port that it is at; port 0 for any free one.
-    """
+    """Where the label service is, and until when. folder: the coordinator's; the students of the federation that it
+    joined last may ask, under mutual TLS. close_file: it is open until this file is there. address: host:port, port 0
+    for any free one."""
 
     folder: NodeFolder
     close_file: Path
@@ -114,8 +111,7 @@ def receive(
     stream: Iterator[pb.QueryBlock], schema: Schema, most: int, limits: Limits = LIMITS
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """All queries of a request, float32 (rows, features), and their probabilities float64 (rows, classes), if it has
-    any. Raises MalformedMessage: it is no query set of this federation, or does not arrive in time. BudgetExceeded: it
-    has more rows than `most`, which can ever be asked."""
+    any. Raises MalformedMessage: it is none, or not in time. BudgetExceeded: it has more rows than can be asked."""
     features, classes = len(schema.features), len(schema.classes)
     parts: list[np.ndarray] = []
     predictions: list[np.ndarray] = []
@@ -137,11 +133,9 @@ def receive(
 
 
 def in_time(stream: Iterator[Message], stall: float, total: float) -> Iterator[Message]:
-    """Messages of a gRPC stream, each within `stall` seconds and all within `total`.
-
-    gRPC's own iterator waits as long as the peer likes. It is read in a thread of its own, which ends with the call,
-    since the iterator does. Raises MalformedMessage: one does not arrive in time, or the stream breaks.
-    """
+    """Messages of a gRPC stream, each within `stall` seconds and all within `total`. gRPC's own iterator waits as long
+    as the peer likes. It is read in a thread of its own, which ends with the call, since the iterator does. Raises
+    MalformedMessage: one does not arrive in time, or the stream breaks."""
     arrived: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
     over, broken = threading.Event(), threading.Event()
 
@@ -252,10 +246,8 @@ class _Servicer(rpc.LabelServiceServicer):
 
 @contextmanager
 def serving(service: LabelService, door: Door, most_rows: int, limits: Limits = LIMITS) -> Iterator[str]:
-    """Serve at the door while the context is open; yields the real host:port.
-
-    most_rows: in one request. Raises ConfigError: the address cannot be bound, or the door's files cannot be used.
-    """
+    """Serve at the door while the context is open; yields the real host:port. most_rows: in one request. Raises
+    ConfigError: the address cannot be bound, or the door's files cannot be used."""
     more_descriptors()  # gRPC keeps strangers until their time for the handshake is over
     schema = service.describe().schema
     server = grpc.server(

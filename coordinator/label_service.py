@@ -64,7 +64,6 @@ class LabelService:
     ) -> None:
         """parties: that might take part. most_votes: that they may give on a query; None where each counts once. Who of
         them is in a sum, and how many, may follow from what their rows are, is charged nowhere, and is told nobody.
-
         spent_before: ids of queries that these parties answered in an earlier federation."""
         if noise(0).simulated and not config.simulation:
             raise ConfigError("seeded noise outside a simulation", "Leave noise_seed out")
@@ -93,9 +92,7 @@ class LabelService:
         """See `LabelSource.describe`."""
         config = self._config
         with self._noted():
-            _, answered = self._ledger.spent()
-            open_ = self._ledger.closing() is None
-            queries_left = self._queries_left() * open_
+            queries_left = self._queries_left() * (self._ledger.closing() is None)
             # what students made up where no pool is fixed is told to no other
             recorded = frozenset[str]() if self._pool is None else self._ledger.recorded()
         nodes = towards_coordinator(config)
@@ -109,7 +106,6 @@ class LabelService:
             epsilon=self.promised.epsilon,
             epsilon_nodes=0.0 if nodes is None else nodes.epsilon,
             queries_left=queries_left,
-            answers_left=(self._budget.answers - answered) * open_,
             parties=self._parties,
             simulation=config.simulation,
             count_sigma=self._sigma,
@@ -129,7 +125,12 @@ class LabelService:
         canonical = canonical_queries(queries, len(rows.features))
         if probabilities is None:
             probabilities = np.zeros((len(canonical), len(rows.classes)))  # no opinion yet
-        check_probabilities(probabilities, len(canonical), len(rows.classes))
+        elif probabilities.shape != (len(canonical), len(rows.classes)):
+            raise DataError(
+                f"probabilities have shape {probabilities.shape}, must be {(len(canonical), len(rows.classes))}"
+            )
+        if probabilities.dtype.kind != "f" or not ((probabilities >= 0) & (probabilities <= 1)).all():
+            raise DataError("probabilities must be numbers from 0 to 1", "Send what the model predicts, normalised")
         ids = query_ids(canonical)
         if self._pool is not None and (outside := self._pool.missing(ids)):
             raise DataError(
@@ -202,10 +203,8 @@ class LabelService:
         return True
 
     def _release(self, queries: np.ndarray, ids: list[str], probabilities: np.ndarray, progress: Progress) -> None:
-        """Votes -> labels -> ledger, and only then does anything leave.
-
-        Before parties are asked, the ledger has that they are: whatever stops this, what they give is counted as asked.
-        """
+        """Votes -> labels -> ledger, and only then does anything leave. Before parties are asked, the ledger has that
+        they are: whatever stops this, what they give is counted as asked."""
         config, ledger = self._config, self._ledger
         room = self._budget.answers - ledger.spent()[1]
         noise = self._noise(ledger.next_batch())
@@ -257,11 +256,3 @@ class LabelService:
         first = len(queries.rows) if queries.round == 1 else 0  # later rounds are about the same queries
         self._log.write("voted", parties=sorted(counts.parties), queries=first)
         return counts
-
-
-def check_probabilities(probabilities: np.ndarray, queries: int, classes: int) -> None:
-    """Raise DataError unless `probabilities` is float64 (queries, classes) within [0, 1]."""
-    if probabilities.shape != (queries, classes):
-        raise DataError(f"probabilities have shape {probabilities.shape}, must be {(queries, classes)}")
-    if probabilities.dtype.kind != "f" or not ((probabilities >= 0) & (probabilities <= 1)).all():
-        raise DataError("probabilities must be numbers from 0 to 1", "Send what the model predicts, normalised")

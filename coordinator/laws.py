@@ -11,10 +11,8 @@ from consilium.protocol.label_source import LabelLaw
 
 
 def law_of(mechanism: Mechanism, votes: int, classes: int, in_sums: Sequence[float]) -> LabelLaw | None:
-    """Of labels that are drawn on `votes` votes; None where the noisy counts themselves are released.
-
-    in_sums: standard deviation of all noise that a count of each round's sum holds; empty where counts are exact.
-    """
+    """Of labels that are drawn on `votes` votes; None where the noisy counts themselves are released. in_sums: standard
+    deviation of all noise that a count of each round's sum holds; empty where counts are exact."""
     match mechanism:
         case Immutable():  # what is added to the largest count is left out: a label is surer than this says
             return LabelLaw(votes, math.sqrt(2) / mechanism.gamma)

@@ -96,10 +96,9 @@ def _is_kind(annotation: Any) -> bool:
 
 
 def faults_of(error: ValidationError, model: Model, values: Mapping[str, Any], quoting: bool = True) -> list[str]:
-    """All faults, each "key: what is wrong", without the key where the whole is meant.
-
-    Values are told where they are single ones at keys that the model knows, shortened; never those of lists or tables.
-    quoting: False tells no value and no unknown key: somebody may have put a secret there."""
+    """All faults, each "key: what is wrong", without the key where the whole is meant. Values are told where they are
+    single ones at keys that the model knows, shortened; never those of lists or tables. quoting: False tells no value
+    and no unknown key: somebody may have put a secret there."""
     lines: dict[str, None] = {}  # a value of several possible types is faulty once for each
     for item in error.errors(include_url=False):
         kind, context = item["type"], item.get("ctx", {})

@@ -85,20 +85,16 @@ def unusable(path: Path | None, error: Exception) -> LedgerError:
 
 
 class Database:
-    """One SQLite file, mode 0600, or memory. What is deleted is overwritten. Threads may share it.
-
-    Every method raises LedgerError where the file cannot be read or written, and LedgerLocked where another program
-    held it all the time.
-    """
+    """One SQLite file, mode 0600, or memory. What is deleted is overwritten. Threads may share it. Every method raises
+    LedgerError where the file cannot be read or written, and LedgerLocked where another program held it all the
+    time."""
 
     def __init__(
         self, path: Path | None, *, read_only: bool = False, wait: float | None = None, durable: bool = True
     ) -> None:
-        """path: None for memory. The file is made where it is missing, unless it is opened `read_only`.
-
-        read_only: nothing is changed, but for what a process that was killed left of a write, which SQLite undoes.
-        wait: seconds for another program, WAIT_SECONDS where None. durable: what was written outlives a power cut.
-        """
+        """path: None for memory. The file is made where it is missing, unless it is opened `read_only`. read_only:
+        nothing is changed, but for what a process that was killed left of a write, which SQLite undoes. wait: seconds
+        for another program, WAIT_SECONDS where None. durable: what was written outlives a power cut."""
         self.path, self._lock = path, threading.RLock()
         try:
             if path is not None and not read_only:
@@ -163,10 +159,8 @@ class Database:
             self.execute("COMMIT")
 
     def make(self, tables: Iterable[str], form: int) -> None:
-        """Note the format of a new file (SQLite's `user_version`), and make tables that are missing.
-
-        Raises LedgerError for another format, and changes nothing then.
-        """
+        """Note the format of a new file (SQLite's `user_version`), and make tables that are missing. Raises LedgerError
+        for another format, and changes nothing then."""
         with self.transaction():
             written = self.execute("PRAGMA user_version")[0][0]
             if written not in (0, form):

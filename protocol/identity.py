@@ -40,10 +40,8 @@ def digest(label: str, *parts: bytes) -> bytes:
 
 
 def derive(secret: bytes, label: str, *parts: bytes) -> bytes:
-    """HKDF-SHA256 (RFC 5869) without salt: 32 bytes from `secret` under the framing of label and parts as info.
-
-    Written with `hmac.digest`: a key is derived per pair of parties, and a HKDF object takes longer.
-    """
+    """HKDF-SHA256 (RFC 5869) without salt: 32 bytes from `secret` under the framing of label and parts as info. Written
+    with `hmac.digest`: a key is derived per pair of parties, and a HKDF object takes longer."""
     extracted = hmac.digest(NO_SALT, secret, "sha256")
     return hmac.digest(extracted, frame(label, *parts) + b"\x01", "sha256")
 

@@ -61,10 +61,8 @@ STRIDE = 4
 
 
 class Grid(NamedTuple):
-    """What is transformed: an image of `side` pixels, within `padded` of them, which are then periodic.
-
-    beyond: what is around the image, numpy's name for it: background of a drawing, a photograph's own mirror image.
-    """
+    """What is transformed: an image of `side` pixels, within `padded` of them, which are then periodic. beyond: what is
+    around the image, numpy's name for it: background of a drawing, a photograph's own mirror image."""
 
     side: int
     padded: int
@@ -113,19 +111,15 @@ def _grid_of(features: int) -> tuple[ImageShape, Grid]:
 
 
 def represent(representation: Representation, rows: np.ndarray) -> np.ndarray:
-    """Standardised rows (n, features) -> what teachers and students are trained on, (n, inputs).
-
-    Of "none" the very rows; of "scattering" float32 (n, `width`), each row of length 1.
-    """
+    """Standardised rows (n, features) -> what teachers and students are trained on, (n, inputs). Of "none" the very
+    rows; of "scattering" float32 (n, `width`), each row of length 1."""
     return rows if representation == "none" else hellinger(scatter(rows))
 
 
 def hellinger(coefficients: np.ndarray) -> np.ndarray:
-    """Square roots, scaled to length 1 -> float32 (n, features): distances are then Hellinger distances.
-
-    It keeps the few strong coefficients from drowning the others (as root-SIFT does, Arandjelovic and Zisserman 2012).
-    A row of zeros stays one.
-    """
+    """Square roots, scaled to length 1 -> float32 (n, features): distances are then Hellinger distances. It keeps the
+    few strong coefficients from drowning the others (as root-SIFT does, Arandjelovic and Zisserman 2012). A row of
+    zeros stays one."""
     roots = np.sqrt(np.abs(coefficients))
     lengths = np.linalg.norm(roots, axis=1, keepdims=True)
     return roots / np.maximum(lengths, np.finfo(np.float32).tiny)

@@ -78,7 +78,6 @@ class LabelTerms:
     delta: float
     epsilon: float
     queries_left: Annotated[int, Field(ge=0)]
-    answers_left: Annotated[int, Field(ge=0)]
     parties: int
     simulation: bool
     neighbouring: str = "replace"
@@ -96,10 +95,8 @@ class LabelTerms:
 @dataclass(frozen=True)
 class Unanswered:
     """Questions that were put to parties, and of which no answer came. parties: who was asked for votes on any of them;
-    none are named where that is nobody's business.
-
-    Parties that voted count them as asked, before their votes leave, and so does the coordinator.
-    """
+    none are named where that is nobody's business. Parties that voted count them as asked, before their votes leave,
+    and so does the coordinator."""
 
     queries: int = 0
     parties: tuple[str, ...] = ()
@@ -123,11 +120,9 @@ secure sum has to begin anew'
 
 @dataclass(frozen=True)
 class Answers:
-    """In the order of the queries: `outcomes` and `labels` are int64 (queries,), NO_LABEL where not answered.
-
-    counts: int64 (queries, classes), the noisy histograms that the labels are the largest counts of, negative counts
-    among them, where these are released; 0 for a query that was not asked.
-    """
+    """In the order of the queries: `outcomes` and `labels` are int64 (queries,), NO_LABEL where not answered. counts:
+    int64 (queries, classes), the noisy histograms that the labels are the largest counts of, negative counts among
+    them, where these are released; 0 for a query that was not asked."""
 
     outcomes: np.ndarray = field(repr=False)
     labels: np.ndarray = field(repr=False)
@@ -159,7 +154,5 @@ class LabelSource(Protocol):
         self, queries: np.ndarray, progress: Progress = no_progress, probabilities: np.ndarray | None = None
     ) -> Answers:
         """Queries (n, features) -> answers; `probabilities` float64 (n, classes) are the student's own predictions.
-
-        Raises BudgetExceeded, DataError, NotEnoughParties or ServiceError.
-        """
+        Raises BudgetExceeded, DataError, NotEnoughParties or ServiceError."""
         ...

@@ -75,9 +75,7 @@ def blocks(queries: np.ndarray, probabilities: np.ndarray | None = None) -> list
 
 def rows_of(block: pb.QueryBlock, features: int, classes: int) -> tuple[np.ndarray, np.ndarray | None]:
     """Block -> float32 (rows, features), and probabilities float64 (rows, classes) if it has any. Nothing is copied.
-
-    Raises MalformedMessage if its lengths do not fit.
-    """
+    Raises MalformedMessage if its lengths do not fit."""
     if block.features != features:
         raise MalformedMessage(f"query block with rows of {block.features} features, the federation's have {features}")
     if not block.rows or len(block.rows) % (features * QUERY_DTYPE.itemsize):

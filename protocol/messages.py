@@ -70,7 +70,7 @@ class WireModel(Strict):
 
 
 class Terms(WireModel):
-    """What a federation is, as far as a party is concerned. A party that pins terms takes part in no other.
+    """What a federation is for a party. A party that pins terms takes part in no other.
 
     federation: hash of the coordinator's configuration. classes: to vote for. teachers: votes that the party gives to
     each query. simulation: seeded noise, which protects nobody. promise: JSON list of release events at the query
@@ -137,11 +137,9 @@ class HelloRequest(Introduction, LedgerPosition):
 
 
 class HelloReply(WireModel):
-    """Name and number of teachers. No counts of records: they are not covered by the guarantee.
-
-    seen: one more than the last batch at which this federation asked the party for votes, 0 where it never did.
-    program: the party's versions, for people.
-    """
+    """Name and number of teachers. No counts of records: they are not covered by the guarantee. seen: one more than the
+    last batch at which this federation asked the party for votes, 0 where it never did. program: the party's versions,
+    for people."""
 
     kind: ClassVar[str] = "query.hello"
     party: PartyName
@@ -151,12 +149,9 @@ class HelloReply(WireModel):
 
 
 class TrainRequest(WireModel):
-    """Train `teachers` teachers on disjoint shards.
-
-    `rows_json` is a `Schema`, `spec_json` a `models.keys.TeacherSpec`, `voting_rule_json` a
-    `protocol.voting_rule.VotingRuleSpec`. `reference`: public rows, float32 (rows, features), none where the voting
-    rule needs none.
-    """
+    """Train `teachers` teachers on disjoint shards. `rows_json` is a `Schema`, `spec_json` a `models.keys.TeacherSpec`,
+    `voting_rule_json` a `protocol.voting_rule.VotingRuleSpec`. `reference`: public rows, float32 (rows, features), none
+    where the voting rule needs none."""
 
     kind: ClassVar[str] = "train.teacher"
     federation: Hash
@@ -186,11 +181,9 @@ class TrainReply(WireModel):
 
 
 class VoteRequest(WireModel, LedgerPosition):
-    """All queries of a round in one message: float32 (queries, features).
-
-    places, proof: that the queries are rows of the pool (`protocol.pool.PoolTree.prove`); both empty where the terms
-    name no pool. start: the last of `HelloRequest.starts`, empty in a simulation.
-    """
+    """All queries of a round in one message: float32 (queries, features). places, proof: that the queries are rows of
+    the pool (`protocol.pool.PoolTree.prove`); both empty where the terms name no pool. start: the last of
+    `HelloRequest.starts`, empty in a simulation."""
 
     kind: ClassVar[str] = "query.vote"
     federation: Hash

@@ -46,11 +46,9 @@ def laplace_scale(gamma: float) -> float:
 
 
 class SystemNoise:
-    """OpenDP's exact samplers on the operating system's entropy. It takes no seed and keeps no state.
-
-    A number takes about 9 microseconds (Gaussian) or 5 (Laplace) of one core; the samplers run outside Python's lock,
-    on as many threads as this process has cores.
-    """
+    """OpenDP's exact samplers on the operating system's entropy. It takes no seed and keeps no state. A number takes
+    about 9 microseconds (Gaussian) or 5 (Laplace) of one core; the samplers run outside Python's lock, on as many
+    threads as this process has cores."""
 
     simulated = False
 
@@ -64,11 +62,8 @@ class SystemNoise:
 
 
 def _opendp(law: Literal["gaussian", "laplace"], scale: float) -> Callable[[np.ndarray], Sequence[int]]:
-    """A sampler that adds noise to as many whole numbers as it is called with.
-
-    The rooms of OpenDP that it needs, one by one: its prelude loads every data frame library that is installed, for
-    180 MB and a second.
-    """
+    """A sampler that adds noise to as many whole numbers as it is called with. The rooms of OpenDP that it needs, one
+    by one: its prelude loads every data frame library that is installed, for 180 MB and a second."""
     from opendp.domains import atom_domain, vector_domain
     from opendp.measurements import make_gaussian, make_laplace
     from opendp.metrics import l1_distance, l2_distance
@@ -101,11 +96,9 @@ def _in_threads(sampler: Callable[[], Callable[[np.ndarray], Sequence[int]]], sh
 
 
 class SeededNoise:
-    """Reproducible noise for simulations. Whoever knows the seed can remove it: it protects nobody.
-
-    A deployed coordinator cannot build one: `FederationConfig` refuses a seed outside a simulation, and parties refuse
-    to serve a simulation unless their policy allows it.
-    """
+    """Reproducible noise for simulations. Whoever knows the seed can remove it: it protects nobody. A deployed
+    coordinator cannot build one: `FederationConfig` refuses a seed outside a simulation, and parties refuse to serve a
+    simulation unless their policy allows it."""
 
     simulated = True
 

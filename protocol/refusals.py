@@ -60,12 +60,9 @@ FOR_DATA = frozenset({Rule.DATA, Rule.SCHEMA, Rule.LEAST_ROWS})
 
 
 class Refusal(Strict):
-    """What travels instead of an answer.
-
-    `limit` and `requested` are what the policy and the request say, both known to the sender of the request or
-    published by the policy; they are None where even that would tell something about the rows. `party` names the party
-    whose part in a secure sum was at fault. Free text never travels.
-    """
+    """What travels instead of an answer. `limit` and `requested` are what the policy and the request say, both known to
+    the sender of the request or published by the policy; they are None where even that would tell something about the
+    rows. `party` names the party whose part in a secure sum was at fault. Free text never travels."""
 
     rule: Rule = Field(strict=False)
     limit: int | float | None = None

@@ -207,11 +207,8 @@ class Disclosure:
 
 
 def people(party: str = "party", parties: str = "parties", unit: str = "", unprotected: str = "") -> tuple[People, ...]:
-    """Who is protected, and who is not.
-
-    unit: what the promise is about, in words; left out: what one party holds. unprotected: why the promise holds for
-    nobody; left out where it does hold.
-    """
+    """Who is protected, and who is not. unit: what the promise is about, in words; left out: what one party holds.
+    unprotected: why the promise holds for nobody; left out where it does hold."""
     held = unprotected or f"the promise is about {unit or f'what one {party} holds'}"
     return (
         People(f"people with rows at a {party} that votes", "no" if unprotected else "yes", held),

@@ -78,12 +78,10 @@ class Asked:
 
 
 def votes_in_sums(counts: np.ndarray, most: int, sigma: float) -> float:
-    """Votes in each sum: as many as there might be, fewer where the noisy counts, int64 (queries, classes), say so.
-
-    How many parties were in a sum may follow from what their rows are, so nobody tells a student: it is estimated from
-    what was released, by the mean of the totals, where that is `FEWER` deviations of its noise below. A party that
-    was left out of half of the sums counts half.
-    """
+    """Votes in each sum: as many as there might be, fewer where the noisy counts, int64 (queries, classes), say so. How
+    many parties were in a sum may follow from what their rows are, so nobody tells a student: it is estimated from what
+    was released, by the mean of the totals, where that is `FEWER` deviations of its noise below. A party that was left
+    out of half of the sums counts half."""
     queries, classes = counts.shape
     if queries and (mean := counts.sum(axis=1, dtype=np.float64).mean()) < most - FEWER * sigma * np.sqrt(
         classes / queries

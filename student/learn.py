@@ -28,12 +28,10 @@ def train(
     schema: Schema | None = None,
     told: Told | None = None,
 ) -> Model:
-    """Train by `spec` on rows as `inputs` gives them; labels of fewer than two classes give a constant model.
-
-    `y`: NO_LABEL where there is none. `schema`: of the rows, for a student that takes bare features and also needs
-    their representation, and for one of others that looks columns up by name. `told`: what these rows tell of the
-    votes, where the law of the noise is known; a trainer that cannot use it takes the labels.
-    """
+    """Train by `spec` on rows as `inputs` gives them; labels of fewer than two classes give a constant model. `y`:
+    NO_LABEL where there is none. `schema`: of the rows, for a student that takes bare features and also needs their
+    representation, and for one of others that looks columns up by name. `told`: what these rows tell of the votes,
+    where the law of the noise is known; a trainer that cannot use it takes the labels."""
     known = y != NO_LABEL
     trainer = STUDENTS[type(spec.trainer)](spec.trainer, Aids(unlabelled, progress, schema))
     if told is not None and len(told) and isinstance(trainer, EvidenceTrainer):

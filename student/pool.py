@@ -18,10 +18,8 @@ from consilium.protocol.schema import Schema
 
 @dataclass(frozen=True)
 class Pool:
-    """`queries` (n, features); `test_x` (m, features) and `test_y` int64 (m,) class indices, or None.
-
-    labels: int64 (n,), classes of the queries that everybody knows, NO_LABEL of the others; None where none is known.
-    """
+    """`queries` (n, features); `test_x` (m, features) and `test_y` int64 (m,) class indices, or None. labels: int64
+    (n,), classes of the queries that everybody knows, NO_LABEL of the others; None where none is known."""
 
     features: tuple[str, ...]
     queries: np.ndarray = field(repr=False)
@@ -37,11 +35,9 @@ class Pool:
 
 @dataclass(frozen=True)
 class PoolFile:
-    """Where a student's rows are: an .npz as `load_pool` takes it, or a CSV or Parquet file of raw rows.
-
-    test, label: a table of test rows, and its column of classes. missing: texts that mean "missing", besides empty
-    ones. known: column of the table of rows that are asked with the classes that everybody knows, empty elsewhere.
-    """
+    """Where a student's rows are: an .npz as `load_pool` takes it, or a CSV or Parquet file of raw rows. test, label: a
+    table of test rows, and its column of classes. missing: texts that mean "missing", besides empty ones. known: column
+    of the table of rows that are asked with the classes that everybody knows, empty elsewhere."""
 
     path: Path
     csv: CsvRule = field(default_factory=CsvRule)

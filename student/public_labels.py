@@ -36,11 +36,9 @@ _LOT = 0x706C6C6F74
 
 @dataclass(frozen=True)
 class ValidatedLabels:
-    """How well labelled rows tell each other's classes, each by a model of the others.
-
-    metric: AUC where two classes occur of two, accuracy else. value; interval: of 95 %, over rows like these. chance:
-    what is reached without looking at a row, .5 or the share of the largest class. rows: how many were looked at.
-    """
+    """How well labelled rows tell each other's classes, each by a model of the others. metric: AUC where two classes
+    occur of two, accuracy else. value; interval: of 95 %, over rows like these. chance: what is reached without looking
+    at a row, .5 or the share of the largest class. rows: how many were looked at."""
 
     metric: Metric
     value: float
@@ -77,10 +75,8 @@ def labels_alone(
     spec: StudentSpec, schema: Schema, pool: np.ndarray, labels: np.ndarray, test: np.ndarray, seed: int
 ) -> np.ndarray | str:
     """A student of the same kind, of these labels and no votes: probabilities float64 (m, classes) of the test rows, or
-    why there are none. Of a linear one the evidence of the labels decides what it decides for votes.
-
-    pool, test: canonical rows (n, features), (m, features). labels: int64 (n,), below 0 where nobody knows it.
-    """
+    why there are none. Of a linear one the evidence of the labels decides what it decides for votes. pool, test:
+    canonical rows (n, features), (m, features). labels: int64 (n,), below 0 where nobody knows it."""
     if reason := takes_long(spec.trainer, len(pool)):
         return reason
     known = np.flatnonzero(labels >= 0)

@@ -46,7 +46,7 @@ class Source:
 
     def describe(self) -> LabelTerms:
         left = self.queries_left
-        terms = LabelTerms("f" * 64, self.schema, "made up", "party", 1e-5, 1.0, left, 1000, 5, True)
+        terms = LabelTerms("f" * 64, self.schema, "made up", "party", 1e-5, 1.0, left, 5, True)
         return replace(terms, **self.terms)
 
     def ask(self, queries, progress=None, probabilities=None) -> Answers:
