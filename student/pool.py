@@ -118,7 +118,7 @@ def load_pool(path: Path) -> Pool:
         raise DataError(
             f"pool {path}: y has shape {labels.shape} for {len(queries)} queries", "Give one each, -1 for none"
         )
-    bad = np.argwhere(~np.isfinite(queries)) if queries.dtype.kind == "f" else ()
+    bad = np.argwhere(~np.isfinite(queries) if queries.dtype.kind == "f" else np.zeros((0, 0), dtype=bool))
     if len(bad):
         row, column = bad[0]
         raise DataError(
