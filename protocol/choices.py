@@ -1,8 +1,6 @@
-"""Plaintext votes on the wire: the classes that a party's teachers chose, as indices in the smallest integer type.
-
-One row for each query, with one index for each teacher, in ascending order: it tells which classes got how many votes,
-as a matrix of counts would, and not which teacher gave which. There is no value for no vote: every teacher has one.
-"""
+"""Plaintext votes on the wire: the classes that a party's teachers chose, as indices in the smallest integer type. One
+row for each query, with one index for each teacher, in ascending order: it tells which classes got how many votes, as a
+matrix of counts would, and not which teacher gave which. There is no value for no vote: every teacher has one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """Configuration files: TOML or JSON into frozen models; every fault a line with file, key, what is allowed and given.
-
-The words of pydantic never reach the user: they speak of models, inputs and instances.
-"""
+The words of pydantic never reach the user: they speak of models, inputs and instances."""
 
 from __future__ import annotations
 

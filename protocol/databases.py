@@ -1,7 +1,5 @@
 """A node's SQLite files, and what it means to people that a file cannot be used: full, locked, read-only, damaged.
-
-Whoever meets such an error, at whatever node, in a read or a write, says it with the same sentence and cure.
-"""
+Whoever meets such an error, at whatever node, in a read or a write, says it with the same sentence and cure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""Typed errors that a user may meet, each with its exit code.
-
-An error says what is wrong, the value, the limit and the next action. It never carries votes, keys or private rows.
-"""
+"""Typed errors that a user may meet, each with its exit code. An error says what is wrong, the value, the limit and the
+next action. It never carries votes, keys or private rows."""
 
 from __future__ import annotations
 

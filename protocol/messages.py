@@ -1,8 +1,6 @@
-"""The messages between coordinator and party, as strict immutable models.
-
-Everything that arrives is untrusted: unknown keys, other types and impossible sizes are refused here, before any
-other code sees them. Matrices are numpy arrays; `records` puts them on Flower's wire.
-"""
+"""The messages between coordinator and party, as strict immutable models. Everything that arrives is untrusted: unknown
+keys, other types and impossible sizes are refused here, before any other code sees them. Matrices are numpy arrays;
+`records` puts them on Flower's wire."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""Integer noise: the operating system's entropy for every deployment, a seed for simulations only.
-
-Both draw the discrete Gaussian N_Z(0, sigma^2) of Canonne, Kamath and Steinke 2020 (arXiv 2004.00010), whose Renyi
-divergence obeys the continuous bound alpha / sigma^2, and the discrete Laplace Lap_Z(1/gamma), Pr[z] proportional to
-exp(-gamma |z|). Integers leave no floating-point trace. ``curves.discrete`` charges exactly these two laws.
-"""
+"""Integer noise: the operating system's entropy for every deployment, a seed for simulations only. Both draw the
+discrete Gaussian N_Z(0, sigma^2) of Canonne, Kamath and Steinke 2020 (arXiv 2004.00010), whose Renyi divergence obeys
+the continuous bound alpha / sigma^2, and the discrete Laplace Lap_Z(1/gamma), Pr[z] proportional to exp(-gamma |z|).
+Integers leave no floating-point trace. ``curves.discrete`` charges exactly these two laws."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Queries: public, unlabelled rows, the ids by which ledger and student name them, and reference rows.
-
-Reference rows are a few public rows by which a teacher learns where its own scores lie (`protocol.voting_rule`).
-They are drawn from the pool by a lot that anybody can repeat, stand in the federation's configuration, and are pinned
-by its digest. What is computed from them is computed at each party and stays there."""
+"""Queries: public, unlabelled rows, the ids by which ledger and student name them, and reference rows. Reference rows
+are a few public rows by which a teacher learns where its own scores lie (`protocol.voting_rule`). They are drawn from
+the pool by a lot that anybody can repeat, stand in the federation's configuration, and are pinned by its digest. What
+is computed from them is computed at each party and stays there."""
 
 from __future__ import annotations
 

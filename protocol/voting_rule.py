@@ -1,9 +1,7 @@
-"""How a teacher turns its scores into its one vote for a query: one class for each rule, with its own keys.
-
-Whatever the rule, a vote is a function of one teacher, the rows of its shard, its query and what is public, and a
-teacher has one vote for each query: no rule changes how many votes a record, a patient or a party moves. How a party
-carries the rules out is in `party.voting`.
-"""
+"""How a teacher turns its scores into its one vote for a query: one class for each rule, with its own keys. Whatever
+the rule, a vote is a function of one teacher, the rows of its shard, its query and what is public, and a teacher has
+one vote for each query: no rule changes how many votes a record, a patient or a party moves. How a party carries the
+rules out is in `party.voting`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
-"""Charts as SVG, drawn by matplotlib: no scripts, no network.
-
-Letters stay text and colours are names that the page's style gives for light, dark and print. Colour never carries a
-difference alone: shape, dash, place or a written label says the same. A chart is `WIDTH` points wide, so that its
-letters can still be read on a telephone.
-"""
+"""Charts as SVG, drawn by matplotlib: no scripts, no network. Letters stay text and colours are names that the page's
+style gives for light, dark and print. Colour never carries a difference alone: shape, dash, place or a written label
+says the same. A chart is `WIDTH` points wide, so that its letters can still be read on a telephone."""
 
 from __future__ import annotations
 

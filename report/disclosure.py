@@ -1,8 +1,7 @@
-"""What a federation discloses, to whom, who is not protected, what a guarantee means: one typed value, and its words.
-
-A mechanism says its `ReleaseKind`, and whether the noise is in the sums (`protocol.releases`); how votes are
-collected says what the coordinator sees. Reports, cards, the command line and the pages take their words from here, or
-are checked against them (`tests/test_what_leaves.py`)."""
+"""What a federation discloses, to whom, who is not protected, what a guarantee means: one typed value, and its words. A
+mechanism says its `ReleaseKind`, and whether the noise is in the sums (`protocol.releases`); how votes are collected
+says what the coordinator sees. Reports, cards, the command line and the pages take their words from here, or are
+checked against them (`tests/test_what_leaves.py`)."""
 
 from __future__ import annotations
 

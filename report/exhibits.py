@@ -1,7 +1,5 @@
-"""What a page shows: exhibits, in parts. Whether one may be shown to anybody is its own property.
-
-A page and a terminal are lists of the same exhibits: `page` draws them as HTML, `as_text` as lines.
-"""
+"""What a page shows: exhibits, in parts. Whether one may be shown to anybody is its own property. A page and a terminal
+are lists of the same exhibits: `page` draws them as HTML, `as_text` as lines."""
 
 from __future__ import annotations
 

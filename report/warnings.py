@@ -1,8 +1,6 @@
-"""What a run warns of: what changes a reader's decision, each with a code, its value, its limit and what to do.
-
-The facts are four: of a federation before it runs, of the rows of a simulation, of a finished student, and of labels
-that public rows have. `warnings_of` says all that there is to warn of in any of them. `docs/report.md` lists the codes.
-"""
+"""What a run warns of: what changes a reader's decision, each with a code, its value, its limit and what to do. The
+facts are four: of a federation before it runs, of the rows of a simulation, of a finished student, and of labels that
+public rows have. `warnings_of` says all that there is to warn of in any of them. `docs/report.md` lists the codes."""
 
 from __future__ import annotations
 

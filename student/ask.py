@@ -129,12 +129,7 @@ class AskingPlan:
     them, and what was charged is free. No path: in memory alone."""
 
     def __init__(self, path: Path | None, federation: str) -> None:
-        """federation: hash of the one that the rows are for.
-
-        Raises
-        ------
-        DataError : the file is damaged or belongs to another federation.
-        """
+        """federation: hash of the one that the rows are for. Raises DataError: the file is damaged, or another's."""
         self._path, self._federation = path, federation
         self.rows: list[int] = []
         if path is None or not path.exists():

@@ -67,11 +67,7 @@ def inputs(spec: StudentSpec, schema: Schema, rows: np.ndarray) -> np.ndarray:
 
 def check_trainer(spec: TrainerKind, schema: Schema) -> None:
     """A student that others wrote, trained on made-up rows, taken apart and put together: before anything is asked.
-
-    Raises
-    ------
-    UnusableModel, BadModel : it can be trained on no rows, or not be published.
-    """
+    Raises UnusableModel, BadModel: it can be trained on no rows, or not be published."""
     model = rehearsed(spec, schema)
     if model is not None:
         parts = take_apart(model)

@@ -65,12 +65,7 @@ class PoolFile:
             load_pool(self.path)
 
     def load(self, schema: Schema, tell: Callable[[str], None] = lambda remark: None) -> Pool:
-        """The rows as the schema's features. `tell` gets what is odd about them.
-
-        Raises
-        ------
-        DataError : they do not fit. PathError
-        """
+        """The rows as the schema's features. `tell` gets what is odd about them. Raises DataError: they do not fit."""
         self.check()
         if self._is_npz:
             pool = load_pool(self.path)
@@ -95,12 +90,7 @@ class PoolFile:
 
 def load_pool(path: Path) -> Pool:
     """Read an .npz of encoded rows with `features` and `queries`, and optionally `test_x` and `test_y`, and `y`: the
-    classes of the queries, -1 where nobody knows it.
-
-    Raises
-    ------
-    PathError : no such file. DataError : it holds no pool.
-    """
+    classes of the queries, -1 where nobody knows it. Raises PathError: no such file. DataError: it holds no pool."""
     action = "Give an .npz with `features` and `queries`"
     try:
         with np.load(path, allow_pickle=False) as file:

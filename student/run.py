@@ -48,13 +48,9 @@ def run_student(
     of the query budget is for others. Rows that were spent in an earlier federation are left out. `tell` hears of both,
     and where labels of public rows do not tell each other, before anything is asked.
 
-    Writes into `out`: labels.parquet (every query that was asked), and in student/ plan.json,
-    model.safetensors, student.json and MODEL_CARD.md (`student.published`).
-
-    Raises
-    ------
-    ConsiliumError : what the label service raises, DataError if pool and federation do not fit, or ConfigError if the
-        specification does not fit the rows or the machine. Nothing is asked then.
+    Writes into `out`: labels.parquet (every query that was asked), and in student/ plan.json, model.safetensors,
+    student.json and MODEL_CARD.md. Raises what the label service raises; before anything is asked, DataError: pool and
+    federation do not fit; ConfigError: the specification does not fit the rows or the machine.
     """
     learned = learn(source, pool, spec, seed, out, progress, tell)
     # it is judged as it was written: what its file says is what anybody gets
