@@ -233,20 +233,10 @@ def read_table(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise unreadable(path, error) from None
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is not valid {kind}: {_syntax(error)}", action) from None
+        raise ConfigError(f"{path} is not valid {kind}: {error}", action) from None
     if not isinstance(table, dict):
         raise ConfigError(f"{path}: must be a table", action)
     return table
-
-
-def _syntax(error: ValueError | RecursionError) -> str:
-    if isinstance(error, RecursionError):
-        return "tables within tables without end"
-    if isinstance(error, UnicodeDecodeError):
-        return "it is no text in UTF-8"
-    if isinstance(error, json.JSONDecodeError):
-        return f"line {error.lineno}, column {error.colno}"
-    return str(error) if isinstance(error, tomllib.TOMLDecodeError) else "a number of too many digits"
 
 
 def validate(table: dict[str, Any], model: type[F], where: str) -> F:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from consilium.protocol.output import Format, FormatOption, QuietOption, show
-from consilium.report.disclosure import epsilon_text
 
 if TYPE_CHECKING:
     from consilium.data.files import CsvRule
@@ -72,12 +71,11 @@ def run(
     from consilium.protocol.errors import ConfigError
     from consilium.protocol.files import writing
     from consilium.protocol.output import tell_warnings
-    from consilium.report.disclosure import in_plain_words
     from consilium.report.progress import showing
     from consilium.report.warnings import MOST_EPSILON
     from consilium.student.card import labels_sentence
     from consilium.student.config import StudentSpec
-    from consilium.student.deployed import open_channel
+    from consilium.student.deployed import in_words, open_channel
     from consilium.student.pool import PoolFile
     from consilium.student.run import run_student
 
@@ -94,26 +92,21 @@ def run(
     with writing(out, again), showing(quiet) as display, open_channel(node, wait, patience) as connection:
         connection.tell = display.say
         terms = connection.describe()
-        words = in_plain_words(terms.epsilon, terms.delta, terms.unit, terms.neighbouring)
         rows = file.load(terms.schema, _note)
-        display.say(
-            f"{terms.parties} parties, {terms.mechanism}; epsilon at most {epsilon_text(terms.epsilon)} at delta"
-            f" {terms.delta:g}, unit: a {terms.unit}; {terms.queries_left} queries left"
-        )
-        display.say(f"{terms.release.sentence} {words}")
+        display.say(in_words(terms))
         if terms.epsilon > MOST_EPSILON:
             display.say(f"warning: that is above {MOST_EPSILON:g}, and protects little")
         card = run_student(connection, rows, spec, out, seed, display.update, display.say)
     summary = {"asked": card["asked"], "answered": card["answered"], "student": card["metrics"], "out": str(out)}
     summary |= {name: card[name] for name in ("public_labels", "warnings") if name in card}
-    if quiet:
-        show(output, summary, ())
-        return
-    tell_warnings(card["warnings"], output)
-    metrics = card["metrics"] or {}
-    quality = "".join(f"{name} {metrics[name]:.3f}; " for name in ("accuracy", "auc") if metrics.get(name) is not None)
-    line = f"asked {card['asked']}, answered {card['answered']}; {quality}student: {out}"
-    show(output, summary, filter(None, (line, labels_sentence(card.get("public_labels")))))
+    lines = []
+    if not quiet:
+        tell_warnings(card["warnings"], output)
+        figures = {name: (card["metrics"] or {}).get(name) for name in ("accuracy", "auc")}
+        quality = "".join(f"{name} {value:.3f}; " for name, value in figures.items() if value is not None)
+        lines.append(f"asked {card['asked']}, answered {card['answered']}; {quality}student: {out}")
+        lines.append(labels_sentence(card.get("public_labels")))
+    show(output, summary, filter(None, lines))
 
 
 def predict(

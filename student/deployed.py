@@ -11,6 +11,7 @@ from consilium.node.join import JOIN, joined
 from consilium.node.kinds import NodeKind, NodeOutcome
 from consilium.node.supervisor import Tell
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.label_source import LabelTerms
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.schema import Schema
 from consilium.report.disclosure import epsilon_text, in_plain_words
@@ -63,6 +64,14 @@ class StudentKind(NodeKind):
 STUDENT = StudentKind()
 
 
+def in_words(terms: LabelTerms) -> str:
+    """On which terms a student may ask."""
+    words = in_plain_words(terms.epsilon, terms.delta, terms.unit, terms.neighbouring)
+    bound = f"epsilon at most {epsilon_text(terms.epsilon)} at delta {terms.delta:g} for each {terms.unit}"
+    left = f"{terms.parties} parties, {terms.mechanism}; {terms.queries_left} queries left"
+    return f"{left}; {bound}. {terms.release.sentence} {words}"
+
+
 def _label_service(folder: NodeFolder) -> str:
     """What the coordinator serves: to this student, in this version, with this schema; what is left of it."""
     schema = joined(folder).config.rows
@@ -71,14 +80,12 @@ def _label_service(folder: NodeFolder) -> str:
         terms = channel.describe()
     if terms.schema != schema:
         raise ConfigError("the coordinator serves another schema than this folder's", JOIN)
-    sentence = f"{reached}. {terms.parties} parties, {terms.mechanism}; {terms.queries_left} queries left"
+    sentence = f"{reached}. {in_words(terms)}"
     if ids := _fixed_ids(folder, schema):
         free, gone = (len({*ids} & {*names}) for names in (terms.recorded, terms.spent))
         sentence += (
-            f"; of {len({*ids})} rows {len({*ids}) - free - gone} can be asked, {free} are free, {gone} are used up"
+            f"; of {len({*ids})} rows {len({*ids}) - free - gone} can be asked, {free} are free, {gone} are used up."
         )
-    words = in_plain_words(terms.epsilon, terms.delta, terms.unit, terms.neighbouring)
-    sentence += f"; epsilon at most {epsilon_text(terms.epsilon)}. {terms.release.sentence} {words}"
     if terms.queries_left == 0:
         raise Advice(sentence, "Only rows that are free get labels: more need a new federation")
     if terms.epsilon > MOST_EPSILON:
