@@ -146,18 +146,15 @@ def test_a_student_is_told_what_is_wrong_with_its_request_and_nothing_else(site,
     assert "4711" not in caplog.text
 
 
-def test_an_address_in_use_or_impossible_is_a_configuration_error(site, service) -> None:
+def test_a_connection_that_breaks_is_told_from_one_that_never_was(site, service) -> None:
+    """And an address in use, or impossible, is a mistake of the configuration."""
+    with site.channel("127.0.0.1:9", wait=0.3) as channel, pytest.raises(ServiceError, match="no label service at"):
+        channel.ask(X)
     with site.serving(service, 10) as address:
         for wrong in (address, "256.0.0.1:80"):
             door = replace(site.door, address=wrong)
             with pytest.raises(ConfigError, match="cannot listen"), serving(service, door, 10):
                 pass
-
-
-def test_a_connection_that_breaks_is_told_from_one_that_never_was(site, service) -> None:
-    with site.channel("127.0.0.1:9", wait=0.3) as channel, pytest.raises(ServiceError, match="no label service at"):
-        channel.ask(X)
-    with site.serving(service, 10) as address:
         channel = site.channel(address)
         channel.describe()
     with channel, pytest.raises(ServiceError, match="was lost before it answered") as caught:

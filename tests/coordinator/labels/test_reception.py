@@ -167,12 +167,12 @@ def test_probabilities_are_measured_too() -> None:
             receive(iter(stream), schema, 10)
 
 
-@pytest.mark.parametrize(("features", "classes"), [(1, 1000), (3, 10), (784, 10), (2_000_000, 2)])
-def test_what_a_student_sends_fits_into_a_message(features: int, classes: int) -> None:
-    queries = np.zeros((3 * max(1, MB // (4 * features + 8 * classes)), features), dtype="<f4")
-    made = blocks(queries, np.zeros((len(queries), classes)))
-    assert max(block.ByteSize() for block in made) <= MESSAGE_BYTES + row_bytes(features, classes)
-    assert sum(len(rows_of(block, features, classes)[0]) for block in made) == len(queries)
+def test_what_a_student_sends_fits_into_a_message() -> None:
+    for features, classes in ((1, 1000), (3, 10), (784, 10), (2_000_000, 2)):
+        queries = np.zeros((3 * max(1, MB // row_bytes(features, classes)), features), dtype="<f4")
+        made = blocks(queries, np.zeros((len(queries), classes)))
+        assert max(block.ByteSize() for block in made) <= MESSAGE_BYTES + row_bytes(features, classes)
+        assert sum(len(rows_of(block, features, classes)[0]) for block in made) == len(queries)
 
 
 @pytest.mark.usefixtures("soon")
