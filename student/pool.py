@@ -52,8 +52,10 @@ class PoolFile:
 
     def check(self) -> None:
         """Look at what can be seen without a schema. Raises ConfigError, DataError."""
-        if (self.test is None) != (self.label is None):
-            raise ConfigError("--test, a file of test rows, and --label, its column, go together", "Give both, or none")
+        if self.test is not None and self.label is None:
+            raise ConfigError(f"{self.test} needs labels, and nothing says in which column", "Give --label COLUMN")
+        if self.test is None and self.label is not None:
+            raise ConfigError("--label is the column of test rows, and there are none", "Give --test FILE")
         if self.known is not None and self._is_npz:
             raise ConfigError(f"--public-label is of a table, and {self.path} is an .npz", "Put its labels into y")
         for path in filter(None, (self.path, self.test)):

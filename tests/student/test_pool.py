@@ -102,8 +102,8 @@ def test_known_classes_that_do_not_fit(tmp_path: Path, y: list[int], told: str) 
 @pytest.mark.parametrize(
     ("options", "error", "told"),
     [
-        ({"path": "pool.csv", "test": "pool.csv"}, ConfigError, "go together"),
-        ({"path": "pool.csv", "label": "outcome"}, ConfigError, "go together"),
+        ({"path": "pool.csv", "test": "pool.csv"}, ConfigError, "Give --label COLUMN"),
+        ({"path": "pool.csv", "label": "outcome"}, ConfigError, "Give --test FILE"),
         ({"path": "no.npz", "known": "outcome"}, ConfigError, "Put its labels into y"),
         ({"path": "pool.csv", "test": "no.csv", "label": "outcome"}, PathError, "no.csv"),
         ({"path": "pool.csv", "test": "pool.csv", "label": "outcome"}, DataError, "test row 2 has no label"),

@@ -348,7 +348,7 @@ def test_a_coordinator_that_does_not_give_what_its_terms_say_is_refused(site, mo
     kind = ReleaseKind.COUNTS if count_sigma else ReleaseKind.WINNER
     with site.serving(service, 100) as address, site.channel(address) as channel:
         assert (channel.ask(X).counts is None) == (count_sigma > 0)  # the control
-        lie = replace(service.describe(), count_sigma=count_sigma, most_votes=9, release=kind)
+        lie = replace(service.describe(), count_sigma=count_sigma, most_votes=9 if count_sigma else 0, release=kind)
         monkeypatch.setattr(service, "describe", lambda: lie)
         channel.describe()
         with pytest.raises(MalformedMessage, match="unlike its terms"):
