@@ -216,7 +216,7 @@ class _Servicer(rpc.LabelServiceServicer):
             if not context.is_active():
                 raise MalformedMessage("the student went away before its request was whole: it asked nothing")
             # from here on it is brought to its end whether its student stays or not: what was charged is recorded
-            return answers_to_wire(self._service.ask(queries, probabilities=probabilities))
+            return answers_to_wire(self._service.ask(queries, probabilities))
 
         return self._answered(self._asks, context, answer)
 

@@ -24,7 +24,7 @@ from consilium.coordinator.privacy import promised, towards_coordinator
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import BudgetExceeded, ConfigError, ConsiliumError, DataError
 from consilium.protocol.files import typed
-from consilium.protocol.label_source import NO_LABEL, Answers, LabelTerms, Outcome, Progress, no_progress
+from consilium.protocol.label_source import NO_LABEL, Answers, LabelTerms, Outcome
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 from consilium.protocol.pool import PoolTree
 from consilium.protocol.queries import canonical_queries, query_ids
@@ -117,9 +117,7 @@ class LabelService:
             spent=tuple(sorted(self._spent_before - recorded)) if self._pool is not None else (),
         )
 
-    def ask(
-        self, queries: np.ndarray, progress: Progress = no_progress, probabilities: np.ndarray | None = None
-    ) -> Answers:
+    def ask(self, queries: np.ndarray, probabilities: np.ndarray | None = None) -> Answers:
         """See `LabelSource.ask`. Rows with equal values are one query; recorded ones are answered from the ledger."""
         rows = self._config.rows
         canonical = canonical_queries(queries, len(rows.features))
@@ -153,7 +151,7 @@ class LabelService:
                     " nothing was charged",
                 )
             if new and self._within_query_budget(new_ids, len(new) < len(first_at)):
-                self._release(canonical[new], new_ids, probabilities[new], progress)
+                self._release(canonical[new], new_ids, probabilities[new])
                 recorded = self._ledger.find(ids)
         outcomes = [recorded[i].outcome if i in recorded else Outcome.NOT_ASKED for i in ids]
         labels = [recorded[i].label if i in recorded else NO_LABEL for i in ids]
@@ -202,7 +200,7 @@ class LabelService:
             )
         return True
 
-    def _release(self, queries: np.ndarray, ids: list[str], probabilities: np.ndarray, progress: Progress) -> None:
+    def _release(self, queries: np.ndarray, ids: list[str], probabilities: np.ndarray) -> None:
         """Votes -> labels -> ledger, and only then does anything leave. Before parties are asked, the ledger has that
         they are: whatever stops this, what they give is counted as asked."""
         config, ledger = self._config, self._ledger
@@ -212,7 +210,7 @@ class LabelService:
 
         def collect(round_: int, chosen: np.ndarray | None) -> Counts:
             """With what is missing of the mechanism's noise, by the number of parties in the sum."""
-            counts = self._collect(Queries(queries if chosen is None else queries[chosen], round_), progress)
+            counts = self._collect(Queries(queries if chosen is None else queries[chosen], round_))
             sums.append(counts)
             sigma = config.top_up(len(counts.parties), round_)
             return replace(counts, votes=counts.votes + noise.gaussian(sigma, counts.votes.shape)) if sigma else counts
@@ -246,10 +244,10 @@ class LabelService:
         if drawn.failure is not None:
             raise drawn.failure
 
-    def _collect(self, queries: Queries, progress: Progress) -> Counts:
+    def _collect(self, queries: Queries) -> Counts:
         began = time.monotonic()
         try:
-            counts = self._collector.collect(queries, self._sigmas[queries.round - 1], progress)
+            counts = self._collector.collect(queries, self._sigmas[queries.round - 1])
         finally:
             self.seconds += time.monotonic() - began
         self.counted.append(len(counts.parties))

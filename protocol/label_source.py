@@ -150,9 +150,7 @@ class LabelSource(Protocol):
 
     def describe(self) -> LabelTerms: ...
 
-    def ask(
-        self, queries: np.ndarray, progress: Progress = no_progress, probabilities: np.ndarray | None = None
-    ) -> Answers:
+    def ask(self, queries: np.ndarray, probabilities: np.ndarray | None = None) -> Answers:
         """Queries (n, features) -> answers; `probabilities` float64 (n, classes) are the student's own predictions.
         Raises BudgetExceeded, DataError, NotEnoughParties or ServiceError."""
         ...

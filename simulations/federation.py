@@ -7,8 +7,6 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from consilium.coordinator.collection.exchange import Failure, Steps, Transport, stream, tell_left_out
 from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.conclusion import telling_failure
@@ -16,7 +14,7 @@ from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.parts import PATIENCE
-from consilium.protocol.label_source import Answers, LabelSource, LabelTerms, Progress, no_progress
+from consilium.protocol.label_source import LabelSource
 from consilium.report.progress import BASELINES
 from consilium.simulations.divide import Case
 from consilium.simulations.population.parties import simulated_keys
@@ -55,7 +53,7 @@ class SimulatedFederation:
         log = EventLog(run_dir / EVENTS)
 
         def student(source: LabelSource) -> None:
-            run_student(_Recorded(source), self.pool, self.student, run_dir, self.seed, Recorder(log))
+            run_student(source, self.pool, self.student, run_dir, self.seed, Recorder(log))
 
         with closing(log), telling_failure(run_dir, log):
             keys = PLAINTEXT if identities is None else identities.keys
@@ -77,18 +75,3 @@ def ask_teachers(transport: Transport, federation: str, questions: Questions, lo
             lost[f"node {node}"] = reply
     tell_left_out(log, BASELINES, lost)
     return heard
-
-
-class _Recorded:
-    """A source whose own progress, the parties' votes, is in the event log already."""
-
-    def __init__(self, source: LabelSource) -> None:
-        self._source = source
-
-    def describe(self) -> LabelTerms:
-        return self._source.describe()
-
-    def ask(
-        self, queries: np.ndarray, progress: Progress = no_progress, probabilities: np.ndarray | None = None
-    ) -> Answers:
-        return self._source.ask(queries, probabilities=probabilities)

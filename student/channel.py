@@ -12,7 +12,7 @@ import numpy as np
 
 from consilium.node.supervisor import BackOff
 from consilium.protocol.errors import ConsiliumError, MalformedMessage, ServiceError
-from consilium.protocol.label_source import USES_UP, Answers, LabelTerms, Progress, no_progress
+from consilium.protocol.label_source import USES_UP, Answers, LabelTerms
 from consilium.protocol.label_wire import answers_from_wire, blocks, refusal_from_wire, terms_from_wire
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.labels import labels_pb2_grpc as rpc
@@ -80,11 +80,8 @@ class LabelChannel:
         )
         return self._terms
 
-    def ask(
-        self, queries: np.ndarray, progress: Progress = no_progress, probabilities: np.ndarray | None = None
-    ) -> Answers:
-        """See `LabelSource.ask`. If the connection breaks, ask again: what is in the ledger is free. How far the
-        parties are is not told: who is there may follow from their rows."""
+    def ask(self, queries: np.ndarray, probabilities: np.ndarray | None = None) -> Answers:
+        """See `LabelSource.ask`. If the connection breaks, ask again: what is in the ledger is free."""
         terms = self._terms or self.describe()
         canonical = canonical_queries(queries, len(terms.schema.features))
         reply = self._patiently(lambda: self._stub.Ask(iter(blocks(canonical, probabilities))))

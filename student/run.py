@@ -169,7 +169,7 @@ class _Turns:
             part = chosen[start : start + batch]
             own = None if self.model is None else np.clip(self.model.predict_proba(self._seen[part]), 0.0, 1.0)
             try:
-                answers = self._source.ask(self.rows.queries[part], self._progress, own)
+                answers = self._source.ask(self.rows.queries[part], own)
             except BudgetExceeded:
                 if not self.record.rows:
                     raise

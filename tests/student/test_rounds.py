@@ -37,12 +37,12 @@ class Rounds(Source):
         self.probabilities: list[np.ndarray | None] = []
         self.break_at, self.out_at = break_at, out_at
 
-    def ask(self, queries, progress=None, probabilities=None) -> Answers:
+    def ask(self, queries, probabilities=None) -> Answers:
         if len(self.asked) == self.break_at:
             raise KeyboardInterrupt
         if len(self.asked) == self.out_at:
             raise BudgetExceeded("nothing is left")
-        answers = super().ask(queries, progress)
+        answers = super().ask(queries)
         self.probabilities.append(probabilities)
         if probabilities is not None:
             sure = (answers.labels == NO_LABEL) & (probabilities.max(axis=1) > 0.9)

@@ -49,7 +49,7 @@ class Source:
         terms = LabelTerms("f" * 64, self.schema, "made up", "party", 1e-5, 1.0, left, 5, True)
         return replace(terms, **self.terms)
 
-    def ask(self, queries, progress=None, probabilities=None) -> Answers:
+    def ask(self, queries, probabilities=None) -> Answers:
         self.asked.append(queries)
         labels = self.labels(queries)
         return Answers(np.where(labels == NO_LABEL, Outcome.ABSTAINED, Outcome.ANSWERED).astype(np.int64), labels)
@@ -159,7 +159,7 @@ def test_noise_that_no_coordinator_draws_breaks_no_student(tmp_path: Path, sigma
     source = Source(labels=truth, count_sigma=sigma, most_votes=100)
     honest = source.ask
 
-    def ask(queries, progress=None, probabilities=None) -> Answers:
+    def ask(queries, probabilities=None) -> Answers:
         """The histogram of 100 votes, of which about 80 are right."""
         answers = honest(queries)
         exact = np.where(np.eye(2, dtype=bool)[answers.labels], 80, 20)

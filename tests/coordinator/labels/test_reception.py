@@ -37,9 +37,9 @@ class Slow(Votes):
         super().__init__()
         self.go = threading.Event()
 
-    def collect(self, queries, sigma, progress=None):
+    def collect(self, queries, sigma):
         assert self.go.wait(ANSWER)
-        return super().collect(queries, sigma, progress)
+        return super().collect(queries, sigma)
 
 
 class Peers:

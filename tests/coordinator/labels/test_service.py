@@ -52,7 +52,7 @@ class Votes:
     def settle(self):
         pass
 
-    def collect(self, queries, sigma, progress=None):
+    def collect(self, queries, sigma):
         self.asked.append(len(queries.rows))
         return Counts(exact(queries.rows), tuple(f"p{i}" for i in range(T)), T)
 
