@@ -227,12 +227,12 @@ class _Servicer(rpc.LabelServiceServicer):
         try:
             with places.take(student):
                 return answer()
-        except tuple(_OWN) as error:
-            context.abort(_OWN[type(error)], refusal_to_wire(error))
         except Exception as error:  # its text could quote votes
-            if not isinstance(error, ConsiliumError):
+            known = isinstance(error, ConsiliumError)
+            if not known:
                 log.error("a call failed: %s", type(error).__name__)
-            context.abort(grpc.StatusCode.INTERNAL, refusal_to_wire(GENERIC))
+            shown = error if known and type(error) in _OWN else GENERIC  # no refinement of theirs, whatever it says
+            context.abort(_OWN.get(type(error), grpc.StatusCode.INTERNAL), refusal_to_wire(shown))
 
     def _admit(self, context: grpc.ServicerContext) -> str:
         """The student's name, before anything is read."""
