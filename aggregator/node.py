@@ -147,7 +147,7 @@ class AggregatorNode:
                 if pool is not None and not proves(pool, ids, request.places, request.proof):
                     raise Refused(Rule.POOL, detail="a query is not proved to be a public row")
                 check_new(sums, self.policy, agreed, terms, ids)
-                session = sums.open(terms, ids, SealingKey.generate().private(), time.time())
+                session = sums.open(terms, ids, SealingKey.generate().secret, time.time())
             elif session.terms != request.terms:
                 raise Replay(f"session {terms.sid} is known with other terms")
             signed = sums.signed(terms.federation)

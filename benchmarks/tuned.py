@@ -31,8 +31,7 @@ from consilium.models.base import Outcomes, Shares
 from consilium.models.evaluation import area_under_curve
 from consilium.models.evidence import fit_softmax
 from consilium.models.shares import LinearTrainer
-from consilium.protocol.label_law import LabelLaw
-from consilium.protocol.label_source import Outcome
+from consilium.protocol.label_source import LabelLaw, Outcome
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.queries import query_ids
 from consilium.simulations.datasets.base import Source

@@ -25,7 +25,7 @@ from consilium.models.keys import LogisticRegressionSpec, TeacherSpec
 from consilium.protocol.config_files import faults_of, in_one
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.label_law import LabelLaw
+from consilium.protocol.label_source import LabelLaw
 from consilium.protocol.messages import MOST_TEACHERS, CollectionMode, Terms, TrainRequest
 from consilium.protocol.models import Derived, Frozen
 from consilium.protocol.pool import PoolTerms

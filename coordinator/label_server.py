@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent import futures
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,8 +28,8 @@ from consilium.protocol.errors import BudgetExceeded, ConfigError, ConsiliumErro
 from consilium.protocol.files import more_descriptors
 from consilium.protocol.label_wire import (
     GENERIC,
+    TRAVELLING,
     answers_to_wire,
-    ids_of,
     refusal_to_wire,
     row_bytes,
     rows_of,
@@ -40,6 +40,7 @@ from consilium.protocol.labels import labels_pb2_grpc as rpc
 from consilium.protocol.messages import PROTOCOL_VERSION
 from consilium.protocol.schema import Schema
 
+log = logging.getLogger("consilium.coordinator")
 Message = TypeVar("Message")
 READER = "label-reader"
 MESSAGE_BYTES = 4 * 1024 * 1024
@@ -48,12 +49,9 @@ MESSAGE_BYTES = 4 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Door:
-    """Where the label service is, and until when.
-
-    folder: the coordinator's; the students of the federation that it joined last may ask, under mutual TLS.
-    close_file: the service is open for one student after another until this file is there.
-    address: host:port that it is at; port 0 for any free one.
-    """
+    """Where the label service is, and until when. folder: the coordinator's; the students of the federation that it
+    joined last may ask, under mutual TLS. close_file: it is open until this file is there. address: host:port, port 0
+    for any free one."""
 
     folder: NodeFolder
     close_file: Path
@@ -113,8 +111,7 @@ def receive(
     stream: Iterator[pb.QueryBlock], schema: Schema, most: int, limits: Limits = LIMITS
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """All queries of a request, float32 (rows, features), and their probabilities float64 (rows, classes), if it has
-    any. Raises MalformedMessage: it is no query set of this federation, or does not arrive in time. BudgetExceeded: it
-    has more rows than `most`, which can ever be asked."""
+    any. Raises MalformedMessage: it is none, or not in time. BudgetExceeded: it has more rows than can be asked."""
     features, classes = len(schema.features), len(schema.classes)
     parts: list[np.ndarray] = []
     predictions: list[np.ndarray] = []
@@ -136,11 +133,9 @@ def receive(
 
 
 def in_time(stream: Iterator[Message], stall: float, total: float) -> Iterator[Message]:
-    """Messages of a gRPC stream, each within `stall` seconds and all within `total`.
-
-    gRPC's own iterator waits as long as the peer likes. It is read in a thread of its own, which ends with the call,
-    since the iterator does. Raises MalformedMessage: one does not arrive in time, or the stream breaks.
-    """
+    """Messages of a gRPC stream, each within `stall` seconds and all within `total`. gRPC's own iterator waits as long
+    as the peer likes. It is read in a thread of its own, which ends with the call, since the iterator does. Raises
+    MalformedMessage: one does not arrive in time, or the stream breaks."""
     arrived: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
     over, broken = threading.Event(), threading.Event()
 
@@ -171,7 +166,6 @@ def in_time(stream: Iterator[Message], stall: float, total: float) -> Iterator[M
         raise MalformedMessage("the request broke off", "Ask again")
 
 
-log = logging.getLogger("consilium.coordinator")
 LOOK_SECONDS = 0.5
 OPTIONS = {
     "grpc.so_reuseport": 0,
@@ -188,14 +182,57 @@ OPTIONS = {
 }
 
 
+_OWN = {Busy: grpc.StatusCode.RESOURCE_EXHAUSTED, **dict.fromkeys(TRAVELLING, grpc.StatusCode.INVALID_ARGUMENT)}
+"""What a student may learn of an error: those about its own request."""
+
+
 class _Servicer(rpc.LabelServiceServicer):
     """The calls of labels.proto. Students are known by their certificates."""
 
     def __init__(self, service: LabelService, schema: Schema, most_rows: int, door: Door, limits: Limits) -> None:
         self._service, self._schema, self._most, self._limits = service, schema, most_rows, limits
-        # a request for labels is brought to its end whether its student stays or not
         self._asks, self._calls = Places(1, limits.asks), Places(limits.calls_of_student, limits.threads)
-        self._students = _students(joined(door.folder, ServedFederation))
+        file = joined(door.folder, ServedFederation)
+        self._students = {
+            x509.load_pem_x509_certificate(file.certificates[name].encode()): name for name in file.of_kind("student")
+        }
+
+    def Describe(self, requests: Iterator[pb.DescribeRequest], context: grpc.ServicerContext) -> pb.Terms:
+        def answer() -> pb.Terms:
+            for request in in_time(requests, self._limits.call, self._limits.call):
+                if request.protocol_version != PROTOCOL_VERSION:
+                    raise MalformedMessage(
+                        f"protocol version {request.protocol_version}, the coordinator speaks {PROTOCOL_VERSION}",
+                        "Install the same version of Consilium at both",
+                    )
+                return terms_to_wire(self._service.describe())
+            raise MalformedMessage("the request is missing")
+
+        return self._answered(self._calls, context, answer)
+
+    def Ask(self, requests: Iterator[pb.QueryBlock], context: grpc.ServicerContext) -> pb.Answers:
+        def answer() -> pb.Answers:
+            queries, probabilities = receive(requests, self._schema, self._most, self._limits)
+            if not context.is_active():
+                raise MalformedMessage("the student went away before its request was whole: it asked nothing")
+            # from here on it is brought to its end whether its student stays or not: what was charged is recorded
+            return answers_to_wire(self._service.ask(queries, probabilities))
+
+        return self._answered(self._asks, context, answer)
+
+    def _answered(self, places: Places, context: grpc.ServicerContext, answer: Callable[[], Any]) -> Any:
+        """A call's answer; the place is left before it is sent, so that the student may ask again as soon as it has it.
+        The text of what goes wrong stays here, unless it is about the student's own request."""
+        student = self._admit(context)
+        try:
+            with places.take(student):
+                return answer()
+        except Exception as error:  # its text could quote votes
+            known = isinstance(error, ConsiliumError)
+            if not known:
+                log.error("a call failed: %s", type(error).__name__)
+            shown = error if known and type(error) in _OWN else GENERIC  # no refinement of theirs, whatever it says
+            context.abort(_OWN.get(type(error), grpc.StatusCode.INTERNAL), refusal_to_wire(shown))
 
     def _admit(self, context: grpc.ServicerContext) -> str:
         """The student's name, before anything is read."""
@@ -206,110 +243,11 @@ class _Servicer(rpc.LabelServiceServicer):
             context.abort(grpc.StatusCode.PERMISSION_DENIED, "this certificate may not ask (any more)")
         return name
 
-    def _one(self, requests: Iterator[Any], context: grpc.ServicerContext, answer: Callable[[Any], Any]) -> Any:
-        """A call with one message, answered; whatever goes wrong, its text stays here."""
-        student = self._admit(context)
-        try:
-            with self._calls.take(student):
-                for request in in_time(requests, self._limits.call, self._limits.call):
-                    return answer(request)
-            raise MalformedMessage("the request is missing")
-        except tuple(_CODES) as error:
-            code, text = _CODES[type(error)], str(error)
-        except Exception as error:
-            log.error("a call failed: %s", type(error).__name__)
-            code, text = grpc.StatusCode.INTERNAL, str(GENERIC)
-        context.abort(code, text)
-
-    def Describe(self, requests: Iterator[pb.DescribeRequest], context: grpc.ServicerContext) -> pb.Terms:
-        def answer(request: pb.DescribeRequest) -> pb.Terms:
-            if request.protocol_version != PROTOCOL_VERSION:
-                raise _Refused(
-                    f"protocol version {request.protocol_version}, the coordinator speaks {PROTOCOL_VERSION}"
-                )
-            return terms_to_wire(self._service.describe())
-
-        return self._one(requests, context, answer)
-
-    def Known(self, requests: Iterator[pb.KnownRequest], context: grpc.ServicerContext) -> pb.KnownReply:
-        def answer(request: pb.KnownRequest) -> pb.KnownReply:
-            return pb.KnownReply(standings=self._service.known(ids_of(request.query_ids)).tobytes())
-
-        return self._one(requests, context, answer)
-
-    def Ask(self, blocks: Iterator[pb.QueryBlock], context: grpc.ServicerContext) -> Iterator[pb.AskReply]:
-        student = self._admit(context)
-        with ExitStack() as place:
-            try:
-                place.enter_context(self._asks.take(student))
-            except Busy as error:
-                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
-            # votes are collected in a thread of their own, so that progress can be sent meanwhile; if the student goes
-            # away the request is still brought to its end: what was charged is recorded, and is free when asked again
-            replies: queue.SimpleQueue[pb.AskReply | None] = queue.SimpleQueue()
-            if not context.add_callback(lambda: replies.put(None)):
-                return
-            try:
-                received = receive(blocks, self._schema, self._most, self._limits)
-            except ConsiliumError as error:
-                place.close()
-                yield refusal_to_wire(error)
-                return
-            if not context.is_active():  # a student that went away before its request was whole asked nothing
-                return
-            threading.Thread(target=self._answer, args=(received, replies, place.pop_all()), daemon=True).start()
-        while (reply := replies.get()) is not None:
-            yield reply
-
-    def _answer(
-        self,
-        received: tuple[np.ndarray, np.ndarray | None],
-        replies: queue.SimpleQueue[pb.AskReply | None],
-        place: ExitStack,
-    ) -> None:
-        begun: set[str] = set()
-
-        def progress(stage: str, _done: int, _total: int) -> None:
-            """That a stage has begun. How many parties are in it, and have answered, may follow from their rows."""
-            if stage not in begun:
-                begun.add(stage)
-                replies.put(pb.AskReply(progress=pb.Progress(stage=stage, done=0, total=1)))
-
-        with place:  # it is left before the last reply is sent: the student may ask again as soon as it has it
-            try:
-                reply = answers_to_wire(self._service.ask(received[0], progress, received[1]))
-            except ConsiliumError as error:
-                reply = refusal_to_wire(error)
-            except Exception as error:  # the text could quote votes: the student gets none of it
-                log.error("answering failed: %s", type(error).__name__)
-                reply = refusal_to_wire(GENERIC)
-        replies.put(reply)
-        replies.put(None)
-
-
-class _Refused(Exception):
-    """A request that the service does not answer, with what the student is told."""
-
-
-_CODES = {
-    Busy: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    _Refused: grpc.StatusCode.FAILED_PRECONDITION,
-    MalformedMessage: grpc.StatusCode.INVALID_ARGUMENT,
-}
-
-
-def _students(file: ServedFederation) -> dict[x509.Certificate, str]:
-    """Names, by certificate."""
-    listed = {name: file.certificates[name].encode() for name in file.of_kind("student")}
-    return {x509.load_pem_x509_certificate(text): name for name, text in listed.items()}
-
 
 @contextmanager
 def serving(service: LabelService, door: Door, most_rows: int, limits: Limits = LIMITS) -> Iterator[str]:
-    """Serve at the door while the context is open; yields the real host:port.
-
-    most_rows: in one request. Raises ConfigError: the address cannot be bound, or the door's files cannot be used.
-    """
+    """Serve at the door while the context is open; yields the real host:port. most_rows: in one request. Raises
+    ConfigError: the address cannot be bound, or the door's files cannot be used."""
     more_descriptors()  # gRPC keeps strangers until their time for the handshake is over
     schema = service.describe().schema
     server = grpc.server(

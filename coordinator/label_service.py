@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
@@ -19,21 +19,12 @@ from consilium.coordinator.collection.base import Collector, Counts, Queries
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.draw import Drawn, draw
 from consilium.coordinator.events import EventWriter, NoLog
-from consilium.coordinator.ledger import CLOSED, Batch, Ledger, Release
+from consilium.coordinator.ledger import CLOSED, Batch, Ledger
 from consilium.coordinator.privacy import promised, towards_coordinator
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import BudgetExceeded, ConfigError, ConsiliumError, DataError
 from consilium.protocol.files import typed
-from consilium.protocol.label_source import (
-    NO_LABEL,
-    Answers,
-    Histograms,
-    LabelTerms,
-    Outcome,
-    Progress,
-    RowStanding,
-    no_progress,
-)
+from consilium.protocol.label_source import NO_LABEL, Answers, LabelTerms, Outcome
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 from consilium.protocol.pool import PoolTree
 from consilium.protocol.queries import canonical_queries, query_ids
@@ -73,7 +64,6 @@ class LabelService:
     ) -> None:
         """parties: that might take part. most_votes: that they may give on a query; None where each counts once. Who of
         them is in a sum, and how many, may follow from what their rows are, is charged nowhere, and is told nobody.
-
         spent_before: ids of queries that these parties answered in an earlier federation."""
         if noise(0).simulated and not config.simulation:
             raise ConfigError("seeded noise outside a simulation", "Leave noise_seed out")
@@ -102,9 +92,9 @@ class LabelService:
         """See `LabelSource.describe`."""
         config = self._config
         with self._noted():
-            _, answered = self._ledger.spent()
-            open_ = self._ledger.closing() is None
-            queries_left = self._queries_left() * open_
+            queries_left = self._queries_left() * (self._ledger.closing() is None)
+            # what students made up where no pool is fixed is told to no other
+            recorded = frozenset[str]() if self._pool is None else self._ledger.recorded()
         nodes = towards_coordinator(config)
         return LabelTerms(
             federation=config.digest(),
@@ -116,24 +106,29 @@ class LabelService:
             epsilon=self.promised.epsilon,
             epsilon_nodes=0.0 if nodes is None else nodes.epsilon,
             queries_left=queries_left,
-            answers_left=(self._budget.answers - answered) * open_,
             parties=self._parties,
             simulation=config.simulation,
             count_sigma=self._sigma,
+            most_votes=self._most_votes if self._sigma > 0 else 0,
             law=config.label_law(self._parties, self._most_votes),
             release=config.disclosure.release,
             real_noise=config.simulation and not self._noise(0).simulated,
+            recorded=tuple(sorted(recorded)),
+            spent=tuple(sorted(self._spent_before - recorded)) if self._pool is not None else (),
         )
 
-    def ask(
-        self, queries: np.ndarray, progress: Progress = no_progress, probabilities: np.ndarray | None = None
-    ) -> Answers:
+    def ask(self, queries: np.ndarray, probabilities: np.ndarray | None = None) -> Answers:
         """See `LabelSource.ask`. Rows with equal values are one query; recorded ones are answered from the ledger."""
         rows = self._config.rows
         canonical = canonical_queries(queries, len(rows.features))
         if probabilities is None:
             probabilities = np.zeros((len(canonical), len(rows.classes)))  # no opinion yet
-        check_probabilities(probabilities, len(canonical), len(rows.classes))
+        elif probabilities.shape != (len(canonical), len(rows.classes)):
+            raise DataError(
+                f"probabilities have shape {probabilities.shape}, must be {(len(canonical), len(rows.classes))}"
+            )
+        if probabilities.dtype.kind != "f" or not ((probabilities >= 0) & (probabilities <= 1)).all():
+            raise DataError("probabilities must be numbers from 0 to 1", "Send what the model predicts, normalised")
         ids = query_ids(canonical)
         if self._pool is not None and (outside := self._pool.missing(ids)):
             raise DataError(
@@ -156,32 +151,15 @@ class LabelService:
                     " nothing was charged",
                 )
             if new and self._within_query_budget(new_ids, len(new) < len(first_at)):
-                self._release(canonical[new], new_ids, probabilities[new], progress)
+                self._release(canonical[new], new_ids, probabilities[new])
                 recorded = self._ledger.find(ids)
         outcomes = [recorded[i].outcome if i in recorded else Outcome.NOT_ASKED for i in ids]
         labels = [recorded[i].label if i in recorded else NO_LABEL for i in ids]
-        histograms = self._histograms([recorded.get(i) for i in ids]) if self._sigma > 0 else None
-        return Answers(np.array(outcomes, dtype=np.int64), np.array(labels, dtype=np.int64), histograms)
-
-    def _histograms(self, releases: list[Release | None]) -> Histograms:
-        """The recorded noisy histograms, with the most votes and the noise in each."""
-        none = (0,) * len(self._config.rows.classes)
-        asked = np.array([release is not None for release in releases], dtype=bool)
-        return Histograms(
-            counts=np.array([none if r is None or r.counts is None else r.counts for r in releases], dtype=np.int64),
-            votes=np.where(asked, self._most_votes, 0).astype(np.int64),
-            sigmas=np.where(asked, self._sigma, 0.0),
-        )
-
-    def known(self, ids: Sequence[str]) -> np.ndarray:
-        """See `LabelSource.known`."""
-        standings = np.full(len(ids), RowStanding.OPEN, dtype=np.uint8)
-        if self._pool is not None:
-            with self._noted():
-                recorded = self._ledger.find(ids)
-            standings[[query_id in self._spent_before for query_id in ids]] = RowStanding.SPENT
-            standings[[query_id in recorded for query_id in ids]] = RowStanding.RECORDED
-        return standings
+        counts = None
+        if self._sigma > 0:
+            none = (0,) * len(rows.classes)
+            counts = np.array([recorded[i].counts or none if i in recorded else none for i in ids], dtype=np.int64)
+        return Answers(np.array(outcomes, dtype=np.int64), np.array(labels, dtype=np.int64), counts)
 
     @contextmanager
     def _noted(self) -> Iterator[None]:
@@ -191,18 +169,14 @@ class LabelService:
             yield
         except (BudgetExceeded, DataError):
             raise
-        except ConsiliumError as error:
-            self._note(error)
-            raise
-        except OSError as error:
-            if (known := typed(error, self._ledger.path)) is None:
+        except (ConsiliumError, OSError) as error:
+            known = typed(error, self._ledger.path) if isinstance(error, OSError) else error
+            if known is not None:
+                with suppress(OSError):  # a disk that is full is what the error says
+                    self._log.write("not-answered", error=type(known).__name__, reason=str(known))
+            if known is None or known is error:
                 raise
-            self._note(known)
             raise known from error
-
-    def _note(self, error: ConsiliumError) -> None:
-        with suppress(OSError):  # a disk that is full is what the error says
-            self._log.write("not-answered", error=type(error).__name__, reason=str(error))
 
     def _queries_left(self) -> int:
         """That parties have not charged yet; those that came to nothing can be asked again besides, unless that is
@@ -226,11 +200,9 @@ class LabelService:
             )
         return True
 
-    def _release(self, queries: np.ndarray, ids: list[str], probabilities: np.ndarray, progress: Progress) -> None:
-        """Votes -> labels -> ledger, and only then does anything leave.
-
-        Before parties are asked, the ledger has that they are: whatever stops this, what they give is counted as asked.
-        """
+    def _release(self, queries: np.ndarray, ids: list[str], probabilities: np.ndarray) -> None:
+        """Votes -> labels -> ledger, and only then does anything leave. Before parties are asked, the ledger has that
+        they are: whatever stops this, what they give is counted as asked."""
         config, ledger = self._config, self._ledger
         room = self._budget.answers - ledger.spent()[1]
         noise = self._noise(ledger.next_batch())
@@ -238,7 +210,7 @@ class LabelService:
 
         def collect(round_: int, chosen: np.ndarray | None) -> Counts:
             """With what is missing of the mechanism's noise, by the number of parties in the sum."""
-            counts = self._collect(Queries(queries if chosen is None else queries[chosen], round_), progress)
+            counts = self._collect(Queries(queries if chosen is None else queries[chosen], round_))
             sums.append(counts)
             sigma = config.top_up(len(counts.parties), round_)
             return replace(counts, votes=counts.votes + noise.gaussian(sigma, counts.votes.shape)) if sigma else counts
@@ -272,21 +244,13 @@ class LabelService:
         if drawn.failure is not None:
             raise drawn.failure
 
-    def _collect(self, queries: Queries, progress: Progress) -> Counts:
+    def _collect(self, queries: Queries) -> Counts:
         began = time.monotonic()
         try:
-            counts = self._collector.collect(queries, self._sigmas[queries.round - 1], progress)
+            counts = self._collector.collect(queries, self._sigmas[queries.round - 1])
         finally:
             self.seconds += time.monotonic() - began
         self.counted.append(len(counts.parties))
         first = len(queries.rows) if queries.round == 1 else 0  # later rounds are about the same queries
         self._log.write("voted", parties=sorted(counts.parties), queries=first)
         return counts
-
-
-def check_probabilities(probabilities: np.ndarray, queries: int, classes: int) -> None:
-    """Raise DataError unless `probabilities` is float64 (queries, classes) within [0, 1]."""
-    if probabilities.shape != (queries, classes):
-        raise DataError(f"probabilities have shape {probabilities.shape}, must be {(queries, classes)}")
-    if probabilities.dtype.kind != "f" or not ((probabilities >= 0) & (probabilities <= 1)).all():
-        raise DataError("probabilities must be numbers from 0 to 1", "Send what the model predicts, normalised")

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from consilium.protocol.label_law import LabelLaw
+from consilium.protocol.label_source import LabelLaw
 
 Represent = Callable[[np.ndarray], np.ndarray]
 """Features as they travel (n, features) -> what the schema makes of them (n, inputs): `Schema.inputs`."""

@@ -1,8 +1,6 @@
-"""Plaintext votes on the wire: the classes that a party's teachers chose, as indices in the smallest integer type.
-
-One row for each query, with one index for each teacher, in ascending order: it tells which classes got how many votes,
-as a matrix of counts would, and not which teacher gave which. There is no value for no vote: every teacher has one.
-"""
+"""Plaintext votes on the wire: the classes that a party's teachers chose, as indices in the smallest integer type. One
+row for each query, with one index for each teacher, in ascending order: it tells which classes got how many votes, as a
+matrix of counts would, and not which teacher gave which. There is no value for no vote: every teacher has one."""
 
 from __future__ import annotations
 
@@ -24,11 +22,9 @@ def packed(chosen: np.ndarray, classes: int) -> np.ndarray:
 
 
 def fault(choices: np.ndarray, queries: int, classes: int, teachers: int) -> str | None:
-    """What is wrong with one party's choices, in words without its numbers, or None.
-
-    One type only is taken, and one order: what a party says has one form. A narrower type could have wrapped around, a
-    signed or float one can hold what no choice can be.
-    """
+    """What is wrong with one party's choices, in words without its numbers, or None. One type only is taken, and one
+    order: what a party says has one form. A narrower type could have wrapped around, a signed or float one can hold
+    what no choice can be."""
     if choices.dtype != choice_dtype(classes):
         return f"votes are {choices.dtype}, must be {choice_dtype(classes).name}"
     if choices.shape != (queries, teachers):

@@ -1,18 +1,16 @@
 """Configuration files: TOML or JSON into frozen models; every fault a line with file, key, what is allowed and given.
-
-The words of pydantic never reach the user: they speak of models, inputs and instances.
-"""
+The words of pydantic never reach the user: they speak of models, inputs and instances."""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 import tomllib
-import types
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import SequenceMatcher, get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -20,7 +18,8 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import unreadable
 from consilium.protocol.models import Frozen
 
-MOST_NEAR = 3
+MOST_NEAR, MOST_DEEP = 3, 4
+"""Keys that are told; tables within tables in which they are sought."""
 LEAST_ALIKE, LEAST_ALIKE_ELSEWHERE, LEAST_ALIKE_WORD = 0.7, 0.8, 0.6
 """Of a key beside the faulty one, of a key in another table, and of a word of a choice, which is printed whole beside
 it; from 0 to 1, see `difflib.SequenceMatcher.ratio`."""
@@ -56,64 +55,48 @@ def _place(location: tuple[int | str, ...], values: Mapping[str, Any]) -> tuple[
 
 def _nearest(model: Model, values: Mapping[str, Any], keys: list[str]) -> list[str]:
     """Up to three known keys that are most like an unknown one, as dotted paths. Those of the same table come first;
-    one of another table must be more alike.
-
-    values : what the user wrote: of a table of several kinds, only the keys of the kind that it names count.
-    """
+    one of another table must be more alike."""
     *above, name = keys
     near: dict[str, float] = {}
-    for *table, key in _paths(model, values, keys):
+    for *table, key in _paths(model, values):
+        if table != above and any(map(str.isdigit, table)):
+            continue
         alike = SequenceMatcher(None, name.lower(), key.lower()).ratio()
         if alike >= (LEAST_ALIKE if table == above else LEAST_ALIKE_ELSEWHERE):
             near[".".join([*table, key])] = alike + 0.1 * (table == above)
     return sorted(near, key=lambda dotted: (-near[dotted], dotted))[:MOST_NEAR]
 
 
-def _members(annotation: Any) -> list[Any]:
-    """The types that an annotation stands for."""
-    if get_origin(annotation) is Annotated:
-        return _members(get_args(annotation)[0])
-    if get_origin(annotation) in (Union, types.UnionType):
-        return [member for part in get_args(annotation) for member in _members(part)]
-    return [annotation]
-
-
-def _kinds(model: Model) -> set[str]:
-    """What the tables of a model may call themselves: its fields that can have few texts only."""
-    fields = (field.annotation for field in model.model_fields.values())
-    return {str(value) for kind in fields if get_origin(kind) is Literal for value in get_args(kind)}
-
-
-def _paths(
-    annotation: Any, value: Any, towards: list[str], above: tuple[str, ...] = (), around: frozenset[Model] = frozenset()
-) -> Iterator[tuple[str, ...]]:
-    """Paths of all keys below; of a list, those of the element that `towards` goes through, or of the first. Of a model
-    that is one of those `around` it only where the user wrote one."""
-    members = _members(annotation)
-    models = [member for member in members if isinstance(member, type) and issubclass(member, BaseModel)]
-    names = set(map(str, value.values())) if isinstance(value, Mapping) else set[str]()
-    named = [model for model in models if _kinds(model) & names]
-    for model in named[:1] if len(models) > 1 and named else models:
-        if model in around and value is None:
-            continue
-        for name, field in model.model_fields.items():
+def _paths(annotation: Any, value: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Paths of all keys below; of lists, in the entries that the user wrote. Of a table of several kinds, those of the
+    kind that the user's names, if it does."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        table, fields = value if isinstance(value, Mapping) else {}, annotation.model_fields
+        kinds = {name: get_args(field.annotation) for name, field in fields.items() if _is_kind(field.annotation)}
+        if any(table.get(name, kind[0]) not in kind for name, kind in kinds.items()):
+            return
+        for name, field in fields.items():
             yield (*above, name)
-            inner = value.get(name) if isinstance(value, Mapping) else None
-            on_the_way = towards[1:] if towards[:1] == [name] else []
-            yield from _paths(field.annotation, inner, on_the_way, (*above, name), around | {model})
-    for member in members:
-        elements = [part for part in get_args(member) if part is not ...]
-        if get_origin(member) in (list, tuple) and elements:
-            at = int(towards[0]) if towards and towards[0].isdigit() else 0
-            inner = value[at] if isinstance(value, list) and at < len(value) else None
-            yield from _paths(elements[-1], inner, towards[1:], (*above, str(at)), around)
+            if len(above) < MOST_DEEP:
+                yield from _paths(field.annotation, table.get(name), (*above, name))
+        return
+    many = get_origin(annotation) in (list, tuple)
+    written = value if isinstance(value, list | tuple) else []
+    entries = [((*above, str(at)), entry) for at, entry in enumerate(written)] if many else [(above, value)]
+    for part in get_args(annotation):
+        for place, entry in entries:
+            yield from _paths(part, entry, place)
+
+
+def _is_kind(annotation: Any) -> bool:
+    """Whether a field says which of several kinds a table is: it can have one text only."""
+    return get_origin(annotation) is Literal and len(get_args(annotation)) == 1
 
 
 def faults_of(error: ValidationError, model: Model, values: Mapping[str, Any], quoting: bool = True) -> list[str]:
-    """All faults, each "key: what is wrong", without the key where the whole is meant.
-
-    Values are told where they are single ones at keys that the model knows, shortened; never those of lists or tables.
-    quoting: False tells no value and no unknown key: somebody may have put a secret there."""
+    """All faults, each "key: what is wrong", without the key where the whole is meant. Values are told where they are
+    single ones at keys that the model knows, shortened; never those of lists or tables. quoting: False tells no value
+    and no unknown key: somebody may have put a secret there."""
     lines: dict[str, None] = {}  # a value of several possible types is faulty once for each
     for item in error.errors(include_url=False):
         kind, context = item["type"], item.get("ctx", {})
@@ -171,46 +154,39 @@ _OF_A_KIND = ("union_tag_invalid", "union_tag_not_found")
 """Faults of the key that says of what kind a table is."""
 _ABSENT = ("missing", "missing_argument", "union_tag_not_found")
 _CHOICES = ("literal_error", "enum", "union_tag_invalid")
-_SIZES = ("too_short", "too_long", "string_too_short", "string_too_long")
-_MUST_BE = {
-    "greater than {gt:g}": ("greater_than",),
-    "at least {ge:g}": ("greater_than_equal",),
-    "less than {lt:g}": ("less_than",),
-    "at most {le:g}": ("less_than_equal",),
-    "a multiple of {multiple_of:g}": ("multiple_of",),
-    "a finite number": ("finite_number",),
-    "a whole number": ("int_type", "int_parsing", "int_from_float"),
-    "a whole number of fewer digits": ("int_parsing_size",),
-    "a number": ("float_type", "float_parsing"),
-    "true or false": ("bool_type", "bool_parsing"),
-    "text": ("string_type", "string_sub_type", "string_unicode"),
-    "a list": ("tuple_type", "list_type", "set_type", "frozen_set_type", "iterable_type"),
-    "a table": ("dict_type", "mapping_type", "model_type", "model_attributes_type", "dataclass_type"),
-    "null": ("none_required",),
-    "a day, such as 2028-06-30 without quotes": ("date_type",),
-    "bytes": ("bytes_type",),
-    "JSON": ("json_invalid", "json_type"),
+_NOUNS = {
+    **{"integer": "a whole number", "number": "a number", "boolean": "true or false", "string": "text"},
+    **{"dictionary": "a table", "date": "a day, such as 2028-06-30 without quotes"},
+    **dict.fromkeys(("tuple", "list", "set", "frozenset"), "a list"),
 }
-"""What is asked for, and pydantic's names of the faults."""
-_WORDS = {kind: f"must be {words}" for words, kinds in _MUST_BE.items() for kind in kinds}
-_WORDS["string_pattern_mismatch"] = "must match the pattern {pattern}"
+"""What is asked for, by pydantic's word for it."""
+_OURS = {
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+    "items after validation, not": "entries, has",
+    "item after validation, not": "entry, has",
+}
 
 
 def _sentence(kind: str, context: Mapping[str, Any], message: str) -> str:
-    """What is asked for, or what a check of our own says."""
+    """What is asked for, or what a check of our own says. message: pydantic's."""
     if kind == "value_error":
         return message.removeprefix("Value error, ")
     if kind in _ABSENT:
         return "is required"
-    if kind in _SIZES:
-        bound, number = ("least", context["min_length"]) if "short" in kind else ("most", context["max_length"])
-        one, more = ("character", "characters") if kind.startswith("string") else ("entry", "entries")
-        has = f", has {context['actual_length']}" if "actual_length" in context else ""
-        return f"must have at {bound} {number} {one if number == 1 else more}{has}"
     if kind in _CHOICES:
         names = [f'"{name}"' for name in _allowed(kind, context)]
         return f"must be {_either(names) if names else context['expected']}"
-    return _WORDS.get(kind, "has a form that is not allowed here").format_map(context)
+    noun = re.match(r"Input should be a (?:valid )?(\w+)", message)
+    if noun and noun[1] in _NOUNS:
+        return f"must be {_NOUNS[noun[1]]}"
+    limit = re.match(r"\w+ should ((?:be (?:greater|less|a finite|a multiple)|have at|match) ?.+)", message)
+    if limit is None:
+        return "has a form that is not allowed here"
+    text = limit[1]
+    for theirs, ours in _OURS.items():
+        text = text.replace(theirs, ours)
+    return f"must {text}"
 
 
 def _given(kind: str, context: Mapping[str, Any], value: object) -> str:
@@ -257,20 +233,10 @@ def read_table(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise unreadable(path, error) from None
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is not valid {kind}: {_syntax(error)}", action) from None
+        raise ConfigError(f"{path} is not valid {kind}: {error}", action) from None
     if not isinstance(table, dict):
         raise ConfigError(f"{path}: must be a table", action)
     return table
-
-
-def _syntax(error: ValueError | RecursionError) -> str:
-    if isinstance(error, RecursionError):
-        return "tables within tables without end"
-    if isinstance(error, UnicodeDecodeError):
-        return "it is no text in UTF-8"
-    if isinstance(error, json.JSONDecodeError):
-        return f"line {error.lineno}, column {error.colno}"
-    return str(error) if isinstance(error, tomllib.TOMLDecodeError) else "a number of too many digits"
 
 
 def validate(table: dict[str, Any], model: type[F], where: str) -> F:

@@ -1,7 +1,5 @@
 """A node's SQLite files, and what it means to people that a file cannot be used: full, locked, read-only, damaged.
-
-Whoever meets such an error, at whatever node, in a read or a write, says it with the same sentence and cure.
-"""
+Whoever meets such an error, at whatever node, in a read or a write, says it with the same sentence and cure."""
 
 from __future__ import annotations
 
@@ -44,11 +42,9 @@ class Trouble(Enum):
         self.sentence, self.cure = sentence, cure
 
 
-_ERRNOS = {
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), Trouble.FULL),
-    errno.EIO: Trouble.BROKEN,
-    errno.EROFS: Trouble.READ_ONLY,
-}
+_ERRNOS = {errno.EIO: Trouble.BROKEN, errno.EROFS: Trouble.READ_ONLY} | dict.fromkeys(
+    (errno.ENOSPC, errno.EDQUOT, errno.EFBIG), Trouble.FULL
+)
 _CODES = {
     sqlite3.SQLITE_FULL: Trouble.FULL,
     sqlite3.SQLITE_IOERR: Trouble.BROKEN,
@@ -68,15 +64,11 @@ def trouble_of(error: BaseException | None) -> Trouble | None:
     True
     """
     while error is not None:
-        found = None
-        if isinstance(error, OSError):
-            found = _ERRNOS.get(error.errno or 0)
-            # numpy gives no number where the disk takes only a part of an array: "4096 requested and 0 written"
-            if error.errno is None and "requested and" in str(error):
-                found = Trouble.FULL
-        elif isinstance(error, sqlite3.Error):
-            found = _CODES.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
-        if found is not None:
+        # numpy gives no number where the disk takes only a part of an array: "4096 requested and 0 written"
+        if isinstance(error, OSError) and error.errno is None and "requested and" in str(error):
+            return Trouble.FULL
+        code = error.errno if isinstance(error, OSError) else None
+        if found := _ERRNOS.get(code or 0) or _CODES.get(getattr(error, "sqlite_errorcode", 0) & 0xFF):
             return found
         error = error.__cause__ or error.__context__
     return None
@@ -91,22 +83,16 @@ def unusable(path: Path | None, error: Exception) -> LedgerError:
 
 
 class Database:
-    """One SQLite file, mode 0600, or memory. What is deleted is overwritten. Threads may share it.
-
-    Every method raises LedgerError where the file cannot be read or written, and LedgerLocked where another program
-    held it all the time.
-    """
-
-    _connection: sqlite3.Connection
+    """One SQLite file, mode 0600, or memory. What is deleted is overwritten. Threads may share it. Every method raises
+    LedgerError where the file cannot be read or written, and LedgerLocked where another program held it all the
+    time."""
 
     def __init__(
         self, path: Path | None, *, read_only: bool = False, wait: float | None = None, durable: bool = True
     ) -> None:
-        """path: None for memory. The file is made where it is missing, unless it is opened `read_only`.
-
-        read_only: nothing is changed, but for what a process that was killed left of a write, which SQLite undoes.
-        wait: seconds for another program, WAIT_SECONDS where None. durable: what was written outlives a power cut.
-        """
+        """path: None for memory. The file is made where it is missing, unless it is opened `read_only`. read_only:
+        nothing is changed, but for what a process that was killed left of a write, which SQLite undoes. wait: seconds
+        for another program, WAIT_SECONDS where None. durable: what was written outlives a power cut."""
         self.path, self._lock = path, threading.RLock()
         try:
             if path is not None and not read_only:
@@ -114,7 +100,7 @@ class Database:
                 os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
                 os.chmod(path, 0o600)
             # no statement is kept: of 10,000 databases in memory they would take more room than what is in these
-            self._connection = sqlite3.connect(
+            self._connection: sqlite3.Connection = sqlite3.connect(
                 ":memory:" if path is None else f"{path.absolute().as_uri()}?mode=rw",
                 uri=True,
                 timeout=WAIT_SECONDS if wait is None else wait,
@@ -171,10 +157,8 @@ class Database:
             self.execute("COMMIT")
 
     def make(self, tables: Iterable[str], form: int) -> None:
-        """Note the format of a new file (SQLite's `user_version`), and make tables that are missing.
-
-        Raises LedgerError for another format, and changes nothing then.
-        """
+        """Note the format of a new file (SQLite's `user_version`), and make tables that are missing. Raises LedgerError
+        for another format, and changes nothing then."""
         with self.transaction():
             written = self.execute("PRAGMA user_version")[0][0]
             if written not in (0, form):

@@ -1,7 +1,5 @@
-"""Typed errors that a user may meet, each with its exit code.
-
-An error says what is wrong, the value, the limit and the next action. It never carries votes, keys or private rows.
-"""
+"""Typed errors that a user may meet, each with its exit code. An error says what is wrong, the value, the limit and the
+next action. It never carries votes, keys or private rows."""
 
 from __future__ import annotations
 
@@ -15,11 +13,8 @@ TRACEBACK = "CONSILIUM_TRACEBACK"
 
 class ConsiliumError(Exception):
     """Base of every error that is somebody's mistake or a known failure, never a bug. what: what is wrong, with its
-    value and limit. action: what to do next; printed after the first sentence.
-
-    A class of its own exit code has a `meaning`: a word or two for the table of codes that users read. Others have
-    those of the class that they refine.
-    """
+    value and limit. action: what to do next; printed after the first sentence. meaning: of the exit code, for the table
+    of codes that users read."""
 
     exit_code: ClassVar[int] = 1
     meaning: ClassVar[str] = "a check does not hold, or an internal error"

@@ -89,11 +89,10 @@ def check_new(path: Path) -> None:
 
 @contextmanager
 def replacing(path: Path, mode: int = 0o666, part: str = "") -> Generator[BinaryIO]:
-    """A file to write to that takes the place of `path`, and is on disk, when the context ends without an error.
-
-    A reader, or a crash, sees the old content or the new. After an error `path` is what it was. mode: of the new file,
-    less what the process masks. part: name beside `path` of what is being written, where several processes may write.
-    """
+    """A file to write to that takes the place of `path`, and is on disk, when the context ends without an error. A
+    reader, or a crash, sees the old content or the new. After an error `path` is what it was. mode: of the new file,
+    less what the process masks. part: name beside `path` of what is being written, where several processes may
+    write."""
     temporary = path.with_name(part or path.name + ".part")
     temporary.unlink(missing_ok=True)  # of a crash, and perhaps with another mode
     try:

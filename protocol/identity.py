@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import struct
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from cryptography.exceptions import InvalidSignature
@@ -40,10 +40,8 @@ def digest(label: str, *parts: bytes) -> bytes:
 
 
 def derive(secret: bytes, label: str, *parts: bytes) -> bytes:
-    """HKDF-SHA256 (RFC 5869) without salt: 32 bytes from `secret` under the framing of label and parts as info.
-
-    Written with `hmac.digest`: a key is derived per pair of parties, and a HKDF object takes longer.
-    """
+    """HKDF-SHA256 (RFC 5869) without salt: 32 bytes from `secret` under the framing of label and parts as info. Written
+    with `hmac.digest`: a key is derived per pair of parties, and a HKDF object takes longer."""
     extracted = hmac.digest(NO_SALT, secret, "sha256")
     return hmac.digest(extracted, frame(label, *parts) + b"\x01", "sha256")
 
@@ -60,61 +58,73 @@ def indices_bytes(indices: np.ndarray) -> bytes:
 
 SIGNATURE_BYTES = 64
 
+
 K = TypeVar("K", Ed25519PrivateKey, X25519PrivateKey)
 
 
-def _load(path: Path, kind: type[K], name: str) -> K:
-    """Raises ConfigError: no such file, others than its owner may read it, or it holds no such key."""
-    content = read_private(path)
-    try:
-        key = load_pem_private_key(content, password=None)
-    except (ValueError, TypeError):
-        key = None
-    if not isinstance(key, kind):
-        raise ConfigError(f"{path}: not an unencrypted {name} key in PEM form", "Create a key with this program")
-    return key
+class _Key(Generic[K]):
+    """A node's own key, of 32 secret bytes. Its repr shows the public half only, and it is not pickled."""
 
+    kind: ClassVar[type[Ed25519PrivateKey] | type[X25519PrivateKey]]
 
-class Identity:
-    """A node's own signing key. Its repr shows the public half only."""
-
-    def __init__(self, key: Ed25519PrivateKey) -> None:
-        self._key = key
-        self.public = key.public_key().public_bytes_raw()
+    def __init__(self, secret: bytes) -> None:
+        self._key: K = self.kind.from_private_bytes(secret)  # type: ignore[assignment]
+        self.public = self._key.public_key().public_bytes_raw()
 
     @classmethod
-    def generate(cls) -> Identity:
+    def generate(cls) -> Self:
         """A new key from the operating system's entropy."""
-        return cls(Ed25519PrivateKey.generate())
-
-    @classmethod
-    def of_secret(cls, secret: bytes) -> Identity:
-        """The key with these 32 secret bytes."""
-        return cls(Ed25519PrivateKey.from_private_bytes(secret))
+        return cls(cls.kind.generate().private_bytes_raw())
 
     @property
     def secret(self) -> bytes:
-        """The inverse of `of_secret`."""
+        """What it is made of."""
         return self._key.private_bytes_raw()
 
     @classmethod
-    def load(cls, path: Path) -> Identity:
-        """Read a PEM (PKCS8) file. Raises as `_load`."""
-        return cls(_load(path, Ed25519PrivateKey, "Ed25519"))
+    def load(cls, path: Path) -> Self:
+        """Read a PEM (PKCS8) file. Raises ConfigError: no such file, others than its owner may read it, or it holds no
+        such key."""
+        content = read_private(path)
+        try:
+            key = load_pem_private_key(content, password=None)
+        except (ValueError, TypeError):
+            key = None
+        if not isinstance(key, cls.kind):
+            name = cls.kind.__name__.removesuffix("PrivateKey")
+            raise ConfigError(f"{path}: not an unencrypted {name} key in PEM form", "Create a key with this program")
+        return cls(key.private_bytes_raw())
 
     def save(self, path: Path) -> None:
         """Write PEM (PKCS8), mode 0600. Raises OutputExists: the file is there; a key is never overwritten."""
         write_private(path, self._key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(public={self.public.hex()})"
+
+    def __reduce__(self):
+        raise TypeError("a key is not pickled")
+
+
+class Identity(_Key[Ed25519PrivateKey]):
+    """A node's own signing key."""
+
+    kind = Ed25519PrivateKey
+
     def sign(self, label: str, *parts: bytes) -> bytes:
         """Ed25519 signature, 64 bytes, of the framing of label and parts."""
         return self._key.sign(frame(label, *parts))
 
-    def __repr__(self) -> str:
-        return f"Identity(public={self.public.hex()})"
 
-    def __reduce__(self):
-        raise TypeError("an identity is not pickled")
+class SealingKey(_Key[X25519PrivateKey]):
+    """An aggregator's own key for secrets."""
+
+    kind = X25519PrivateKey
+
+    def agree(self, public: bytes) -> bytes:
+        """The secret shared with the owner of this X25519 public key, 32 bytes. Raises ValueError where that is of low
+        order: the secret would be zero, known to all (RFC 7748, section 6.1)."""
+        return self._key.exchange(X25519PublicKey.from_public_bytes(public))
 
 
 def verify(public: bytes, signature: bytes, label: str, *parts: bytes) -> bool:
@@ -149,41 +159,3 @@ def is_low_order(public: bytes) -> bool:
     except ValueError:
         return True
     return False
-
-
-class SealingKey:
-    """An aggregator's own X25519 key. Its repr shows the public half only."""
-
-    def __init__(self, private: bytes) -> None:
-        """private: 32 bytes."""
-        self._key = X25519PrivateKey.from_private_bytes(private)
-        self.public = self._key.public_key().public_bytes_raw()
-
-    @classmethod
-    def generate(cls) -> SealingKey:
-        """A new key from the operating system's entropy."""
-        return cls(X25519PrivateKey.generate().private_bytes_raw())
-
-    @classmethod
-    def load(cls, path: Path) -> SealingKey:
-        """Read a PEM (PKCS8) file. Raises as `_load`."""
-        return cls(_load(path, X25519PrivateKey, "X25519").private_bytes_raw())
-
-    def save(self, path: Path) -> None:
-        """Write PEM (PKCS8), mode 0600. Raises OutputExists: the file is there; a key is never overwritten."""
-        write_private(path, self._key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-
-    def private(self) -> bytes:
-        """32 bytes, for the protocol."""
-        return self._key.private_bytes_raw()
-
-    def agree(self, public: bytes) -> bytes:
-        """The secret shared with the owner of this X25519 public key, 32 bytes. Raises ValueError where that is of low
-        order: the secret would be zero, known to all (RFC 7748, section 6.1)."""
-        return self._key.exchange(X25519PublicKey.from_public_bytes(public))
-
-    def __repr__(self) -> str:
-        return f"SealingKey(public={self.public.hex()})"
-
-    def __reduce__(self):
-        raise TypeError("a sealing key is not pickled")

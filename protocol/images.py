@@ -17,7 +17,6 @@ PAMI 2018, put a learned model on top, as the teachers and the student do here; 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cache
 from typing import Literal, NamedTuple
 
@@ -61,12 +60,9 @@ CHANNELS = 1 + 2 * ANGLES + ANGLES * ANGLES
 STRIDE = 4
 
 
-@dataclass(frozen=True)
-class Grid:
-    """What is transformed: an image of `side` pixels, within `padded` of them, which are then periodic.
-
-    beyond: what is around the image, numpy's name for it: background of a drawing, a photograph's own mirror image.
-    """
+class Grid(NamedTuple):
+    """What is transformed: an image of `side` pixels, within `padded` of them, which are then periodic. beyond: what is
+    around the image, numpy's name for it: background of a drawing, a photograph's own mirror image."""
 
     side: int
     padded: int
@@ -82,18 +78,65 @@ class Grid:
         """Means along each axis."""
         return self.side // STRIDE
 
-    @property
-    def features(self) -> int:
-        """Of one channel: of the transform, then row, then column of the positions."""
-        return CHANNELS * self.positions**2
-
 
 GRIDS = {28: Grid(28, 32, "constant"), 32: Grid(32, 40, "symmetric")}
 """By the side of the image: drawings such as MNIST, and photographs such as SVHN and CIFAR-10."""
-
 _SIGMA_LOW = 1.6
 _BLOCK = 32
 """Images at a time: the intermediate arrays of a block fit into a core's cache, and memory does not grow."""
+Representation = Literal["none", "scattering"]
+"""none: the standardised features. scattering: of images of 28x28 or 32x32 pixels with values from 0 to 1, grey or in
+colour."""
+
+
+def width(representation: Representation, features: int) -> int:
+    """Numbers that `represent` gives for a row of so many features. Raises ValueError if it does not take such rows.
+
+    >>> width("none", 3), width("scattering", 28 * 28), width("scattering", 3 * 32 * 32)
+    (3, 3969, 15552)
+    """
+    if representation == "none":
+        return features
+    shape, grid = _grid_of(features)
+    return shape.channels * CHANNELS * grid.positions**2
+
+
+def _grid_of(features: int) -> tuple[ImageShape, Grid]:
+    shape = image_shape(features)
+    if shape is None or shape.side not in GRIDS:
+        raise ValueError(
+            f"scattering is of images of 28x28 or 32x32 pixels, grey or in colour, not {features} features"
+        )
+    return shape, GRIDS[shape.side]
+
+
+def represent(representation: Representation, rows: np.ndarray) -> np.ndarray:
+    """Standardised rows (n, features) -> what teachers and students are trained on, (n, inputs). Of "none" the very
+    rows; of "scattering" float32 (n, `width`), each row of length 1."""
+    return rows if representation == "none" else hellinger(scatter(rows))
+
+
+def hellinger(coefficients: np.ndarray) -> np.ndarray:
+    """Square roots, scaled to length 1 -> float32 (n, features): distances are then Hellinger distances. It keeps the
+    few strong coefficients from drowning the others (as root-SIFT does, Arandjelovic and Zisserman 2012). A row of
+    zeros stays one."""
+    roots = np.sqrt(np.abs(coefficients))
+    lengths = np.linalg.norm(roots, axis=1, keepdims=True)
+    return roots / np.maximum(lengths, np.finfo(np.float32).tiny)
+
+
+def scatter(images: np.ndarray) -> np.ndarray:
+    """Scattering coefficients of images (n, pixels), rows from the top -> float32 (n, `width`), each image by
+    itself; not negative for such images. Of one channel: of the transform, then row, then column of the positions; of a
+    colour image red, then green, then blue. Raises as `width`."""
+    shape, grid = _grid_of(images.shape[1])
+    filters, around = _filters(grid), ((0, 0), (grid.margin, grid.margin), (grid.margin, grid.margin))
+    planes = shape.planes(images).reshape(-1, grid.side, grid.side)
+    out = np.empty((len(planes), CHANNELS, grid.positions, grid.positions), dtype=np.float32)
+    for start in range(0, len(planes), _BLOCK):
+        padded = np.pad(planes[start : start + _BLOCK].astype(np.float32), around, mode=grid.beyond)
+        _scatter_block(padded, filters, out[start : start + _BLOCK])
+    return out.reshape(len(images), width("scattering", images.shape[1]))
 
 
 class _Filters(NamedTuple):
@@ -108,44 +151,6 @@ class _Filters(NamedTuple):
     coarse: np.ndarray
     low: np.ndarray
     low_half: np.ndarray
-
-
-def scattered_shape(inputs: int) -> ImageShape | None:
-    """The image that a row of so many numbers is, if there is a grid for it.
-
-    >>> scattered_shape(784), scattered_shape(3072), scattered_shape(900)
-    (ImageShape(channels=1, side=28), ImageShape(channels=3, side=32), None)
-    """
-    shape = image_shape(inputs)
-    return shape if shape is not None and shape.side in GRIDS else None
-
-
-def scatter(images: np.ndarray) -> np.ndarray:
-    """Scattering coefficients of images (n, pixels), rows from the top -> float32 (n, `width`), each image by
-    itself; not negative for such images. Those of a colour image are of red, then of green, then of blue. Raises
-    ValueError: there is no grid for such rows; `Schema` refuses them before."""
-    shape = scattered_shape(images.shape[1])
-    if shape is None:
-        raise ValueError(f"no scattering of rows of {images.shape[1]} numbers")
-    grid = GRIDS[shape.side]
-    filters, around = _filters(grid), ((0, 0), (grid.margin, grid.margin), (grid.margin, grid.margin))
-    planes = shape.planes(images).reshape(-1, grid.side, grid.side)
-    out = np.empty((len(planes), CHANNELS, grid.positions, grid.positions), dtype=np.float32)
-    for start in range(0, len(planes), _BLOCK):
-        padded = np.pad(planes[start : start + _BLOCK].astype(np.float32), around, mode=grid.beyond)
-        _scatter_block(padded, filters, out[start : start + _BLOCK])
-    return out.reshape(len(images), shape.channels * grid.features)
-
-
-def hellinger(coefficients: np.ndarray) -> np.ndarray:
-    """Square roots, scaled to length 1 -> float32 (n, features): distances are then Hellinger distances.
-
-    It keeps the few strong coefficients from drowning the others (as root-SIFT does, Arandjelovic and Zisserman 2012).
-    A row of zeros stays one.
-    """
-    roots = np.sqrt(np.abs(coefficients))
-    lengths = np.linalg.norm(roots, axis=1, keepdims=True)
-    return roots / np.maximum(lengths, np.finfo(np.float32).tiny)
 
 
 def _scatter_block(padded: np.ndarray, filters: _Filters, out: np.ndarray) -> None:
@@ -212,35 +217,3 @@ def _gaussian_means(grid: Grid, step: int) -> np.ndarray:
     distance = (distance + grid.padded / 2) % grid.padded - grid.padded / 2
     weights = np.exp(-(distance**2) / (2 * _SIGMA_LOW**2))
     return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
-
-
-Representation = Literal["none", "scattering"]
-"""none: the standardised features. scattering: of images of 28x28 or 32x32 pixels with values from 0 to 1, grey or in
-colour, see `scattering`.
-"""
-
-
-def represent(representation: Representation, rows: np.ndarray) -> np.ndarray:
-    """Standardised rows (n, features) -> what teachers and students are trained on, (n, inputs).
-
-    Of "none" the very rows; of "scattering" float32 (n, `width`), each row of length 1.
-    """
-    if representation == "none":
-        return rows
-    return hellinger(scatter(rows))
-
-
-def width(representation: Representation, features: int) -> int:
-    """Numbers that `represent` gives for a row of so many features. Raises ValueError if it does not take such rows.
-
-    >>> width("none", 3), width("scattering", 28 * 28), width("scattering", 3 * 32 * 32)
-    (3, 3969, 15552)
-    """
-    if representation == "none":
-        return features
-    shape = scattered_shape(features)
-    if shape is None:
-        raise ValueError(
-            f"scattering is of images of 28x28 or 32x32 pixels, grey or in colour, not {features} features"
-        )
-    return shape.channels * GRIDS[shape.side].features

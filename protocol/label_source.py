@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Annotated, Protocol
@@ -10,12 +10,13 @@ from typing import Annotated, Protocol
 import numpy as np
 from pydantic import ConfigDict, Field
 
-from consilium.protocol.label_law import LabelLaw
 from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.schema import Schema
 
 NO_LABEL = -1
 """Stands in a label array where there is none."""
+MOST_COUNT = 2**53
+"""Of votes or noisy votes in a histogram: beyond it a float64 is not exact any more."""
 
 
 class Outcome(IntEnum):
@@ -28,18 +29,31 @@ class Outcome(IntEnum):
     """Interactive only: the parties do not contradict the student's own confident prediction; costs no label."""
 
 
-class RowStanding(IntEnum):
-    """What became of a row of the pool so far; these numbers travel."""
-
-    OPEN = 0
-    RECORDED = 1
-    """Asked before, by whatever student: its outcome is in the ledger, and asking again costs nothing."""
-    SPENT = 2
-    """The parties answered it in an earlier federation, whose second aggregator gives no row twice."""
-
-
 USES_UP = "uses up nothing more, unless a secure sum has to begin anew"
 """What asking the same again does: under masks parties charge each new sum."""
+
+
+Deviation = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+@dataclass(frozen=True)
+class LabelLaw:
+    """What a student may know of the mechanism's noise. Of votes n (classes,), `votes` at most, a label is
+    argmax_j(n_j + Z_j), Z_j of standard deviation `deviation`, 0 where it is the exact winner.
+
+    threshold: of a check, None where every query is answered. A query is answered where
+    max_j(n_j - m_j + C_j) + Z >= threshold: C_j of deviation `cell_deviation` (of sums that hold noise), Z of
+    `check_deviation`, all noise independent; m_j is 0, or votes times the student's own probability where it is
+    `predicted`.
+    """
+
+    votes: Annotated[int, Field(ge=1)]
+    deviation: Deviation
+    threshold: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    check_deviation: Deviation = 0.0
+    cell_deviation: Deviation = 0.0
+    predicted: bool = False
+    __pydantic_config__ = ConfigDict(extra="forbid")
 
 
 @dataclass(frozen=True)
@@ -47,11 +61,14 @@ class LabelTerms:
     """On which terms labels are given.
 
     `epsilon` holds at `delta` if the whole query budget is used up, whatever the votes are; it is fixed before the run.
-    It is of a `unit`, whose data may differ as `neighbouring` says. `count_sigma`: noise on one count, in votes, where
-    noisy histograms are given, 0 where labels alone are; each answer says its own. `law`: how a label follows from the
-    votes, None where counts are released. `release`: what is released for a query. `epsilon_nodes`: towards whoever
-    sees noisy sums of the votes; 0 where none is stated. `simulation`: all parties are simulated. `real_noise`: of a
-    simulation, whether its noise is the operating system's, as that of every other federation is.
+    It is of a `unit`, whose data may differ as `neighbouring` says. `count_sigma`: standard deviation of the Gaussian
+    noise on one count, in votes, where noisy histograms are given, else 0; where parties add it, of as many as may take
+    part. `most_votes`: that may be in such a histogram: how many were follows from private rows. `law`: how a label
+    follows from the votes, None where counts are released. `release`: what is released for a query. `epsilon_nodes`:
+    towards whoever sees noisy sums of the votes; 0 where none is stated. `simulation`: all parties are simulated.
+    `real_noise`: of a simulation, whether its noise is the operating system's, as that of every other federation is.
+    `recorded`, `spent`: ids of rows of a pool that was fixed beforehand, none where there is no such pool: those whose
+    outcome is in the ledger, so that asking them is free, and those that the parties answered in an earlier federation.
     """
 
     federation: str
@@ -61,54 +78,30 @@ class LabelTerms:
     delta: float
     epsilon: float
     queries_left: Annotated[int, Field(ge=0)]
-    answers_left: Annotated[int, Field(ge=0)]
     parties: int
     simulation: bool
     neighbouring: str = "replace"
-    count_sigma: float = 0.0
+    count_sigma: Deviation = 0.0
+    most_votes: Annotated[int, Field(ge=0, le=MOST_COUNT)] = 0
     law: LabelLaw | None = None
     release: ReleaseKind = ReleaseKind.WINNER_OR_ABSTENTION
     epsilon_nodes: float = 0.0
     real_noise: bool = False
+    recorded: tuple[str, ...] = ()
+    spent: tuple[str, ...] = ()
     __pydantic_config__ = ConfigDict(ser_json_inf_nan="constants")
 
 
 @dataclass(frozen=True)
-class Histograms:
-    """Noisy histograms of votes, in the order of the queries; all 0 for a query that was not asked.
-
-    counts: int64 (queries, classes), negative ones among them. votes: int64 (queries,), the most that may have been
-    counted: how many were follows from private rows. sigmas: float64 (queries,), of the Gaussian noise on each count of
-    a query, in votes; where parties add it, of as many as may have taken part.
-    """
-
-    counts: np.ndarray = field(repr=False)
-    votes: np.ndarray = field(repr=False)
-    sigmas: np.ndarray = field(repr=False)
-
-    def __len__(self) -> int:
-        return len(self.counts)
-
-    def of(self, rows: np.ndarray) -> Histograms:
-        """Those of some queries: indices, a slice, or bool (queries,)."""
-        return Histograms(self.counts[rows], self.votes[rows], self.sigmas[rows])
-
-    def then(self, more: Histograms) -> Histograms:
-        """These, and those of further queries."""
-        columns = ((getattr(self, name), getattr(more, name)) for name in ("counts", "votes", "sigmas"))
-        return Histograms(*map(np.concatenate, columns))
-
-
 @dataclass(frozen=True)
 class Answers:
-    """In the order of the queries: `outcomes` and `labels` are int64 (queries,), NO_LABEL where not answered.
-
-    histograms: what the labels are the largest counts of, where that is released.
-    """
+    """In the order of the queries: `outcomes` and `labels` are int64 (queries,), NO_LABEL where not answered. counts:
+    int64 (queries, classes), the noisy histograms that the labels are the largest counts of, negative counts among
+    them, where these are released; 0 for a query that was not asked."""
 
     outcomes: np.ndarray = field(repr=False)
     labels: np.ndarray = field(repr=False)
-    histograms: Histograms | None = None
+    counts: np.ndarray | None = field(default=None, repr=False)
 
     @property
     def answered(self) -> np.ndarray:
@@ -132,19 +125,7 @@ class LabelSource(Protocol):
 
     def describe(self) -> LabelTerms: ...
 
-    def ask(
-        self, queries: np.ndarray, progress: Progress = no_progress, probabilities: np.ndarray | None = None
-    ) -> Answers:
+    def ask(self, queries: np.ndarray, probabilities: np.ndarray | None = None) -> Answers:
         """Queries (n, features) -> answers; `probabilities` float64 (n, classes) are the student's own predictions.
-
-        Raises BudgetExceeded, DataError, NotEnoughParties or ServiceError.
-        """
-        ...
-
-    def known(self, ids: Sequence[str]) -> np.ndarray:
-        """Query ids (hex) -> `RowStanding`, uint8 (ids,). All OPEN where the federation has no pool that was fixed
-        beforehand: what other students made up is not told.
-
-        Raises ServiceError.
-        """
+        Raises BudgetExceeded, DataError, NotEnoughParties or ServiceError."""
         ...

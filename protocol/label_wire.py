@@ -1,15 +1,15 @@
-"""Terms, answers and refusals between plain Python and labels.proto; used by both ends of the socket."""
+"""Terms, queries, answers and refusals between plain Python and labels.proto; used by both ends of the socket."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from consilium.protocol.errors import BudgetExceeded, ConsiliumError, DataError, MalformedMessage, ServiceError
-from consilium.protocol.label_source import NO_LABEL, USES_UP, Answers, Histograms, LabelTerms, Outcome, RowStanding
+from consilium.protocol.label_source import MOST_COUNT, NO_LABEL, USES_UP, Answers, LabelTerms, Outcome
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.messages import PROTOCOL_VERSION
 from consilium.protocol.queries import QUERY_DTYPE
@@ -17,27 +17,18 @@ from consilium.protocol.releases import ReleaseKind
 
 BLOCK_BYTES = 1_000_000
 """Rows of a query set travel in blocks of about this size; gRPC's own limit is 4 MB a message."""
-
-ID_BYTES, PROBABILITY_BYTES = 32, 8
-"""Of a query id, which is a SHA-256; and of one class of one row."""
-
-MOST_COUNT = 2**53
-"""Of votes or noisy votes in a histogram: beyond it a float64 is not exact any more."""
-
-_COLUMNS = {"outcomes": "u1", "labels": "<i4", "counts": "<i8", "votes": "<i8", "sigmas": "<f8"}
+PROBABILITY = np.dtype("<f8")
+_COLUMNS = {"outcomes": "u1", "labels": "<i4", "counts": "<i8"}
 """Of answers, as labels.proto has them."""
+_TERMS = TypeAdapter(LabelTerms)
 
-TRAVELLING = {error.__name__: error for error in (BudgetExceeded, DataError, MalformedMessage)}
-"""What a student may learn of an error: those about its own request."""
-
+TRAVELLING = (BudgetExceeded, DataError, MalformedMessage)
+"""Errors about a student's own request: it learns their text."""
 GENERIC = ServiceError(
     "the coordinator could not answer this request",
     f"Its operator sees why, and what to do, in `consilium status`. Asking the same again {USES_UP}",
 )
 """What it learns of all others. Which parties were missing, at which stage, or what a sum looked like is not its."""
-
-
-_TERMS = TypeAdapter(LabelTerms)
 
 
 def terms_to_wire(terms: LabelTerms) -> pb.Terms:
@@ -56,7 +47,7 @@ def terms_from_wire(message: pb.Terms) -> LabelTerms:
         terms = _TERMS.validate_json(message.terms_json)
     except ValidationError as error:
         raise MalformedMessage(f"the coordinator's terms are malformed: {error.errors()[0]['loc']}") from None
-    if (terms.release is ReleaseKind.COUNTS) != (terms.count_sigma > 0):
+    if not (terms.release is ReleaseKind.COUNTS) == (terms.count_sigma > 0) == (terms.most_votes > 0):
         raise MalformedMessage(
             f"the coordinator's terms release {terms.release} with noise {terms.count_sigma:g} on counts"
         )
@@ -65,7 +56,7 @@ def terms_from_wire(message: pb.Terms) -> LabelTerms:
 
 def row_bytes(features: int, classes: int) -> int:
     """Of a row with its probabilities."""
-    return features * QUERY_DTYPE.itemsize + classes * PROBABILITY_BYTES
+    return features * QUERY_DTYPE.itemsize + classes * PROBABILITY.itemsize
 
 
 def blocks(queries: np.ndarray, probabilities: np.ndarray | None = None) -> list[pb.QueryBlock]:
@@ -82,33 +73,9 @@ def blocks(queries: np.ndarray, probabilities: np.ndarray | None = None) -> list
     ]
 
 
-def id_blocks(ids: Sequence[str]) -> list[bytes]:
-    """Query ids, hex -> their bytes, in blocks of about the size of blocks of rows."""
-    step = BLOCK_BYTES // ID_BYTES
-    return [bytes.fromhex("".join(ids[start : start + step])) for start in range(0, len(ids), step)]
-
-
-def ids_of(block: bytes) -> list[str]:
-    """Block -> query ids, hex; MalformedMessage if the bytes are no whole ids."""
-    if not block or len(block) % ID_BYTES:
-        raise MalformedMessage(f"{len(block)} bytes are no query ids of {ID_BYTES}")
-    text = block.hex()
-    return [text[start : start + 2 * ID_BYTES] for start in range(0, len(text), 2 * ID_BYTES)]
-
-
-def standings_of(reply: bytes, count: int) -> np.ndarray:
-    """Reply -> `RowStanding`, uint8 (count,); MalformedMessage if it is not that."""
-    standings = np.frombuffer(reply, dtype=np.uint8)
-    if len(standings) != count or not np.isin(standings, list(RowStanding)).all():
-        raise MalformedMessage(f"{len(standings)} standings for {count} rows, or one of an unknown kind")
-    return standings
-
-
 def rows_of(block: pb.QueryBlock, features: int, classes: int) -> tuple[np.ndarray, np.ndarray | None]:
     """Block -> float32 (rows, features), and probabilities float64 (rows, classes) if it has any. Nothing is copied.
-
-    Raises MalformedMessage if its lengths do not fit.
-    """
+    Raises MalformedMessage if its lengths do not fit."""
     if block.features != features:
         raise MalformedMessage(f"query block with rows of {block.features} features, the federation's have {features}")
     if not block.rows or len(block.rows) % (features * QUERY_DTYPE.itemsize):
@@ -116,19 +83,15 @@ def rows_of(block: pb.QueryBlock, features: int, classes: int) -> tuple[np.ndarr
     rows = np.frombuffer(block.rows, dtype=QUERY_DTYPE).reshape(-1, features)
     if not block.probabilities:
         return rows, None
-    if len(block.probabilities) != len(rows) * classes * PROBABILITY_BYTES:
+    if len(block.probabilities) != len(rows) * classes * PROBABILITY.itemsize:
         raise MalformedMessage("probabilities of a query block are not one row for each query")
-    return rows, np.frombuffer(block.probabilities, dtype="<f8").reshape(-1, classes)
+    return rows, np.frombuffer(block.probabilities, dtype=PROBABILITY).reshape(-1, classes)
 
 
-def answers_to_wire(answers: Answers) -> pb.AskReply:
+def answers_to_wire(answers: Answers) -> pb.Answers:
     """Answers -> message."""
-    released = answers.histograms
-    columns = {} if released is None else {name: getattr(released, name) for name in ("counts", "votes", "sigmas")}
-    columns |= {"outcomes": answers.outcomes, "labels": answers.labels}
-    return pb.AskReply(
-        answers=pb.Answers(**{name: column.astype(_COLUMNS[name]).tobytes() for name, column in columns.items()})
-    )
+    columns = {name: getattr(answers, name) for name in _COLUMNS if getattr(answers, name) is not None}
+    return pb.Answers(**{name: column.astype(_COLUMNS[name]).tobytes() for name, column in columns.items()})
 
 
 def answers_from_wire(message: pb.Answers, queries: int, classes: int) -> Answers:
@@ -138,32 +101,33 @@ def answers_from_wire(message: pb.Answers, queries: int, classes: int) -> Answer
         kind, content = np.dtype(_COLUMNS[name]), getattr(message, name)
         if len(content) != math.prod(shape) * kind.itemsize:
             raise MalformedMessage(f"the coordinator's answers do not fit the queries: {name}")
-        return np.frombuffer(content, kind).reshape(shape).astype(np.float64 if kind.kind == "f" else np.int64)
+        return np.frombuffer(content, kind).reshape(shape).astype(np.int64)
 
     outcomes, labels = column("outcomes", queries), column("labels", queries)
     given = np.isin(outcomes, (Outcome.ANSWERED, Outcome.REINFORCED))
     if not (np.isin(outcomes, list(Outcome)) & (given <= ((labels >= 0) & (labels < classes)))).all():
         raise MalformedMessage("the coordinator's answers do not fit the queries")
     labels[~given] = NO_LABEL
-    if not (message.counts or message.votes or message.sigmas):
+    if not message.counts:
         return Answers(outcomes, labels)
-    released = Histograms(column("counts", queries, classes), column("votes", queries), column("sigmas", queries))
-    counts, votes, sigmas = released.counts, released.votes, released.sigmas
-    within = all(((each >= -MOST_COUNT) & (each <= MOST_COUNT)).all() for each in (counts, votes))
-    if not (within and (votes >= 0).all() and np.isfinite(sigmas).all() and (sigmas >= 0).all()):
+    counts = column("counts", queries, classes)
+    if not ((counts >= -MOST_COUNT) & (counts <= MOST_COUNT)).all():
         raise MalformedMessage("the coordinator's histograms have numbers that no votes and no noise give")
-    answered = outcomes == Outcome.ANSWERED
-    if not ((votes > 0) & (sigmas > 0) & (counts.argmax(axis=1) == labels))[answered].all():
+    if (counts.argmax(axis=1) != labels)[outcomes == Outcome.ANSWERED].any():
         raise MalformedMessage("the coordinator's histograms do not fit its labels")
-    return Answers(outcomes, labels, released)
+    return Answers(outcomes, labels, counts)
 
 
-def refusal_to_wire(error: ConsiliumError) -> pb.AskReply:
-    """Typed error -> message: as it is if it is about the student's own request, else `GENERIC`."""
-    shown = error if type(error) in TRAVELLING.values() else GENERIC
-    return pb.AskReply(refusal=pb.Refusal(error=type(shown).__name__, what=shown.what, action=shown.action))
+def refusal_to_wire(error: ConsiliumError) -> str:
+    """An error that a student may learn, as the detail of a status."""
+    return json.dumps({"error": type(error).__name__, "what": error.what, "action": error.action})
 
 
-def refusal_from_wire(refusal: pb.Refusal) -> ConsiliumError:
-    """Message -> the error to raise; an unknown name becomes ServiceError."""
-    return TRAVELLING.get(refusal.error, ServiceError)(refusal.what, refusal.action)
+def refusal_from_wire(detail: str) -> ConsiliumError:
+    """The error to raise; an unknown name, and what is no refusal, is a ServiceError."""
+    kinds = {kind.__name__: kind for kind in TRAVELLING}
+    try:
+        told = json.loads(detail)
+        return kinds.get(told["error"], ServiceError)(str(told["what"]), str(told["action"]))
+    except (ValueError, KeyError, TypeError):
+        return ServiceError(f"the label service ended the request: {detail}")

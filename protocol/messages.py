@@ -1,8 +1,6 @@
-"""The messages between coordinator and party, as strict immutable models.
-
-Everything that arrives is untrusted: unknown keys, other types and impossible sizes are refused here, before any
-other code sees them. Matrices are numpy arrays; `records` puts them on Flower's wire.
-"""
+"""The messages between coordinator and party, as strict immutable models. Everything that arrives is untrusted: unknown
+keys, other types and impossible sizes are refused here, before any other code sees them. Matrices are numpy arrays;
+`records` puts them on Flower's wire."""
 
 from __future__ import annotations
 
@@ -70,7 +68,7 @@ class WireModel(Strict):
 
 
 class Terms(WireModel):
-    """What a federation is, as far as a party is concerned. A party that pins terms takes part in no other.
+    """What a federation is for a party. A party that pins terms takes part in no other.
 
     federation: hash of the coordinator's configuration. classes: to vote for. teachers: votes that the party gives to
     each query. simulation: seeded noise, which protects nobody. promise: JSON list of release events at the query
@@ -137,11 +135,9 @@ class HelloRequest(Introduction, LedgerPosition):
 
 
 class HelloReply(WireModel):
-    """Name and number of teachers. No counts of records: they are not covered by the guarantee.
-
-    seen: one more than the last batch at which this federation asked the party for votes, 0 where it never did.
-    program: the party's versions, for people.
-    """
+    """Name and number of teachers. No counts of records: they are not covered by the guarantee. seen: one more than the
+    last batch at which this federation asked the party for votes, 0 where it never did. program: the party's versions,
+    for people."""
 
     kind: ClassVar[str] = "query.hello"
     party: PartyName
@@ -151,12 +147,9 @@ class HelloReply(WireModel):
 
 
 class TrainRequest(WireModel):
-    """Train `teachers` teachers on disjoint shards.
-
-    `rows_json` is a `Schema`, `spec_json` a `models.keys.TeacherSpec`, `voting_rule_json` a
-    `protocol.voting_rule.VotingRuleSpec`. `reference`: public rows, float32 (rows, features), none where the voting
-    rule needs none.
-    """
+    """Train `teachers` teachers on disjoint shards. `rows_json` is a `Schema`, `spec_json` a `models.keys.TeacherSpec`,
+    `voting_rule_json` a `protocol.voting_rule.VotingRuleSpec`. `reference`: public rows, float32 (rows, features), none
+    where the voting rule needs none."""
 
     kind: ClassVar[str] = "train.teacher"
     federation: Hash
@@ -169,11 +162,10 @@ class TrainRequest(WireModel):
 
     def digest(self) -> str:
         """What `Terms.request` pins."""
-        return self.fingerprint
+        return self._digest
 
     @cached_property
-    def fingerprint(self) -> str:
-        """See `digest`; computed once."""
+    def _digest(self) -> str:
         fields = self.model_dump(exclude={"reference"})
         return canonical_digest({**fields, "reference": query_set_hash(self.reference)})
 
@@ -187,12 +179,9 @@ class TrainReply(WireModel):
 
 
 class VoteRequest(WireModel, LedgerPosition):
-    """All queries of a round in one message: float32 (queries, features).
-
-    places, proof: that the queries are rows of the pool
-    (`protocol.pool.PoolTree.prove`); both empty where the terms name no pool. start: the
-    last of `HelloRequest.starts`, empty in a simulation.
-    """
+    """All queries of a round in one message: float32 (queries, features). places, proof: that the queries are rows of
+    the pool (`protocol.pool.PoolTree.prove`); both empty where the terms name no pool. start: the last of
+    `HelloRequest.starts`, empty in a simulation."""
 
     kind: ClassVar[str] = "query.vote"
     federation: Hash

@@ -1,9 +1,7 @@
-"""Integer noise: the operating system's entropy for every deployment, a seed for simulations only.
-
-Both draw the discrete Gaussian N_Z(0, sigma^2) of Canonne, Kamath and Steinke 2020 (arXiv 2004.00010), whose Renyi
-divergence obeys the continuous bound alpha / sigma^2, and the discrete Laplace Lap_Z(1/gamma), Pr[z] proportional to
-exp(-gamma |z|). Integers leave no floating-point trace. ``curves.discrete`` charges exactly these two laws.
-"""
+"""Integer noise: the operating system's entropy for every deployment, a seed for simulations only. Both draw the
+discrete Gaussian N_Z(0, sigma^2) of Canonne, Kamath and Steinke 2020 (arXiv 2004.00010), whose Renyi divergence obeys
+the continuous bound alpha / sigma^2, and the discrete Laplace Lap_Z(1/gamma), Pr[z] proportional to exp(-gamma |z|).
+Integers leave no floating-point trace. ``curves.discrete`` charges exactly these two laws."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ CHUNK = 8192
 
 
 class NoiseSource(Protocol):
-    """Where the noise comes from."""
+    """Where the noise comes from. `simulated`: from a seed."""
 
     simulated: bool
 
@@ -46,11 +44,9 @@ def laplace_scale(gamma: float) -> float:
 
 
 class SystemNoise:
-    """OpenDP's exact samplers on the operating system's entropy. It takes no seed and keeps no state.
-
-    A number takes about 9 microseconds (Gaussian) or 5 (Laplace) of one core; the samplers run outside Python's lock,
-    on as many threads as this process has cores.
-    """
+    """OpenDP's exact samplers on the operating system's entropy. It takes no seed and keeps no state. A number takes
+    about 9 microseconds (Gaussian) or 5 (Laplace) of one core; the samplers run outside Python's lock, on as many
+    threads as this process has cores."""
 
     simulated = False
 
@@ -64,11 +60,8 @@ class SystemNoise:
 
 
 def _opendp(law: Literal["gaussian", "laplace"], scale: float) -> Callable[[np.ndarray], Sequence[int]]:
-    """A sampler that adds noise to as many whole numbers as it is called with.
-
-    The rooms of OpenDP that it needs, one by one: its prelude loads every data frame library that is installed, for
-    180 MB and a second.
-    """
+    """A sampler that adds noise to as many whole numbers as it is called with. The rooms of OpenDP that it needs, one
+    by one: its prelude loads every data frame library that is installed, for 180 MB and a second."""
     from opendp.domains import atom_domain, vector_domain
     from opendp.measurements import make_gaussian, make_laplace
     from opendp.metrics import l1_distance, l2_distance
@@ -95,21 +88,15 @@ def _in_threads(sampler: Callable[[], Callable[[np.ndarray], Sequence[int]]], sh
     if len(chunks) == 1:
         draw(chunks[0])
     elif chunks:
-        with ThreadPoolExecutor(min(len(chunks), _cores())) as pool:
+        with ThreadPoolExecutor(min(len(chunks), os.cpu_count() or 1)) as pool:
             list(pool.map(draw, chunks))
     return noise
 
 
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 class SeededNoise:
-    """Reproducible noise for simulations. Whoever knows the seed can remove it: it protects nobody.
-
-    A deployed coordinator cannot build one: `FederationConfig` refuses a seed outside a simulation, and parties refuse
-    to serve a simulation unless their policy allows it.
-    """
+    """Reproducible noise for simulations. Whoever knows the seed can remove it: it protects nobody. A deployed
+    coordinator cannot build one: `FederationConfig` refuses a seed outside a simulation, and parties refuse to serve a
+    simulation unless their policy allows it."""
 
     simulated = True
 

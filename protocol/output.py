@@ -23,15 +23,10 @@ class Format(StrEnum):
 
 
 FormatOption = Annotated[Format, typer.Option("--format", help="What goes to stdout; json: one object, errors too.")]
-"""The option that every command has."""
-
-
 QuietOption = Annotated[
     bool, typer.Option("--quiet", help="Show errors only; the exit code says the rest. With json, the object too.")
 ]
 """The option of every command that shows how far it is."""
-
-
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 

@@ -10,7 +10,7 @@ A proof is for a whole set of queries: their places among the leaves, and the ha
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from pydantic import Field
@@ -25,11 +25,9 @@ HASH_BYTES = 32
 
 
 class PoolTerms(Frozen):
-    """What is pinned of a pool.
-
-    root: of the Merkle tree, hex. size: leaves. least_distance: Euclidean distance of standardised rows below which one
-    of two different rows was left out when the pool was made; no promise rests on it.
-    """
+    """What is pinned of a pool. root: of the Merkle tree, hex. size: leaves. least_distance: Euclidean distance of
+    standardised rows below which one of two different rows was left out when the pool was made; no promise rests on
+    it."""
 
     root: Hash
     size: int = Field(ge=1, le=MOST_ROWS)
@@ -67,12 +65,14 @@ class PoolTree:
         if outside := self.missing(ids):
             raise DataError(f"{len(outside)} of {len(ids)} queries are no public rows (first: row {outside[0]})")
         places = np.array([self._place[bytes.fromhex(query_id)] for query_id in ids], dtype=np.uint32)
-        proof = b"".join(
-            self._levels[level][sibling]
-            for level, sibling in _siblings(sorted(set(places.tolist())), len(self.leaves))
-            if sibling is not None
-        )
-        return places, np.frombuffer(proof, dtype=np.uint8).reshape(-1, HASH_BYTES)
+        proof: list[bytes] = []
+
+        def known(level: int, place: int) -> bytes:
+            proof.append(self._levels[level][place])
+            return proof[-1]
+
+        _root({place: self._levels[0][place] for place in places.tolist()}, len(self.leaves), known)
+        return places, np.frombuffer(b"".join(proof), dtype=np.uint8).reshape(-1, HASH_BYTES)
 
 
 def proves(terms: PoolTerms, ids: Sequence[str], places: np.ndarray, proof: np.ndarray) -> bool:
@@ -82,9 +82,16 @@ def proves(terms: PoolTerms, ids: Sequence[str], places: np.ndarray, proof: np.n
         return False
     if proof.ndim != 2 or proof.shape[1] != HASH_BYTES or proof.dtype != np.uint8 or int(places.max()) >= terms.size:
         return False
-    known = {int(place): _leaf(bytes.fromhex(query_id)) for place, query_id in zip(places, ids, strict=True)}
+    leaves = {int(place): _leaf(bytes.fromhex(query_id)) for place, query_id in zip(places, ids, strict=True)}
     hashes = iter(row.tobytes() for row in proof)
-    size, order = terms.size, sorted(known)
+    root = _root(leaves, terms.size, lambda level, place: next(hashes, None))
+    return root is not None and root.hex() == terms.root and next(hashes, None) is None
+
+
+def _root(known: dict[int, bytes], size: int, sibling_of: Callable[[int, int], bytes | None]) -> bytes | None:
+    """Of a tree of so many leaves, of which those at some places are known. sibling_of: hashes that are lacking, by
+    level and place, in the order of a proof; None where there is none: then there is no root."""
+    level, order = 0, sorted(known)
     while size > 1:
         above: dict[int, bytes] = {}
         for place in order:
@@ -92,28 +99,13 @@ def proves(terms: PoolTerms, ids: Sequence[str], places: np.ndarray, proof: np.n
                 continue
             node, sibling = known[place], place ^ 1
             if sibling < size:
-                other = known.get(sibling) or next(hashes, b"")
+                other = known.get(sibling) or sibling_of(level, sibling)
                 if not other:
-                    return False
+                    return None
                 node = _node(node, other) if place < sibling else _node(other, node)
             above[place // 2] = node
-        known, order, size = above, sorted(above), (size + 1) // 2
-    return known[0].hex() == terms.root and next(hashes, None) is None
-
-
-def _siblings(places: list[int], size: int) -> Iterator[tuple[int, int | None]]:
-    """Level and place of the hashes that whoever knows the leaves at `places` lacks, in the order of a proof."""
-    level = 0
-    while size > 1:
-        known = set(places)
-        above: list[int] = []
-        for place in places:
-            if above and above[-1] == place // 2:
-                continue
-            sibling = place ^ 1
-            yield level, sibling if sibling < size and sibling not in known else None
-            above.append(place // 2)
-        places, size, level = above, (size + 1) // 2, level + 1
+        known, order, size, level = above, sorted(above), (size + 1) // 2, level + 1
+    return known[0]
 
 
 def _parents(nodes: list[bytes]) -> list[bytes]:

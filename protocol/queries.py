@@ -1,8 +1,7 @@
-"""Queries: public, unlabelled rows, the ids by which ledger and student name them, and reference rows.
-
-Reference rows are a few public rows by which a teacher learns where its own scores lie (`protocol.voting_rule`).
-They are drawn from the pool by a lot that anybody can repeat, stand in the federation's configuration, and are pinned
-by its digest. What is computed from them is computed at each party and stays there."""
+"""Queries: public, unlabelled rows, the ids by which ledger and student name them, and reference rows. Reference rows
+are a few public rows by which a teacher learns where its own scores lie (`protocol.voting_rule`). They are drawn from
+the pool by a lot that anybody can repeat, stand in the federation's configuration, and are pinned by its digest. What
+is computed from them is computed at each party and stays there."""
 
 from __future__ import annotations
 
@@ -20,10 +19,9 @@ QUERY_DTYPE = np.dtype("<f4")
 
 
 def canonical_queries(rows: np.ndarray, features: int) -> np.ndarray:
-    """Rows (n, features) -> little-endian float32, contiguous, -0 as 0.
-
-    Float32 is what travels and what is hashed, so that coordinator, parties and student see the very same numbers.
-    Raises DataError: not a matrix of numbers, other width, no rows, or a value that float32 cannot hold."""
+    """Rows (n, features) -> little-endian float32, contiguous, -0 as 0. Float32 is what travels and what is hashed, so
+    that coordinator, parties and student see the very same numbers. Raises DataError: not a matrix of numbers, other
+    width, no rows, or a value that float32 cannot hold."""
     if rows.ndim != 2 or rows.dtype.kind not in "fiu":
         raise DataError(f"queries must be a matrix of numbers, got {rows.ndim} dimensions of {rows.dtype}")
     if rows.shape[0] == 0:
@@ -70,11 +68,10 @@ LEAST_REFERENCE_ROWS = 2
 
 
 def draw_reference(pool: np.ndarray, schema: Schema, most: int) -> np.ndarray:
-    """At most so many different rows of a pool, canonical float32 (rows, features), by lot.
-
-    The lot is the order of a hash of each row, so it depends on the pool as a set and on nobody's choice. Rows outside
-    the schema's ranges are none that a party can have, and are not drawn. Raises ConfigError: fewer than two rows are
-    left, or so many are too large to be sent."""
+    """At most so many different rows of a pool, canonical float32 (rows, features), by lot. The lot is the order of a
+    hash of each row, so it depends on the pool as a set and on nobody's choice. Rows outside the schema's ranges are
+    none that a party can have, and are not drawn. Raises ConfigError: fewer than two rows are left, or so many are too
+    large to be sent."""
     if most * pool.shape[1] > MOST_NUMBERS:
         raise ConfigError(
             f"federation.voting_rule.reference {most} rows of {pool.shape[1]} features are more than {MOST_NUMBERS}"
@@ -98,10 +95,8 @@ def draw_reference(pool: np.ndarray, schema: Schema, most: int) -> np.ndarray:
 
 
 def why_no_reference(rows: np.ndarray, schema: Schema, most: int) -> str:
-    """What is wrong with reference rows float32 (rows, features), or nothing.
-
-    `most`: what the voting rule allows, 0 for a rule that takes none.
-    """
+    """What is wrong with reference rows float32 (rows, features), or nothing. `most`: what the voting rule allows, 0
+    for a rule that takes none."""
     if not most:
         return "reference rows, and a voting rule that takes none" if rows.size else ""
     if not LEAST_REFERENCE_ROWS <= len(rows) <= most or rows.shape[1] != len(schema.features):

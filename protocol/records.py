@@ -1,10 +1,7 @@
-"""Messages on Flower's wire: a ConfigRecord for the fields and an ArrayRecord for the matrices.
-
-Matrices travel as raw little-endian bytes behind a random salt, with type and shape beside them. Flower keeps them
-under the hash of what they hold, and tells every node whether it has one of that hash: without salt a party that
-guesses another's votes would be told so. Reading checks that type, shape and bytes agree before anything is allocated,
-and nothing is ever unpickled.
-"""
+"""Messages on Flower's wire: a ConfigRecord for the fields and an ArrayRecord for the matrices. Matrices travel as raw
+little-endian bytes behind a random salt, with type and shape beside them. Flower keeps them under the hash of what they
+hold, and tells every node whether it has one of that hash: without salt a party that guesses another's votes would be
+told so. Reading checks that type, shape and bytes agree before anything is allocated, and nothing is ever unpickled."""
 
 from __future__ import annotations
 

@@ -7,10 +7,8 @@ from enum import StrEnum
 
 
 class ReleaseKind(StrEnum):
-    """What a student gets for a query, and with it whoever gets anything made of it.
-
-    Ordered: of two kinds of labels the later one may say all that the earlier one may.
-    """
+    """What a student gets for a query, and with it whoever gets anything made of it. Ordered: of two kinds of labels
+    the later one may say all that the earlier one may."""
 
     WINNER = "winner"
     """A label for each query: the winner of the vote, found with noise."""

@@ -82,12 +82,12 @@ class Range(Frozen):
 
 
 class Schema(Frozen):
-    """What every row means. `center` and `scale` (features,) are statistics of public rows only.
+    """What every row means. `center` and `scale` (features,) are statistics of public rows only, with which every node
+    standardises: no statistic of private rows is ever needed outside the party.
 
-    Every node standardises with them, so that no statistic of private rows is ever needed outside the party.
-    `ranges`, of some features or none, let a party find wrong units and codes in its own file. `representation` is what
-    models see instead of the standardised features; one of images takes center 0 and scale 1 (`of_images`). `columns`
-    say which features the raw columns of a table become; without them, features are read as they stand.
+    ranges: of some features or none, let a party find wrong units and codes in its own file. representation: what
+    models see instead of the standardised features; one of images takes center 0 and scale 1 (`of_images`). columns:
+    which features the raw columns of a table become; without them, features are read as they stand.
     """
 
     features: tuple[Name, ...] = Field(min_length=1)
@@ -126,21 +126,14 @@ class Schema(Frozen):
     @classmethod
     def from_public_rows(cls, features: tuple[str, ...], classes: tuple[str, ...], rows: np.ndarray) -> Schema:
         """Schema with the mean and standard deviation of public `rows` (n, features); constant columns get scale 1."""
-        scale = rows.std(axis=0)
-        return cls(
-            features=features,
-            classes=classes,
-            center=tuple(float(value) for value in rows.mean(axis=0)),
-            scale=tuple(float(value) if value > 0 else 1.0 for value in scale),
-        )
+        scale = tuple(float(value) if value > 0 else 1.0 for value in rows.std(axis=0))
+        return cls(features=features, classes=classes, center=tuple(rows.mean(axis=0).tolist()), scale=scale)
 
     @classmethod
     def of_table(cls, columns: tuple[ColumnEncoding, ...], classes: tuple[str, ...], rows: np.ndarray) -> Schema:
         """Schema of raw columns with the statistics of public `rows` float32 (n, features), as `encode` gives them.
-
-        Missing values (NaN) count in neither mean nor spread. Means are rounded to float32, so that a value that is
-        filled in with one (`filled`) is exactly 0 when standardised, in whichever file it stood.
-        """
+        Missing values (NaN) count in neither. Means are rounded to float32, so that a value that is filled in with one
+        (`filled`) is exactly 0 when standardised, in whichever file it stood."""
         known = ~np.isnan(rows)
         count = np.maximum(known.sum(axis=0), 1)
         values = np.where(known, rows, 0).astype(np.float64)
@@ -157,14 +150,8 @@ class Schema(Frozen):
     @classmethod
     def of_images(cls, features: tuple[str, ...], classes: tuple[str, ...], representation: Representation) -> Schema:
         """Schema that leaves pixels as they are, for a representation of images."""
-        count = len(features)
-        return cls(
-            features=features,
-            classes=classes,
-            center=(0.0,) * count,
-            scale=(1.0,) * count,
-            representation=representation,
-        )
+        zeros, ones = (0.0,) * len(features), (1.0,) * len(features)
+        return cls(features=features, classes=classes, center=zeros, scale=ones, representation=representation)
 
     @cached_property
     def table(self) -> tuple[ColumnEncoding, ...]:
@@ -185,11 +172,10 @@ class Schema(Frozen):
 
     def digest(self) -> str:
         """SHA-256 of the canonical JSON form, hex."""
-        return self.fingerprint
+        return self._digest
 
     @cached_property
-    def fingerprint(self) -> str:
-        """See `digest`; computed once."""
+    def _digest(self) -> str:
         return canonical_digest(self.model_dump(mode="json"))
 
 
@@ -199,11 +185,8 @@ def of_images(schema: Schema) -> bool:
 
 
 def why_no_images(schema: Schema) -> str:
-    """Why the rows of `schema` are no images for a network; empty if they are.
-
-    Only a schema with center 0 and one scale leaves an image as it is: standardised pixel by pixel, a pixel that
-    is nearly always black would outweigh all others.
-    """
+    """Why the rows of `schema` are no images for a network; empty if they are. Only center 0 and one scale leave an
+    image as it is: standardised pixel by pixel, a pixel that is nearly always black would outweigh all others."""
     if schema.representation != "none":
         return f"representation {schema.representation!r} gives no images"
     if image_shape(len(schema.features)) is None:

@@ -45,10 +45,9 @@ class TlsFiles:
     authority: Path
 
     def read(self) -> tuple[bytes, bytes, bytes]:
-        """Key, certificate, authority.
-
-        gRPC ends the whole process over a file that holds none, so that all three are looked at first. Raises
-        ConfigError: one cannot be read or is damaged, others can read the key, or it is not the certificate's."""
+        """Key, certificate, authority. gRPC ends the whole process over a file that holds none, so that all three are
+        looked at first. Raises ConfigError: one cannot be read or is damaged, others can read the key, or it is not the
+        certificate's."""
         key = read_private(self.key)
         try:
             private = load_pem_private_key(key, password=None)
@@ -86,6 +85,7 @@ CURES = {
     ),
 }
 """By OpenSSL's code of why a certificate is not accepted."""
+_REFUSED = "the server does not accept this node's certificate"
 
 
 def tls_cure(error: ssl.SSLCertVerificationError) -> str:
@@ -94,11 +94,8 @@ def tls_cure(error: ssl.SSLCertVerificationError) -> str:
 
 
 def why_no_connection(address: str, files: TlsFiles, seconds: float = 5) -> str:
-    """In words, why the server at host:port does not answer as expected; empty where nothing is wrong with TLS.
-
-    gRPC only says that it is not available. This tries the same connection with Python's own TLS; not by way of a
-    proxy, which gRPC takes where https_proxy names one.
-    """
+    """In words, why the server at host:port does not answer as expected, by Python's own TLS: gRPC only says that it is
+    not available. Empty where nothing is wrong with TLS, and where a proxy leads there."""
     host = host_of(address)
     if by_proxy(host):
         return ""
@@ -112,10 +109,7 @@ def why_no_connection(address: str, files: TlsFiles, seconds: float = 5) -> str:
                 # takes it speaks first
                 secured.settimeout(2)
                 if not secured.recv(1):
-                    return (
-                        "the server does not accept this node's certificate: it is not one of its federation's, or a"
-                        " clock is wrong there"
-                    )
+                    return f"{_REFUSED}: it is not one of its federation's, or a clock is wrong there"
     except TimeoutError:
         return ""
     except ssl.SSLCertVerificationError as error:

@@ -1,9 +1,7 @@
-"""How a teacher turns its scores into its one vote for a query: one class for each rule, with its own keys.
-
-Whatever the rule, a vote is a function of one teacher, the rows of its shard, its query and what is public, and a
-teacher has one vote for each query: no rule changes how many votes a record, a patient or a party moves. How a party
-carries the rules out is in `party.voting`.
-"""
+"""How a teacher turns its scores into its one vote for a query: one class for each rule, with its own keys. Whatever
+the rule, a vote is a function of one teacher, the rows of its shard, its query and what is public, and a teacher has
+one vote for each query: no rule changes how many votes a record, a patient or a party moves. How a party carries the
+rules out is in `party.voting`."""
 
 from __future__ import annotations
 
@@ -19,21 +17,16 @@ from consilium.protocol.queries import MOST_REFERENCE_ROWS
 Share = Annotated[float, Field(gt=0, lt=1)]
 
 
-class VotingRule(Frozen):
-    """Base of all rules."""
+class TopRule(Frozen):
+    """The class with the teacher's largest score. relative: whether teachers vote by thresholds, which they take from
+    public reference rows. undeclared: whether these are such that nobody's knowledge of the classes' shares stands
+    behind them. reference_rows: that the rule takes at most."""
 
     relative: ClassVar[bool] = False
-    """Whether teachers vote by thresholds, which they take from public reference rows."""
+    undeclared: ClassVar[bool] = False
+    reference_rows: ClassVar[int] = 0
 
-    @property
-    def undeclared(self) -> bool:
-        """Whether votes are by thresholds that nobody's knowledge of the classes' shares stands behind."""
-        return False
-
-    @property
-    def reference_rows(self) -> int:
-        """Most reference rows that the rule takes; 0 for a rule that needs none."""
-        return 0
+    rule: Literal["top"] = "top"
 
     def describe(self) -> str:
         """For people, after the mechanism's own words; nothing where teachers vote as papers have it."""
@@ -47,14 +40,8 @@ class VotingRule(Frozen):
         return np.zeros(0)
 
 
-class TopRule(VotingRule):
-    """The class with the teacher's largest score."""
-
-    rule: Literal["top"] = "top"
-
-
-class RelativeRule(VotingRule):
-    """The class whose score is largest against the teacher's own scores for it on public reference rows."""
+class RelativeRule(Frozen):
+    """The class whose score is largest against the teacher's own scores for it on reference rows. See `TopRule`."""
 
     relative: ClassVar[bool] = True
 
@@ -114,16 +101,12 @@ class RelativeRule(VotingRule):
         return np.array([1 - self.quantile, self.quantile]) if classes == 2 else np.full(classes, self.quantile)
 
 
-AnyVotingRule = TopRule | RelativeRule
-VotingRuleSpec = Annotated[AnyVotingRule, Field(discriminator="rule")]
+VotingRule = TopRule | RelativeRule
+VotingRuleSpec = Annotated[VotingRule, Field(discriminator="rule")]
 """The field type of a configuration: a table whose `rule` says which one it is."""
-
-VOTING_RULES: tuple[type[VotingRule], ...] = get_args(AnyVotingRule)
-"""Every rule."""
-
-_ADAPTER: TypeAdapter[AnyVotingRule] = TypeAdapter(VotingRuleSpec)
+VOTING_RULES: tuple[type[VotingRule], ...] = get_args(VotingRule)
 
 
-def voting_rule_from_json(text: str) -> AnyVotingRule:
+def voting_rule_from_json(text: str) -> VotingRule:
     """What a train request carries. Raises pydantic's ValidationError."""
-    return _ADAPTER.validate_json(text)
+    return TypeAdapter[VotingRule](VotingRuleSpec).validate_json(text)

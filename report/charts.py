@@ -1,9 +1,6 @@
-"""Charts as SVG, drawn by matplotlib: no scripts, no network.
-
-Letters stay text and colours are names that the page's style gives for light, dark and print. Colour never carries a
-difference alone: shape, dash, place or a written label says the same. A chart is `WIDTH` points wide, so that its
-letters can still be read on a telephone.
-"""
+"""Charts as SVG, drawn by matplotlib: no scripts, no network. Letters stay text and colours are names that the page's
+style gives for light, dark and print. Colour never carries a difference alone: shape, dash, place or a written label
+says the same. A chart is `WIDTH` points wide, so that its letters can still be read on a telephone."""
 
 from __future__ import annotations
 
@@ -82,11 +79,9 @@ def limits(values: Sequence[float], within: Ends | None = None) -> Ends:
 
 
 def dots(rows: Sequence[Dot], title: str = "", axis: Ends | None = None, zero: bool = False) -> Drawing:
-    """A value with its interval below each name, its text at the right; at least one row. title: of the axis.
-
-    axis: both ends of it, where several charts share one; else what fits. What lies beyond stands at its end. zero: a
-    line at 0.
-    """
+    """A value with its interval below each name, its text at the right; at least one row. title: of the axis. axis:
+    both ends of it, where several charts share one; else what fits. What lies beyond stands at its end. zero: a line at
+    0."""
     values = [end for row in rows for end in (row.value, *(row.ends or ()))]
     ends = axis or limits([*values, 0.0] if zero else values)
     texts = [_broken(row.text, 200) for row in rows]
@@ -116,11 +111,9 @@ def dots(rows: Sequence[Dot], title: str = "", axis: Ends | None = None, zero: b
 
 
 def lines(series: Sequence[Line], titles: tuple[str, str], y: Ends | None = None, diagonal: str = "") -> Drawing:
-    """Lines with an interval at each point; at least one point, at most `MOST_LINES` series.
-
-    titles: of both axes. y: ends of the vertical one, in place of what fits. diagonal: of two shares, what the line
-    from corner to corner stands for.
-    """
+    """Lines with an interval at each point; at least one point, at most `MOST_LINES` series. titles: of both axes. y:
+    ends of the vertical one, in place of what fits. diagonal: of two shares, what the line from corner to corner stands
+    for."""
     with _panel(titles) as (axes, key, done):
         for one, (colour, dash, marker) in zip(series, _LOOKS, strict=False):
             if bounded := [(place, *ends) for place, ends in zip(one.x, one.ends, strict=False) if ends is not None]:
@@ -241,9 +234,7 @@ _NO_LETTERS = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\ufffe\\uffff]")
 
 def _written(part: ElementTree.Element, shapes: Mapping[str, str]) -> Markup:
     """A part of matplotlib's file as elements of a page, which gives the colours; without ids, so that none collide.
-
-    shapes: of marks that are used several times.
-    """
+    shapes: of marks that are used several times."""
     kind, given = part.tag.removeprefix(_SVG), dict(part.attrib)
     if kind in ("g", "defs"):
         return Markup("").join(_written(child, shapes) for child in part if kind == "g")

@@ -1,8 +1,7 @@
-"""What a federation discloses, to whom, who is not protected, what a guarantee means: one typed value, and its words.
-
-A mechanism says its `ReleaseKind`, and whether the noise is in the sums (`protocol.releases`); how votes are
-collected says what the coordinator sees. Reports, cards, the command line and the pages take their words from here, or
-are checked against them (`tests/test_what_leaves.py`)."""
+"""What a federation discloses, to whom, who is not protected, what a guarantee means: one typed value, and its words. A
+mechanism says its `ReleaseKind`, and whether the noise is in the sums (`protocol.releases`); how votes are collected
+says what the coordinator sees. Reports, cards, the command line and the pages take their words from here, or are
+checked against them (`tests/test_what_leaves.py`)."""
 
 from __future__ import annotations
 
@@ -207,11 +206,8 @@ class Disclosure:
 
 
 def people(party: str = "party", parties: str = "parties", unit: str = "", unprotected: str = "") -> tuple[People, ...]:
-    """Who is protected, and who is not.
-
-    unit: what the promise is about, in words; left out: what one party holds. unprotected: why the promise holds for
-    nobody; left out where it does hold.
-    """
+    """Who is protected, and who is not. unit: what the promise is about, in words; left out: what one party holds.
+    unprotected: why the promise holds for nobody; left out where it does hold."""
     held = unprotected or f"the promise is about {unit or f'what one {party} holds'}"
     return (
         People(f"people with rows at a {party} that votes", "no" if unprotected else "yes", held),

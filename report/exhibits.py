@@ -1,7 +1,5 @@
-"""What a page shows: exhibits, in parts. Whether one may be shown to anybody is its own property.
-
-A page and a terminal are lists of the same exhibits: `page` draws them as HTML, `as_text` as lines.
-"""
+"""What a page shows: exhibits, in parts. Whether one may be shown to anybody is its own property. A page and a terminal
+are lists of the same exhibits: `page` draws them as HTML, `as_text` as lines."""
 
 from __future__ import annotations
 
@@ -49,11 +47,9 @@ ALL_BUT_FIRST = frozenset(range(1, 99))
 
 @dataclass(frozen=True)
 class Table:
-    """columns: headings, the first of the lines' names; () for a list of names and values.
-
-    numbers: of the columns those whose cells are numbers, the first being 0. look: "cards" turns lines into cards on a
-    telephone, "" is narrow.
-    """
+    """columns: headings, the first of the lines' names; () for a list of names and values. numbers: of the columns
+    those whose cells are numbers, the first being 0. look: "cards" turns lines into cards on a telephone, "" is
+    narrow."""
 
     columns: tuple[str, ...]
     lines: tuple[TableLine, ...]
@@ -111,10 +107,8 @@ class PagePart:
 
 
 def published(parts: Sequence[PagePart]) -> tuple[PagePart, ...]:
-    """What anybody may see: no secret exhibit is in it. The one place where these are left out.
-
-    A part that held secret exhibits alone goes with them.
-    """
+    """What anybody may see: no secret exhibit is in it. The one place where these are left out. A part that held secret
+    exhibits alone goes with them."""
     shown = [replace(part, exhibits=tuple(item for item in part.exhibits if not item.secret)) for part in parts]
     return tuple(new for new, old in zip(shown, parts, strict=True) if new.exhibits or new.words or not old.exhibits)
 

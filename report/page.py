@@ -48,14 +48,4 @@ def _template() -> Template:
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["classed"] = _classed
     return environment.get_template("page.html.j2")
-
-
-def _classed(names: str) -> Markup:
-    """The attribute `class`, where there is any.
-
-    >>> _classed("n faint "), _classed("")
-    (Markup(' class="n faint"'), Markup(''))
-    """
-    return Markup(' class="{}"').format(names.strip()) if names.strip() else Markup("")

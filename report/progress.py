@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from consilium.protocol.label_source import Progress
@@ -77,8 +76,6 @@ class Display:
 
     def say(self, text: str, warning: bool = False) -> None: ...
 
-    def end(self) -> None: ...
-
 
 @contextmanager
 def showing(quiet: bool = False) -> Iterator[Display]:
@@ -86,28 +83,17 @@ def showing(quiet: bool = False) -> Iterator[Display]:
     from rich.console import Console
 
     console = Console(stderr=True)
-    bars = console.is_terminal and not console.is_dumb_terminal
-    display = Display() if quiet else Bars(console) if bars else LogLines(console.file)
-    try:
-        yield display
-    finally:
-        display.end()
-
-
-@dataclass
-class _Stage:
-    """When it began, in seconds, how far it was then, and how far it is."""
-
-    began: float
-    first: int
-    done: int
-
-    def left(self, total: int) -> str:
-        """Nothing before its first piece has ended."""
-        pieces = self.done - self.first
-        if not pieces or self.done >= total:
-            return ""
-        return f"{about((time.monotonic() - self.began) * (total - self.done) / pieces)} left"
+    if quiet:
+        yield Display()
+    elif not console.is_terminal or console.is_dumb_terminal:
+        yield LogLines(console.file)
+    else:
+        display = Bars(console)
+        try:
+            yield display
+        finally:
+            with contextlib.suppress(*CLOSED):
+                display.table.stop()
 
 
 class LogLines(Display):
@@ -115,23 +101,25 @@ class LogLines(Display):
 
     def __init__(self, file: IO[str]) -> None:
         self._file, self._last = file, 0.0
-        self._stages: dict[str, _Stage] = {}
+        self._began: dict[str, tuple[float, int]] = {}  # when, and how far it was then
         self._ended: set[str] = set()
 
     def update(self, stage: str, done: int, total: int) -> None:
         words, now = WORDS.get(stage, stage), time.monotonic()
-        if stage not in self._stages:
-            self._stages[stage] = _Stage(now, done, done)
+        if stage not in self._began:
+            self._began[stage] = now, done
             self.say(f"{words} ({total})" if total > 1 else words)
         if stage in self._ended:
             return
-        this, far = self._stages[stage], f"{words}: {done} of {total}" if total > 1 else words
-        this.done = done
+        began, first = self._began[stage]
+        far = f"{words}: {done} of {total}" if total > 1 else words
         if done >= total:
             self._ended.add(stage)
-            self.say(f"{far}, ended after {spent(now - this.began)}")
+            self.say(f"{far}, ended after {spent(now - began)}")
         elif now >= self._last + EVERY_SECONDS:
-            self.say(", ".join(filter(None, (f"{far} after {spent(now - this.began)}", this.left(total)))))
+            # nothing is known of its pace before its first piece has ended
+            left = f", {about((now - began) * (total - done) / (done - first))} left" if done > first else ""
+            self.say(f"{far} after {spent(now - began)}{left}")
 
     def say(self, text: str, warning: bool = False) -> None:
         self._last = time.monotonic()
@@ -144,34 +132,30 @@ class Bars(Display):
     """As bars of rich's. A stage that comes again keeps its bar; what is not known to end is seen to move."""
 
     def __init__(self, console: Console) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import Progress as Table
+        from rich import progress
 
-        name, left = TextColumn("{task.description:>30}"), TextColumn("{task.fields[left]}")
-        columns = SpinnerColumn(), name, BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn(), left
-        self._table = Table(*columns, console=console, redirect_stdout=False)
+        name, left = progress.TextColumn("{task.description:>30}"), progress.TimeRemainingColumn(compact=True)
+        middle = progress.BarColumn(24), progress.MofNCompleteColumn(), progress.TimeElapsedColumn()
+        self.table = progress.Progress(
+            progress.SpinnerColumn(), name, *middle, left, console=console, redirect_stdout=False
+        )
         self._rows: dict[str, TaskID] = {}
-        self._stages: dict[str, _Stage] = {}
+        self._done: dict[str, int] = {}
 
     def update(self, stage: str, done: int, total: int) -> None:
-        table, length = self._table, total if total > 1 or done else None
+        table, length = self.table, total if total > 1 or done else None
         with contextlib.suppress(*CLOSED):
             table.start()  # with a thread, which nobody has before the first stage
             if stage not in self._rows:
-                self._rows[stage] = table.add_task(WORDS.get(stage, stage), total=length, left="")
-            if stage not in self._stages or done < self._stages[stage].done:
-                self._stages[stage] = _Stage(time.monotonic(), done, done)
+                self._rows[stage] = table.add_task(WORDS.get(stage, stage), total=length)
+            if done < self._done.get(stage, done + 1):
                 table.reset(self._rows[stage], total=length)
                 for other in self._rows.keys() - AROUND - {stage}:
                     table.stop_task(self._rows[other])
-            self._stages[stage].done = done
-            table.update(self._rows[stage], completed=done, total=length, left=self._stages[stage].left(total))
+            self._done[stage] = done
+            table.update(self._rows[stage], completed=done, total=length)
 
     def say(self, text: str, warning: bool = False) -> None:
         with contextlib.suppress(*CLOSED):
             line, style = (f"warning: {text}", "yellow") if warning else (text, None)
-            self._table.console.print(line, style=style, markup=False, highlight=False)
-
-    def end(self) -> None:
-        with contextlib.suppress(*CLOSED):
-            self._table.stop()
+            self.table.console.print(line, style=style, markup=False, highlight=False)

@@ -1,8 +1,6 @@
-"""What a run warns of: what changes a reader's decision, each with a code, its value, its limit and what to do.
-
-The facts are four: of a federation before it runs, of the rows of a simulation, of a finished student, and of labels
-that public rows have. `warnings_of` says all that there is to warn of in any of them. `docs/report.md` lists the codes.
-"""
+"""What a run warns of: what changes a reader's decision, each with a code, its value, its limit and what to do. The
+facts are four: of a federation before it runs, of the rows of a simulation, of a finished student, and of labels that
+public rows have. `warnings_of` says all that there is to warn of in any of them. `docs/report.md` lists the codes."""
 
 from __future__ import annotations
 
@@ -15,20 +13,13 @@ from typing import Any
 from consilium.report.disclosure import epsilon_text, times_as_likely
 from consilium.report.words import METRICS, many, upper_first
 
-_OPEN = (
-    "large-epsilon",
-    "halves-not-classes",
-    "nothing-learnt",
-    "not-above-majority",
-    "class-not-found",
-    "public-rows",
-    "public-labels",
+SECRET = frozenset(("little-information", "teachers-failed", "parties-left-out", "rows-left-out"))
+"""Codes of what is computed from private rows, or from how many parties voted, which may follow from these: no
+guarantee covers it."""
+CODES = SECRET.union(
+    ("large-epsilon", "halves-not-classes", "nothing-learnt", "not-above-majority", "class-not-found"),
+    ("public-rows", "public-labels"),
 )
-_SECRET = ("little-information", "teachers-failed", "parties-left-out", "rows-left-out")
-CODES: Mapping[str, bool] = {code: code in _SECRET for code in (*_OPEN, *_SECRET)}
-"""Each code, and whether it is secret: computed from private rows, or from how many parties voted, which may follow
-from these. No guarantee covers such a one."""
-SECRET = frozenset(_SECRET)
 
 MOST_EPSILON = 5.0  # above it, an outcome may be e^5 = 148 times as likely with somebody's data as without
 LEAST_SIGNAL = 3.0  # of `Expected.signal`: on partitions that decided nothing a student was useless at 2.1, fair at 4.4
@@ -36,7 +27,6 @@ LEAST_PUBLIC = 50  # rows: of 50, an accuracy of 0.8 is known to 0.11 (95 %, nor
 MOST_TWICE = 0.01  # of the private rows. A few equal rows are chance where columns are few
 LEAST_RECALL, LEAST_ROWS = 0.05, 20  # a recall of 0.2 finds none of 20 test rows in 1 % of cases
 _MOST_NAMED = 5
-_MORE = "Find more parties, take a larger epsilon, or do without"
 _RELATIVE = "have teachers vote relative to their own scores (federation.voting_rule)"
 
 Texts = defaultdict[str, list[str]]
@@ -59,7 +49,7 @@ def well_formed(value: object) -> list[dict[str, str]]:
     return [
         {"code": entry["code"], "text": entry["text"]}
         for entry in (value if isinstance(value, list) else [])
-        if isinstance(entry, dict) and entry.get("code") in list(CODES) and isinstance(entry.get("text"), str)
+        if isinstance(entry, dict) and entry.get("code") in [*CODES] and isinstance(entry.get("text"), str)
     ]
 
 
@@ -72,10 +62,10 @@ def publishable(warnings: Iterable[dict[str, str]]) -> list[dict[str, str]]:
 class Expected:
     """What is known of a federation before it runs, all of it public.
 
-    epsilon, delta, unit: promised, with the whole query budget used up. votes: for each query, of all parties together.
-    undeclared: whether teachers vote relative to their own scores, and nobody says how frequent the classes are.
-    epsilon_nodes: promised towards whoever adds votes up, where these see noisy sums; 0 elsewhere. signal: how far the
-    votes stand out of the promise's noise (`accounting.drowned`); infinite where nobody knows how many votes there are.
+    votes: for each query, of all parties together. undeclared: whether teachers vote relative to their own scores, and
+    nobody says how frequent the classes are. epsilon_nodes: towards whoever adds votes up, where these see noisy sums.
+    signal: how far the votes stand out of the noise (`accounting.drowned`); infinite where nobody knows how many there
+    are.
     """
 
     epsilon: float
@@ -135,7 +125,19 @@ class RowFacts:
     least_rows: int = 1
 
     def warn(self, found: Texts) -> None:
-        self._of_private_rows(found)
+        if counts := {why: count for why, count in self.left_out.items() if count}:
+            each = ", ".join(f"{count} {why}" for why, count in counts.items())
+            anew = f". {self.anew}" if self.anew else ""
+            found["rows-left-out"].append(
+                f"{sum(counts.values())} rows are left out: {each}. All results are about the others{anew}"
+            )
+        if self.twice > MOST_TWICE:
+            found["rows-left-out"].append(
+                f"{self.twice:.1%} of the private rows stand at a second party, or among public rows, above"
+                f" {MOST_TWICE:.0%}: the guarantee covers one copy. Remove copies, or name patients (data.patient)"
+            )
+        if self.too_small:
+            found["parties-left-out"].append(parties_too_small(self.parties, self.too_small, self.least_rows))
         count = self.askable + self.test
         if self.leaks:
             found["public-rows"].append(
@@ -158,21 +160,6 @@ class RowFacts:
                 f" asked: the noise is for {self.queries}, and a part of the promised epsilon stays unused. Set"
                 f" query_budget.queries to {self.different} or fewer (and the noise anew), or make more rows public"
             )
-
-    def _of_private_rows(self, found: Texts) -> None:
-        if counts := {why: count for why, count in self.left_out.items() if count}:
-            each = ", ".join(f"{count} {why}" for why, count in counts.items())
-            anew = f". {self.anew}" if self.anew else ""
-            found["rows-left-out"].append(
-                f"{sum(counts.values())} rows are left out: {each}. All results are about the others{anew}"
-            )
-        if self.twice > MOST_TWICE:
-            found["rows-left-out"].append(
-                f"{self.twice:.1%} of the private rows stand at a second party, or among public rows, above"
-                f" {MOST_TWICE:.0%}: the guarantee covers one copy. Remove copies, or name patients (data.patient)"
-            )
-        if self.too_small:
-            found["parties-left-out"].append(parties_too_small(self.parties, self.too_small, self.least_rows))
 
 
 def parties_too_small(made: int, too_small: int, least_rows: int) -> str:
@@ -210,8 +197,19 @@ class StudentFacts:
                 f"{sum(self.failures.values())} of {self.teachers} teachers do not tell rows apart, or had no answer"
                 f" ({reasons}). They vote for the class most frequent at home. Give them more rows, or another teacher"
             )
-        if text := self._nothing_learnt():
-            found["nothing-learnt"].append(text)
+        auc, counts = self.metrics.get("auc"), list(self.rows.values())
+        if self.constant:
+            found["nothing-learnt"].append(
+                "the student says the same of every row: what it learnt from has fewer than two classes. Ask more"
+                f" queries, lower the mechanism's threshold, or {_RELATIVE}"
+            )
+        elif auc is not None and len(counts) == 2 and all(counts):
+            chance = chance_deviation(*counts)
+            if auc <= 0.5 + chance:
+                found["nothing-learnt"].append(
+                    f"the student's AUC {auc:.3f} is not above 0.5 by more than one standard deviation of chance,"
+                    f" {chance:.3f}: it orders cases at random. Find more parties, take a larger epsilon, or do without"
+                )
         self._by_class(found)
         if self.left_out:
             found["parties-left-out"].append(
@@ -224,20 +222,6 @@ class StudentFacts:
                 f"{many(len(self.absent), 'party')} left out of a stage: {why}. What is said holds for the others."
                 " Find the cause in the report, under who was left out, and run it again"
             )
-
-    def _nothing_learnt(self) -> str:
-        auc, counts = self.metrics.get("auc"), list(self.rows.values())
-        if self.constant:
-            return (
-                "the student says the same of every row: what it learnt from has fewer than two classes. Ask more"
-                f" queries, lower the mechanism's threshold, or {_RELATIVE}"
-            )
-        if auc is not None and len(counts) == 2 and all(counts) and auc <= 0.5 + (chance := chance_deviation(*counts)):
-            return (
-                f"the student's AUC {auc:.3f} is not above 0.5 by more than one standard deviation of chance,"
-                f" {chance:.3f}: it orders cases at random. {_MORE}"
-            )
-        return ""
 
     def _by_class(self, found: Texts) -> None:
         accuracy, total = self.metrics.get("accuracy"), sum(self.rows.values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,7 +27,7 @@ from consilium.party.node import PartyNode
 from consilium.party.policy import Policy
 from consilium.party.store import Store
 from consilium.protocol.files import private_folder
-from consilium.protocol.label_source import Answers, LabelSource, LabelTerms, Progress, no_progress
+from consilium.protocol.label_source import LabelSource
 from consilium.report.progress import BASELINES
 from consilium.simulations.divide import Case
 from consilium.simulations.population.parties import SECOND, identity_of, own_teachers, sealing_of, simulated_keys
@@ -165,7 +165,7 @@ class SimulatedFederation:
         log = EventLog(run_dir / EVENTS)
 
         def student(source: LabelSource) -> None:
-            run_student(_Recorded(source), self.pool, self.student, run_dir, self.seed, Recorder(log))
+            run_student(source, self.pool, self.student, run_dir, self.seed, Recorder(log))
 
         with closing(log), telling_failure(run_dir, log):
             keys = PLAINTEXT if identities is None else identities.keys
@@ -184,21 +184,3 @@ class SimulatedFederation:
                 lost[f"node {node}"] = reply
         tell_left_out(log, BASELINES, lost)
         return heard
-
-
-class _Recorded:
-    """A source whose own progress, the parties' votes, is in the event log already."""
-
-    def __init__(self, source: LabelSource) -> None:
-        self._source = source
-
-    def describe(self) -> LabelTerms:
-        return self._source.describe()
-
-    def ask(
-        self, queries: np.ndarray, progress: Progress = no_progress, probabilities: np.ndarray | None = None
-    ) -> Answers:
-        return self._source.ask(queries, probabilities=probabilities)
-
-    def known(self, ids: Sequence[str]) -> np.ndarray:
-        return self._source.known(ids)

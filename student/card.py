@@ -1,8 +1,7 @@
 """The card of a published student: `student.json` for programs, MODEL_CARD.md for people, in sections of Mitchell et
-al. 2019 ("Model cards for model reporting").
-
-Everything in it may be known to anybody: public statistics, what was released and what follows from it, and the epsilon
-that was promised before anything was asked, never one that depends on the votes."""
+al. 2019 ("Model cards for model reporting"). Everything in it may be known to anybody: public statistics, what was
+released and what follows from it, and the epsilon that was promised before anything was asked, never one that depends
+on the votes."""
 
 from __future__ import annotations
 
@@ -23,7 +22,6 @@ from consilium.models.published.model import CARD_FILE, FORMAT, MODEL_FILE, PEOP
 from consilium.protocol.files import replace_text
 from consilium.protocol.label_source import LabelTerms, Outcome
 from consilium.protocol.releases import ReleaseKind
-from consilium.protocol.schema import ColumnEncoding
 from consilium.protocol.strict_json import dumps
 from consilium.protocol.versions import versions
 from consilium.report.disclosure import SEEDED, epsilon_text, people
@@ -33,25 +31,7 @@ from consilium.student.config import StudentSpec
 
 CONSTANT = "constant"
 """The kind of a published model that says the same of every row."""
-_MOST_COLUMNS_SHOWN = 60
-_MOST_VALUES_SHOWN = 20
-_SHARES_OF_VOTES = (
-    "Its probabilities are shares of votes, not risks: use their order, and check them before they are read as risks."
-)
-_SHIFTED = (
-    "Its probabilities were shifted so that their mean over the public pool is the declared prevalence ({shares}, in"
-    " the order of the classes). They are risks only as far as it holds for the pool and for the rows that are judged."
-)
-_ADAPTED = (
-    "Its probabilities are brought to the public rows with labels: they are risks as far as these rows are like those"
-    " that are judged."
-)
-_LIMITS = (
-    "Not a medical device: nobody has validated it for decisions about patients, and this card is no validation.",
-    "It learned from the parties' votes with noise, not from the truth: where most teachers are wrong, so is it.",
-    "Rows from elsewhere (other devices, coding, years, case mix) may differ from the public rows: measure it there.",
-    "The guarantee says nothing about people in the public rows, which were never private.",
-)
+OF_SCHEMA = {"classes", "features", "center", "scale", "ranges", "representation"}
 
 
 def tested_on(y: np.ndarray, metrics: dict[str, Any], classes: tuple[str, ...], among_asked: int) -> dict[str, Any]:
@@ -66,9 +46,6 @@ def tested_on(y: np.ndarray, metrics: dict[str, Any], classes: tuple[str, ...], 
         "accuracy_95": wilson(round(metrics["accuracy"] * len(y)), len(y)),
         "accuracy_of_the_largest_class": float(counts.max() / len(y)),
     }
-
-
-_OF_SCHEMA = {"classes", "features", "center", "scale", "ranges", "representation"}
 
 
 def make_card(
@@ -89,7 +66,7 @@ def make_card(
     learnt = StudentFacts(published.kind == CONSTANT, metrics or {}, rows)
     return {
         "federation": terms.federation,
-        **schema.model_dump(mode="json", include=_OF_SCHEMA),
+        **schema.model_dump(mode="json", include=OF_SCHEMA),
         "columns": [column.model_dump(mode="json") for column in schema.table],
         "spec": spec.model_dump(mode="json"),
         **{key: getattr(terms, key) for key in ("mechanism", "release", "count_sigma", "parties")},
@@ -109,7 +86,7 @@ def make_card(
         **({"public_labels": labels} if labels else {}),
         "warnings": warnings_of(learnt, expected, LabelFacts(labels, brought=True)),
         "calibration": calibration.model_dump(mode="json") if calibration else None,
-        "limits": [*_LIMITS, _of_probabilities(published)],
+        "probabilities": "adapted" if published.adapted else "shifted" if calibration else "shares of votes",
         "model": {
             "file": MODEL_FILE,
             "format": FORMAT,
@@ -152,12 +129,9 @@ def write_cards(folder: Path, card: dict[str, Any]) -> None:
 @cache
 def _template() -> Template:
     """Whatever it is given is text in it, and no markup, whoever wrote it."""
+    loader = FileSystemLoader(Path(__file__).parent)
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        finalize=_escaped,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=loader, finalize=_escaped, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["number"] = lambda value: "–" if value is None else f"{value:.4f}"
     return environment.get_template("card.md.j2")
@@ -171,7 +145,7 @@ def _escaped(value: object) -> str:
 
 def _shown(card: Mapping[str, Any]) -> dict[str, Any]:
     """What the card for people says, beside what is in `card` itself."""
-    privacy, trainer = card["privacy"], card["spec"]["trainer"]
+    privacy = card["privacy"]
     # then nobody is protected
     seeded, bounded = privacy["simulation"] and privacy.get("noise") != "system", math.isfinite(privacy["epsilon"])
     unprotected = ("its noise came from a seed" if seeded else "") if bounded else "the mechanism has no bound"
@@ -180,13 +154,10 @@ def _shown(card: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "card": card,
         **{name: card[name] for name in ("model", "privacy", "metrics", "test")},
-        "trained": f"{trainer['name']}, {trainer['factory']}" if "factory" in trainer else trainer["name"],
         "release": ReleaseKind(card["release"]),
         "point": point,
         "operating": operating_words(point) if point else "",
         "labels": labels_sentence(card.get("public_labels")),
-        "columns": list(map(_column, map(ColumnEncoding.model_validate, card["columns"][:_MOST_COLUMNS_SHOWN]))),
-        "card_file": CARD_FILE,
         "bins": BINS,
         "people": people(unit=unit, unprotected=unprotected),
         "at_most": f"at most {epsilon_text(privacy['epsilon'])}" if bounded else "without bound",
@@ -194,13 +165,6 @@ def _shown(card: Mapping[str, Any]) -> dict[str, Any]:
         "seeded": seeded,
         "seeded_words": SEEDED,
     }
-
-
-def _column(column: ColumnEncoding) -> tuple[str, str, bool]:
-    """Its name, what it holds, and whether that may be missing."""
-    more = len(column.values) - _MOST_VALUES_SHOWN
-    values = ", ".join(column.values[:_MOST_VALUES_SHOWN]) + (f" and {more} more" if more > 0 else "")
-    return column.column, "a number" if column.kind == "number" else values, column.missing
 
 
 def operating_words(point: Mapping[str, Any]) -> str:
@@ -214,12 +178,3 @@ def operating_words(point: Mapping[str, Any]) -> str:
         f"Operating point: a row is flagged as {point['class']} where its probability is above"
         f" {point['threshold']:.4f}, {chosen}."
     )
-
-
-def _of_probabilities(published: Published) -> str:
-    calibration = published.calibration
-    if published.adapted is not None:
-        return _ADAPTED
-    if calibration is None:
-        return _SHARES_OF_VOTES
-    return _SHIFTED.format(shares=", ".join(f"{share:.4g}" for share in calibration.prevalence))

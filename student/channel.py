@@ -4,26 +4,16 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from typing import TypeVar
 
 import grpc
 import numpy as np
-from google.protobuf.message import Message
 
 from consilium.node.supervisor import BackOff
-from consilium.protocol.errors import MalformedMessage, ServiceError
-from consilium.protocol.label_source import USES_UP, Answers, LabelTerms, Progress, no_progress
-from consilium.protocol.label_wire import (
-    ID_BYTES,
-    answers_from_wire,
-    blocks,
-    id_blocks,
-    refusal_from_wire,
-    standings_of,
-    terms_from_wire,
-)
+from consilium.protocol.errors import ConsiliumError, MalformedMessage, ServiceError
+from consilium.protocol.label_source import USES_UP, Answers, LabelTerms
+from consilium.protocol.label_wire import answers_from_wire, blocks, refusal_from_wire, terms_from_wire
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.labels import labels_pb2_grpc as rpc
 from consilium.protocol.messages import PROTOCOL_VERSION
@@ -84,69 +74,38 @@ class LabelChannel:
     def describe(self) -> LabelTerms:
         """See `LabelSource.describe`."""
         request = pb.DescribeRequest(protocol_version=PROTOCOL_VERSION)
-        self._terms = terms_from_wire(self._patiently(self._stub.Describe, request, wait_for_ready=True))
+        describe = self._stub.Describe
+        self._terms = terms_from_wire(
+            self._patiently(lambda: describe(iter([request]), timeout=self._wait, wait_for_ready=True))
+        )
         return self._terms
 
-    def ask(
-        self, queries: np.ndarray, progress: Progress = no_progress, probabilities: np.ndarray | None = None
-    ) -> Answers:
+    def ask(self, queries: np.ndarray, probabilities: np.ndarray | None = None) -> Answers:
         """See `LabelSource.ask`. If the connection breaks, ask again: what is in the ledger is free."""
-        return self._again(partial(self._ask, queries, progress, probabilities))
+        terms = self._terms or self.describe()
+        canonical = canonical_queries(queries, len(terms.schema.features))
+        reply = self._patiently(lambda: self._stub.Ask(iter(blocks(canonical, probabilities))))
+        answers = answers_from_wire(reply, len(canonical), len(terms.schema.classes))
+        if (answers.counts is not None) != (terms.count_sigma > 0):
+            raise MalformedMessage("histograms come with labels, or are missing, unlike its terms say")
+        return answers
 
-    def _patiently(self, call: Callable[..., Reply], request: Message, **how: bool) -> Reply:
-        """The reply of a call that has one, to its one message, each time within `wait` seconds."""
-
-        def made() -> Reply:
-            try:
-                return call(iter([request]), timeout=self._wait, **how)
-            except grpc.RpcError as error:
-                raise self._failed(error) from None
-
-        return self._again(made)
-
-    def _again(self, call: Callable[[], Reply]) -> Reply:
+    def _patiently(self, call: Callable[[], Reply]) -> Reply:
         deadline = time.monotonic() + self.patience
         for tries in itertools.count(1):
             try:
                 return call()
-            except _Passing as error:
-                pause = AGAIN.pause(tries)
-                if time.monotonic() + pause > deadline:
-                    raise ServiceError(error.what, error.action) from None
-                self.tell(f"{error.what}; the same is asked again in {pause:g} s, which {USES_UP}")
-                time.sleep(pause)
+            except grpc.RpcError as cause:
+                error, pause = self._failed(cause), AGAIN.pause(tries)
+            if not isinstance(error, _Passing):
+                raise error
+            if time.monotonic() + pause > deadline:
+                raise ServiceError(error.what, error.action)
+            self.tell(f"{error.what}; the same is asked again in {pause:g} s, which {USES_UP}")
+            time.sleep(pause)
         raise AssertionError
 
-    def _ask(self, queries: np.ndarray, progress: Progress, probabilities: np.ndarray | None) -> Answers:
-        terms = self._terms or self.describe()
-        schema = terms.schema
-        canonical = canonical_queries(queries, len(schema.features))
-        try:
-            for reply in self._stub.Ask(iter(blocks(canonical, probabilities))):
-                match reply.WhichOneof("reply"):
-                    case "progress":
-                        progress(reply.progress.stage, reply.progress.done, reply.progress.total)
-                    case "refusal":
-                        error = refusal_from_wire(reply.refusal)
-                        raise _Passing(error.what, error.action) if type(error) is ServiceError else error
-                    case "answers":
-                        answers = answers_from_wire(reply.answers, len(canonical), len(schema.classes))
-                        if (answers.histograms is not None) != (terms.count_sigma > 0):
-                            raise MalformedMessage("histograms come with labels, or are missing, unlike its terms say")
-                        return answers
-        except grpc.RpcError as error:
-            raise self._failed(error) from None
-        raise MalformedMessage("the coordinator ended the stream without an answer", f"Ask again: it {USES_UP}")
-
-    def known(self, ids: Sequence[str]) -> np.ndarray:
-        """See `LabelSource.known`."""
-        standings = [np.zeros(0, dtype=np.uint8)]
-        for block in id_blocks(ids):
-            reply = self._patiently(self._stub.Known, pb.KnownRequest(query_ids=block))
-            standings.append(standings_of(reply.standings, len(block) // ID_BYTES))
-        return np.concatenate(standings)
-
-    def _failed(self, error: grpc.RpcError) -> ServiceError:
+    def _failed(self, error: grpc.RpcError) -> ConsiliumError:
         code = error.code() if isinstance(error, grpc.Call) else None
         if code == grpc.StatusCode.UNAVAILABLE and self._terms is not None:  # it was there before
             return _Passing(
@@ -169,14 +128,11 @@ class LabelChannel:
                 f"the coordinator at {self._address} does not accept this student's certificate",
                 "It was revoked, or the coordinator has not joined the folder that lists it yet: ask the operator",
             )
-        if code == grpc.StatusCode.FAILED_PRECONDITION and isinstance(error, grpc.Call):
-            return ServiceError(
-                f"label service at {self._address}: {error.details()}", "Install the same version of Consilium at both"
-            )
-        detail = error.details() if isinstance(error, grpc.Call) else type(error).__name__
+        detail = (error.details() if isinstance(error, grpc.Call) else None) or type(error).__name__
+        refusal = refusal_from_wire(detail)
         # a request that it has left; what its own operator mends
         passes = code in (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.INTERNAL)
-        return (_Passing if passes else ServiceError)(f"label service at {self._address}: {detail}")
+        return _Passing(refusal.what, refusal.action) if passes else refusal
 
     def _connected(self) -> bool:
         try:

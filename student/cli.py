@@ -8,37 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from consilium.protocol.output import Format, FormatOption, QuietOption, show
-from consilium.report.disclosure import epsilon_text
 
 if TYPE_CHECKING:
     from consilium.data.files import CsvRule
 
-LabelOption = Annotated[
-    str | None,
-    typer.Option(metavar="COLUMN", help="Of a table: its classes. Rows that have one are tested, not asked."),
-]
-TestOption = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="CSV or Parquet: test rows, all with a class in the column of --label."),
-]
-KnownOption = Annotated[
-    str | None,
-    typer.Option(
-        "--public-label",
-        metavar="COLUMN",
-        help="Of a table: classes that everybody knows, of rows that are asked all the same; empty where none is known."
-        " The student is brought to them; it costs no epsilon.",
-    ),
-]
 MissingOption = Annotated[
     list[str] | None, typer.Option(metavar="TEXT", help="Of a table: means a missing value, as an empty cell does.")
 ]
 SeparatorOption = Annotated[str, typer.Option(help="Between the fields of a CSV file: , ; | or tab.")]
 CommaOption = Annotated[bool, typer.Option("--decimal-comma", help="Numbers are written 1,5.")]
 EncodingOption = Annotated[str, typer.Option(help="Of a CSV file: utf-8, latin-1 or cp1252.")]
-ResumeOption = Annotated[
-    bool, typer.Option(help="Go on in OUT, where a student with the same settings and seed stopped.")
-]
 
 
 app = typer.Typer(no_args_is_help=True, help="The student node: ask for labels, train, evaluate.")
@@ -58,14 +37,27 @@ def run(
     ] = None,
     config: Annotated[Path | None, typer.Option(help="TOML or JSON file with the student's settings.")] = None,
     seed: Annotated[int, typer.Option(min=0)] = 0,
-    resume: ResumeOption = False,
+    resume: Annotated[
+        bool, typer.Option(help="Go on in OUT, where a student with the same settings and seed stopped.")
+    ] = False,
     wait: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the coordinator to be reachable.")] = 60,
     patience: Annotated[
         float, typer.Option(min=0, help="Seconds for which questions that could not be answered are asked again.")
     ] = 600,
-    label: LabelOption = None,
-    test: TestOption = None,
-    public_label: KnownOption = None,
+    test: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="CSV or Parquet: test rows, all with a class in the column --label."),
+    ] = None,
+    label: Annotated[str | None, typer.Option(metavar="COLUMN", help="Of --test: its classes.")] = None,
+    public_label: Annotated[
+        str | None,
+        typer.Option(
+            "--public-label",
+            metavar="COLUMN",
+            help="Of a table: classes that everybody knows, of rows that are asked all the same; empty where none is"
+            " known. The student is brought to them; it costs no epsilon.",
+        ),
+    ] = None,
     missing: MissingOption = None,
     separator: SeparatorOption = ",",
     decimal_comma: CommaOption = False,
@@ -79,12 +71,11 @@ def run(
     from consilium.protocol.errors import ConfigError
     from consilium.protocol.files import writing
     from consilium.protocol.output import tell_warnings
-    from consilium.report.disclosure import in_plain_words
     from consilium.report.progress import showing
     from consilium.report.warnings import MOST_EPSILON
     from consilium.student.card import labels_sentence
     from consilium.student.config import StudentSpec
-    from consilium.student.deployed import open_channel
+    from consilium.student.deployed import in_words, open_channel
     from consilium.student.pool import PoolFile
     from consilium.student.run import run_student
 
@@ -101,26 +92,21 @@ def run(
     with writing(out, again), showing(quiet) as display, open_channel(node, wait, patience) as connection:
         connection.tell = display.say
         terms = connection.describe()
-        words = in_plain_words(terms.epsilon, terms.delta, terms.unit, terms.neighbouring)
         rows = file.load(terms.schema, _note)
-        display.say(
-            f"{terms.parties} parties, {terms.mechanism}; epsilon at most {epsilon_text(terms.epsilon)} at delta"
-            f" {terms.delta:g}, unit: a {terms.unit}; {terms.queries_left} queries left"
-        )
-        display.say(f"{terms.release.sentence} {words}")
+        display.say(in_words(terms))
         if terms.epsilon > MOST_EPSILON:
             display.say(f"warning: that is above {MOST_EPSILON:g}, and protects little")
         card = run_student(connection, rows, spec, out, seed, display.update, display.say)
     summary = {"asked": card["asked"], "answered": card["answered"], "student": card["metrics"], "out": str(out)}
     summary |= {name: card[name] for name in ("public_labels", "warnings") if name in card}
-    if quiet:
-        show(output, summary, ())
-        return
-    tell_warnings(card["warnings"], output)
-    metrics = card["metrics"] or {}
-    quality = "".join(f"{name} {metrics[name]:.3f}; " for name in ("accuracy", "auc") if metrics.get(name) is not None)
-    line = f"asked {card['asked']}, answered {card['answered']}; {quality}student: {out}"
-    show(output, summary, filter(None, (line, labels_sentence(card.get("public_labels")))))
+    lines = []
+    if not quiet:
+        tell_warnings(card["warnings"], output)
+        figures = {name: (card["metrics"] or {}).get(name) for name in ("accuracy", "auc")}
+        quality = "".join(f"{name} {value:.3f}; " for name, value in figures.items() if value is not None)
+        lines.append(f"asked {card['asked']}, answered {card['answered']}; {quality}student: {out}")
+        lines.append(labels_sentence(card.get("public_labels")))
+    show(output, summary, filter(None, lines))
 
 
 def predict(

@@ -71,5 +71,5 @@ class StudentSpec(Frozen):
 
     @property
     def inputs(self) -> Inputs:
-        """What the model takes."""
+        """See `TrainerKind`."""
         return self.trainer.inputs

@@ -11,7 +11,7 @@ from consilium.node.join import JOIN, joined
 from consilium.node.kinds import NodeKind, NodeOutcome
 from consilium.node.supervisor import Tell
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.label_source import RowStanding
+from consilium.protocol.label_source import LabelTerms
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.schema import Schema
 from consilium.report.disclosure import epsilon_text, in_plain_words
@@ -20,7 +20,7 @@ from consilium.student.channel import LabelChannel
 from consilium.student.pool import PoolFile, check_fits
 
 SECONDS = 4.0
-"""That the doctor waits for an answer: it asks twice."""
+"""That the doctor waits for an answer."""
 
 
 def open_channel(folder: NodeFolder, wait: float, patience: float = 0) -> LabelChannel:
@@ -64,24 +64,28 @@ class StudentKind(NodeKind):
 STUDENT = StudentKind()
 
 
+def in_words(terms: LabelTerms) -> str:
+    """On which terms a student may ask."""
+    words = in_plain_words(terms.epsilon, terms.delta, terms.unit, terms.neighbouring)
+    bound = f"epsilon at most {epsilon_text(terms.epsilon)} at delta {terms.delta:g} for each {terms.unit}"
+    left = f"{terms.parties} parties, {terms.mechanism}; {terms.queries_left} queries left"
+    return f"{left}; {bound}. {terms.release.sentence} {words}"
+
+
 def _label_service(folder: NodeFolder) -> str:
     """What the coordinator serves: to this student, in this version, with this schema; what is left of it."""
     schema = joined(folder).config.rows
     reached = check_tls_server(joined(folder).coordinator.labels, folder.tls)
     with open_channel(folder, SECONDS) as channel:
         terms = channel.describe()
-        ids = _fixed_ids(folder, schema)
-        standings = channel.known(ids)
     if terms.schema != schema:
         raise ConfigError("the coordinator serves another schema than this folder's", JOIN)
-    sentence = f"{reached}. {terms.parties} parties, {terms.mechanism}; {terms.queries_left} queries left"
-    if ids:
-        recorded, spent = (int((standings == kind).sum()) for kind in (RowStanding.RECORDED, RowStanding.SPENT))
+    sentence = f"{reached}. {in_words(terms)}"
+    if ids := _fixed_ids(folder, schema):
+        free, gone = (len({*ids} & {*names}) for names in (terms.recorded, terms.spent))
         sentence += (
-            f"; of {len(ids)} rows {len(ids) - recorded - spent} can be asked, {recorded} are free, {spent} are used up"
+            f"; of {len({*ids})} rows {len({*ids}) - free - gone} can be asked, {free} are free, {gone} are used up."
         )
-    words = in_plain_words(terms.epsilon, terms.delta, terms.unit, terms.neighbouring)
-    sentence += f"; epsilon at most {epsilon_text(terms.epsilon)}. {terms.release.sentence} {words}"
     if terms.queries_left == 0:
         raise Advice(sentence, "Only rows that are free get labels: more need a new federation")
     if terms.epsilon > MOST_EPSILON:

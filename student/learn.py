@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 
 from consilium.models.base import Model, Told, constant
@@ -29,12 +27,9 @@ def train(
     schema: Schema | None = None,
     told: Told | None = None,
 ) -> Model:
-    """Train by `spec` on rows as `inputs` gives them; labels of fewer than two classes give a constant model.
-
-    `y`: NO_LABEL where there is none. `schema`: of the rows, for a student that takes bare features and also needs
-    their representation, and for one of others that looks columns up by name. `told`: what these rows tell of the
-    votes, where the law of the noise is known.
-    """
+    """Train by `spec` on rows as `inputs` gives them; labels of fewer than two classes give a constant model. `y`:
+    NO_LABEL where there is none. `schema`: of the rows, for a student that takes bare features and also needs their
+    representation. `told`: what these rows tell of the votes, where the law of the noise is known."""
     known = y != NO_LABEL
     trainer = trainer_of(spec.trainer, unlabelled, progress, schema)
     if told is not None and len(told):
@@ -46,24 +41,21 @@ def train(
     return trainer.fit(x, y, classes, seed)
 
 
-@dataclass(frozen=True)
-class AnsweredRows:
-    """What a student learns from. rows: float (n, inputs), the public rows as its model takes them. places: int64 (m,),
-    those that tell something; labels: int64 (m,), NO_LABEL where there is none. told: by the same, where the law of the
-    noise is known."""
-
-    rows: np.ndarray = field(repr=False)
-    places: np.ndarray = field(repr=False)
-    labels: np.ndarray = field(repr=False)
-    told: Told | None = field(default=None, repr=False)
-
-    def train(self, spec: StudentSpec, schema: Schema, seed: int, progress: Progress = no_progress) -> Model:
-        """See `train`; rows that tell nothing are unlabelled."""
-        rest = np.setdiff1d(np.arange(len(self.rows)), self.places)
-        return train(
-            self.rows[self.places], self.labels, self.rows[rest], len(schema.classes), spec, seed, progress, schema,
-            self.told,
-        )  # fmt: skip
+def train_told(
+    rows: np.ndarray,
+    places: np.ndarray,
+    labels: np.ndarray,
+    told: Told | None,
+    spec: StudentSpec,
+    schema: Schema,
+    seed: int,
+    progress: Progress = no_progress,
+) -> Model:
+    """See `train`. rows: float (n, inputs), the public rows as the model takes them. places: int64 (m,), those that
+    tell something; the others are unlabelled. labels, told: of these, as `Asked.told` gives them."""
+    rest = np.setdiff1d(np.arange(len(rows)), places)
+    classes = len(schema.classes)
+    return train(rows[places], labels, rows[rest], classes, spec, seed, progress, schema, told)
 
 
 def inputs(spec: StudentSpec, schema: Schema, rows: np.ndarray) -> np.ndarray:
@@ -73,11 +65,7 @@ def inputs(spec: StudentSpec, schema: Schema, rows: np.ndarray) -> np.ndarray:
 
 def check_trainer(spec: TrainerKind, schema: Schema) -> None:
     """A student that others wrote, trained on made-up rows, taken apart and put together: before anything is asked.
-
-    Raises
-    ------
-    UnusableModel, BadModel : it can be trained on no rows, or not be published.
-    """
+    Raises UnusableModel, BadModel: it can be trained on no rows, or not be published."""
     model = rehearsed(spec, schema)
     if model is not None:
         parts, trusted = take_apart(model)

@@ -18,10 +18,8 @@ from consilium.protocol.schema import Schema
 
 @dataclass(frozen=True)
 class Pool:
-    """`queries` (n, features); `test_x` (m, features) and `test_y` int64 (m,) class indices, or None.
-
-    labels: int64 (n,), classes of the queries that everybody knows, NO_LABEL of the others; None where none is known.
-    """
+    """`queries` (n, features); `test_x` (m, features) and `test_y` int64 (m,) class indices, or None. labels: int64
+    (n,), classes of the queries that everybody knows, NO_LABEL of the others; None where none is known."""
 
     features: tuple[str, ...]
     queries: np.ndarray = field(repr=False)
@@ -37,12 +35,9 @@ class Pool:
 
 @dataclass(frozen=True)
 class PoolFile:
-    """Where a student's rows are: an .npz as `load_pool` takes it, or a CSV or Parquet file of raw rows.
-
-    label: column with the classes. In the pool itself, rows with a label are test rows and are not asked; in `test`, a
-    file of its own, all rows have one. missing: texts that mean "missing", besides empty ones. known: column with
-    classes of rows that are asked all the same, empty where nobody knows it; then test rows have a file of their own.
-    """
+    """Where a student's rows are: an .npz as `load_pool` takes it, or a CSV or Parquet file of raw rows. test, label: a
+    table of test rows, and its column of classes. missing: texts that mean "missing", besides empty ones. known: column
+    of the table of rows that are asked with the classes that everybody knows, empty elsewhere."""
 
     path: Path
     csv: CsvRule = field(default_factory=CsvRule)
@@ -51,37 +46,34 @@ class PoolFile:
     missing: tuple[str, ...] = ()
     known: str | None = None
 
+    @property
+    def _is_npz(self) -> bool:
+        return self.path.suffix.lower() == ".npz"
+
     def check(self) -> None:
         """Look at what can be seen without a schema. Raises ConfigError, DataError."""
         if self.test is not None and self.label is None:
             raise ConfigError(f"{self.test} needs labels, and nothing says in which column", "Give --label COLUMN")
-        if self.test is None and self.label is not None and _is_npz(self.path):
-            raise ConfigError(f"--label is of a table, and {self.path} is an .npz", "Put its labels into test_y")
-        if self.known is not None and _is_npz(self.path):
+        if self.test is None and self.label is not None:
+            raise ConfigError("--label is the column of test rows, and there are none", "Give --test FILE")
+        if self.known is not None and self._is_npz:
             raise ConfigError(f"--public-label is of a table, and {self.path} is an .npz", "Put its labels into y")
-        if self.known is not None and self.label is not None and self.test is None:
-            raise ConfigError(
-                "--label and --public-label are both of the public rows",
-                "Give test rows as a file of their own: --test",
-            )
         for path in filter(None, (self.path, self.test)):
-            if path == self.path and _is_npz(path):
-                load_pool(path)
-                continue
             try:
                 open(path, "rb").close()
             except OSError as error:
                 raise unreadable(path, error, "Give a .csv, .parquet or .npz of public rows") from None
+        if self._is_npz:
+            load_pool(self.path)
 
     def load(self, schema: Schema, tell: Callable[[str], None] = lambda remark: None) -> Pool:
-        """The rows as the schema's features. `tell` gets what is odd about them.
-
-        Raises
-        ------
-        DataError : they do not fit. PathError
-        """
+        """The rows as the schema's features. `tell` gets what is odd about them. Raises DataError: they do not fit."""
         self.check()
-        pool = load_pool(self.path) if _is_npz(self.path) else self._from_table(schema, tell)
+        if self._is_npz:
+            pool = load_pool(self.path)
+        else:
+            rows = self._read(self.path, schema, self.known, tell)
+            pool = Pool(schema.features, rows.x, labels=rows.y)
         if self.test is None:
             return pool
         rows = self._read(self.test, schema, self.label, tell)
@@ -89,21 +81,6 @@ class PoolFile:
             first = int(np.flatnonzero(rows.y == NO_LABEL)[0])
             raise DataError(f"{self.test}: test row {first + 1} has no label", "Leave it out, or label it")
         return replace(pool, test_x=rows.x, test_y=rows.y)
-
-    def _from_table(self, schema: Schema, tell: Callable[[str], None]) -> Pool:
-        label = self.label if self.test is None else None
-        rows = self._read(self.path, schema, self.known or label, tell)
-        if rows.y is None or self.known is not None:
-            return Pool(schema.features, rows.x, labels=rows.y)
-        tested = rows.y != NO_LABEL
-        if tested.all():
-            raise DataError(
-                f"every row of {self.path} has a label, so that none is left to ask",
-                f"Empty {label!r} of the rows that are to be asked, or give the labelled ones as --test",
-            )
-        if not tested.any():
-            return Pool(schema.features, rows.x)
-        return Pool(schema.features, rows.x[~tested], rows.x[tested], rows.y[tested])
 
     def _read(self, path: Path, schema: Schema, label: str | None, tell: Callable[[str], None]) -> SchemaRows:
         how = Reading(self.csv, public=True, missing=self.missing, label=label)
@@ -113,50 +90,35 @@ class PoolFile:
         return rows
 
 
-def _is_npz(path: Path) -> bool:
-    return path.suffix.lower() == ".npz"
-
-
 def load_pool(path: Path) -> Pool:
     """Read an .npz of encoded rows with `features` and `queries`, and optionally `test_x` and `test_y`, and `y`: the
-    classes of the queries, -1 where nobody knows it.
-
-    Raises
-    ------
-    PathError : no such file. DataError : it holds no pool.
-    """
+    classes of the queries, -1 where nobody knows it. Raises PathError: no such file. DataError: it holds no pool."""
+    action = "Give an .npz with `features` and `queries`"
     try:
         with np.load(path, allow_pickle=False) as file:
-            has_test = "test_x" in file.files and "test_y" in file.files
-            pool = Pool(
-                features=tuple(str(name) for name in file["features"]),
-                queries=file["queries"],
-                test_x=file["test_x"] if has_test else None,
-                test_y=file["test_y"].astype(np.int64) if has_test else None,
-                labels=file["y"].astype(np.int64) if "y" in file.files else None,
-            )
+            arrays = {name: file[name] for name in ("queries", "test_x", "test_y", "y") if name in file.files}
+            features = tuple(str(name) for name in file["features"])
+            queries, test_x = arrays["queries"], arrays.get("test_x")
+            labels, test_y = (arrays[name].astype(np.int64) if name in arrays else None for name in ("y", "test_y"))
     except FileNotFoundError as error:
-        raise unreadable(path, error, "Give an .npz with `features` and `queries`") from None
+        raise unreadable(path, error, action) from None
     except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise DataError(f"cannot read public rows {path}: {error}", action) from None
+    if queries.ndim != 2 or queries.shape[1] != len(features):
+        raise DataError(f"pool {path}: queries have shape {queries.shape} for {len(features)} features")
+    if labels is not None and labels.shape != (len(queries),):
         raise DataError(
-            f"cannot read public rows {path}: {error}", "Give an .npz with `features` and `queries`"
-        ) from None
-    if pool.queries.ndim != 2 or pool.queries.shape[1] != len(pool.features):
-        raise DataError(f"pool {path}: queries have shape {pool.queries.shape} for {len(pool.features)} features")
-    if pool.labels is not None and pool.labels.shape != (len(pool.queries),):
-        raise DataError(
-            f"pool {path}: y has shape {pool.labels.shape} for {len(pool.queries)} queries",
-            "Give one each, -1 for none",
+            f"pool {path}: y has shape {labels.shape} for {len(queries)} queries", "Give one each, -1 for none"
         )
-    missing = ~np.isfinite(pool.queries) if pool.queries.dtype.kind == "f" else np.zeros((0, 0), dtype=bool)
-    bad = np.argwhere(missing)
+    bad = np.argwhere(~np.isfinite(queries) if queries.dtype.kind == "f" else np.zeros((0, 0), dtype=bool))
     if len(bad):
         row, column = bad[0]
         raise DataError(
-            f"pool {path}: {len(bad)} values are missing or infinite (first: row {row + 1}, {pool.features[column]!r})",
+            f"pool {path}: {len(bad)} values are missing or infinite (first: row {row + 1}, {features[column]!r})",
             "Fill them, or leave these rows out",
         )
-    return pool
+    tested = test_x is not None and test_y is not None
+    return Pool(features, queries, test_x if tested else None, test_y if tested else None, labels)
 
 
 def check_fits(pool: Pool, schema: Schema) -> None:

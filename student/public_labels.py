@@ -22,22 +22,23 @@ from consilium.models.evaluation import (
 from consilium.models.keys import GraphStudent, LogisticRegressionStudent, TorchStudent, TrainerKind
 from consilium.protocol.schema import Schema
 from consilium.student.config import StudentSpec
-from consilium.student.learn import inputs, train
+from consilium.student.learn import inputs, train_told
 
 MOST_VALIDATED = 1000
 """Rows that are cross-validated: they know an AUC to .02."""
+FOLDS = 5
 WIDE, MOST_WIDE = 1000, 2000
 """Of more inputs than this so many labelled rows are enough, and more would take minutes."""
+_KERNEL_ROWS, _OTHER_ROWS = 12_000, 2000
+"""Public rows on which a student of these kinds learns within seconds."""
 _LOT = 0x706C6C6F74
 
 
 @dataclass(frozen=True)
 class ValidatedLabels:
-    """How well labelled rows tell each other's classes, each by a model of the others.
-
-    metric: AUC where two classes occur of two, accuracy else. value; interval: of 95 %, over rows like these. chance:
-    what is reached without looking at a row, .5 or the share of the largest class. rows: how many were looked at.
-    """
+    """How well labelled rows tell each other's classes, each by a model of the others. metric: AUC where two classes
+    occur of two, accuracy else. value; interval: of 95 %, over rows like these. chance: what is reached without looking
+    at a row, .5 or the share of the largest class. rows: how many were looked at."""
 
     metric: Metric
     value: float
@@ -49,9 +50,6 @@ class ValidatedLabels:
     def leaves_chance(self) -> bool:
         """Whether the whole interval is above chance."""
         return self.interval[0] > self.chance
-
-
-FOLDS = 5
 
 
 def cross_validated(x: np.ndarray, y: np.ndarray, classes: int) -> ValidatedLabels:
@@ -77,10 +75,8 @@ def labels_alone(
     spec: StudentSpec, schema: Schema, pool: np.ndarray, labels: np.ndarray, test: np.ndarray, seed: int
 ) -> np.ndarray | str:
     """A student of the same kind, of these labels and no votes: probabilities float64 (m, classes) of the test rows, or
-    why there are none. Of a linear one the evidence of the labels decides what it decides for votes.
-
-    pool, test: canonical rows (n, features), (m, features). labels: int64 (n,), below 0 where nobody knows it.
-    """
+    why there are none. Of a linear one the evidence of the labels decides what it decides for votes. pool, test:
+    canonical rows (n, features), (m, features). labels: int64 (n,), below 0 where nobody knows it."""
     if reason := takes_long(spec.trainer, len(pool)):
         return reason
     known = np.flatnonzero(labels >= 0)
@@ -90,23 +86,18 @@ def labels_alone(
         x, judging = schema.inputs(pool[known]), schema.inputs(test)
         rows = _lot(len(x), MOST_WIDE if x.shape[1] > WIDE else len(x))
         return fit_labels(x[rows], labels[known][rows], len(schema.classes)).predict_proba(judging)
-    x = inputs(spec, schema, pool)
-    model = train(x[known], labels[known], x[labels < 0], len(schema.classes), spec, seed, schema=schema)
+    model = train_told(inputs(spec, schema, pool), known, labels[known], None, spec, schema, seed)
     return model.predict_proba(inputs(spec, schema, test))
-
-
-_KERNEL_ROWS, _OTHER_ROWS = 12_000, 2000
-"""Public rows on which a student of these kinds learns within seconds."""
 
 
 def takes_long(kind: TrainerKind, rows: int) -> str:
     """Why a student is not trained again on the labels of so many public rows; empty where it is. By kind and size
     alone, never by a clock."""
+    always = kind.inputs == "features" or isinstance(kind, TorchStudent)
     most = _KERNEL_ROWS if isinstance(kind, GraphStudent) else _OTHER_ROWS
-    if kind.inputs == "features" or isinstance(kind, TorchStudent):
-        return f"a student of the kind {kind.name} takes too long to be trained again"
-    if rows > most and not isinstance(kind, LogisticRegressionStudent):
-        return f"a student of the kind {kind.name} on {rows} public rows takes too long to be trained again"
+    if always or (rows > most and not isinstance(kind, LogisticRegressionStudent)):
+        of_rows = "" if always else f" on {rows} public rows"
+        return f"a student of the kind {kind.name}{of_rows} takes too long to be trained again"
     return ""
 
 
@@ -134,9 +125,7 @@ def beside_labels(
     pool, labels, seed: as of `labels_alone`. test: canonical rows (m, features) and classes int64 (m,), m >= 1.
     student: its probabilities of these, float64 (m, classes).
 
-    Returns
-    -------
-    What `labels_before` gives. Of labels alone what `evaluate` gives, and "intervals" of the leading metric.
+    Returns what `labels_before` gives. Of labels alone what `evaluate` gives, and "intervals" of the leading metric.
     "student_above", what the student has more, row by row: metric, difference, interval (95 %, over test rows). Or
     "absent": why there is none of these.
     """
@@ -147,9 +136,9 @@ def beside_labels(
     metric = leading_metric(y, len(names))
     reached = row_scores(alone, y, metric)
     more = row_scores(student, y, metric) - reached
-    interval = _interval(reached, y, metric)
     above = {"metric": metric, "difference": float(more.mean()), "interval": mean_interval(more, 0.0, -1.0, 1.0)}
-    return {**found, **evaluate(alone, y, names), "intervals": {metric: interval}, "student_above": above}
+    intervals = {metric: _interval(reached, y, metric)}
+    return {**found, **evaluate(alone, y, names), "intervals": intervals, "student_above": above}
 
 
 def _interval(right: np.ndarray, y: np.ndarray, metric: Metric) -> Interval:

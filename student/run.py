@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from consilium.report.warnings import LabelFacts, warnings_of
 from consilium.student.ask import UNKNOWN, AskableRows, Asked, AskingPlan
 from consilium.student.card import make_card, tested_on, write_cards
 from consilium.student.config import StudentSpec
-from consilium.student.learn import AnsweredRows, check_student, inputs
+from consilium.student.learn import check_student, inputs, train_told
 from consilium.student.pool import Pool, check_fits
 from consilium.student.public_labels import beside_labels, labels_before
 from consilium.student.selection import BY_ROWS, choose
@@ -46,23 +45,22 @@ def run_student(
     it had decided to ask: what was charged is answered from the ledger.
 
     Rows of a fixed pool that others asked before cost nothing: a student begins with their labels, and what is left
-    of the query budget is for others. Rows that were spent in an earlier federation are left out. `tell` hears of both
-    before anything is asked.
+    of the query budget is for others. Rows that were spent in an earlier federation are left out. `tell` hears of both,
+    and where labels of public rows do not tell each other, before anything is asked.
 
-    Writes into `out`: labels.parquet (every query that was asked), and in student/ plan.json,
-    model.safetensors, student.json and MODEL_CARD.md (`student.published`).
-
-    Raises
-    ------
-    ConsiliumError : what the label service raises, DataError if pool and federation do not fit, or ConfigError if the
-        specification does not fit the rows or the machine. Nothing is asked then.
+    Writes into `out`: labels.parquet (every query that was asked), and in student/ plan.json, model.safetensors,
+    student.json and MODEL_CARD.md. Raises what the label service raises; before anything is asked, DataError: pool and
+    federation do not fit; ConfigError: the specification does not fit the rows or the machine.
     """
-    write = partial(_write_labels, out)  # before anything is learnt from them: a trainer may fail
-    learned = learn(source, pool, spec, seed, out / "student", progress, tell, write)
+    learned = learn(source, pool, spec, seed, out, progress, tell)
     # it is judged as it was written: what its file says is what anybody gets
     published = learned.publish(out / "student" / MODEL_FILE, pool)
     metrics, tested = judged(published, pool, learned.queries)
-    labels = _beside_labels(published, pool, learned, seed)
+    labels: dict[str, Any] = {"rows": len(pool.labelled)} if len(pool.labelled) else {}
+    if labels and pool.labels is not None and pool.test_x is not None and pool.test_y is not None:
+        test, schema = (pool.test_x, pool.test_y), learned.terms.schema
+        student = published.predict_proba(pool.test_x)
+        labels = beside_labels(learned.spec, schema, learned.queries, pool.labels, test, student, seed)
     card = make_card(learned.terms, learned.spec, published, learned.record.outcomes, metrics, tested, labels)
     write_cards(out / "student", card)
     return card
@@ -93,91 +91,85 @@ def learn(
     pool: Pool,
     spec: StudentSpec,
     seed: int,
-    folder: Path | None = None,
+    out: Path | None = None,
     progress: Progress = no_progress,
     tell: Tell = lambda remark: None,
-    write: Callable[[LabelTerms, np.ndarray, Asked], None] = lambda terms, queries, record: None,
 ) -> Learned:
-    """Ask and learn as `run_student` does, and raise what it raises. folder: of plan.json; None where nobody
-    goes on with this student after a crash. tell: also hears where labels of public rows do
-    not tell each other. write: keeps all answers so far, of these public rows, as they come."""
+    """Ask and learn as `run_student` does, and raise what it raises. out: None where nobody goes on with this student
+    after a crash, and nothing is written."""
     terms = source.describe()
     schema, spec = terms.schema, spec.for_rows(terms.schema)
-    _check(pool, spec, terms)
-    rows = AskableRows.of(pool.queries, schema, source)
-    plan = AskingPlan(folder and folder / "plan.json", terms.federation)
-    wanted = min(rows.different, spec.queries or rows.different)
-    if not plan.rows and len(rows.recorded):
-        plan.take(rows.recorded[:wanted])
-    begun, seen = np.array(plan.rows, dtype=np.int64), inputs(spec, schema, rows.queries)
-    left = terms.queries_left
-    sizes = _sizes(max(min(wanted - len(begun), left), 0), spec.rounds)
-    if pool.labels is not None:
-        for warning in warnings_of(LabelFacts(labels_before(schema, rows.queries, pool.labels))):
-            tell(f"warning: {warning['text']}")
-    if len(begun):
-        tell(f"{len(begun)} public rows were asked before: their outcomes are free; {left} queries are left")
-    if spent := len(rows.spent):
-        tell(f"{spent} rows were answered in an earlier federation of these parties and are left out")
-    rounds = _Rounds(source, rows, spec, seed, progress, seen, Asked(len(schema.classes), terms.law))
-    rounds.planned = len(begun) + sum(sizes)
-    progress(ASK, 0, rounds.planned)
-    keep = partial(write, terms, rows.queries, rounds.record)
-    if len(begun):
-        rounds.ask(begun, keep, known=True)
-    for number, size in enumerate(sizes):
-        rounds.tell(number, len(sizes))
-        chosen = rounds.choose(number, size)
-        plan.take(chosen)
-        if not rounds.ask(chosen, keep):
-            break
-    rounds.tell(len(sizes), len(sizes))
-    if rounds.model is None:
-        raise BudgetExceeded("no queries are left in this federation", "Nothing was asked")
-    return Learned(terms, spec, rows.queries, rounds.record, rounds.model)
-
-
-def _sizes(total: int, rounds: int) -> list[int]:
-    """Queries in each round: numbers that differ by at most 1; empty rounds are left out."""
-    return [size for size in ((total + index) // rounds for index in reversed(range(rounds))) if size]
-
-
-def _check(pool: Pool, spec: StudentSpec, terms: LabelTerms) -> None:
-    """Raise what `run_student` raises before anything is asked."""
-    check_fits(pool, terms.schema)
+    check_fits(pool, schema)
     if spec.public_labels and pool.labels is None:
         raise ConfigError(
             f"student.public_labels is {spec.public_labels}, and the public rows have no labels",
             "Give them as `y`, or --public-label COLUMN of a table; or leave the key out",
         )
-    check_names(terms.schema)
-    check_student(spec, terms.schema)
+    check_names(schema)
+    check_student(spec, schema)
+    turns = _Turns(source, terms, pool, spec, seed, out, progress)
+    rows, plan = turns.rows, turns.plan
+    wanted = min(rows.different, spec.queries or rows.different)
+    if not plan.rows and len(rows.recorded):
+        plan.take(rows.recorded[:wanted])
+    begun = np.array(plan.rows, dtype=np.int64)
+    total = max(min(wanted - len(begun), terms.queries_left), 0)
+    # numbers that differ by at most 1; empty rounds are left out
+    sizes = [size for size in ((total + index) // spec.rounds for index in reversed(range(spec.rounds))) if size]
+    if pool.labels is not None:
+        for warning in warnings_of(LabelFacts(labels_before(schema, rows.queries, pool.labels))):
+            tell(f"warning: {warning['text']}")
+    if len(begun):
+        free = f"{len(begun)} public rows were asked before: their outcomes are free"
+        tell(f"{free}; {terms.queries_left} queries are left")
+    if len(rows.spent):
+        tell(f"{len(rows.spent)} rows were answered in an earlier federation of these parties and are left out")
+    turns.planned = len(begun) + total
+    progress(ASK, 0, turns.planned)
+    if len(begun):
+        turns.ask(begun, known=True)
+    for number, size in enumerate(sizes):
+        turns.tell(number, len(sizes))
+        chosen = turns.choose(number, size)
+        plan.take(chosen)
+        if not turns.ask(chosen):
+            break
+    turns.tell(len(sizes), len(sizes))
+    if turns.model is None:
+        raise BudgetExceeded("no queries are left in this federation", "Nothing was asked")
+    return Learned(terms, spec, rows.queries, turns.record, turns.model)
 
 
-@dataclass
-class _Rounds:
-    """Asking and learning in turns. seen: the rows as the model takes them. model: of the answers so far. planned: rows
-    that are to be asked, all in all."""
+class _Turns:
+    """Asking and learning in turns. model: of the answers so far. planned: rows that are to be asked, all in all."""
 
-    source: LabelSource
-    rows: AskableRows
-    spec: StudentSpec
-    seed: int
-    progress: Progress
-    seen: np.ndarray
-    record: Asked
-    model: Model | None = None
-    planned: int = 0
+    def __init__(
+        self,
+        source: LabelSource,
+        terms: LabelTerms,
+        pool: Pool,
+        spec: StudentSpec,
+        seed: int,
+        out: Path | None,
+        progress: Progress,
+    ) -> None:
+        self.rows = AskableRows.of(pool.queries, terms)
+        self.plan = AskingPlan(out and out / "student" / "plan.json", terms.federation)
+        self.record = Asked(len(terms.schema.classes), terms.law, terms.count_sigma, terms.most_votes)
+        self.model: Model | None = None
+        self.planned = 0
+        self._source, self._spec, self._seed, self._out, self._progress = source, spec, seed, out, progress
+        self._schema, self._seen = terms.schema, inputs(spec, terms.schema, self.rows.queries)
 
-    def ask(self, chosen: np.ndarray, keep: Callable[[], None], known: bool = False) -> bool:
+    def ask(self, chosen: np.ndarray, known: bool = False) -> bool:
         """Ask the `chosen` rows, a batch at a time, and learn from all answers so far; False once the query budget is
-        used up. keep: called before anything is learnt. known: they were asked before."""
-        batch, more = self.spec.batch or len(chosen), True
+        used up. known: they were asked before."""
+        batch, more = self._spec.batch or len(chosen), True
         for start in range(0, len(chosen), batch):
             part = chosen[start : start + batch]
-            own = None if self.model is None else np.clip(self.model.predict_proba(self.seen[part]), 0.0, 1.0)
+            own = None if self.model is None else np.clip(self.model.predict_proba(self._seen[part]), 0.0, 1.0)
             try:
-                answers = self.source.ask(self.rows.queries[part], self.progress, own)
+                answers = self._source.ask(self.rows.queries[part], own)
             except BudgetExceeded:
                 if not self.record.rows:
                     raise
@@ -185,29 +177,30 @@ class _Rounds:
                 break
             none = np.full((len(part), self.record.classes), UNKNOWN if known else 0.0)
             self.record.add(part, answers, none if own is None else own)
-            self.progress(ASK, len(self.record.rows), self.planned)
+            self._progress(ASK, len(self.record.rows), self.planned)
             more = not (answers.outcomes == Outcome.NOT_ASKED).any()
             if not more:
                 break
-        keep()
-        answered = AnsweredRows(self.seen, *self.record.told())
-        with stage(self.progress, TRAIN_STUDENT):
-            self.model = answered.train(self.spec, self.rows.schema, self.seed, self.progress)
+        if self._out is not None:  # before anything is learnt from them: a trainer may fail
+            _write_labels(self._out, self._schema.classes, self.rows.queries, self.record)
+        with stage(self._progress, TRAIN_STUDENT):
+            told = self.record.told()
+            self.model = train_told(self._seen, *told, self._spec, self._schema, self._seed, self._progress)
         return more
 
     def choose(self, number: int, count: int) -> np.ndarray:
         """`count` rows, int64, for this round, none of which was asked or spent."""
-        earlier, strategy = np.array(self.record.rows, dtype=np.int64), self.spec.selection
-        places = self.rows.schema.inputs(self.rows.queries) if strategy == BY_ROWS else self.seen
-        probabilities = None if self.model is None else self.model.predict_proba(self.seen)
-        generator = np.random.default_rng([self.seed, 0x617368, number])
+        earlier, strategy = np.array(self.record.rows, dtype=np.int64), self._spec.selection
+        places = self._schema.inputs(self.rows.queries) if strategy == BY_ROWS else self._seen
+        probabilities = None if self.model is None else self.model.predict_proba(self._seen)
+        generator = np.random.default_rng([self._seed, 0x617368, number])
         candidates = self.rows.free(earlier)
         return choose(strategy, candidates, count, places, earlier, probabilities, generator, self.rows.equal)
 
     def tell(self, number: int, total: int) -> None:
         """Which round it is."""
         if total > 1:
-            self.progress(ROUND, number, total)
+            self._progress(ROUND, number, total)
 
 
 def judged(
@@ -230,36 +223,26 @@ def judged(
     return metrics, tested_on(pool.test_y, metrics, classes, again)
 
 
-def _beside_labels(published: Published, pool: Pool, learned: Learned, seed: int) -> dict[str, Any]:
-    """See `beside_labels`; without test rows no more than how many there are, and nothing where no row has one."""
-    known = len(pool.labelled)
-    if not known or pool.labels is None or pool.test_x is None or pool.test_y is None:
-        return {"rows": known} if known else {}
-    student, test = published.predict_proba(pool.test_x), (pool.test_x, pool.test_y)
-    return beside_labels(learned.spec, learned.terms.schema, learned.queries, pool.labels, test, student, seed)
-
-
-def _write_labels(out: Path, terms: LabelTerms, queries: np.ndarray, record: Asked) -> None:
+def _write_labels(out: Path, names: Sequence[str], queries: np.ndarray, record: Asked) -> None:
     import polars as pl
 
-    ids = query_ids(queries[record.rows])
-    out.mkdir(parents=True, exist_ok=True)
-    names = terms.schema.classes
     counts = [
-        None if label == NO_LABEL or record.histograms is None else record.histograms.counts[place].tolist()
+        None if label == NO_LABEL or record.counts is None else record.counts[place].tolist()
         for place, label in enumerate(record.labels)
     ]
     # the student's own when it asked, where the check is on what the votes add to them
     used = record.law is not None and record.law.predicted
-    predictions = record.predictions if used else [None] * len(record.rows)
     columns = {
-        "row": pl.Series(np.asarray(record.rows).tolist(), dtype=pl.Int64),
-        "query_id": pl.Series(list(ids), dtype=pl.String),
-        "outcome": pl.Series([Outcome(outcome).name.lower() for outcome in record.outcomes], dtype=pl.String),
-        "label": pl.Series([None if label == NO_LABEL else names[label] for label in record.labels], dtype=pl.String),
-        "counts": pl.Series(counts, dtype=pl.List(pl.Int64)),
-        "predictions": pl.Series(predictions, dtype=pl.List(pl.Float64)),
+        "row": (record.rows, pl.Int64),
+        "query_id": (query_ids(queries[record.rows]), pl.String),
+        "outcome": ([Outcome(outcome).name.lower() for outcome in record.outcomes], pl.String),
+        "label": ([None if label == NO_LABEL else names[label] for label in record.labels], pl.String),
+        "counts": (counts, pl.List(pl.Int64)),
+        "predictions": (record.predictions if used else [None] * len(record.rows), pl.List(pl.Float64)),
     }
     content = io.BytesIO()
-    pl.DataFrame(columns).write_parquet(content)
+    pl.DataFrame({name: pl.Series(values, dtype=kind) for name, (values, kind) in columns.items()}).write_parquet(
+        content
+    )
+    out.mkdir(parents=True, exist_ok=True)
     (out / "labels.parquet").write_bytes(content.getvalue())

@@ -1,10 +1,8 @@
-"""Which queries to ask: at random, or where the student's present model says that a label would teach it most.
-
-A choice is a function of labels that were released and of public rows, so it costs no privacy. `margin` is of Scheffer,
+"""Which queries to ask: at random, or where the student's present model says that a label would teach it most. A choice
+is a function of labels that were released and of public rows, so it costs no privacy. `margin` is of Scheffer,
 Decomain, Wrobel, Active hidden Markov models for information extraction, IDA 2001; of two classes it is the strategy of
 Papernot et al. 2017 (first version, appendix C.2). `typical` is of Hacohen, Dekel, Weinshall, Active learning on a
-budget, ICML 2022.
-"""
+budget, ICML 2022."""
 
 from __future__ import annotations
 
@@ -54,25 +52,20 @@ def choose(
     return shuffled[np.argsort(top[:, 1] - top[:, 0], kind="stable")][:count]
 
 
-_NEIGHBOURS = 10
-"""Of the graph."""
-
-_CROWD = 20
-"""Nearest rows whose mean distance tells how typical a row is, as in the paper."""
-
+_NEIGHBOURS, _CROWD = 10, 20
+"""Of the graph; nearest rows whose mean distance tells how typical a row is, as in the paper."""
 _MOST_DIMENSIONS = 40
 """Eigenvectors that clusters are sought in; fewer where there are fewer clusters."""
+_STEPS = 50
+"""Of k-means: Lloyd's, from centres that k-means++ draws."""
 
 
 def typical_rows(
     rows: np.ndarray, candidates: np.ndarray, earlier: np.ndarray, count: int, generator: np.random.Generator
 ) -> np.ndarray:
     """`count` of the `candidates`: the densest of each cluster in which nothing was asked yet, largest cluster
-    first.
-
-    There are as many clusters as rows that were asked or will be. `rows` float (rows, inputs), the others int64 (n,) of
-    indices into it. Where clusters are too few, for example of rows that are all alike, the rest is drawn by lot.
-    """
+    first. There are as many clusters as rows that were asked or will be; where they are too few, as of rows that are
+    all alike, the rest is drawn by lot. rows: float (rows, inputs); the others: int64 (n,), indices into it."""
     if len(rows) < 3:
         return generator.permutation(candidates)[:count]
     nearest, squares = nearest_rows(rows.astype(np.float32), _CROWD)
@@ -99,10 +92,6 @@ def _embedding(graph: sparse.csr_array, clusters: int) -> np.ndarray:
     if not vectors.size:
         vectors = np.ones((total, 1))
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-
-
-_STEPS = 50
-"""Of k-means: Lloyd's, from centres that k-means++ draws."""
 
 
 def _clusters(places: np.ndarray, count: int, generator: np.random.Generator) -> np.ndarray:

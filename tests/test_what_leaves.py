@@ -133,15 +133,15 @@ class TestTheValue:
         p = np.where(np.arange(210)[:, None] % 2, [[0.95, 0.05]], [[0.5, 0.5]])
         answers, terms = service.ask(x, probabilities=p), service.describe()
         shown = {
-            "counts": answers.histograms is not None,
+            "counts": answers.counts is not None,
             "abstention": bool((answers.outcomes == Outcome.ABSTAINED).any()),
             "confirmation": bool((answers.outcomes == Outcome.REINFORCED).any()),
         }
         assert {name for name, there in shown.items() if there} == SHOWS[terms.release]
         assert (terms.release is ReleaseKind.EXACT) == (not mechanism.private)
-        if answers.histograms is not None:
+        if answers.counts is not None:
             answered = answers.labels != NO_LABEL
-            assert (answers.histograms.counts.argmax(axis=1) == answers.labels)[answered].all()
+            assert (answers.counts.argmax(axis=1) == answers.labels)[answered].all()
         if terms.release is ReleaseKind.WINNER_OR_CONFIRMATION:
             confirmed = answers.outcomes == Outcome.REINFORCED
             assert (answers.labels == p.argmax(axis=1))[confirmed].all()

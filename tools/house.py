@@ -72,19 +72,20 @@ def followed(of: str) -> Iterator[None]:
 
 def vote(collection: str) -> None:
     """One query of a student to four hospitals, whose nodes run in this process."""
-    from consilium.simulations import run, simulated
+    from consilium.coordinator.label_service import LabelService
+    from consilium.simulations import run
     from consilium.simulations.run import run_scenario
     from consilium.simulations.scenario import load_scenario
     from tests.workers import Here
 
-    ask = simulated._Recorded.ask
+    ask = LabelService.ask
 
     def watched(*arguments: Any, **named: Any) -> Any:
         with followed(f"a query, {collection}"):
             return ask(*arguments, **named)
 
     run.running_workers = contextmanager(lambda *_, **__: iter([[Here()]]))
-    simulated._Recorded.ask = watched
+    LabelService.ask = watched
     changes = (
         'data={set="heart", public_share=0.3, least_rows=5}', "federation.minimum_parties=3",
         'federation.teacher={model="logistic_regression"}', 'federation.mechanism={name="gnmax", sigma=4.0}',

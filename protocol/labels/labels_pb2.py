@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&consilium/protocol/labels/labels.proto\x12\x13\x63onsilium.labels.v1\"+\n\x0f\x44\x65scribeRequest\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\"5\n\x05Terms\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\x12\x12\n\nterms_json\x18\x02 \x01(\t\"C\n\nQueryBlock\x12\x10\n\x08\x66\x65\x61tures\x18\x01 \x01(\r\x12\x0c\n\x04rows\x18\x02 \x01(\x0c\x12\x15\n\rprobabilities\x18\x03 \x01(\x0c\"6\n\x08Progress\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0c\n\x04\x64one\x18\x02 \x01(\r\x12\r\n\x05total\x18\x03 \x01(\r\"Z\n\x07\x41nswers\x12\x10\n\x08outcomes\x18\x01 \x01(\x0c\x12\x0e\n\x06labels\x18\x02 \x01(\x0c\x12\x0e\n\x06\x63ounts\x18\x03 \x01(\x0c\x12\r\n\x05votes\x18\x04 \x01(\x0c\x12\x0e\n\x06sigmas\x18\x05 \x01(\x0c\"6\n\x07Refusal\x12\r\n\x05\x65rror\x18\x01 \x01(\t\x12\x0c\n\x04what\x18\x02 \x01(\t\x12\x0e\n\x06\x61\x63tion\x18\x03 \x01(\t\"\xa8\x01\n\x08\x41skReply\x12\x31\n\x08progress\x18\x01 \x01(\x0b\x32\x1d.consilium.labels.v1.ProgressH\x00\x12/\n\x07\x61nswers\x18\x02 \x01(\x0b\x32\x1c.consilium.labels.v1.AnswersH\x00\x12/\n\x07refusal\x18\x03 \x01(\x0b\x32\x1c.consilium.labels.v1.RefusalH\x00\x42\x07\n\x05reply\"!\n\x0cKnownRequest\x12\x11\n\tquery_ids\x18\x01 \x01(\x0c\"\x1f\n\nKnownReply\x12\x11\n\tstandings\x18\x01 \x01(\x0c\x32\xf8\x01\n\x0cLabelService\x12N\n\x08\x44\x65scribe\x12$.consilium.labels.v1.DescribeRequest\x1a\x1a.consilium.labels.v1.Terms(\x01\x12I\n\x03\x41sk\x12\x1f.consilium.labels.v1.QueryBlock\x1a\x1d.consilium.labels.v1.AskReply(\x01\x30\x01\x12M\n\x05Known\x12!.consilium.labels.v1.KnownRequest\x1a\x1f.consilium.labels.v1.KnownReply(\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&consilium/protocol/labels/labels.proto\x12\x13\x63onsilium.labels.v1\"+\n\x0f\x44\x65scribeRequest\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\"5\n\x05Terms\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\x12\x12\n\nterms_json\x18\x02 \x01(\t\"C\n\nQueryBlock\x12\x10\n\x08\x66\x65\x61tures\x18\x01 \x01(\r\x12\x0c\n\x04rows\x18\x02 \x01(\x0c\x12\x15\n\rprobabilities\x18\x03 \x01(\x0c\";\n\x07\x41nswers\x12\x10\n\x08outcomes\x18\x01 \x01(\x0c\x12\x0e\n\x06labels\x18\x02 \x01(\x0c\x12\x0e\n\x06\x63ounts\x18\x03 \x01(\x0c\x32\xa6\x01\n\x0cLabelService\x12N\n\x08\x44\x65scribe\x12$.consilium.labels.v1.DescribeRequest\x1a\x1a.consilium.labels.v1.Terms(\x01\x12\x46\n\x03\x41sk\x12\x1f.consilium.labels.v1.QueryBlock\x1a\x1c.consilium.labels.v1.Answers(\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,18 +37,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TERMS']._serialized_end=161
   _globals['_QUERYBLOCK']._serialized_start=163
   _globals['_QUERYBLOCK']._serialized_end=230
-  _globals['_PROGRESS']._serialized_start=232
-  _globals['_PROGRESS']._serialized_end=286
-  _globals['_ANSWERS']._serialized_start=288
-  _globals['_ANSWERS']._serialized_end=378
-  _globals['_REFUSAL']._serialized_start=380
-  _globals['_REFUSAL']._serialized_end=434
-  _globals['_ASKREPLY']._serialized_start=437
-  _globals['_ASKREPLY']._serialized_end=605
-  _globals['_KNOWNREQUEST']._serialized_start=607
-  _globals['_KNOWNREQUEST']._serialized_end=640
-  _globals['_KNOWNREPLY']._serialized_start=642
-  _globals['_KNOWNREPLY']._serialized_end=673
-  _globals['_LABELSERVICE']._serialized_start=676
-  _globals['_LABELSERVICE']._serialized_end=924
+  _globals['_ANSWERS']._serialized_start=232
+  _globals['_ANSWERS']._serialized_end=291
+  _globals['_LABELSERVICE']._serialized_start=294
+  _globals['_LABELSERVICE']._serialized_end=460
 # @@protoc_insertion_point(module_scope)

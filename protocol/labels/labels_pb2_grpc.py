@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class LabelServiceStub:
-    """A call that takes one message takes it as a stream: gRPC would give it to its handler only once that message is there,
-    however long that takes; a stream is given at once.
+    """Requests are streams, also of one message: gRPC would give a message to its handler only once it is there, however long
+    that takes; a stream is given at once.
     """
 
     def __init__(self, channel):
@@ -41,21 +41,16 @@ class LabelServiceStub:
                 request_serializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.DescribeRequest.SerializeToString,
                 response_deserializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.Terms.FromString,
                 _registered_method=True)
-        self.Ask = channel.stream_stream(
+        self.Ask = channel.stream_unary(
                 '/consilium.labels.v1.LabelService/Ask',
                 request_serializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.QueryBlock.SerializeToString,
-                response_deserializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.AskReply.FromString,
-                _registered_method=True)
-        self.Known = channel.stream_unary(
-                '/consilium.labels.v1.LabelService/Known',
-                request_serializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.KnownRequest.SerializeToString,
-                response_deserializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.KnownReply.FromString,
+                response_deserializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.Answers.FromString,
                 _registered_method=True)
 
 
 class LabelServiceServicer:
-    """A call that takes one message takes it as a stream: gRPC would give it to its handler only once that message is there,
-    however long that takes; a stream is given at once.
+    """Requests are streams, also of one message: gRPC would give a message to its handler only once it is there, however long
+    that takes; a stream is given at once.
     """
 
     def Describe(self, request_iterator, context):
@@ -66,14 +61,7 @@ class LabelServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Ask(self, request_iterator, context):
-        """The student streams its public rows in blocks; the coordinator streams progress, then one answer for each row.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def Known(self, request_iterator, context):
-        """Which rows of a pool that was fixed beforehand were asked already. Nothing is asked or charged.
+        """The student streams its public rows in blocks, and gets one answer for each row.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -87,15 +75,10 @@ def add_LabelServiceServicer_to_server(servicer, server):
                     request_deserializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.DescribeRequest.FromString,
                     response_serializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.Terms.SerializeToString,
             ),
-            'Ask': grpc.stream_stream_rpc_method_handler(
+            'Ask': grpc.stream_unary_rpc_method_handler(
                     servicer.Ask,
                     request_deserializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.QueryBlock.FromString,
-                    response_serializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.AskReply.SerializeToString,
-            ),
-            'Known': grpc.stream_unary_rpc_method_handler(
-                    servicer.Known,
-                    request_deserializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.KnownRequest.FromString,
-                    response_serializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.KnownReply.SerializeToString,
+                    response_serializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.Answers.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -106,8 +89,8 @@ def add_LabelServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class LabelService:
-    """A call that takes one message takes it as a stream: gRPC would give it to its handler only once that message is there,
-    however long that takes; a stream is given at once.
+    """Requests are streams, also of one message: gRPC would give a message to its handler only once it is there, however long
+    that takes; a stream is given at once.
     """
 
     @staticmethod
@@ -148,39 +131,12 @@ class LabelService:
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.stream_stream(
+        return grpc.experimental.stream_unary(
             request_iterator,
             target,
             '/consilium.labels.v1.LabelService/Ask',
             consilium_dot_protocol_dot_labels_dot_labels__pb2.QueryBlock.SerializeToString,
-            consilium_dot_protocol_dot_labels_dot_labels__pb2.AskReply.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def Known(request_iterator,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.stream_unary(
-            request_iterator,
-            target,
-            '/consilium.labels.v1.LabelService/Known',
-            consilium_dot_protocol_dot_labels_dot_labels__pb2.KnownRequest.SerializeToString,
-            consilium_dot_protocol_dot_labels_dot_labels__pb2.KnownReply.FromString,
+            consilium_dot_protocol_dot_labels_dot_labels__pb2.Answers.FromString,
             options,
             channel_credentials,
             insecure,

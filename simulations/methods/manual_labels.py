@@ -31,7 +31,7 @@ from consilium.simulations.methods.base import TEST_DRAWS, Predicted, StudyMetho
 from consilium.simulations.metrics import drawn_intervals, mean_metrics
 from consilium.simulations.vote import Ensemble
 from consilium.student.config import StudentSpec
-from consilium.student.learn import AnsweredRows, inputs, train
+from consilium.student.learn import inputs, train, train_told
 from consilium.student.public_labels import takes_long
 from consilium.student.selection import BY_ROWS
 
@@ -245,8 +245,9 @@ def relearnt(case: Case, drawn: Sequence[np.ndarray]) -> list[np.ndarray]:
     rows, judging = inputs(spec, schema, case.pool_x), inputs(spec, schema, case.test_x)
     draws = most_draws(spec.trainer, rows.shape, len(case.classes))
     everywhere = np.arange(len(rows))
-    labelled = [AnsweredRows(rows, everywhere, labels.argmax(axis=1)) for labels in drawn[:draws]]
-    return [answered.train(spec, schema, case.seed).predict_proba(judging) for answered in labelled]
+    labels = [each.argmax(axis=1) for each in drawn[:draws]]
+    models = [train_told(rows, everywhere, each, None, spec, schema, case.seed) for each in labels]
+    return [model.predict_proba(judging) for model in models]
 
 
 class LabelledByHand(StudyMethod):

@@ -59,7 +59,7 @@ def sealing_of(name: str, seed: int) -> SealingKey:
 def identity_of(name: str, seed: int) -> Identity:
     """Signing key of a simulated node, derived from the run's seed."""
     secret = hashlib.sha256(f"consilium simulation {seed} {name}".encode()).digest()
-    return Identity.of_secret(secret)
+    return Identity(secret)
 
 
 _TEACHERS = 0x6B696E64  # purpose of the lot

@@ -20,8 +20,7 @@ from consilium.models.kernel import nearest_rows, neighbour_graph, smoothest
 from consilium.models.keys import Smoothing
 from consilium.models.likelihood import SCATTER, likelihood_of
 from consilium.models.table import trainer_of
-from consilium.protocol.label_law import LabelLaw
-from consilium.protocol.label_source import NO_LABEL, Outcome
+from consilium.protocol.label_source import NO_LABEL, LabelLaw, Outcome
 from consilium.student.config import StudentSpec
 from consilium.student.learn import train
 from tests.marks import third

@@ -5,7 +5,6 @@ A page itself may not run anything, so the measuring script is put into a copy w
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import shutil
@@ -196,8 +195,8 @@ def test_what_would_be_wrong_is_found(seen: dict[object, dict[str, Any]], change
 
 def test_paper_has_what_is_folded(tmp_path: Path) -> None:
     written, pdf = tmp_path / "printed.html", tmp_path / "printed.pdf"
-    folded = Exhibit("folded", LONG, ("Read me folded.",), pairs([("a", "b")]), look="folded")
-    written.write_text(as_html(Page("kit", LONG, [PagePart("one", LONG, (folded,))])), encoding="utf-8")
+    folded = PagePart("one", LONG, (Exhibit("folded", LONG, ("Read me folded.",), look="folded"),))
+    written.write_text(as_html(Page("kit", LONG, [folded])), encoding="utf-8")
     browse(f"--print-to-pdf={pdf}", "--no-pdf-header-footer", written.as_uri())
-    (printed,) = pypdf.PdfReader(io.BytesIO(pdf.read_bytes())).pages
+    (printed,) = pypdf.PdfReader(pdf).pages
     assert "Read me folded." in " ".join(printed.extract_text().split())

@@ -1,4 +1,5 @@
-"""Warnings: for each case one that fires and one, next to it, that does not; their words, and the numbers behind."""
+"""Warnings: for each case one that fires and one, next to it, that does not; their words, and the numbers behind. What
+a promise is said to mean is never less than what it allows."""
 
 from __future__ import annotations
 
@@ -11,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from consilium.protocol.releases import ReleaseKind, widest
+from consilium.report.disclosure import Disclosure, in_plain_words, people, times_as_likely
 from consilium.report.warnings import (
     CODES,
     SECRET,
@@ -44,7 +47,7 @@ def beside(low: float, validated: float = 0.6) -> dict[str, Any]:
 
 LABELS = LabelFacts({"rows": 90, "cross_validated": {"metric": "auc", "interval": [0.501, 0.9], "chance": 0.5}})
 AT_CHANCE = {"rows": 9, "cross_validated": {"metric": "accuracy", "interval": [0.3, 0.6], "chance": 0.3}}
-MANY = {name: 0.01 for name in "abcdefg"}
+MANY, MANY_ROWS = dict.fromkeys("abcdefg", 0.01), dict.fromkeys("abcdefg", 20)
 CASES: list[tuple[str, Any, dict[str, Any], str]] = [
     ("large-epsilon", QUIET, {"epsilon": 26.2}, "epsilon is 26.200 at delta 1e-05 for each party, above 5: an outcome"),
     ("large-epsilon", QUIET, {"epsilon": math.inf}, "epsilon is unbounded"),
@@ -62,29 +65,14 @@ CASES: list[tuple[str, Any, dict[str, Any], str]] = [
     ("public-rows", SOUND, {"queries": 101}, "allows 101 queries, and 100 different public rows can be asked"),
     ("", SOUND, {"different": 101}, ""),
     ("public-rows", SOUND, {"queries": 101, "test": 49}, "(data.public). The query budget allows 101 queries"),
-    (
-        "rows-left-out",
-        SOUND,
-        {"left_out": {"without a label": 2}, "anew": "Do"},
-        "2 rows are left out: 2 without a lab",
-    ),
+    ("rows-left-out", SOUND, {"left_out": {"without a label": 2}, "anew": "Do"}, "2 rows are left out: 2 without"),
     ("", SOUND, {"left_out": {"without a label": 0}}, ""),
     ("rows-left-out", SOUND, {"twice": 0.0101}, "1.0% of the private rows stand at a second party"),
     ("", SOUND, {"twice": 0.01}, ""),
-    (
-        "parties-left-out",
-        SOUND,
-        {"parties": 41, "too_small": 21, "least_rows": 20},
-        "20 of them take part: 21 have fewer",
-    ),
+    ("parties-left-out", SOUND, {"parties": 41, "too_small": 21, "least_rows": 20}, "20 of them take part: 21 have"),
     ("", SOUND, {"parties": 41, "too_small": 0}, ""),
     ("parties-left-out", GOOD, {"left_out": 1}, "1 party took no part because of what the data hold"),
-    (
-        "parties-left-out",
-        GOOD,
-        {"absent": {"basel": "node crashed"}},
-        "1 party left out of a stage: basel (node crashed)",
-    ),
+    ("parties-left-out", GOOD, {"absent": {"basel": "crashed"}}, "1 party left out of a stage: basel (crashed)"),
     ("teachers-failed", GOOD, {"failures": {"E": 3}, "teachers": 4}, "3 of 4 teachers do not tell rows apart"),
     ("nothing-learnt", GOOD, {"constant": True}, "the student says the same of every row"),
     # by chance an AUC of 700 and 300 rows deviates by 0.0199
@@ -108,12 +96,7 @@ CASES: list[tuple[str, Any, dict[str, Any], str]] = [
     ("", GOOD, metrics(recall_per_class={"well": 0.9, "ill": 0.05}), ""),
     ("", GOOD, {**metrics(recall_per_class={"ill": 0.0}, accuracy=1), "rows": {"well": 700, "ill": 19}}, ""),
     ("", GOOD, {**metrics(recall_per_class={"ill": None}, accuracy=None), "rows": {"well": 700, "ill": 0}}, ""),
-    (
-        "class-not-found",
-        GOOD,
-        {**metrics(recall_per_class=MANY, accuracy=1), "rows": dict.fromkeys(MANY, 20)},
-        "and 2 more",
-    ),
+    ("class-not-found", GOOD, {**metrics(recall_per_class=MANY, accuracy=1), "rows": MANY_ROWS}, "and 2 more"),
 ]
 
 
@@ -136,11 +119,13 @@ def test_every_code_has_a_case_and_is_documented() -> None:
     assert {code for code, *_ in CASES} == {"", *CODES}
     page = (Path(__file__).resolve().parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
     cells = re.findall(r"^\| (`[^|]+) \|", page.split("## Warnings")[1], re.MULTILINE)
-    assert {code: "(project)" in cell for cell in cells for code in re.findall(r"`([a-z-]+)`", cell)} == CODES
+    assert {code: "(project)" in cell for cell in cells for code in re.findall(r"`([a-z-]+)`", cell)} == {
+        code: code in SECRET for code in CODES
+    }
 
 
 def test_what_private_rows_say_may_be_shown_to_nobody_else() -> None:
-    kinds = {"one of private rows": [*SECRET], "one of public rows": [*CODES.keys() - SECRET]}
+    kinds = {"one of private rows": [*SECRET], "one of public rows": [*CODES - SECRET]}
     assert len(kinds["one of private rows"]) == 4
     shown = publishable({"code": code, "text": kind} for kind, codes in kinds.items() for code in codes)
     assert {warning["text"] for warning in shown} == {"one of public rows"} and len(shown) == 7
@@ -165,3 +150,41 @@ def test_the_deviation_of_an_auc_by_chance() -> None:
     sums = np.array([generator.permutation(ranks)[:30].sum() for _ in range(4000)])
     aucs = (sums - 30 * 31 / 2) / (30 * 60)
     assert abs(aucs.std() / chance_deviation(30, 60) - 1) < 5 / math.sqrt(2 * 4000)
+
+
+def test_without_protection_nobody_is_protected() -> None:
+    assert [each.protected for each in people()] == ["yes", "no", "in part"]
+    assert [each.protected for each in people(unprotected="seeded")] == ["no", "no", "no"]
+    assert all(each.why for each in people("hospital", "hospitals", "one record"))
+
+
+def test_kinds_are_ordered_by_what_they_may_say() -> None:
+    for kind in ReleaseKind:
+        assert widest([kind, ReleaseKind.WINNER]) is kind
+        assert Disclosure(kind, "secure").release.noun in ("label", "noisy histogram")
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.693, 1.0, 2.3025, 4.6, 5.0, 9.99, 13.8, 13.9, 40.0, 85.47, 1e4])
+def test_a_factor_is_rounded_up_by_less_than_a_hundredth_and_a_large_one_to_a_power_of_ten(epsilon: float) -> None:
+    told = times_as_likely(epsilon).removesuffix(" times").replace(",", "")
+    if epsilon > 13.85:
+        power = int(told.removeprefix("10^"))
+        assert power - 1 <= epsilon / math.log(10) <= power
+    else:
+        assert math.exp(epsilon) <= float(told) + 1e-9 <= math.exp(epsilon) * 1.01
+
+
+@pytest.mark.parametrize(
+    ("unit", "neighbouring", "subject"),
+    [
+        ("party", "replace", "Other data of a whole party (a hospital with all its records) make no outcome"),
+        ("record", "replace", "Other data of one record (a single case at one party) make no outcome"),
+        ("patient", "add_or_remove", "Adding or removing one patient (all records at one party) makes no outcome"),
+    ],
+)
+def test_it_is_said_of_the_unit(unit: str, neighbouring: str, subject: str) -> None:
+    told = in_plain_words(1.0, 1e-6, unit, neighbouring)
+    assert told.startswith(subject)
+    assert "2.72 times as likely, plus a chance of 1e-06 (delta)" in told
+    assert "right in at most 74 in 100 cases; a coin is in 50 in 100." in told
+    assert "not private" in in_plain_words(math.inf, 1e-6, unit, neighbouring)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -32,48 +34,41 @@ def site(tmp_path: Path) -> Site:
 
 
 @pytest.fixture
-def service(site: Site, tmp_path: Path) -> Iterator[LabelService]:
+def serve(site: Site, tmp_path: Path) -> Iterator[Callable[[], AbstractContextManager[object]]]:
+    """Serves at the address that the federation says; the ledger is ledger.db."""
     config = joined(site.node("coordinator"), ServedFederation).config
-    ledger = Ledger.of(tmp_path / "ledger.db", config)
-    yield LabelService(config, ledger, Votes(), lambda _: SystemNoise(), T)
-    ledger.close()
+    door = replace(site.door, address=joined(site.node("anna")).coordinator.labels)
+    with closing(Ledger.of(tmp_path / "ledger.db", config)) as ledger:
+        ledger._file.execute("PRAGMA busy_timeout = 50")
+        yield lambda: serving(LabelService(config, ledger, Votes(), lambda _: SystemNoise(), T), door, 40)
 
 
 def found(site: Site) -> dict[str, CheckResult]:
     return {result.name: result for result in examine(STUDENT.checks(site.node("anna"), running=False))}
 
 
-def test_the_doctor_before_and_while_the_coordinator_serves(site: Site, service: LabelService) -> None:
+def test_the_doctor_before_and_while_the_coordinator_serves_and_once_the_student_is_revoked(
+    site: Site, serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = found(site)
     assert {result.level for result in before.values()} == {"ok", "advice"}
     assert "does not answer yet" in before["label service"].what
-    door = replace(site.door, address=joined(site.node("anna")).coordinator.labels)
-    with serving(service, door, 40):
+    with serve():
         assert {name for name, result in found(site).items() if result.level == "wrong"} == set()
         assert "40 queries left" in found(site)["label service"].what
-
-
-def test_the_doctor_of_one_that_was_revoked(site: Site, service: LabelService) -> None:
-    door = replace(site.door, address=joined(site.node("anna")).coordinator.labels)
+        with locked(tmp_path / "ledger.db"):
+            # it says who knows more, whether the coordinator gives up before the doctor does or after
+            assert "sees why, and what to do, in `consilium status`" in found(site)["label service"].action
+            monkeypatch.setattr(LabelService, "describe", lambda self: time.sleep(3))
+            monkeypatch.setattr(deployed, "SECONDS", 0.5)
+            late = found(site)["label service"]
+            assert "is there, and did not answer within 0.5 s" in late.what and "consilium status" in late.action
+    monkeypatch.undo()
     site.revoke("anna")
-    with serving(service, door, 40):
+    with serve():
         terms = found(site)["label service"]
         assert terms.level == "wrong" and "does not accept this student's certificate" in terms.what
         assert "revoked" in terms.action
-
-
-def test_the_doctor_while_the_coordinators_ledger_is_locked(
-    site: Site, service: LabelService, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """It says who knows more, whether the coordinator gives up before the doctor does or after."""
-    door = replace(site.door, address=joined(site.node("anna")).coordinator.labels)
-    with serving(service, door, 40), locked(tmp_path / "ledger.db"):
-        service._ledger._file.execute("PRAGMA busy_timeout = 50")
-        assert "sees why, and what to do, in `consilium status`" in str(found(site)["label service"].what)
-        service._ledger._file.execute("PRAGMA busy_timeout = 3000")
-        monkeypatch.setattr(deployed, "SECONDS", 0.5)
-        terms = found(site)["label service"]
-        assert "is there, and did not answer within 0.5 s" in terms.what and "consilium status" in terms.action
 
 
 @pytest.mark.parametrize(
@@ -83,17 +78,12 @@ def test_the_doctor_while_the_coordinators_ledger_is_locked(
         (datetime(2020, 1, 1, tzinfo=UTC), "expired (check this machine's clock"),
     ],
 )
-def test_a_wrong_clock_is_said_as_that(site: Site, service: LabelService, moment: datetime, told: str) -> None:
+def test_a_wrong_clock_is_said_as_that(site: Site, serve, moment: datetime, told: str) -> None:
     """This machine's, by the coordinator's certificate."""
     coordinator = site.node("coordinator")
     key = OwnKeys.load(coordinator).public.key
     coordinator.tls.certificate.write_text(site.authority_at(moment).certify_server(key, ["127.0.0.1"]))
-    door = replace(site.door, address=joined(site.node("anna")).coordinator.labels)
-    with (
-        serving(service, door, 40),
-        open_channel(site.node("anna"), wait=2) as channel,
-        pytest.raises(ServiceError) as caught,
-    ):
+    with serve(), open_channel(site.node("anna"), wait=2) as channel, pytest.raises(ServiceError) as caught:
         channel.describe()
     assert told in str(caught.value)
 

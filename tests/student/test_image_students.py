@@ -14,72 +14,55 @@ from consilium.models.images.network import HIDDEN
 from consilium.models.keys import GraphStudent
 from consilium.models.published.model import load_model
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.label_source import Answers, LabelTerms, Outcome
 from consilium.protocol.schema import Schema
 from consilium.student.config import StudentSpec
 from consilium.student.learn import train
 from consilium.student.pool import Pool
 from consilium.student.run import run_student
 from tests.models.digits import digits, spec
+from tests.student.test_run import Source
 
 
-class Digits:
-    """Answers every query with the truth; the schema has statistics that a student of images must not use."""
-
-    def __init__(self, features: int = 64) -> None:
-        self.schema = Schema(
-            features=tuple(f"p{index}" for index in range(features)),
-            classes=tuple("0123456789"),
-            center=(5.0,) * features,
-            scale=(0.1,) * features,
-        )
-        self.asked: list[np.ndarray] = []
-
-    def describe(self) -> LabelTerms:
-        return LabelTerms("f" * 64, self.schema, "made up", "party", 1e-5, 1.0, 1000, 1000, 5, True)
-
-    def ask(self, queries, progress=None, probabilities=None) -> Answers:
-        self.asked.append(queries)
-        x, y = digits()
-        labels = np.array([y[(x == query).all(axis=1)][0] for query in queries])
-        return Answers(np.full(len(labels), int(Outcome.ANSWERED)), labels)
-
-    def known(self, ids) -> np.ndarray:
-        return np.zeros(len(ids), dtype=np.uint8)
-
-
-def pool(source: Digits) -> Pool:
+def truth(queries: np.ndarray) -> np.ndarray:
     x, y = digits()
-    return Pool(source.schema.features, x[:200], x[1000:1300], y[1000:1300])
+    return np.array([y[(x == query).all(axis=1)][0] for query in queries])
+
+
+def source_of(features: int = 64) -> Source:
+    """The schema has statistics that a student of images must not use."""
+    schema = Schema(
+        features=tuple(f"p{index}" for index in range(features)),
+        classes=tuple("0123456789"),
+        center=(5.0,) * features,
+        scale=(0.1,) * features,
+    )
+    return Source(schema=schema, labels=truth)
 
 
 def test_a_student_asks_and_learns_and_leaves_four_files(tmp_path: Path) -> None:
     """Graph and networks each get their inputs."""
-    source = Digits()
+    source, (x, y) = source_of(), digits()
+    rows = Pool(source.schema.features, x[:200], x[1000:1300], y[1000:1300])
     # the smoothness is for distances of several hundreds
     settings = spec("graph_cnn", steps=60, gamma=1e-6, queries=100, rounds=2, selection="typical")
-    result = run_student(source, pool(source), settings, tmp_path, seed=0)
+    result = run_student(source, rows, settings, tmp_path, seed=0)
     assert [len(asked) for asked in source.asked] == [50, 50]
     assert sorted(path.name for path in (tmp_path / "student").iterdir()) == [
         "MODEL_CARD.md", "model.safetensors", "plan.json", "student.json",
     ]  # fmt: skip
     published = load_model(tmp_path / "student" / "model.safetensors")
-    x, y = digits()
     right = (published.predict_proba(x[1000:1300]).argmax(axis=1) == y[1000:1300]).mean()
     assert right == pytest.approx(result["metrics"]["accuracy"]) and right > 0.7
     model, x = published.model, x[:200].astype(np.float32)
     assert isinstance(model, GraphCnnModel) and len(model.sight.networks) == 2
-    first, second = model.sight.networks
+    first = model.sight.networks[0]
     assert (first.pixels.low, first.pixels.high) == (0, 16)
     np.testing.assert_allclose(np.linalg.norm(first.features(x), axis=1), 1, rtol=1e-5)
     inputs, rows = source.schema.inputs(x), model.sight(x)
     assert inputs.max() > 100  # standardised by this schema, (16 - 5) / 0.1
     np.testing.assert_allclose(rows[:, :64], inputs * 0.5**0.5, rtol=1e-5)
-    seen = rows[:, 64:]
-    assert seen.shape == (200, 2 * HIDDEN)
-    np.testing.assert_allclose(seen[:, HIDDEN:], second.features(x) * model.sight.scales[2], rtol=1e-4)
-    assert seen.var(axis=0).sum() == pytest.approx(rows[:, :64].var(axis=0).sum(), rel=0.1)  # each counts as much
-    np.testing.assert_array_equal(model.predict_proba(x), model.kernel.predict_proba(rows))
+    assert rows[:, 64:].shape == (200, 2 * HIDDEN)
+    assert rows[:, 64:].var(axis=0).sum() == pytest.approx(rows[:, :64].var(axis=0).sum(), rel=0.1)  # counts as much
 
 
 @pytest.mark.parametrize(("features", "device"), [(60, "auto"), (64, "cuda")])
@@ -87,7 +70,7 @@ def test_nothing_is_asked_where_the_student_cannot_learn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, features: int, device: str
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    source = Digits(features)
+    source = source_of(features)
     rows = Pool(source.schema.features, np.zeros((5, features)))
     with using_device(device), pytest.raises(ConfigError):  # pyright: ignore[reportArgumentType]
         run_student(source, rows, spec("graph_cnn"), tmp_path, seed=0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,23 +20,21 @@ from consilium.accounting.mechanisms import (
     Interactive,
     LNMax,
 )
-from consilium.coordinator.collection.base import Counts, Queries
-from consilium.coordinator.config import QueryBudget
+from consilium.coordinator.collection.base import Counts
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.laws import law_of
 from consilium.coordinator.ledger import Ledger
 from consilium.models.base import Outcomes
 from consilium.models.likelihood import likelihood_of
 from consilium.protocol.errors import MalformedMessage
-from consilium.protocol.label_law import LabelLaw
-from consilium.protocol.label_source import NO_LABEL, Answers, Outcome
+from consilium.protocol.label_source import NO_LABEL, Answers, LabelLaw, Outcome
 from consilium.protocol.label_wire import terms_from_wire, terms_to_wire
 from consilium.protocol.noise import SeededNoise
 from consilium.student.ask import UNKNOWN, Asked
 from consilium.student.learn import train
-from tests.coordinator.labels.site import Site
+from tests.coordinator.labels.test_service import Votes
 from tests.coordinator.mechanisms.drawing import Sums, release
-from tests.federation import make_config, make_rows
+from tests.federation import make_config
 from tests.specs import student_of
 
 DRAWS = 100_000
@@ -124,6 +121,7 @@ def answered(outcomes: Sequence[int], labels: list[int], law: LabelLaw | None, p
 
 
 def test_what_was_asked_tells_something_and_without_a_law_labels_alone_do() -> None:
+    """Of rows that others asked a label tells what labels tell, and the rest nothing."""
     outcomes = [Outcome.ANSWERED, Outcome.ABSTAINED, Outcome.REINFORCED, Outcome.NOT_ASKED]
     labels, own = [1, NO_LABEL, 0, NO_LABEL], np.tile([0.9, 0.1], (4, 1))
     rows, named, told = answered(outcomes, labels, None, own).told()
@@ -132,17 +130,10 @@ def test_what_was_asked_tells_something_and_without_a_law_labels_alone_do() -> N
         rows, named, told = answered(outcomes, labels, law, own).told()
         assert (rows.tolist(), named.tolist()) == ([10, 11, 12], [1, NO_LABEL, 0])
         assert isinstance(told, Outcomes) and told.law == law and told.outcomes.tolist() == outcomes[:3]
-        assert (None if told.predictions is None else told.predictions.tolist()) == (
-            own[:3].tolist() if law.predicted else None
-        )
-
-
-def test_of_rows_that_others_asked_a_label_tells_what_labels_tell_and_the_rest_nothing() -> None:
-    outcomes, labels = [Outcome.ANSWERED, Outcome.ABSTAINED, Outcome.REINFORCED], [1, NO_LABEL, 0]
-    others, shares = np.full((3, 2), UNKNOWN), np.array([[0.3, 0.7]])
-    rows, _, told = answered(outcomes, labels, replace(LAW, predicted=True), others).told()
+        assert (told.predictions is not None) == law.predicted
+    rows, _, told = answered(outcomes, labels, replace(LAW, predicted=True), np.full((4, 2), UNKNOWN)).told()
     assert rows.tolist() == [10] and isinstance(told, Outcomes)
-    without = replace(told, law=LabelLaw(LAW.votes, LAW.deviation), predictions=None)
+    without, shares = replace(told, law=LabelLaw(LAW.votes, LAW.deviation), predictions=None), np.array([[0.3, 0.7]])
     for found, expected in zip(likelihood_of(told).loss(shares), likelihood_of(without).loss(shares), strict=True):
         assert found == pytest.approx(expected)
 
@@ -156,36 +147,16 @@ def test_the_first_labels_come_with_what_told_nothing_between() -> None:
 def test_a_trainer_of_labels_gets_those_rows_that_have_one() -> None:
     x, y = np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 2
     spec = student_of(trainer="estimator", factory="sklearn.linear_model.LogisticRegression")
-    some, none = y.copy(), np.zeros((0, 3))
-    some[::3] = NO_LABEL
+    some, none = np.where(np.arange(60) % 3, y, NO_LABEL), np.zeros((0, 3))
     kept = some != NO_LABEL
     models = (train(x, some, none, 2, spec, 0), train(x[kept], y[kept], x[~kept], 2, spec, 0))
     np.testing.assert_array_equal(models[0].predict_proba(x), models[1].predict_proba(x))
 
 
-class Votes:
-    def collect(self, queries: Queries, sigma: float, progress: Any = None) -> Counts:
-        votes = np.array([[5, 1] if int(name, 16) % 2 else [2, 4] for name in queries.ids])
-        return Counts(votes, ("a", "b", "c"), 6)
-
-    def settle(self) -> None:
-        pass
-
-
-def test_the_terms_say_it_in_the_process_and_over_the_socket(tmp_path: Path, log: Any) -> None:
-    budget = QueryBudget(queries=100, answers=100)
-    config = make_config(mechanism=Confident(4, 2.0, 9.0), query_budget=budget, teachers_per_party=2)
-    ledger = Ledger.of(tmp_path / "ledger.db", config)
-    service = LabelService(config, ledger, Votes(), SeededNoise, 3, log)
-    site = Site(tmp_path / "site")
-    with site.serving(service, 100) as address, site.channel(address) as channel:
-        assert channel.describe().law == service.describe().law == LAW
-        answers = channel.ask(make_rows(10, 3)[0])
-    record = Asked(2, LAW)
-    record.add(np.arange(10), answers, np.zeros((10, 2)))
-    rows, _, told = record.told()
-    assert told is not None and len(told) == len(rows) == 10
+def test_the_terms_say_it_and_no_lie_passes() -> None:
+    config = make_config(mechanism=Confident(4, 2.0, 9.0), teachers_per_party=2)
+    terms = LabelService(config, Ledger.in_memory(config), Votes(), SeededNoise, 3).describe()
+    assert terms_from_wire(terms_to_wire(terms)) == terms and terms.law == LAW
     for lie in (-1.0, math.nan, math.inf):
         with pytest.raises(MalformedMessage, match="law"):
-            terms_from_wire(terms_to_wire(replace(service.describe(), law=replace(LAW, deviation=lie))))
-    ledger.close()
+            terms_from_wire(terms_to_wire(replace(terms, law=replace(LAW, deviation=lie))))

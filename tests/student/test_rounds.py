@@ -1,20 +1,28 @@
-"""Rounds, batches and the plan: what a student asks, also after a crash."""
+"""Rounds, batches and the plan: what a student asks, also after a crash, and after others."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
+from consilium.coordinator.config import QueryBudget
+from consilium.coordinator.label_service import LabelService
+from consilium.coordinator.ledger import Ledger
 from consilium.protocol.errors import BudgetExceeded, DataError
-from consilium.protocol.label_law import LabelLaw
-from consilium.protocol.label_source import NO_LABEL, Answers, LabelTerms, Outcome
+from consilium.protocol.label_source import NO_LABEL, Answers, LabelLaw, Outcome
+from consilium.protocol.noise import SeededNoise
+from consilium.protocol.pool import PoolTree
+from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.student.ask import UNKNOWN, AskingPlan
+from consilium.student.pool import Pool
 from consilium.student.run import run_student
 from consilium.student.selection import choose
+from tests.coordinator.labels.test_service import T, Votes
+from tests.federation import FEATURES, make_config, make_rows
 from tests.specs import student_of
 from tests.student.test_run import Source, pool
 
@@ -23,21 +31,18 @@ class Rounds(Source):
     """Remembers requests; reinforces confident predictions, and can break or run out at a given request. What it says
     of the noise takes what the student predicted."""
 
-    def __init__(self, break_at: int = -1, out_at: int = -1) -> None:
-        super().__init__()
+    def __init__(self, break_at: int = -1, out_at: int = -1, **terms: Any) -> None:
+        law = LabelLaw(50, 1.0, threshold=5.0, check_deviation=80.0, predicted=True)
+        super().__init__(law=law, **terms)
         self.probabilities: list[np.ndarray | None] = []
         self.break_at, self.out_at = break_at, out_at
 
-    def describe(self) -> LabelTerms:
-        law = LabelLaw(50, 1.0, threshold=5.0, check_deviation=80.0, predicted=True)
-        return replace(super().describe(), law=law)
-
-    def ask(self, queries, progress=None, probabilities=None) -> Answers:
+    def ask(self, queries, probabilities=None) -> Answers:
         if len(self.asked) == self.break_at:
             raise KeyboardInterrupt
         if len(self.asked) == self.out_at:
             raise BudgetExceeded("nothing is left")
-        answers = super().ask(queries, progress)
+        answers = super().ask(queries)
         self.probabilities.append(probabilities)
         if probabilities is not None:
             sure = (answers.labels == NO_LABEL) & (probabilities.max(axis=1) > 0.9)
@@ -84,12 +89,59 @@ def test_after_a_crash_it_begins_with_what_it_had_decided_to_ask(tmp_path: Path,
 
 def test_what_others_asked_comes_without_a_prediction_and_the_own_rows_with_theirs(tmp_path: Path) -> None:
     """What others were told hangs on predictions that nobody keeps."""
-    source = Rounds()
-    source.known = lambda ids: np.arange(len(ids)) % 10 == 0
+    source = Rounds(recorded=tuple(query_ids(canonical_queries(pool().queries, 3))[::10]))
     run_student(source, pool(), student_of(C=1.0, queries=30), tmp_path, seed=0)
     predictions = np.array(pl.read_parquet(tmp_path / "labels.parquet")["predictions"].to_list())
     assert (predictions[:10] == UNKNOWN).all()
     np.testing.assert_array_equal(predictions[10:], source.probabilities[1])
+
+
+ROWS = canonical_queries(make_rows(100, 5)[0], 3)
+IDS = query_ids(ROWS)
+
+
+def served(fixed: bool = True, spent: tuple[str, ...] = ()) -> LabelService:
+    """A label service over a pool of 100 rows with a cap of 60 queries."""
+    config = make_config(query_budget=QueryBudget(queries=60, answers=60))
+    fixed_pool = PoolTree.of_rows(ROWS) if fixed else None
+    return LabelService(config, Ledger.in_memory(config), Votes(), SeededNoise, T, pool=fixed_pool, spent_before=spent)
+
+
+def ask(source: LabelService, out: Path, seed: int, **settings: Any) -> tuple[int, list[str]]:
+    """How many rows a student got an outcome for, and what it was told."""
+    told: list[str] = []
+    result = run_student(source, Pool(FEATURES, ROWS), student_of(C=1.0, **settings), out, seed, tell=told.append)
+    return result["asked"], told
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_second_student_gets_what_the_first_asked_and_what_is_left(tmp_path: Path, seed: int) -> None:
+    """45 labels instead of 150: what was left was all that it asked for, and the first of them were recorded ones."""
+    service = served()
+    assert ask(service, tmp_path / "1", 0, queries=45) == (45, [])
+    found = ask(service, tmp_path / "2", seed)
+    assert found == (60, ["45 public rows were asked before: their outcomes are free; 15 queries are left"])
+    assert service.describe().queries_left == 0
+    assert ask(service, tmp_path / "3", 7)[0] == 60  # the query budget is used up, and all of it is still free
+
+
+def test_without_a_fixed_pool_nobody_is_told_what_others_asked(tmp_path: Path) -> None:
+    service = served(fixed=False)
+    ask(service, tmp_path / "1", 0, queries=45)
+    assert service.describe().recorded == ()
+    assert ask(service, tmp_path / "2", 1, queries=15) == (15, [])
+
+
+def test_rows_of_an_earlier_federation_are_left_out_and_refused(tmp_path: Path) -> None:
+    service = served(spent=tuple(IDS[:90]))
+    asked, told = ask(service, tmp_path / "1", 0)
+    assert (asked, told) == (10, ["90 rows were answered in an earlier federation of these parties and are left out"])
+    terms = service.describe()
+    assert ({*terms.spent}, {*terms.recorded}) == ({*IDS[:90]}, {*IDS[90:]})
+    with pytest.raises(DataError, match=r"2 of 4 queries were answered in an earlier federation.*first: row 0"):
+        service.ask(ROWS[[0, 95, 96, 3]])
+    assert service.describe().queries_left == terms.queries_left
+    assert len(service.ask(ROWS[90:])) == 10  # its own are free as ever
 
 
 def test_caps_that_run_out_end_the_asking(tmp_path: Path) -> None:

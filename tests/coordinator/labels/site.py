@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +58,7 @@ class Site:
         """Of a student; the first where none is named."""
         return self.node(name or self.students[0]).tls
 
-    @cached_property
+    @property
     def authority(self) -> Authority:
         return Authority.load(self.root / "out" / "operator")
 
@@ -79,10 +78,8 @@ class Site:
         revoke(self.root / "out", name)
         join(self.root / "out" / "federation", self.node("coordinator"))
 
-    @contextmanager
-    def serving(self, service: LabelService, rows: int, limits: Limits = LIMITS) -> Iterator[str]:
-        with serving(service, self.door, rows, limits) as address:
-            yield address
+    def serving(self, service: LabelService, rows: int, limits: Limits = LIMITS) -> AbstractContextManager[str]:
+        return serving(service, self.door, rows, limits)
 
     def channel(self, address: str, name: str = "", wait: float = WAIT, **more: Any) -> LabelChannel:
         """As a student opens it."""

@@ -5,31 +5,24 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
 
 import grpc
 import numpy as np
 import pytest
 
-from consilium.coordinator.config import QueryBudget
-from consilium.coordinator.label_server import MESSAGE_BYTES, READER, Busy, Limits, Places, receive
-from consilium.coordinator.label_service import LabelService
-from consilium.coordinator.ledger import Ledger
-from consilium.node.supervisor import BackOff
+from consilium.coordinator.label_server import MESSAGE_BYTES, READER, Limits, receive
 from consilium.protocol.errors import MalformedMessage, ServiceError
 from consilium.protocol.label_wire import blocks, row_bytes, rows_of
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.labels import labels_pb2_grpc as rpc
-from consilium.protocol.noise import SeededNoise
 from consilium.protocol.tls import TlsFiles
 from consilium.student.channel import LabelChannel, credentials
-from tests.coordinator.labels.test_service import T, Votes
-from tests.federation import make_config, make_rows
+from tests.coordinator.labels.conftest import CONFIG
+from tests.coordinator.labels.test_service import Votes
+from tests.federation import make_rows
 
 MANY = 16
-DESCRIBE = "/consilium.labels.v1.LabelService/Describe"
 ANSWER = 250.0
 PATIENT = Limits(call=ANSWER, stall=ANSWER)
 """Whatever stalls is still there when the last one has come."""
@@ -44,22 +37,9 @@ class Slow(Votes):
         super().__init__()
         self.go = threading.Event()
 
-    def collect(self, queries, sigma, progress=None):
+    def collect(self, queries, sigma):
         assert self.go.wait(ANSWER)
-        return super().collect(queries, sigma, progress)
-
-
-@pytest.fixture
-def collector() -> Slow:
-    return Slow()
-
-
-@pytest.fixture
-def service(tmp_path: Path, log, collector: Slow) -> Iterator[LabelService]:
-    config = make_config(query_budget=QueryBudget(queries=1000, answers=1000))
-    ledger = Ledger.of(tmp_path / "ledger.db", config)
-    yield LabelService(config, ledger, collector, lambda batch: SeededNoise(batch), T, log)
-    ledger.close()
+        return super().collect(queries, sigma)
 
 
 class Peers:
@@ -75,14 +55,9 @@ class Peers:
         self.end.wait()
         yield from ()
 
-    def ask(self, count: int) -> None:
-        """Stalled requests for labels."""
-        call = rpc.LabelServiceStub(self.channel).Ask
-        self.calls += [call(self._nothing()) for _ in range(count)]
-
-    def describe(self, count: int) -> None:
-        """Stalled calls: their only message does not come."""
-        call = self.channel.stream_unary(DESCRIBE, request_serializer=bytes, response_deserializer=bytes)
+    def begin(self, name: str, count: int) -> None:
+        """Stalled calls, no message of which comes."""
+        call = getattr(rpc.LabelServiceStub(self.channel), name)
         self.calls += [call.future(self._nothing()) for _ in range(count)]
 
     def refused(self) -> int:
@@ -92,7 +67,10 @@ class Peers:
             call.code() == grpc.StatusCode.RESOURCE_EXHAUSTED or REFUSED_STREAM in call.details() for call in ended
         )
 
-    def close(self) -> None:
+    def __enter__(self) -> Peers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self.end.set()
         self.channel.close()
 
@@ -106,17 +84,13 @@ def describes(address: str, files: TlsFiles, seconds: float = ANSWER) -> bool:
             return False
 
 
-def test_stalled_requests_leave_room_for_others(site, service, collector: Slow) -> None:
+def test_stalled_requests_leave_room_for_others(site, service) -> None:
     other = site.tls("institute")
-    collector.go.set()
-    with ExitStack() as stack:
-        address = stack.enter_context(site.serving(service, 100, PATIENT))
-        peers = Peers(address, site.tls())
-        stack.callback(peers.close)
-        peers.ask(MANY)
+    with site.serving(service, 100, PATIENT) as address, Peers(address, site.tls()) as peers:
+        peers.begin("Ask", MANY)
         # first these alone: gRPC's bound on streams of a connection would else refuse others in their place
         until(lambda: peers.refused() == MANY - 1)
-        peers.describe(MANY)
+        peers.begin("Describe", MANY)
         until(lambda: peers.refused() == MANY - 1 + MANY - 4)
         assert describes(address, other)
         with LabelChannel(address, other, ANSWER) as channel:
@@ -126,20 +100,14 @@ def test_stalled_requests_leave_room_for_others(site, service, collector: Slow) 
 def test_control_without_a_bound_on_each_student_one_takes_all_room(site, service) -> None:
     other = site.tls("institute")
     limits = replace(PATIENT, calls_of_student=MANY, threads=MANY // 2)
-    with site.serving(service, 100, limits) as address:
-        peers = Peers(address, site.tls())
-        peers.describe(MANY)
+    with site.serving(service, 100, limits) as address, Peers(address, site.tls()) as peers:
+        peers.begin("Describe", MANY)
         until(lambda: not describes(address, other))
-        peers.close()
 
 
 def until(holds: Callable[[], bool]) -> None:
     while not holds():  # as long as the whole test may last
         time.sleep(0.02)
-
-
-def readers() -> int:
-    return sum(thread.name == READER for thread in threading.enumerate())
 
 
 def test_what_stalls_is_refused_after_its_time(site, service) -> None:
@@ -151,41 +119,38 @@ def test_what_stalls_is_refused_after_its_time(site, service) -> None:
             yield pb.QueryBlock(features=3, rows=bytes(12))
 
     limits = Limits(stall=0.5, call=0.3, rate=1e9)
-    with site.serving(service, 10**6, limits=limits) as address, site.bare(address) as channel:
-        peers = Peers(address, site.tls())
-        peers.ask(1)
-        peers.describe(1)
-        stream, call = peers.calls
-        first = list(stream)  # type: ignore[call-overload]
-        second = list(rpc.LabelServiceStub(channel).Ask(drip()))
-        said = [reply.refusal.what for reply in first + second]
-        assert said == ["the rest of the request did not arrive in time"] * 2
+    with site.serving(service, 10**6, limits) as address, Peers(address, site.tls()) as peers:
+        peers.begin("Ask", 1)
+        until(lambda: not peers.calls[0].is_active())
+        peers.begin("Describe", 1)
+        peers.calls.append(rpc.LabelServiceStub(peers.channel).Ask.future(drip()))
+        for call in peers.calls:
+            assert call.code() == grpc.StatusCode.INVALID_ARGUMENT
+            assert "the rest of the request did not arrive in time" in call.details()
         ends.set()
-        assert call.code() == grpc.StatusCode.INVALID_ARGUMENT
-        describe = channel.stream_unary(DESCRIBE, request_serializer=bytes, response_deserializer=bytes)
-        with pytest.raises(grpc.RpcError, match="the request is missing"):
-            describe(iter(()))
-        until(lambda: readers() == 0)
-        peers.close()
-
-
-def wide(sent: list[int]) -> Iterator[pb.QueryBlock]:
-    """90 MB in rows of 750,000 features."""
-    for _ in range(30):
-        sent.append(3 * MB)
-        yield pb.QueryBlock(features=750_000, rows=bytes(3 * MB))
+        until(lambda: not any(thread.name == READER for thread in threading.enumerate()))
 
 
 def test_wide_rows_are_refused_at_the_first_block(site, service) -> None:
+    """90 MB in rows of 750,000 features."""
     sent: list[int] = []
-    with site.serving(service, 1000) as address, site.bare(address) as channel:
-        (reply,) = list(rpc.LabelServiceStub(channel).Ask(wide(sent)))
-        assert "750000 features, the federation's have 3" in reply.refusal.what
+
+    def wide() -> Iterator[pb.QueryBlock]:
+        for number in range(30):
+            sent.append(number)
+            yield pb.QueryBlock(features=750_000, rows=bytes(3 * MB))
+
+    with (
+        site.serving(service, 1000) as address,
+        site.bare(address) as channel,
+        pytest.raises(grpc.RpcError, match="750000 features, the federation's have 3"),
+    ):
+        rpc.LabelServiceStub(channel).Ask(wide())
     assert len(sent) < 10  # what gRPC had on its way when the answer came
 
 
 def test_probabilities_are_measured_too() -> None:
-    schema = make_config().rows
+    schema = CONFIG.rows
     good = pb.QueryBlock(features=3, rows=bytes(24), probabilities=bytes(32))
     rows, probabilities = receive(iter([good, good]), schema, 10)
     assert probabilities is not None
@@ -202,21 +167,20 @@ def test_probabilities_are_measured_too() -> None:
             receive(iter(stream), schema, 10)
 
 
-@pytest.mark.parametrize(("features", "classes"), [(1, 1000), (3, 10), (784, 10), (2_000_000, 2)])
-def test_what_a_student_sends_fits_into_a_message(features: int, classes: int) -> None:
-    queries = np.zeros((3 * max(1, MB // (4 * features + 8 * classes)), features), dtype="<f4")
-    made = blocks(queries, np.zeros((len(queries), classes)))
-    assert max(block.ByteSize() for block in made) <= MESSAGE_BYTES + row_bytes(features, classes)
-    assert sum(len(rows_of(block, features, classes)[0]) for block in made) == len(queries)
+def test_what_a_student_sends_fits_into_a_message() -> None:
+    for features, classes in ((1, 1000), (3, 10), (784, 10), (2_000_000, 2)):
+        queries = np.zeros((3 * max(1, MB // row_bytes(features, classes)), features), dtype="<f4")
+        made = blocks(queries, np.zeros((len(queries), classes)))
+        assert max(block.ByteSize() for block in made) <= MESSAGE_BYTES + row_bytes(features, classes)
+        assert sum(len(rows_of(block, features, classes)[0]) for block in made) == len(queries)
 
 
-def test_a_request_whose_student_left_is_brought_to_its_end(site, service, collector: Slow, monkeypatch) -> None:
-    monkeypatch.setattr("consilium.student.channel.AGAIN", BackOff(first=0.05, most=0.05))
+@pytest.mark.usefixtures("soon")
+def test_a_request_whose_student_left_is_brought_to_its_end(site, service) -> None:
+    collector = service._collector = Slow()
     x = make_rows(20, 3)[0].astype("<f4")
-    with ExitStack() as stack:
-        address = stack.enter_context(site.serving(service, 100))
-        stack.callback(collector.go.set)
-        first = rpc.LabelServiceStub(stack.enter_context(site.bare(address))).Ask(iter(blocks(x)))
+    with site.serving(service, 100) as address, site.bare(address) as bare:
+        first = rpc.LabelServiceStub(bare).Ask.future(iter(blocks(x)))
         until(lambda: service._lock.locked())  # its votes are being collected
         with site.channel(address) as channel, pytest.raises(ServiceError, match="another request of this student is"):
             channel.ask(x)
@@ -227,11 +191,12 @@ def test_a_request_whose_student_left_is_brought_to_its_end(site, service, colle
     assert collector.asked == [20]  # it answers the second, too
 
 
-def test_there_is_room_for_some_requests_of_a_student_and_for_some_of_all() -> None:
-    places = Places(of_student=1, of_all=2)
-    with places.take("a"), places.take("b"):
-        for name in ("a", "c"):
-            with pytest.raises(Busy), places.take(name):
-                pass
-    with places.take("a"):
-        pass
+def test_there_is_room_for_some_requests_of_all(site, service) -> None:
+    collector = service._collector = Slow()
+    with site.serving(service, 100, replace(PATIENT, asks=1)) as address, site.bare(address) as bare:
+        first = rpc.LabelServiceStub(bare).Ask.future(iter(blocks(make_rows(20, 3)[0].astype("<f4"))))
+        until(lambda: service._lock.locked())
+        with site.channel(address, "institute") as other, pytest.raises(ServiceError, match="1 requests are under way"):
+            other.ask(make_rows(5, 3)[0])
+        collector.go.set()
+        assert first.result(ANSWER)

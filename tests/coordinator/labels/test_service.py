@@ -1,31 +1,50 @@
-"""The label service: query budget, repeated queries, and that a label never leaves uncharged."""
+"""The label service in this process: query budget, repeated queries, that a label never leaves uncharged, and released
+histograms: the noisy counts that are charged, and nothing else. Two coordinators on one ledger: no query is charged
+twice, none gets two labels, none is lost."""
 
 from __future__ import annotations
 
 import json
+import resource
 import sqlite3
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from consilium.accounting.mechanisms import GNMax
+from consilium.accounting.mechanisms import GNMax, Histogram
 from consilium.accounting.target import worst_case
 from consilium.coordinator.collection.base import Counts
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.privacy import promised, spent
+from consilium.coordinator.verify.findings import Contradiction
+from consilium.coordinator.verify.ledger import read_ledger
 from consilium.protocol.errors import BudgetExceeded, ConfigError, DataError, LedgerError, NotEnoughParties
 from consilium.protocol.label_source import NO_LABEL, Outcome
 from consilium.protocol.noise import SeededNoise, SystemNoise
+from consilium.protocol.queries import canonical_queries, query_ids
 from tests.federation import make_config, make_rows
 
 T = 10
+X = make_rows(40, 3)[0]
+
+
+def exact(rows: np.ndarray) -> np.ndarray:
+    """T votes on each row."""
+    ones = (np.abs(rows[:, 0]) * 7).astype(np.int64) % (T + 1)
+    return np.column_stack([T - ones, ones])
 
 
 class Votes:
-    """A collector that gives each query a fixed histogram of T votes and counts how often it was asked."""
+    """A collector that gives each query these votes and counts how often it was asked."""
 
     def __init__(self) -> None:
         self.asked: list[int] = []
@@ -33,97 +52,82 @@ class Votes:
     def settle(self):
         pass
 
-    def collect(self, queries, sigma, progress=None):
+    def collect(self, queries, sigma):
         self.asked.append(len(queries.rows))
-        ones = (np.abs(queries.rows[:, 0]) * 7).astype(np.int64) % (T + 1)
-        return Counts(np.column_stack([T - ones, ones]), tuple(f"p{i}" for i in range(T)), T)
+        return Counts(exact(queries.rows), tuple(f"p{i}" for i in range(T)), T)
+
+
+class Asked:
+    """A label service, its collector and its ledger."""
+
+    def __init__(self, folder: Path, log, name: str = "ledger.db", seed: int = 1, **changes) -> None:
+        self.config, self.votes = make_config(**changes), Votes()
+        self.ledger = Ledger.of(folder / name, self.config)
+        self.service = LabelService(
+            self.config, self.ledger, self.votes, lambda batch: SeededNoise(1000 * seed + batch), T, log
+        )
+        self.ask = self.service.ask
 
 
 @pytest.fixture
 def make(tmp_path: Path, log):
-    ledgers = []
+    made: list[Asked] = []
 
-    def build(collector=None, name="ledger.db", seed=1, **changes):
-        config = make_config(**changes)
-        ledger = Ledger.of(tmp_path / name, config)
-        ledgers.append(ledger)
-        return (
-            LabelService(config, ledger, collector or Votes(), lambda batch: SeededNoise(1000 * seed + batch), T, log),
-            ledger,
-            config,
-        )
+    def build(**changes) -> Asked:
+        made.append(Asked(tmp_path, log, **changes))
+        return made[-1]
 
     yield build
-    for ledger in ledgers:
-        ledger.close()
+    for each in made:
+        each.ledger.close()
 
 
 def test_asking_again_returns_the_recorded_label_and_costs_nothing(make) -> None:
-    """Also of a new process, with other noise."""
-    collector = Votes()
-    service, ledger, _ = make(collector)
-    x, _ = make_rows(30, 3)
-    first, spent_before = service.ask(x), ledger.spent()
+    """Also of a new process, with other noise; and of equal rows."""
+    made, x = make(), X[:30]
+    first, spent_before = made.ask(x), made.ledger.spent()
     assert set(np.unique(first.outcomes)) <= {Outcome.ANSWERED, Outcome.ABSTAINED}
     assert ((first.labels == NO_LABEL) == (first.outcomes != Outcome.ANSWERED)).all()
-    assert (service.ask(x[::-1]).labels == first.labels[::-1]).all()
-    assert (ledger.spent(), collector.asked) == (spent_before, [30]) and spent_before[1] == first.answered.sum()
-    ledger.close()
-    second, _, _ = make(seed=2)
-    assert (second.ask(x).labels == first.labels).all()
-
-
-def test_equal_rows_are_paid_for_once(make) -> None:
-    collector = Votes()
-    service, ledger, _ = make(collector)
-    x, _ = make_rows(5, 3)
-    answers = service.ask(np.concatenate([x, x, x[:2]]))
-    assert collector.asked == [5]
-    assert ledger.spent()[0] == 5
-    assert (answers.labels[:5] == answers.labels[5:10]).all()
+    assert (made.ask(x[::-1]).labels == first.labels[::-1]).all()
+    twice = made.ask(np.concatenate([x[:5], x[:5], X[30:], X[30:]]))
+    assert (twice.labels[:5] == twice.labels[5:10]).all() and (twice.labels[10:20] == twice.labels[20:]).all()
+    assert made.votes.asked == [30, 10] and made.ledger.spent()[0] == 40
+    assert spent_before == (30, first.answered.sum())
+    made.ledger.close()
+    assert (make(seed=2).ask(x).labels == first.labels).all()
 
 
 def test_a_request_beyond_the_cap_is_refused_whole(make) -> None:
-    collector = Votes()
-    service, ledger, _ = make(collector, query_budget=QueryBudget(queries=25, answers=25))
-    x, _ = make_rows(40, 3)
+    made = make(query_budget=QueryBudget(queries=25, answers=25))
     with pytest.raises(BudgetExceeded, match="26 new queries asked, 25 queries") as caught:
-        service.ask(x[:26])
-    assert caught.value.exit_code == 5
-    assert collector.asked == []
-    assert ledger.spent() == (0, 0)
-    service.ask(x[:25])
+        made.ask(X[:26])
+    assert (caught.value.exit_code, made.votes.asked, made.ledger.spent()) == (5, [], (0, 0))
+    made.ask(X[:25])
     with pytest.raises(BudgetExceeded, match="1 new queries asked, 0 queries"):
-        service.ask(x[24:26])
+        made.ask(X[24:26])
 
 
 def test_the_cap_on_answers_cuts_and_what_is_beyond_is_neither_asked_nor_paid(make) -> None:
-    service, ledger, _ = make(mechanism=GNMax(sigma=1.0), query_budget=QueryBudget(queries=12, answers=12))
-    x, _ = make_rows(12, 3)
-    assert (service.ask(x).outcomes == Outcome.ANSWERED).all()
-    assert ledger.spent() == (12, 12)
-    service, ledger, _ = make(name="second.db", query_budget=QueryBudget(queries=40, answers=7))
-    x, _ = make_rows(40, 3)
-    answers = service.ask(x)
+    whole = make(mechanism=GNMax(sigma=1.0), query_budget=QueryBudget(queries=12, answers=12))
+    assert (whole.ask(X[:12]).outcomes == Outcome.ANSWERED).all() and whole.ledger.spent() == (12, 12)
+    made = make(name="second.db", query_budget=QueryBudget(queries=40, answers=7))
+    answers = made.ask(X)
     assert answers.answered.sum() == 7
     last = np.flatnonzero(answers.answered)[-1]
     assert (answers.outcomes[last + 1 :] == Outcome.NOT_ASKED).all()
     assert (answers.outcomes[: last + 1] != Outcome.NOT_ASKED).all()
-    assert ledger.spent() == (last + 1, 7)
-    again = service.ask(x)  # the same request, cut at the same place
-    assert (again.labels == answers.labels).all()
-    assert (again.outcomes == answers.outcomes).all()
+    again = made.ask(X)  # the same request, cut at the same place
+    assert (again.labels == answers.labels).all() and (again.outcomes == answers.outcomes).all()
     with pytest.raises(BudgetExceeded, match="0 answers are left"):
-        service.ask(x[last + 1 :])
-    assert ledger.spent() == (last + 1, 7)
+        made.ask(X[last + 1 :])
+    assert made.ledger.spent() == (last + 1, 7)
 
 
 def test_spent_is_never_above_promised(make) -> None:
-    service, ledger, config = make(query_budget=QueryBudget(queries=40, answers=7))
-    x = make_rows(40, 3)[0]
-    service.ask(x[:5])
-    service.ask(x)
-    batches = ledger.batches()
+    made = make(query_budget=QueryBudget(queries=40, answers=7))
+    made.ask(X[:5])
+    made.ask(X)
+    batches, config = made.ledger.batches(), made.config
     guarantees, top = spent(config, batches), promised(config).epsilon
     answered = sum(int(batch.answered.sum()) for batch in batches)
     asked = sum(len(batch.query_ids) for batch in batches)
@@ -134,74 +138,191 @@ def test_spent_is_never_above_promised(make) -> None:
     assert guarantees["spent"].to_json()["kind"] == "realised"  # chosen after the fact: visible, and no promise
     assert not guarantees["spent"].publishable
     assert not guarantees["data_dependent"].publishable
-    assert service.describe().epsilon == top
+    assert made.service.describe().epsilon == top
 
 
 def test_no_label_leaves_if_the_ledger_cannot_be_written(make) -> None:
-    service, ledger, _ = make()
+    made = make()
     # root may write to a file whatever its mode says: a read-only connection fails for everybody
-    ledger._file.execute("PRAGMA query_only=ON")
+    made.ledger._file.execute("PRAGMA query_only=ON")
     with pytest.raises(LedgerError, match="cannot be written"):
-        service.ask(make_rows(10, 3)[0])
-    assert ledger.spent() == (0, 0)
+        made.ask(X[:10])
+    assert made.ledger.spent() == (0, 0)
 
 
 def test_the_charge_is_durable_before_the_label_is_returned(make, tmp_path: Path, monkeypatch) -> None:
-    service, ledger, _ = make()
-    seen = []
-    real = ledger.find
+    made, seen = make(), []
+    real = made.ledger.find
 
     def find(ids):
         with sqlite3.connect(tmp_path / "ledger.db") as other:  # what another process can read at that moment
             seen.append(other.execute("SELECT COUNT(*) FROM releases").fetchone()[0])
         return real(ids)
 
-    monkeypatch.setattr(ledger, "find", find)
-    service.ask(make_rows(10, 3)[0])
+    monkeypatch.setattr(made.ledger, "find", find)
+    made.ask(X[:10])
     assert seen == [0, 10]  # labels are read back from the ledger, after the commit
 
 
 @pytest.mark.parametrize("rows", [np.zeros((0, 3)), np.zeros((2, 2)), np.full((2, 3), np.nan)])
 def test_queries_that_cannot_be_asked_are_refused(make, rows) -> None:
-    collector = Votes()
-    service, ledger, _ = make(collector)
+    made = make()
     with pytest.raises(DataError):
-        service.ask(rows)
-    assert collector.asked == []
-    assert ledger.spent() == (0, 0)
+        made.ask(rows)
+    assert (made.votes.asked, made.ledger.spent()) == ([], (0, 0))
 
 
-def test_seeded_noise_is_refused_outside_a_simulation(tmp_path: Path, log) -> None:
+def test_seeded_noise_and_a_ledger_in_memory_are_refused_outside_a_simulation() -> None:
     config = make_config(simulation=False, seed=-1, noise_seed=None)
-    ledger = Ledger.of(tmp_path / "l.db", config)
     with pytest.raises(ConfigError, match="seeded noise"):
-        LabelService(config, ledger, Votes(), lambda batch: SeededNoise(batch), T, log)
-    LabelService(config, ledger, Votes(), lambda _: SystemNoise(), T, log)
-    ledger.close()
+        LabelService(config, Ledger.in_memory(config), Votes(), SeededNoise, T)
     with pytest.raises(ConfigError, match="in memory outside a simulation"):
-        LabelService(config, Ledger.in_memory(config), Votes(), lambda _: SystemNoise(), T, log)
+        LabelService(config, Ledger.in_memory(config), Votes(), lambda _: SystemNoise(), T)
 
 
 def test_a_ledger_in_memory_says_what_a_file_says(make) -> None:
-    service, ledger, config = make()
-    x, _ = make_rows(20, 3)
-    memory = Ledger.in_memory(config)
-    replayed = LabelService(config, memory, Votes(), lambda batch: SeededNoise(1000 + batch), T)
-    for rows in (x[:12], x[6:]):
-        assert service.ask(rows).labels.tolist() == replayed.ask(rows).labels.tolist()
-    assert ledger.spent() == memory.spent() and memory.position().batch == 2
-    assert [batch.event for batch in ledger.batches()] == [batch.event for batch in memory.batches()]
+    made = make()
+    memory = Ledger.in_memory(made.config)
+    replayed = LabelService(made.config, memory, Votes(), lambda batch: SeededNoise(1000 + batch), T)
+    for rows in (X[:12], X[6:20]):
+        assert made.ask(rows).labels.tolist() == replayed.ask(rows).labels.tolist()
+    assert made.ledger.spent() == memory.spent() and memory.position().batch == 2
+    assert [batch.event for batch in made.ledger.batches()] == [batch.event for batch in memory.batches()]
 
 
-def test_why_a_request_failed_is_in_the_event_log(make, log, tmp_path) -> None:
-    class Fails(Votes):
-        def collect(self, queries, sigma, progress=None):
-            raise NotEnoughParties("2 parties after stage 'vote' (1 x p07 is away)")
+def test_why_a_request_failed_is_in_the_event_log(make, tmp_path: Path, monkeypatch) -> None:
+    def fails(*_):
+        raise NotEnoughParties("2 parties after stage 'vote' (1 x p07 is away)")
 
-    service, ledger, _ = make(Fails())
+    made = make()
+    monkeypatch.setattr(made.votes, "collect", fails)
     with pytest.raises(NotEnoughParties):
-        service.ask(make_rows(3, 3)[0])
-    assert ledger.spent() == (0, 0)
+        made.ask(X[:3])
+    assert made.ledger.spent() == (0, 0)
     lines = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
     (event,) = [line for line in lines if line["event"] == "not-answered"]
     assert event["error"] == "NotEnoughParties" and "p07" in event["reason"]
+
+
+COUNTS = {"mechanism": Histogram(sigma=3.0), "query_budget": QueryBudget(queries=100, answers=100)}
+
+
+def test_the_student_gets_votes_with_the_noise_that_is_charged_and_counts_are_in_no_text(make) -> None:
+    made = make(**COUNTS)
+    answers, config = made.ask(X), made.config
+    terms, released = made.service.describe(), answers.counts
+    assert released is not None and (terms.most_votes, terms.count_sigma) == (T, 3.0)
+    assert released.tolist() == (exact(X) + SeededNoise(1001).gaussian(3.0, (40, 2))).tolist()
+    assert answers.labels.tolist() == released.argmax(axis=1).tolist()
+    [batch] = made.ledger.batches()
+    unit = {"unit": config.privacy.unit, "neighbouring": config.privacy.neighbouring}
+    event = COUNTS["mechanism"].event(asked=40, answered=40, teachers_per_party=1, **unit)
+    assert batch.event == event.to_json()
+    numbers = json.dumps(released.tolist())[2:-2].split("], [")
+    assert not any(number in text for number in numbers for text in (repr(answers), repr(batch), repr(made.service)))
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda drawn: {"counts": None}, "has no histograms"),
+        (lambda drawn: {"counts": drawn.counts[:, :1]}, "histograms of 1 classes"),
+        (lambda drawn: {"labels": 1 - drawn.labels}, "is not the largest count"),
+    ],
+)
+def test_a_ledger_that_contradicts_its_mechanism_is_found(make, tmp_path: Path, monkeypatch, change, told) -> None:
+    """Written by the coordinator itself, chain and all."""
+    made, commit = make(**COUNTS), Ledger.commit
+    monkeypatch.setattr(
+        Ledger, "commit", lambda self, batch, *budget: commit(self, replace(batch, **change(batch)), *budget)
+    )
+    made.ask(X[:5])
+    made.ledger.close()
+    with pytest.raises(Contradiction, match=told):
+        read_ledger(tmp_path / "ledger.db")
+
+
+ROOT = Path(__file__).resolve().parents[3]
+ROWS = 150
+
+
+BUDGET = QueryBudget(queries=4000, answers=4000)
+REAL = make_config(simulation=False, noise_seed=None, seed=-1, query_budget=BUDGET)
+"""With real noise, as a deployed one."""
+
+
+def serve(ledger: Ledger) -> LabelService:
+    return LabelService(REAL, ledger, Votes(), lambda _: SystemNoise(), T)
+
+
+def test_two_coordinators_and_many_students(tmp_path: Path) -> None:
+    """Two hundred requests of one to three rows each; each coordinator has the ledger open for itself."""
+    x = canonical_queries(make_rows(ROWS, 11)[0], 3)
+    ids, generator = query_ids(x), np.random.default_rng(0)
+    wanted = [generator.choice(ROWS, size=generator.integers(1, 4), replace=False) for _ in range(200)]
+    with ExitStack() as stack:
+        ledgers = [stack.enter_context(closing(Ledger.of(tmp_path / "ledger.db", REAL))) for _ in range(2)]
+        services = [serve(ledger) for ledger in ledgers]
+
+        def ask(number: int) -> list[tuple[str, int, int]]:
+            answers = services[number % 2].ask(x[wanted[number]])
+            names = [ids[row] for row in wanted[number]]
+            return list(zip(names, answers.outcomes.tolist(), answers.labels.tolist(), strict=True))
+
+        with ThreadPoolExecutor(16) as pool:
+            got = {each for said in pool.map(ask, range(200)) for each in said}
+        batches, recorded = ledgers[0].batches(), ledgers[1].find(ids)
+        asked, answered = ledgers[0].spent()
+    assert len({query_id for query_id, _, _ in got}) == len(got), "one query, two labels"
+    assert got == {(name, int(release.outcome), release.label) for name, release in recorded.items()}, "a label is lost"
+    assert asked == len(got) == sum(len(batch.query_ids) for batch in batches), "a query was charged twice"
+    assert answered == sum(outcome == Outcome.ANSWERED for _, outcome, _ in got)
+    assert len(batches) > 10
+
+
+def test_many_coordinators_may_create_the_ledger_at_once(tmp_path: Path) -> None:
+    together = threading.Barrier(8)
+
+    def create(path: Path) -> tuple[int, int]:
+        together.wait()
+        with closing(Ledger.of(path, REAL)) as ledger:
+            return ledger.spent()
+
+    with ThreadPoolExecutor(8) as pool:
+        for number in range(10):
+            assert list(pool.map(create, [tmp_path / f"{number}.db"] * 8)) == [(0, 0)] * 8
+
+
+def test_a_full_disk_releases_nothing_and_loses_nothing(tmp_path: Path) -> None:
+    x = make_rows(3000, 1)[0]
+    with closing(Ledger.of(tmp_path / "ledger.db", REAL)) as ledger:
+        service = serve(ledger)
+        first = service.ask(x[:10])
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        # a write beyond the limit ends as on a full disk, in the middle
+        resource.setrlimit(resource.RLIMIT_FSIZE, ((tmp_path / "ledger.db").stat().st_size + 20_000, before[1]))
+        try:
+            with pytest.raises(LedgerError, match=r"the disk takes no more.*nothing leaves this node"):
+                service.ask(x[10:])
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert ledger.spent() == (10, int(first.answered.sum()))
+        assert (service.ask(x[:10]).labels == first.labels).all()
+        assert len(service.ask(x[10:])) == 2990  # space again: the run goes on
+        assert len(ledger.batches()) == 2
+
+
+def test_the_lock_is_given_back_when_its_holder_is_killed(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    script = (
+        "import sys, time\nfrom pathlib import Path\nfrom consilium.coordinator.ledger import Ledger\n"
+        f"with Ledger(Path({str(path)!r}), {REAL.digest()!r}, '{{}}').exclusive():\n"
+        "    print('held', flush=True)\n    time.sleep(3600)\n"
+    )
+    with closing(Ledger.of(path, REAL)) as ledger:
+        holder = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+        holder.kill()
+        holder.wait()
+        with ledger.exclusive():  # would wait for ever otherwise
+            assert ledger.next_batch() == 1

@@ -50,7 +50,7 @@ def test_hkdf() -> None:
 
 def test_ed25519() -> None:
     """RFC 8032, section 7.1, test 1: the key. What is signed is framed."""
-    identity = Identity.of_secret(hexed("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"))
+    identity = Identity(hexed("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"))
     assert identity.public == hexed("d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a")
     assert verify(identity.public, identity.sign("a", b"b"), "a", b"b")
     frames = [frame("ab"), frame("a", b"b"), frame("a", b"b", b""), frame("a", b"", b"b"), frame("a", b"bb")]
@@ -118,7 +118,7 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list, Secur
     """A session with a lost party; entropy is SHAKE-256 of a counter."""
     drawn = iter(range(10**6))
     monkeypatch.setattr(secrets, "token_bytes", lambda n: hashlib.shake_256(b"%d" % next(drawn)).digest(n))
-    monkeypatch.setattr(Identity, "generate", lambda: Identity.of_secret(secrets.token_bytes(32)))
+    monkeypatch.setattr(Identity, "generate", lambda: Identity(secrets.token_bytes(32)))
     federation = Federation(tmp_path, 7, in_memory=True)
     network = Network(federation, lost={Stage.MASKED: ["party-005"]})
     result = drive(federation.session(), network.send)

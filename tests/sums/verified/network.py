@@ -34,7 +34,7 @@ class VerifiedFederation:
     drawn: Callable[[int], bytes] = os.urandom
 
     def __post_init__(self) -> None:
-        *self.identities, self.signer, self.second = (Identity.of_secret(self.drawn(32)) for _ in range(self.n + 2))
+        *self.identities, self.signer, self.second = (Identity(self.drawn(32)) for _ in range(self.n + 2))
         self.own, self.other, self.fresh, self.helper_fresh = (SealingKey(self.drawn(32)) for _ in range(4))
         self.roster = VerifiedRoster.build(
             {f"h{place}": identity.public.hex() for place, identity in enumerate(self.identities)},

@@ -163,7 +163,7 @@ def test_no_object_shows_a_share_or_a_key() -> None:
     assert upload is not None
     texts = [repr(each) for each in (leader, helper, result.leader, result, upload, upload.part, federation.link())]
     assert all("array" not in text and "\\x" not in text for text in texts)
-    keys = [key.private().hex() for key in (federation.own, federation.other, federation.fresh)]
+    keys = [key.secret.hex() for key in (federation.own, federation.other, federation.fresh)]
     assert not any(key in text for key in keys for text in texts)
 
 
