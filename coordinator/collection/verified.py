@@ -209,7 +209,7 @@ class VerifiedCollector(SumCollector):
         fresh, drawn = SealingKey.generate(), self._giver_noise(sigma).sigma
         terms = self._new_terms(VerifiedTerms, queries, leader_key=fresh.public.hex(), sigma=drawn)
         session = KeptSession(terms.canonical(), terms.sign(self._keys.signer), fresh.secret)
-        self._sessions.begin(name, session)
+        self._sessions.keep(name, session)
         return self._tried(name, session, queries, sigma, signed, progress)
 
     def _tried(
