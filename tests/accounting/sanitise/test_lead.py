@@ -1,4 +1,4 @@
-"""A label's cost by the plurality's lead, its sensitivity, and sanitised releases: their charge, and what they are of."""
+"""A label's cost by the plurality's lead, its sensitivity, and sanitised releases: their charge and their noise."""
 
 from __future__ import annotations
 
