@@ -1,10 +1,9 @@
 """Whether the noise of a promise drowns a federation, known before anything is asked.
 
-A linear student is read from about r directions of the public rows. What the shares of the votes say along them stands
-out of the noise by K mu / (2 sqrt r), for K votes of which a unit moves one, and the Gaussian privacy parameter mu of
-all that is released. On divisions that decided nothing a student was useless at 1.4, 1.4 and 2.1, and fair at 4.4, 5.7
-and 27: below 3 (`report.warnings.LEAST_SIGNAL`) expect nothing. It says what privacy costs, not whether the task is
-hard.
+A linear student is read from about r directions of the public rows, along which the votes stand out of the noise by K
+mu / (2 sqrt r), for K votes of which a unit moves one, and the Gaussian privacy parameter mu of all that is released.
+On divisions that decided nothing a student was useless at 1.4, 1.4 and 2.1, and fair at 4.4, 5.7 and 27: below 3
+(`report.warnings.LEAST_SIGNAL`) expect nothing. It says what privacy costs, not whether the task is hard.
 """
 
 from __future__ import annotations

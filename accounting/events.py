@@ -1,8 +1,7 @@
 """What was released, as one frozen value that knows its cost: a mechanism, how often it was used, and whose data it is.
 
-A mechanism (`mechanisms` has them all) is a few noisy steps, and what a release costs is the sum of theirs: at worst,
-as if the noisy counts left whole, and at votes. Nobody asks of which class a mechanism is. Unit, neighbouring relation,
-audience and noise are required: a default would be a silent claim.
+A mechanism (`mechanisms` has them all) is a few noisy steps, and what a release costs is the sum of theirs. Nobody asks
+of which class it is. Unit, neighbouring relation, audience and noise are required: a default would be a silent claim.
 """
 
 from __future__ import annotations

@@ -91,10 +91,7 @@ def published_rdp(batch: VoteBatch, orders: object = DEFAULT_ORDERS) -> np.ndarr
 def exact_rdp(batch: VoteBatch, orders: object = DEFAULT_ORDERS) -> np.ndarray:
     """What leaves costs at these votes, the larger of both directions: float64 (orders,). Secret. Labels whose law is
     not computed are charged a bound (``outcome.argmax``). Where votes decide nothing of what is charged: the worst
-    case.
-
-    Raises VotesError, EventError: as `VoteBatch.check`.
-    """
+    case. Raises VotesError, EventError: as `VoteBatch.check`."""
     batch.check()
     event, moved = batch.event, batch.event.votes_moved
     if not event.votes_decide:

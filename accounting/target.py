@@ -86,9 +86,7 @@ def least_noise(cost: Callable[[float], float], epsilon: float, enough: float | 
 
 def _near(price: Callable[[float], float], epsilon: float, enough: float) -> float:
     """An amount that is nearly the least, from one that is enough, by secants in logarithms: a cost is nearly a power.
-
-    Never outside what is known to be too little and enough, so that steps in a cost do not matter.
-    """
+    Never outside what is known to be too little and enough, so that steps in a cost do not matter."""
     low, high = -math.inf, math.log(enough)
     best, cost = enough, -_FAR
     before: tuple[float, float] | None = None

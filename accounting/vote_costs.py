@@ -68,10 +68,8 @@ def load_votes(path: Path) -> np.ndarray:
 
 
 def as_histograms(votes: object, teachers: int | None = None) -> tuple[np.ndarray, int]:
-    """(votes int64 (queries, classes), teachers).
-
-    votes : signed integers (queries, classes), the count of each class; or the path of a .npy or .npz file of them.
-    teachers : what every row must sum to, where it is known.
+    """(votes int64 (queries, classes), teachers), from signed integers (queries, classes), the count of each class, or
+    the path of a .npy or .npz file of them. teachers: what every row must sum to, where it is known.
 
     Raises VotesError: anything else. The message never shows a count. VotesPathError: no such file.
     """

@@ -63,7 +63,6 @@ def rdp_to_epsilon(rdp: object, orders: object, delta: float, method: Method = "
 
     rdp : float64 (orders,), Renyi bounds, each >= 0; +inf where an order gives nothing. 0 at every order says that the
         release does not depend on the data.
-    orders : float64 (orders,), each above 1.
     method : "cks" (tighter, default) or "classic" (as in the PATE papers).
 
     Raises OrdersError: shapes differ, an order at or below 1, a negative or NaN curve. DeltaError: delta outside (0,

@@ -78,10 +78,9 @@ def _gaussian_tail(sigma: float, size: int) -> np.ndarray:
 
 
 def log_tail_table(sigma: float, max_value: int) -> np.ndarray:
-    """log Pr[Z >= t] for t = 0..max_value, Z a discrete Gaussian: float64 (max_value + 1,), read-only.
-
-    Pr[Z = z] is proportional to exp(-z^2 / (2 sigma^2)) on the integers (Canonne, Kamath, Steinke, arXiv 2004.00010,
-    Definition 1). ``sigma`` is that parameter, not the standard deviation (they agree to 1e-15 for sigma above 1.5).
+    """log Pr[Z >= t] for t = 0..max_value, Z a discrete Gaussian: float64 (max_value + 1,), read-only. Pr[Z = z] is
+    proportional to exp(-z^2 / (2 sigma^2)) on the integers (Canonne, Kamath, Steinke, arXiv 2004.00010, Definition
+    1). ``sigma`` is that parameter, not the standard deviation (they agree to 1e-15 for sigma above 1.5).
 
     Raises NoiseError: sigma not above 0, or so large that no table is made (``checks.MOST_ENTRIES``). VotesError:
     max_value above ``checks.MOST_GAP``.

@@ -25,11 +25,9 @@ def gnss_room(orders: object, beta: object) -> np.ndarray:
 
 
 def gnss_cost(orders: object, beta: object, sigma_ss: object) -> np.ndarray:
-    """Renyi cost of one release at each order: float64 (orders,); +inf where alpha (1 - e^(-2 beta)) >= 1.
-
-    alpha e^(-2 beta) / (2 sigma_ss^2 c) - (alpha beta + ln(c) / 2) / (alpha - 1), c from ``gnss_room``.
-
-    beta : of the smooth sensitivity (a number, or one for each order). sigma_ss : noise in units of it, likewise.
+    """Renyi cost of one release at each order: float64 (orders,), alpha e^(-2 beta) / (2 sigma_ss^2 c) - (alpha beta +
+    ln(c) / 2) / (alpha - 1), c from ``gnss_room``; +inf where alpha (1 - e^(-2 beta)) >= 1. beta is that of the
+    smooth sensitivity, sigma_ss the noise in units of it (numbers, or one for each order).
 
     >>> gnss_cost([14.0], 0.45 / 14, 8.0).round(4).tolist()
     [0.8437]

@@ -1,10 +1,8 @@
-"""LNMax: Laplace noise on every count.
+"""LNMax: Laplace noise Lap(1/gamma) on every count. Papernot et al. 2017 (arXiv 1610.05755), Theorems 2 and 3, Lemma 4.
 
-Source: Papernot et al. 2017 (arXiv 1610.05755), Theorems 2 and 3, Lemma 4. Their moment a(l) is l times the Renyi
-bound at order l + 1. Noise Lap(1/gamma) on a count; one moved vote changes two counts, so argmax is (2 gamma, 0)-DP,
-and (2 gamma k, 0)-DP when k votes move.
-
-Theorem 3 needs q < 1 / (e^(2 gamma) + 1); beyond it the formula, which the published code uses, can be below the truth.
+Their moment a(l) is l times the Renyi bound at order l + 1. One moved vote changes two counts, so argmax is (2 gamma,
+0)-DP, and (2 gamma k, 0)-DP when k votes move. Theorem 3 needs q < 1 / (e^(2 gamma) + 1); beyond it the formula, which
+the published code uses, can be below the truth.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Bounds of very weak releases: sums near 1 taken so that what is left of them is never lost.
 
 A Renyi bound is log(1 + x) / (alpha - 1). Where the noise is large or q small, x is far below the spacing of doubles at
-1, so a sum that is formed at 1 first gives a log of 0, or one below the truth. Here x is a sum of positive terms. What
-rounding is left is charged (``ROUNDING``), and what no double can hold becomes ``LEAST``: 0 would say that the release
-is independent of the data.
+1. Here it is a sum of positive terms; rounding is charged (``ROUNDING``), and what no double can hold becomes
+``LEAST``: 0 would say that the release is independent of the data.
 """
 
 from __future__ import annotations

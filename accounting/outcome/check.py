@@ -37,9 +37,7 @@ def per_query(
     """Cost of the check of each query and order: float64 (queries, orders). Secret.
 
     numbers : int64 (queries,), what is compared: the top count, or max_j(n_j - M p_j).
-    threshold, sigma, noise : as in ``curves.gaussian.log_pr_answered``. votes_moved : k, the votes that one unit moves.
-
-    Raises ThresholdError, NoiseError, VotesError, OrdersError, UnitError.
+    threshold, sigma, noise : as in ``curves.gaussian.log_pr_answered``, and errors. votes_moved : that one unit moves.
     """
     scale, noise, alpha = check_scale(sigma, "sigma"), check_noise(noise), check_orders(orders)
     distinct, which = np.unique(np.asarray(numbers), return_inverse=True)

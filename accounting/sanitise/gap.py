@@ -178,10 +178,8 @@ def _likely(surest: np.ndarray, moved: np.ndarray, power: float, sign: int) -> n
 
 def envelope(kind: Kind, scale: float, noise: Noise, classes: int, teachers: int, orders: object) -> np.ndarray:
     """Largest cost of one label, of which one vote moves, by the plurality's lead of 0, 1, ... votes: float64 (orders,
-    leads). Public.
-
-    Both directions, over all histograms of so many classes with that lead or more; it does not rise with the lead, and
-    is never above the worst case. The last stands for all larger leads.
+    leads). Public. Both directions, over all histograms of so many classes with that lead or more; it does not rise
+    with the lead, and is never above the worst case. The last stands for all larger leads.
 
     scale : sigma of the noise on one count (gaussian), or gamma, its inverse scale (laplace).
 

@@ -151,11 +151,8 @@ def _profiles(
 
 def secret_smoothness(batches: Sequence[VoteBatch], plan: SanitisedPlan, teachers: int) -> SecretSmoothness:
     """rho(order) and SS_beta of everything that was released, at the realised answers. Secret. Events without a
-    data-dependent bound on sensitivity enter at their worst case, which is public and has none.
-
-    Raises VotesError, EventError, UnitError: the batches are not usable. NoiseError: too much noise for a table of
-    costs.
-    """
+    data-dependent bound on sensitivity enter at their worst case, which is public and has none. Raises VotesError,
+    EventError, UnitError: the batches are not usable. NoiseError: too much noise for a table of costs."""
     order = np.array([plan.order])
     profiles: list[SensitivityProfile] = []
     total = 0.0

@@ -30,11 +30,9 @@ _FIRST_DISTANCES = 20
 class LabelProfile:
     """Local sensitivities of labels, summed over queries: of what ``gap.envelope`` charges for the plurality's lead.
 
-    votes : signed integers (queries, classes), ``teachers`` in every row.
+    votes : signed integers (queries, classes), ``teachers`` in every row, else VotesError.
     costs : float64 (orders, leads), of one label; the last stands for all larger leads.
     weights : float64 (queries,) in [0, 1], how much of its label each query pays.
-
-    Raises VotesError.
     """
 
     def __init__(self, votes: np.ndarray, teachers: int, costs: np.ndarray, weights: np.ndarray) -> None:

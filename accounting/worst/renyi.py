@@ -184,11 +184,11 @@ def _one_move(sigma: float, orders: tuple[float, ...], noise: Noise, votes: int)
 
 
 def along_moves(curve: Callable[[np.ndarray], np.ndarray], alpha: np.ndarray, moves: int) -> np.ndarray:
-    """Curve of several moves, which are as many neighbours in a row, from that of one: float64 (orders,).
+    """Curve of several moves, which are as many neighbours in a row, from that of one: float64 (orders,). ``curve``
+    takes orders in any sequence.
 
     D_alpha <= k alpha sum_{i < k} D^1_(k alpha - i) / (k alpha - i), by the weak triangle inequality (Mironov, arXiv
     1702.07476, Proposition 11), at the exponents at which it is exact for a curve that is linear in the order.
-    ``curve`` takes orders in any sequence.
     """
     k, size, ends = moves, alpha.size, curve(np.concatenate((moves * alpha - (moves - 1), moves * alpha)))
     least, most = k * alpha - (k - 1), k * alpha

@@ -34,18 +34,6 @@ def test_beside_an_amount_that_is_enough(cost, epsilon: float, spare: float) -> 
     assert cost(found) >= epsilon * (1 - 0.006)
 
 
-@given(epsilon=st.floats(0.01, 20), spare=st.floats(1.001, 3.0))
-def test_a_dear_cost_is_asked_for_few_amounts(epsilon: float, spare: float) -> None:
-    asked = []
-
-    def dear(amount: float) -> float:
-        asked.append(amount)
-        return power(amount)
-
-    least_noise(dear, epsilon, (30 / epsilon) ** (1 / 1.7) * spare)
-    assert len(asked) <= 5
-
-
 def rising(amount: float) -> float:
     """Never below 5: as of a mechanism whose check fails more often under more noise."""
     return max(30 / amount, 5.0) * (1 + amount / 1e4)

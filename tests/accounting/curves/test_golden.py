@@ -37,14 +37,14 @@ def classic(curve, delta, orders=REFERENCE_ORDERS):
     return rdp_to_epsilon(curve, orders, delta, "classic")
 
 
-def confident(votes, threshold, sigma1, sigma2, orders, k=1):  # pyright: ignore
+def confident(votes, threshold, sigma1, sigma2, orders):
     """(total, check) curves with the expected answered set, as the paper computes them."""
     top = votes.max(axis=1)
     log_p, log_fails = log_pr_answered(top, threshold, sigma1, "continuous")
     log_q_check = np.minimum(log_p, log_fails)
-    check = sum_rdp(log_q_check, sigma1, orders, k, scalar=True)
+    check = sum_rdp(log_q_check, sigma1, orders, scalar=True)
     log_q = log_q_gnmax(votes, sigma2, "continuous")
-    label = sum_rdp(log_q, sigma2, orders, k, weights=np.exp(log_p))
+    label = sum_rdp(log_q, sigma2, orders, weights=np.exp(log_p))
     return check + label, check, float(np.exp(log_p).sum())
 
 
