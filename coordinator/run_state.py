@@ -15,7 +15,7 @@ from consilium.coordinator.events import Event
 from consilium.protocol.refusals import CURES, Rule
 from consilium.report.words import many
 
-MOST_TROUBLES = 10
+MOST_TROUBLES = 5
 NO_ANSWER = "Its team looks whether the node runs, with `consilium doctor` and `consilium status`"
 UNKNOWN = "Run `consilium doctor` at both ends; the run's events.jsonl has what the coordinator saw."
 NOT_STARTED = "not started"
@@ -81,7 +81,7 @@ class RunState:
 
     since: when the stage began. last: time of the last event. started, starts: when a coordinator was started last, and
     how often one was. versions: by party, in words, where another runs. second: connected second aggregators; served:
-    those that ever said that they serve this federation. troubles: what went wrong last, newest first.
+    those that ever said that they serve this federation. troubles: what went wrong last.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
@@ -198,4 +198,4 @@ class RunState:
             self.stage, self.stage_words, self.since = stage, words, self.last
 
     def _trouble(self, what: str, cure: str) -> None:
-        self.troubles.appendleft(f"{self.last} {what}{f'. {cure}' if cure else ''}")
+        self.troubles.append(f"{self.last} {what}{f'. {cure}' if cure else ''}")

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from importlib.metadata import version
-from itertools import islice
 from typing import Any
 
 from consilium.coordinator.collection.admission import SEEN_FILE, SeenPositions
@@ -46,7 +45,6 @@ from consilium.report.disclosure import epsilon_text
 from consilium.report.warnings import warnings_of
 
 HOLDER = "the coordinator"
-MOST_ERRORS = 5
 LEAST_BYTES = 50_000_000
 """Below this much room nothing is begun: the ledger and the event log grow with each question."""
 
@@ -203,7 +201,6 @@ def status(folder: NodeFolder) -> NodeOutcome:
     stands = {name: entry.words for name, entry in roll.items()}
     seconds = {name: state.second_words(name) if running else AWAY for name in file.of_kind("aggregator")}
     problems = [f"{result.name}: {result.what}. {result.action}" for result in wrong] + [*state.versions.values()]
-    errors = [*islice(state.troubles, MOST_ERRORS)][::-1]
     values = {
         "federation": config.name,
         "version": file.version,
@@ -221,7 +218,7 @@ def status(folder: NodeFolder) -> NodeOutcome:
         "roll": {name: {**asdict(entry), "words": stands[name]} for name, entry in roll.items()},
         "aggregators": seconds,
         "problems": problems,
-        "errors": errors,
+        "errors": [*state.troubles],
         "queries_asked": use and use.asked,
         "unanswered": use and use.unanswered,
         "queries_left": use and use.queries_left,
@@ -240,7 +237,7 @@ def status(folder: NodeFolder) -> NodeOutcome:
         ("", towards_nodes(config)),
         *(("party", f"{name}: {words}") for name, words in stands.items()),
         *(("aggregator", f"{name}: {words}") for name, words in seconds.items()),
-        *(("error", text) for text in errors),
+        *(("error", text) for text in state.troubles),
     ]
     return NodeOutcome(values, [f"{head:11}  {words}" for head, words in rows])
 

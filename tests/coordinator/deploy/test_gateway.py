@@ -147,15 +147,11 @@ def test_who_may_not_connect_is_told_why(tmp_path: Path, monkeypatch: pytest.Mon
     assert site.superlink.paths == []
 
 
-def test_a_refused_request_is_answered_before_it_is_closed(site: Site) -> None:
+def test_a_refused_request_is_answered_before_it_is_closed_and_a_large_one_reaches_nobody(site: Site) -> None:
     """An honest node with a wrong clock must learn that, and not meet a reset."""
     with site.serving() as address:
         for size in (0, 1, REFUSED_BYTES):
             assert site.ask(address, None, bytes(size)).status_code == 401
-
-
-def test_a_body_without_a_signature_reaches_nobody(site: Site) -> None:
-    with site.serving() as address:
         with contextlib.closing(site.begin(address, 6 * MB, {})) as stranger:
             sent_until_stopped(stranger, 6 * MB, WAIT)
         assert site.ask(address, FIRST).status_code == 200
