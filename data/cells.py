@@ -119,10 +119,6 @@ class Column:
     states: np.ndarray = field(repr=False)
     keys: np.ndarray | None = field(default=None, repr=False)
 
-    def count(self, state: ValueState) -> int:
-        """Rows in this state."""
-        return int(np.count_nonzero(self.states == state))
-
     def rows(self, state: ValueState) -> np.ndarray:
         """Where the rows in this state are, int64, ascending."""
         return np.flatnonzero(self.states == state)

@@ -172,7 +172,7 @@ def _inferred(series: pl.Series, declared: DeclaredColumn, places: Lines, faults
     if wrong.any():
         note_odd(texts, wrong, places, faults)
         return None
-    missing = bool(read.count(ValueState.MISSING)) if declared.missing is None else declared.missing
+    missing = bool(len(read.rows(ValueState.MISSING))) if declared.missing is None else declared.missing
     return ColumnEncoding(column=name, kind="number", missing=missing, offset=_offset(read))
 
 
@@ -236,7 +236,8 @@ def _kind(texts: pl.Series, read: Column) -> Kind:
     """What a column is by its form: see `infer`."""
     known = set(texts.drop_nulls().unique())
     numbers = {ValueState.GOOD, ValueState.DECIMAL_COMMA} & set(read.states)
-    if read.count(ValueState.NOT_A_NUMBER) > read.count(ValueState.DECIMAL_COMMA) or not numbers or codes_among(texts):
+    names, commas = (len(read.rows(state)) for state in (ValueState.NOT_A_NUMBER, ValueState.DECIMAL_COMMA))
+    if names > commas or not numbers or codes_among(texts):
         return "category"
     # "TRUE" beside 2 is a text; beside 0 and 1 it is another way to write them
     return "category" if known <= set(TRUTH) or (known & set(TRUTH) and not known <= _TRUTHS) else "number"
