@@ -1,6 +1,6 @@
 """A party's data file: every way it can be wrong ends in a typed refusal that tells nothing about the rows.
 
-What `party check` reads is what a party trains on: the mapping of `party.toml` reaches the node.
+What `party rows` reads is what a party trains on: the mapping of `party.toml` reaches the node.
 """
 
 from __future__ import annotations
