@@ -43,7 +43,7 @@ class LabelRule(Frozen):
 
     column: of .csv and .parquet files; an .npz has its labels in `y`. classes: the federation's class for each text
     that may occur; without it, the file holds the federation's names. missing: a label is never filled in.
-    allow_one_class: rows of one class only are right; without it `party check` takes them for a wrong mapping. No run
+    allow_one_class: rows of one class only are right; without it `party rows` takes them for a wrong mapping. No run
         refuses them.
     """
 

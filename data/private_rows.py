@@ -107,7 +107,7 @@ def _joined(digests: Sequence[bytes]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class DataReport:
-    """What `party check` shows. Counts of private rows: they are not covered by the guarantee, and are not in `repr`.
+    """What `party rows` shows. Counts of private rows: they are not covered by the guarantee, and are not in `repr`.
     `problems`: why there are no rows to use. `doubts`: what training takes, and mostly is a mistake: values that it
     moves to the schema's range, rows of one class only. `remarks`: what may well be right, and is worth a look: values
     far from the public ones, a category that no public row has. `filled`: missing values by feature that became the
@@ -151,7 +151,7 @@ class PrivateRows(ABC):
 
         Values outside the schema's ranges are moved to the nearest end and never refused: a coordinator that chooses
         the range and sees the refusal could ask its way to the largest value of every column. Nor are rows refused that
-        all have one class, and one row is enough: who takes part must not tell what its labels are. `party check`
+        all have one class, and one row is enough: who takes part must not tell what its labels are. `party rows`
         shows both. Raises Refused: SCHEMA where the table is sound and does not fit, DATA otherwise. What is wrong in
         detail stays here.
         """

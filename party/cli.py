@@ -17,8 +17,8 @@ app = typer.Typer(
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The party's folder.")]
 
 
-@app.command("check")
-def check_command(folder: Folder, output: FormatOption = Format.text) -> None:
+@app.command("rows")
+def rows_command(folder: Folder, output: FormatOption = Format.text) -> None:
     """Hold the rows against the federation: every problem of every column at once. Nothing is sent, spent or kept."""
     from consilium.party.check import check
     from consilium.party.home import open_home

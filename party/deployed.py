@@ -57,7 +57,7 @@ class Party(MemberKind):
 
             found = check(home := open_home(folder))
             if found.error is not None:
-                raise DataError(found.error.what, f"Run: consilium party check {folder.path}")
+                raise DataError(found.error.what, f"Run: consilium party rows {folder.path}")
             return (
                 f"{home.data_file.name}: {found.values['data']['used']} rows fit the federation's columns and classes"
             )

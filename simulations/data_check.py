@@ -43,7 +43,7 @@ def check_command(
     output: FormatOption = Format.text,
 ) -> None:
     """Say all that is wrong with a table at once, and write the scenario that reads it. Exit code 1: mend the file.
-    Values are quoted: the rows are yours. A party checks its own with `consilium party check`."""
+    Values are quoted: the rows are yours. A party checks its own with `consilium party rows`."""
     from consilium.protocol.errors import OutputExists
     from consilium.protocol.files import replace_text, writing
 

@@ -88,7 +88,7 @@ EPSILON = "accounting epsilon --mechanism gnmax --votes votes.npz --delta 1e-5"
 CALIBRATE = "accounting calibrate --mechanism gnmax --sigma 1 --epsilon 1 --delta 1e-5 --queries 1000"
 FORGED = says(f"{FOLDER}/signed.json", '"signature": "', '"signature": "00')
 ASK = f"student run {STUDENT} --wait 0.1 --out new"
-CHECK = f"party check {PARTY}"
+CHECK = f"party rows {PARTY}"
 
 ROWS = [
     # the command line itself
@@ -129,7 +129,7 @@ ROWS = [
     Wrong(f"{EPSILON} --sigma 9", 2, "there is no file votes.npz", change=lacks("votes.npz")),
     Wrong(f"{CALIBRATE} --queries 0", 2, "queries"),
     # nodes
-    Wrong("party check absent", 2, "absent is no node's folder"),
+    Wrong("party rows absent", 2, "absent is no node's folder"),
     Wrong(
         CHECK, 2, "most_teacher: unknown key",
         change=says(f"{PARTY}/policy.toml", "most_teachers", "most_teacher"),

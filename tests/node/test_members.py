@@ -135,7 +135,7 @@ def test_a_promise_that_is_none_is_refused_and_ends_in_no_traceback(made: Made, 
     folder = made.nodes[name]
     join(made.again(terms=made.file.terms.model_copy(update={"promise": promise})).out, folder)
     assert found(folder)["settings"].what.startswith("federation.json: ")
-    for command in (["node", "start"], ["status"], *([["party", "check"]] if name == "p00" else [])):
+    for command in (["node", "start"], ["status"], *([["party", "rows"]] if name == "p00" else [])):
         done = consilium(*command, folder.path)
         assert done.exit_code == 2 and "federation.json: " in done.output, done.output
 

@@ -1,4 +1,4 @@
-"""`party check` tells everything here, sends and spends nothing, and leaves nothing behind. A column that a party maps
+"""`party rows` tells everything here, sends and spends nothing, and leaves nothing behind. A column that a party maps
 to nothing is missing in all of its rows; whoever has all votes as its rows say."""
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def files_of(folder: Path) -> dict[str, bytes | None]:
 
 
 def checked(folder: NodeFolder, *more: str) -> Done:
-    return consilium("party", "check", folder.path, *more)
+    return consilium("party", "rows", folder.path, *more)
 
 
 @pytest.mark.parametrize(("sigma", "expected"), [(1.0, ["large-epsilon"]), (40.0, [])])

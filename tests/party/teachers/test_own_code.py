@@ -239,7 +239,7 @@ def test_an_image_network_refuses_rows_that_are_none_though_they_are_a_square() 
 def test_a_check_tells_what_is_wrong_with_the_own_teacher(tmp_path: Path) -> None:
     folder = make_small(tmp_path).nodes["p00"]
     give_rows(folder, teacher={"model": "cnn"})
-    done = consilium("party", "check", folder.path)
+    done = consilium("party", "rows", folder.path)
     assert done.exit_code == ConfigError.exit_code
     assert "the teacher would be refused: schema: teacher cnn: 3 features" in done.output
 
