@@ -55,7 +55,7 @@ Rows = tuple[np.ndarray, np.ndarray]
 """One party's own: inputs float32 (n, inputs), and classes int64 (n,); n is 1 at least."""
 
 
-class Training(NamedTuple):
+class LocalTraining(NamedTuple):
     """rate: of plain gradient steps, without momentum. rounds: of training and averaging. clip: C, to which the server
     clips where it adds noise. batch: rows of a step. epochs: passes over the rows in a round, each in an order by lot,
     its last batch as small as it happens to be."""
@@ -76,7 +76,7 @@ def gradient(model: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.vstack([x.T @ error, error.sum(axis=0)])
 
 
-def train_locally(start: np.ndarray, rows: Rows, training: Training, generator: np.random.Generator) -> np.ndarray:
+def train_locally(start: np.ndarray, rows: Rows, training: LocalTraining, generator: np.random.Generator) -> np.ndarray:
     """The party's model float64 (inputs + 1, classes) after one round from `start`; not finite where it diverged."""
     model, x, y = start.copy(), rows[0].astype(np.float64), rows[1]
     with np.errstate(all="ignore"):  # whoever asked looks at what comes out
@@ -88,7 +88,7 @@ def train_locally(start: np.ndarray, rows: Rows, training: Training, generator: 
     return model
 
 
-def party_app(parties: Sequence[Rows], training: Training, seed: int, *, private: bool) -> ClientApp:
+def party_app(parties: Sequence[Rows], training: LocalTraining, seed: int, *, private: bool) -> ClientApp:
     """The app of node `partition-id`, which is an index into `parties`. private: every party counts the same, and
     answers whatever happens: with the model that it was given, where its training diverged. Otherwise it counts by its
     rows, and answers with an error then."""
@@ -141,7 +141,7 @@ class InProcessGrid(NodesGrid):
 
 
 def federate(
-    parties: Sequence[Rows], classes: int, training: Training, seed: int, promise: StatedGuarantee | None = None
+    parties: Sequence[Rows], classes: int, training: LocalTraining, seed: int, promise: StatedGuarantee | None = None
 ) -> tuple[np.ndarray | None, tuple[int, ...]]:
     """Train one softmax regression on the parties' rows, from zeros: the last average float64 (inputs + 1, classes),
     None where no round gave one; and indices of the parties that were missing in a round because their training
@@ -240,7 +240,7 @@ class FedAvgMethod(StudyMethod):
         pool, metric = inputs(case.pool_x), leading_metric(case.pool_y, classes)
         own = {"batch": self.batch, "epochs": self.local_epochs}
 
-        def best(trials: Sequence[Training], promise: StatedGuarantee | None) -> Training:
+        def best(trials: Sequence[LocalTraining], promise: StatedGuarantee | None) -> LocalTraining:
             """The first of those whose model does best on the pool."""
             reached = []
             for trial in trials if len(trials) > 1 else ():
@@ -250,11 +250,11 @@ class FedAvgMethod(StudyMethod):
             return trials[int(np.argmax(reached)) if reached else 0]
 
         rates = LEARNING_RATES if self.learning_rate is None else (self.learning_rate,)
-        chosen = best([Training(rate, self.rounds or ROUNDS, **own) for rate in rates], None)
+        chosen = best([LocalTraining(rate, self.rounds or ROUNDS, **own) for rate in rates], None)
         if promise is not None:
             counts = PRIVATE_ROUNDS if self.rounds is None else (self.rounds,)
             pairs = itertools.product(counts, CLIPS if self.clip is None else (self.clip,))
-            chosen = best([Training(chosen.rate, *pair, **own) for pair in pairs], promise)
+            chosen = best([LocalTraining(chosen.rate, *pair, **own) for pair in pairs], promise)
             figures = {"epsilon": promise.epsilon, "delta": promise.delta, "clip": chosen.clip}
         model, left_out = federate(parties, classes, chosen, case.seed, promise)
         if model is None:

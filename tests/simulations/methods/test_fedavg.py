@@ -18,11 +18,11 @@ from consilium.protocol.errors import EngineError
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.methods import fedavg
 from consilium.simulations.methods.base import StatedGuarantee
-from consilium.simulations.methods.fedavg import FedAvgMethod, Rows, Training, federate, gradient, train_locally
+from consilium.simulations.methods.fedavg import FedAvgMethod, LocalTraining, Rows, federate, gradient, train_locally
 from tests.simulations.methods.cases import few
 
 INPUTS = 3
-TRAINING = Training(0.3, 1, batch=8, epochs=2)
+TRAINING = LocalTraining(0.3, 1, batch=8, epochs=2)
 PROMISE, CLIP = StatedGuarantee(1.0, 1e-5, Unit.PARTY, Neighbouring.REPLACE), 0.1
 
 
@@ -37,7 +37,7 @@ def made_up_parties(sizes: list[int], classes: int = 2, inputs: int = INPUTS, se
     return found
 
 
-def averaged(parties: list[Rows], training: Training, classes: int = 2, **more: Any) -> np.ndarray:
+def averaged(parties: list[Rows], training: LocalTraining, classes: int = 2, **more: Any) -> np.ndarray:
     model, left_out = federate(parties, classes, training, **{"seed": 3, **more})
     assert model is not None and left_out == ()
     return model
@@ -111,7 +111,7 @@ def test_one_party_moves_a_round_by_2_c_over_n_and_no_more() -> None:
 
 def noise_after(rounds: int, sizes: list[int]) -> np.ndarray:
     """In steps of so small a rate the parties move by 1e-9: what is left is noise."""
-    return averaged(made_up_parties(sizes, inputs=2000), Training(1e-12, rounds, CLIP), seed=8, promise=PROMISE)
+    return averaged(made_up_parties(sizes, inputs=2000), LocalTraining(1e-12, rounds, CLIP), seed=8, promise=PROMISE)
 
 
 def test_the_noise_is_there_and_each_round_has_its_own() -> None:
@@ -127,7 +127,7 @@ def test_the_noise_is_there_and_each_round_has_its_own() -> None:
 
 
 def test_parties_count_the_same_however_many_rows_they_have() -> None:
-    parties, step = made_up_parties([2, 400]), Training(1.0, 1, clip=5.0, batch=400)
+    parties, step = made_up_parties([2, 400]), LocalTraining(1.0, 1, clip=5.0, batch=400)
     small, large = (averaged([each], step) for each in parties)
     free = replace(PROMISE, epsilon=1e6)  # clips nothing, and has next to no noise
     found, weighted = averaged(parties, step, promise=free), averaged(parties, step)
@@ -174,7 +174,7 @@ def test_rate_and_norm_are_the_best_on_the_pool(case: Case, monkeypatch: pytest.
     values: list[float] = []
     federate, judge = fedavg.federate, fedavg.row_scores
 
-    def run(parties: Any, classes: int, training: Training, *given: Any) -> Any:
+    def run(parties: Any, classes: int, training: LocalTraining, *given: Any) -> Any:
         tried.append((training.rate, training.clip))
         return federate(parties, classes, training, *given)
 
