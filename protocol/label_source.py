@@ -93,7 +93,6 @@ class LabelTerms:
 
 
 @dataclass(frozen=True)
-@dataclass(frozen=True)
 class Answers:
     """In the order of the queries: `outcomes` and `labels` are int64 (queries,), NO_LABEL where not answered. counts:
     int64 (queries, classes), the noisy histograms that the labels are the largest counts of, negative counts among
