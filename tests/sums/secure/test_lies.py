@@ -263,7 +263,8 @@ class TestTheCoordinatorLies:
     def test_two_views_of_who_survived_are_unmasked_in_neither(self, federation: Federation) -> None:
         """Each party is told one of two U3: neither gets t = 5 signatures, and those of the other count for nothing."""
         session = run_until(federation, Stage.CONSISTENCY)
-        request, network, names = session.requests()[VICTIM], Network(federation), federation.names
+        request: Any = session.requests()[VICTIM]
+        network, names = Network(federation), federation.names
         views = (places(*range(6)), places(0, 1, 2, 3, 4, 6))
         told = {name: altered(request, survivors=views[at in (3, 4, 6)]) for at, name in enumerate(names)}
         signed = {name: reply.signature for name, reply in network.send(Stage.CONSISTENCY, told).items()}

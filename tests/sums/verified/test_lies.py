@@ -123,8 +123,10 @@ def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "prove"),
-    [(kind, true_squares) for kind in FALSE_VOTES]
-    + third([(kind, prove) for kind in FALSE_VOTES for prove in PROOFS[1:]]),
+    [
+        *((kind, true_squares) for kind in FALSE_VOTES),
+        *third([(kind, prove) for kind in FALSE_VOTES for prove in PROOFS[1:]]),
+    ],
 )
 def test_false_votes_are_left_out_whatever_their_proof(kind, prove) -> None:
     federation = make_federation()
