@@ -17,7 +17,7 @@ from consilium.accounting.mechanisms import GNMax
 from consilium.accounting.units import Unit
 from consilium.coordinator.collection.admission import Greeting
 from consilium.coordinator.config import FederationConfig, QueryBudget
-from consilium.coordinator.events import EventLog, LeftOut, read_events
+from consilium.coordinator.events import EventLog, read_events
 from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.parts import Privacy
@@ -286,7 +286,7 @@ def test_once_one_was_answered_the_other_is_refused_and_says_so(
     served(homes, one, 3)
     with pytest.raises(NotEnoughParties, match=r"refused: (second-coordinator|ledger)"):
         served(homes, other, 6)
-    words = [event.words for event in read_events(other / "events.jsonl") if isinstance(event, LeftOut)]
+    words = [event.words for event in read_events(other / "events.jsonl") if event.kind == "left-out"]
     cure = CURES[Rule.SECOND_COORDINATOR]
     assert [cure in line and "refused: second-coordinator, requested 2, limit 2" in line for line in words] == (
         [True] * 3

@@ -17,7 +17,7 @@ import pytest
 
 from consilium.accounting.mechanisms import GNMax, Histogram
 from consilium.coordinator.config import QueryBudget
-from consilium.coordinator.events import NotAnswered, read_events
+from consilium.coordinator.events import read_events
 from consilium.coordinator.label_server import serve, serving
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
@@ -203,7 +203,7 @@ def test_a_lock_is_waited_for_within_the_students_patience(site, service, tmp_pa
             lock.enter_context(locked(tmp_path / "ledger.db"))
             assert len(channel.ask(X)) == 20
     assert len(said) >= 3 and service._ledger.spent()[0] == 20
-    noted = [event for event in read_events(tmp_path / "events.jsonl") if isinstance(event, NotAnswered)]
+    noted = [event for event in read_events(tmp_path / "events.jsonl") if event.kind == "not-answered"]
     assert {event.error for event in noted} == {"LedgerLocked"}
     assert all("ledger.db: it is locked: another program holds it" in event.words for event in noted)
 
