@@ -136,14 +136,22 @@ def _(mechanism: LNMax, collect: Collect, noise: NoiseSource, **_: object) -> Dr
     return Drawn.winners(votes + noise.laplace(mechanism.gamma, votes.shape))
 
 
-@draw.register(Immutable)
-@draw.register(ImmutableGaussian)
-def _(mechanism: Immutable | ImmutableGaussian, collect: Collect, noise: NoiseSource, **_: object) -> Drawn:
+@draw.register
+def _(mechanism: Immutable, collect: Collect, noise: NoiseSource, **_: object) -> Drawn:
     votes = _exact(mechanism, collect)
-    laplace = isinstance(mechanism, Immutable)
-    drawn = noise.laplace(mechanism.gamma, votes.shape) if laplace else noise.gaussian(mechanism.sigma, votes.shape)
-    drawn = votes + drawn
-    drawn[np.arange(len(votes)), votes.argmax(axis=1)] += mechanism.constant
+    return _raised(votes, noise.laplace(mechanism.gamma, votes.shape), mechanism.constant)
+
+
+@draw.register
+def _(mechanism: ImmutableGaussian, collect: Collect, noise: NoiseSource, **_: object) -> Drawn:
+    votes = _exact(mechanism, collect)
+    return _raised(votes, noise.gaussian(mechanism.sigma, votes.shape), mechanism.constant)
+
+
+def _raised(votes: np.ndarray, noise: np.ndarray, constant: int) -> Drawn:
+    """The largest count gets `constant` more."""
+    drawn = votes + noise
+    drawn[np.arange(len(votes)), votes.argmax(axis=1)] += constant
     return Drawn.winners(drawn)
 
 

@@ -140,7 +140,7 @@ ROWS = [
     Wrong(f"node keys ward-a --folder {PARTY}", 6, "ward-a is already there"),
     Wrong("node keys a/b --folder new", 2, "'a/b' is no name"),
     Wrong(f"node join home --node {PARTY}", 2, "home is no signed folder"),
-    Wrong(f"node join {FOLDER}", 2, "has not the folder of one node"),
+    Wrong(f"node join {FOLDER}", 2, "lists no party"),
     Wrong(f"node join {FOLDER} --node {PARTY}", 2, "is not signed by the authority in", change=FORGED),
     Wrong("node start home", 2, "home is no node's folder"),
     Wrong(f"node start {STUDENT}", 2, "student"),

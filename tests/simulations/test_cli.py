@@ -137,7 +137,6 @@ def test_names_complete_with_tab() -> None:
         return set(done.stdout.split())
 
     assert offered("run pate-") == {"pate-2017", "pate-2018"}
-    assert offered("study na") == {"naturals"}
 
 
 def test_a_name_is_what_ships_and_else_a_file(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import json
 import weakref
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 from flwr.app import ConfigRecord, Error, Message, RecordDict
 
 from consilium.accounting.mechanisms import Confident
+from consilium.coordinator.collection import exchange
 from consilium.coordinator.collection.admission import Greeting, enrol, train
 from consilium.coordinator.collection.base import Queries
 from consilium.coordinator.collection.exchange import (
@@ -34,6 +36,7 @@ from consilium.protocol.queries import canonical_queries, query_ids, query_set_h
 from consilium.protocol.records import to_record
 from consilium.simulations.engines.flower import assign_message_id, assume_identity
 from consilium.sums.terms import NO_LEDGER
+from tests.coordinator.collection.test_admission import Clock
 from tests.federation import (
     FakeTransport,
     counts_over,
@@ -284,8 +287,10 @@ def requests() -> dict[int, Any]:
     return dict.fromkeys(range(PARTIES), vote_request(CONFIG, X))
 
 
-def test_replies_are_pulled_a_bounded_number_at_a_time_and_each_counts_once(requests) -> None:
+def test_replies_are_pulled_a_bounded_number_at_a_time_and_each_counts_once(requests, monkeypatch) -> None:
     """Who does not answer in time is named, and holds up nobody."""
+    clock = Clock()
+    monkeypatch.setattr(exchange, "time", SimpleNamespace(monotonic=clock, sleep=clock.sleep))
     silent = {0, 1, AT_ONCE, PARTIES - 1}
     shelf, told = Shelf(lambda node: node not in silent), []
     transport = FlowerTransport(cast(Any, shelf))
