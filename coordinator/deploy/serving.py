@@ -11,9 +11,11 @@ import logging
 import os
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -109,13 +111,25 @@ def _answer(server: uvicorn.Server) -> None:
     os._exit(EngineError.exit_code)  # without a gateway nothing is served
 
 
+def main(folder: str) -> NoReturn:
+    """Serve, and end at once: Python would wait for the threads of a question under way until all parties have answered
+    or their time is over, and what is charged of it stands in the ledger."""
+    try:
+        serve(open_folder(Path(folder), THE_COORDINATOR))
+        code = 0
+    except ConsiliumError as failure:
+        print(failure, file=sys.stderr)
+        code = failure.exit_code
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    sys.stderr.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
     end_with_parent()
     logging.basicConfig(format="%(name)s: %(message)s", level=logging.WARNING)
     logging.getLogger("flwr").setLevel(logging.ERROR)
     logging.getLogger("flwr").propagate = False  # it prints by itself
-    try:
-        serve(open_folder(Path(sys.argv[1]), THE_COORDINATOR))
-    except ConsiliumError as failure:
-        print(failure, file=sys.stderr)
-        sys.exit(failure.exit_code)
+    main(sys.argv[1])

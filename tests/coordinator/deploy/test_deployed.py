@@ -6,6 +6,8 @@ import os
 import re
 import shutil
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -194,6 +196,26 @@ def test_a_close_is_a_clean_end_and_so_is_a_stop(folder: NodeFolder, monkeypatch
     assert started(folder)[0] == {"asked": 3}
     serving(monkeypatch, run_of(folder), EngineError("not reached"))
     assert started(folder)[0] == close(folder, 1) == {"asked": 3}
+
+
+@pytest.mark.parametrize(("ends", "code"), [("return", 0), ("raise ServiceError('no student came')", 9)])
+def test_a_question_under_way_does_not_keep_the_process_that_serves(folder: NodeFolder, ends: str, code: int) -> None:
+    """Its threads are not waited for, however the run ends."""
+    program = f"""
+import sys, time
+from concurrent.futures import ThreadPoolExecutor
+from consilium.coordinator.deploy import serving
+from consilium.protocol.errors import ServiceError
+
+def serve(folder):
+    ThreadPoolExecutor().submit(time.sleep, 600)
+    {ends}
+
+serving.serve = serve
+serving.main(sys.argv[1])
+"""
+    done = subprocess.run([sys.executable, "-c", program, str(folder.path)], capture_output=True, text=True, timeout=90)
+    assert (done.returncode, done.stderr) == (code, "no student came\n" if code else "")
 
 
 @pytest.mark.parametrize("end", [LedgerError("x", "y"), ThresholdNotMet("masked", 4, 5, ["p07"]), "without a word"])
