@@ -170,9 +170,6 @@ def check_verified_sums(config: FederationConfig, roster: VerifiedRoster) -> Non
         )
 
 
-MOST_REFUSED = 3
-"""Sessions in which both aggregators may fail to accept a party, and nothing shows why: one of them may lie. After
-these it is not asked any more."""
 BATCH_BYTES = 2**26
 """Of uploads that are checked together: what is in memory at once is twice as much."""
 NO_HALF = frozenset({Rule.STAGE_ORDER, Rule.BAD_SIGNATURE, Rule.INCONSISTENT_VIEW})
@@ -259,8 +256,7 @@ class VerifiedCollector(SumCollector):
     def _ask_parties(self, name: str, terms: VerifiedTerms, request: UploadRequest, progress: Progress) -> None:
         """Ask for the uploads that are not here yet, and keep them. Raises ThresholdNotMet where too few answer."""
         roster, there = self._keys.roster, {*self._sessions.places(name)}
-        out = there | set(map(roster.place, self._sessions.refused(MOST_REFUSED)))
-        asked = {member.node: member.party for member in self._members if roster.place(member.party) not in out}
+        asked = {member.node: member.party for member in self._members if roster.place(member.party) not in there}
         if asked:
             self._standing.voting(request.queries, list(asked.values()))
         steps = Steps(self._log, "secure sum: votes", len(asked), progress)
@@ -302,9 +298,6 @@ class VerifiedCollector(SumCollector):
             steps(start + len(part), len(places))
         reasons = {party: Failure(f"not accepted: it {fault}") for party, fault in leader.left_out.items()}
         tell_left_out(self._log, "secure sum: check", reasons)
-        for party, fault in leader.left_out.items():
-            if self._sessions.refuse(party) >= MOST_REFUSED:
-                self._log.write("excluded", party=party, reason=str(fault))
 
     def _noise(self, terms: VerifiedTerms) -> NoiseSource:
         if self._config.noise_seed is None:

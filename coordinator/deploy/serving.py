@@ -38,7 +38,7 @@ from consilium.protocol.errors import ConsiliumError, EngineError
 from consilium.protocol.files import more_descriptors, private_folder
 from consilium.protocol.tls import TlsFiles
 
-NOT_TOLD = {"excluded", "failed", "promised", "resumed-session", "session-lost"}
+NOT_TOLD = {"failed", "promised", "resumed-session", "session-lost"}
 """Events that the node's log leaves out: they are said otherwise there, or are for the coordinator's operator alone."""
 REPEATED = {"not-answered", "waiting"}
 """Events that are news also where the same was told last."""
