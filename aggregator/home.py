@@ -9,10 +9,9 @@ from consilium.aggregator.node import AggregatorNode, release_of
 from consilium.aggregator.store import GivenStore
 from consilium.node.folder import FEDERATION_FILE, NodeFolder
 from consilium.node.home import Home, read_lines, refused_is_wrong
-from consilium.node.join import joined
 from consilium.node.keys import SEALING
 from consilium.node.limits import NodePolicy
-from consilium.node.signed import ASK
+from consilium.node.signed import ASK, joined
 from consilium.protocol.databases import LOOK_SECONDS
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import SealingKey

@@ -9,7 +9,7 @@ chose for the default scenario.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
@@ -28,6 +28,7 @@ from consilium.accounting.mechanisms import (
     mechanism_of,
 )
 from consilium.accounting.target import least_noise, round_down, round_up
+from consilium.protocol.label_source import LabelLaw
 from consilium.protocol.models import Frozen
 
 MECHANISMS: dict[str, type[Mechanism]] = {
@@ -168,3 +169,24 @@ def with_noise(
     except ValidationError:
         return filled(WIDE)
     return filled(least_noise(price, epsilon, least_noise(lambda amount: price(amount, rough), epsilon, enough)))
+
+
+def law_of(mechanism: Mechanism, votes: int, classes: int, in_sums: Sequence[float]) -> LabelLaw | None:
+    """Of labels that are drawn on `votes` votes; None where the noisy counts themselves are released. in_sums: standard
+    deviation of all noise that a count of each round's sum holds; empty where counts are exact."""
+    match mechanism:
+        case Immutable():  # what is added to the largest count is left out: a label is surer than this says
+            return LabelLaw(votes, math.sqrt(2) / mechanism.gamma)
+        case ImmutableGaussian():
+            return LabelLaw(votes, mechanism.sigma)
+        case Confident():
+            # Of sums with noise C_j the check compares max_j(n_j - m_j + C_j - C), C the mean of the C_j
+            # (`draw.projected`). C is independent of that, and has the variance s^2 / classes: with C, as `LabelLaw`
+            # has it, so much less is left for the check's own noise.
+            cells, label = in_sums or (0.0, mechanism.sigma2)
+            own = math.sqrt(max(mechanism.sigma1**2 - cells**2 / classes, 0.0))
+            return LabelLaw(votes, label, mechanism.threshold, own, cells, mechanism.needs_probabilities)
+    label = mechanism.label_noise
+    if label is None or mechanism.count_sigma > 0:
+        return None
+    return LabelLaw(votes, (in_sums or (label.deviation,))[-1])

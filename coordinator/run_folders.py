@@ -24,7 +24,7 @@ from consilium.coordinator.privacy import Normal, close, promises, spent
 from consilium.coordinator.run_state import RunState
 from consilium.coordinator.served import ServedFederation
 from consilium.node.folder import PUBLIC_FILE, NodeFolder
-from consilium.node.join import joined
+from consilium.node.signed import joined
 from consilium.protocol import errors
 from consilium.protocol.databases import LOOK_SECONDS
 from consilium.protocol.digests import canonical_digest

@@ -35,8 +35,8 @@ from consilium.node.checks import (
 )
 from consilium.node.flower import fleet_scheme, flower_environment, python_module, require_flower
 from consilium.node.folder import THE_COORDINATOR, NodeFolder
-from consilium.node.join import joined
 from consilium.node.kinds import NodeKind, NodeOutcome
+from consilium.node.signed import joined
 from consilium.node.supervisor import Program, Tell, run_program
 from consilium.protocol.databases import check_usable
 from consilium.protocol.errors import ConfigError, EngineError, LedgerError, StorageError

@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from consilium.coordinator.deploy.superlink import called, pem_of
 from consilium.coordinator.served import ServedFederation
-from consilium.node import standing
+from consilium.node.checks import STANDING
 from consilium.node.flower import fleet_scheme
 from consilium.node.keys import public_key
 
@@ -41,7 +41,7 @@ ALLOWED = {
     **dict.fromkeys(("activate-node", "deactivate-node", "send-node-heartbeat", "get-run", "get-fab"), MOST_CALL_BYTES),
     **dict.fromkeys(("pull-messages", REPLY, "confirm-message-received", "pull-object"), MOST_CALL_BYTES),
     "push-object": MOST_OBJECT_BYTES,
-    standing.PATH.removeprefix(PREFIX): 0,
+    STANDING.removeprefix(PREFIX): 0,
 }
 """All that a registered SuperNode calls and a node asks, and how much it may send. Neither self-registration nor
 removal is among them."""
@@ -142,7 +142,7 @@ class Gateway:
         sender = self._keys.sender(request.headers)
         if isinstance(sender, NotLetIn):
             return await self._refuse(request, sender.status, sender.why, sender.words)
-        if path == standing.PATH:
+        if path == STANDING:
             return Response("this node may connect", headers=CLOSE)
         try:
             async with asyncio.timeout(REQUEST_SECONDS), self._turns[sender]:

@@ -14,9 +14,8 @@ from consilium.accounting.mechanisms import GNMax
 from consilium.coordinator.config import QueryBudget
 from consilium.node.folder import NodeFolder
 from consilium.node.home import Home, Request
-from consilium.node.join import join
 from consilium.node.keys import make
-from consilium.node.signed import EarlierFederation
+from consilium.node.signed import EarlierFederation, join
 from consilium.party.deployed import PARTY
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode

@@ -26,7 +26,7 @@ from consilium.coordinator.run_state import NO_ANSWER, UNKNOWN, RunState
 from consilium.coordinator.verify.run import verify_run
 from consilium.node.checks import CheckResult, examine
 from consilium.node.folder import NodeFolder
-from consilium.node.join import join
+from consilium.node.signed import join
 from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, LedgerError, StorageError
 from consilium.protocol.files import held, private_folder, replace_text
 from consilium.protocol.pool import PoolTree
