@@ -18,6 +18,7 @@ from consilium.coordinator.collection.base import Collector, Counts, Queries
 from consilium.coordinator.collection.exchange import Member, Transport
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
+from consilium.coordinator.ledger import Ledger
 from consilium.protocol.databases import committed
 from consilium.protocol.errors import LedgerError
 from consilium.protocol.label_source import Progress, no_progress
@@ -28,21 +29,13 @@ from consilium.sums.roster import SumRoster
 from consilium.sums.terms import SumTerms
 
 
-class AskedLedger(Protocol):
-    """What is needed of a ledger before parties are asked."""
-
-    def position(self) -> LedgerPosition: ...
-
-    def voted_on(self, query_ids: Sequence[str], parties: Sequence[str], session: str) -> None: ...
-
-
 class Standing:
     """What goes with every request for votes: where the ledger stands, and the pool that its queries are proved to be
     of, if there is one; and what is written down of it: that parties are asked, before they are, and at which position
     those in a sum were. start: see `VoteRequest`. seen: of a deployment, whose parties have names and outlive a run."""
 
     def __init__(
-        self, ledger: AskedLedger, pool: PoolTree | None = None, start: str = "", seen: SeenPositions | None = None
+        self, ledger: Ledger, pool: PoolTree | None = None, start: str = "", seen: SeenPositions | None = None
     ) -> None:
         self._ledger, self._seen = ledger, seen
         self.pool, self.start = pool, start

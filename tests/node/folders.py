@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import tomli_w
 
-from consilium.aggregator.home import open_home as open_second
+from consilium.aggregator.deployed import open_home as open_second
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.provision.authority import Authority, pem
 from consilium.coordinator.served import ServedFederation

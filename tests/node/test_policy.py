@@ -34,7 +34,7 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 
 def home_of(folder: NodeFolder) -> Home:
-    from consilium.aggregator.home import open_home as open_second
+    from consilium.aggregator.deployed import open_home as open_second
 
     return open_home(folder) if folder.kind == "party" else open_second(folder)
 
