@@ -21,10 +21,10 @@ from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.collection.exchange import require
 from consilium.coordinator.config import FederationConfig, check_sanitised, check_threshold
 from consilium.coordinator.events import NoLog
+from consilium.coordinator.federation import normal_for
 from consilium.coordinator.label_service import LabelService, NoiseFor, noise_for
 from consilium.coordinator.ledger import Batch, Ledger
 from consilium.coordinator.privacy import close, promised, spent
-from consilium.coordinator.run_folders import normal_for
 from consilium.models.naming import resolve
 from consilium.models.published.file import read
 from consilium.models.published.model import Published, find_model, load_model

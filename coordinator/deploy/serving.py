@@ -23,10 +23,9 @@ from consilium.coordinator.collection.exchange import FlowerTransport
 from consilium.coordinator.deploy.gateway import HEAD_BYTES, Gateway, NodeKeys
 from consilium.coordinator.deploy.superlink import RegisteredNodes, SuperLink
 from consilium.coordinator.events import Event, EventLog
-from consilium.coordinator.federation import FederationRun
+from consilium.coordinator.federation import FederationRun, asked_before, pool_of, run_of, telling_failure
 from consilium.coordinator.label_server import Door
 from consilium.coordinator.label_server import serve as answer_students
-from consilium.coordinator.run_folders import asked_before, pool_of, run_of, telling_failure
 from consilium.coordinator.served import WAYS, ServedFederation
 from consilium.node.folder import THE_COORDINATOR, NodeFolder, open_folder
 from consilium.node.keys import OwnKeys

@@ -12,7 +12,7 @@ from typing import Any
 
 from consilium.coordinator.collection.kept_sums import SUMS
 from consilium.coordinator.events import Event, EventTail
-from consilium.coordinator.run_folders import run_of
+from consilium.coordinator.federation import run_of
 from consilium.coordinator.verify import ledger as checks
 from consilium.coordinator.verify.findings import (
     Absent,
