@@ -15,7 +15,7 @@ from typing import Any
 
 from consilium.coordinator.collection.admission import SEEN_FILE, SeenPositions
 from consilium.coordinator.config import check_sanitised, check_threshold
-from consilium.coordinator.deploy.superlink import NAMES
+from consilium.coordinator.deploy.gateway import NAMES
 from consilium.coordinator.events import EventTail, read_events
 from consilium.coordinator.federation import conclude_unserved, earlier_runs, failure_of, pool_of, run_of
 from consilium.coordinator.privacy import expected, promise_in_words, promised, towards_coordinator, towards_nodes

@@ -20,8 +20,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from consilium.coordinator.collection.exchange import FlowerTransport
-from consilium.coordinator.deploy.gateway import HEAD_BYTES, Gateway, NodeKeys
-from consilium.coordinator.deploy.superlink import RegisteredNodes, SuperLink
+from consilium.coordinator.deploy.gateway import HEAD_BYTES, Gateway, NodeKeys, RegisteredNodes, SuperLink
 from consilium.coordinator.events import Event, EventLog
 from consilium.coordinator.federation import FederationRun, asked_before, pool_of, run_of, telling_failure
 from consilium.coordinator.label_server import Door

@@ -23,8 +23,9 @@ from consilium.coordinator.deploy.gateway import (
     REFUSED_BYTES,
     NodeKeys,
     NotLetIn,
+    RegisteredNodes,
+    number_of,
 )
-from consilium.coordinator.deploy.superlink import RegisteredNodes, number_of
 from consilium.node.checks import STANDING, signed_headers
 from consilium.node.keys import NODE_KEY, NodeKey
 from consilium.node.signed import join
