@@ -29,7 +29,6 @@ from consilium.models.naming import resolve
 from consilium.models.published.file import read
 from consilium.models.published.model import Published, find_model, load_model
 from consilium.models.published.structures import ESTIMATOR, TORCH
-from consilium.protocol.label_source import Progress, no_progress
 from consilium.simulations.divide import Case
 from consilium.student.pool import Pool
 from consilium.student.run import judged, learn
@@ -110,7 +109,7 @@ class RecordedVotes:
         self._totals = totals
         self._row = {query_id: row for row, query_id in reversed(list(enumerate(ids)))}
 
-    def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
+    def collect(self, queries: Queries, sigma: float) -> Counts:
         """See `Collector`."""
         rows = np.array([self._row[query_id] for query_id in queries.ids])
         return Counts(self._totals(rows, queries.ids), self._parties, self._teachers)

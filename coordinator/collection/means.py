@@ -21,7 +21,6 @@ from consilium.coordinator.events import EventLog
 from consilium.coordinator.ledger import Ledger
 from consilium.protocol.databases import committed
 from consilium.protocol.errors import LedgerError
-from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import LedgerPosition
 from consilium.protocol.pool import HASH_BYTES, PoolTree
 from consilium.protocol.queries import query_ids
@@ -111,11 +110,11 @@ class NotedCollector:
     members: list[Member]
     standing: Standing
 
-    def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
+    def collect(self, queries: Queries, sigma: float) -> Counts:
         if self.late is not None:
             self.late.join(self.members)
         self.standing.begin()
-        counts = self.collector.collect(queries, sigma, progress)
+        counts = self.collector.collect(queries, sigma)
         self.standing.voted(counts.parties)
         return counts
 

@@ -277,7 +277,7 @@ class NoisySums:
     def __init__(self) -> None:
         self.rounds: list[tuple[int, int, float]] = []
 
-    def collect(self, queries: Queries, sigma: float, progress: Any = None) -> Counts:
+    def collect(self, queries: Queries, sigma: float) -> Counts:
         count = len(queries.rows)
         self.rounds.append((queries.round, count, sigma))
         return Counts(np.array([[30, -21]] * count), tuple(f"p{at}" for at in range(9)), 9, sigma=1.0)
