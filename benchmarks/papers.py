@@ -31,8 +31,7 @@ from consilium.accounting.mechanisms import Confident, GNMax, Histogram, Immutab
 from consilium.accounting.sanitise.release import forecast_sanitised, sanitise
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.draw import Drawn, draw, exact
-from consilium.coordinator.laws import law_of
-from consilium.coordinator.mechanisms import AnyMechanism
+from consilium.coordinator.mechanisms import AnyMechanism, law_of
 from consilium.data.private_rows import Rows
 from consilium.models import keys
 from consilium.models.base import Outcomes, Represent, Shares, Told

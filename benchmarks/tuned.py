@@ -25,7 +25,7 @@ import numpy as np
 from benchmarks.results import Rows, table
 from consilium.accounting.mechanisms import Confident
 from consilium.coordinator.draw import draw, exact
-from consilium.coordinator.laws import law_of
+from consilium.coordinator.mechanisms import law_of
 from consilium.models import evidence
 from consilium.models.base import Outcomes, Shares
 from consilium.models.evaluation import area_under_curve

@@ -81,10 +81,10 @@ def join(
 ) -> None:
     """Take part in the federation of a signed folder, or take over its newest version; and check a party's rows."""
     from consilium.node.folder import open_folder
-    from consilium.node.join import find_folder
-    from consilium.node.join import join as take_over
     from consilium.node.keys import grouped
     from consilium.node.kinds import NodeOutcome
+    from consilium.node.signed import find_folder
+    from consilium.node.signed import join as take_over
 
     folder = open_folder(node) if node else find_folder(Path())
     with writing(folder.path):

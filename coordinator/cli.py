@@ -53,7 +53,7 @@ def audit_mechanism_command(
     Exit code 0: the claim holds up (no proof). 1: the lower bound exceeds the claim. 2: usage.
     """
     # Imported here, so that `consilium --help` does not wait for them.
-    from consilium.coordinator.distinguish.audit import GameSetup, audit_mechanism, build_mechanism
+    from consilium.coordinator.distinguish import GameSetup, audit_mechanism, build_mechanism
     from consilium.protocol.noise import SeededNoise
     from consilium.report.progress import GAME, showing, stage
 

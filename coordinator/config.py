@@ -17,10 +17,8 @@ from consilium.accounting.mechanisms import Distributed, DistributedTwoPhase
 from consilium.accounting.sanitise.release import check_plan
 from consilium.accounting.target import as_histograms, worst_case
 from consilium.accounting.units import Towards
-from consilium.coordinator.laws import law_of
-from consilium.coordinator.mechanisms import AnyMechanism, with_noise
+from consilium.coordinator.mechanisms import MOST_SHARES, PARTS, AnyMechanism, SumNoise, law_of, with_noise
 from consilium.coordinator.parts import Privacy, QueryBudget, Timeouts
-from consilium.coordinator.sum_noise import MOST_SHARES, PARTS, SumNoise
 from consilium.models.keys import LogisticRegressionSpec, TeacherSpec
 from consilium.protocol.config_files import faults_of, in_one
 from consilium.protocol.digests import canonical_digest

@@ -58,7 +58,6 @@ KINDS: dict[str, tuple[str, str]] = {
     "second-aggregator": ("name", "aggregator {name}: it checks votes"),
     # rule: by which the party refused; silent: it said nothing
     "left-out": ("stage party reason", "{party} left out of stage {stage}: {reason}"),
-    "excluded": ("party reason", "{party} is in no further sum: its part in one was wrong ({reason})"),
     "false-votes": ("what action", "warning: {what}. {action}"),  # a sum cannot be one of votes
     "resumed-session": ("stage", "goes on with a secure sum, at {stage}"),
     "session-lost": ("reason", "a secure sum is begun anew: {reason}"),

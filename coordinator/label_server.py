@@ -23,7 +23,7 @@ from consilium.coordinator.events import EventLog
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.served import ServedFederation
 from consilium.node.folder import NodeFolder
-from consilium.node.join import joined
+from consilium.node.signed import joined
 from consilium.protocol.errors import BudgetExceeded, ConfigError, ConsiliumError, MalformedMessage, ServiceError
 from consilium.protocol.files import more_descriptors
 from consilium.protocol.label_wire import (

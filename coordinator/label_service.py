@@ -60,18 +60,16 @@ class LabelService:
         log: EventWriter | None = None,
         pool: PoolTree | None = None,
         spent_before: Collection[str] = (),
-        most_votes: int | None = None,
     ) -> None:
-        """parties: that might take part. most_votes: that they may give on a query; None where each counts once. Who of
-        them is in a sum, and how many, may follow from what their rows are, is charged nowhere, and is told nobody.
-        spent_before: ids of queries that these parties answered in an earlier federation."""
+        """parties: that might take part. Who of them is in a sum, and how many, may follow from what their rows are, is
+        charged nowhere, and is told nobody. spent_before: ids of queries they answered in an earlier federation."""
         if noise(0).simulated and not config.simulation:
             raise ConfigError("seeded noise outside a simulation", "Leave noise_seed out")
         if not ledger.durable and not config.simulation:
             raise ConfigError("a ledger in memory outside a simulation", "Charges must outlive the coordinator")
         self._config, self._ledger, self._collector, self._noise = config, ledger, collector, noise
         self._parties = parties
-        self._most_votes = parties * config.teachers_per_party if most_votes is None else most_votes
+        self._most_votes = parties * config.teachers_per_party
         self._log: EventWriter = NoLog() if log is None else log
         self._pool, self._spent_before = pool, frozenset(spent_before)
         self._budget = config.query_budget

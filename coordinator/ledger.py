@@ -388,9 +388,9 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def stored_config(path: Path, wait: float | None = None) -> tuple[str, str]:
+def stored_config(path: Path) -> tuple[str, str]:
     """Hash and JSON of the configuration that a ledger was made with. Raises LedgerError."""
-    with closing(Database(path, read_only=True, wait=wait)) as file:
+    with closing(Database(path, read_only=True)) as file:
         meta = dict(file.execute("SELECT key, value FROM meta"))
     try:
         return meta["federation"], meta["config"]

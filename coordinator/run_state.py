@@ -132,10 +132,6 @@ class RunState:
                 self._begin("closed")
             case "left-out":
                 self._left_out(event)
-            case "excluded":
-                entry = self._entry(event.party)
-                entry.state, entry.rule, entry.reason = PartyState.LEFT_OUT, None, f"found at fault: {event.reason}"
-                self._trouble(event.words, "Compare versions with its team. If it stays so, revoke it.")
             case "false-votes":
                 self._trouble(event.what, event.action)
             case "not-answered":

@@ -3,12 +3,35 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from consilium.coordinator.collection.secure import check_digest
-from consilium.coordinator.collection.ways import WAYS
+from consilium.coordinator.collection.means import VoteKeys
+from consilium.coordinator.collection.plaintext import PLAINTEXT
+from consilium.coordinator.collection.secure import SecureKeys, check_digest, check_masked_sums
+from consilium.coordinator.collection.verified import VerifiedKeys, check_verified_sums
 from consilium.coordinator.config import Federation, FederationConfig
+from consilium.node.keys import IDENTITY, SEALING
 from consilium.node.signed import FederationFile
+from consilium.protocol.messages import CollectionMode
 from consilium.sums.roster import SumRoster
+
+
+@dataclass(frozen=True)
+class Way:
+    """keys: of the roster, None for plaintext votes, and the coordinator's own private keys by file, as `OwnKeys` has
+    them. check: raise ConfigError unless sums over a roster can be computed in a federation."""
+
+    keys: Callable[[Any, Mapping[str, Any]], VoteKeys]
+    check: Callable[[FederationConfig, Any], None]
+
+
+WAYS: Mapping[CollectionMode, Way] = {
+    "plaintext": Way(lambda roster, own: PLAINTEXT, lambda config, roster: None),
+    "secure": Way(lambda roster, own: SecureKeys(roster, own[IDENTITY]), check_masked_sums),
+    "verified": Way(lambda roster, own: VerifiedKeys(roster, own[IDENTITY], own[SEALING]), check_verified_sums),
+}
 
 
 class ServedFederation(FederationFile):

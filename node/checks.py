@@ -9,6 +9,7 @@ import socket
 import ssl
 import threading
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,10 +18,14 @@ from typing import Literal, NamedTuple
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from consilium.node.flower import fleet_scheme
 from consilium.node.folder import NodeFolder
-from consilium.node.join import JOIN, check_listed, joined
-from consilium.node.keys import KEYS
+from consilium.node.keys import KEYS, NODE_KEY, NodeKey
+from consilium.node.signed import JOIN, check_listed, joined
 from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, ServiceError
 from consilium.protocol.files import others_may_read, read_private
 from consilium.protocol.tls import LOOPBACK, TlsFiles, by_proxy, host_of, load_certificate, tls_cure, why_no_connection
@@ -277,3 +282,27 @@ def _validity(certificate: x509.Certificate, path: Path) -> str:
     if end - now < SOON:
         raise Advice(f"{path.name} expires on {end:%Y-%m-%d}", NEW_CERTIFICATE)
     return f"valid until {end:%Y-%m-%d}: {(now - start).days} days old, {(end - now).days} days left"
+
+
+STANDING, MOST_BYTES, OK = "/v1/fleet/standing", 4096, 200
+"""Where the gateway is asked whether it lets a node in, signed as the node's other requests. Whoever was revoked, is
+not listed or has a wrong clock learns it there. What is asked says nothing but who asks."""
+
+
+def signed_headers(key: NodeKey) -> dict[str, str]:
+    """As a SuperNode signs a request now. Raises EngineError: another Flower."""
+    scheme, now = fleet_scheme(), datetime.now(UTC).isoformat()
+    public = key.private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    signature = key.private.sign(now.encode("ascii"), ec.ECDSA(hashes.SHA256()))
+    return {scheme.key: b64encode(public).decode(), scheme.signature: b64encode(signature).decode(), scheme.moment: now}
+
+
+def standing(folder: NodeFolder) -> str:
+    """What the coordinator says now. Raises ConfigError: it does not let this node in, or the key cannot be read;
+    ServiceError, Advice: it cannot be reached."""
+    headers = signed_headers(NodeKey.load(folder.keys / NODE_KEY))
+    answer = asked_of_coordinator(folder, "POST", STANDING, {**headers, "Content-Length": "0"}, MOST_BYTES)
+    words = answer.body.decode("utf-8", "replace")
+    if answer.status != OK:
+        raise ConfigError(f"says: {words}", "Talk to the federation's operator if that is news")
+    return f"says: {words}"

@@ -10,12 +10,11 @@ from importlib.metadata import version
 from typing import Any, ClassVar
 
 from consilium.node.apps import check_flower
-from consilium.node.checks import Advice, Check, check_coordinator, check_disk, examine, hold, own_checks
+from consilium.node.checks import Advice, Check, check_coordinator, check_disk, examine, hold, own_checks, standing
 from consilium.node.folder import NodeFolder
 from consilium.node.home import Home, towards_whom
-from consilium.node.join import joined
 from consilium.node.kinds import NodeKind, NodeOutcome
-from consilium.node.standing import standing
+from consilium.node.signed import joined
 from consilium.node.supernode import supernode
 from consilium.node.supervisor import Tell, run_program
 from consilium.protocol.databases import check_usable

@@ -20,7 +20,7 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The party's folder.
 @app.command("rows")
 def rows_command(folder: Folder, output: FormatOption = Format.text) -> None:
     """Hold the rows against the federation: every problem of every column at once. Nothing is sent, spent or kept."""
-    from consilium.party.check import check
+    from consilium.party.deployed import check
     from consilium.party.home import open_home
 
     home = open_home(folder)

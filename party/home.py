@@ -18,9 +18,8 @@ from consilium.data.private_rows import FileRows
 from consilium.models.keys import OwnTeacher, TeacherKind, TeacherSpec
 from consilium.node.folder import FEDERATION_FILE, NodeFolder, open_folder
 from consilium.node.home import Home, read_lines, refused_is_wrong, shown
-from consilium.node.join import joined
 from consilium.node.limits import epsilon
-from consilium.node.signed import ASK, ConfigPart, FederationFile
+from consilium.node.signed import ASK, ConfigPart, FederationFile, joined
 from consilium.party.policy import LIMITS, Policy, check_promised_unit, check_terms, promise_of
 from consilium.party.store import Store
 from consilium.protocol.config_files import load

@@ -15,8 +15,17 @@ from consilium.coordinator.collection.plaintext import PATTERN, UNUSABLE, kept_v
 from consilium.coordinator.events import Event
 from consilium.coordinator.privacy import expected
 from consilium.coordinator.verify import Recorded, VerifiedRun, holds, verify_run
-from consilium.coordinator.verify.findings import Absent, Contradiction, Damaged, Files, Unfinished, agree, entry
-from consilium.coordinator.verify.ledger import check_claims, check_epsilon
+from consilium.coordinator.verify.ledger import (
+    Absent,
+    Contradiction,
+    Damaged,
+    Files,
+    Unfinished,
+    agree,
+    check_claims,
+    check_epsilon,
+    entry,
+)
 from consilium.coordinator.verify.run import CARD, COORDINATOR
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.report.warnings import warnings_of, well_formed

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from consilium.coordinator.ledger import Ledger, stored_config
-from consilium.coordinator.verify.findings import Damaged, Unfinished
+from consilium.coordinator.verify.ledger import Damaged, Unfinished
 from consilium.protocol.errors import (
     ConfigError,
     ConsiliumError,

@@ -19,7 +19,7 @@ POLL_SECONDS = 0.1
 RELEASED_SECONDS = 10.0
 """Between two lines about what was released: batch upon batch may be in a second."""
 SHOWN = (
-    "left-out", "excluded", "false-votes", "promised", "resumed-session", "session-lost", "student-saved", "failed",
+    "left-out", "false-votes", "promised", "resumed-session", "session-lost", "student-saved", "failed",
     "closed",
 )  # fmt: skip
 """Events that are a line each."""

@@ -21,15 +21,14 @@ from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.collection.exchange import require
 from consilium.coordinator.config import FederationConfig, check_sanitised, check_threshold
 from consilium.coordinator.events import NoLog
+from consilium.coordinator.federation import normal_for
 from consilium.coordinator.label_service import LabelService, NoiseFor, noise_for
 from consilium.coordinator.ledger import Batch, Ledger
 from consilium.coordinator.privacy import close, promised, spent
-from consilium.coordinator.run_folders import normal_for
 from consilium.models.naming import resolve
 from consilium.models.published.file import read
 from consilium.models.published.model import Published, find_model, load_model
 from consilium.models.published.structures import ESTIMATOR, TORCH
-from consilium.protocol.label_source import Progress, no_progress
 from consilium.simulations.divide import Case
 from consilium.student.pool import Pool
 from consilium.student.run import judged, learn
@@ -110,7 +109,7 @@ class RecordedVotes:
         self._totals = totals
         self._row = {query_id: row for row, query_id in reversed(list(enumerate(ids)))}
 
-    def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
+    def collect(self, queries: Queries, sigma: float) -> Counts:
         """See `Collector`."""
         rows = np.array([self._row[query_id] for query_id in queries.ids])
         return Counts(self._totals(rows, queries.ids), self._parties, self._teachers)

@@ -15,9 +15,8 @@ from consilium.coordinator.collection.exchange import Failure, Steps, Transport,
 from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
-from consilium.coordinator.federation import FederationRun
+from consilium.coordinator.federation import FederationRun, telling_failure
 from consilium.coordinator.parts import PATIENCE
-from consilium.coordinator.run_folders import telling_failure
 from consilium.data.mapping import DataRules, LabelRule, PatientRule
 from consilium.data.private_rows import MemoryRows
 from consilium.models.keys import TeacherKind

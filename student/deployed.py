@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from consilium.node.checks import Advice, Check, check_certificate, check_tls_server
 from consilium.node.folder import PUBLIC_FILE, NodeFolder
-from consilium.node.join import JOIN, joined
 from consilium.node.kinds import NodeKind, NodeOutcome
+from consilium.node.signed import JOIN, joined
 from consilium.node.supervisor import Tell
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import LabelTerms

@@ -11,7 +11,6 @@ from typing import Protocol
 
 import numpy as np
 
-from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.queries import query_ids, query_set_hash
 
 
@@ -47,7 +46,7 @@ class Counts:
 class Collector(Protocol):
     """Asks the parties."""
 
-    def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
+    def collect(self, queries: Queries, sigma: float) -> Counts:
         """The sums of their votes on these queries. sigma: the mechanism's noise on a count in this round, of which
         hidden sums hold the parties' part; exact counts hold none. Raises ConsiliumError: there are no sums."""
         ...

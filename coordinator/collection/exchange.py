@@ -16,7 +16,6 @@ from flwr.serverapp import Grid
 
 from consilium.coordinator.events import EventLog, EventWriter, is_step
 from consilium.protocol.errors import MalformedMessage, NotEnoughParties
-from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import WireModel
 from consilium.protocol.records import from_record, refusal_from_record, to_record
 from consilium.protocol.refusals import CURES, FOR_DATA, Refusal, Rule
@@ -141,16 +140,15 @@ class Member:
 
 
 class Steps:
-    """Tells of a stage: its beginning, and its steps. progress: who waits for it, and is told as well."""
+    """Tells of a stage: its beginning, and its steps."""
 
-    def __init__(self, log: EventLog, stage: str, total: int, progress: Progress = no_progress) -> None:
-        self._log, self._stage, self._progress = log, stage, progress
+    def __init__(self, log: EventLog, stage: str, total: int) -> None:
+        self._log, self._stage = log, stage
         log.write("stage", stage=stage, total=total)
 
     def __call__(self, done: int, total: int) -> None:
         if is_step(done, total):
             self._log.write("progress", stage=self._stage, done=done, total=total)
-            self._progress(self._stage, done, total)
 
 
 def untold(done: int, total: int) -> None:

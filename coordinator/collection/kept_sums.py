@@ -2,7 +2,7 @@
 
 sessions/verified.db   each session from before its first request until its labels are in the ledger: its terms, the
                        leader's key of it, what the parties sent, and what the helper is asked for its half with. As
-                       secret as what it holds: one of two parts of each vote. And who was not accepted, how often.
+                       secret as what it holds: one of two parts of each vote.
 aggregator.db          what the helper signed of each sum, the ids of its queries, and the totals that the record binds
                        both aggregators to: as secret as the sum."""
 
@@ -50,13 +50,9 @@ class KeptSession:
 
 
 class VerifiedSessions(KeptSessions):
-    """With the uploads of each, and how often whom nobody accepted."""
+    """With the uploads of each."""
 
-    TABLES = (
-        *KeptSessions.TABLES,
-        "uploads (name TEXT, place INTEGER, content BLOB, PRIMARY KEY (name, place))",
-        "refused (name TEXT PRIMARY KEY, times INTEGER)",
-    )
+    TABLES = (*KeptSessions.TABLES, "uploads (name TEXT, place INTEGER, content BLOB, PRIMARY KEY (name, place))")
 
     def keep_uploads(self, name: str, uploads: Mapping[int, bytes]) -> None:
         with self._open() as file:
@@ -74,17 +70,6 @@ class VerifiedSessions(KeptSessions):
             chosen = "name = ? AND place IN (SELECT value FROM json_each(?)) ORDER BY place"
             question = f"SELECT place, content FROM uploads WHERE {chosen}"
             return dict(file.execute(question, name, json.dumps([*places])))
-
-    def refuse(self, party: str) -> int:
-        """Nobody can show why this one was not accepted; how often that was so by now."""
-        with self._open() as file:
-            once_more = "ON CONFLICT DO UPDATE SET times = times + 1 RETURNING times"
-            return file.execute(f"INSERT INTO refused VALUES (?, 1) {once_more}", party)[0][0]
-
-    def refused(self, least: int) -> list[str]:
-        """Parties that were not accepted so often."""
-        with self._open() as file:
-            return [party for (party,) in file.execute("SELECT name FROM refused WHERE times >= ?", least)]
 
 
 @dataclass(frozen=True)

@@ -18,22 +18,14 @@ from consilium.coordinator.collection.base import Collector, Counts, Queries
 from consilium.coordinator.collection.exchange import Member, Transport
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
+from consilium.coordinator.ledger import Ledger
 from consilium.protocol.databases import committed
 from consilium.protocol.errors import LedgerError
-from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import LedgerPosition
 from consilium.protocol.pool import HASH_BYTES, PoolTree
 from consilium.protocol.queries import query_ids
 from consilium.sums.roster import SumRoster
 from consilium.sums.terms import SumTerms
-
-
-class AskedLedger(Protocol):
-    """What is needed of a ledger before parties are asked."""
-
-    def position(self) -> LedgerPosition: ...
-
-    def voted_on(self, query_ids: Sequence[str], parties: Sequence[str], session: str) -> None: ...
 
 
 class Standing:
@@ -42,7 +34,7 @@ class Standing:
     those in a sum were. start: see `VoteRequest`. seen: of a deployment, whose parties have names and outlive a run."""
 
     def __init__(
-        self, ledger: AskedLedger, pool: PoolTree | None = None, start: str = "", seen: SeenPositions | None = None
+        self, ledger: Ledger, pool: PoolTree | None = None, start: str = "", seen: SeenPositions | None = None
     ) -> None:
         self._ledger, self._seen = ledger, seen
         self.pool, self.start = pool, start
@@ -118,11 +110,11 @@ class NotedCollector:
     members: list[Member]
     standing: Standing
 
-    def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
+    def collect(self, queries: Queries, sigma: float) -> Counts:
         if self.late is not None:
             self.late.join(self.members)
         self.standing.begin()
-        counts = self.collector.collect(queries, sigma, progress)
+        counts = self.collector.collect(queries, sigma)
         self.standing.voted(counts.parties)
         return counts
 

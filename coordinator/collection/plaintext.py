@@ -19,7 +19,6 @@ from consilium.coordinator.events import EventLog
 from consilium.protocol.choices import add_choices, counted, fault
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import private_folder, replacing
-from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import VoteReply, VoteRequest
 from consilium.sums.modes import MODES
 
@@ -63,13 +62,13 @@ class OverFlower:
         self._transport, self._config, self._members, self._log = transport, config, members, log
         self._standing, self._keep_in = standing, keep_in
 
-    def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
+    def collect(self, queries: Queries, sigma: float) -> Counts:
         """Ask `query.vote` of every member and add up the valid answers; whoever sends others, or none, is left out by
         name. Raises NotEnoughParties."""
         config, log, by_node = self._config, self._log, {member.node: member for member in self._members}
         request, classes = vote_request(config, queries, self._standing), len(config.rows.classes)
         self._standing.voting(queries.rows, [member.party for member in by_node.values()])
-        steps, most = Steps(log, "vote", len(by_node), progress), len(queries.rows) * config.teachers_per_party * WIDEST
+        steps, most = Steps(log, "vote", len(by_node)), len(queries.rows) * config.teachers_per_party * WIDEST
         requests, total = dict.fromkeys(by_node, request), np.zeros((len(queries.rows), classes), dtype=np.int64)
         counted, failures, kept = list[Member](), dict[str, Failure](), dict[str, np.ndarray]()
         for node, reply in stream(self._transport, requests, VoteReply, config.timeouts.vote, steps, most):

@@ -17,7 +17,6 @@ from consilium.coordinator.collection.means import Collecting, KeptSessions, Sum
 from consilium.coordinator.config import FederationConfig
 from consilium.protocol.errors import BudgetExceeded, ConfigError
 from consilium.protocol.identity import Identity
-from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import WireModel
 from consilium.protocol.refusals import CURES, Rule
 from consilium.sums.errors import SecAggError, ThresholdNotMet
@@ -88,7 +87,7 @@ class SecureCollector(SumCollector):
         self._over: set[int] = set()
         self._failures: dict[str, Failure] = {}
 
-    def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
+    def collect(self, queries: Queries, sigma: float) -> Counts:
         """The sum over those who were there to the end, with the parties' noise in it. A session on disk goes on where
         a coordinator stopped. One that cannot come to its end is lost, and a new one begun; but where masked vectors
         are there, which were paid for, it is kept as long as enough of its parties remember it. Raises ThresholdNotMet,
@@ -101,7 +100,7 @@ class SecureCollector(SumCollector):
         if state is not None:
             self._log.write("resumed-session", stage=str(state.stage or "done"))
             try:
-                return self._play(name, state, queries, sigma, progress)
+                return self._play(name, state, queries, sigma)
             except (SecAggError, ConfigError) as error:
                 paid = state.stage in (Stage.CONSISTENCY, Stage.UNMASK)
                 remember = len({*state.held[Stage.MASKED]} - self._over)
@@ -112,13 +111,13 @@ class SecureCollector(SumCollector):
         noise = self._giver_noise(sigma)
         terms = self._new_terms(MaskedTerms, queries, sigma=noise.sigma, noise_shares=noise.shares)
         state = State(terms, tuple(self._nodes), self._charged_as or terms.sid)
-        return self._play(name, state, queries, sigma, progress)
+        return self._play(name, state, queries, sigma)
 
     @property
     def _nodes(self) -> dict[str, int]:
         return {member.party: member.node for member in self._members}
 
-    def _play(self, name: str, state: State, queries: Queries, sigma: float, progress: Progress) -> Counts:
+    def _play(self, name: str, state: State, queries: Queries, sigma: float) -> Counts:
         """The sum of these queries, from wherever the session is."""
         roster, signer = self._keys.roster, self._keys.signer
         session = SecureSession(roster, signer, state, queries.rows, self._standing.proof(queries.rows))
@@ -137,7 +136,7 @@ class SecureCollector(SumCollector):
         def send(stage: Stage, requests: Mapping[str, SecAggMessage]) -> dict[str, WireModel | str]:
             if stage is Stage.MASKED:
                 self._standing.voting(queries.rows, list(requests), state.charged_as)
-            return self._send(stage, requests, most_bytes, progress)
+            return self._send(stage, requests, most_bytes)
 
         self._over, self._failures = set(), {}
         try:
@@ -159,9 +158,7 @@ class SecureCollector(SumCollector):
                 CURES[Rule.QUERY_BUDGET],
             )
 
-    def _send(
-        self, stage: Stage, requests: Mapping[str, SecAggMessage], most_bytes: int, progress: Progress
-    ) -> dict[str, WireModel | str]:
+    def _send(self, stage: Stage, requests: Mapping[str, SecAggMessage], most_bytes: int) -> dict[str, WireModel | str]:
         timeouts, nodes = self._config.timeouts, self._nodes
         by_node = {nodes[party]: party for party in requests}
         replies = exchange(
@@ -169,7 +166,7 @@ class SecureCollector(SumCollector):
             {node: requests[party] for node, party in by_node.items()},
             REPLIES[stage],
             timeouts.vote if stage is Stage.MASKED else timeouts.secure,
-            Steps(self._log, f"secure sum: {stage}", len(requests), progress),
+            Steps(self._log, f"secure sum: {stage}", len(requests)),
             most_bytes,
         )
         self._failures = {by_node[node]: failure for node, failure in replies.failures.items()}

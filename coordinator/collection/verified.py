@@ -15,7 +15,6 @@ from consilium.coordinator.config import FederationConfig
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.identity import Identity, SealingKey
-from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import PROTOCOL_VERSION, WireModel
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 from consilium.protocol.refusals import CURES_OF_SECOND, Rule
@@ -170,9 +169,6 @@ def check_verified_sums(config: FederationConfig, roster: VerifiedRoster) -> Non
         )
 
 
-MOST_REFUSED = 3
-"""Sessions in which both aggregators may fail to accept a party, and nothing shows why: one of them may lie. After
-these it is not asked any more."""
 BATCH_BYTES = 2**26
 """Of uploads that are checked together: what is in memory at once is twice as much."""
 NO_HALF = frozenset({Rule.STAGE_ORDER, Rule.BAD_SIGNATURE, Rule.INCONSISTENT_VIEW})
@@ -191,7 +187,7 @@ class VerifiedCollector(SumCollector):
         self._sessions: VerifiedSessions = VerifiedSessions(means.sessions / SESSIONS)
         self._sums = KeptSums(means.run_dir, keys.roster)
 
-    def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
+    def collect(self, queries: Queries, sigma: float) -> Counts:
         """The sum over the parties whose votes are votes, with both aggregators' noise. Raises AggregatorAway,
         AggregatorWentBack: the same session goes on when it is asked again; so it does where the second aggregator's
         disk was full. AggregatorRefuses, ThresholdNotMet, SecAggError: there is no sum; nothing is used up unless the
@@ -201,7 +197,7 @@ class VerifiedCollector(SumCollector):
         if session is not None:
             self._log.write("resumed-session", stage="votes" if session.question is None else "sum")
             try:
-                return self._tried(name, session, queries, sigma, signed, progress)
+                return self._tried(name, session, queries, sigma, signed)
             except (AggregatorRefuses, ConfigError) as error:
                 if isinstance(error, AggregatorRefuses) and error.rule not in NO_HALF:
                     raise
@@ -210,14 +206,12 @@ class VerifiedCollector(SumCollector):
         terms = self._new_terms(VerifiedTerms, queries, leader_key=fresh.public.hex(), sigma=drawn)
         session = KeptSession(terms.canonical(), terms.sign(self._keys.signer), fresh.secret)
         self._sessions.keep(name, session)
-        return self._tried(name, session, queries, sigma, signed, progress)
+        return self._tried(name, session, queries, sigma, signed)
 
-    def _tried(
-        self, name: str, session: KeptSession, queries: Queries, sigma: float, signed: int, progress: Progress
-    ) -> Counts:
+    def _tried(self, name: str, session: KeptSession, queries: Queries, sigma: float, signed: int) -> Counts:
         """What comes of a session; of one that gives no sum nothing is kept, unless it may go on."""
         try:
-            result = self._sum(name, session, queries, signed, progress)
+            result = self._sum(name, session, queries, signed)
         except (SecAggError, ConfigError, MalformedMessage) as error:
             passes = isinstance(error, AggregatorRefuses) and error.rule in PASSING
             if not passes and not isinstance(error, AggregatorAway):
@@ -225,7 +219,7 @@ class VerifiedCollector(SumCollector):
             raise
         return self._counts(result.sums, map(self._roster.name, result.accepted), sigma)
 
-    def _sum(self, name: str, session: KeptSession, queries: Queries, signed: int, progress: Progress) -> VerifiedSum:
+    def _sum(self, name: str, session: KeptSession, queries: Queries, signed: int) -> VerifiedSum:
         """From the session on disk to its sum. signed: sums that the second aggregator gave its half of, and knows."""
         roster = self._keys.roster
         terms = VerifiedTerms.open(session.terms, session.signature, roster)
@@ -247,8 +241,8 @@ class VerifiedCollector(SumCollector):
         leader = Leader(terms, roster, self._keys.sealing, fresh, key)
         if question is None:
             request = UploadRequest(**begin, helper_key=key, helper_signature=opened.signature)
-            self._ask_parties(name, terms, request, progress)
-            self._check(name, leader, progress)
+            self._ask_parties(name, terms, request)
+            self._check(name, leader)
             question = leader.ask(self._noise(terms))
             self._sessions.keep(name, replace(session, question=question))
         reply = self._second.ask(GiveRequest(sid=terms.sid_bytes, content=as_array(question.sealed)), GiveReply)
@@ -256,14 +250,13 @@ class VerifiedCollector(SumCollector):
         self._sums.keep(reply.record, reply.signature, terms, queries.ids, result)
         return result
 
-    def _ask_parties(self, name: str, terms: VerifiedTerms, request: UploadRequest, progress: Progress) -> None:
+    def _ask_parties(self, name: str, terms: VerifiedTerms, request: UploadRequest) -> None:
         """Ask for the uploads that are not here yet, and keep them. Raises ThresholdNotMet where too few answer."""
         roster, there = self._keys.roster, {*self._sessions.places(name)}
-        out = there | set(map(roster.place, self._sessions.refused(MOST_REFUSED)))
-        asked = {member.node: member.party for member in self._members if roster.place(member.party) not in out}
+        asked = {member.node: member.party for member in self._members if roster.place(member.party) not in there}
         if asked:
             self._standing.voting(request.queries, list(asked.values()))
-        steps = Steps(self._log, "secure sum: votes", len(asked), progress)
+        steps = Steps(self._log, "secure sum: votes", len(asked))
         failures: dict[str, Failure] = {}
         uploads: dict[int, bytes] = {}
         most, wait = upload_bytes(terms.grid), self._config.timeouts.vote
@@ -288,10 +281,10 @@ class VerifiedCollector(SumCollector):
             missing = (entry.id for place, entry in enumerate(roster.parties) if place not in present)
             raise ThresholdNotMet("votes", len(present), roster.least, missing)
 
-    def _check(self, name: str, leader: Leader, progress: Progress) -> None:
+    def _check(self, name: str, leader: Leader) -> None:
         """Every upload, with the second aggregator; who is not accepted is left out by name."""
         places, sid = self._sessions.places(name), leader.terms.sid_bytes
-        steps = Steps(self._log, "secure sum: check", len(places), progress)
+        steps = Steps(self._log, "secure sum: check", len(places))
         size = max(1, min(MOST_BATCH, BATCH_BYTES // upload_bytes(leader.terms.grid)))
         for start in range(0, len(places), size):
             part = places[start : start + size]
@@ -302,9 +295,6 @@ class VerifiedCollector(SumCollector):
             steps(start + len(part), len(places))
         reasons = {party: Failure(f"not accepted: it {fault}") for party, fault in leader.left_out.items()}
         tell_left_out(self._log, "secure sum: check", reasons)
-        for party, fault in leader.left_out.items():
-            if self._sessions.refuse(party) >= MOST_REFUSED:
-                self._log.write("excluded", party=party, reason=str(fault))
 
     def _noise(self, terms: VerifiedTerms) -> NoiseSource:
         if self._config.noise_seed is None:

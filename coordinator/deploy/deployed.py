@@ -15,10 +15,10 @@ from typing import Any
 
 from consilium.coordinator.collection.admission import SEEN_FILE, SeenPositions
 from consilium.coordinator.config import check_sanitised, check_threshold
-from consilium.coordinator.deploy.superlink import NAMES
+from consilium.coordinator.deploy.gateway import NAMES
 from consilium.coordinator.events import EventTail, read_events
+from consilium.coordinator.federation import conclude_unserved, earlier_runs, failure_of, pool_of, run_of
 from consilium.coordinator.privacy import expected, promise_in_words, promised, towards_coordinator, towards_nodes
-from consilium.coordinator.run_folders import conclude_unserved, earlier_runs, failure_of, pool_of, run_of
 from consilium.coordinator.run_state import AWAY, PartyState, RollEntry, RunState
 from consilium.coordinator.served import ServedFederation, check_sums, least_parties
 from consilium.node.checks import (
@@ -35,8 +35,8 @@ from consilium.node.checks import (
 )
 from consilium.node.flower import fleet_scheme, flower_environment, python_module, require_flower
 from consilium.node.folder import THE_COORDINATOR, NodeFolder
-from consilium.node.join import joined
 from consilium.node.kinds import NodeKind, NodeOutcome
+from consilium.node.signed import joined
 from consilium.node.supervisor import Program, Tell, run_program
 from consilium.protocol.databases import check_usable
 from consilium.protocol.errors import ConfigError, EngineError, LedgerError, StorageError

@@ -22,25 +22,21 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from consilium.coordinator.collection.exchange import FlowerTransport
-from consilium.coordinator.collection.ways import WAYS
-from consilium.coordinator.deploy.gateway import HEAD_BYTES, Gateway, NodeKeys
-from consilium.coordinator.deploy.superlink import RegisteredNodes, SuperLink
+from consilium.coordinator.deploy.gateway import HEAD_BYTES, Gateway, NodeKeys, RegisteredNodes, SuperLink
 from consilium.coordinator.events import Event, EventLog
-from consilium.coordinator.federation import FederationRun
+from consilium.coordinator.federation import FederationRun, asked_before, pool_of, run_of, telling_failure
 from consilium.coordinator.label_server import Door
 from consilium.coordinator.label_server import serve as answer_students
-from consilium.coordinator.run_folders import asked_before, pool_of, run_of, telling_failure
-from consilium.coordinator.served import ServedFederation
+from consilium.coordinator.served import WAYS, ServedFederation
 from consilium.node.folder import THE_COORDINATOR, NodeFolder, open_folder
-from consilium.node.join import joined
 from consilium.node.keys import OwnKeys
-from consilium.node.signed import joined as address
+from consilium.node.signed import address, joined
 from consilium.node.supervisor import end_with_parent, tell_time
 from consilium.protocol.errors import ConsiliumError, EngineError
 from consilium.protocol.files import more_descriptors, private_folder
 from consilium.protocol.tls import TlsFiles
 
-NOT_TOLD = {"excluded", "failed", "promised", "resumed-session", "session-lost"}
+NOT_TOLD = {"failed", "promised", "resumed-session", "session-lost"}
 """Events that the node's log leaves out: they are said otherwise there, or are for the coordinator's operator alone."""
 REPEATED = {"not-answered", "waiting"}
 """Events that are news also where the same was told last."""

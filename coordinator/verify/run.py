@@ -12,20 +12,20 @@ from typing import Any
 
 from consilium.coordinator.collection.kept_sums import SUMS
 from consilium.coordinator.events import Event, EventTail
-from consilium.coordinator.run_folders import run_of
+from consilium.coordinator.federation import run_of
 from consilium.coordinator.verify import ledger as checks
-from consilium.coordinator.verify.findings import (
+from consilium.coordinator.verify.ledger import (
     Absent,
     Contradiction,
     Damaged,
     Files,
     Finding,
+    Recorded,
     Unfinished,
     agree,
     entry,
     judged,
 )
-from consilium.coordinator.verify.ledger import Recorded
 from consilium.node.folder import NODE_FILE, THE_COORDINATOR, open_folder
 from consilium.protocol.errors import DataError, PathError
 from consilium.protocol.files import is_held

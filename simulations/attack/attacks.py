@@ -22,7 +22,7 @@ import numpy as np
 from consilium.accounting.target import worst_case
 from consilium.accounting.units import Neighbouring, Towards, Unit
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.distinguish.game import LowerBound, Pair, Scores, games_needed, play, proved, share_of
+from consilium.coordinator.distinguish import LowerBound, Pair, Scores, games_needed, play, proved, share_of
 from consilium.models.evaluation import leading_metric, row_scores
 from consilium.party.node import PartyNode
 from consilium.party.voting import Lot, query_inputs, votes_of_teachers

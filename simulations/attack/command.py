@@ -131,7 +131,7 @@ def _detected(level: str, shares: Mapping[str, Any] | None) -> str:
 
 
 def _epsilon(attack: Mapping[str, Any], delta: float) -> str:
-    from consilium.coordinator.distinguish.audit import lower_text
+    from consilium.coordinator.distinguish import lower_text
     from consilium.report.disclosure import epsilon_text
 
     if attack["epsilon_guaranteed"] is None:

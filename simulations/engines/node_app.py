@@ -10,7 +10,7 @@ from typing import Any
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from consilium.aggregator.client_app import aggregator
+from consilium.aggregator.deployed import aggregator
 from consilium.aggregator.node import AggregatorNode
 from consilium.node.answering import AnsweringNode, refusal_for
 from consilium.party.client_app import log, party

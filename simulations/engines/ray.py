@@ -21,7 +21,7 @@ from pathlib import Path
 import tomli_w
 
 from consilium.coordinator.events import read_events
-from consilium.coordinator.run_folders import failure_of
+from consilium.coordinator.federation import failure_of
 from consilium.node.flower import flower_environment, free_port, program
 from consilium.node.supervisor import end
 from consilium.protocol.errors import ConfigError, EngineError

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from consilium.coordinator.collection.means import VoteKeys
-from consilium.coordinator.collection.ways import WAYS
 from consilium.coordinator.config import Federation
+from consilium.coordinator.served import WAYS
 from consilium.models.keys import TeacherKind
 from consilium.models.table import check_teacher
 from consilium.node.keys import IDENTITY, SEALING

@@ -20,9 +20,18 @@ from consilium.protocol.queries import query_set_hash
 from consilium.sums.errors import BadShare, RosterMismatch, StageOrder, ThresholdNotMet
 from consilium.sums.roster import Roster
 from consilium.sums.secure import messages
-from consilium.sums.secure.masks import KEY_BYTES, RING_DTYPE, Masks, clip, decode, list_key, unseal
+from consilium.sums.secure.masks import (
+    KEY_BYTES,
+    RING_DTYPE,
+    Masks,
+    are_shares,
+    clip,
+    decode,
+    list_key,
+    rebuild,
+    unseal,
+)
 from consilium.sums.secure.messages import COMMITMENT_BYTES, REPLIES, STAGES, MaskedTerms, SecAggMessage, Stage, rows_of
-from consilium.sums.secure.shamir import are_shares, rebuild
 
 PoolProof = tuple[np.ndarray, np.ndarray]
 """Places in the pool, uint32 (queries,), and proof, uint8 (hashes, 32)."""

@@ -21,8 +21,7 @@ from consilium.protocol.messages import CollectionMode, PoolPlaces, Proof, Queri
 from consilium.protocol.records import MOST_CELLS
 from consilium.sums.errors import UnsafeSession
 from consilium.sums.roster import MOST_PARTIES, SumRoster
-from consilium.sums.secure.masks import KEY_BYTES, NONCE_BYTES, TAG_BYTES, check_ring
-from consilium.sums.secure.shamir import SHARE_BYTES
+from consilium.sums.secure.masks import KEY_BYTES, NONCE_BYTES, SHARE_BYTES, TAG_BYTES, check_ring
 from consilium.sums.terms import Sid, Signature, SumTerms, TermsBytes
 
 

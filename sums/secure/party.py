@@ -30,9 +30,8 @@ from consilium.protocol.refusals import Refused, Rule
 from consilium.sums import errors
 from consilium.sums.roster import Roster
 from consilium.sums.secure import masks, messages
-from consilium.sums.secure.masks import KEY_BYTES, Masks, encode
+from consilium.sums.secure.masks import KEY_BYTES, SHARE_BYTES, Masks, are_shares, encode, new_seeds, split
 from consilium.sums.secure.messages import KINDS, STAGES, MaskedTerms, PartyReply, Stage, rows_of
-from consilium.sums.secure.shamir import SHARE_BYTES, are_shares, new_seeds, split
 from consilium.sums.terms import LIFETIME, QuerySet, Voter
 
 Memory = dict[str, Any]

@@ -13,9 +13,8 @@ import consilium.coordinator.label_service
 import consilium.party.node
 from consilium.accounting.mechanisms import GNMax
 from consilium.coordinator.config import QueryBudget
-from consilium.coordinator.federation import FederationRun
+from consilium.coordinator.federation import FederationRun, normal_for
 from consilium.coordinator.label_service import noise_for
-from consilium.coordinator.run_folders import normal_for
 from consilium.protocol.config_files import read_table
 from consilium.protocol.label_source import LabelSource
 from consilium.protocol.noise import SeededNoise, SystemNoise

@@ -18,9 +18,9 @@ from starlette.types import Receive, Scope, Send
 from consilium.coordinator.deploy.gateway import PREFIX, Gateway, NodeKeys
 from consilium.coordinator.deploy.serving import tls_server
 from consilium.coordinator.served import ServedFederation
-from consilium.node.join import joined
+from consilium.node.checks import signed_headers
 from consilium.node.keys import NODE_KEY, NodeKey
-from consilium.node.standing import signed_headers
+from consilium.node.signed import joined
 from tests.node.folders import Made
 
 WAIT = 250.0

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_ssh_private_key
 
 from consilium.node.folder import open_folder
-from consilium.node.join import joined
+from consilium.node.signed import joined
 from tests.deploy.site import STUDENT
 
 

@@ -20,7 +20,7 @@ import pytest
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger import Ledger, stored_config
 from consilium.node.folder import open_folder
-from consilium.node.join import joined
+from consilium.node.signed import joined
 from consilium.party.store import Store
 from consilium.protocol.choices import counted
 from consilium.protocol.queries import canonical_queries, query_ids

@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 import tomli_w
 
-from consilium.aggregator.home import open_home as open_second
+from consilium.aggregator.deployed import open_home as open_second
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.provision.authority import Authority, pem
 from consilium.coordinator.served import ServedFederation
 from consilium.node.folder import AUTHORITY_FILE, FEDERATION_FILE, POLICY_FILE, PUBLIC_FILE, SIGNED_FILE, NodeFolder
-from consilium.node.join import join
 from consilium.node.keys import OwnKeys, make
-from consilium.node.signed import Coordinator, Signed
+from consilium.node.signed import Coordinator, Signed, join
 from consilium.party.home import open_home as open_party
 from consilium.protocol.messages import CollectionMode
 from consilium.protocol.versions import program_versions

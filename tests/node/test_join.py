@@ -17,9 +17,8 @@ import numpy as np
 import pytest
 
 from consilium.node.folder import NodeFolder
-from consilium.node.join import check_listed, find_folder, join, joined
 from consilium.node.keys import KEYS, NodeKey, OwnKeys, enrolment_file, make, node_verify, public_key, read_enrolment
-from consilium.node.signed import FederationFile
+from consilium.node.signed import FederationFile, check_listed, find_folder, join, joined
 from consilium.party.home import open_home
 from consilium.protocol.errors import ConfigError, ConsiliumError, OutputExists, PathError
 from consilium.protocol.tls import load_certificate
@@ -171,7 +170,7 @@ def test_a_folder_that_is_exchanged_after_it_was_checked_is_refused(made: Made, 
         check_listed(file, node)
         sign(made.file, make_authority(), made.out)
 
-    monkeypatch.setattr("consilium.node.join.check_listed", exchanged)
+    monkeypatch.setattr("consilium.node.signed.check_listed", exchanged)
     with pytest.raises(ConfigError, match="was changed while it was read"):
         join(made.out, folder)
     assert content(folder) == before

@@ -23,11 +23,10 @@ from consilium.aggregator.deployed import AGGREGATOR
 from consilium.node import checks, members
 from consilium.node.checks import Advice, CheckResult, check_coordinator, examine
 from consilium.node.folder import NodeFolder
-from consilium.node.join import join, joined
 from consilium.node.keys import OwnKeys
 from consilium.node.kinds import NodeOutcome
 from consilium.node.members import MemberKind
-from consilium.node.signed import Coordinator
+from consilium.node.signed import Coordinator, join, joined
 from consilium.party.deployed import PARTY
 from consilium.party.home import open_home
 from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, NotAccepted, ServiceError

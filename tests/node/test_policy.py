@@ -14,9 +14,8 @@ from consilium.accounting.mechanisms import GNMax
 from consilium.coordinator.config import QueryBudget
 from consilium.node.folder import NodeFolder
 from consilium.node.home import Home, Request
-from consilium.node.join import join
 from consilium.node.keys import make
-from consilium.node.signed import EarlierFederation
+from consilium.node.signed import EarlierFederation, join
 from consilium.party.deployed import PARTY
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
@@ -35,7 +34,7 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 
 def home_of(folder: NodeFolder) -> Home:
-    from consilium.aggregator.home import open_home as open_second
+    from consilium.aggregator.deployed import open_home as open_second
 
     return open_home(folder) if folder.kind == "party" else open_second(folder)
 

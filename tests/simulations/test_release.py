@@ -299,4 +299,4 @@ def test_only_the_service_and_the_game_that_audits_it_draw() -> None:
     imports = re.compile(r"^from consilium\.coordinator\.draw import .*\bdraw\b", re.MULTILINE)
     sources = [path for room in ROOMS for path in (ROOT / room).rglob("*.py")]
     drawing = {str(path.relative_to(ROOT)) for path in sources if imports.search(path.read_text(encoding="utf-8"))}
-    assert drawing == {"coordinator/label_service.py", "coordinator/distinguish/game.py"}
+    assert drawing == {"coordinator/label_service.py", "coordinator/distinguish.py"}

@@ -16,8 +16,8 @@ from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.served import ServedFederation
 from consilium.node.checks import CheckResult, examine
-from consilium.node.join import joined
 from consilium.node.keys import OwnKeys
+from consilium.node.signed import joined
 from consilium.protocol.errors import ConfigError, ServiceError
 from consilium.protocol.noise import SystemNoise
 from consilium.student import deployed

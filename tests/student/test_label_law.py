@@ -22,8 +22,8 @@ from consilium.accounting.mechanisms import (
 )
 from consilium.coordinator.collection.base import Counts
 from consilium.coordinator.label_service import LabelService
-from consilium.coordinator.laws import law_of
 from consilium.coordinator.ledger import Ledger
+from consilium.coordinator.mechanisms import law_of
 from consilium.models.base import Outcomes
 from consilium.models.likelihood import likelihood_of
 from consilium.protocol.errors import MalformedMessage

@@ -8,8 +8,8 @@ from typing import get_args
 
 import pytest
 
-from consilium.coordinator.collection.ways import WAYS
-from consilium.coordinator.sum_noise import PARTS
+from consilium.coordinator.mechanisms import PARTS
+from consilium.coordinator.served import WAYS
 from consilium.party.store import TABLES
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.identity import Identity, SealingKey, verify

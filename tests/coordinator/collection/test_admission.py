@@ -17,9 +17,8 @@ from consilium.coordinator.collection import admission
 from consilium.coordinator.collection.admission import AGAIN, SOON, Admission, Greeting, assemble, train
 from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.events import Event, EventLog, event_of, read_events
-from consilium.coordinator.federation import FederationRun
+from consilium.coordinator.federation import FederationRun, conclude_unserved
 from consilium.coordinator.parts import Timeouts
-from consilium.coordinator.run_folders import conclude_unserved
 from consilium.coordinator.run_state import PartyState, RunState
 from consilium.coordinator.served import least_parties
 from consilium.protocol.label_source import LabelSource

@@ -44,10 +44,6 @@ CASES = {
         [CONNECTED, PART, event("voted", "a", queries=4), left_out("secure sum: masked", "no answer within 9 s")],
         "takes part, connected, last left out: secure sum: masked: no answer within 9 s, answered 4 queries",
     ),
-    "at fault": (
-        [CONNECTED, PART, event("excluded", party="a", reason="BadShare")],
-        "left out: found at fault: BadShare",
-    ),
     "started anew": ([CONNECTED, PART, event("awaiting", "a")], "awaited, not connected"),
 }
 

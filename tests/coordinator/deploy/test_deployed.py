@@ -22,13 +22,13 @@ from consilium.accounting.mechanisms import Confident
 from consilium.coordinator.deploy import deployed as module
 from consilium.coordinator.deploy.deployed import COORDINATOR, LEAST_BYTES, close, start, status
 from consilium.coordinator.events import AWAY_CURE, EventLog, EventTail, event_of
+from consilium.coordinator.federation import RunFolder, asked_before, earlier_runs, run_of
 from consilium.coordinator.ledger import Batch, Ledger
-from consilium.coordinator.run_folders import RunFolder, asked_before, earlier_runs, run_of
 from consilium.coordinator.run_state import NO_ANSWER, UNKNOWN, RunState
 from consilium.coordinator.verify.run import verify_run
 from consilium.node.checks import CheckResult, examine
 from consilium.node.folder import NodeFolder
-from consilium.node.join import join
+from consilium.node.signed import join
 from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, LedgerError, StorageError
 from consilium.protocol.files import held, private_folder, replace_text
 from consilium.protocol.pool import PoolTree

@@ -23,11 +23,12 @@ from consilium.coordinator.deploy.gateway import (
     REFUSED_BYTES,
     NodeKeys,
     NotLetIn,
+    RegisteredNodes,
+    number_of,
 )
-from consilium.coordinator.deploy.superlink import RegisteredNodes, number_of
-from consilium.node import standing
-from consilium.node.join import join
+from consilium.node.checks import STANDING, signed_headers
 from consilium.node.keys import NODE_KEY, NodeKey
+from consilium.node.signed import join
 from consilium.protocol.files import more_descriptors
 from tests.deploy.edge import WAIT, Site, connected, sent_until_stopped, until
 from tests.node.folders import PARTIES, SECOND, Made, make_nodes, make_small
@@ -107,7 +108,7 @@ def test_all_that_a_supernode_calls_passes() -> None:
         if name[0].isupper():
             getattr(recorder, name)(None)
     itself = {PREFIX + "register-node", PREFIX + "unregister-node"}
-    assert {PREFIX + name for name in ALLOWED} == recorder.paths - itself | {standing.PATH}
+    assert {PREFIX + name for name in ALLOWED} == recorder.paths - itself | {STANDING}
 
 
 def test_who_may_not_connect_is_told_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,13 +119,13 @@ def test_who_may_not_connect_is_told_why(tmp_path: Path, monkeypatch: pytest.Mon
     join(site.made.again(nodes=others, revoked=revoked).out, site.folder)
     client = TestClient(site.gateway())
     stranger = make_nodes(site.made.out.parent / "elsewhere", ("x",))["x"]
-    strange = standing.signed_headers(NodeKey.load(stranger.keys / NODE_KEY))
+    strange = signed_headers(NodeKey.load(stranger.keys / NODE_KEY))
     for headers, state, status in (
         (site.signed(FIRST), "revoked", 401),
         (strange, "unknown", 401),
         ({}, "unknown", 401),
     ):
-        for path in (standing.PATH, PREFIX + "pull-messages"):
+        for path in (STANDING, PREFIX + "pull-messages"):
             reply = client.post(path, headers=headers)
             assert (reply.status_code, reply.text.partition(":")[0]) == (status, state)
         activate = client.post(PREFIX + "activate-node", content=b"x", headers=headers)  # as the SuperLink says it
@@ -140,10 +141,10 @@ def test_who_may_not_connect_is_told_why(tmp_path: Path, monkeypatch: pytest.Mon
 
         with monkeypatch.context() as patch:
             patch.setattr(gateway, "datetime", Clock)
-            for path in (standing.PATH, PREFIX + "pull-messages"):
+            for path in (STANDING, PREFIX + "pull-messages"):
                 reply = client.post(path, headers=late)  # to 401 a SuperNode ends
                 assert (reply.status_code, words in reply.text, "NTP" in reply.text) == (503, True, True)
-    assert client.post(standing.PATH, headers=site.signed(OTHER)).status_code == 200
+    assert client.post(STANDING, headers=site.signed(OTHER)).status_code == 200
     assert site.superlink.paths == []
 
 

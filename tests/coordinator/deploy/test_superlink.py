@@ -19,11 +19,10 @@ from flwr.supercore.task_identity import TaskIdentity
 from starlette.testclient import TestClient
 
 from consilium.coordinator.collection.exchange import Failure, FlowerTransport
-from consilium.coordinator.deploy import superlink as module
-from consilium.coordinator.deploy.gateway import PREFIX, Gateway, NodeKeys
-from consilium.coordinator.deploy.superlink import SuperLink, number_of, pem_of
+from consilium.coordinator.deploy import gateway as module
+from consilium.coordinator.deploy.gateway import PREFIX, Gateway, NodeKeys, SuperLink, number_of, pem_of
+from consilium.node.checks import signed_headers
 from consilium.node.keys import NODE_KEY, NodeKey
-from consilium.node.standing import signed_headers
 from consilium.protocol.errors import ConfigError, EngineError
 from tests.federation import hello_of, make_config
 from tests.node.folders import PARTIES, Made

@@ -23,9 +23,15 @@ from consilium.accounting.mechanisms import (
     LNMax,
 )
 from consilium.coordinator.cli import audit_app
-from consilium.coordinator.distinguish import GameSetup, audit_mechanism
-from consilium.coordinator.distinguish.audit import build_mechanism
-from consilium.coordinator.distinguish.game import LowerBound, Pair, Scores, proved
+from consilium.coordinator.distinguish import (
+    GameSetup,
+    LowerBound,
+    Pair,
+    Scores,
+    audit_mechanism,
+    build_mechanism,
+    proved,
+)
 from consilium.coordinator.draw import Collect, Drawn, draw
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.noise import NoiseSource, SeededNoise

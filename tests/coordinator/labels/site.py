@@ -17,8 +17,8 @@ from consilium.coordinator.provision.authority import Authority
 from consilium.coordinator.provision.folder import provision, revoke
 from consilium.node.flower import free_port
 from consilium.node.folder import NodeFolder, open_folder
-from consilium.node.join import join
 from consilium.node.keys import OwnKeys, make
+from consilium.node.signed import join
 from consilium.protocol.tls import TlsFiles
 from consilium.student.channel import LabelChannel, credentials
 from tests.coordinator.provision.desk import enrol, plan_table, write_plan

@@ -25,8 +25,7 @@ from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.privacy import promised, spent
-from consilium.coordinator.verify.findings import Contradiction
-from consilium.coordinator.verify.ledger import read_ledger
+from consilium.coordinator.verify.ledger import Contradiction, read_ledger
 from consilium.protocol.errors import BudgetExceeded, ConfigError, DataError, LedgerError, NotEnoughParties
 from consilium.protocol.label_source import NO_LABEL, Outcome
 from consilium.protocol.noise import SeededNoise, SystemNoise

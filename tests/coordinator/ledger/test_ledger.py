@@ -187,7 +187,7 @@ T = 100
 class Votes:
     """Four votes in five for a class that the first feature tells; fewer teachers in a request of three rows."""
 
-    def collect(self, queries, sigma, progress=None):
+    def collect(self, queries, sigma):
         rows, teachers = queries.rows, T if len(queries.rows) != 3 else T - 10
         votes = np.full((len(rows), 2), teachers // 5)
         votes[np.arange(len(rows)), (rows[:, 0] > 60).astype(int)] = teachers - teachers // 5

@@ -26,8 +26,8 @@ from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.draw import projected
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
+from consilium.coordinator.mechanisms import BY_MASKED_PARTIES, BY_TWO_AGGREGATORS, SumNoise
 from consilium.coordinator.parts import Privacy
-from consilium.coordinator.sum_noise import BY_MASKED_PARTIES, BY_TWO_AGGREGATORS, SumNoise
 from tests.coordinator.mechanisms.drawing import NoNoise
 from tests.coordinator.mechanisms.test_mechanism_laws import law_of_argmax
 from tests.federation import make_config, make_rows
@@ -277,7 +277,7 @@ class NoisySums:
     def __init__(self) -> None:
         self.rounds: list[tuple[int, int, float]] = []
 
-    def collect(self, queries: Queries, sigma: float, progress: Any = None) -> Counts:
+    def collect(self, queries: Queries, sigma: float) -> Counts:
         count = len(queries.rows)
         self.rounds.append((queries.round, count, sigma))
         return Counts(np.array([[30, -21]] * count), tuple(f"p{at}" for at in range(9)), 9, sigma=1.0)

@@ -19,8 +19,8 @@ from consilium.coordinator.provision import folder
 from consilium.coordinator.provision.cli import app
 from consilium.coordinator.provision.folder import add, provision, revoke
 from consilium.node.folder import open_folder
-from consilium.node.join import join
 from consilium.node.keys import OwnKeys, public_key
+from consilium.node.signed import join
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.tls import load_certificate
 from consilium.report.disclosure import epsilon_text

@@ -14,8 +14,8 @@ import polars as pl
 from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun
+from consilium.coordinator.federation import run_of as place_of
 from consilium.coordinator.ledger import GENESIS, batch_hash, chain_link
-from consilium.coordinator.run_folders import run_of as place_of
 from consilium.coordinator.verify import Finding, verify_run
 from consilium.protocol.files import private_folder
 from consilium.student.config import StudentSpec

@@ -12,8 +12,7 @@ import pytest
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.ledger import NO_LABEL, Batch
 from consilium.coordinator.verify import Recorded, Verdict, holds, verify_run
-from consilium.coordinator.verify.findings import Contradiction
-from consilium.coordinator.verify.ledger import check_query_budget
+from consilium.coordinator.verify.ledger import Contradiction, check_query_budget
 from consilium.protocol.errors import DataError, PathError
 from consilium.protocol.files import held
 from tests.coordinator.verify.runs import (

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from consilium.accounting.units import Unit
-from consilium.coordinator.distinguish.game import LowerBound, Pair, play, proved
+from consilium.coordinator.distinguish import LowerBound, Pair, play, proved
 from consilium.protocol.errors import DataError
 from consilium.protocol.noise import SeededNoise
 from consilium.simulations.attack import attacks as game

@@ -19,10 +19,9 @@ from consilium.sums import errors, roster
 from consilium.sums.errors import BadShare, InconsistentView, StageOrder, ThresholdNotMet
 from consilium.sums.secure import masks, messages
 from consilium.sums.secure.coordinator import drive
-from consilium.sums.secure.masks import KEY_BYTES, Masks, decode, list_key, unseal
+from consilium.sums.secure.masks import KEY_BYTES, Masks, decode, list_key, new_seeds, rebuild, unseal
 from consilium.sums.secure.messages import STAGES, Stage
 from consilium.sums.secure.party import ENDED, LIFETIME, Session, pack
-from consilium.sums.secure.shamir import new_seeds, rebuild
 from tests.sums.secure.network import Federation, Network, altered, at, flipped, flipped_cell, make_queries, run_until
 
 BAD, PLACE, VICTIM, LAST = "party-002", 2, "party-000", "party-006"

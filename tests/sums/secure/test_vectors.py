@@ -19,10 +19,9 @@ from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.identity import Identity, frame, verify
 from consilium.sums.secure import masks
 from consilium.sums.secure.coordinator import SecureSum, drive
-from consilium.sums.secure.masks import Masks
+from consilium.sums.secure.masks import PRIME, Masks, are_shares, new_seeds, rebuild, split, uniform
 from consilium.sums.secure.messages import REPLIES, Stage
 from consilium.sums.secure.party import ANSWERS, pack, unpack
-from consilium.sums.secure.shamir import PRIME, are_shares, new_seeds, rebuild, split, uniform
 from tests.sums.secure.network import Federation, Network
 
 hexed = bytes.fromhex

@@ -14,7 +14,7 @@ import pytest
 from flwr.app import Context, Message, RecordDict
 
 from consilium.accounting.mechanisms import Confident, GNMax
-from consilium.aggregator import client_app as aggregator
+from consilium.aggregator import deployed as aggregator
 from consilium.aggregator.node import AggregatorNode
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.privacy import promised_to_nodes
