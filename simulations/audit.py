@@ -22,7 +22,7 @@ from consilium.protocol.errors import ConfigError, DataError
 from consilium.report.warnings import warnings_of, well_formed
 from consilium.simulations.folder import MANIFEST, SUMMARY, SUMS, check_sums
 from consilium.simulations.report.data import LeftOutParty, ReportData, load_report_data
-from consilium.simulations.report.guarantees import shown_guarantees
+from consilium.simulations.report.privacy import shown_guarantees
 
 REPORT_DATA = "private/report.json"
 EPSILONS = {

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from consilium.models.evaluation import Interval, area_interval, evaluate, mean_interval, one_against_rest
+from consilium.models.evaluation import Interval, area_interval, evaluate, mean_interval
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import BY_ROW, TEST_DRAWS, Predicted
 from consilium.simulations.metrics import auc_row_scores, brier_row_scores, drawn_intervals, ratio_interval, wilson
@@ -172,15 +172,12 @@ def _units(case: Case) -> tuple[str, np.ndarray]:
 
 BINS = 10
 """Of the calibration curve, with equally many rows each."""
-_POINTS = 101
-"""Of a ROC curve: at false alarms in steps of a hundredth."""
 
 
-def student_figures(probabilities: np.ndarray, y: np.ndarray, class_names: Sequence[str]) -> dict[str, Any]:
-    """confusion, roc and calibration of `probabilities` float64 (n, classes) on `y` int64 (n,), at least one row."""
+def student_figures(probabilities: np.ndarray, y: np.ndarray) -> dict[str, Any]:
+    """confusion and calibration of `probabilities` float64 (n, classes) on `y` int64 (n,), at least one row."""
     return {
-        "confusion": confusion(y, probabilities.argmax(axis=1), len(class_names)),
-        "roc": roc_curves(probabilities, y, class_names),
+        "confusion": confusion(y, probabilities.argmax(axis=1), probabilities.shape[1]),
         "calibration": calibration_curve(probabilities, y),
     }
 
@@ -192,27 +189,6 @@ def confusion(y: np.ndarray, predicted: np.ndarray, classes: int) -> list[list[i
     [[1, 1], [0, 1]]
     """
     return np.bincount(y * classes + predicted, minlength=classes**2).reshape(classes, classes).tolist()
-
-
-def roc_curves(probabilities: np.ndarray, y: np.ndarray, class_names: Sequence[str]) -> list[dict[str, Any]]:
-    """One curve for the second of two classes; of more, one for each that occurs, against all others. name; found:
-    recall at false alarms 0, 0.01, ..., 1, the highest at each, between thresholds by the straight line; auc with its
-    interval."""
-    curves, grid = [], np.linspace(0, 1, _POINTS)
-    for index in [1] if len(class_names) == 2 else range(len(class_names)):
-        positive, scores = y == index, probabilities[:, index]
-        if positive.all() or not positive.any():
-            continue
-        areas = one_against_rest(scores, positive)
-        order = np.argsort(-scores, kind="stable")
-        ends = np.r_[np.flatnonzero(np.diff(scores[order])), len(scores) - 1]  # one of scores that are equal
-        caught, alarms = (np.r_[0.0, np.cumsum(of[order])[ends] / of.sum()] for of in (positive, ~positive))
-        exact = np.searchsorted(alarms, grid, side="right") - 1
-        found = np.where(np.isclose(alarms[exact], grid), caught[exact], np.interp(grid, alarms, caught))
-        interval = area_interval(areas, int(min(positive.sum(), (~positive).sum())))
-        curve = {"name": class_names[index], "found": found.round(4).tolist(), "auc": float(areas.mean())}
-        curves.append({**curve, "interval": interval})
-    return curves
 
 
 def calibration_curve(probabilities: np.ndarray, y: np.ndarray) -> list[dict[str, Any]]:

@@ -27,7 +27,7 @@ from consilium.simulations.engines.process import Finished, Worker, running_work
 from consilium.simulations.engines.ray import check_ray, run_ray
 from consilium.simulations.folder import FORMAT, PRIVATE, SUMMARY, WORK, make_run_dir, working_in
 from consilium.simulations.interruption import interruptible
-from consilium.simulations.population.parties import check_own_teachers, teachers_named, why_untrainable
+from consilium.simulations.population.parties import check_own_teacher, why_untrainable
 from consilium.simulations.progress import EVENTS, recording
 from consilium.simulations.report.data import save_report_data
 from consilium.simulations.scenario import Scenario
@@ -77,7 +77,7 @@ def run_scenario(
         case = divide(scenario, seed, source)
         config = case.config
         promised(config)
-        _check_own_teachers(case, workers)
+        _check_own_teacher(case, workers)
         check_names(config.rows)  # the student could not be published: better now than when labels are charged
         check_trainer(case.scenario.student.trainer, config.rows)
         identities = case.identities()
@@ -141,13 +141,13 @@ def _workers(
     return started
 
 
-def _check_own_teachers(case: Case, workers: list[Worker]) -> None:
+def _check_own_teacher(case: Case, workers: list[Worker]) -> None:
     """Here, and in a worker, which may not find every module that is here. Raises ConfigError."""
-    if not teachers_named(case.scenario.simulation):
+    if case.scenario.simulation.own_teacher is None:
         return
     tried = case.scenario.simulation, case.config.rows
     there = workers[0].heard() if workers and workers[0].begin(why_untrainable, *tried) else None
-    check_own_teachers(*tried)
+    check_own_teacher(*tried)
     if isinstance(there, Finished) and there.result:
         raise ConfigError(
             f"{there.result.rstrip('.')}. It works in this process, and not in those of the parties",

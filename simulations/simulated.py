@@ -30,7 +30,7 @@ from consilium.protocol.files import private_folder
 from consilium.protocol.label_source import LabelSource
 from consilium.report.progress import BASELINES
 from consilium.simulations.divide import Case
-from consilium.simulations.population.parties import SECOND, identity_of, own_teachers, sealing_of, simulated_keys
+from consilium.simulations.population.parties import SECOND, identity_of, sealing_of, simulated_keys
 from consilium.simulations.progress import EVENTS, Recorder
 from consilium.simulations.said import Heard, Questions, SaidReply, SaidRequest, packed
 from consilium.student.config import StudentSpec
@@ -70,11 +70,12 @@ class Population:
         dataset, scenario, identities = case.dataset, case.scenario, case.identities()
         by_owner = dataset.patient is None and scenario.data.partition == "groups"
         columns = {"x": dataset.x, "y": dataset.y, "patient": dataset.owner if by_owner else dataset.patient}
-        teachers, parties = own_teachers(scenario.simulation, len(case.parties), case.seed), dict[int, SimulatedParty]()
+        own, parties = scenario.simulation.own_teacher, dict[int, SimulatedParty]()
+        teacher = None if own is None else own.anywhere()
         for index, name in enumerate(case.parties):
-            rows, teacher = case.partition.parties[name], teachers.get(index)
+            rows = case.partition.parties[name]
             arrays = {key: column[rows] for key, column in columns.items() if column is not None}
-            parties[index] = SimulatedParty(name, arrays, None if teacher is None else teacher.anywhere())
+            parties[index] = SimulatedParty(name, arrays, teacher)
         policy = Policy(
             allowed_classes=dataset.classes,
             least_rows_per_teacher=0,  # the division left out who has too few

@@ -22,7 +22,7 @@ from consilium.simulations.divide import Case
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.public import look
 from consilium.simulations.report.data import LeftOutParty, ReportData
-from consilium.simulations.report.guarantees import shown_guarantees
+from consilium.simulations.report.privacy import shown_guarantees
 from consilium.student.card import CONSTANT
 
 if TYPE_CHECKING:

@@ -22,9 +22,8 @@ from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.queries import query_ids
 from consilium.report.progress import TRAIN_TEACHERS
 from consilium.simulations.divide import Case
-from consilium.simulations.linear_teachers import DirectionSum
-from consilium.simulations.population.parties import check_own_teachers
-from consilium.simulations.said import SETS, Questions, TieLog, said
+from consilium.simulations.population.parties import check_own_teacher
+from consilium.simulations.said import SETS, DirectionSum, Questions, TieLog, said
 from consilium.simulations.simulated import Population
 
 NO_LEDGER = "0" * 64
@@ -150,7 +149,7 @@ class Ensemble:
 def teach(case: Case, progress: Progress = no_progress) -> Iterator[tuple[int, PartyNode]]:
     """Index of each party, and itself, with its teachers, until the next is taken: trained as parties train them.
     Raises ConfigError: a kind of teacher does not fit the rows."""
-    check_own_teachers(case.scenario.simulation, case.config.rows)
+    check_own_teacher(case.scenario.simulation, case.config.rows)
     population = Population.of(case)
     hello, train = Greeting.of_empty(NO_LEDGER).request(case.config), case.config.train_request()
     before, remarks.disabled = remarks.disabled, True  # what is odd about rows is for whoever looks after them

@@ -35,9 +35,8 @@ from consilium.simulations.council.frames import (
     has_names,
     value_errors,
 )
-from consilium.simulations.council.runs import Report, run_folder, run_of
+from consilium.simulations.council.runs import Charge, PrivacyStatement, Report, run_folder, run_of
 from consilium.simulations.council.settings import Described, completed, in_python, scenario_of
-from consilium.simulations.council.statement import Charge, PrivacyStatement
 from consilium.simulations.datasets.table import TableSource
 from consilium.simulations.folder import LEDGER
 from consilium.simulations.plan import check_gain

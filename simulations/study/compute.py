@@ -41,8 +41,8 @@ from consilium.simulations.interruption import begin_worker
 from consilium.simulations.judge import Row, judged, judged_row_scores
 from consilium.simulations.methods.base import Predicted, StudyMethod
 from consilium.simulations.scenario import Scenario
-from consilium.simulations.study.measures.division import division_rows
-from consilium.simulations.study.measures.votes import gain_rows, teacher_rows
+from consilium.simulations.study.measures.figures import gain_rows, teacher_rows
+from consilium.simulations.study.measures.shift import division_rows
 from consilium.simulations.study.spec import Plot, deciding_versions
 from consilium.simulations.vote import Ensemble, train_ensemble
 

@@ -22,8 +22,14 @@ from consilium.report.words import delta_text, many, range_text, signed_text, up
 from consilium.simulations.study.measures.between import ERROR, SCALES, SHIFT_KINDS
 from consilium.simulations.study.results import open_study
 from consilium.simulations.study.spec import FACTS
-from consilium.simulations.study.summaries.questions import Likeness, MeanContrast, contrast_frame, questions
-from consilium.simulations.study.summaries.sentences import answers_of, changed
+from consilium.simulations.study.summaries.questions import (
+    Likeness,
+    MeanContrast,
+    answers_of,
+    changed,
+    contrast_frame,
+    questions,
+)
 from consilium.simulations.study.summaries.view import (
     JUDGED,
     MEASURED,

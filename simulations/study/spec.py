@@ -214,11 +214,9 @@ def deciding_versions() -> Mapping[str, str]:
 
 def teaching(scenario: Scenario) -> Scenario:
     """The same division, teachers and votes, and one form of everything else."""
-    simulation = scenario.simulation
     kept = {"minimum_parties", "teachers_per_party", "teacher", "voting_rule"}
     plain = Federation.model_validate({**scenario.federation.model_dump(mode="json", include=kept), **_STAND_IN})
-    own = {"teachers": simulation.teachers, "own_teacher": simulation.own_teacher}
-    others = simulation.model_copy(update=dict(type(simulation)()) | own)
+    others = type(scenario.simulation)(own_teacher=scenario.simulation.own_teacher)
     return Scenario(data=scenario.data, federation=plain, simulation=others)
 
 
