@@ -188,6 +188,5 @@ def _data(run: VerifiedRun, recorded: Recorded, student: Path | None) -> ReportD
 
 
 def _parties(events: Sequence[Event], recorded: Recorded) -> int:
-    """How many take part as far as is known before the end: those of the largest sum, else those that came."""
     came = [event.total for event in events if event.kind == "stage"]
     return max((batch.parties for batch in recorded.batches), default=came[-1] if came else 0)

@@ -67,7 +67,6 @@ class Case:
 
     @property
     def pool_ids(self) -> list[str]:
-        """`query_ids` of these rows."""
         return self.once("pool ids", lambda: query_ids(self.pool_x))
 
     @property
@@ -141,7 +140,6 @@ class Case:
 
     @property
     def pool(self) -> Pool:
-        """The student's rows."""
         tested = (self.test_x, self.test_y) if len(self.test_y) else (None, None)
         return Pool(self.dataset.features, self.pool_x, *tested, labels=self.known_labels)
 

@@ -110,7 +110,6 @@ class TieLog:
         """The classes that were equal, one tie behind the other, and how many they were in each."""
 
     def draw_all(self, teacher: int, queries: np.ndarray, equal: np.ndarray) -> np.ndarray:
-        """See `Lot.draw_all`."""
         self.teacher.extend([teacher] * len(queries))
         self.row.extend(queries.tolist())
         self.equal.extend(np.nonzero(equal)[1].tolist())
@@ -248,7 +247,6 @@ class Heard:
         self._parties = Counter[Metric]()
 
     def add(self, party: str, answer: Said) -> None:
-        """Of one party."""
         add_choices(self.votes, answer.cast["test"].T)
         self.quality[party], self.directions[party] = answer.quality, answer.direction
         for metric, part in answer.quality.parts.items():

@@ -94,15 +94,12 @@ class Population:
 
     @property
     def nodes(self) -> int:
-        """The parties, and the second aggregator of verified votes."""
         return len(self.parties) + (self.aggregator is not None)
 
     def part(self, indices: Iterable[int]) -> Population:
-        """The same with these parties alone."""
         return replace(self, parties={index: self.parties[index] for index in indices if index in self.parties})
 
     def party(self, index: int, store: Store) -> PartyNode:
-        """The party of this index, with what it remembers."""
         party, teacher = self.parties[index], self.parties[index].teacher
         rules = DataRules(
             label=LabelRule(allow_one_class=True),
@@ -123,7 +120,6 @@ class Population:
         return PartyNode(settings, MemoryRows(arrays, rules), store)
 
     def second_aggregator(self) -> AggregatorNode:
-        """The node after the last party, which gives what the parties give."""
         if self.aggregator is None or not isinstance(self.roster, VerifiedRoster):
             raise LookupError("no second aggregator is among these nodes")
         policy = self.policy
@@ -155,7 +151,6 @@ class SimulatedFederation:
 
     @classmethod
     def of(cls, case: Case) -> SimulatedFederation:
-        """Of a case."""
         questions = Questions.of(case, study=False)
         return cls(case.config, case.parties, case.pool, case.scenario.student, case.seed, questions)
 
@@ -174,7 +169,6 @@ class SimulatedFederation:
             return self._heard(transport, log)
 
     def _heard(self, transport: Transport, log: EventLog) -> Heard:
-        """What all teachers say. Nodes without any are left out; those that were lost are named in the log."""
         nodes, heard, lost = transport.nodes(), Heard(self.questions), dict[str, Failure]()
         request = SaidRequest(federation=self.config.digest(), questions=packed(self.questions))
         steps = Steps(log, BASELINES, len(nodes))

@@ -120,7 +120,6 @@ class Charge:
     owners: frozenset[str] | None = field(repr=False)
 
     def concerns(self, other: Charge) -> bool:
-        """Whether somebody may have rows in both fits."""
         return self.owners is None or other.owners is None or bool(self.owners & other.owners)
 
 
@@ -182,7 +181,6 @@ def afterwards(summary: Mapping[str, Any]) -> list[str]:
 
 
 def _guarantee(summary: Mapping[str, Any], privacy: PrivacyStatement) -> Exhibit:
-    """Who voted on what, what was released, and what that promises."""
     parties, teachers = many(summary["parties"], "party"), many(summary["teachers"], "teacher")
     with_teachers = "" if summary["teachers"] == summary["parties"] else f" ({teachers})"
     voted = f"{parties}{with_teachers} voted on {many(summary['queries']['asked'], 'public row')}. {_released(summary)}"
@@ -190,7 +188,6 @@ def _guarantee(summary: Mapping[str, Any], privacy: PrivacyStatement) -> Exhibit
 
 
 def _released(summary: Mapping[str, Any]) -> str:
-    """What left, and how much of it was right."""
     queries, release = summary["queries"], ReleaseKind(summary["release"])
     total, answered, confirmed = queries["asked"], queries["answered"], queries.get("reinforced", 0)
     text = f"{many(answered, release.noun)} {'was' if answered == 1 else 'were'} released"
@@ -207,7 +204,6 @@ def _released(summary: Mapping[str, Any]) -> str:
 
 
 def _models(summary: Mapping[str, Any]) -> Exhibit | None:
-    """From one party alone over the student and its rivals to pooled, each by what it is called."""
     models = models_of(summary["student"], summary["baselines"], summary["worth"], summary["labels_alone"])
     shown = [metric for metric in METRICS if any(of.get(metric) is not None for of in models.values())]
     lines = tuple(
@@ -229,7 +225,6 @@ class Report:
 
     @property
     def path(self) -> Path:
-        """Where it lies."""
         return self.run_dir / self.name
 
     @property
@@ -247,7 +242,6 @@ class Report:
         return Report(self.run_dir, PUBLIC)
 
     def open(self) -> bool:
-        """Show it in the browser; whether one was found."""
         return webbrowser.open(self.path.resolve().as_uri())
 
 
@@ -285,12 +279,10 @@ class Run:
 
     @property
     def privacy(self) -> PrivacyStatement:
-        """What was promised."""
         return PrivacyStatement.of(self.summary["privacy"])
 
     @property
     def report(self) -> Report:
-        """The report as one HTML file."""
         return Report(self.path)
 
     @cached_property

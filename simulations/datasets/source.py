@@ -95,7 +95,6 @@ _OF_SYSTEMS = ("Thumbs.db", "desktop.ini", ".DS_Store")  # files that Windows an
 
 
 def _in_folders(folder: Path, spec: SourceSpec) -> pl.DataFrame:
-    """Files below `folder` with what the folders are named after."""
     import polars as pl
 
     if not folder.is_dir():
@@ -278,7 +277,6 @@ def _rows_of(name: str, owner: str) -> pl.DataFrame:
 
 
 def _departures(flights: pl.DataFrame) -> pl.DataFrame:
-    """Flights with the date and the day of the week of their scheduled departure."""
     import polars as pl
 
     date = pl.date("year", "month", "day")

@@ -151,7 +151,6 @@ class SourceSpec(Frozen):
 
     @property
     def roles(self) -> dict[str, str]:
-        """Columns that are no features, by what they are."""
         return {key: getattr(self, key) for key in ("label", "owner", "patient", "time") if getattr(self, key)}
 
     @field_validator("set")

@@ -262,7 +262,6 @@ class LabelledByHand(StudyMethod):
     draws: int = Field(default=5, ge=1, le=20, description="times that they are drawn, at most")
 
     def depends_on(self, case: Case) -> dict[str, Any]:
-        """See `StudyMethod.depends_on`."""
         return {"student": case.scenario.student.model_dump(mode="json")}
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:

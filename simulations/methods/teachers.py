@@ -63,7 +63,6 @@ def _rights(voted: Ensemble, y: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _by_row(metric: str, candidates: Iterable[np.ndarray], figure: float | None) -> Arrays:
-    """The first whose mean is the figure; nothing where none is."""
     for scores in candidates:
         if figure is not None and abs(float(scores.mean()) - figure) < 1e-6:
             return {BY_ROW + metric: scores.astype(np.float32)}
@@ -107,7 +106,6 @@ class Pate(PromisedMethod):
         return {"federation": case.config.digest(), "student": case.scenario.student.model_dump(mode="json")}
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
-        """A federation that its parties are too few for is absent."""
         try:
             check_can_run(case)
         except (NotEnoughParties, ConfigError) as error:

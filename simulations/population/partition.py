@@ -150,7 +150,6 @@ def public_part(source: Source, public: PublicSpec, least_rows: int, seed: int) 
 
 
 def _of_size(source: Source, sizes: tuple[int, int], generator: np.random.Generator) -> PublicPart:
-    """So many rows to ask, and so many of other owners to evaluate, of owners by lot."""
     owners, counts = np.unique(source.owner, return_counts=True)
     order = generator.permutation(len(owners))
     parts, held = list[np.ndarray](), 0
@@ -201,7 +200,6 @@ def _drawn(source: Source, share: float, least_rows: int, generator: np.random.G
 
 
 def _named(source: Source, names: tuple[str, ...]) -> np.ndarray:
-    """Ids of the owners with these names."""
     known = {str(who): int(who) for who in np.unique(source.owner)}
     if source.owner_names is not None:
         known = {source.owner_names[who]: who for who in known.values()}
@@ -387,7 +385,6 @@ def _bisect(lot: _Lot, wanted: float) -> tuple[float, np.ndarray]:
 
 
 def _deal(rows: np.ndarray, y: np.ndarray, counts: np.ndarray, generator: np.random.Generator) -> list[np.ndarray]:
-    """Rows of each party: of every class as many as `counts` says, by lot."""
     ends = np.cumsum(counts, axis=0)[:-1]
     of_class = [np.split(generator.permutation(rows[y == label]), ends[:, label]) for label in range(counts.shape[1])]
     return [np.concatenate([parts[party] for parts in of_class]) for party in range(len(counts))]

@@ -100,7 +100,6 @@ def _happened(data: ReportData) -> str:
 
 
 def _warnings(data: ReportData) -> Exhibit:
-    """Those that count votes or private rows have their badge; of published data these are not there."""
     text, badge = Markup('{} <span class="small">({})</span>{}'), Markup(f' <span class="badge">{NOT_COVERED}</span>')
     items = [
         text.format(upper_first(warning["text"]), warning["code"], badge if warning["code"] in SECRET else "")
@@ -110,7 +109,6 @@ def _warnings(data: ReportData) -> Exhibit:
 
 
 def _version(data: ReportData) -> Exhibit:
-    """Which of both versions it is, and what that means for who may see it."""
     if not data.public:
         words = Markup(
             "Keep this version inside the project: what is marked <span class='badge'>{}</span> is computed from"

@@ -93,7 +93,6 @@ def finding(
 
 
 def _of_labels(worth: Metrics | None, labels: Metrics, metric: str) -> list[str]:
-    """What the labels of public rows reach, and the worth in manual labels, in a sentence."""
     clauses = [f"{LABELS_ALONE} reach {value_text(labels[metric])}"] if labels.get(metric) is not None else []
     if worth and "manual_labels" in worth:
         clauses.append(f"the {STUDENT} is worth {in_labels(worth)}")
@@ -115,7 +114,6 @@ def _way(known: Mapping[str, Metrics], reached: float, metric: str) -> str:
 
 
 def _rival(known: Mapping[str, Metrics]) -> list[str]:
-    """Who does better at the same guarantee; nothing where nobody was compared."""
     compared = {name: of[ABOVE] for name, of in known.items() if ABOVE in of}
     if not compared:
         return []

@@ -154,7 +154,6 @@ def plain_part(data: ReportData, guarantees: Guarantees) -> PagePart:
 
 
 def _claims(guarantees: Guarantees, publishable: bool = True) -> Table:
-    """Those that may be published, or those that are secret: what was spent."""
     pair = Markup('<span class="epsilon">{}</span> <span class="small">at delta {}</span>')
     lines = []
     for name, item in guarantees.items():

@@ -86,7 +86,6 @@ def _dots(said: str, rows: list[Dot], title: str, zero: bool = False) -> Chart:
 
 
 def _differences(data: ReportData) -> Exhibit | None:
-    """What the student has more than others that keep rows private, on the same cases. Secret."""
     at_home = data.secret_figures.get("at_home") or {}
     found = [
         (f"{ALONE}, on public cases", data.secret_figures.get("alone"), 1),
@@ -136,7 +135,6 @@ def _measured(data: ReportData) -> Exhibit:
 
 
 def _missing(data: ReportData) -> Exhibit | None:
-    """What nobody can show of this run, and why a figure is not there although the run is a simulation."""
     figures = {
         **{name.replace("_", " "): of for name, of in data.baselines.items()},
         LABELS_ALONE: data.labels_alone,
@@ -162,7 +160,6 @@ def _left_out(data: ReportData) -> Exhibit:
 
 
 def _gain(data: ReportData) -> Exhibit | None:
-    """A point for each party: what the student has more than its own model, against its rows; to download, by name."""
     at_home = data.secret_figures.get("at_home") or {}
     points, word, words, chart = at_home.get("by_party") or [], data.party_label, [], None
     if not points and not data.quality:
@@ -249,7 +246,6 @@ def recall_exhibit(data: ReportData) -> Exhibit | None:
 
 
 def _operating_point(data: ReportData) -> Exhibit | None:
-    """What the published student flags, of two classes: the one threshold of the page. None where it has none."""
     point = (data.student or {}).get("operating_point")
     if not point:
         return None

@@ -86,7 +86,6 @@ class StudyAxis(Frozen):
 
     @property
     def column(self) -> str:
-        """What results call it."""
         return self.name or self.key
 
 
@@ -197,7 +196,6 @@ def changed(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
 
 
 def _leaves(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted keys with what is no table, or an empty one."""
     for name, value in table.items():
         key = f"{before}.{name}" if before else str(name)
         if isinstance(value, Mapping) and value:
@@ -246,12 +244,10 @@ class Plot:
         return f"{_called(self.axes)}, seed {self.seed}" if self.axes else f"seed {self.seed}"
 
     def cell(self, method: str) -> str:
-        """The id of what is told of it under the name of a method."""
         return canonical_digest([self.id, method])[:12]
 
 
 def _called(axes: Mapping[str, str]) -> str:
-    """A point of the axes in words: `data.alpha = 0.1, mechanism = gnmax`."""
     return ", ".join(f"{name} = {label}" for name, label in axes.items())
 
 
@@ -310,7 +306,6 @@ def plots(spec: StudySpec) -> list[Plot]:
 
 
 def _table(spec: StudySpec, points: list[dict[str, Any]]) -> dict[str, Any]:
-    """The table of a scenario at these points of the axes, with absolute paths."""
     name = spec.study.scenario
     place = name if name in Shipped.SCENARIO.files() else str(spec.folder / name)
     base = dict(scenario_table(place)) if name else {}

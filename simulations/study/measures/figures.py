@@ -110,7 +110,6 @@ class Figures:
     rows: list[Row] = field(default_factory=list, repr=False)
 
     def run(self, metric: str, value: float, low: float | None = None, high: float | None = None) -> None:
-        """Of the whole cell."""
         self.add("run", "", metric, value, low, high)
 
     def spread(self, metric: str, values: np.ndarray) -> None:
@@ -133,7 +132,6 @@ class Figures:
     def add(
         self, scope: str, name: str, metric: str, value: float, low: float | None = None, high: float | None = None
     ) -> None:
-        """See `Row`."""
         self.rows.append(Row(self.method, scope, name, metric, float(value), low, high))
 
 

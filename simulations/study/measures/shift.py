@@ -73,7 +73,6 @@ class WhichShift(NamedTuple):
 
     @property
     def named(self) -> tuple[ShiftKind, ...]:
-        """Kinds that are there beyond chance."""
         return tuple(part.kind for part in self.parts if part.named)
 
 
@@ -133,7 +132,6 @@ def _quantity(rows: OwnerRows, generator: np.random.Generator) -> ShiftPart:
 
 
 def _numbers(scores: np.ndarray) -> list[int]:
-    """Columns that are no code."""
     return [place for place in range(scores.shape[1]) if len(np.unique(scores[:, place])) > 3]
 
 

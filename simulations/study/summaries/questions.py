@@ -66,19 +66,16 @@ class MeanContrast:
 
     @property
     def significant(self) -> bool:
-        """In its family."""
         return self.p_holm is not None and self.p_holm < 1 - LEVEL
 
     @property
     def family(self) -> str:
-        """With the number of its comparisons."""
         along = f"other points of “{self.axis}” in place of {self.against}, {title(self.method)}"
         between = f"methods of the same guarantee against {title(self.against)}"
         return f"{along if self.axis else between} ({many(self.comparisons, 'comparison')})"
 
     @property
     def verdict(self) -> str:
-        """What may be said of it."""
         if self.seeds < LEAST:
             lacking = "no interval and no test" if self.low is None else "not tested"
             return f"{lacking}: {many(self.seeds, 'seed')} {'is' if self.seeds == 1 else 'are'} too few"
@@ -117,7 +114,6 @@ def _corrected(family: Sequence[MeanContrast]) -> list[MeanContrast]:
 
 
 def _contrasts(view: StudyView, name: str, column: str, against: str) -> list[MeanContrast]:
-    """Of all that stands in `column`, an axis or the method, with what stands at `against`, seed by seed."""
     sides = [*view.axes, "method"]
     chosen = (pl.col("scope") == "run") & (pl.col("metric") == name) & pl.col("method").is_in(view.methods)
     runs = view.frame.filter(chosen).select(*sides, "seed", "value", "cell", *FACTS[:4])
@@ -226,7 +222,6 @@ def _largest(view: StudyView, contrasts: Sequence[MeanContrast]) -> str:
 
 
 def _in_brackets(contrast: MeanContrast) -> str:
-    """The interval; "" where there is none, or it is a point."""
     text = range_text(contrast.low, contrast.high)
     return f" ({text})" if text else ""
 

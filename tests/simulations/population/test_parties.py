@@ -120,7 +120,7 @@ def test_what_cannot_be_trained_is_found_before_the_run(table: dict[str, str], t
 def test_reading_a_scenario_imports_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "planted_by_scenario.py").write_text("raise SystemExit('imported')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    trainer = "student.trainer={name='torch', factory='planted_by_scenario:Evil', loss='planted_by_scenario:evil'}"
+    trainer = "student.trainer={name='torch', factory='planted_by_scenario:Evil'}"
     own = "simulation.own_teacher={model='estimator', factory='planted_by_scenario:Evil'}"
     assert isinstance(load_scenario("stroke", [own, trainer]).simulation.own_teacher, EstimatorSpec)
     assert "planted_by_scenario" not in sys.modules
