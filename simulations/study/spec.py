@@ -9,8 +9,10 @@ from __future__ import annotations
 import copy
 import functools
 import json
+import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -27,11 +29,11 @@ from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Frozen
 from consilium.protocol.versions import versions
+from consilium.simulations import methods as of_methods
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.divide import clear_votes
 from consilium.simulations.methods.base import StudyMethod
-from consilium.simulations.methods.kinds import METHODS, method_of
 from consilium.simulations.scenario import (
     DATA_SET,
     TAGS,
@@ -62,6 +64,32 @@ _STAND_IN = {
     "query_budget": {"queries": 1, "answers": 1},
     "mechanism": {"name": "gnmax", "sigma": 9_999.0},
 }
+
+
+for _module in pkgutil.iter_modules(of_methods.__path__):
+    import_module(f"{of_methods.__name__}.{_module.name}")
+
+
+METHODS: dict[str, type[StudyMethod]] = dict(sorted(StudyMethod.kinds.items()))  # every method, by its name
+
+
+def method_of(described: object, where: str = "methods") -> StudyMethod:
+    """A method from its name, or from a table with `name` and its keys. `where`: the key that it stands at.
+
+    Raises
+    ------
+    ConfigError : no such method, a key that it has not, or a value that it may not have.
+
+    >>> method_of("pooled"), method_of({"name": "manual_labels", "labels": 300}).label
+    (PooledModel(name='pooled', kind='teacher'), 'manual_labels labels=300')
+    """
+    table: dict[str, Any] = dict(described) if isinstance(described, Mapping) else {"name": described}
+    name = table.get("name")
+    kind = METHODS.get(name) if isinstance(name, str) else None
+    if kind is None:
+        fault = f"{where}: no method {name!r}"
+        raise ConfigError(fault, f"Choose one of {', '.join(METHODS)}, or a table with such a name")
+    return validate(table, kind, f"{where}: {name}")
 
 
 class StudyAxis(Frozen):

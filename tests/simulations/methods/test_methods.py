@@ -21,10 +21,10 @@ from consilium.protocol.label_source import Outcome
 from consilium.protocol.schema import Schema
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.methods.base import BY_ROW, TEST_DRAWS, Predicted
-from consilium.simulations.methods.kinds import METHODS, method_of
 from consilium.simulations.methods.manual_labels import by_lot
 from consilium.simulations.methods.teachers import pooled_probabilities
 from consilium.simulations.release import replay
+from consilium.simulations.study.spec import METHODS, method_of
 from consilium.student.learn import train
 from tests.simulations.methods.cases import SEED, few, taught
 
