@@ -20,8 +20,8 @@ from consilium.protocol.queries import canonical_queries, draw_reference, query_
 from consilium.protocol.schema import why_no_images
 from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.population import public
-from consilium.simulations.population.parties import SimulatedKeys, simulated_keys
 from consilium.simulations.population.partition import Partition
+from consilium.simulations.population.specs import SimulatedKeys, simulated_keys
 from consilium.simulations.scenario import Scenario, divided_data
 from consilium.student.pool import Pool
 

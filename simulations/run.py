@@ -25,14 +25,24 @@ from consilium.simulations.divide import Case, divide
 from consilium.simulations.engines.local import LocalGrid
 from consilium.simulations.engines.process import Finished, Worker, running_workers
 from consilium.simulations.engines.ray import check_ray, run_ray
-from consilium.simulations.folder import FORMAT, PRIVATE, SUMMARY, WORK, make_run_dir, working_in
+from consilium.simulations.folder import (
+    FORMAT,
+    PRIVATE,
+    SUMMARY,
+    WORK,
+    data_facts,
+    make_run_dir,
+    report_data,
+    run_summary,
+    student_facts,
+    working_in,
+)
 from consilium.simulations.interruption import interruptible
-from consilium.simulations.population.parties import check_own_teacher, why_untrainable
+from consilium.simulations.population.specs import check_own_teacher, why_untrainable
 from consilium.simulations.progress import EVENTS, recording
 from consilium.simulations.report.data import save_report_data
 from consilium.simulations.scenario import Scenario
 from consilium.simulations.simulated import Population, SimulatedFederation
-from consilium.simulations.summary import data_facts, report_data, run_summary, student_facts
 from consilium.student.learn import check_trainer
 
 Engine = Literal["local", "ray"]

@@ -30,7 +30,7 @@ from consilium.protocol.files import private_folder
 from consilium.protocol.label_source import LabelSource
 from consilium.report.progress import BASELINES
 from consilium.simulations.divide import Case
-from consilium.simulations.population.parties import SECOND, identity_of, sealing_of, simulated_keys
+from consilium.simulations.population.specs import SECOND, identity_of, sealing_of, simulated_keys
 from consilium.simulations.progress import EVENTS, Recorder
 from consilium.simulations.said import Heard, Questions, SaidReply, SaidRequest, packed
 from consilium.student.config import StudentSpec

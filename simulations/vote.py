@@ -22,7 +22,7 @@ from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.queries import query_ids
 from consilium.report.progress import TRAIN_TEACHERS
 from consilium.simulations.divide import Case
-from consilium.simulations.population.parties import check_own_teacher
+from consilium.simulations.population.specs import check_own_teacher
 from consilium.simulations.said import SETS, DirectionSum, Questions, TieLog, said
 from consilium.simulations.simulated import Population
 

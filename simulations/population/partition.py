@@ -1,23 +1,15 @@
 """What is public, alike for every partition; what a partition is; Matched Dirichlet. `partitions` has the table.
 
-Matched Dirichlet: a division by lot whose parties' labels are as far from the pooled ones as the natural division's.
-
-"Far" is the mean over parties, each counted once whatever its size, of the Hellinger distance between a party's label
-distribution and that of all parties together: the same definition for the natural division and for the matched one, of
-finite rows as they are. A small party is far from the pool in any division (one row has one class), so the distance
-says little without the sizes: the matched division keeps the sizes of the natural one, and all its rows, and changes
-only who has which class. What is left of a difference between the two is then neither size nor label skew, but what
-real parties differ in besides (features, and what a label means).
+Matched Dirichlet: a division by lot whose parties' labels are as far from the pooled ones as the natural division's, by
+the mean over parties, each counted once, of the Hellinger distance between a party's label distribution and that of all
+together. A small party is far from the pool in any division. So the matched one keeps sizes and rows of the natural
+one, and changes only who has which class: what is left of a difference is neither size nor label skew.
 
 Each party's class shares are drawn from Dirichlet(alpha * pooled shares), and its rows are dealt in these shares,
-rounded; every class is used up exactly. Were rows drawn by lot in these shares instead, no alpha could go below the
-distance of an iid division, and natural divisions that are more even than a lot would have no match: writers of MNIST
-wrote all digits alike (.048, by lot .100). So alpha stands for the whole spread of labels, that of the lot included;
-the distance by lot is told beside it.
-
-Dirichlet draws come from fixed quantiles of Gamma(alpha * pooled share), whatever alpha is tried: one seed is one lot,
-and the distance falls with alpha nearly without steps. Where a bisection looks for a crossing it needs no more.
-"""
+rounded; every class is used up exactly. Were rows drawn by lot in these shares, no alpha could go below the distance of
+an iid division, and natural divisions that are more even than a lot would have no match: writers of MNIST wrote all
+digits alike (.048, by lot .100). Dirichlet draws come from fixed quantiles of Gamma(alpha * pooled share), whatever
+alpha is tried: one seed is one lot, and the distance falls with alpha nearly without steps."""
 
 from __future__ import annotations
 

@@ -19,9 +19,8 @@ from consilium.protocol.schema import Schema
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.divide import federation_config
 from consilium.simulations.methods.teachers import pooled_probabilities
-from consilium.simulations.population.parties import check_own_teacher
 from consilium.simulations.population.partition import Partition
-from consilium.simulations.population.specs import SimulationSpec
+from consilium.simulations.population.specs import SimulationSpec, check_own_teacher
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
 from tests.federation import make_config
