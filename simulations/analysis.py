@@ -237,14 +237,10 @@ def on_own_rows(
     """The student against each party's own teacher on rows of the party's that it has not seen. trained: parties with a
     teacher. All rows of a party train that, so a teacher of its kind is trained anew on two thirds of its rows and
     judged on the last third, three times over. The student learnt from votes of all parties, and so of teachers that
-    saw these rows too; by the run's own guarantee one party moves it by little. Secret.
-
-    Returns
-    -------
-    {"absent": why} or: metric ("auc": pairs of two rows of one party that are in the right order; else "accuracy"),
-    judged, parties, too_small (fewer than `LEAST_ROWS` rows), level; "all": alone, student, difference with its
-    interval (parties drawn anew, `REPLICATES` times); by_party: rows and difference of each, from small to large.
-    """
+    saw these rows too; by the run's own guarantee one party moves it by little. Secret. Gives {"absent": why} or:
+    metric ("auc": pairs of two rows of one party that are in the right order; else "accuracy"), judged, parties,
+    too_small (fewer than `LEAST_ROWS` rows), level; "all": alone, student, difference with its interval (parties drawn
+    anew, `REPLICATES` times); by_party: rows and difference of each, from small to large."""
     sizes = {party: len(case.partition.parties[party]) for party in trained}
     kind = case.scenario.simulation.own_teacher or case.config.teacher
     most = most_parties(kind)

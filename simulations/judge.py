@@ -14,13 +14,10 @@ from consilium.simulations.metrics import auc_row_scores, brier_row_scores, draw
 
 
 class Row(NamedTuple):
-    """One figure of one cell.
-
-    method: the method that it is of; "division" for measures of the division alone, "teachers" for those of the
-    teachers and their votes without noise. scope: "run", "class" or "party"; name: which of them ("" for "run").
-    metric: such as "auc", "hellinger"; value; low and high: its interval within the cell, None where it has none.
-    Intervals over seeds are the report's.
-    """
+    """One figure of one cell. method: that it is of; "division" for measures of the division alone, "teachers" for
+    those of the teachers and their votes without noise. scope: "run", "class" or "party"; name: which of them ("" for
+    "run"). metric: such as "auc", "hellinger"; low and high: its interval within the cell, None where it has none.
+    Intervals over seeds are the report's."""
 
     method: str
     scope: str

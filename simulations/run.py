@@ -62,16 +62,13 @@ def run_scenario(
     source: Source | None = None,
     started: list[Worker] | None = None,
 ) -> dict[str, Any]:
-    """Run the federation, compare it with what only a simulation can know, write the run folder.
-
-    Everything that can be wrong with the input is found before the folder `out` is made. `name` is what the results
-    call the scenario. `device` is where networks are trained. Libraries use one thread in each process; the caller's
-    settings come back. `source`: rows that are in memory, instead of those that the scenario names. `started`: the
-    local engine's workers, where they were started before this module was imported; whoever started them ends them.
-
-    Gives the summary that `consilium run --format json` prints. Raises ConsiliumError: what is wrong, and what to do.
-    Interrupted: at Ctrl-C, SIGTERM or SIGHUP, in the main thread.
-    """
+    """Run the federation, compare it with what only a simulation can know, write the run folder. Everything that can be
+    wrong with the input is found before the folder `out` is made. `name`: what the results call the scenario. `device`:
+    where networks are trained. Libraries use one thread in each process; the caller's settings come back. `source`:
+    rows that are in memory, instead of those that the scenario names. `started`: the local engine's workers, where they
+    were started before this module was imported; whoever started them ends them. Gives the summary that `consilium run
+    --format json` prints. Raises ConsiliumError: what is wrong, and what to do. Interrupted: at Ctrl-C, SIGTERM or
+    SIGHUP, in the main thread."""
     start = time.monotonic()
     created = datetime.now(UTC).isoformat(timespec="seconds")
     if engine == "ray" and device == "cuda":

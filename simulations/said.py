@@ -31,10 +31,8 @@ from consilium.simulations.metrics import judged_area
 
 
 def class_probabilities(model: Any, x: np.ndarray, classes: int) -> np.ndarray:
-    """Of a trained classifier with scikit-learn's methods, on `x` float (rows, inputs) -> float64 (rows, classes).
-
-    0 for a class that it has not seen.
-    """
+    """Of a trained classifier with scikit-learn's methods, on `x` float (rows, inputs) -> float64 (rows, classes), 0
+    for a class that it has not seen."""
     probabilities = np.zeros((len(x), classes))
     if len(x):
         probabilities[:, model.classes_] = model.predict_proba(x)
@@ -42,10 +40,8 @@ def class_probabilities(model: Any, x: np.ndarray, classes: int) -> np.ndarray:
 
 
 class DirectionSum:
-    """Sum over the parties of what each gives to a noisy average: never all weights at once.
-
-    total: float64 (inputs, classes), (0, 0) before the first party.
-    """
+    """Sum over the parties of what each gives to a noisy average, never all weights at once. total: float64 (inputs,
+    classes), (0, 0) before the first party."""
 
     def __init__(self) -> None:
         self.parties = self.teachers_per_party = 0
@@ -75,9 +71,7 @@ def has_linear_scores(spec: TeacherKind) -> bool:
 
 def linear_scores(spec: TeacherKind, teacher: Any, inputs: int, classes: int) -> np.ndarray | None:
     """Weights float64 (inputs + 1, classes) of a trained teacher, the intercept last; None for a kind that has none.
-
-    A class that the teacher never saw has zeros, and so has every one of a teacher that saw one class only.
-    """
+    Zeros of a class that the teacher never saw, and of every one where it saw one only."""
     if not has_linear_scores(spec):
         return None
     every = np.zeros((inputs + 1, classes))
@@ -97,10 +91,8 @@ SETS = ("pool", "test", "home")
 
 
 class TieLog:
-    """In place of the lot: writes down which classes were equal, and gives the first.
-
-    In flat arrays: a party of a single class has equal scores on every row, and there may be hundreds of them.
-    """
+    """In place of the lot: writes down which classes were equal, and gives the first. In flat arrays: a party of a
+    single class has equal scores on every row, and there may be hundreds of them."""
 
     query_ids: Sequence[str] = ()
 
@@ -233,11 +225,8 @@ PARTS_OF_ONE = 2**30
 
 
 class Heard:
-    """What the teachers of a run's parties say, added up as it comes. Sums are of whole numbers: the same to the digit
-    in whatever order parties answer.
-
-    votes: int64 (test, classes). quality, directions: by party, see `Said`.
-    """
+    """What the teachers of a run's parties say, added up as it comes: sums of whole numbers, the same to the digit in
+    whatever order parties answer. votes: int64 (test, classes). quality, directions: by party, see `Said`."""
 
     def __init__(self, questions: Questions) -> None:
         self.votes = np.zeros((len(questions.test_y), len(questions.schema.classes)), dtype=np.int64)

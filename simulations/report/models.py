@@ -45,11 +45,8 @@ def models_of(
     student: Metrics | None, baselines: Mapping[str, Metrics], worth: Metrics | None, alone: Metrics
 ) -> dict[str, Metrics]:
     """Metrics of every model by what it is called, in the order of charts and tables. alone: labels, of
-    `student.public_labels.beside_labels`.
-
-    Always naming the most frequent class of the public test rows stands for the majority of the private ones. Of
-    published data there is nothing that takes private rows; yardsticks of public rows stay.
-    """
+    `student.public_labels.beside_labels`. Always naming the most frequent class of the public test rows stands for the
+    majority of the private ones. Of published data there is nothing that takes private rows."""
     known = {name: of for name, of in baselines.items() if of and ABSENT not in of}
     labels, rates = dict(LABELS), (student or {}).get("rate") or {}
     if student:

@@ -74,11 +74,8 @@ METHODS: dict[str, type[StudyMethod]] = dict(sorted(StudyMethod.kinds.items())) 
 
 
 def method_of(described: object, where: str = "methods") -> StudyMethod:
-    """A method from its name, or from a table with `name` and its keys. `where`: the key that it stands at.
-
-    Raises
-    ------
-    ConfigError : no such method, a key that it has not, or a value that it may not have.
+    """A method from its name, or from a table with `name` and its keys. `where`: the key that it stands at. Raises
+    ConfigError: no such method, a key that it has not, or a value that it may not have.
 
     >>> method_of("pooled"), method_of({"name": "manual_labels", "labels": 300}).label
     (PooledModel(name='pooled', kind='teacher'), 'manual_labels labels=300')
