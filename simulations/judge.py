@@ -38,10 +38,10 @@ def judged(method: str, case: Case, predicted: Predicted) -> list[Row]:
     run: the method's own figures, infinite ones too. On the test rows accuracy, auc (see `student.evaluation`; not
         where they have one class) and brier, with intervals over test rows. Of a method whose luck was drawn several
         times (`TEST_DRAWS`) these are means over the draws, and the spread of the draws is in the intervals. At home,
-        over all rows that parties hold out: home_rows, home_accuracy, home_brier, and home_auc of pairs of two rows of
+        over all rows that parties hold out: home_rows, home_accuracy, and home_auc of pairs of two rows of
         one party; intervals as if other parties might have been there.
     class: recall on the test rows, with rows.
-    party: on its own held-out rows rows, accuracy, brier, and auc where they have several classes.
+    party: on its own held-out rows rows, accuracy, and auc where they have several classes.
     """
     if predicted.absent:
         return []
@@ -95,8 +95,8 @@ def _on_test_rows(method: str, case: Case, drawn: Sequence[np.ndarray]) -> Itera
     scores = np.stack([brier_row_scores(draw, y) for draw in drawn])
     values = scores.mean(axis=1)
     spread = float(values.std(ddof=1)) / np.sqrt(len(values)) if len(values) > 1 else 0.0
-    interval = mean_interval(scores.mean(axis=0), spread)
-    yield _row(method, RUN, "", "brier", values.mean(), interval, _most_brier(len(names)))
+    interval, most = mean_interval(scores.mean(axis=0), spread), 1.0 if len(names) == 2 else 2.0
+    yield _row(method, RUN, "", "brier", values.mean(), interval, most)
     for name, count in zip(names, np.bincount(y, minlength=len(names)).tolist(), strict=True):
         if count:
             recall = np.mean([draw["recall_per_class"][name] for draw in metrics])
@@ -106,8 +106,8 @@ def _on_test_rows(method: str, case: Case, drawn: Sequence[np.ndarray]) -> Itera
 
 def _at_home(method: str, case: Case, home: np.ndarray) -> Iterator[Row]:
     """`home`: probabilities float64 (home, classes)."""
-    truth, most = case.home_y, _most_brier(len(case.classes))
-    right, brier = (home.argmax(axis=1) == truth).astype(np.float64), brier_row_scores(home, truth)
+    truth = case.home_y
+    right = (home.argmax(axis=1) == truth).astype(np.float64)
     party, first = np.unique(case.home_party, return_index=True)
     rows = np.diff(np.r_[first, len(truth)])
     in_order, pairs = np.zeros((2, len(party)))
@@ -116,8 +116,6 @@ def _at_home(method: str, case: Case, home: np.ndarray) -> Iterator[Row]:
         correct, y = right[mine].sum(), truth[mine]
         yield _row(method, PARTY, name, "rows", count)
         yield _row(method, PARTY, name, "accuracy", correct / count, wilson(correct, count))
-        interval = mean_interval(brier[mine]) if count > 1 else None
-        yield _row(method, PARTY, name, "brier", brier[mine].mean(), interval, most)
         areas = auc_row_scores(home[mine], y)
         if areas is not None:
             of_class = np.bincount(y)
@@ -126,16 +124,11 @@ def _at_home(method: str, case: Case, home: np.ndarray) -> Iterator[Row]:
             pairs[place] = of_class.prod()
             in_order[place] = float(areas.mean()) * pairs[place]
     yield _row(method, RUN, "", "home_rows", len(truth))
-    for metric, points, end in (("accuracy", right, 1.0), ("brier", brier, most)):
-        interval = ratio_interval(np.add.reduceat(points, first), rows)
-        yield _row(method, RUN, "", f"home_{metric}", points.mean(), interval, end)
+    interval = ratio_interval(np.add.reduceat(right, first), rows)
+    yield _row(method, RUN, "", "home_accuracy", right.mean(), interval)
     if len(case.classes) == 2 and (both := pairs > 0).any():
         interval = ratio_interval(in_order[both], pairs[both])
         yield _row(method, RUN, "", "home_auc", in_order.sum() / pairs.sum(), interval)
-
-
-def _most_brier(classes: int) -> float:
-    return 1.0 if classes == 2 else 2.0
 
 
 def _row(
