@@ -13,8 +13,7 @@ from benchmarks.results import Rows, record
 from consilium.report.words import many
 from consilium.simulations.papers.run import RESULTS, exhibits
 from consilium.simulations.study.results import open_study
-from consilium.simulations.study.summaries.questions import questions
-from consilium.simulations.study.summaries.sentences import answers_of
+from consilium.simulations.study.summaries.questions import answers_of, questions
 from consilium.simulations.study.summaries.view import study_view
 
 JUDGES = {

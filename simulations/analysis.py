@@ -31,17 +31,15 @@ from consilium.protocol.label_source import Progress, no_progress
 from consilium.report.progress import AT_HOME, POOLED, RIVALS, stage
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import confusion, student_figures
-from consilium.simulations.linear_teachers import DirectionSum
 from consilium.simulations.methods.base import StatedGuarantee
 from consilium.simulations.methods.manual_labels import ON_PUBLIC_ROWS, PublicTruth, relearnt, worth
 from consilium.simulations.methods.noisy_average import LinearDraws, averages_of
-from consilium.simulations.methods.pooled import PooledModel
 from consilium.simulations.methods.private_gradient import PrivateGradient
+from consilium.simulations.methods.teachers import PooledModel
 from consilium.simulations.metrics import drawn_intervals, mean_metrics, mean_of, metric_intervals
-from consilium.simulations.population.parties import own_teachers
 from consilium.simulations.release import load_own
 from consilium.simulations.report.data import PartyQuality
-from consilium.simulations.said import ALIKE, ONE_CLASS, Heard
+from consilium.simulations.said import ALIKE, ONE_CLASS, DirectionSum, Heard
 from consilium.simulations.vote import vote_shares
 from consilium.student.public_labels import beside_labels
 
@@ -82,7 +80,7 @@ def analyse(run_dir: Path, case: Case, heard: Heard, progress: Progress = no_pro
         )  # fmt: skip
         figures["open_figures"] = {
             "test": dict(zip(names, np.bincount(y, minlength=len(names)).tolist(), strict=True)),
-            "student": student_figures(probabilities, y, names),
+            "student": student_figures(probabilities, y),
             "intervals": metric_intervals(probabilities, y, names),
             "labels": confusion(truth.labels[rows], labels, len(names)),
         }
@@ -239,29 +237,23 @@ def on_own_rows(
     """The student against each party's own teacher on rows of the party's that it has not seen. trained: parties with a
     teacher. All rows of a party train that, so a teacher of its kind is trained anew on two thirds of its rows and
     judged on the last third, three times over. The student learnt from votes of all parties, and so of teachers that
-    saw these rows too; by the run's own guarantee one party moves it by little. Secret.
-
-    Returns
-    -------
-    {"absent": why} or: metric ("auc": pairs of two rows of one party that are in the right order; else "accuracy"),
-    judged, parties, too_small (fewer than `LEAST_ROWS` rows), level; "all": alone, student, difference with its
-    interval (parties drawn anew, `REPLICATES` times); by_party: rows and difference of each, from small to large.
-    """
+    saw these rows too; by the run's own guarantee one party moves it by little. Secret. Gives {"absent": why} or:
+    metric ("auc": pairs of two rows of one party that are in the right order; else "accuracy"), judged, parties,
+    too_small (fewer than `LEAST_ROWS` rows), level; "all": alone, student, difference with its interval (parties drawn
+    anew, `REPLICATES` times); by_party: rows and difference of each, from small to large."""
     sizes = {party: len(case.partition.parties[party]) for party in trained}
-    own = own_teachers(case.scenario.simulation, len(case.parties), case.seed)
-    kinds = {party: own.get(index) or case.config.teacher for index, party in enumerate(case.parties)}
-    slowest = min((kinds[party] for party in sizes), key=most_parties, default=case.config.teacher)
-    most = most_parties(slowest)
+    kind = case.scenario.simulation.own_teacher or case.config.teacher
+    most = most_parties(kind)
     if case.config.rows.representation != "none":  # of thousands of inputs, which take longer to compute than to learn
         most = min(most, FEW_PARTIES)
     parties = chosen(sizes, most)
     if not parties:
-        slow = f"teachers of kind {slowest.title} take long to train again"
+        slow = f"teachers of kind {kind.title} take long to train again"
         return {"absent": slow if most == 0 else f"no {LEAST_ROWS} rows at any of them"}
     points = []
     for index, party in enumerate(parties):
         progress(AT_HOME, index, len(parties))
-        points.append((sizes[party], *_points(case, party, kinds[party].anywhere(), student)))
+        points.append((sizes[party], *_points(case, party, kind.anywhere(), student)))
     progress(AT_HOME, len(parties), len(parties))
     judged = np.array(sorted((item for item in points if item[3] > 0), key=lambda item: item[0]))
     if not len(judged):

@@ -31,7 +31,7 @@ from consilium.protocol.errors import ConfigError, DataError
 from consilium.report.warnings import warnings_of, well_formed
 from consilium.simulations.folder import MANIFEST, SUMMARY, SUMS, check_sums
 from consilium.simulations.report.data import LeftOutParty, ReportData, load_report_data
-from consilium.simulations.report.guarantees import shown_guarantees
+from consilium.simulations.report.privacy import shown_guarantees
 
 REPORT_DATA = "private/report.json"
 EPSILONS = {
@@ -197,6 +197,5 @@ def _data(run: VerifiedRun, recorded: Recorded, student: Path | None) -> ReportD
 
 
 def _parties(events: Sequence[Event], recorded: Recorded) -> int:
-    """How many take part as far as is known before the end: those of the largest sum, else those that came."""
     came = [event.total for event in events if event.kind == "stage"]
     return max((batch.parties for batch in recorded.batches), default=came[-1] if came else 0)

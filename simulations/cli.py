@@ -219,7 +219,7 @@ def _print_summary(summary: dict[str, Any], output: Format, quiet: bool = False)
     if output is Format.json:
         tell_warnings(summary["warnings"], output)
         return
-    from consilium.simulations.council.statement import afterwards, terminal
+    from consilium.simulations.council.runs import afterwards, terminal
 
     typer.echo(terminal(summary, terminal_width()))
     for line in afterwards(summary):

@@ -69,7 +69,7 @@ def check_files(pattern: str, roles: Mapping[str, str], drop: list[str] | tuple[
     PathError: there is no such file. DataError: it is no table, or has no such column."""
     from consilium.data.encoding import infer
     from consilium.protocol.config_files import validate
-    from consilium.simulations.datasets.own import open_tables
+    from consilium.simulations.datasets.source import open_tables
     from consilium.simulations.population.specs import DataSpec
 
     data = {"set": "table", "path": pattern, **roles, **({"drop": list(drop)} if drop else {})}

@@ -20,8 +20,8 @@ from consilium.protocol.queries import canonical_queries, draw_reference, query_
 from consilium.protocol.schema import why_no_images
 from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.population import public
-from consilium.simulations.population.parties import SimulatedKeys, simulated_keys, teachers_named
 from consilium.simulations.population.partition import Partition
+from consilium.simulations.population.specs import SimulatedKeys, simulated_keys
 from consilium.simulations.scenario import Scenario, divided_data
 from consilium.student.pool import Pool
 
@@ -67,7 +67,6 @@ class Case:
 
     @property
     def pool_ids(self) -> list[str]:
-        """`query_ids` of these rows."""
         return self.once("pool ids", lambda: query_ids(self.pool_x))
 
     @property
@@ -141,7 +140,6 @@ class Case:
 
     @property
     def pool(self) -> Pool:
-        """The student's rows."""
         tested = (self.test_x, self.test_y) if len(self.test_y) else (None, None)
         return Pool(self.dataset.features, self.pool_x, *tested, labels=self.known_labels)
 
@@ -202,8 +200,8 @@ def federation_config(
         )
     schema = public.schema(scenario.data, dataset, partition)
     federation = scenario.federation
-    wanted = [federation.teacher, *teachers_named(scenario.simulation)]
-    if any(spec.of_images for spec in wanted) and (reason := why_no_images(schema)):
+    wanted = federation.teacher, scenario.simulation.own_teacher
+    if any(spec is not None and spec.of_images for spec in wanted) and (reason := why_no_images(schema)):
         raise ConfigError(
             f"teacher cnn does not fit {dataset.name!r}: {reason}",
             'Images need data.standardise=false and data.representation="none"; choose another teacher for other rows',

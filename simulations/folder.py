@@ -1,20 +1,24 @@
-"""The folder of a run: its manifest, which says what was asked and how the run ended, its sums, and its summary.
-
-A run that is killed says "running" for ever: it is not finished, and has no sums.
-"""
+"""The folder of a run: its manifest, which says what was asked and how the run ended, its sums, its summary with
+seconds and warnings, and the report's data. A run that is killed says "running" for ever, and has no sums."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import shutil
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.events import read_events
 from consilium.coordinator.ledger import Ledger, stored_config
+from consilium.coordinator.privacy import NODES, expected
 from consilium.coordinator.verify.ledger import Damaged, Unfinished
 from consilium.protocol.errors import (
     ConfigError,
@@ -26,7 +30,17 @@ from consilium.protocol.errors import (
     PathError,
 )
 from consilium.protocol.files import replace_private
+from consilium.protocol.refusals import FOR_DATA
+from consilium.protocol.strict_json import number, strict
+from consilium.report.warnings import LabelFacts, RowFacts, StudentFacts, warnings_of
+from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.divide import Case
 from consilium.simulations.interruption import Interrupted
+from consilium.simulations.population.partition import Partition
+from consilium.simulations.population.public import look
+from consilium.simulations.report.data import LeftOutParty, ReportData
+from consilium.simulations.report.privacy import shown_guarantees
+from consilium.student.card import CONSTANT
 
 FORMAT = 2
 MANIFEST, SUMMARY = "manifest.json", "summary.json"
@@ -178,3 +192,180 @@ def read_summary(run: Path) -> dict[str, Any]:
     except (ValueError, AttributeError, RecursionError):
         raise DataError(f"{run / SUMMARY} is damaged", "Run: consilium audit") from None
     return summary
+
+
+if TYPE_CHECKING:
+    from consilium.simulations.analysis import Analysis
+
+
+def run_warnings(
+    config: FederationConfig, summary: Mapping[str, Any], card: Mapping[str, Any], looked: RowFacts, cost: str
+) -> list[dict[str, str]]:
+    """Of a finished run, first what came out. summary: as far as it is written. card: the student's. cost: what a label
+    takes."""
+    tested = card["test"]
+    reached = StudentFacts(
+        constant=card["model"]["kind"] == CONSTANT,
+        metrics=summary["student"] or {},
+        rows={} if tested is None else tested["rows_per_class"],
+        teachers=summary["teachers"],
+        failures=summary.get("teachers_failed", {}),
+        left_out=summary["parties_left_out_for_data"],
+        absent=summary.get("parties_absent", {}),
+    )
+    labels = LabelFacts(summary["labels_alone"], "public_labels" in summary, cost)
+    return warnings_of(reached, labels, looked, expected(config, summary["parties"]))
+
+
+def data_fingerprint(dataset: Dataset) -> str:
+    """SHA-256 (hex) of the rows, labels and owners, of their names and of patients, if there are any."""
+    fingerprint = hashlib.sha256()
+    for array in (dataset.x, dataset.y, dataset.owner):
+        fingerprint.update(array.tobytes())
+    if dataset.owner_names is not None:
+        fingerprint.update(json.dumps(dataset.owner_names).encode())
+    if dataset.patient is not None:
+        fingerprint.update(dataset.patient.tobytes())
+    return fingerprint.hexdigest()
+
+
+def data_facts(dataset: Dataset, partition: Partition) -> dict[str, Any]:
+    """What a manifest says of the rows and of who has how many of them."""
+    return {
+        "set": dataset.name,
+        "sha256": data_fingerprint(dataset),
+        "parties": len(partition.parties),
+        "left_out": partition.left_out,
+        **({"found": partition.measures} if partition.measures else {}),
+        "queries": len(partition.queries),
+        "test": len(partition.test),
+    }
+
+
+COORDINATOR, CARD = "coordinator.json", "student/student.json"
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A file of a run folder."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def student_facts(run_dir: Path) -> dict[str, Any]:
+    """Of the student that is in the run's folder, the fields of the event "student-saved"."""
+    guarantee = read_json(run_dir / COORDINATOR)["privacy"]["guarantee"]
+    metrics, epsilon = read_json(run_dir / CARD)["metrics"] or {}, number(guarantee, "epsilon")
+    auc = metrics.get("auc")
+    return {
+        "metric": "accuracy" if auc is None else "AUC",
+        "value": metrics.get("accuracy") if auc is None else auc,
+        "epsilon": None if math.isinf(epsilon) else epsilon,
+        "delta": guarantee["delta"],
+    }
+
+
+def run_summary(manifest: Mapping[str, Any], run_dir: Path, case: Case, analysis: Analysis) -> dict[str, Any]:
+    """What `consilium run` prints; all but the seconds, which are the coordinator's alone."""
+    config, data, figures = case.config, case.scenario.data, analysis.figures
+    looked = look(data, case.scenario.federation.query_budget.queries, case.dataset, case.partition)
+    coordinator, student = read_json(run_dir / COORDINATOR), read_json(run_dir / CARD)
+    privacy = coordinator["privacy"]
+    optional = {
+        "parties_absent": absent(run_dir),
+        "public_owners": public_owners(case),
+        "holds_public_rows": data.is_described and student["model"]["holds_public_rows"],
+        "public_labels": student.get("public_labels"),
+        "teachers_failed": analysis.failures,
+    }
+    table = {
+        "scenario": manifest["scenario"],
+        "engine": manifest["engine"],
+        "federation_digest": config.federation_digest(),
+        "parties": len(coordinator["parties"]),
+        "teachers": coordinator["teachers"],
+        "release": config.disclosure.release,
+        "parties_left_out_for_data": coordinator["parties_left_out_for_data"],
+        "owners_left_out": case.partition.left_out,
+        "parties_made": looked.parties,
+        "queries": {key: coordinator[key] for key in ("asked", "answered", "reinforced")},
+        "privacy": {
+            "unit": config.privacy.unit.value,
+            "relation": privacy["guarantee"]["relation"],
+            "delta": config.privacy.delta,
+            "collection": config.collection,
+            "towards": privacy["guarantee"]["towards"],
+            "epsilon_guaranteed": number(privacy["guarantee"], "epsilon"),
+            "epsilon_student": number(privacy["student"], "epsilon"),
+            **({"epsilon_nodes": number(privacy[NODES], "epsilon")} if NODES in privacy else {}),
+            "epsilon_spent": number(privacy["spent"], "epsilon"),
+            "epsilon_data_dependent": number(privacy["data_dependent"], "epsilon"),
+            "epsilon_sanitised": number(privacy["sanitised"], "epsilon") if "sanitised" in privacy else None,
+            "released_label_accuracy": analysis.labels_right,
+            "noise": coordinator["noise"],
+        },
+        "student": student["metrics"],
+        "baselines": figures["baselines"],
+        "labels_alone": figures.get("labels_alone", {}),
+        "worth": figures.get("worth"),
+        **{name: value for name, value in optional.items() if value},
+        "seconds": coordinator["seconds"],
+        "out": str(run_dir),
+    }
+    table["warnings"] = run_warnings(config, table, student, looked, data.label_cost)
+    return strict(table)
+
+
+def report_data(
+    manifest: Mapping[str, Any], run_dir: Path, case: Case, summary: dict[str, Any], analysis: Analysis
+) -> ReportData:
+    """All that the report shows."""
+    scenario, dataset, federation = case.scenario, case.dataset, case.scenario.federation
+    coordinator = read_json(run_dir / COORDINATOR)
+    return ReportData(
+        title=federation.name,
+        description=scenario.description.strip(),
+        attribution=dataset.attribution,
+        seeded_noise=coordinator["noise"] == "seeded",
+        **{name: manifest[name] for name in ("scenario", "engine", "seed", "created", "versions")},
+        **{name: summary[name] for name in ("parties", "teachers", "student", "warnings")},
+        invited=manifest["data"]["parties"],
+        party_label=dataset.owner_label if scenario.data.partition == "owners" else "party",
+        left_out=left_out(run_dir),
+        mechanism=federation.describe(),
+        release=federation.disclosure.release,
+        collection=federation.collection,
+        most_queries=federation.query_budget.queries,
+        most_answers=federation.query_budget.answers,
+        guarantees=shown_guarantees(coordinator["privacy"], federation.collection),
+        reinforced=summary["queries"]["reinforced"],
+        public_labels=summary.get("public_labels", {}),
+        classes=dataset.classes,
+        **analysis.figures,
+    )
+
+
+def public_owners(case: Case) -> dict[str, Any]:
+    """How many of the owners of somebody's own rows were made public, whole; nothing where none was."""
+    data, partition = case.dataset, case.partition
+    if not case.scenario.data.is_described or data.owner_names is None:
+        return {}
+    public = np.unique(data.owner[np.concatenate([partition.queries, partition.test])])
+    private = np.unique(data.owner[np.concatenate(list(partition.parties.values()))])
+    owners = len(np.unique(data.owner))
+    whole = not len(np.intersect1d(public, private))
+    return {"count": len(public), "of": owners, "word": data.owner_label} if whole else {}
+
+
+def left_out(run_dir: Path) -> list[LeftOutParty]:
+    """Who was left out of which stage, from the event log."""
+    events = read_events(run_dir / "events.jsonl")
+    return [LeftOutParty(event.party, event.stage, event.reason) for event in events if event.kind == "left-out"]
+
+
+def absent(run_dir: Path) -> dict[str, str]:
+    """Parties that were left out of a stage, and not because of what their data hold, each with the first reason."""
+    events = read_events(run_dir / "events.jsonl")
+    reasons: dict[str, str] = {}
+    for event in events:
+        if event.kind == "left-out" and event.rule not in FOR_DATA:
+            reasons.setdefault(event.party, event.reason)
+    return dict(sorted(reasons.items()))

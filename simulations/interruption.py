@@ -24,7 +24,6 @@ class Interrupted(BaseException):
 
     @property
     def exit_code(self) -> int:
-        """As a shell has it for a process that a signal ended: 130, 143 or 129."""
         return 128 + self.number
 
     def __str__(self) -> str:

@@ -7,20 +7,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from consilium.models.evaluation import Interval, area_interval, evaluate, mean_interval, one_against_rest
+from consilium.models.evaluation import Interval, area_interval, evaluate, mean_interval
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import BY_ROW, TEST_DRAWS, Predicted
 from consilium.simulations.metrics import auc_row_scores, brier_row_scores, drawn_intervals, ratio_interval, wilson
 
 
 class Row(NamedTuple):
-    """One figure of one cell.
-
-    method: the method that it is of; "division" for measures of the division alone, "teachers" for those of the
-    teachers and their votes without noise. scope: "run", "class" or "party"; name: which of them ("" for "run").
-    metric: such as "auc", "hellinger"; value; low and high: its interval within the cell, None where it has none.
-    Intervals over seeds are the report's.
-    """
+    """One figure of one cell. method: that it is of; "division" for measures of the division alone, "teachers" for
+    those of the teachers and their votes without noise. scope: "run", "class" or "party"; name: which of them ("" for
+    "run"). metric: such as "auc", "hellinger"; low and high: its interval within the cell, None where it has none.
+    Intervals over seeds are the report's."""
 
     method: str
     scope: str
@@ -41,10 +38,10 @@ def judged(method: str, case: Case, predicted: Predicted) -> list[Row]:
     run: the method's own figures, infinite ones too. On the test rows accuracy, auc (see `student.evaluation`; not
         where they have one class) and brier, with intervals over test rows. Of a method whose luck was drawn several
         times (`TEST_DRAWS`) these are means over the draws, and the spread of the draws is in the intervals. At home,
-        over all rows that parties hold out: home_rows, home_accuracy, home_brier, and home_auc of pairs of two rows of
+        over all rows that parties hold out: home_rows, home_accuracy, and home_auc of pairs of two rows of
         one party; intervals as if other parties might have been there.
     class: recall on the test rows, with rows.
-    party: on its own held-out rows rows, accuracy, brier, and auc where they have several classes.
+    party: on its own held-out rows rows, accuracy, and auc where they have several classes.
     """
     if predicted.absent:
         return []
@@ -98,8 +95,8 @@ def _on_test_rows(method: str, case: Case, drawn: Sequence[np.ndarray]) -> Itera
     scores = np.stack([brier_row_scores(draw, y) for draw in drawn])
     values = scores.mean(axis=1)
     spread = float(values.std(ddof=1)) / np.sqrt(len(values)) if len(values) > 1 else 0.0
-    interval = mean_interval(scores.mean(axis=0), spread)
-    yield _row(method, RUN, "", "brier", values.mean(), interval, _most_brier(len(names)))
+    interval, most = mean_interval(scores.mean(axis=0), spread), 1.0 if len(names) == 2 else 2.0
+    yield _row(method, RUN, "", "brier", values.mean(), interval, most)
     for name, count in zip(names, np.bincount(y, minlength=len(names)).tolist(), strict=True):
         if count:
             recall = np.mean([draw["recall_per_class"][name] for draw in metrics])
@@ -109,8 +106,8 @@ def _on_test_rows(method: str, case: Case, drawn: Sequence[np.ndarray]) -> Itera
 
 def _at_home(method: str, case: Case, home: np.ndarray) -> Iterator[Row]:
     """`home`: probabilities float64 (home, classes)."""
-    truth, most = case.home_y, _most_brier(len(case.classes))
-    right, brier = (home.argmax(axis=1) == truth).astype(np.float64), brier_row_scores(home, truth)
+    truth = case.home_y
+    right = (home.argmax(axis=1) == truth).astype(np.float64)
     party, first = np.unique(case.home_party, return_index=True)
     rows = np.diff(np.r_[first, len(truth)])
     in_order, pairs = np.zeros((2, len(party)))
@@ -119,8 +116,6 @@ def _at_home(method: str, case: Case, home: np.ndarray) -> Iterator[Row]:
         correct, y = right[mine].sum(), truth[mine]
         yield _row(method, PARTY, name, "rows", count)
         yield _row(method, PARTY, name, "accuracy", correct / count, wilson(correct, count))
-        interval = mean_interval(brier[mine]) if count > 1 else None
-        yield _row(method, PARTY, name, "brier", brier[mine].mean(), interval, most)
         areas = auc_row_scores(home[mine], y)
         if areas is not None:
             of_class = np.bincount(y)
@@ -129,16 +124,11 @@ def _at_home(method: str, case: Case, home: np.ndarray) -> Iterator[Row]:
             pairs[place] = of_class.prod()
             in_order[place] = float(areas.mean()) * pairs[place]
     yield _row(method, RUN, "", "home_rows", len(truth))
-    for metric, points, end in (("accuracy", right, 1.0), ("brier", brier, most)):
-        interval = ratio_interval(np.add.reduceat(points, first), rows)
-        yield _row(method, RUN, "", f"home_{metric}", points.mean(), interval, end)
+    interval = ratio_interval(np.add.reduceat(right, first), rows)
+    yield _row(method, RUN, "", "home_accuracy", right.mean(), interval)
     if len(case.classes) == 2 and (both := pairs > 0).any():
         interval = ratio_interval(in_order[both], pairs[both])
         yield _row(method, RUN, "", "home_auc", in_order.sum() / pairs.sum(), interval)
-
-
-def _most_brier(classes: int) -> float:
-    return 1.0 if classes == 2 else 2.0
 
 
 def _row(
@@ -172,15 +162,12 @@ def _units(case: Case) -> tuple[str, np.ndarray]:
 
 BINS = 10
 """Of the calibration curve, with equally many rows each."""
-_POINTS = 101
-"""Of a ROC curve: at false alarms in steps of a hundredth."""
 
 
-def student_figures(probabilities: np.ndarray, y: np.ndarray, class_names: Sequence[str]) -> dict[str, Any]:
-    """confusion, roc and calibration of `probabilities` float64 (n, classes) on `y` int64 (n,), at least one row."""
+def student_figures(probabilities: np.ndarray, y: np.ndarray) -> dict[str, Any]:
+    """confusion and calibration of `probabilities` float64 (n, classes) on `y` int64 (n,), at least one row."""
     return {
-        "confusion": confusion(y, probabilities.argmax(axis=1), len(class_names)),
-        "roc": roc_curves(probabilities, y, class_names),
+        "confusion": confusion(y, probabilities.argmax(axis=1), probabilities.shape[1]),
         "calibration": calibration_curve(probabilities, y),
     }
 
@@ -192,27 +179,6 @@ def confusion(y: np.ndarray, predicted: np.ndarray, classes: int) -> list[list[i
     [[1, 1], [0, 1]]
     """
     return np.bincount(y * classes + predicted, minlength=classes**2).reshape(classes, classes).tolist()
-
-
-def roc_curves(probabilities: np.ndarray, y: np.ndarray, class_names: Sequence[str]) -> list[dict[str, Any]]:
-    """One curve for the second of two classes; of more, one for each that occurs, against all others. name; found:
-    recall at false alarms 0, 0.01, ..., 1, the highest at each, between thresholds by the straight line; auc with its
-    interval."""
-    curves, grid = [], np.linspace(0, 1, _POINTS)
-    for index in [1] if len(class_names) == 2 else range(len(class_names)):
-        positive, scores = y == index, probabilities[:, index]
-        if positive.all() or not positive.any():
-            continue
-        areas = one_against_rest(scores, positive)
-        order = np.argsort(-scores, kind="stable")
-        ends = np.r_[np.flatnonzero(np.diff(scores[order])), len(scores) - 1]  # one of scores that are equal
-        caught, alarms = (np.r_[0.0, np.cumsum(of[order])[ends] / of.sum()] for of in (positive, ~positive))
-        exact = np.searchsorted(alarms, grid, side="right") - 1
-        found = np.where(np.isclose(alarms[exact], grid), caught[exact], np.interp(grid, alarms, caught))
-        interval = area_interval(areas, int(min(positive.sum(), (~positive).sum())))
-        curve = {"name": class_names[index], "found": found.round(4).tolist(), "auc": float(areas.mean())}
-        curves.append({**curve, "interval": interval})
-    return curves
 
 
 def calibration_curve(probabilities: np.ndarray, y: np.ndarray) -> list[dict[str, Any]]:

@@ -120,7 +120,6 @@ def plan_of(name: str, overrides: Sequence[str] = (), seed: int = 0) -> dict[str
 
 
 def _labels(scenario: Scenario, dataset: Dataset, partition: Partition, seed: int) -> dict[str, Any] | None:
-    """What the labels of public rows say by themselves; None where none has any."""
     rows = np.random.default_rng([seed, _LOT]).permutation(partition.queries)
     rows = rows[dataset.y[rows] >= 0][:_ROWS]
     if not len(rows):

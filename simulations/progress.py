@@ -39,7 +39,6 @@ class Recorder:
             self._log.write("progress", stage=stage, done=done, total=total)
 
     def saved(self, facts: Mapping[str, Any]) -> None:
-        """The student is in its folder. facts: the fields of "student-saved"."""
         self._log.write("student-saved", **facts)
 
 

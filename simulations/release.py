@@ -110,7 +110,6 @@ class RecordedVotes:
         self._row = {query_id: row for row, query_id in reversed(list(enumerate(ids)))}
 
     def collect(self, queries: Queries, sigma: float) -> Counts:
-        """See `Collector`."""
         rows = np.array([self._row[query_id] for query_id in queries.ids])
         return Counts(self._totals(rows, queries.ids), self._parties, self._teachers)
 

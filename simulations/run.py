@@ -25,14 +25,24 @@ from consilium.simulations.divide import Case, divide
 from consilium.simulations.engines.local import LocalGrid
 from consilium.simulations.engines.process import Finished, Worker, running_workers
 from consilium.simulations.engines.ray import check_ray, run_ray
-from consilium.simulations.folder import FORMAT, PRIVATE, SUMMARY, WORK, make_run_dir, working_in
+from consilium.simulations.folder import (
+    FORMAT,
+    PRIVATE,
+    SUMMARY,
+    WORK,
+    data_facts,
+    make_run_dir,
+    report_data,
+    run_summary,
+    student_facts,
+    working_in,
+)
 from consilium.simulations.interruption import interruptible
-from consilium.simulations.population.parties import check_own_teachers, teachers_named, why_untrainable
+from consilium.simulations.population.specs import check_own_teacher, why_untrainable
 from consilium.simulations.progress import EVENTS, recording
 from consilium.simulations.report.data import save_report_data
 from consilium.simulations.scenario import Scenario
 from consilium.simulations.simulated import Population, SimulatedFederation
-from consilium.simulations.summary import data_facts, report_data, run_summary, student_facts
 from consilium.student.learn import check_trainer
 
 Engine = Literal["local", "ray"]
@@ -52,16 +62,13 @@ def run_scenario(
     source: Source | None = None,
     started: list[Worker] | None = None,
 ) -> dict[str, Any]:
-    """Run the federation, compare it with what only a simulation can know, write the run folder.
-
-    Everything that can be wrong with the input is found before the folder `out` is made. `name` is what the results
-    call the scenario. `device` is where networks are trained. Libraries use one thread in each process; the caller's
-    settings come back. `source`: rows that are in memory, instead of those that the scenario names. `started`: the
-    local engine's workers, where they were started before this module was imported; whoever started them ends them.
-
-    Gives the summary that `consilium run --format json` prints. Raises ConsiliumError: what is wrong, and what to do.
-    Interrupted: at Ctrl-C, SIGTERM or SIGHUP, in the main thread.
-    """
+    """Run the federation, compare it with what only a simulation can know, write the run folder. Everything that can be
+    wrong with the input is found before the folder `out` is made. `name`: what the results call the scenario. `device`:
+    where networks are trained. Libraries use one thread in each process; the caller's settings come back. `source`:
+    rows that are in memory, instead of those that the scenario names. `started`: the local engine's workers, where they
+    were started before this module was imported; whoever started them ends them. Gives the summary that `consilium run
+    --format json` prints. Raises ConsiliumError: what is wrong, and what to do. Interrupted: at Ctrl-C, SIGTERM or
+    SIGHUP, in the main thread."""
     start = time.monotonic()
     created = datetime.now(UTC).isoformat(timespec="seconds")
     if engine == "ray" and device == "cuda":
@@ -77,7 +84,7 @@ def run_scenario(
         case = divide(scenario, seed, source)
         config = case.config
         promised(config)
-        _check_own_teachers(case, workers)
+        _check_own_teacher(case, workers)
         check_names(config.rows)  # the student could not be published: better now than when labels are charged
         check_trainer(case.scenario.student.trainer, config.rows)
         identities = case.identities()
@@ -141,13 +148,13 @@ def _workers(
     return started
 
 
-def _check_own_teachers(case: Case, workers: list[Worker]) -> None:
+def _check_own_teacher(case: Case, workers: list[Worker]) -> None:
     """Here, and in a worker, which may not find every module that is here. Raises ConfigError."""
-    if not teachers_named(case.scenario.simulation):
+    if case.scenario.simulation.own_teacher is None:
         return
     tried = case.scenario.simulation, case.config.rows
     there = workers[0].heard() if workers and workers[0].begin(why_untrainable, *tried) else None
-    check_own_teachers(*tried)
+    check_own_teacher(*tried)
     if isinstance(there, Finished) and there.result:
         raise ConfigError(
             f"{there.result.rstrip('.')}. It works in this process, and not in those of the parties",

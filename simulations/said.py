@@ -1,5 +1,5 @@
-"""What the teachers of one party say of rows that only a simulation knows: computed where the teachers are, in a study
-and, over Flower, in the analysis of a run."""
+"""What teachers give beside votes: weights and directions of linear ones; and what those of one party say of rows that
+only a simulation knows: computed where the teachers are, in a study and, over Flower, in the analysis of a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from consilium.models.evaluation import Metric
-from consilium.models.keys import TeacherKind
+from consilium.models.keys import LogisticRegressionSpec, RidgeSpec, TeacherKind
 from consilium.models.own_model import OwnClassifier
 from consilium.models.table import fit_teachers
 from consilium.models.teachers import ConstantTeacher, Teacher
@@ -27,17 +27,72 @@ from consilium.protocol.messages import PartyName, WireModel
 from consilium.protocol.queries import query_ids, query_set_hash
 from consilium.protocol.schema import Schema
 from consilium.simulations.divide import Case
-from consilium.simulations.linear_teachers import class_probabilities, directions, linear_scores
 from consilium.simulations.metrics import judged_area
+
+
+def class_probabilities(model: Any, x: np.ndarray, classes: int) -> np.ndarray:
+    """Of a trained classifier with scikit-learn's methods, on `x` float (rows, inputs) -> float64 (rows, classes), 0
+    for a class that it has not seen."""
+    probabilities = np.zeros((len(x), classes))
+    if len(x):
+        probabilities[:, model.classes_] = model.predict_proba(x)
+    return probabilities
+
+
+class DirectionSum:
+    """Sum over the parties of what each gives to a noisy average, never all weights at once. total: float64 (inputs,
+    classes), (0, 0) before the first party."""
+
+    def __init__(self) -> None:
+        self.parties = self.teachers_per_party = 0
+        self.total = np.zeros((0, 0))
+
+    def add(self, direction: np.ndarray, teachers: int) -> None:
+        """Of one party: the mean of its teachers' `directions`, float64 (inputs, classes), and how many these are."""
+        self.total = self.total + direction if self.parties else direction
+        self.parties, self.teachers_per_party = self.parties + 1, teachers
+
+
+def directions(weights: np.ndarray) -> np.ndarray:
+    """`weights` (teachers, inputs, classes), each teacher's scaled to Euclidean norm 1; zeros stay zeros.
+
+    >>> directions(np.array([[[3.0], [4.0]], [[0.0], [0.0]]])).ravel().round(6).tolist()
+    [0.6, 0.8, 0.0, 0.0]
+    """
+    largest = np.abs(weights).max(axis=(1, 2), keepdims=True)  # squares of tiny weights are 0
+    scaled = weights / np.where(largest > 0, largest, 1.0)
+    return scaled / np.maximum(np.sqrt((scaled**2).sum(axis=(1, 2), keepdims=True)), 1.0)
+
+
+def has_linear_scores(spec: TeacherKind) -> bool:
+    """Whether teachers of this kind have weights."""
+    return isinstance(spec, LogisticRegressionSpec | RidgeSpec)
+
+
+def linear_scores(spec: TeacherKind, teacher: Any, inputs: int, classes: int) -> np.ndarray | None:
+    """Weights float64 (inputs + 1, classes) of a trained teacher, the intercept last; None for a kind that has none.
+    Zeros of a class that the teacher never saw, and of every one where it saw one only."""
+    if not has_linear_scores(spec):
+        return None
+    every = np.zeros((inputs + 1, classes))
+    if len(teacher.classes_) < 2:
+        return every
+    if isinstance(spec, RidgeSpec):
+        weights = np.concatenate([teacher.weights, teacher.intercept[None, :]])
+    else:
+        weights = np.concatenate([teacher.coef_, teacher.intercept_[:, None]], axis=1).T
+        if weights.shape[1] == 1:  # of two classes scikit-learn keeps the second's
+            weights = np.concatenate([np.zeros_like(weights), weights], axis=1)
+    every[:, teacher.classes_] = weights
+    return every - every.mean(axis=1, keepdims=True)  # the same decisions with the least norm
+
 
 SETS = ("pool", "test", "home")
 
 
 class TieLog:
-    """In place of the lot: writes down which classes were equal, and gives the first.
-
-    In flat arrays: a party of a single class has equal scores on every row, and there may be hundreds of them.
-    """
+    """In place of the lot: writes down which classes were equal, and gives the first. In flat arrays: a party of a
+    single class has equal scores on every row, and there may be hundreds of them."""
 
     query_ids: Sequence[str] = ()
 
@@ -47,7 +102,6 @@ class TieLog:
         """The classes that were equal, one tie behind the other, and how many they were in each."""
 
     def draw_all(self, teacher: int, queries: np.ndarray, equal: np.ndarray) -> np.ndarray:
-        """See `Lot.draw_all`."""
         self.teacher.extend([teacher] * len(queries))
         self.row.extend(queries.tolist())
         self.equal.extend(np.nonzero(equal)[1].tolist())
@@ -59,22 +113,21 @@ class TieLog:
 class Questions:
     """rows: canonical float32 (rows, features) of each set that is asked about, of `SETS`. test_y: true classes
     int64 (test,). study: whether a study asks, which wants scores and not all of `Quality`. teacher: what the
-    coordinator asks for. linear: the kind of all teachers, None where they are of several."""
+    coordinator asks for. linear: the kind of all teachers."""
 
     schema: Schema
     rows: Mapping[str, np.ndarray] = field(repr=False)
     test_y: np.ndarray = field(repr=False)
     study: bool
     teacher: TeacherKind
-    linear: TeacherKind | None
+    linear: TeacherKind
 
     @classmethod
     def of(cls, case: Case, study: bool) -> Questions:
         """What teachers of a case are asked; in a run of test rows alone."""
         simulation = case.scenario.simulation
         rows = {name: getattr(case, f"{name}_x") for name in (SETS if study else ("test",))}
-        # parties with teachers of several kinds have no common weights, whatever kind the coordinator asks for
-        linear = None if simulation.teachers else simulation.own_teacher or case.config.teacher
+        linear = simulation.own_teacher or case.config.teacher
         return cls(case.config.rows, rows, case.test_y, study, case.config.teacher, linear)
 
     @cached_property
@@ -162,8 +215,6 @@ def said(
 
 
 def _direction(questions: Questions, teachers: Sequence[Teacher], width: int) -> np.ndarray | None:
-    if questions.linear is None:
-        return None
     classes = len(questions.schema.classes)
     weights = [linear_scores(questions.linear, teacher, width, classes) for teacher in teachers]
     known = [each for each in weights if each is not None]
@@ -174,11 +225,8 @@ PARTS_OF_ONE = 2**30
 
 
 class Heard:
-    """What the teachers of a run's parties say, added up as it comes. Sums are of whole numbers: the same to the digit
-    in whatever order parties answer.
-
-    votes: int64 (test, classes). quality, directions: by party, see `Said`.
-    """
+    """What the teachers of a run's parties say, added up as it comes: sums of whole numbers, the same to the digit in
+    whatever order parties answer. votes: int64 (test, classes). quality, directions: by party, see `Said`."""
 
     def __init__(self, questions: Questions) -> None:
         self.votes = np.zeros((len(questions.test_y), len(questions.schema.classes)), dtype=np.int64)
@@ -188,7 +236,6 @@ class Heard:
         self._parties = Counter[Metric]()
 
     def add(self, party: str, answer: Said) -> None:
-        """Of one party."""
         add_choices(self.votes, answer.cast["test"].T)
         self.quality[party], self.directions[party] = answer.quality, answer.direction
         for metric, part in answer.quality.parts.items():

@@ -43,7 +43,6 @@ class Scenario(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _with_least_rows(cls, table: Any) -> Any:
-        """Where it says nothing of least rows, a party needs one for each of its teachers."""
         match table:
             case {"data": {**data}, "federation": {"teachers_per_party": int(teachers)}} if (
                 teachers > 1 and "least_rows" not in data and data.get("partition") not in ("dirichlet", "flwr")

@@ -26,7 +26,6 @@ class Shipped(Enum):
     STUDY = ("study", "consilium.simulations.study", "shipped", "consilium study list")
 
     def files(self) -> dict[str, Path]:
-        """Names and files, in order."""
         _, package, folder, _ = self.value
         return {path.stem: path for path in sorted((Path(str(files(package))) / folder).glob("*.toml"))}
 

@@ -29,7 +29,7 @@ from consilium.protocol.files import private_folder
 from consilium.protocol.label_source import LabelSource
 from consilium.report.progress import BASELINES
 from consilium.simulations.divide import Case
-from consilium.simulations.population.parties import SECOND, identity_of, own_teachers, sealing_of, simulated_keys
+from consilium.simulations.population.specs import SECOND, identity_of, sealing_of, simulated_keys
 from consilium.simulations.progress import EVENTS, Recorder
 from consilium.simulations.said import Heard, Questions, SaidReply, SaidRequest, packed
 from consilium.student.config import StudentSpec
@@ -69,11 +69,12 @@ class Population:
         dataset, scenario, identities = case.dataset, case.scenario, case.identities()
         by_owner = dataset.patient is None and scenario.data.partition == "groups"
         columns = {"x": dataset.x, "y": dataset.y, "patient": dataset.owner if by_owner else dataset.patient}
-        teachers, parties = own_teachers(scenario.simulation, len(case.parties), case.seed), dict[int, SimulatedParty]()
+        own, parties = scenario.simulation.own_teacher, dict[int, SimulatedParty]()
+        teacher = None if own is None else own.anywhere()
         for index, name in enumerate(case.parties):
-            rows, teacher = case.partition.parties[name], teachers.get(index)
+            rows = case.partition.parties[name]
             arrays = {key: column[rows] for key, column in columns.items() if column is not None}
-            parties[index] = SimulatedParty(name, arrays, None if teacher is None else teacher.anywhere())
+            parties[index] = SimulatedParty(name, arrays, teacher)
         policy = Policy(
             allowed_classes=dataset.classes,
             least_rows_per_teacher=0,  # the division left out who has too few
@@ -92,15 +93,12 @@ class Population:
 
     @property
     def nodes(self) -> int:
-        """The parties, and the second aggregator of verified votes."""
         return len(self.parties) + (self.aggregator is not None)
 
     def part(self, indices: Iterable[int]) -> Population:
-        """The same with these parties alone."""
         return replace(self, parties={index: self.parties[index] for index in indices if index in self.parties})
 
     def party(self, index: int, store: Store) -> PartyNode:
-        """The party of this index, with what it remembers."""
         party, teacher = self.parties[index], self.parties[index].teacher
         rules = DataRules(
             label=LabelRule(allow_one_class=True),
@@ -121,7 +119,6 @@ class Population:
         return PartyNode(settings, MemoryRows(arrays, rules), store)
 
     def second_aggregator(self) -> AggregatorNode:
-        """The node after the last party, which gives what the parties give."""
         if self.aggregator is None or not isinstance(self.roster, VerifiedRoster):
             raise LookupError("no second aggregator is among these nodes")
         policy = self.policy
@@ -153,7 +150,6 @@ class SimulatedFederation:
 
     @classmethod
     def of(cls, case: Case) -> SimulatedFederation:
-        """Of a case."""
         questions = Questions.of(case, study=False)
         return cls(case.config, case.parties, case.pool, case.scenario.student, case.seed, questions)
 
@@ -172,7 +168,6 @@ class SimulatedFederation:
             return self._heard(transport, log)
 
     def _heard(self, transport: Transport, log: EventLog) -> Heard:
-        """What all teachers say. Nodes without any are left out; those that were lost are named in the log."""
         nodes, heard, lost = transport.nodes(), Heard(self.questions), dict[str, Failure]()
         request = SaidRequest(federation=self.config.digest(), questions=packed(self.questions))
         steps = Steps(log, BASELINES, len(nodes))

@@ -22,9 +22,8 @@ from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.queries import query_ids
 from consilium.report.progress import TRAIN_TEACHERS
 from consilium.simulations.divide import Case
-from consilium.simulations.linear_teachers import DirectionSum
-from consilium.simulations.population.parties import check_own_teachers
-from consilium.simulations.said import SETS, Questions, TieLog, said
+from consilium.simulations.population.specs import check_own_teacher
+from consilium.simulations.said import SETS, DirectionSum, Questions, TieLog, said
 from consilium.simulations.simulated import Population
 
 NO_LEDGER = "0" * 64
@@ -57,10 +56,8 @@ class TeacherVotes:
         return votes + counts.reshape(votes.shape)
 
     def _undisputed(self, classes: int) -> np.ndarray:
-        """The sum of all votes that are no ties, int64 (rows, classes), on all rows; not to be written to.
-
-        A few rows of all parties at a time: 5,000 parties' votes on 10,000 rows and 150 classes are 60 GB.
-        """
+        """The sum of all votes that are no ties, int64 (rows, classes), not to be written to. A few rows of all parties
+        at a time: 5,000 parties' votes on 10,000 rows and 150 classes are 60 GB."""
         if classes in self._sums:
             return self._sums[classes]
         parties, teachers, rows = self.cast.shape
@@ -129,14 +126,11 @@ def plurality_shares(case: Case, votes: TeacherVotes, x: np.ndarray, federation:
 
 @dataclass(frozen=True)
 class Ensemble:
-    """All of it is secret. P: parties; rows as in `Case`.
-
-    pool, test, home: what the teachers voted on these rows (home: of every party, so of its own and all others').
-    test_scores, own_home, test_right are of what each party has by itself (`said.model_alone`): float32 (P, rows), of
-    two classes the probability of the second, of more classes (P, 0); float32 (home, classes), probabilities of its own
-    held-out rows; float64 (P,), accuracy on the test rows. directions: what the parties give to a noisy average; None
-    where some party's teachers are not linear.
-    """
+    """All of it is secret. P: parties; rows as in `Case`. pool, test, home: what the teachers voted on these rows
+    (home: of every party, so of its own and all others'). test_scores, own_home, test_right are of what each party has
+    by itself (`said.model_alone`): float32 (P, rows), of two classes the probability of the second, of more (P, 0);
+    float32 (home, classes), probabilities of its own held-out rows; float64 (P,), accuracy on the test rows.
+    directions: what the parties give to a noisy average; None where some party's teachers are not linear."""
 
     pool: TeacherVotes
     test: TeacherVotes
@@ -150,7 +144,7 @@ class Ensemble:
 def teach(case: Case, progress: Progress = no_progress) -> Iterator[tuple[int, PartyNode]]:
     """Index of each party, and itself, with its teachers, until the next is taken: trained as parties train them.
     Raises ConfigError: a kind of teacher does not fit the rows."""
-    check_own_teachers(case.scenario.simulation, case.config.rows)
+    check_own_teacher(case.scenario.simulation, case.config.rows)
     population = Population.of(case)
     hello, train = Greeting.of_empty(NO_LEDGER).request(case.config), case.config.train_request()
     before, remarks.disabled = remarks.disabled, True  # what is odd about rows is for whoever looks after them

@@ -40,10 +40,9 @@ from consilium.protocol.noise import SeededNoise
 from consilium.protocol.releases import AT_MOST, ReleaseKind
 from consilium.report.disclosure import Bound, epsilon_text, people
 from consilium.report.words import plural
-from consilium.simulations.council.statement import PrivacyStatement
+from consilium.simulations.council.runs import PrivacyStatement
 from consilium.simulations.report.build import render
-from consilium.simulations.report.guarantees import guarantees_of, shown_guarantees, title_of
-from consilium.simulations.report.privacy import audiences
+from consilium.simulations.report.privacy import audiences, guarantees_of, shown_guarantees, title_of
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.shipped import Shipped
 from consilium.student.pool import Pool

@@ -224,12 +224,10 @@ class MembershipAttack:
 
     @property
     def broken(self) -> bool:
-        """Whether it refutes the guarantee."""
         lower, guarantee = self.epsilon_at_least, self.epsilon_guaranteed
         return lower is not None and guarantee is not None and lower > guarantee
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
         levels = {level: one and one._asdict() for level, one in self.at_false_alarms.items()}
         return {**asdict(self), "best": self.best._asdict(), "at_false_alarms": levels, "broken": self.broken}
 

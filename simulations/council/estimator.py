@@ -35,9 +35,8 @@ from consilium.simulations.council.frames import (
     has_names,
     value_errors,
 )
-from consilium.simulations.council.runs import Report, run_folder, run_of
+from consilium.simulations.council.runs import Charge, PrivacyStatement, Report, run_folder, run_of
 from consilium.simulations.council.settings import Described, completed, in_python, scenario_of
-from consilium.simulations.council.statement import Charge, PrivacyStatement
 from consilium.simulations.datasets.table import TableSource
 from consilium.simulations.folder import LEDGER
 from consilium.simulations.plan import check_gain
@@ -48,7 +47,6 @@ from consilium.simulations.scenario import divided_data
 
 
 def _with_all_faults(error: BadInput, X: Frame, *columns: str | Values | None) -> DataError:
-    """The error, with all else that must be mended in a frame. columns: y, owners and patients, names or arrays."""
     if not has_names(X):
         return error
     frame, faults = frame_of(X), Faults([error])
@@ -240,7 +238,6 @@ class Council(ClassifierMixin, BaseEstimator):
         return schema.filled(encoded)
 
     def _features(self, X: Frame) -> pl.DataFrame:
-        """The rows with the columns of the fit; those of labels and owners may be there still."""
         named, frame = has_names(X), frame_of(self._ruled(X) if has_names(X) else X)
         known: Sequence[str] | None = getattr(self, "feature_names_in_", None)
         if named and known is not None:
@@ -251,7 +248,6 @@ class Council(ClassifierMixin, BaseEstimator):
         return frame.rename(dict(zip(frame.columns, columns, strict=True)))
 
     def _ruled(self, X: Frame) -> Frame:
-        """The rows as `missing` and `cells` say they are to be read."""
         if not self.missing and not self.cells:
             return X
         if not has_names(X):

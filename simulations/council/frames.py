@@ -129,7 +129,6 @@ def _array_column(values: Values, label: str) -> pl.Series:
 
 
 def _named(rows: Frame) -> pl.DataFrame:
-    """A frame of pandas, of polars, or of what Arrow's stream gives."""
     if _is_pandas(rows):
         names = [str(name) for name in rows.columns]
         _check_names(names)
@@ -164,7 +163,6 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 def _pandas_column(name: str, column: Any, declared: bool = True) -> pl.Series:
-    """A column of pandas. declared: whether one that its type declares a category becomes one."""
     dtype = column.dtype
     if isinstance(dtype, np.dtype) and dtype.kind in "biufmM":
         return _numpy_column(name, column.to_numpy())
@@ -230,14 +228,12 @@ def series_of(name: str, values: Sequence[Any]) -> pl.Series:
 
 
 def _plain(value: Any) -> Any:
-    """A decimal as a whole number, or as a float."""
     if not isinstance(value, decimal.Decimal):
         return value
     return int(value) if value.is_finite() and value == value.to_integral_value() else float(value)
 
 
 def _is_small(value: Any) -> bool:
-    """Whether it is a number, and float64 holds all of its digits."""
     return isinstance(value, _NUMBERS) and bool(abs(value) <= 2**53)
 
 
@@ -356,7 +352,6 @@ class GivenRows:
 
 
 def _public_owners(public: PublicRows) -> tuple[str, ...]:
-    """Names of owners."""
     if public is None:
         return ()
     if isinstance(public, str | bool | int | float | np.number):
@@ -373,7 +368,6 @@ def _texts(values: pl.Series) -> list[str]:
 
 
 def _meant(targets: Sequence[pl.Series], typed: Sequence[Any], classes: Sequence[Any] | None) -> dict[str, Any]:
-    """Text of each label -> the label itself. typed: the labels as they were given."""
     from sklearn.utils.multiclass import check_classification_targets
 
     if count := sum(texts_of(target).null_count() for target in targets):
@@ -391,12 +385,10 @@ def _meant(targets: Sequence[pl.Series], typed: Sequence[Any], classes: Sequence
 
 
 def _written(held: Frame, frame: pl.DataFrame, label: str) -> list[Any]:
-    """Labels of a frame, those of a category of pandas by their own type."""
     return _typed(held[label]) if _is_pandas(held) else frame[label].to_list()
 
 
 def _typed(values: Values) -> list[Any]:
-    """Labels as they were given, numpy's own numbers among them."""
     array = None if has_names(values) or _is_pandas(values) else np.asarray(values)
     if array is not None and array.dtype.kind in "biuf":
         return list(array.reshape(-1))

@@ -1,32 +1,217 @@
-"""Runs from Python: `simulate` makes one, `Run` reads one that lies in a folder."""
+"""Runs from Python: `simulate` makes one, `Run` reads one that lies in a folder. What was guaranteed, what fits of one
+object have cost together; and a run in few lines, for the terminal."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
+import textwrap
 import warnings
 import weakref
 import webbrowser
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import polars as pl
 
+from consilium.accounting.units import Unit
+from consilium.coordinator.verify import Finding, holds
 from consilium.models.devices import Device, one_thread
 from consilium.models.published.model import Published, find_model, load_model
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import DataError, PathError
+from consilium.protocol.messages import CollectionMode
+from consilium.protocol.releases import ReleaseKind
+from consilium.protocol.strict_json import is_infinite, number
+from consilium.report.disclosure import SEEDED, Disclosure, epsilon_text
+from consilium.report.exhibits import ALL_BUT_FIRST, Cell, Exhibit, PagePart, Table, TableLine, as_text, without_blanks
 from consilium.report.warnings import well_formed
+from consilium.report.words import PRIVATE_GRADIENT, STUDENT, delta_text, many, value_text
 from consilium.simulations.council.frames import value_errors
-from consilium.simulations.council.statement import Audited, PrivacyStatement
 from consilium.simulations.folder import SUMMARY, charged_queries, check_finished, read_summary
 from consilium.simulations.interruption import Interrupted
+from consilium.simulations.report.models import ABOVE, METRICS, finding, models_of
+from consilium.simulations.report.privacy import verdict as guarantee_verdict
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import Scenario, override, scenario_table, with_budget
+
+
+@dataclass(frozen=True)
+class PrivacyStatement:
+    """The promise, fixed before anything was asked: a worst case over all votes, never a function of them.
+
+    epsilon, delta : what is promised of one fit, and the one to publish.
+    unit, relation : whose data it is about, and what may change of them. collection : of the votes.
+    noise : "system", or "seeded", which protects nobody.
+    fits, epsilon_of_all_fits, delta_of_all_fits : the same estimator fitted again on rows of the same owners: releases
+        add up, by basic composition (the sums).
+    epsilon_nodes : towards the coordinator, who sees noisy sums; None where it sees votes.
+    secret_epsilon_data_dependent : at the votes at hand; a function of them, so telling it tells about them. It is in
+        no text and no picture of the run.
+    """
+
+    epsilon: float
+    delta: float
+    unit: str
+    relation: str
+    collection: CollectionMode
+    noise: str
+    epsilon_nodes: float | None
+    secret_epsilon_data_dependent: float | None = field(repr=False, compare=False)
+    fits: int = 1
+    epsilon_of_all_fits: float = 0.0
+    delta_of_all_fits: float = 0.0
+
+    @classmethod
+    def of(cls, privacy: Mapping[str, Any], before: Sequence[Charge] = ()) -> PrivacyStatement:
+        """From the block `privacy` of a summary. before: earlier fits on the same owners."""
+        epsilon, delta = number(privacy, "epsilon_guaranteed"), float(privacy["delta"])
+        secret = privacy.get("epsilon_data_dependent")
+        known = privacy.get("epsilon_nodes") is not None or is_infinite(privacy, "epsilon_nodes")
+        return cls(
+            epsilon=epsilon,
+            delta=delta,
+            unit=str(privacy["unit"]),
+            relation=str(privacy["relation"]),
+            collection=privacy["collection"],
+            noise=str(privacy["noise"]),
+            epsilon_nodes=number(privacy, "epsilon_nodes") if known else None,
+            secret_epsilon_data_dependent=None if secret is None else float(secret),
+            fits=1 + len(before),
+            epsilon_of_all_fits=epsilon + sum(earlier.epsilon for earlier in before),
+            delta_of_all_fits=delta + sum(earlier.delta for earlier in before),
+        )
+
+    @property
+    def protects(self) -> bool:
+        """False where the noise came from a seed."""
+        return self.noise == "system"
+
+    def lines(self) -> list[str]:
+        """For people; nothing secret in it."""
+        lines = [
+            f"epsilon at most {epsilon_text(self.epsilon)} at delta {delta_text(self.delta)},"
+            " promised before anything was asked",
+            f"unit: {self.relation}",
+            f"towards whoever sees the student or what was released; collection: {self.collection}",
+            Disclosure(ReleaseKind.WINNER, self.collection).towards_nodes(self.epsilon_nodes or 0),
+        ]
+        if self.fits > 1:
+            lines.append(
+                f"fitted {self.fits} times on the same owners: together epsilon at most"
+                f" {epsilon_text(self.epsilon_of_all_fits)} at delta {delta_text(self.delta_of_all_fits)}"
+            )
+        return [*lines, *([] if self.protects else [SEEDED])]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+
+@dataclass(frozen=True)
+class Charge:
+    """The promise of one fit. owners: their names; None where rows were dealt at random: anybody may be meant."""
+
+    epsilon: float
+    delta: float
+    owners: frozenset[str] | None = field(repr=False)
+
+    def concerns(self, other: Charge) -> bool:
+        return self.owners is None or other.owners is None or bool(self.owners & other.owners)
+
+
+@dataclass(frozen=True)
+class Audited:
+    """True where no finding speaks against the run. Nothing in it is secret."""
+
+    finished: bool
+    findings: tuple[Finding, ...] = field(repr=False)
+
+    def __bool__(self) -> bool:
+        return holds(self.findings)
+
+
+def verdict(privacy: PrivacyStatement, parties: int) -> str:
+    """The report's verdict in few words, of all fits on these owners together."""
+    all_fits = privacy.epsilon_of_all_fits, privacy.delta_of_all_fits
+    level, _ = guarantee_verdict(*all_fits, parties, unit=Unit(privacy.unit))
+    protection = f"{'no' if level == 'none' else level} protection"
+    return protection if privacy.protects else f"{protection} with real noise; here it came from a seed"
+
+
+def terminal(summary: Mapping[str, Any], width: int = 0) -> str:
+    """Lines of one run for the terminal of whoever ran it, with what is secret. width: in columns; 0: do not wrap."""
+    privacy = PrivacyStatement.of(summary["privacy"])
+    exhibits = [_models(summary), _guarantee(summary, privacy)]
+    short = "\n".join(textwrap.fill(words, width) if width else words for words in in_short(summary))
+    return f"{short}\n\n{as_text([PagePart('run', '', without_blanks(exhibits))], width)}"
+
+
+def in_short(summary: Mapping[str, Any]) -> tuple[str, ...]:
+    """What came of a run, good or bad; then what labels reach."""
+    student, worth, alone = summary["student"] or {}, summary["worth"], summary["labels_alone"]
+    classes = len(student.get("rate") or {})
+    return finding(student, summary["baselines"], worth, alone, summary["warnings"], classes)
+
+
+def afterwards(summary: Mapping[str, Any]) -> list[str]:
+    """What whoever ran it should know or do next, a line each."""
+    lines, owners = list[str](), summary.get("public_owners")
+    if owners:
+        lines.append(
+            f"{owners['count']} of your {many(owners['of'], owners['word'])} were made public: their rows were asked"
+            " and judge the student, and nothing protects the people in them."
+        )
+    if summary.get("holds_public_rows"):
+        lines.append(
+            "The student's file holds rows of these people: give it to nobody who may not have them. One of numbers"
+            " alone: --set student.trainer.name=logistic_regression"
+        )
+    rival = (summary.get("baselines", {}).get("private_gradient") or {}).get(ABOVE)
+    if rival and rival["interval"][0] > 0:
+        lines.append(
+            f"`consilium study model SCENARIO --out FOLDER` saves a model of {PRIVATE_GRADIENT}, which does better here"
+        )
+    if summary["privacy"]["noise"] == "seeded":
+        lines.append("For noise that protects, run it with --set simulation.noise=system")
+    return lines
+
+
+def _guarantee(summary: Mapping[str, Any], privacy: PrivacyStatement) -> Exhibit:
+    parties, teachers = many(summary["parties"], "party"), many(summary["teachers"], "teacher")
+    with_teachers = "" if summary["teachers"] == summary["parties"] else f" ({teachers})"
+    voted = f"{parties}{with_teachers} voted on {many(summary['queries']['asked'], 'public row')}. {_released(summary)}"
+    return Exhibit("guarantee", f"Privacy: {verdict(privacy, summary['parties'])}", (voted,), items=(*privacy.lines(),))
+
+
+def _released(summary: Mapping[str, Any]) -> str:
+    queries, release = summary["queries"], ReleaseKind(summary["release"])
+    total, answered, confirmed = queries["asked"], queries["answered"], queries.get("reinforced", 0)
+    text = f"{many(answered, release.noun)} {'was' if answered == 1 else 'were'} released"
+    right = summary["privacy"].get("released_label_accuracy")
+    if right is not None and release is ReleaseKind.COUNTS:
+        text += f"; the largest count was that of the true class in {right:.0%} of them"
+    elif right is not None:
+        text += f", {right:.0%} of them right"
+    if confirmed:
+        text += f"; {many(confirmed, 'label')} of the {STUDENT} {'was' if confirmed == 1 else 'were'} confirmed"
+    if silent := total - answered - confirmed:
+        text += f"; {many(silent, 'row')} got none"
+    return f"{text}."
+
+
+def _models(summary: Mapping[str, Any]) -> Exhibit | None:
+    models = models_of(summary["student"], summary["baselines"], summary["worth"], summary["labels_alone"])
+    shown = [metric for metric in METRICS if any(of.get(metric) is not None for of in models.values())]
+    lines = tuple(
+        TableLine(label, tuple(Cell(value_text(of.get(metric))) for metric in shown)) for label, of in models.items()
+    )
+    table = Table(("", *(METRICS[metric] for metric in shown)), lines, ALL_BUT_FIRST)
+    return Exhibit("models", "On public test rows", table=table, secret=True) if shown else None
+
 
 PUBLIC = "report-public.html"
 
@@ -40,7 +225,6 @@ class Report:
 
     @property
     def path(self) -> Path:
-        """Where it lies."""
         return self.run_dir / self.name
 
     @property
@@ -58,7 +242,6 @@ class Report:
         return Report(self.run_dir, PUBLIC)
 
     def open(self) -> bool:
-        """Show it in the browser; whether one was found."""
         return webbrowser.open(self.path.resolve().as_uri())
 
 
@@ -96,12 +279,10 @@ class Run:
 
     @property
     def privacy(self) -> PrivacyStatement:
-        """What was promised."""
         return PrivacyStatement.of(self.summary["privacy"])
 
     @property
     def report(self) -> Report:
-        """The report as one HTML file."""
         return Report(self.path)
 
     @cached_property

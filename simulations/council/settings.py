@@ -127,7 +127,6 @@ def _table(described: Described, tag: str) -> Any:
 
 
 def _model(described: Described, tag: str, role: str, folder: Path) -> dict[str, Any]:
-    """The table of a teacher or a student."""
     if isinstance(described, str) and re.search("[.:]", described):
         return {tag: "estimator", "factory": described}
     if isinstance(described, str | Mapping):

@@ -81,7 +81,6 @@ class Dataset(Source):
     schema: Schema | None = None
 
     def dataset(self, public_rows: np.ndarray) -> Dataset:
-        """Itself."""
         return self
 
     @property

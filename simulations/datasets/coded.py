@@ -91,7 +91,6 @@ class CodedTable:
         return made
 
     def dataset(self, name: str, **known: Any) -> Dataset:
-        """The named set, with these fields too."""
         table, features = named(name), {}
         for column in table["columns"]:
             features |= self.features(column)
@@ -101,7 +100,6 @@ class CodedTable:
 
 
 def _called(word: str, book: Mapping[str, Any]) -> str | float:
-    """Nothing where it is not in the book."""
     if word in (words := book.get("words", {})):
         return words[word] if isinstance(words, Mapping) else word
     whole = word.partition(".")[0]

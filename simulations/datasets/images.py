@@ -71,7 +71,6 @@ class RawImages(NamedTuple):
 
 
 def _dataset(name: str, parts: Sequence[RawImages], ends: Sequence[str] = GREY, **known: Any) -> Dataset:
-    """All parts, one below the other, each number from 0 to 1."""
     y = np.concatenate([part.labels for part in parts])
     x = np.empty((len(y), math.prod(parts[0].images.shape[1:])), dtype=np.float32)
     start = 0

@@ -83,7 +83,6 @@ class JoinedRows:
         return JoinedRows(self.frame.filter(mask), self.part[mask], self.places.left(mask), left_out)
 
     def without_copies(self) -> JoinedRows:
-        """The first of rows of one part that are equal in every column."""
         import polars as pl
 
         whole = self.frame.with_columns(pl.Series("\0part", self.part))
@@ -113,7 +112,6 @@ class JoinedRows:
 
 
 def _aligned(piece: Piece, first: Piece, optional: Collection[str]) -> pl.DataFrame:
-    """The piece with the columns of the first, in its order."""
     import polars as pl
 
     names = first.frame.columns

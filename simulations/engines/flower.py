@@ -61,17 +61,14 @@ class NodesGrid(Grid):
 
     @property
     def run(self) -> Any:
-        """Flower's Run object; there is none without a SuperLink."""
         raise NotImplementedError("nodes on this machine have no SuperLink run")
 
     def create_message(
         self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
     ) -> Message:
-        """See flwr.serverapp.Grid."""
         return Message(content, dst_node_id=dst_node_id, message_type=message_type, group_id=group_id, ttl=ttl)
 
     def get_node_ids(self) -> Iterable[int]:
-        """See flwr.serverapp.Grid."""
         return self._nodes
 
 

@@ -60,7 +60,6 @@ class LocalGrid(NodesGrid):
             self._check()
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """See flwr.serverapp.Grid."""
         ids = []
         for message in messages:
             ids.append(assign_message_id(message))
@@ -87,7 +86,6 @@ class LocalGrid(NodesGrid):
         return [self._replies.pop(message_id) for message_id in set(message_ids) & self._replies.keys()]
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
-        """See flwr.serverapp.Grid."""
         waiting = set(self.push_messages(messages))
         deadline = time.monotonic() + (timeout if timeout is not None else float("inf"))
         replies: list[Message] = []
@@ -104,7 +102,6 @@ class LocalGrid(NodesGrid):
             self._died = True
 
     def _go_on(self, worker: Worker) -> None:
-        """With the messages that came meanwhile."""
         place = self._workers.index(worker)
         if batch := self._left[place]:
             self._left[place] = []

@@ -47,7 +47,6 @@ class Worker:
 
     @property
     def gone(self) -> bool:
-        """Whether it was ended here, or its process is known to have ended."""
         return self._connection.closed or self._process.poll() is not None
 
     def prepare(self, environment: dict[str, str], teacher: TeacherKind) -> None:
@@ -74,11 +73,9 @@ class Worker:
             return None
 
     def fileno(self) -> int:
-        """Where it can be waited for until it says something."""
         return self._connection.fileno()
 
     def stop(self) -> None:
-        """End the process and give back what it held. Twice does no harm."""
         if not self._connection.closed:
             self._process.kill()
             self._connection.close()

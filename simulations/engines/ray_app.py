@@ -63,13 +63,11 @@ class SendsAgain:
         self._inner = inner
 
     def nodes(self) -> list[int]:
-        """See `Transport`."""
         return self._inner.nodes()
 
     def exchange(
         self, requests: Mapping[int, WireModel], timeout: float, on_reply: Callable[[int, int], None]
     ) -> Iterator[tuple[int, RecordDict | Failure]]:
-        """See `Transport`."""
         left, at_once, done = list(requests), len(requests), 0
         tries = Counter[int]()
         while left:

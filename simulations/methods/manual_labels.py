@@ -181,18 +181,11 @@ def worth(
     public: PublicTruth, student: np.ndarray, spec: StudentSpec, released: int, queried: np.ndarray, seed: int,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:  # fmt: skip
-    """The block of a student with probabilities `student` float64 (test, classes).
-
-    `released` labels it had, for the rows `queried` int64 (n,) of the pool, in its order.
-
-    Returns
-    -------
-    metric : what is compared. student : the student's. released, asked : as many true labels, see
-        `ManualLabels.metrics_of`. public_rows : of the pool.
-    Where the student's own trainer is quick enough also:
-    manual_labels, low, high : see `LabelEquivalent`, None for inf. level : the interval's. fewest, most : labels that
-        were tried. draws : of labels, at each number.
-    """
+    """The block of a student with probabilities `student` float64 (test, classes): it had `released` labels, for the
+    rows `queried` int64 (n,) of the pool, in its order. released, asked: what as many true labels give, see
+    `ManualLabels.metrics_of`. Where the student's own trainer is quick enough also manual_labels, low, high
+    (`LabelEquivalent`, None for inf), their level, the fewest and the most labels that were tried, and draws of
+    each."""
     manual = ManualLabels(public, spec, queried, seed)
     found: dict[str, Any] = {}
     with stage(progress, MANUAL_LABELS):
@@ -262,7 +255,6 @@ class LabelledByHand(StudyMethod):
     draws: int = Field(default=5, ge=1, le=20, description="times that they are drawn, at most")
 
     def depends_on(self, case: Case) -> dict[str, Any]:
-        """See `StudyMethod.depends_on`."""
         return {"student": case.scenario.student.model_dump(mode="json")}
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:

@@ -27,7 +27,6 @@ from consilium.models.base import softmax
 from consilium.models.evaluation import leading_metric, row_scores
 from consilium.models.linear import LogisticTeacher
 from consilium.simulations.divide import Case
-from consilium.simulations.linear_teachers import DirectionSum, has_linear_scores
 from consilium.simulations.methods.base import (
     TEST_DRAWS,
     Predicted,
@@ -36,6 +35,7 @@ from consilium.simulations.methods.base import (
     linear_probabilities,
     needed,
 )
+from consilium.simulations.said import DirectionSum, has_linear_scores
 from consilium.simulations.vote import Ensemble
 
 SHRINKAGES = (0.0, 0.1, 0.3, 1.0, 3.0)  # what s may be
@@ -137,8 +137,6 @@ def averages_of(case: Case, promise: StatedGuarantee | None, summed: DirectionSu
     linear."""
     simulation, schema = case.scenario.simulation, case.config.rows
     spec = simulation.own_teacher or case.config.teacher
-    if simulation.teachers:
-        return "the parties train teachers of different kinds"
     if not has_linear_scores(spec):
         return f"teachers of kind {spec.title} are not linear"
     if promise is None or math.isinf(promise.epsilon):

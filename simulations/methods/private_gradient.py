@@ -99,7 +99,6 @@ class UnitRows:
         return np.concatenate([-sums, sums], axis=2) if two else sums
 
     def _blocks(self, columns: int) -> Iterator[tuple[slice, int]]:
-        """Rows of as many units of one size as are taken at once."""
         first, width = 0, self.x.shape[1]
         for size in sorted(set(self.sizes.tolist()), reverse=True):
             last = first + size * int((self.sizes == size).sum())

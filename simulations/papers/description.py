@@ -33,7 +33,6 @@ class CnnStudent(ImageStudent):
     name: Literal["cnn"] = "cnn"
 
     def trainer(self, unlabelled: np.ndarray, progress: Progress) -> Trainer:
-        """Of rows as they travel."""
         change = INVARIANCES[self.augment].strong
         return ImageTrainer(lambda net, material: Supervised(net, material, change), self, unlabelled, progress)
 
@@ -45,7 +44,6 @@ class VatStudent(ImageStudent):
     radius: float = Field(default=0.07, gt=0, description="root mean square of the change of pixels from 0 to 1")
 
     def trainer(self, unlabelled: np.ndarray, progress: Progress) -> Trainer:
-        """Of rows as they travel."""
         from consilium.simulations.papers.semi_supervised import Vat  # torch takes two seconds to import
 
         change = INVARIANCES[self.augment]
@@ -59,7 +57,6 @@ class FeatureMatchingStudent(Frozen):
     epochs: int = Field(default=300, ge=1, le=100_000, description="times that every public row is seen, 100 at a time")
 
     def trainer(self, unlabelled: np.ndarray, progress: Progress) -> Trainer:
-        """Of rows as they travel."""
         from consilium.simulations.papers.semi_supervised import ImprovedGanTrainer
 
         return ImprovedGanTrainer(self.epochs, unlabelled, progress)
@@ -147,13 +144,11 @@ class PaperRow(Frozen):
 
     @property
     def digest(self) -> str:
-        """Of all that its figures depend on, 12 hexadecimal digits."""
         words = {"title", "paper", "extra", "differs"}
         return hashlib.sha256(self.model_dump_json(exclude=words).encode()).hexdigest()[:12]
 
     @property
     def needs(self) -> set[str]:
-        """Kinds of files, as `File.needed_for` calls them."""
         published = {f"votes of {self.data}"} if self.teachers == 0 and self.labels != "truth" else set()
         labels = {f"labels of {self.data}"} if self.labels == "published" else set()
         return {self.data, *published, *labels}

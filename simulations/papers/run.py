@@ -83,7 +83,6 @@ class PaperRun:
                 self.left_out[row.name] = str(error)
 
     def _jobs(self) -> list[RowJob]:
-        """Those that are to be done."""
         together: dict[tuple[Path | str, int], list[PaperRow]] = defaultdict(list)
         for row in self.rows:
             for seed in self.seeds:
@@ -109,7 +108,6 @@ class PaperRun:
         return self.write()
 
     def _claim(self) -> None:
-        """Make the folder, or see that it is of the same paper. Other rows and seeds join what is in it."""
         written = self.folder / ORDER
         if written.exists():
             before = json.loads(written.read_text(encoding="utf-8"))["paper"]
@@ -121,7 +119,6 @@ class PaperRun:
         replace_text(written, json.dumps({"paper": self.path.stem}))
 
     def write(self) -> dict[str, Any]:
-        """The table as data and as a page; returns the data."""
         rows = [
             {"name": row.name, "title": row.title, "paper": _printed(row.paper), "ours": self._mean(row),
              "differs": row.differs, "data": row.data, "delta": row.delta}
@@ -217,7 +214,6 @@ def exhibits(results: dict[str, Any]) -> list[PagePart]:
 
 
 def _table(rows: Sequence[dict[str, Any]], columns: Sequence[tuple[str, str, float, int]]) -> Table:
-    """Each figure with the paper's before it, where the paper prints one anywhere."""
     printed = {name for row in rows for name in row["paper"]}
     headings, judged = ["row"], any("interval" in row["ours"] for row in rows) and columns is COLUMNS
     for name, words, _, _ in columns:
@@ -235,7 +231,6 @@ def _table(rows: Sequence[dict[str, Any]], columns: Sequence[tuple[str, str, flo
 
 
 def _figure(row: dict[str, Any], name: str, scale: float, digits: int) -> str:
-    """A figure of a row of the results as tables have it: mean ± deviation over seeds; empty where there is none."""
     if name == "worst" and row["ours"]["unbounded"]:
         return "unbounded"
     if name not in row["ours"]:

@@ -55,7 +55,6 @@ class Normed(nn.Module):
         self.offset = nn.Parameter(torch.zeros(outputs))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Float (n, inputs) -> (n, outputs)."""
         # what comes out is scaled, not the weights: there are ten times as many of those
         return torch.addcmul(self.offset, functional.linear(x, self.direction), self._scale())
 
@@ -109,7 +108,6 @@ class Discriminator(nn.Module):
             self.layers[-1].first_look(seen)  # pyright: ignore[reportCallIssue]
 
     def plain(self) -> list[tuple[Tensor, Tensor]]:
-        """Weights and offsets of all layers as dense ones, without noise."""
         return [layer.plain() for layer in self.layers]  # pyright: ignore[reportCallIssue]
 
     def _noisy(self, x: Tensor, deviation: float) -> Tensor:
@@ -198,12 +196,10 @@ class Duel:
         self._decks = {name: Deck(count, generator) for name, count in counts.items()}
 
     def first_look(self) -> None:
-        """Before the first step."""
         self.discriminator.first_look(self._images[Deck(len(self._images), self._generator).draw(FIRST_LOOK)])
         self.averaged.load_state_dict(self.discriminator.state_dict())
 
     def step(self) -> None:
-        """One step of the discriminator, then one of the generator."""
         rows = self._decks["labelled"].draw(BATCH)
         with torch.no_grad():
             made = self._made()

@@ -1,23 +1,15 @@
 """What is public, alike for every partition; what a partition is; Matched Dirichlet. `partitions` has the table.
 
-Matched Dirichlet: a division by lot whose parties' labels are as far from the pooled ones as the natural division's.
-
-"Far" is the mean over parties, each counted once whatever its size, of the Hellinger distance between a party's label
-distribution and that of all parties together: the same definition for the natural division and for the matched one, of
-finite rows as they are. A small party is far from the pool in any division (one row has one class), so the distance
-says little without the sizes: the matched division keeps the sizes of the natural one, and all its rows, and changes
-only who has which class. What is left of a difference between the two is then neither size nor label skew, but what
-real parties differ in besides (features, and what a label means).
+Matched Dirichlet: a division by lot whose parties' labels are as far from the pooled ones as the natural division's, by
+the mean over parties, each counted once, of the Hellinger distance between a party's label distribution and that of all
+together. A small party is far from the pool in any division. So the matched one keeps sizes and rows of the natural
+one, and changes only who has which class: what is left of a difference is neither size nor label skew.
 
 Each party's class shares are drawn from Dirichlet(alpha * pooled shares), and its rows are dealt in these shares,
-rounded; every class is used up exactly. Were rows drawn by lot in these shares instead, no alpha could go below the
-distance of an iid division, and natural divisions that are more even than a lot would have no match: writers of MNIST
-wrote all digits alike (.048, by lot .100). So alpha stands for the whole spread of labels, that of the lot included;
-the distance by lot is told beside it.
-
-Dirichlet draws come from fixed quantiles of Gamma(alpha * pooled share), whatever alpha is tried: one seed is one lot,
-and the distance falls with alpha nearly without steps. Where a bisection looks for a crossing it needs no more.
-"""
+rounded; every class is used up exactly. Were rows drawn by lot in these shares, no alpha could go below the distance of
+an iid division, and natural divisions that are more even than a lot would have no match: writers of MNIST wrote all
+digits alike (.048, by lot .100). Dirichlet draws come from fixed quantiles of Gamma(alpha * pooled share), whatever
+alpha is tried: one seed is one lot, and the distance falls with alpha nearly without steps."""
 
 from __future__ import annotations
 
@@ -150,7 +142,6 @@ def public_part(source: Source, public: PublicSpec, least_rows: int, seed: int) 
 
 
 def _of_size(source: Source, sizes: tuple[int, int], generator: np.random.Generator) -> PublicPart:
-    """So many rows to ask, and so many of other owners to evaluate, of owners by lot."""
     owners, counts = np.unique(source.owner, return_counts=True)
     order = generator.permutation(len(owners))
     parts, held = list[np.ndarray](), 0
@@ -201,7 +192,6 @@ def _drawn(source: Source, share: float, least_rows: int, generator: np.random.G
 
 
 def _named(source: Source, names: tuple[str, ...]) -> np.ndarray:
-    """Ids of the owners with these names."""
     known = {str(who): int(who) for who in np.unique(source.owner)}
     if source.owner_names is not None:
         known = {source.owner_names[who]: who for who in known.values()}
@@ -387,7 +377,6 @@ def _bisect(lot: _Lot, wanted: float) -> tuple[float, np.ndarray]:
 
 
 def _deal(rows: np.ndarray, y: np.ndarray, counts: np.ndarray, generator: np.random.Generator) -> list[np.ndarray]:
-    """Rows of each party: of every class as many as `counts` says, by lot."""
     ends = np.cumsum(counts, axis=0)[:-1]
     of_class = [np.split(generator.permutation(rows[y == label]), ends[:, label]) for label in range(counts.shape[1])]
     return [np.concatenate([parts[party] for parts in of_class]) for party in range(len(counts))]

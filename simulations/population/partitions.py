@@ -113,12 +113,10 @@ class PartitionKeys(SourceSpec):
 
     @property
     def public_rule(self) -> PublicSpec:
-        """What `public` says, or `public_share`."""
         return self.public or PublicSpec(share=self.public_share)
 
     @property
     def keeps_all(self) -> bool:
-        """Whether no row is left out for what it says."""
         return self.unlabelled == "refuse" and self.duplicates == "keep"
 
     @property
@@ -143,12 +141,10 @@ class ToDivide:
 
     @cached_property
     def public(self) -> PublicPart:
-        """The same for every division."""
         return public_part(self.source, self.data.public_rule, self.data.rows_needed, self.seed)
 
     @cached_property
     def private(self) -> np.ndarray:
-        """Rows that parties may have, ascending."""
         return private_rows(self.source, self.public)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What only a simulation has to say: whose rows are where, what differs from party to party, how parties behave.
+"""What only a simulation has to say: whose rows are where, what differs from party to party; and its parties' keys.
 
 Of the table `data.shift` `label`, `covariate` and `quantity` leave some of a party's rows out, so that what a row says
 of another is true still. `swap` and `wrong` change labels, and `noise` features. Nothing public depends on any of them.
@@ -6,20 +6,33 @@ of another is true still. `swap` and `wrong` change labels, and `noise` features
 
 from __future__ import annotations
 
-from dataclasses import replace
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
+from consilium.coordinator.collection.means import VoteKeys
+from consilium.coordinator.config import Federation
+from consilium.coordinator.served import WAYS
 from consilium.models.keys import OwnTeacher
+from consilium.models.table import check_teacher
+from consilium.node.keys import IDENTITY, SEALING
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.images import Representation
+from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.models import Frozen
+from consilium.protocol.refusals import Refused
+from consilium.protocol.schema import Schema
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.datasets.spec import OF_IMAGES
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.partitions import PartitionKeys
+from consilium.sums.modes import MODES
+from consilium.sums.roster import AggregatorEntry, SumRoster
 
 ManualLabelMode = Literal["quick", "none"]
 
@@ -92,13 +105,6 @@ class DataSpec(PartitionKeys):
         return self.set in OF_IMAGES if self.standardise is None else not self.standardise
 
 
-class TeacherShare(Frozen):
-    """A share of the parties, drawn by lot, that has a teacher of its own choice in its `party.toml`."""
-
-    share: float = Field(gt=0, le=1, description="of the parties")
-    teacher: OwnTeacher = Field(description="what they train instead of `federation.teacher`")
-
-
 class SimulationSpec(Frozen):
     """The table `[simulation]` of a scenario: what no deployed federation has."""
 
@@ -117,15 +123,6 @@ class SimulationSpec(Frozen):
         description="what all simulated parties write into their own `party.toml` as `[teacher]`, also an estimator of"
         " your own (models.md); left out: they train `federation.teacher`",
     )
-    teachers: tuple[TeacherShare, ...] = Field(
-        default=(), description="shares of the parties that train something else, see below"
-    )
-
-    @model_validator(mode="after")
-    def _shares_are_of_one_whole(self) -> SimulationSpec:
-        if (total := sum(item.share for item in self.teachers)) > 1 + 1e-9:
-            raise ValueError(f"the shares of teachers sum to {total:g}, more than 1")
-        return self
 
 
 _ORDER, _NOISE, _SWAP, _CLASSES, _WRONG, _TILT, _SIZES = (
@@ -246,3 +243,60 @@ def _by_features(
     along = np.nan_to_num(seen) @ generator.standard_normal(seen.shape[1])
     along = np.clip((along - along.mean()) / (along.std() or 1.0), -3, 3)
     return generator.standard_normal(len(partition.parties))[party] * along
+
+
+COORDINATOR, SECOND = "/coordinator", "/second-aggregator"  # no party can have these names
+
+
+@dataclass(frozen=True)
+class SimulatedKeys:
+    """The roster of simulated nodes. keys: what the coordinator has of them."""
+
+    roster: SumRoster
+    keys: VoteKeys
+
+
+def simulated_keys(federation: Federation, names: Sequence[str], seed: int) -> SimulatedKeys | None:
+    """Keys of simulated nodes, derived from the run's seed; None for plaintext votes. The roster's hash is part of the
+    federation's, which an audit must find again. Whoever knows the seed has the keys: they protect nobody. Raises
+    ConfigError where no safe roster of so many parties exists."""
+    if federation.collection not in MODES:
+        return None
+    coordinator, second = identity_of(COORDINATOR, seed), identity_of(SECOND, seed)
+    sealing, second_sealing = sealing_of(COORDINATOR, seed), sealing_of(SECOND, seed)
+    roster = MODES[federation.collection].roster.build(
+        {name: identity_of(name, seed).public.hex() for name in names}, coordinator.public.hex(), federation.colluders,
+        federation.least_survivors, sealing=sealing.public.hex(),
+        second=AggregatorEntry(ed25519_pk=second.public.hex(), x25519_pk=second_sealing.public.hex()),
+    )  # fmt: skip
+    keys = WAYS[federation.collection].keys(roster, {IDENTITY: coordinator, SEALING: sealing})
+    return SimulatedKeys(roster, keys)
+
+
+def sealing_of(name: str, seed: int) -> SealingKey:
+    """Key of a simulated aggregator's link, derived likewise."""
+    return SealingKey(hashlib.sha256(f"consilium simulation {seed} {name} sealing".encode()).digest())
+
+
+def identity_of(name: str, seed: int) -> Identity:
+    """Signing key of a simulated node, derived from the run's seed."""
+    secret = hashlib.sha256(f"consilium simulation {seed} {name}".encode()).digest()
+    return Identity(secret)
+
+
+def check_own_teacher(simulation: SimulationSpec, schema: Schema) -> None:
+    """Raise ConfigError unless it can be trained on made-up rows of this schema: once here, before all parties."""
+    if simulation.own_teacher is not None:
+        try:
+            check_teacher(simulation.own_teacher, schema)
+        except Refused as error:
+            raise ConfigError(f"a simulated party's own teacher: {error.detail}") from None
+
+
+def why_untrainable(simulation: SimulationSpec, schema: Schema, progress: Progress = no_progress) -> str:
+    """What is wrong with it in this process, where parties are; empty where nothing is. progress: not told."""
+    try:
+        check_own_teacher(simulation, schema)
+    except ConfigError as error:
+        return str(error)
+    return ""

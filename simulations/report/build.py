@@ -19,12 +19,10 @@ from consilium.report.exhibits import NOT_COVERED, Exhibit, published, without_b
 from consilium.report.page import METHOD, Page, as_html
 from consilium.report.warnings import SECRET
 from consilium.report.words import many, plural, upper_first
-from consilium.simulations.report.classes import classes_part
 from consilium.simulations.report.data import ReportData
-from consilium.simulations.report.guarantees import GUARANTEE, SPENT, guarantees_of
 from consilium.simulations.report.models import finding
-from consilium.simulations.report.privacy import plain_part, privacy_part
-from consilium.simulations.report.result import parties_part, result_part
+from consilium.simulations.report.privacy import GUARANTEE, SPENT, guarantees_of, plain_part, privacy_part
+from consilium.simulations.report.result import classes_part, parties_part, result_part
 
 _UNFINISHED = "This run is not finished.", ("What follows is what its ledger holds so far.",)
 _UNBOUNDED = Exhibit(
@@ -102,7 +100,6 @@ def _happened(data: ReportData) -> str:
 
 
 def _warnings(data: ReportData) -> Exhibit:
-    """Those that count votes or private rows have their badge; of published data these are not there."""
     text, badge = Markup('{} <span class="small">({})</span>{}'), Markup(f' <span class="badge">{NOT_COVERED}</span>')
     items = [
         text.format(upper_first(warning["text"]), warning["code"], badge if warning["code"] in SECRET else "")
@@ -112,7 +109,6 @@ def _warnings(data: ReportData) -> Exhibit:
 
 
 def _version(data: ReportData) -> Exhibit:
-    """Which of both versions it is, and what that means for who may see it."""
     if not data.public:
         words = Markup(
             "Keep this version inside the project: what is marked <span class='badge'>{}</span> is computed from"

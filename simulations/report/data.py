@@ -97,10 +97,8 @@ class ReportData:
 
     def published(self) -> ReportData:
         """What the version for everybody is drawn from: none of it depends on anything private but through what was
-        released and charged.
-
-        Who was left out and reasons of a failure follow from rows as votes do. Nor are warnings in it that count votes.
-        """
+        released and charged. Who was left out and reasons of a failure follow from rows as votes do; some warnings
+        count votes."""
         teachers = self.guarantees.get("guarantee", {}).get("teachers_per_party", 1)
         return replace(
             self,

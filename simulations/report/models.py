@@ -45,11 +45,8 @@ def models_of(
     student: Metrics | None, baselines: Mapping[str, Metrics], worth: Metrics | None, alone: Metrics
 ) -> dict[str, Metrics]:
     """Metrics of every model by what it is called, in the order of charts and tables. alone: labels, of
-    `student.public_labels.beside_labels`.
-
-    Always naming the most frequent class of the public test rows stands for the majority of the private ones. Of
-    published data there is nothing that takes private rows; yardsticks of public rows stay.
-    """
+    `student.public_labels.beside_labels`. Always naming the most frequent class of the public test rows stands for the
+    majority of the private ones. Of published data there is nothing that takes private rows."""
     known = {name: of for name, of in baselines.items() if of and ABSENT not in of}
     labels, rates = dict(LABELS), (student or {}).get("rate") or {}
     if student:
@@ -93,7 +90,6 @@ def finding(
 
 
 def _of_labels(worth: Metrics | None, labels: Metrics, metric: str) -> list[str]:
-    """What the labels of public rows reach, and the worth in manual labels, in a sentence."""
     clauses = [f"{LABELS_ALONE} reach {value_text(labels[metric])}"] if labels.get(metric) is not None else []
     if worth and "manual_labels" in worth:
         clauses.append(f"the {STUDENT} is worth {in_labels(worth)}")
@@ -115,7 +111,6 @@ def _way(known: Mapping[str, Metrics], reached: float, metric: str) -> str:
 
 
 def _rival(known: Mapping[str, Metrics]) -> list[str]:
-    """Who does better at the same guarantee; nothing where nobody was compared."""
     compared = {name: of[ABOVE] for name, of in known.items() if ABOVE in of}
     if not compared:
         return []

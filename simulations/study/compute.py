@@ -41,8 +41,8 @@ from consilium.simulations.interruption import begin_worker
 from consilium.simulations.judge import Row, judged, judged_row_scores
 from consilium.simulations.methods.base import Predicted, StudyMethod
 from consilium.simulations.scenario import Scenario
-from consilium.simulations.study.measures.division import division_rows
-from consilium.simulations.study.measures.votes import gain_rows, teacher_rows
+from consilium.simulations.study.measures.figures import gain_rows, teacher_rows
+from consilium.simulations.study.measures.shift import division_rows
 from consilium.simulations.study.spec import Plot, deciding_versions
 from consilium.simulations.vote import Ensemble, train_ensemble
 
@@ -124,7 +124,6 @@ class Division:
         return cells, some, sum(seconds for _, seconds in known)
 
     def file(self, plot: Plot) -> Path:
-        """Where the results of one of its plots are kept."""
         methods = {label: method.model_dump(mode="json") for label, method in self.methods.items()}
         decides = [dict(deciding_versions()), plot.id, methods, self.data, list(self.measures)]
         return self.kept / f"{canonical_digest(decides)}.json"
@@ -208,7 +207,6 @@ def _opened(table: str, data: str) -> Source:
 
 
 def _settled(case: Case, plot: Plot) -> Case:
-    """The case of a plot, with its noise calibrated, which may take seconds."""
     federation = _within_rows(plot.table["federation"], len(set(case.pool_ids)))
     return case.of(validate({**plot.table, "federation": federation}, Scenario, "scenario"))
 

@@ -22,8 +22,14 @@ from consilium.report.words import delta_text, many, range_text, signed_text, up
 from consilium.simulations.study.measures.between import ERROR, SCALES, SHIFT_KINDS
 from consilium.simulations.study.results import open_study
 from consilium.simulations.study.spec import FACTS
-from consilium.simulations.study.summaries.questions import Likeness, MeanContrast, contrast_frame, questions
-from consilium.simulations.study.summaries.sentences import answers_of, changed
+from consilium.simulations.study.summaries.questions import (
+    Likeness,
+    MeanContrast,
+    answers_of,
+    changed,
+    contrast_frame,
+    questions,
+)
 from consilium.simulations.study.summaries.view import (
     JUDGED,
     MEASURED,
@@ -120,7 +126,6 @@ def write_study_report(folder: Path, out: Path) -> list[str]:
 
 
 def _left_out(facts: Mapping[str, Any]) -> Iterator[Exhibit]:
-    """What failed, who takes no part, what is not there."""
     failed = [f"{entry['place']}: {entry['why']}" for entry in facts["failed"]]
     absent = Counter((entry["method"], entry["why"]) for entry in facts["absent"])
     missing = [f"{title(of)} in {many(count, 'cell')}: {why}" for (of, why), count in absent.items()]
@@ -137,7 +142,6 @@ def _table(
     name: str, heading: str, words: str, columns: Sequence[str], rows: Sequence[tuple[str, Sequence[Cell]]],
     data: pl.DataFrame,
 ) -> Iterator[Exhibit]:  # fmt: skip
-    """Rows with a name each; nothing without any."""
     shown = tuple(TableLine(label, tuple(cells)) for label, cells in rows)
     table = Table(("", *columns), shown, frozenset(range(1, len(columns) + 1)))
     if rows:
@@ -148,7 +152,6 @@ def _figures(
     view: StudyView, name: str, heading: str, words: str, columns: Sequence[str],
     rows: Sequence[tuple[str, Sequence[Key]]],
 ) -> Iterator[Exhibit]:  # fmt: skip
-    """Means over seeds with intervals, without columns and rows of which there is nothing; none where none is left."""
     there = [place for place in range(len(columns)) if any(keys[place] in view.means for _, keys in rows)]
     kept = [(label, [keys[place] for place in there]) for label, keys in rows]
     kept = [(label, keys) for label, keys in kept if any(key in view.means for key in keys)]
@@ -166,7 +169,6 @@ def _cell(view: StudyView, key: Key) -> Cell:
 
 
 def _methods(view: StudyView, contrasts: Sequence[MeanContrast]) -> list[Exhibit]:
-    """Nothing where no method was judged by AUC or accuracy."""
     if view.metric is None:
         return []
     between, along = ([one for one in contrasts if bool(one.axis) == axis] for axis in (False, True))
@@ -241,7 +243,6 @@ def _panel(view: StudyView, keys: Sequence[Key], axis: str, scale: tuple[float, 
 def _contrasts(
     view: StudyView, name: str, heading: str, contrasts: Sequence[MeanContrast], words: str
 ) -> Iterator[Exhibit]:
-    """A line for each, what was tested first, then the largest."""
     rows = []
     made = [contrast for contrast in contrasts if contrast.standing is not Likeness.REPEATED]
     for each in sorted(made, key=lambda one: (one.p is None and not one.axis, -abs(one.difference))):
@@ -272,7 +273,6 @@ def _parties(view: StudyView) -> Iterator[Exhibit]:
 
 
 def _privacy(view: StudyView) -> Iterator[Exhibit]:
-    """What methods guarantee, which decides what is compared, and what they released; none where none guarantees."""
     stated = view.frame.filter((pl.col("scope") == "run") & (pl.col(FACTS[2]) != "none"))
     terms = stated.group_by([*view.axes, "method"]).agg(pl.col(FACTS[0]).max(), pl.col(FACTS[1:4]).first())
     found = {(tuple(row[axis] for axis in view.axes), row["method"]): row for row in terms.iter_rows(named=True)}
@@ -295,7 +295,6 @@ def _privacy(view: StudyView) -> Iterator[Exhibit]:
 
 
 def _made(facts: Mapping[str, Any], view: StudyView) -> Iterator[Exhibit]:
-    """What was asked, by which command, of which rows, by which versions."""
     origin: dict[str, Any] = {
         **{axis: "; ".join(view.order[axis]) for axis in view.axes},
         "seeds": ", ".join(map(str, view.seeds)),

@@ -149,7 +149,6 @@ def run_study(
 
 
 def _computed(every: Sequence[Division], workers: int, progress: Progress, cluster: str) -> tuple[list[Result], int]:
-    """All results, and how many cells were kept already."""
     results: list[Result] = []
     missing: list[Division] = []
     found = 0
@@ -190,7 +189,6 @@ def _parted(results: Sequence[Result]) -> tuple[list[tuple[Plot, str, Part]], li
 
 
 def _facts(spec: StudySpec, cases: Sequence[Plot], rows: Opened, parts: Parts) -> dict[str, Any]:
-    """What study.json says of a study that is done."""
     absent = [(plot, method, part.absent) for plot, method, part in parts if part.absent]
     return {
         "status": "complete",
@@ -210,7 +208,6 @@ def _facts(spec: StudySpec, cases: Sequence[Plot], rows: Opened, parts: Parts) -
 
 
 def _warnings(parts: Parts) -> list[dict[str, Any]]:
-    """Parties that `least_rows` cut: once for a division, of the seed with the most."""
     most: dict[str, tuple[int, str]] = {}
     for plot, _, part in parts:
         division = plot.teaching.model_dump_json()

@@ -9,8 +9,10 @@ from __future__ import annotations
 import copy
 import functools
 import json
+import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -27,11 +29,11 @@ from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Frozen
 from consilium.protocol.versions import versions
+from consilium.simulations import methods as of_methods
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.divide import clear_votes
 from consilium.simulations.methods.base import StudyMethod
-from consilium.simulations.methods.kinds import METHODS, method_of
 from consilium.simulations.scenario import (
     DATA_SET,
     TAGS,
@@ -64,6 +66,29 @@ _STAND_IN = {
 }
 
 
+for _module in pkgutil.iter_modules(of_methods.__path__):
+    import_module(f"{of_methods.__name__}.{_module.name}")
+
+
+METHODS: dict[str, type[StudyMethod]] = dict(sorted(StudyMethod.kinds.items()))  # every method, by its name
+
+
+def method_of(described: object, where: str = "methods") -> StudyMethod:
+    """A method from its name, or from a table with `name` and its keys. `where`: the key that it stands at. Raises
+    ConfigError: no such method, a key that it has not, or a value that it may not have.
+
+    >>> method_of("pooled"), method_of({"name": "manual_labels", "labels": 300}).label
+    (PooledModel(name='pooled', kind='teacher'), 'manual_labels labels=300')
+    """
+    table: dict[str, Any] = dict(described) if isinstance(described, Mapping) else {"name": described}
+    name = table.get("name")
+    kind = METHODS.get(name) if isinstance(name, str) else None
+    if kind is None:
+        fault = f"{where}: no method {name!r}"
+        raise ConfigError(fault, f"Choose one of {', '.join(METHODS)}, or a table with such a name")
+    return validate(table, kind, f"{where}: {name}")
+
+
 class StudyAxis(Frozen):
     """One thing that a study varies: a key with its values, or points that set several keys."""
 
@@ -86,7 +111,6 @@ class StudyAxis(Frozen):
 
     @property
     def column(self) -> str:
-        """What results call it."""
         return self.name or self.key
 
 
@@ -197,7 +221,6 @@ def changed(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
 
 
 def _leaves(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted keys with what is no table, or an empty one."""
     for name, value in table.items():
         key = f"{before}.{name}" if before else str(name)
         if isinstance(value, Mapping) and value:
@@ -214,11 +237,9 @@ def deciding_versions() -> Mapping[str, str]:
 
 def teaching(scenario: Scenario) -> Scenario:
     """The same division, teachers and votes, and one form of everything else."""
-    simulation = scenario.simulation
     kept = {"minimum_parties", "teachers_per_party", "teacher", "voting_rule"}
     plain = Federation.model_validate({**scenario.federation.model_dump(mode="json", include=kept), **_STAND_IN})
-    own = {"teachers": simulation.teachers, "own_teacher": simulation.own_teacher}
-    others = simulation.model_copy(update=dict(type(simulation)()) | own)
+    others = type(scenario.simulation)(own_teacher=scenario.simulation.own_teacher)
     return Scenario(data=scenario.data, federation=plain, simulation=others)
 
 
@@ -248,12 +269,10 @@ class Plot:
         return f"{_called(self.axes)}, seed {self.seed}" if self.axes else f"seed {self.seed}"
 
     def cell(self, method: str) -> str:
-        """The id of what is told of it under the name of a method."""
         return canonical_digest([self.id, method])[:12]
 
 
 def _called(axes: Mapping[str, str]) -> str:
-    """A point of the axes in words: `data.alpha = 0.1, mechanism = gnmax`."""
     return ", ".join(f"{name} = {label}" for name, label in axes.items())
 
 
@@ -312,7 +331,6 @@ def plots(spec: StudySpec) -> list[Plot]:
 
 
 def _table(spec: StudySpec, points: list[dict[str, Any]]) -> dict[str, Any]:
-    """The table of a scenario at these points of the axes, with absolute paths."""
     name = spec.study.scenario
     place = name if name in Shipped.SCENARIO.files() else str(spec.folder / name)
     base = dict(scenario_table(place)) if name else {}

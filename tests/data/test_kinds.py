@@ -17,7 +17,7 @@ from consilium.data.texts import texts_of
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConsiliumError
 from consilium.simulations.council.frames import frame_of, values_of
-from consilium.simulations.datasets.own import open_tables
+from consilium.simulations.datasets.source import open_tables
 from consilium.simulations.population.specs import DataSpec
 
 pandas, arrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")

@@ -26,11 +26,11 @@ from consilium.simulations.attack.attacks import AttackedRun
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.judge import judged
 from consilium.simulations.methods.base import Predicted
-from consilium.simulations.methods.kinds import method_of
 from consilium.simulations.methods.teachers import plurality_shares
 from consilium.simulations.papers.measure import released
 from consilium.simulations.release import Replayed, load_own, replay
 from consilium.simulations.run import run_scenario
+from consilium.simulations.study.spec import method_of
 from consilium.simulations.vote import Ensemble, TeacherVotes
 from tests.rooms import ROOMS, ROOT
 from tests.simulations.methods.cases import SEED, few, run_alone, taught

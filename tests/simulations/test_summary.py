@@ -24,9 +24,9 @@ from consilium.protocol.refusals import Refusal, Rule
 from consilium.report.progress import Display, stage
 from consilium.report.warnings import RowFacts, StudentFacts, warnings_of
 from consilium.simulations.analysis import counted_failures
+from consilium.simulations.folder import absent, run_warnings
 from consilium.simulations.progress import Showing, following, recording
 from consilium.simulations.said import failure
-from consilium.simulations.summary import absent, run_warnings
 from tests.federation import make_config
 from tests.party.teachers.test_own_code import own_teachers, rows_of, stranger
 

@@ -45,7 +45,6 @@ class ShiftPart:
 
     @property
     def named(self) -> bool:
-        """Whether it is said to be there."""
         return self.p <= ERROR
 
 
@@ -132,7 +131,6 @@ class BetweenOwners(NamedTuple):
     p: float
 
     def part(self, kind: ShiftKind, rows: OwnerRows, p: float, generator: np.random.Generator) -> ShiftPart:
-        """What is said of this kind. p: before correction."""
         columns = max(self.by_owner.sum() / max(self.value, 1e-300) / rows.sizes.sum(), 1.0)
         value, low, high = ratio(self.by_owner, rows.sizes * columns, generator)
         return ShiftPart(kind, value, low or 0.0, min(high or 1.0, 1.0), self.floor, p)
@@ -209,7 +207,6 @@ class Labelled:
 
     @property
     def modelled(self) -> list[int]:
-        """Classes whose probabilities are looked at: of two the second."""
         return [1] if self.rows.classes == 2 else list(range(self.rows.classes))
 
     def fit(self) -> np.ndarray:

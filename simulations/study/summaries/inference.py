@@ -46,7 +46,6 @@ class Spread:
 
     @property
     def over(self) -> Over:
-        """What the interval is of."""
         if self.seeds_df:
             return "seeds and rows" if self.rows_df else "seeds"
         return "rows" if self.rows_df else "none"
@@ -117,7 +116,6 @@ def crossed(values: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> Spre
 
 
 def _of_seeds(values: np.ndarray) -> float:
-    """Variance of the mean, at least two seeds."""
     variance = float(values.var(ddof=1)) / len(values)
     return variance if variance > _rounding(values) else 0.0
 

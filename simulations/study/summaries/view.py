@@ -246,7 +246,6 @@ class StudyView:
 
 
 def _changes(known: Mapping[Point, object], index: int) -> bool:
-    """Whether what is known of points changes along the axis at this place, the others being equal."""
     seen: dict[Point, object] = {}
     rest = {point: (*point[:index], *point[index + 1 :]) for point in known}
     return any(seen.setdefault(rest[point], figures) != figures for point, figures in known.items())

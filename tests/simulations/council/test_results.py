@@ -14,8 +14,16 @@ import pytest
 
 from consilium.protocol.errors import ConsiliumError, DataError, PathError
 from consilium.simulations.council.frames import BadSetting
-from consilium.simulations.council.runs import load_run, simulate
-from consilium.simulations.council.statement import Charge, PrivacyStatement, afterwards, in_short, terminal, verdict
+from consilium.simulations.council.runs import (
+    Charge,
+    PrivacyStatement,
+    afterwards,
+    in_short,
+    load_run,
+    simulate,
+    terminal,
+    verdict,
+)
 from consilium.simulations.scenario import load_scenario
 from tests.coordinator.verify.runs import edit
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from consilium.protocol.errors import ConfigError
-from consilium.simulations.datasets.own import NATURALS, _rows_of, read_item
-from consilium.simulations.datasets.source import open_source
+from consilium.simulations.datasets.source import NATURALS, _rows_of, open_source, read_item
 from consilium.simulations.population.public import look
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import Scenario, divided_data

@@ -12,7 +12,7 @@ import PIL.Image
 import pytest
 
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
-from consilium.simulations.datasets.own import _pixels
+from consilium.simulations.datasets.source import _pixels
 from consilium.simulations.datasets.spec import SourceSpec
 from tests.simulations.datasets.own import divided
 

@@ -28,8 +28,7 @@ from consilium.simulations.divide import Case, make_case
 from consilium.simulations.engines import process
 from consilium.simulations.engines.local import LocalGrid
 from consilium.simulations.engines.process import Finished, Worker, running_workers
-from consilium.simulations.population.parties import why_untrainable
-from consilium.simulations.population.specs import SimulationSpec
+from consilium.simulations.population.specs import SimulationSpec, why_untrainable
 from consilium.simulations.said import Heard
 from consilium.simulations.simulated import Population, SimulatedFederation
 from tests.simulations.methods.cases import SEED, few

@@ -21,10 +21,10 @@ from consilium.protocol.label_source import Outcome
 from consilium.protocol.schema import Schema
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.methods.base import BY_ROW, TEST_DRAWS, Predicted
-from consilium.simulations.methods.kinds import METHODS, method_of
 from consilium.simulations.methods.manual_labels import by_lot
-from consilium.simulations.methods.pooled import pooled_probabilities
+from consilium.simulations.methods.teachers import pooled_probabilities
 from consilium.simulations.release import replay
+from consilium.simulations.study.spec import METHODS, method_of
 from consilium.student.learn import train
 from tests.simulations.methods.cases import SEED, few, taught
 
@@ -215,8 +215,6 @@ def test_pate_counts_what_became_of_its_queries_and_states_every_epsilon() -> No
     ("given", "change", "told"),
     [
         ("pate", "federation.mechanism.threshold=99", "federation.mechanism.threshold 99 is above the 16 votes"),
-        ("noisy_average", "simulation.teachers=[{share=0.5, teacher={model='ridge'}}]",
-         "the parties train teachers of different kinds"),
         ("noisy_average", "federation.teacher={model='random_forest', trees=3}",
          "teachers of kind random_forest are not linear"),
         ("noisy_average", "federation.mechanism={name='immutable', gamma=0.1, constant=20, unsafe_not_private=true}",

@@ -15,10 +15,10 @@ from sklearn.metrics import roc_auc_score
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.models.keys import LogisticRegressionSpec, RidgeSpec, TeacherKind
 from consilium.models.teachers import RidgeTeacher
-from consilium.simulations.linear_teachers import DirectionSum, directions, linear_scores
 from consilium.simulations.methods import noisy_average
 from consilium.simulations.methods.base import StatedGuarantee
 from consilium.simulations.methods.noisy_average import LinearDraws, noisy_averages, sensitivity
+from consilium.simulations.said import DirectionSum, directions, linear_scores
 
 INPUTS = 4
 UNITS = [(unit, relation) for unit in Unit for relation in Neighbouring]

@@ -18,10 +18,9 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.schema import Schema
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.divide import federation_config
-from consilium.simulations.methods.pooled import pooled_probabilities
-from consilium.simulations.population.parties import check_own_teachers, own_teachers
+from consilium.simulations.methods.teachers import pooled_probabilities
 from consilium.simulations.population.partition import Partition
-from consilium.simulations.population.specs import SimulationSpec
+from consilium.simulations.population.specs import SimulationSpec, check_own_teacher
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
 from tests.federation import make_config
@@ -30,32 +29,10 @@ from tests.simulations.engines.test_engines_agree import quiet
 from tests.simulations.methods.cases import few
 
 
-def own(shares: list[tuple[float, int]], parties: int, seed: int, others: int = 0) -> list[int]:
-    """Trees of each party's own forest; 0 where it has none."""
-
-    def forest(trees: int) -> dict[str, Any] | None:
-        return {"model": "random_forest", "trees": trees} if trees else None
-
-    teachers = [{"share": part, "teacher": forest(trees)} for part, trees in shares]
-    simulation = SimulationSpec.model_validate({"own_teacher": forest(others), "teachers": teachers})
-    found = own_teachers(simulation, parties, seed)
-    return [getattr(found.get(index), "trees", 0) for index in range(parties)]
-
-
-def test_shares_are_drawn_by_lot() -> None:
-    shares = [(0.25, 1), (0.25, 2), (1 / 6, 3)]
-    assert sorted(own(shares, 12, 1)) == [0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3]
-    assert own(shares, 12, 1) == own(shares, 12, 1) != own(shares, 12, 2)
-    assert own([], 12, 1) == [0] * 12
-    assert own([(1 / 3, 1)] * 3, 10, 0) == [1] * 10
-    assert sorted(own([(0.25, 1)], 8, 0, others=5)) == [1, 1, *[5] * 6]
-
-
 @pytest.mark.parametrize(
     ("overrides", "told"),
     [
-        (['simulation.teachers=[{share=0.7, teacher={model="mlp"}},{share=0.7, teacher={model="mlp"}}]'], "sum to 1.4"),
-        (['simulation.teachers=[{share=0.1, teacher={model="estimator", factory="os system"}}]'], "module:callable"),
+        (['simulation.own_teacher={model="estimator", factory="os system"}'], "module:callable"),
         (["federation.teacher.model=mlp", "federation.teacher.epochs=0"], "epochs"),
     ],
 )
@@ -65,9 +42,7 @@ def test_what_a_scenario_may_not_say_of_teachers(overrides: list[str], told: str
 
 
 @pytest.mark.parametrize(
-    "change",
-    ["federation.teacher.model=cnn", 'simulation.teachers=[{share=0.5, teacher={model="cnn"}}]'],
-    ids=["asked", "own"],
+    "change", ["federation.teacher.model=cnn", 'simulation.own_teacher={model="cnn"}'], ids=["asked", "own"]
 )
 def test_a_network_for_images_is_held_against_the_data_before_the_run(change: str) -> None:
     x, y = images(60)
@@ -137,9 +112,8 @@ def test_a_gpu_that_is_not_there_stops_a_run_before_its_folder(
     ],
 )
 def test_what_cannot_be_trained_is_found_before_the_run(table: dict[str, str], told: str) -> None:
-    for keys in ({"own_teacher": table}, {"teachers": [{"share": 0.5, "teacher": table}]}):
-        with pytest.raises(ConfigError, match=told):
-            check_own_teachers(SimulationSpec.model_validate(keys), make_config().rows)
+    with pytest.raises(ConfigError, match=told):
+        check_own_teacher(SimulationSpec.model_validate({"own_teacher": table}), make_config().rows)
 
 
 def test_reading_a_scenario_imports_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

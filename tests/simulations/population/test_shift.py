@@ -14,11 +14,11 @@ from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.report.warnings import warnings_of
 from consilium.simulations.datasets.base import Dataset, Public
 from consilium.simulations.datasets.source import open_source
+from consilium.simulations.folder import data_fingerprint
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.public import look, schema
 from consilium.simulations.population.specs import DataSpec, ShiftSpec, shifted, swapped_parties, tilted
 from consilium.simulations.scenario import divided_data, load_scenario
-from consilium.simulations.summary import data_fingerprint
 from tests.simulations.datasets.own import HOSPITALS, divided, patients, table_keys
 
 QUERIES, PARTIES = 500, 5

@@ -142,7 +142,7 @@ def figured(data: ReportData, classes: tuple[str, ...] = ("well", "ill"), rows: 
         worth=in_labels(),
         open_figures={
             "test": {name: int((y == index).sum()) for index, name in enumerate(classes)},
-            "student": student_figures(probabilities, y, classes),
+            "student": student_figures(probabilities, y),
             "intervals": told["intervals"],
             "labels": confusion(y[:40], given, len(classes)),
         },

@@ -152,7 +152,7 @@ OTHER_VOTES: dict[str, dict[str, Any]] = {
     "teacher's key": {"federation": {"teacher": {"C": 0.1}}},
     "teachers of a party": {"federation": {"teachers_per_party": 2}},
     "voting_rule": {"federation": {"voting_rule": {"rule": "relative", "shares": [0.5, 0.5]}}},
-    "own teachers": {"simulation": {"teachers": [{"share": 0.5, "teacher": {"model": "random_forest"}}]}},
+    "own teacher": {"simulation": {"own_teacher": {"model": "random_forest"}}},
     "fewest parties": {"federation": {"minimum_parties": 5}},
 }
 SAME_VOTES: dict[str, dict[str, Any]] = {

@@ -14,9 +14,8 @@ from consilium.protocol.errors import DataError
 from consilium.simulations.judge import Row
 from consilium.simulations.population.partition import deal_by_class
 from consilium.simulations.study.measures.between import capped
-from consilium.simulations.study.measures.division import division_rows, told_apart
 from consilium.simulations.study.measures.figures import DISTANCES, gini, hellinger, ratio, shares
-from consilium.simulations.study.measures.shift import WhichShift, shift_of, which_shift
+from consilium.simulations.study.measures.shift import WhichShift, division_rows, shift_of, told_apart, which_shift
 from tests.simulations.study.measures.made import made_case, made_rows
 
 SIZES = [30, 8, 50, 4, 16, 90, 25, 12, 40, 6]

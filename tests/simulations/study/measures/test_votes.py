@@ -13,7 +13,7 @@ from consilium.simulations.divide import Case
 from consilium.simulations.judge import Row
 from consilium.simulations.methods.base import Predicted
 from consilium.simulations.metrics import wilson
-from consilium.simulations.study.measures.votes import gain_rows, kappa, shares_of, teacher_rows, winners_flipped
+from consilium.simulations.study.measures.figures import gain_rows, kappa, shares_of, teacher_rows, winners_flipped
 from consilium.simulations.vote import TeacherVotes
 from tests.simulations.study.measures.made import made_case, made_rows, taught
 

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from consilium.simulations.metrics import holm
-from consilium.simulations.study.summaries.questions import Likeness, MeanContrast, compared, questions
-from consilium.simulations.study.summaries.sentences import answers_of
+from consilium.simulations.study.summaries.questions import Likeness, MeanContrast, answers_of, compared, questions
 from consilium.simulations.study.summaries.view import METRICS, Mean, StudyView, metric, study_view
 from tests.simulations.study.made_up import DIVISIONS, METHODS, NONE, ONE, MadeUp, Terms, figures
 
