@@ -1,32 +1,25 @@
-"""Logistic regression as scikit-learn fits it, without the checks around it, which cost more than a small party's fit;
-and linear models as arrays.
+"""Logistic regression by scikit-learn, and linear models as arrays.
 
-Loss and penalty are those of scikit-learn 1.9, and so is the solver (scipy's L-BFGS) with where it stops. Of two
-classes and few inputs Newton's steps reach the same minimum, to more digits, in a tenth of the time.
-`tests/models/test_linear.py` holds both against the version that is installed.
+Of two classes and few inputs Newton's steps reach the same minimum, to more digits, in a tenth of the time.
+`tests/models/test_linear.py` holds them against scikit-learn.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from consilium.models.base import softmax
 
-STEEPEST = 1e-4
-"""The solver stops where no part of the gradient is larger; scikit-learn's `tol`."""
 LEAST_GAIN = 64 * np.finfo(np.float64).eps
-"""Or where a step gains less, relative to the loss."""
+"""The solver stops where a step gains less, relative to the loss."""
 LINE_SEARCH = 50
 """Most evaluations in one step."""
 FEW_INPUTS = 64
 """Up to so many, a step of Newton's takes less time than it saves."""
-
-Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
-"""Coefficients float64 (several,) -> loss, and a gradient that is a new array."""
 
 
 class NotConverged(UserWarning):
@@ -50,17 +43,19 @@ class LogisticTeacher:
     def fit(self, x: np.ndarray, y: np.ndarray) -> LogisticTeacher:
         """`x` float (n, inputs), finite; `y` int64 (n,), of two classes or more."""
         self.classes_, positions, counts = np.unique(y, return_inverse=True, return_counts=True)
+        if len(counts) > 2 or x.shape[1] >= FEW_INPUTS:
+            from sklearn.linear_model import LogisticRegression  # a second, which few inputs need not wait for
+
+            weight = "balanced" if self.balanced else None
+            fitted: Any = LogisticRegression(C=self.C, class_weight=weight, max_iter=self.iterations)
+            fitted.fit(x.astype(np.float64), y)
+            self.coef_, self.intercept_ = fitted.coef_.astype(x.dtype), fitted.intercept_.astype(x.dtype)
+            return self
         weights = 1 / (len(counts) * counts[positions]) if self.balanced else np.full(len(y), 1 / len(y))
         rows = np.column_stack((x, np.ones(len(y))))
         penalty = np.full(rows.shape[1], 1 / (self.C * len(y)))
         penalty[-1] = 0.0
-        if len(counts) == 2 and len(penalty) <= FEW_INPUTS:
-            found = self._newton(rows * np.where(positions == 1, -1.0, 1.0)[:, None], weights, penalty)[None, :]
-        elif len(counts) == 2:
-            found = self._least(_of_two(rows, positions, weights, penalty), rows.shape[1])[None, :]
-        else:
-            size = rows.shape[1] * len(counts)
-            found = self._least(_of_many(rows, positions, weights, penalty), size).reshape(-1, len(counts)).T
+        found = self._newton(rows * np.where(positions == 1, -1.0, 1.0)[:, None], weights, penalty)[None, :]
         self.coef_, self.intercept_ = found[:, :-1].astype(x.dtype), found[:, -1].astype(x.dtype)
         return self
 
@@ -78,7 +73,8 @@ class LogisticTeacher:
         return x @ self.coef_.T + self.intercept_
 
     def _newton(self, against: np.ndarray, weights: np.ndarray, penalty: np.ndarray) -> np.ndarray:
-        """Where the loss of `_of_two` is least, from zeros: `against` as there. A step that gains nothing is halved."""
+        """Where the mean of log(1 + exp(margin)) and the penalty are least, from zeros; margins are `against` @ point.
+        A step that gains nothing is halved."""
         from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIssue]  # as in `base.principal`
         from scipy.special import expit
 
@@ -108,62 +104,6 @@ class LogisticTeacher:
                 return point
         warnings.warn("logistic regression: ITERATIONS of Newton's method end early", NotConverged, stacklevel=3)
         return point
-
-    def _least(self, objective: Objective, size: int) -> np.ndarray:
-        """Coefficients float64 (size,) where the objective is least, from zeros."""
-        from scipy.optimize import minimize  # a tenth of a second, which few inputs need not wait for
-
-        gradient = np.zeros(size)
-
-        def loss(point: np.ndarray) -> float:
-            nonlocal gradient
-            value, gradient = objective(point)
-            return value
-
-        reached = minimize(
-            loss,
-            np.zeros(size),
-            jac=lambda _: gradient,  # the solver wants it where it has just had the loss
-            method="L-BFGS-B",
-            options={"maxiter": self.iterations, "maxls": LINE_SEARCH, "gtol": STEEPEST, "ftol": LEAST_GAIN},
-        )
-        if not reached.success:
-            warnings.warn(f"logistic regression: {reached.message}", NotConverged, stacklevel=2)
-        return reached.x
-
-
-def _of_two(rows: np.ndarray, positions: np.ndarray, weights: np.ndarray, penalty: np.ndarray) -> Objective:
-    """Mean of log(1 + exp(-margin)); `rows` float64 (n, inputs + 1), the last column ones, `weights` (n,) of sum 1."""
-    from scipy.special import expit
-
-    against = rows * np.where(positions == 1, -1.0, 1.0)[:, None]
-
-    def objective(point: np.ndarray) -> tuple[float, np.ndarray]:
-        margins, penalised = against @ point, penalty * point
-        value = weights @ np.logaddexp(0.0, margins) + 0.5 * (penalised @ point)
-        return float(value), (weights * expit(margins)) @ against + penalised
-
-    return objective
-
-
-def _of_many(rows: np.ndarray, positions: np.ndarray, weights: np.ndarray, penalty: np.ndarray) -> Objective:
-    """Mean cross-entropy; coefficients are (inputs + 1, classes) in a row, other arguments as of `_of_two`."""
-    each = np.arange(len(rows))
-
-    def objective(point: np.ndarray) -> tuple[float, np.ndarray]:
-        coefficients = point.reshape(rows.shape[1], -1)
-        scores = rows @ coefficients
-        scores -= scores.max(axis=1, keepdims=True)
-        truth = scores[each, positions]
-        np.exp(scores, out=scores)
-        sums = scores.sum(axis=1, keepdims=True)
-        penalised = penalty[:, None] * coefficients
-        value = weights @ (np.log(sums[:, 0]) - truth) + 0.5 * np.vdot(penalised, coefficients)
-        scores /= sums
-        scores[each, positions] -= 1
-        return float(value), (rows.T @ (scores * weights[:, None]) + penalised).ravel()
-
-    return objective
 
 
 @dataclass(frozen=True)
