@@ -69,7 +69,6 @@ class CellRule(Frozen):
 
     @property
     def of_numbers(self) -> bool:
-        """Whether it says something of numbers."""
         return self.codes is not None or (self.factor, self.offset) != (1.0, 0.0) or self.decimal_comma
 
     @property
@@ -98,12 +97,10 @@ class Wanted:
 
     @property
     def where(self) -> str:
-        """How the column is called in messages."""
         return self.name if self.name == self.column else f"{self.name} (column {self.column!r})"
 
     @property
     def absent(self) -> tuple[str, ...]:
-        """All texts that mean "missing"."""
         return self.missing if self.rule.missing_codes is None else self.rule.missing_codes
 
 

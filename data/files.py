@@ -79,7 +79,6 @@ class Lines:
 
     @classmethod
     def joined(cls, parts: Sequence[Lines]) -> Lines:
-        """Several that are whole, one below the other."""
         return cls(tuple(file for part in parts for file in part.files))
 
     def __len__(self) -> int:
@@ -140,7 +139,6 @@ class TableFile(ABC):
     form = "Write it as numbers: one value in each row"
 
     def places(self, name: str, role: Role = "[columns]") -> Sequence[int]:
-        """Where columns of this name stand."""
         return self._by_name.get(name, ())
 
     @cached_property
@@ -196,7 +194,6 @@ class CsvTable(TableFile):
             raise BadTable(path, "has nothing but numbers in its first line", header)
 
     def read(self, places: Sequence[int]) -> Read:
-        """See `TableFile`. Raises BadTable where it has no rows, or is no CSV. OSError"""
         import polars as pl
 
         width = len(self.names)
@@ -302,7 +299,6 @@ class ParquetTable(TableFile):
         return f"is of type {kind.base_type().__name__}, it must hold numbers or text"
 
     def read(self, places: Sequence[int]) -> Read:
-        """See `TableFile`. Raises BadTable for a damaged file."""
         import polars as pl
 
         columns: list[pl.Series | np.ndarray] = []
@@ -396,7 +392,6 @@ def open_arrays(path: Path) -> ArrayTable:
 
 
 def _is_number(text: str) -> bool:
-    """Whether it is a number, with a decimal point or a decimal comma."""
     try:
         float(text.strip().replace(",", "."))
     except ValueError:

@@ -130,7 +130,6 @@ class FileField(Wanted):
 
     @property
     def width(self) -> int:
-        """Features that it becomes."""
         return 1 if self.encoding is None else len(self.encoding.features)
 
 

@@ -362,7 +362,6 @@ class _Fit:
         return x, raw
 
     def _look(self, item: FileField, column: Column) -> None:
-        """Faults, doubts and remarks of one column."""
         if column.states.any():  # of 5,000 parties with 784 columns each, this is what takes the time
             wrong = cell_faults(column.rows, self.lines)
             self.problems += [Problem(item.where, fault, action) for fault, action in wrong]
@@ -385,7 +384,6 @@ class _Fit:
             self.remarks += self._odd(item, far, action)
 
     def _odd(self, wanted: Wanted, found: Iterable[tuple[np.ndarray, str]], action: str) -> list[Problem]:
-        """What is odd about some rows of a column."""
         return [
             Problem(wanted.where, counted(self.lines, rows, fault), action, Rule.SCHEMA)
             for rows, fault in found
@@ -393,7 +391,6 @@ class _Fit:
         ]
 
     def _missing(self, wanted: Wanted, column: Column, rule: str, how: str) -> None:
-        """What the rule for missing values does."""
         absent = column.states == ValueState.MISSING
         if rule == "drop-row":
             self.mask &= ~absent

@@ -159,7 +159,6 @@ def ruled(frame: pl.DataFrame, rule: TableRule, lines: Lines) -> pl.DataFrame:
 def _ruled(
     series: pl.Series, rule: TableRule, decimal_comma: bool, path: Path, lines: Lines, faults: Faults
 ) -> pl.Series:
-    """One column by its rule; what is wrong with it is noted."""
     import polars as pl
 
     name = series.name

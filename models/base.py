@@ -74,7 +74,6 @@ class Shares:
 
     @property
     def classes(self) -> int:
-        """Number of classes."""
         return self.shares.shape[1]
 
 

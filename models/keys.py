@@ -37,7 +37,6 @@ class TeacherKind(Frozen):
 
     @property
     def title(self) -> str:
-        """What people call it."""
         return self.model
 
     @property
@@ -152,7 +151,6 @@ class OwnCodeKeys(Frozen):
 
     @property
     def title(self) -> str:
-        """What people call it."""
         raise NotImplementedError
 
     def build(self, seed: int) -> Any:
@@ -180,7 +178,6 @@ class FactoryKeys(OwnCodeKeys):
 
     @property
     def title(self) -> str:
-        """What people call it."""
         return self.factory
 
     def build(self, seed: int) -> Any:
@@ -203,7 +200,6 @@ class TorchKeys(FactoryKeys):
 
     @property
     def title(self) -> str:
-        """What people call it."""
         return f"torch {self.factory}"
 
     def build(self, seed: int) -> Any:
@@ -220,7 +216,6 @@ class PickleKeys(OwnCodeKeys):
 
     @property
     def title(self) -> str:
-        """What people call it."""
         return f"pickled {Path(self.file).name}"
 
     def build(self, seed: int) -> Any:

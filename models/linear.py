@@ -60,7 +60,6 @@ class LogisticTeacher:
         return self
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """The most probable class of each row, int64 (n,)."""
         scores = self._scores(x)
         return self.classes_[(scores[:, 0] > 0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1)]
 

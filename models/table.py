@@ -16,10 +16,10 @@ import numpy as np
 
 from consilium.data.private_rows import Rows
 from consilium.models import keys
-from consilium.models.base import EvidenceTrainer, Model
+from consilium.models.base import EvidenceTrainer
 from consilium.models.keys import OwnCode, OwnCodeKeys, TeacherKind, TrainerKind, WeightedTeacher
 from consilium.models.linear import LogisticTeacher
-from consilium.models.own_model import OwnClassifier, OwnModel, OwnTrainer, quoted, rehearse, unless_signalled
+from consilium.models.own_model import OwnClassifier, OwnTrainer, quoted, rehearse, unless_signalled
 from consilium.models.teachers import ConstantTeacher, RidgeTeacher, Teacher
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import Progress, no_progress
@@ -142,12 +142,3 @@ def trainer_of(
         case OwnCodeKeys():
             return OwnTrainer(spec.title, spec.build, unlabelled)
     raise TypeError(f"{type(spec).__name__} is no kind of student that can be trained")
-
-
-def rehearsed(spec: TrainerKind, schema: Schema) -> Model | None:
-    """What a student that others wrote makes of made-up rows, since anything may be wrong with it; None elsewhere.
-    Raises UnusableModel: it cannot be built, or trained on them."""
-    if not isinstance(spec, OwnCodeKeys):
-        return None
-    trained = rehearse(f"the student {spec.title}", lambda: spec.build(0), schema)
-    return OwnModel(trained, len(schema.classes), spec.title)

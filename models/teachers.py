@@ -60,7 +60,6 @@ class RidgeTeacher:
         return self
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """The class with the largest score of each row, int64 (n,)."""
         return self.classes_[self.scores(x).argmax(axis=1)]
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
@@ -99,7 +98,6 @@ class ConstantTeacher:
         return cls(classes, int(counts.argmax()), failed)
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """The class, int64 (n,)."""
         return np.full(len(x), self.classes_[self.place])
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:

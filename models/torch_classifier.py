@@ -64,7 +64,6 @@ class TorchClassifier:
         return torch.log_softmax(seen.double(), dim=1).numpy()
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """The most probable class of each row."""
         return self.classes_[self.predict_proba(x).argmax(axis=1)]
 
     def untrained(self, inputs: int, classes: int) -> nn.Module:
@@ -129,7 +128,6 @@ class NetworkTeacher(TorchClassifier):
         self.balanced = spec.class_weight == "balanced"
 
     def fit(self, x: np.ndarray, y: np.ndarray, sample_weight: np.ndarray | None = None) -> NetworkTeacher:
-        """`x` float (n, inputs), `y` int64 (n,). On the CPU the same seed gives the same weights."""
         if self.balanced:
             _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
             sample_weight = 1 / counts[codes]

@@ -210,7 +210,6 @@ def _allowed(kind: str, context: Mapping[str, Any]) -> list[str]:
 
 
 def _either(words: list[str]) -> str:
-    """Words as a choice: a, b or c."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 

@@ -115,7 +115,6 @@ class Database:
         self.execute("PRAGMA query_only=ON" if read_only else "PRAGMA secure_delete=ON")
 
     def execute(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        """All rows of a statement's result."""
         with self._lock:
             try:
                 return self._connection.execute(statement, values).fetchall()
@@ -123,7 +122,6 @@ class Database:
                 raise unusable(self.path, error) from error
 
     def executemany(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
-        """The same statement with each row's values."""
         with self._lock:
             try:
                 self._connection.executemany(statement, rows)
@@ -131,7 +129,6 @@ class Database:
                 raise unusable(self.path, error) from error
 
     def one(self, statement: str, *values: object) -> tuple[Any, ...] | None:
-        """The first row, or None."""
         rows = self.execute(statement, *values)
         return rows[0] if rows else None
 
@@ -172,7 +169,6 @@ class Database:
                 self.execute(f"CREATE TABLE IF NOT EXISTS {table}")
 
     def close(self) -> None:
-        """Let go of it."""
         with self._lock:
             self._connection.close()
 

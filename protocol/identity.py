@@ -73,12 +73,10 @@ class _Key(Generic[K]):
 
     @classmethod
     def generate(cls) -> Self:
-        """A new key from the operating system's entropy."""
         return cls(cls.kind.generate().private_bytes_raw())
 
     @property
     def secret(self) -> bytes:
-        """What it is made of."""
         return self._key.private_bytes_raw()
 
     @classmethod

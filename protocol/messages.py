@@ -105,7 +105,6 @@ class LedgerPosition(Strict):
 
     @property
     def position(self) -> LedgerPosition:
-        """Where the coordinator's ledger stands."""
         return LedgerPosition(ledger=self.ledger, batch=self.batch, head=self.head)
 
 
@@ -117,7 +116,6 @@ class Introduction(Terms):
 
     @cached_property
     def terms(self) -> Terms:
-        """What is to be pinned."""
         return Terms(**{name: getattr(self, name) for name in Terms.model_fields})
 
 
@@ -161,7 +159,6 @@ class TrainRequest(WireModel):
     seed: int = Field(ge=-1, le=2**63 - 1, description="-1: from the operating system's entropy")
 
     def digest(self) -> str:
-        """What `Terms.request` pins."""
         return self._digest
 
     @cached_property

@@ -51,7 +51,6 @@ class SystemNoise:
     simulated = False
 
     def gaussian(self, sigma: float, shape: tuple[int, ...]) -> np.ndarray:
-        """See `NoiseSource.gaussian`."""
         return _in_threads(partial(_opendp, "gaussian", float(sigma)), shape)
 
     def laplace(self, gamma: float, shape: tuple[int, ...]) -> np.ndarray:

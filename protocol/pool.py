@@ -48,11 +48,9 @@ class PoolTree:
 
     @classmethod
     def of_rows(cls, canonical: np.ndarray) -> PoolTree:
-        """The tree of canonical rows, float32 (rows, features)."""
         return cls(query_ids(canonical))
 
     def terms(self, least_distance: float) -> PoolTerms:
-        """What is pinned of this pool."""
         return PoolTerms(root=self._levels[-1][0].hex(), size=len(self.leaves), least_distance=least_distance)
 
     def missing(self, ids: Sequence[str]) -> list[int]:

@@ -52,7 +52,6 @@ class ColumnEncoding(Frozen):
 
     @property
     def features(self) -> tuple[str, ...]:
-        """Names of its features."""
         features = (self.column,) if self.kind == "number" else tuple(f"{self.column}={value}" for value in self.shown)
         return (*features, f"{self.column}{MISSING}") if self.missing else features
 
@@ -120,7 +119,6 @@ class Schema(Frozen):
 
     @property
     def columns_read(self) -> tuple[str, ...]:
-        """Names of the columns of a table that are read."""
         return tuple(column.column for column in self.columns) or self.features
 
     @classmethod
@@ -149,7 +147,6 @@ class Schema(Frozen):
 
     @classmethod
     def of_images(cls, features: tuple[str, ...], classes: tuple[str, ...], representation: Representation) -> Schema:
-        """Schema that leaves pixels as they are, for a representation of images."""
         zeros, ones = (0.0,) * len(features), (1.0,) * len(features)
         return cls(features=features, classes=classes, center=zeros, scale=ones, representation=representation)
 
@@ -171,7 +168,6 @@ class Schema(Frozen):
         return (rows.astype(np.float64) - np.asarray(self.center)) / np.asarray(self.scale)
 
     def digest(self) -> str:
-        """SHA-256 of the canonical JSON form, hex."""
         return self._digest
 
     @cached_property

@@ -58,7 +58,6 @@ class Table:
 
     @property
     def shown(self) -> tuple[TableLine, ...]:
-        """The lines on the page."""
         return self.lines[:MOST_ROWS]
 
 
@@ -91,7 +90,6 @@ class Exhibit:
 
     @property
     def csv(self) -> str:
-        """A data: address of the numbers as CSV."""
         return f"data:text/csv;charset=utf-8,{quote(self.data.write_csv(), ',:;=()|!*@/?')}"
 
 

@@ -43,7 +43,6 @@ class Asked:
     counts: np.ndarray | None = field(default=None, repr=False)
 
     def add(self, rows: np.ndarray, answers: Answers, predictions: np.ndarray) -> None:
-        """Answers to these further rows; `predictions` float64 (n, classes)."""
         self.rows += rows.tolist()
         self.outcomes += answers.outcomes.tolist()
         self.labels += answers.labels.tolist()
@@ -117,7 +116,6 @@ class AskableRows:
 
     @property
     def different(self) -> int:
-        """How many different rows may be asked."""
         return len(np.unique(np.delete(self.equal, self.spent)))
 
     def free(self, taken: np.ndarray) -> np.ndarray:

@@ -144,7 +144,6 @@ def _escaped(value: object) -> str:
 
 
 def _shown(card: Mapping[str, Any]) -> dict[str, Any]:
-    """What the card for people says, beside what is in `card` itself."""
     privacy = card["privacy"]
     # then nobody is protected
     seeded, bounded = privacy["simulation"] and privacy.get("noise") != "system", math.isfinite(privacy["epsilon"])

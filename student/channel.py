@@ -72,7 +72,6 @@ class LabelChannel:
         self._channel.close()
 
     def describe(self) -> LabelTerms:
-        """See `LabelSource.describe`."""
         request = pb.DescribeRequest(protocol_version=PROTOCOL_VERSION)
         describe = self._stub.Describe
         self._terms = terms_from_wire(

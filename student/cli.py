@@ -151,7 +151,6 @@ def _csv_rule(command: str, separator: str, decimal_comma: bool, encoding: str) 
 
 
 def _check_out(out: Path, resume: bool) -> None:
-    """Raise OutputExists, or ConfigError where there is nothing to go on with."""
     from consilium.protocol.errors import ConfigError, OutputExists
 
     if out.exists() and not resume:

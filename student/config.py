@@ -71,5 +71,4 @@ class StudentSpec(Frozen):
 
     @property
     def inputs(self) -> Inputs:
-        """See `TrainerKind`."""
         return self.trainer.inputs

@@ -48,13 +48,11 @@ class StudentKind(NodeKind):
         return [("public rows", lambda: _public_rows(folder)), ("label service", lambda: _label_service(folder))]
 
     def start(self, folder: NodeFolder, tell: Tell, stop: threading.Event) -> NodeOutcome:
-        """Raises ConfigError: it serves nobody."""
         raise ConfigError(
             f"{folder.path} is a student's folder: it serves nobody", f"Run: consilium student run {folder.path}"
         )
 
     def status(self, folder: NodeFolder) -> NodeOutcome:
-        """Raises ConfigError: it has none."""
         raise ConfigError(
             f"{folder.path} is a student's folder: it runs once, and has no status",
             f"See: consilium doctor {folder.path}",
@@ -73,7 +71,6 @@ def in_words(terms: LabelTerms) -> str:
 
 
 def _label_service(folder: NodeFolder) -> str:
-    """What the coordinator serves: to this student, in this version, with this schema; what is left of it."""
     schema = joined(folder).config.rows
     reached = check_tls_server(joined(folder).coordinator.labels, folder.tls)
     with open_channel(folder, SECONDS) as channel:

@@ -48,7 +48,6 @@ class ValidatedLabels:
 
     @property
     def leaves_chance(self) -> bool:
-        """Whether the whole interval is above chance."""
         return self.interval[0] > self.chance
 
 
@@ -147,5 +146,4 @@ def _interval(right: np.ndarray, y: np.ndarray, metric: Metric) -> Interval:
 
 
 def _lot(rows: int, most: int) -> np.ndarray:
-    """So many of the rows int64, in an order by lot; always the same."""
     return np.random.default_rng(_LOT).permutation(rows)[:most]

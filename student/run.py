@@ -198,7 +198,6 @@ class _Turns:
         return choose(strategy, candidates, count, places, earlier, probabilities, generator, self.rows.equal)
 
     def tell(self, number: int, total: int) -> None:
-        """Which round it is."""
         if total > 1:
             self._progress(ROUND, number, total)
 

@@ -134,7 +134,6 @@ def _follow(average: nn.Sequential, net: nn.Sequential, decay: float) -> None:
 
 
 def _classes(net: nn.Sequential, images: Tensor) -> Tensor:
-    """Predicted classes int64 (n,), on the CPU."""
     import torch
 
     with torch.no_grad():
@@ -170,7 +169,6 @@ class Descent:
         return cls(optimiser, _one_cycle if cycle else _falling)
 
     def step(self, loss: Tensor, done: float) -> None:
-        """One step down `loss`."""
         for group in self.optimiser.param_groups:
             group["lr"] = self.rate(done)
         self.optimiser.zero_grad(set_to_none=True)

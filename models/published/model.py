@@ -98,7 +98,6 @@ class PrevalenceShift(Frozen):
         return cls(prevalence=tuple(shares.tolist()), shift=tuple(shift.tolist()), threshold=threshold)
 
     def applied(self, probabilities: np.ndarray) -> np.ndarray:
-        """Probabilities float64 (n, classes), shifted."""
         return softmax(_logs(probabilities) + np.array(self.shift), axis=1)
 
 

@@ -72,7 +72,6 @@ def predict_file(
 
 
 def _csv(published: Published, rows: list[dict[str, Any]]) -> str:
-    """One line for each row; nothing for what is None."""
     text, classes = io.StringIO(), published.schema.classes
     writer = csv.writer(text, lineterminator="\n")
     flagged = [] if published.threshold is None else ["flagged"]
