@@ -18,9 +18,8 @@ from consilium.data.private_rows import Rows
 from consilium.models import keys
 from consilium.models.base import EvidenceTrainer
 from consilium.models.keys import OwnCode, OwnCodeKeys, TeacherKind, TrainerKind, WeightedTeacher
-from consilium.models.linear import LogisticTeacher
+from consilium.models.linear import ConstantTeacher, LogisticTeacher, RidgeTeacher, Teacher
 from consilium.models.own_model import OwnClassifier, OwnTrainer, quoted, rehearse, unless_signalled
-from consilium.models.teachers import ConstantTeacher, RidgeTeacher, Teacher
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.refusals import Refused, Rule

@@ -10,9 +10,8 @@ from scipy.linalg import solve
 
 from consilium.data.private_rows import Rows
 from consilium.models.keys import GradientBoostingSpec, NetworkSpec, OwnCode, RandomForestSpec, RidgeSpec, TeacherKind
-from consilium.models.linear import LogisticTeacher
+from consilium.models.linear import LogisticTeacher, RidgeTeacher
 from consilium.models.table import fit_teacher, sklearn_weight
-from consilium.models.teachers import RidgeTeacher
 from consilium.protocol.schema import Schema
 from consilium.simulations.divide import Case
 from consilium.simulations.linear_teachers import class_probabilities
