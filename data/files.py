@@ -30,7 +30,6 @@ Separator = Literal[",", ";", "\t", "|"]
 Encoding = Literal["utf-8", "latin-1", "cp1252"]
 Role = Literal["[columns]", "[label]", "[patient]"]
 """What a column is to a party: the table of party.toml that names it."""
-
 FOREIGN = {
     b"\xff\xfe": "UTF-16 text",
     b"\xfe\xff": "UTF-16 text",

@@ -1,7 +1,6 @@
 """A whole table of raw values, from one file or several that have the same columns; and its rows as the features of a
-schema: the pool of a student, an operator's public rows, rows to be judged.
-
-Everything that is wrong is said at once, by column, count and place; the value itself only of public rows."""
+schema: the pool of a student, an operator's public rows, rows to be judged. Everything that is wrong is said at once,
+by column, count and place; the value itself only of public rows."""
 
 from __future__ import annotations
 

@@ -65,14 +65,9 @@ class Adapted:
 
 
 def adapt(x: np.ndarray, y: np.ndarray, student: np.ndarray) -> Adapted | None:
-    """Fit n >= 0 labelled rows; no random part. None where they are too few to tell anything.
-
-    Parameters
-    ----------
-    x : float (n, inputs), as the schema represents rows. y : int64 (n,), classes. student : float (n, classes), its
-        probabilities of these rows.
-    Raises DataError: a number is missing or not finite, or rows and labels do not fit.
-    """
+    """Fit n >= 0 labelled rows; no random part. None where they are too few to tell anything. x: float (n, inputs), as
+    the schema represents rows. y: int64 (n,), classes. student: float (n, classes), its probabilities of these rows.
+    Raises DataError: a number is missing or not finite, or rows and labels do not fit."""
     classes = student.shape[1]
     x = np.asarray(x, dtype=np.float64)
     if not (len(x) == len(y) == len(student) and np.isfinite(x).all() and np.isfinite(student).all()):

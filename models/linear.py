@@ -1,9 +1,6 @@
 """Teachers of Consilium's own: logistic regression, ridge regression, and one class for all rows; and linear models as
-arrays. Networks are in `models.torch_classifier`.
-
-Of two classes and few inputs Newton's steps reach the same minimum, to more digits, in a tenth of the time.
-`tests/models/test_linear.py` holds them against scikit-learn.
-"""
+arrays. Networks are in `models.torch_classifier`. Of two classes and few inputs Newton's steps reach the same minimum,
+to more digits, in a tenth of the time. `tests/models/test_linear.py` holds them against scikit-learn."""
 
 from __future__ import annotations
 

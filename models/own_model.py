@@ -44,11 +44,9 @@ COPIES = 10
 
 @dataclass
 class OwnClassifier:
-    """A trained estimator. `classes_` int64 (seen,), ascending: those of its rows. `content`: its pickle.
-
-    usual : the class that most of its rows have. silent : names of exceptions, or "no probabilities" -> for how many
-        questions it said that.
-    """
+    """A trained estimator. `classes_` int64 (seen,), ascending: those of its rows. `content`: its pickle. usual: the
+    class that most of its rows have. silent: names of exceptions, or "no probabilities" -> for how many questions it
+    said that."""
 
     classes_: np.ndarray
     content: bytes = field(repr=False)

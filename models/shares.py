@@ -1,8 +1,6 @@
-"""Students that learn from what a mechanism released: its noise is known, so nothing about it must be guessed.
-
-There are smooth functions of rows (a kernel's, a graph's), and shares of all public rows for trainers that need labels.
-All of it is post-processing of what was released: it costs no privacy.
-"""
+"""Students that learn from what a mechanism released: its noise is known, so nothing about it must be guessed. There
+are smooth functions of rows (a kernel's, a graph's), and shares of all public rows for trainers that need labels. All
+of it is post-processing of what was released: it costs no privacy."""
 
 from __future__ import annotations
 
@@ -45,7 +43,6 @@ class LinearTrainer:
 _NEVER = 1e-300
 _LEAST_ROWS = 4
 """Of a graph."""
-
 _SAMPLE = 500
 _LITTLE_NOISE = 0.01
 

@@ -1,11 +1,7 @@
-"""The table of models: what fits each kind of teacher and of student whose keys are in `models.keys`.
-
-A new kind is a class of keys there and an entry here.
-
-Whether an estimator that others wrote can be fitted to a shard may depend on labels. Who takes part must not: where it
-cannot, the teacher says the shard's most frequent class. What is wrong with it on any rows shows on made-up ones,
-before, and is told.
-"""
+"""The table of models: what fits each kind of teacher and of student whose keys are in `models.keys`. A new kind is a
+class of keys there and an entry here. Whether an estimator that others wrote can be fitted to a shard may depend on
+labels. Who takes part must not: where it cannot, the teacher says the shard's most frequent class. What is wrong with
+it on any rows shows on made-up ones, before, and is told."""
 
 from __future__ import annotations
 
@@ -119,11 +115,9 @@ _SOUND: set[tuple[str, str]] = set()
 def trainer_of(
     spec: TrainerKind, unlabelled: np.ndarray, progress: Progress = no_progress, schema: Schema | None = None
 ) -> EvidenceTrainer:
-    """What trains a student. Its needs are imported here: parties read this module, too, once a message.
-
-    unlabelled: float (m, inputs), as the labelled rows are given. progress: whom it tells. schema: of the rows, for a
-        student that takes bare features and what the schema makes of them.
-    """
+    """What trains a student. Its needs are imported here: parties read this module, too, once a message. unlabelled:
+    float (m, inputs), as the labelled rows are given. progress: whom it tells. schema: of the rows, for a student that
+    takes bare features and what the schema makes of them."""
     match spec:
         case keys.LogisticRegressionStudent():
             from consilium.models.shares import LinearTrainer

@@ -26,17 +26,13 @@ it; from 0 to 1, see `difflib.SequenceMatcher.ratio`."""
 MOST_FAULTS = 10
 MOST_SHOWN = 60
 """Characters of a value that is told."""
-
 Model = type[BaseModel]
 
 
 def _place(location: tuple[int | str, ...], values: Mapping[str, Any]) -> tuple[list[str], str]:
     """Where a fault is: keys as the user writes them, and "mechanism confident" where the last one's table is one of
-    several kinds, else "".
-
-    location : as pydantic has it, in which the kind of a table stands like a key of its own: ("mechanism",
-        "confident", "sigma"). What the user did not write, and is not the last, is such a kind.
-    """
+    several kinds, else "". location: as pydantic has it, in which the kind of a table stands like a key of its own:
+    ("mechanism", "confident", "sigma"). What the user did not write, and is not the last, is such a kind."""
     keys, kind, inner = list[str](), "", values or None
     for at, part in enumerate(location):
         written = part in inner if isinstance(inner, Mapping) else isinstance(inner, list | tuple)

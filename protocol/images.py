@@ -140,12 +140,10 @@ def scatter(images: np.ndarray) -> np.ndarray:
 
 
 class _Filters(NamedTuple):
-    """fine: float32 (angles, padded, padded), Fourier transforms of the wavelets of scale 1, which are real.
-
-    coarse: float32 (4, angles, padded / 2, padded / 2), those of scale 2 in four corners (`_corners`), a quarter of
-    each. low, low_half: float32 (positions, padded) and (positions, padded / 2), Gaussian means along one axis of the
-    full and the halved grid.
-    """
+    """fine: float32 (angles, padded, padded), Fourier transforms of the wavelets of scale 1, which are real. coarse:
+    float32 (4, angles, padded / 2, padded / 2), those of scale 2 in four corners (`_corners`), a quarter of each. low,
+    low_half: float32 (positions, padded) and (positions, padded / 2), Gaussian means along one axis of the full and the
+    halved grid."""
 
     fine: np.ndarray
     coarse: np.ndarray

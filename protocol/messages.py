@@ -22,12 +22,10 @@ MOST_CLASSES = 1000
 MOST_BATCHES = 10_000_000
 MOST_STARTS = 10_000
 Token = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
-
 CollectionMode = Literal["plaintext", "secure", "verified"]
 """How votes are collected: the coordinator sees each party's (plaintext), only their sum with the parties' own noise in
 it (secure), or only the sum, with noise of both in it, of votes that it and a second aggregator have checked without
 seeing them (verified)."""
-
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 PartyName = Annotated[str, Field(pattern=NAME_PATTERN)]
 Class = Annotated[str, Field(min_length=1, max_length=100)]

@@ -1,11 +1,8 @@
-"""The public pool, fixed before a federation starts: a Merkle tree over its rows, whose root is in the pinned terms.
-
-A leaf is a row's query id, SHA-256 of its canonical float32 bytes, so a row that differs in one bit is not in the tree.
+"""The public pool, fixed before a federation starts: a Merkle tree over its rows, whose root is in the pinned terms. A
+leaf is a row's query id, SHA-256 of its canonical float32 bytes, so a row that differs in one bit is not in the tree.
 Leaves are sorted, and equal rows are one leaf: the root does not depend on the order of the file. Hashes of leaves and
-of nodes differ in their first byte, and a node without a sibling moves up unchanged (as in RFC 9162, section 2.1.1).
-
-A proof is for a whole set of queries: their places among the leaves, and the hashes that are missing on the way up.
-"""
+of nodes differ in their first byte, and a node without a sibling moves up unchanged (as in RFC 9162, section 2.1.1). A
+proof is for a whole set of queries: their places among the leaves, and the hashes that are missing on the way up."""
 
 from __future__ import annotations
 
@@ -44,7 +41,9 @@ class PoolTree:
         self._place = {leaf: place for place, leaf in enumerate(self.leaves)}
         self._levels = [[_leaf(leaf) for leaf in self.leaves]]
         while len(self._levels[-1]) > 1:
-            self._levels.append(_parents(self._levels[-1]))
+            nodes = self._levels[-1]
+            pairs = [_node(nodes[place], nodes[place + 1]) for place in range(0, len(nodes) - 1, 2)]
+            self._levels.append(pairs + nodes[-1:] if len(nodes) % 2 else pairs)
 
     @classmethod
     def of_rows(cls, canonical: np.ndarray) -> PoolTree:
@@ -104,11 +103,6 @@ def _root(known: dict[int, bytes], size: int, sibling_of: Callable[[int, int], b
             above[place // 2] = node
         known, order, size, level = above, sorted(above), (size + 1) // 2, level + 1
     return known[0]
-
-
-def _parents(nodes: list[bytes]) -> list[bytes]:
-    pairs = [_node(nodes[place], nodes[place + 1]) for place in range(0, len(nodes) - 1, 2)]
-    return pairs + nodes[-1:] if len(nodes) % 2 else pairs
 
 
 def _leaf(content: bytes) -> bytes:

@@ -16,7 +16,6 @@ from consilium.protocol.models import Frozen
 MOST_LETTERS = 100
 Name = Annotated[str, Field(min_length=1, max_length=MOST_LETTERS)]
 Kind = Literal["number", "category"]
-
 MOST_VALUES = 100
 """Of a category: a column with more different texts is an identifier or free text."""
 MISSING = " missing"
@@ -82,12 +81,10 @@ class Range(Frozen):
 
 class Schema(Frozen):
     """What every row means. `center` and `scale` (features,) are statistics of public rows only, with which every node
-    standardises: no statistic of private rows is ever needed outside the party.
-
-    ranges: of some features or none, let a party find wrong units and codes in its own file. representation: what
-    models see instead of the standardised features; one of images takes center 0 and scale 1 (`of_images`). columns:
-    which features the raw columns of a table become; without them, features are read as they stand.
-    """
+    standardises: no statistic of private rows is ever needed outside the party. ranges: of some features or none, let a
+    party find wrong units and codes in its own file. representation: what models see instead of the standardised
+    features; one of images takes center 0 and scale 1 (`of_images`). columns: which features the raw columns of a table
+    become; without them, features are read as they stand."""
 
     features: tuple[Name, ...] = Field(min_length=1)
     classes: tuple[Name, ...] = Field(min_length=2)

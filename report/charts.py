@@ -28,7 +28,6 @@ LOG_FROM, MOST_TICKS = 10, 5
 """An axis of positive numbers is logarithmic where the greatest is so many times the least. Values that are ticks."""
 Drawing = Markup
 """A chart: fits any width."""
-
 INK, MUTED, GRID = "#000001", "#000002", "#000003"
 BLUE, SKY, ORANGE, GREY, SECRET = "#000005", "#000006", "#000007", "#000008", "#000009"
 _NAMES = {

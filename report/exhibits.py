@@ -21,7 +21,6 @@ NOT_COVERED = "not covered by the guarantee"
 """The badge of what is secret."""
 MOST_ROWS = 120
 """Lines of a table on the page; the download has all."""
-
 Words = str | Markup
 """A sentence: plain text, which is escaped, or markup of the program's own."""
 
@@ -74,12 +73,10 @@ class Chart:
 
 @dataclass(frozen=True)
 class Exhibit:
-    """One thing that is shown: words, and a table or a chart or both.
-
-    name: its place on the page, and the name of its downloads. secret: a function of private data that no guarantee
-    covers: never in a published version. items: a list below the words. data: a frame of the numbers shown, unrounded,
-    for the download. look: "warn", "secret" or "open" (banners), "folded", "numbered" (items), "small" (words).
-    """
+    """One thing that is shown: words, and a table or a chart or both. name: its place on the page, and the name of its
+    downloads. secret: a function of private data that no guarantee covers: never in a published version. items: a list
+    below the words. data: a frame of the numbers shown, unrounded, for the download. look: "warn", "secret" or "open"
+    (banners), "folded", "numbered" (items), "small" (words)."""
 
     name: str
     title: Words = ""
@@ -177,8 +174,7 @@ _HERE = Path(__file__).parent
 @dataclass(frozen=True)
 class Page:
     """brand: what kind of page it is. summary: what it says in a sentence or two, and further lines in small letters.
-    top: exhibits before the first part.
-    """
+    top: exhibits before the first part."""
 
     brand: str
     title: str

@@ -60,8 +60,8 @@ def train_told(
 
 
 def inputs(spec: StudentSpec, schema: Schema, rows: np.ndarray) -> np.ndarray:
-    """Canonical rows (n, features) -> what the student's model takes, see `StudentSpec.inputs`."""
-    return rows if spec.inputs == "features" else schema.inputs(rows)
+    """Canonical rows (n, features) -> what the student's model takes, see `TrainerKind.inputs`."""
+    return rows if spec.trainer.inputs == "features" else schema.inputs(rows)
 
 
 def check_trainer(spec: TrainerKind, schema: Schema) -> None:
@@ -76,7 +76,7 @@ def check_trainer(spec: TrainerKind, schema: Schema) -> None:
 def check_student(spec: StudentSpec, schema: Schema) -> None:
     """Raise ConfigError unless the student can learn rows of this schema, on this machine."""
     check_trainer(spec.trainer, schema)
-    if spec.inputs == "features":
+    if spec.trainer.inputs == "features":
         shape_of(len(schema.features))
         resolve_device()
     if spec.prevalence and len(spec.prevalence) != len(schema.classes):

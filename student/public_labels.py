@@ -53,10 +53,8 @@ class ValidatedLabels:
 
 def cross_validated(x: np.ndarray, y: np.ndarray, classes: int) -> ValidatedLabels:
     """A linear model of labels in five parts, each with its share of every class, and each judged by the model of the
-    other four; no random part but fixed lots.
-
-    x : float (n, inputs), as the schema represents rows. y : int64 (n,), 0 to classes - 1; n is at least 1.
-    """
+    other four; no random part but fixed lots. x: float (n, inputs), as the schema represents rows. y: int64 (n,), 0 to
+    classes - 1; n is at least 1."""
     rows = _lot(len(x), MOST_VALIDATED)
     x, y = x[rows], y[rows]
     fold = np.empty(len(y), dtype=np.int64)
@@ -119,15 +117,11 @@ def beside_labels(
     student: np.ndarray,
     seed: int,
 ) -> dict[str, Any]:
-    """What a student is worth beside the labels of public rows; the guarantee of its labels covers it.
-
-    pool, labels, seed: as of `labels_alone`. test: canonical rows (m, features) and classes int64 (m,), m >= 1.
-    student: its probabilities of these, float64 (m, classes).
-
-    Returns what `labels_before` gives. Of labels alone what `evaluate` gives, and "intervals" of the leading metric.
-    "student_above", what the student has more, row by row: metric, difference, interval (95 %, over test rows). Or
-    "absent": why there is none of these.
-    """
+    """What a student is worth beside the labels of public rows; the guarantee of its labels covers it. pool, labels,
+    seed: as of `labels_alone`. test: canonical rows (m, features) and classes int64 (m,), m >= 1. student: its
+    probabilities of these, float64 (m, classes). Returns what `labels_before` gives. Of labels alone what `evaluate`
+    gives, and "intervals" of the leading metric. "student_above", what the student has more, row by row: metric,
+    difference, interval (95 %, over test rows). Or "absent": why there is none of these."""
     (judging, y), names, found = test, schema.classes, labels_before(schema, pool, labels)
     alone = labels_alone(spec, schema, pool, labels, judging, seed)
     if isinstance(alone, str):

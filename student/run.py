@@ -49,11 +49,9 @@ FEWER = 4.0
 @dataclass
 class Asked:
     """What was asked so far, in order: row of the pool, outcome, label (NO_LABEL where there is none), and what the
-    student predicted then, `classes` numbers: 0 where it could not yet, `UNKNOWN` where others had asked before.
-
-    law: of a label, None where it is not known. counts: int64 (n, classes), where noisy histograms were given, of at
-    most `votes` votes each, with noise of deviation `sigma` on a count.
-    """
+    student predicted then, `classes` numbers: 0 where it could not yet, `UNKNOWN` where others had asked before. law:
+    of a label, None where it is not known. counts: int64 (n, classes), where noisy histograms were given, of at most
+    `votes` votes each, with noise of deviation `sigma` on a count."""
 
     classes: int
     law: LabelLaw | None = None
@@ -115,12 +113,9 @@ def votes_in_sums(counts: np.ndarray, most: int, sigma: float) -> float:
 
 @dataclass(frozen=True)
 class AskableRows:
-    """The rows that may be asked, and what became of them in earlier runs.
-
-    queries : float32 (n, features), canonical. equal : int64 (n,), the first row that each is equal to. recorded :
-    int64, rows whose outcome is recorded already; equal rows once. spent : int64, rows that were answered in an earlier
-    federation.
-    """
+    """The rows that may be asked, and what became of them in earlier runs. queries: float32 (n, features), canonical.
+    equal: int64 (n,), the first row that each is equal to. recorded: int64, rows whose outcome is recorded already;
+    equal rows once. spent: int64, rows that were answered in an earlier federation."""
 
     queries: np.ndarray = field(repr=False)
     equal: np.ndarray = field(repr=False)

@@ -28,10 +28,10 @@ from consilium.models.published.structures import (
     OwnCodeTrust,
     Parts,
     check_shapes,
-    inputs_of,
     needed,
     put_together,
     take_apart,
+    within,
 )
 from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError, OutputExists, PathError
@@ -45,7 +45,6 @@ FORMAT = "consilium-student-1"
 MODEL_FILE = "model.safetensors"
 CARD_FILE = "student.json"
 PEOPLES_CARD_FILE = "MODEL_CARD.md"
-
 _BLOCK = 2000
 _FORMULA = re.compile(r"[=@]|[+-].*[(|!]")
 _FURTHEST_SUM = 1e-3
@@ -54,7 +53,6 @@ _ADAPTED = "adapted."
 
 FURTHEST_MEAN = 1e-9
 """Of a class's mean over the pool from its prevalence."""
-
 _FLOOR = 1e-300
 _FURTHEST_SUM = 1e-6
 _RIDGE = 1e-12
@@ -189,7 +187,7 @@ class Published:
 
     def _block(self, rows: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):  # what comes of it is looked at below
-            x = rows if inputs_of(self.kind) == "features" else self.schema.inputs(rows)
+            x = rows if self.kind == "graph_cnn" else self.schema.inputs(rows)
             try:
                 probabilities = self.model.predict_proba(x)
             except UnusableModel as error:
@@ -215,15 +213,11 @@ def publish(
     prevalence: tuple[float, ...] = (),
     known: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Published:
-    """The student as its file says it, written to `path`, or nowhere; `pool`: public rows (n, features).
-
-    prevalence: shares of the classes, to which the mean of its probabilities over the pool is brought; empty: they stay
-        what the model says.
-    known: public rows (n, features), as they travel, and their classes int64 (n,), which everybody knows. After the
-        prevalence, the student is brought to them.
-    Raises BadModel: it is too large, or has a number that is not finite. UnusableModel: others wrote it, and it cannot
-    be written without a pickle.
-    """
+    """The student as its file says it, written to `path`, or nowhere; `pool`: public rows (n, features). prevalence:
+    shares of the classes, to which the mean of its probabilities over the pool is brought; empty: they stay what the
+    model says. known: public rows (n, features), as they travel, and their classes int64 (n,), which everybody knows.
+    After the prevalence, the student is brought to them. Raises BadModel: it is too large, or has a number that is not
+    finite. UnusableModel: others wrote it, and it cannot be written without a pickle."""
     parts, trusted = take_apart(model)
     arrays = dict(parts.arrays)
     header: dict[str, Any] = {"format": FORMAT, "rows": schema.model_dump(mode="json")}
@@ -250,14 +244,6 @@ def publish(
     return written
 
 
-def _adapted(weight: float, arrays: dict[str, np.ndarray], schema: Schema) -> Adapted:
-    """Takes its arrays out of the file's."""
-    mine = {name.removeprefix(_ADAPTED): arrays.pop(name) for name in list(arrays) if name.startswith(_ADAPTED)}
-    sizes = {"inputs": width(schema.representation, len(schema.features)), "classes": len(schema.classes)}
-    check_shapes(mine, sizes, {"intercept": ("f8", "classes"), "coefficients": ("f8", "classes inputs")})
-    return Adapted(weight, mine["intercept"], mine["coefficients"])
-
-
 def check_names(schema: Schema) -> None:
     """Names reach terminals and spreadsheets: there, too, nothing of a student may be executed. Raises BadModel: a name
     has a control character, or a class is what a spreadsheet takes for a formula."""
@@ -271,16 +257,10 @@ def check_names(schema: Schema) -> None:
 
 
 def load_model(path: Path, trust: Collection[str] = (), factory: Callable[..., Any] | None = None) -> Published:
-    """Read one file. It builds known structures from numbers, and runs nothing that the file could bring.
-
-    A student that others wrote needs more. trust: names of classes, beside those of scikit-learn, LightGBM and XGBoost
+    """Read one file. It builds known structures from numbers, and runs nothing that the file could bring. A student
+    that others wrote needs more. trust: names of classes, beside those of scikit-learn, LightGBM and XGBoost
     (`skops_file.TRUSTED`), of which an estimator may be made. factory: makes a torch module, of which the file has the
-    weights; called as factory(inputs=..., classes=..., **parameters), parameters of the file.
-
-    Raises
-    ------
-    BadModel
-    """
+    weights; called as factory(inputs=..., classes=..., **parameters), parameters of the file. Raises BadModel."""
     return _loaded(read(path), path, OwnCodeTrust(frozenset(trust), factory))
 
 
@@ -292,8 +272,12 @@ def _loaded(content: Content, path: Path | str, trusted: OwnCodeTrust) -> Publis
             f"{path} is no student that this version knows: {error.what}", "Upgrade, or get it anew"
         ) from None
     check_names(header.rows)
-    arrays = dict(content.arrays)
-    adapted = None if header.adapted is None else _adapted(header.adapted, arrays, header.rows)
+    arrays, adapted, schema = dict(content.arrays), None, header.rows
+    if header.adapted is not None:
+        mine = within(arrays, _ADAPTED)
+        sizes = {"inputs": width(schema.representation, len(schema.features)), "classes": len(schema.classes)}
+        check_shapes(mine, sizes, {"intercept": ("f8", "classes"), "coefficients": ("f8", "classes inputs")})
+        adapted = Adapted(header.adapted, mine["intercept"], mine["coefficients"])
     parts = Parts(header.kind, header.settings, arrays)
     model = put_together(parts, header.rows, trusted)
     if header.calibration is not None and len(header.calibration.shift) != len(header.rows.classes):

@@ -229,7 +229,7 @@ def learnt_from_labels(
     schema: Schema, spec: StudentSpec, rows: np.ndarray, labels: np.ndarray, chosen: np.ndarray, seed: int
 ) -> Model:
     """The student's own trainer on the true labels of these rows of the pool, the others as rows without a label. rows:
-    the pool as the student's model takes it, see `StudentSpec.inputs`; labels int64 (pool,); chosen int64 (n,)."""
+    the pool as the student's model takes it, see `TrainerKind.inputs`; labels int64 (pool,); chosen int64 (n,)."""
     rest = np.ones(len(rows), dtype=bool)
     rest[chosen] = False
     return train(rows[chosen], labels[chosen], rows[rest], len(schema.classes), spec, seed, schema=schema)
