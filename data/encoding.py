@@ -238,10 +238,11 @@ def _kind(texts: pl.Series, read: Column) -> Kind:
     if names > commas or not numbers or codes_among(texts):
         return "category"
     # "TRUE" beside 2 is a text; beside 0 and 1 it is another way to write them
-    return "category" if known <= set(TRUTH) or (known & set(TRUTH) and not known <= _TRUTHS) else "number"
-
-
-_TRUTHS = {*TRUTH, *TRUTH.values()}
+    return (
+        "category"
+        if known <= set(TRUTH) or (known & set(TRUTH) and not known <= {*TRUTH, *TRUTH.values()})
+        else "number"
+    )
 
 
 def _offset(read: Column) -> float:

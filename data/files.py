@@ -52,8 +52,7 @@ class CsvRule(Frozen):
 
 
 class BadTable(TableFault):
-    """A file that cannot be read as a table. `fault` is what is wrong with `path`, and quotes nothing of a private
-    file."""
+    """A file that cannot be read as a table. `fault`: what is wrong with `path`; it quotes no private file."""
 
     def __init__(
         self, path: Path, fault: str, action: str, column: str = "", keys: Mapping[str, Any] | None = None
@@ -157,8 +156,7 @@ class TableFile(ABC):
 
 
 def open_table(path: Path, rule: CsvRule) -> TableFile:
-    """Open one: Parquet by its name's end, every other one as CSV. Raises BadTable: it is of another kind, or has no
-    columns. OSError."""
+    """Open one: Parquet by its name, else as CSV. Raises BadTable: of another kind, or without columns. OSError."""
     return ParquetTable(path) if path.suffix.lower() == ".parquet" else CsvTable(path, rule)
 
 
@@ -399,8 +397,7 @@ def _is_number(text: str) -> bool:
 
 
 def files_of(name: str, folder: Path) -> tuple[Path, ...]:
-    """A path, or all files that a pattern (`*`, `?`, `**`) has below `folder`, sorted by name. Raises PathError: there
-    is none."""
+    """A path, or all files that a pattern (`*`, `?`, `**`) has below `folder`, sorted. Raises PathError: none."""
     plain = folder / name
     if plain.exists():
         return (plain,)

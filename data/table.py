@@ -275,7 +275,13 @@ def read_schema_rows(path: Path, schema: Schema, how: Reading) -> SchemaRows:
             action = "fill them or leave these rows out: the schema has no feature for missing values here"
             note(faults, name, absent, "have no value", action)
         strange[unknown] = True
-        note(remarks, name, unknown, f"hold a value that is none of {_names(column.values)}", shown=how.public)
+        note(
+            remarks,
+            name,
+            unknown,
+            f"hold a value that is none of {quoted(column.values, _MOST_SHOWN)}",
+            shown=how.public,
+        )
         if column.kind == "number":
             for rows, fault in _odd(schema, name, read.values):
                 note(remarks, name, rows, fault)
@@ -283,17 +289,13 @@ def read_schema_rows(path: Path, schema: Schema, how: Reading) -> SchemaRows:
         index = {name: place for place, name in enumerate(schema.classes)}
         texts = texts_of(frame[how.label])
         y = np.array([NO_LABEL if text is None else index.get(text, -2) for text in texts], dtype=np.int64)
-        action = f"the classes are {_names(schema.classes)}"
+        action = f"the classes are {quoted(schema.classes, _MOST_SHOWN)}"
         note(faults, how.label, np.flatnonzero(y < NO_LABEL), "have a label that is no class", action, how.public)
     if faults:
         more = [f"and {len(faults) - _MOST_SHOWN} more"] if len(faults) > _MOST_SHOWN else []
         raise BadTable(path, " | ".join([*faults[:_MOST_SHOWN], *more]), "")
     ignored = tuple(name for name in table.names if name and name not in wanted)
     return SchemaRows(schema.filled(np.concatenate(parts, axis=1)), y, ignored, tuple(remarks), strange)
-
-
-def _names(names: Sequence[str]) -> str:
-    return quoted(names, _MOST_SHOWN)
 
 
 def _odd(schema: Schema, name: str, values: np.ndarray) -> list[tuple[np.ndarray, str]]:

@@ -136,8 +136,7 @@ def _fitted(
     rows: np.ndarray, y: np.ndarray, offset: np.ndarray, precision: np.ndarray, basis: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The most probable weights (settings, p, contrasts) of contrasts `offset` + `rows` @ weights, and the log evidence
-    (settings,). rows: (n, p), the first column ones. offset: (settings, n, contrasts). precision: of the prior,
-    (settings, p)."""
+    (settings,). rows: (n, p), ones first. offset: (settings, n, contrasts). precision: of the prior, (settings, p)."""
     truth, each, contrasts = np.eye(len(basis))[y], np.arange(len(y)), basis.shape[1]
     weights = np.zeros((*precision.shape, contrasts))
 

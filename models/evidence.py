@@ -226,7 +226,7 @@ def fit_scores(features: np.ndarray, told: Told) -> SoftmaxFit:
         return _fit_shares(features, told)
     likelihood, begin = OutcomesLikelihood.of(told), np.zeros((1 + features.shape[1], told.classes))
     # labels lead to one place; a check alone says that a class has many votes, and not which: it has several
-    start = _over_scales(features, likelihood.labels_alone(), begin, _DEVIATIONS[2:3])
+    start = _over_scales(features, replace(likelihood, check=None), begin, _DEVIATIONS[2:3])
     return _over_scales(features, likelihood, start.weights)
 
 

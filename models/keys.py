@@ -44,8 +44,7 @@ class TeacherKind(Frozen):
         return self
 
     def anywhere(self) -> TeacherKind:
-        """The same for a simulated party, which has no home: a file may be anywhere on this machine. Raises
-        ConfigError."""
+        """The same for a simulated party, which has no home: a file may be anywhere. Raises ConfigError."""
         return self
 
 

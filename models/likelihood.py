@@ -22,7 +22,7 @@ that gives even shares the right slope.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.special import ndtr
@@ -153,10 +153,6 @@ class OutcomesLikelihood:
             check = _Checked(predicted, law.threshold / law.votes, cell, own)
         answered = told.outcomes == Outcome.ANSWERED
         return cls(told.classes, told.labels, answered, math.hypot(law.deviation / law.votes, SCATTER), check)
-
-    def labels_alone(self) -> OutcomesLikelihood:
-        """As if nothing were known of a check."""
-        return replace(self, check=None)
 
     def _answers(self, shares: np.ndarray, rows: slice) -> tuple[np.ndarray, np.ndarray]:
         """See `_Checked.answers`; without a check every query has one."""

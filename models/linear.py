@@ -23,10 +23,8 @@ FEW_INPUTS = 64
 class Teacher(Protocol):
     """What is trained and kept. An estimator of scikit-learn is one."""
 
-    @property
-    def classes_(self) -> np.ndarray:
-        """The classes int64 (seen,) in its rows, ascending."""
-        ...
+    classes_: np.ndarray
+    """int64 (seen,): those in its rows, ascending."""
 
     def predict(self, x: np.ndarray, /) -> np.ndarray:
         """Rows float (n, inputs) -> the class of each, int64 (n,)."""
@@ -35,10 +33,6 @@ class Teacher(Protocol):
     def predict_proba(self, x: np.ndarray, /) -> np.ndarray:
         """Rows float (n, inputs) -> probabilities (n, seen)."""
         ...
-
-
-class NotConverged(UserWarning):
-    """The solver stopped before the gradient was small; the coefficients are the last that it reached."""
 
 
 @dataclass
@@ -116,7 +110,7 @@ class LogisticTeacher:
             gained, point, value = value - reached, further, reached
             if gained <= LEAST_GAIN * value:
                 return point
-        warnings.warn("logistic regression: ITERATIONS of Newton's method end early", NotConverged, stacklevel=3)
+        warnings.warn("logistic regression: ITERATIONS of Newton's method end early", stacklevel=3)
         return point
 
 
@@ -218,11 +212,3 @@ def among(probabilities: np.ndarray, seen: np.ndarray, classes: int) -> np.ndarr
     every = np.zeros((len(probabilities), classes))
     every[:, seen] = probabilities
     return every
-
-
-def linear_arrays(fitted: LogisticTeacher, classes: int) -> Linear:
-    """The same probabilities; of two classes the first one's scores are 0."""
-    weights, intercept = np.asarray(fitted.coef_, np.float64), np.asarray(fitted.intercept_, np.float64)
-    if len(fitted.classes_) == 2:
-        weights, intercept = np.concatenate([np.zeros_like(weights), weights]), np.append(0.0, intercept)
-    return Linear(weights, intercept, np.asarray(fitted.classes_, dtype=np.int64), classes)

@@ -45,8 +45,7 @@ COPIES = 10
 @dataclass
 class OwnClassifier:
     """A trained estimator. `classes_` int64 (seen,), ascending: those of its rows. `content`: its pickle. usual: the
-    class that most of its rows have. silent: names of exceptions, or "no probabilities" -> for how many questions it
-    said that."""
+    class that most of its rows have. silent: names of exceptions, or "no probabilities" -> how often."""
 
     classes_: np.ndarray
     content: bytes = field(repr=False)
@@ -180,8 +179,7 @@ class OwnTrainer:
 
     def fit_told(self, x: np.ndarray, told: Told, seed: int) -> Model:
         """See `EvidenceTrainer.fit_told`: it is given denoised shares, each row once for each class, with its share as
-        its weight. An estimator that takes no weights, or fails with them, gets about `COPIES` of each row. Raises
-        UnusableModel."""
+        its weight. An estimator that takes no weights, or fails with them, gets copies. Raises UnusableModel."""
         from consilium.models.shares import denoise
 
         every = x if self.unlabelled is None else np.concatenate([x, self.unlabelled])

@@ -22,14 +22,9 @@ from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.schema import Schema, why_no_images
 
 
-def sklearn_weight(spec: WeightedTeacher) -> str | None:
-    """`class_weight` as scikit-learn takes it."""
-    return None if spec.class_weight == "none" else spec.class_weight
-
-
 def fit_teacher(spec: TeacherKind, rows: Rows, seed: int) -> Teacher:
     """Trained on rows of two classes or more, on one thread: the parallelism of a federation is its parties."""
-    weight = sklearn_weight(spec) if isinstance(spec, WeightedTeacher) else None
+    weight = "balanced" if isinstance(spec, WeightedTeacher) and spec.class_weight == "balanced" else None
     match spec:
         case keys.LogisticRegressionSpec():
             return LogisticTeacher(spec.C, weight is not None, spec.iterations).fit(rows.x, rows.y)

@@ -24,8 +24,7 @@ class TorchClassifier:
     """A module that a factory makes, trained on labels. On the CPU the same seed gives the same weights. keys: those of
     `keys.TorchKeys`, which say how. factory: called as factory(inputs=..., classes=..., **parameters), `inputs` the
     number of inputs, or (channels, side, side) for images, `classes` how many its rows have; gives a module from
-    float32 (n, inputs) to logits (n, outputs), at least one output for each class. Only what requires a gradient is
-    trained."""
+    float32 (n, inputs) to logits (n, outputs), at least one a class. Only what requires a gradient is trained."""
 
     def __init__(self, keys: Any, factory: Callable[..., nn.Module], seed: int = 0) -> None:
         self.keys, self.factory, self.seed = keys, factory, seed

@@ -68,8 +68,9 @@ def _paths(annotation: Any, value: Any, above: tuple[str, ...] = ()) -> Iterator
     kind that the user's names, if it does."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         table, fields = value if isinstance(value, Mapping) else {}, annotation.model_fields
-        kinds = {name: get_args(field.annotation) for name, field in fields.items() if _is_kind(field.annotation)}
-        if any(table.get(name, kind[0]) not in kind for name, kind in kinds.items()):
+        choices = {name: get_args(of.annotation) for name, of in fields.items() if get_origin(of.annotation) is Literal}
+        # a field of one text only says which of several kinds a table is
+        if any(len(kind) == 1 and table.get(name, kind[0]) not in kind for name, kind in choices.items()):
             return
         for name, field in fields.items():
             yield (*above, name)
@@ -82,11 +83,6 @@ def _paths(annotation: Any, value: Any, above: tuple[str, ...] = ()) -> Iterator
     for part in get_args(annotation):
         for place, entry in entries:
             yield from _paths(part, entry, place)
-
-
-def _is_kind(annotation: Any) -> bool:
-    """Whether a field says which of several kinds a table is: it can have one text only."""
-    return get_origin(annotation) is Literal and len(get_args(annotation)) == 1
 
 
 def faults_of(error: ValidationError, model: Model, values: Mapping[str, Any], quoting: bool = True) -> list[str]:

@@ -84,8 +84,7 @@ def unusable(path: Path | None, error: Exception) -> LedgerError:
 
 class Database:
     """One SQLite file, mode 0600, or memory. What is deleted is overwritten. Threads may share it. Every method raises
-    LedgerError where the file cannot be read or written, and LedgerLocked where another program held it all the
-    time."""
+    LedgerError where the file cannot be read or written, LedgerLocked where another program held it all the time."""
 
     def __init__(
         self, path: Path | None, *, read_only: bool = False, wait: float | None = None, durable: bool = True
@@ -134,8 +133,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Generator[None]:
-        """All that is written inside is there for good at the end, and undone by any error. One inside another is a
-        part of it."""
+        """All that is written inside is there for good at the end, and undone by any error. They may be nested."""
         with self._lock:
             if self._connection.in_transaction:
                 yield

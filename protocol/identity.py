@@ -81,8 +81,7 @@ class _Key(Generic[K]):
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a PEM (PKCS8) file. Raises ConfigError: no such file, others than its owner may read it, or it holds no
-        such key."""
+        """Read a PEM (PKCS8) file. Raises ConfigError: no such file or key, or others than its owner may read it."""
         content = read_private(path)
         try:
             key = load_pem_private_key(content, password=None)

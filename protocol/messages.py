@@ -118,12 +118,10 @@ class Introduction(Terms):
 
 
 class HelloRequest(Introduction, LedgerPosition):
-    """Who are you, and would you serve in this federation?
-
-    ledger: the one that it is charged to; with batch and head, where that stands. late: the others serve already, so
-    that this party's votes count from the next questions on. starts: tokens of the coordinator's starts that asked for
-    votes, in order, and of this one: see `Ledger.begin_start`. None in a simulation.
-    """
+    """Who are you, and would you serve in this federation? ledger: the one that it is charged to; with batch and head,
+    where that stands. late: the others serve already, so that this party's votes count from the next questions on.
+    starts: tokens of the coordinator's starts that asked for votes, in order, and of this one: see
+    `Ledger.begin_start`. None in a simulation."""
 
     kind: ClassVar[str] = "query.hello"
     late: bool
@@ -132,8 +130,7 @@ class HelloRequest(Introduction, LedgerPosition):
 
 class HelloReply(WireModel):
     """Name and number of teachers. No counts of records: they are not covered by the guarantee. seen: one more than the
-    last batch at which this federation asked the party for votes, 0 where it never did. program: the party's versions,
-    for people."""
+    last batch at which this federation asked the party for votes, 0 for never. program: its versions, for people."""
 
     kind: ClassVar[str] = "query.hello"
     party: PartyName

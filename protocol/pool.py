@@ -22,9 +22,8 @@ HASH_BYTES = 32
 
 
 class PoolTerms(Frozen):
-    """What is pinned of a pool. root: of the Merkle tree, hex. size: leaves. least_distance: Euclidean distance of
-    standardised rows below which one of two different rows was left out when the pool was made; no promise rests on
-    it."""
+    """What is pinned of a pool. root: of the Merkle tree, hex. size: leaves. least_distance: Euclidean, of
+    standardised rows, below which one of two different ones was left out of the pool; no promise rests on it."""
 
     root: Hash
     size: int = Field(ge=1, le=MOST_ROWS)

@@ -1,6 +1,5 @@
 """What a page shows: exhibits, in parts. Whether one may be shown to anybody is its own property. A page and a terminal
-are lists of the same exhibits: `as_html` draws them as a page that needs no network, no scripts and no other file,
-`as_text` as lines."""
+are lists of the same exhibits: `as_html` draws a page that needs no network, script or other file, `as_text` lines."""
 
 from __future__ import annotations
 
@@ -50,8 +49,7 @@ ALL_BUT_FIRST = frozenset(range(1, 99))
 @dataclass(frozen=True)
 class Table:
     """columns: headings, the first of the lines' names; () for a list of names and values. numbers: of the columns
-    those whose cells are numbers, the first being 0. look: "cards" turns lines into cards on a telephone, "" is
-    narrow."""
+    those whose cells are numbers, the first being 0. look: "cards" for telephones, "" is narrow."""
 
     columns: tuple[str, ...]
     lines: tuple[TableLine, ...]

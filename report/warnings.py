@@ -28,8 +28,7 @@ LEAST_RECALL, LEAST_ROWS = 0.05, 20  # a recall of 0.2 finds none of 20 test row
 _MOST_NAMED = 5
 _RELATIVE = "have teachers vote relative to their own scores (federation.voting_rule)"
 Texts = defaultdict[str, list[str]]
-"""By code. A text says what, value, limit and what to do, without a full stop at its end; no votes, keys or private
-rows are in it."""
+"""By code. A text says what, value, limit and what to do, without a full stop at its end; nothing private is in it."""
 
 
 def warnings_of(*facts: Expected | RowFacts | StudentFacts | LabelFacts) -> list[dict[str, str]]:

@@ -1,7 +1,6 @@
 """The card of a published student: `student.json` for programs, MODEL_CARD.md for people, in sections of Mitchell et
 al. 2019 ("Model cards for model reporting"). Everything in it may be known to anybody: public statistics, what was
-released and what follows from it, and the epsilon that was promised before anything was asked, never one that depends
-on the votes."""
+released and what follows from it, and the epsilon that was promised beforehand, never one that depends on the votes."""
 
 from __future__ import annotations
 

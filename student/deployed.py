@@ -59,8 +59,7 @@ class LabelChannel:
     """See `LabelSource`. Use as a context manager; `wait` seconds for the coordinator to be reachable. `tls`: this
     student's certificate, which the coordinator asks for. `patience`: seconds for which a call is made again that
     failed for reasons that pass, such as parties that are away, or a ledger that another program holds: what parties
-    voted on counts once, and what was charged is recorded. `tell`: is told so. Raises ConfigError if its files cannot
-    be read."""
+    voted on counts once, and what was charged is recorded. `tell`: is told so. Raises ConfigError: unreadable files."""
 
     def __init__(self, address: str, tls: TlsFiles, wait: float = 60, patience: float = 0) -> None:
         self.patience = patience

@@ -42,23 +42,6 @@ def train(
     return trainer.fit(x, y, classes, seed)
 
 
-def train_told(
-    rows: np.ndarray,
-    places: np.ndarray,
-    labels: np.ndarray,
-    told: Told | None,
-    spec: StudentSpec,
-    schema: Schema,
-    seed: int,
-    progress: Progress = no_progress,
-) -> Model:
-    """See `train`. rows: float (n, inputs), the public rows as the model takes them. places: int64 (m,), those that
-    tell something; the others are unlabelled. labels, told: of these, as `Asked.told` gives them."""
-    rest = np.setdiff1d(np.arange(len(rows)), places)
-    classes = len(schema.classes)
-    return train(rows[places], labels, rows[rest], classes, spec, seed, progress, schema, told)
-
-
 def inputs(spec: StudentSpec, schema: Schema, rows: np.ndarray) -> np.ndarray:
     """Canonical rows (n, features) -> what the student's model takes, see `TrainerKind.inputs`."""
     return rows if spec.trainer.inputs == "features" else schema.inputs(rows)

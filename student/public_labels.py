@@ -22,7 +22,7 @@ from consilium.models.evaluation import (
 from consilium.models.keys import GraphStudent, LogisticRegressionStudent, TorchStudent, TrainerKind
 from consilium.protocol.schema import Schema
 from consilium.student.config import StudentSpec
-from consilium.student.learn import inputs, train_told
+from consilium.student.learn import inputs, train
 
 MOST_VALIDATED = 1000
 """Rows that are cross-validated: they know an AUC to .02."""
@@ -83,7 +83,9 @@ def labels_alone(
         x, judging = schema.inputs(pool[known]), schema.inputs(test)
         rows = _lot(len(x), MOST_WIDE if x.shape[1] > WIDE else len(x))
         return fit_labels(x[rows], labels[known][rows], len(schema.classes)).predict_proba(judging)
-    model = train_told(inputs(spec, schema, pool), known, labels[known], None, spec, schema, seed)
+    rows = inputs(spec, schema, pool)
+    rest = np.delete(rows, known, axis=0)
+    model = train(rows[known], labels[known], rest, len(schema.classes), spec, seed, schema=schema)
     return model.predict_proba(inputs(spec, schema, test))
 
 

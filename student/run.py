@@ -31,7 +31,7 @@ from consilium.report.progress import ASK, ROUND, TRAIN_STUDENT, stage
 from consilium.report.warnings import LabelFacts, warnings_of
 from consilium.student.card import make_card, tested_on, write_cards
 from consilium.student.config import StudentSpec
-from consilium.student.learn import check_student, inputs, train_told
+from consilium.student.learn import check_student, inputs, train
 from consilium.student.pool import Pool, check_fits
 from consilium.student.public_labels import beside_labels, labels_before
 from consilium.student.selection import BY_ROWS, choose
@@ -322,8 +322,10 @@ class _Turns:
         if self._out is not None:  # before anything is learnt from them: a trainer may fail
             _write_labels(self._out, self._schema.classes, self.rows.queries, self.record)
         with stage(self._progress, TRAIN_STUDENT):
-            told = self.record.told()
-            self.model = train_told(self._seen, *told, self._spec, self._schema, self._seed, self._progress)
+            places, y, told = self.record.told()
+            x, rest = self._seen[places], np.delete(self._seen, places, axis=0)
+            classes, spec = self.record.classes, self._spec
+            self.model = train(x, y, rest, classes, spec, self._seed, self._progress, self._schema, told)
         return more
 
     def choose(self, number: int, count: int) -> np.ndarray:

@@ -1,8 +1,7 @@
 """Which queries to ask: at random, or where the student's present model says that a label would teach it most. A choice
 is a function of labels that were released and of public rows, so it costs no privacy. `margin` is of Scheffer,
 Decomain, Wrobel, Active hidden Markov models for information extraction, IDA 2001; of two classes it is the strategy of
-Papernot et al. 2017 (first version, appendix C.2). `typical` is of Hacohen, Dekel, Weinshall, Active learning on a
-budget, ICML 2022."""
+Papernot et al. 2017 (first version, appendix C.2). `typical` is of Hacohen, Dekel, Weinshall, ICML 2022."""
 
 from __future__ import annotations
 

@@ -82,14 +82,6 @@ class GraphCnnModel:
         return self.kernel.predict_proba(self.sight(x))
 
 
-def as_shares(told: Told) -> Shares:
-    """Noisy counts as they are; labels as shares of 0 and 1 that are now and then wrong, and none as nothing told."""
-    if isinstance(told, Shares):
-        return told
-    deviation = np.where(told.labels == NO_LABEL, NOTHING, _LABEL_NOISE)
-    return Shares(np.eye(told.classes)[told.labels], deviation)
-
-
 @dataclass(frozen=True)
 class GraphCnnTrainer:
     """`unlabelled` float (n, pixels), features as they travel. Both kinds use them; that costs no privacy."""
@@ -106,7 +98,9 @@ class GraphCnnTrainer:
     def fit_told(self, x: np.ndarray, told: Told, seed: int) -> Model:
         """See `EvidenceTrainer.fit_told` and `ImageTrainer.fit`; labels are learned as `fit` does, whatever their law.
         Trains one network after the other."""
-        told = as_shares(told)
+        if not isinstance(told, Shares):
+            deviation = np.where(told.labels == NO_LABEL, NOTHING, _LABEL_NOISE)
+            told = Shares(np.eye(told.classes)[told.labels], deviation)
         spec, pool = self.spec, np.concatenate([x, self.unlabelled]).astype(np.float32)
         inputs = self.represent(pool).astype(np.float32)
         look, *seeds = (int(own) for own in np.random.SeedSequence(seed).generate_state(1 + spec.networks))

@@ -24,8 +24,7 @@ def network(shape: ImageShape, classes: int, channels: int, normalised: bool = F
     float32 (n, *shape) from 0 to 1; output logits (n, classes). Without batch normalisation what a row gets does not
     depend on the rows beside it, and adversarial directions need no special care. normalised: with it after each layer
     (Ioffe, Szegedy, ICML 2015): it learns in far fewer steps. It comes after pooling, on a quarter of the numbers, and
-    does not rescale: dividing by a positive number commutes with a maximum, so `plain` can make it part of the
-    filters."""
+    does not rescale: dividing by a positive number commutes with a maximum, so `plain` can fold it in."""
     import torch
     from torch import nn
 

@@ -48,8 +48,7 @@ class Pixels:
 
 
 def shape_of(features: int) -> ImageShape:
-    """The image that `features` values are. Raises ConfigError: it is no square, or one too small for a convolutional
-    network."""
+    """The image that `features` values are. Raises ConfigError: it is no square, or too small a one."""
     shape = image_shape(features, _LEAST_SIDE)
     if shape is None:
         raise ConfigError(

@@ -179,8 +179,7 @@ class Published:
 
     def predict_proba(self, rows: np.ndarray) -> np.ndarray:
         """Rows (n, features), raw, in the schema's order -> probabilities float64 (n, classes). Raises DataError: no
-        rows, another width, or a number that is missing or beyond float32. BadModel: what comes out are no
-        probabilities."""
+        rows, another width, a number that is missing or beyond float32. BadModel: no probabilities come out."""
         canonical = canonical_queries(rows, len(self.schema.features))
         found = [self._block(canonical[start : start + _BLOCK]) for start in range(0, len(canonical), _BLOCK)]
         return np.concatenate(found)

@@ -11,7 +11,7 @@ from scipy.linalg import solve
 from consilium.data.private_rows import Rows
 from consilium.models.keys import GradientBoostingSpec, NetworkSpec, OwnCode, RandomForestSpec, RidgeSpec, TeacherKind
 from consilium.models.linear import LogisticTeacher, RidgeTeacher
-from consilium.models.table import fit_teacher, sklearn_weight
+from consilium.models.table import fit_teacher
 from consilium.protocol.schema import Schema
 from consilium.simulations.divide import Case
 from consilium.simulations.linear_teachers import class_probabilities
@@ -52,7 +52,7 @@ def _trained(teacher: TeacherKind, schema: Schema, x: np.ndarray, y: np.ndarray,
             max_iter=teacher.trees,
             max_depth=teacher.depth,
             learning_rate=teacher.learning_rate,
-            class_weight=sklearn_weight(teacher),
+            class_weight=None if teacher.class_weight == "none" else teacher.class_weight,
             early_stopping=False,  # pyright: ignore[reportArgumentType]
             random_state=0,
         )

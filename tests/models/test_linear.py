@@ -16,7 +16,7 @@ from consilium.data.private_rows import Rows
 from consilium.models.adapted import ALONE, BOUND, SETTINGS, Adapted, Fits, adapt, fit_labels
 from consilium.models.base import softmax
 from consilium.models.keys import LogisticRegressionSpec
-from consilium.models.linear import LogisticTeacher, NotConverged
+from consilium.models.linear import LogisticTeacher
 from consilium.models.table import fit_teachers
 from consilium.protocol.errors import DataError
 
@@ -74,7 +74,7 @@ def test_float32_stays_float32() -> None:
 
 def test_a_solver_that_is_stopped_early_says_so() -> None:
     x, y = rows(60, 2)
-    with pytest.warns(NotConverged, match="ITERATIONS"):
+    with pytest.warns(UserWarning, match="ITERATIONS"):
         LogisticTeacher(C=100.0, iterations=2).fit(x, y)
 
 
