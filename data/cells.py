@@ -38,14 +38,12 @@ _BOUND = re.compile(r"^\s*(([<>≤≥]=?|=<|=>)\s*[+-]?\d+([.,]\d+)?|[+-]?\d+([.
 
 
 class CellRule(Frozen):
-    """Of one column. All of it is said of the file's own texts and units.
-
-    codes: a number for a text. other: what a text means that codes does not have: "number", what it says, or "error".
-        Left out, it is "number" where codes has a bound (`> 89`, `<0.1`, `90+`), which stands beside numbers, else
-        "error". values: of a category, the public name for the file's text; other texts are names already.
-    factor, offset: to the federation's unit: number * factor + offset, of codes too. missing_codes: texts that mean
-        "missing". decimal_comma: numbers of this column are written 1,5 or 1.5, and a comma is no mark of thousands.
-    """
+    """Of one column. All of it is said of the file's own texts and units. codes: a number for a text. other: what a
+    text means that codes does not have: "number", what it says, or "error". Left out, it is "number" where codes has a
+    bound (`> 89`, `<0.1`, `90+`), which stands beside numbers, else "error". values: of a category, the public name for
+    the file's text; other texts are names already. factor, offset: to the federation's unit: number * factor + offset,
+    of codes too. missing_codes: texts that mean "missing". decimal_comma: numbers of this column are written 1,5 or
+    1.5, and a comma is no mark of thousands."""
 
     codes: dict[str, FiniteFloat] | None = Field(default=None, min_length=1)
     other: Literal["number", "error"] | None = None
@@ -69,7 +67,6 @@ class CellRule(Frozen):
 
     @property
     def of_numbers(self) -> bool:
-        """Whether it says something of numbers."""
         return self.codes is not None or (self.factor, self.offset) != (1.0, 0.0) or self.decimal_comma
 
     @property
@@ -98,22 +95,18 @@ class Wanted:
 
     @property
     def where(self) -> str:
-        """How the column is called in messages."""
         return self.name if self.name == self.column else f"{self.name} (column {self.column!r})"
 
     @property
     def absent(self) -> tuple[str, ...]:
-        """All texts that mean "missing"."""
         return self.missing if self.rule.missing_codes is None else self.rule.missing_codes
 
 
 @dataclass(frozen=True)
 class Column:
-    """`values` float64 (rows,), NaN where the state is not GOOD; `states` uint8 (rows,), of `ValueState`.
-
-    keys: float64 (rows,), what tells rows apart where that is not `values`: of a category a hash of each text, of known
-        ones and others, equal where the texts are; of numbers that lost a center, the numbers.
-    """
+    """`values` float64 (rows,), NaN where the state is not GOOD; `states` uint8 (rows,), of `ValueState`. keys: float64
+    (rows,), what tells rows apart where that is not `values`: of a category a hash of each text, of known ones and
+    others, equal where the texts are; of numbers that lost a center, the numbers."""
 
     values: np.ndarray = field(repr=False)
     states: np.ndarray = field(repr=False)

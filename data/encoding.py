@@ -1,8 +1,6 @@
 """Raw columns of a table as numbers: which they are is inferred from public rows or declared, never from private ones.
-
 A number is one feature of the column's name. A category is one feature of two values (the second), and one for each
-value of more; where public rows lack values, or it is declared, "COLUMN missing" is one feature more.
-"""
+value of more; where public rows lack values, or it is declared, "COLUMN missing" is one feature more."""
 
 from __future__ import annotations
 
@@ -240,25 +238,22 @@ def _kind(texts: pl.Series, read: Column) -> Kind:
     if names > commas or not numbers or codes_among(texts):
         return "category"
     # "TRUE" beside 2 is a text; beside 0 and 1 it is another way to write them
-    return "category" if known <= set(TRUTH) or (known & set(TRUTH) and not known <= _TRUTHS) else "number"
-
-
-_TRUTHS = {*TRUTH, *TRUTH.values()}
+    return (
+        "category"
+        if known <= set(TRUTH) or (known & set(TRUTH) and not known <= {*TRUTH, *TRUTH.values()})
+        else "number"
+    )
 
 
 def _offset(read: Column) -> float:
     """What is taken from numbers that are so far from 0 that float32 would lose what tells them apart; mostly 0."""
     values = read.values[read.states == ValueState.GOOD]
-    if not len(values) or not far_from_0(values):
+    if not len(values):
         return 0.0
-    mean = float(values.mean())
+    mean, spread = float(values.mean()), float(values.std())
+    if abs(mean) <= (_EXACT * _LOST * spread if spread else _EXACT):
+        return 0.0
     return float(round(mean)) if abs(mean) > _EXACT else mean
-
-
-def far_from_0(values: np.ndarray) -> bool:
-    """Whether float32 loses what tells numbers float64 (rows,) apart."""
-    mean, spread = abs(float(values.mean())), float(values.std())
-    return mean > (_EXACT * _LOST * spread if spread else _EXACT)
 
 
 def _values(texts: pl.Series, read: Column, places: Lines | None) -> tuple[str, ...]:

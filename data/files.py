@@ -30,7 +30,6 @@ Separator = Literal[",", ";", "\t", "|"]
 Encoding = Literal["utf-8", "latin-1", "cp1252"]
 Role = Literal["[columns]", "[label]", "[patient]"]
 """What a column is to a party: the table of party.toml that names it."""
-
 FOREIGN = {
     b"\xff\xfe": "UTF-16 text",
     b"\xfe\xff": "UTF-16 text",
@@ -53,8 +52,7 @@ class CsvRule(Frozen):
 
 
 class BadTable(TableFault):
-    """A file that cannot be read as a table. `fault` is what is wrong with `path`, and quotes nothing of a private
-    file."""
+    """A file that cannot be read as a table. `fault`: what is wrong with `path`; it quotes no private file."""
 
     def __init__(
         self, path: Path, fault: str, action: str, column: str = "", keys: Mapping[str, Any] | None = None
@@ -79,7 +77,6 @@ class Lines:
 
     @classmethod
     def joined(cls, parts: Sequence[Lines]) -> Lines:
-        """Several that are whole, one below the other."""
         return cls(tuple(file for part in parts for file in part.files))
 
     def __len__(self) -> int:
@@ -140,7 +137,6 @@ class TableFile(ABC):
     form = "Write it as numbers: one value in each row"
 
     def places(self, name: str, role: Role = "[columns]") -> Sequence[int]:
-        """Where columns of this name stand."""
         return self._by_name.get(name, ())
 
     @cached_property
@@ -160,8 +156,7 @@ class TableFile(ABC):
 
 
 def open_table(path: Path, rule: CsvRule) -> TableFile:
-    """Open one: Parquet by its name's end, every other one as CSV. Raises BadTable: it is of another kind, or has no
-    columns. OSError."""
+    """Open one: Parquet by its name, else as CSV. Raises BadTable: of another kind, or without columns. OSError."""
     return ParquetTable(path) if path.suffix.lower() == ".parquet" else CsvTable(path, rule)
 
 
@@ -196,7 +191,6 @@ class CsvTable(TableFile):
             raise BadTable(path, "has nothing but numbers in its first line", header)
 
     def read(self, places: Sequence[int]) -> Read:
-        """See `TableFile`. Raises BadTable where it has no rows, or is no CSV. OSError"""
         import polars as pl
 
         width = len(self.names)
@@ -302,7 +296,6 @@ class ParquetTable(TableFile):
         return f"is of type {kind.base_type().__name__}, it must hold numbers or text"
 
     def read(self, places: Sequence[int]) -> Read:
-        """See `TableFile`. Raises BadTable for a damaged file."""
         import polars as pl
 
         columns: list[pl.Series | np.ndarray] = []
@@ -396,7 +389,6 @@ def open_arrays(path: Path) -> ArrayTable:
 
 
 def _is_number(text: str) -> bool:
-    """Whether it is a number, with a decimal point or a decimal comma."""
     try:
         float(text.strip().replace(",", "."))
     except ValueError:
@@ -405,8 +397,7 @@ def _is_number(text: str) -> bool:
 
 
 def files_of(name: str, folder: Path) -> tuple[Path, ...]:
-    """A path, or all files that a pattern (`*`, `?`, `**`) has below `folder`, sorted by name. Raises PathError: there
-    is none."""
+    """A path, or all files that a pattern (`*`, `?`, `**`) has below `folder`, sorted. Raises PathError: none."""
     plain = folder / name
     if plain.exists():
         return (plain,)

@@ -18,7 +18,6 @@ from consilium.protocol.schema import ColumnEncoding, Schema
 
 Missing = Literal["refuse", "drop-row", "mean"]
 """A value that is missing: is an error, drops its row, or becomes the mean of the schema's public rows."""
-
 ColumnName = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
@@ -39,13 +38,10 @@ Columns = dict[str, Annotated[ColumnRule, BeforeValidator(_short_form)]]
 
 
 class LabelRule(Frozen):
-    """The `[label]` table.
-
-    column: of .csv and .parquet files; an .npz has its labels in `y`. classes: the federation's class for each text
-    that may occur; without it, the file holds the federation's names. missing: a label is never filled in.
-    allow_one_class: rows of one class only are right; without it `party rows` takes them for a wrong mapping. No run
-        refuses them.
-    """
+    """The `[label]` table. column: of .csv and .parquet files; an .npz has its labels in `y`. classes: the federation's
+    class for each text that may occur; without it, the file holds the federation's names. missing: a label is never
+    filled in. allow_one_class: rows of one class only are right; without it `party rows` takes them for a wrong
+    mapping. No run refuses them."""
 
     column: ColumnName = "label"
     classes: dict[str, str] | None = Field(default=None, min_length=1)
@@ -81,16 +77,11 @@ class PatientRule(Frozen):
 
 
 class DataRules(Frozen):
-    """All of them. The defaults are a file with the federation's own names and no missing value.
-
-    Where `columns` is there at all, what it does not name is not read, whatever the coordinator asks for.
-
-    lacks: columns of the federation that the party maps to nothing. They are never read, and missing in every row; as
-    that is said, `missing` is "mean" for them.
-
-    `allow_one_class` is that of `[label]`, or true where the party serves simulations. `keep_missing`: a value that
-    would become the mean stays NaN; it follows from the teacher, and so is in no digest of the rules.
-    """
+    """All of them. The defaults are a file with the federation's own names and no missing value. Where `columns` is
+    there at all, what it does not name is not read, whatever the coordinator asks for. lacks: columns of the federation
+    that the party maps to nothing. They are never read, and missing in every row; as that is said, `missing` is "mean"
+    for them. `allow_one_class` is that of `[label]`, or true where the party serves simulations. `keep_missing`: a
+    value that would become the mean stays NaN; it follows from the teacher, and so is in no digest of the rules."""
 
     columns: Columns = Field(default_factory=dict)
     label: LabelRule = LabelRule()
@@ -130,7 +121,6 @@ class FileField(Wanted):
 
     @property
     def width(self) -> int:
-        """Features that it becomes."""
         return 1 if self.encoding is None else len(self.encoding.features)
 
 

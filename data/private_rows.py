@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 remarks = logging.getLogger("consilium.party.remarks")
 """What is odd about a party's rows, for whoever looks after them: nobody in a simulation, which switches it off."""
-
 SUFFIXES = (".csv", ".tsv", ".parquet", ".npz")
 FURTHEST = 1e9
 """Standardised values beyond it are moved there: their squares are still numbers, and an estimator that fails on larger
@@ -145,16 +144,12 @@ class PrivateRows(ABC):
         """Raises BadTable, OSError."""
 
     def read(self, schema: Schema) -> Rows:
-        """All of them, standardised with the schema's public statistics.
-
-        Columns and classes are matched by name, after the party's own mapping, so there may be more, in another order.
-
-        Values outside the schema's ranges are moved to the nearest end and never refused: a coordinator that chooses
-        the range and sees the refusal could ask its way to the largest value of every column. Nor are rows refused that
-        all have one class, and one row is enough: who takes part must not tell what its labels are. `party rows`
-        shows both. Raises Refused: SCHEMA where the table is sound and does not fit, DATA otherwise. What is wrong in
-        detail stays here.
-        """
+        """All of them, standardised with the schema's public statistics. Columns and classes are matched by name, after
+        the party's own mapping, so there may be more, in another order. Values outside the schema's ranges are moved to
+        the nearest end and never refused: a coordinator that chooses the range and sees the refusal could ask its way
+        to the largest value of every column. Nor are rows refused that all have one class, and one row is enough: who
+        takes part must not tell what its labels are. `party rows` shows both. Raises Refused: SCHEMA where the table is
+        sound and does not fit, DATA otherwise. What is wrong in detail stays here."""
         rows, report = self.report(schema, remarked=remarks.isEnabledFor(logging.WARNING))
         if rows is None:
             raise report.refusal()
@@ -362,7 +357,6 @@ class _Fit:
         return x, raw
 
     def _look(self, item: FileField, column: Column) -> None:
-        """Faults, doubts and remarks of one column."""
         if column.states.any():  # of 5,000 parties with 784 columns each, this is what takes the time
             wrong = cell_faults(column.rows, self.lines)
             self.problems += [Problem(item.where, fault, action) for fault, action in wrong]
@@ -385,7 +379,6 @@ class _Fit:
             self.remarks += self._odd(item, far, action)
 
     def _odd(self, wanted: Wanted, found: Iterable[tuple[np.ndarray, str]], action: str) -> list[Problem]:
-        """What is odd about some rows of a column."""
         return [
             Problem(wanted.where, counted(self.lines, rows, fault), action, Rule.SCHEMA)
             for rows, fault in found
@@ -393,7 +386,6 @@ class _Fit:
         ]
 
     def _missing(self, wanted: Wanted, column: Column, rule: str, how: str) -> None:
-        """What the rule for missing values does."""
         absent = column.states == ValueState.MISSING
         if rule == "drop-row":
             self.mask &= ~absent

@@ -40,7 +40,6 @@ class Faults(list[DataError]):
 
     @contextmanager
     def noting(self) -> Iterator[None]:
-        """Note what is raised inside, and go on."""
         try:
             yield
         except TableFaults as error:
@@ -61,7 +60,6 @@ class Faults(list[DataError]):
         return TableFaults(f"{where}: {len(faults)} faults must be mended{said}", actions, faults)
 
     def check(self, where: str) -> None:
-        """Raise them, if there are some."""
         if self:
             raise self.error(where)
 

@@ -1,7 +1,6 @@
 """A whole table of raw values, from one file or several that have the same columns; and its rows as the features of a
-schema: the pool of a student, an operator's public rows, rows to be judged.
-
-Everything that is wrong is said at once, by column, count and place; the value itself only of public rows."""
+schema: the pool of a student, an operator's public rows, rows to be judged. Everything that is wrong is said at once,
+by column, count and place; the value itself only of public rows."""
 
 from __future__ import annotations
 
@@ -159,7 +158,6 @@ def ruled(frame: pl.DataFrame, rule: TableRule, lines: Lines) -> pl.DataFrame:
 def _ruled(
     series: pl.Series, rule: TableRule, decimal_comma: bool, path: Path, lines: Lines, faults: Faults
 ) -> pl.Series:
-    """One column by its rule; what is wrong with it is noted."""
     import polars as pl
 
     name = series.name
@@ -277,7 +275,13 @@ def read_schema_rows(path: Path, schema: Schema, how: Reading) -> SchemaRows:
             action = "fill them or leave these rows out: the schema has no feature for missing values here"
             note(faults, name, absent, "have no value", action)
         strange[unknown] = True
-        note(remarks, name, unknown, f"hold a value that is none of {_names(column.values)}", shown=how.public)
+        note(
+            remarks,
+            name,
+            unknown,
+            f"hold a value that is none of {quoted(column.values, _MOST_SHOWN)}",
+            shown=how.public,
+        )
         if column.kind == "number":
             for rows, fault in _odd(schema, name, read.values):
                 note(remarks, name, rows, fault)
@@ -285,17 +289,13 @@ def read_schema_rows(path: Path, schema: Schema, how: Reading) -> SchemaRows:
         index = {name: place for place, name in enumerate(schema.classes)}
         texts = texts_of(frame[how.label])
         y = np.array([NO_LABEL if text is None else index.get(text, -2) for text in texts], dtype=np.int64)
-        action = f"the classes are {_names(schema.classes)}"
+        action = f"the classes are {quoted(schema.classes, _MOST_SHOWN)}"
         note(faults, how.label, np.flatnonzero(y < NO_LABEL), "have a label that is no class", action, how.public)
     if faults:
         more = [f"and {len(faults) - _MOST_SHOWN} more"] if len(faults) > _MOST_SHOWN else []
         raise BadTable(path, " | ".join([*faults[:_MOST_SHOWN], *more]), "")
     ignored = tuple(name for name in table.names if name and name not in wanted)
     return SchemaRows(schema.filled(np.concatenate(parts, axis=1)), y, ignored, tuple(remarks), strange)
-
-
-def _names(names: Sequence[str]) -> str:
-    return quoted(names, _MOST_SHOWN)
 
 
 def _odd(schema: Schema, name: str, values: np.ndarray) -> list[tuple[np.ndarray, str]]:

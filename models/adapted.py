@@ -65,14 +65,9 @@ class Adapted:
 
 
 def adapt(x: np.ndarray, y: np.ndarray, student: np.ndarray) -> Adapted | None:
-    """Fit n >= 0 labelled rows; no random part. None where they are too few to tell anything.
-
-    Parameters
-    ----------
-    x : float (n, inputs), as the schema represents rows. y : int64 (n,), classes. student : float (n, classes), its
-        probabilities of these rows.
-    Raises DataError: a number is missing or not finite, or rows and labels do not fit.
-    """
+    """Fit n >= 0 labelled rows; no random part. None where they are too few to tell anything. x: float (n, inputs), as
+    the schema represents rows. y: int64 (n,), classes. student: float (n, classes), its probabilities of these rows.
+    Raises DataError: a number is missing or not finite, or rows and labels do not fit."""
     classes = student.shape[1]
     x = np.asarray(x, dtype=np.float64)
     if not (len(x) == len(y) == len(student) and np.isfinite(x).all() and np.isfinite(student).all()):
@@ -141,8 +136,7 @@ def _fitted(
     rows: np.ndarray, y: np.ndarray, offset: np.ndarray, precision: np.ndarray, basis: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The most probable weights (settings, p, contrasts) of contrasts `offset` + `rows` @ weights, and the log evidence
-    (settings,). rows: (n, p), the first column ones. offset: (settings, n, contrasts). precision: of the prior,
-    (settings, p)."""
+    (settings,). rows: (n, p), ones first. offset: (settings, n, contrasts). precision: of the prior, (settings, p)."""
     truth, each, contrasts = np.eye(len(basis))[y], np.arange(len(y)), basis.shape[1]
     weights = np.zeros((*precision.shape, contrasts))
 

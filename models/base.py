@@ -63,8 +63,7 @@ NOTHING = 1e9
 class Shares:
     """What noisy histograms say of the share of the votes that each class got, and how noisy they are. shares: float64
     (n, classes), noisy counts over votes; negative ones and ones above 1 among them, and a row need not sum to 1.
-    deviation: float64 (n,), standard deviation of the noise of each share of a row; a fit takes it as independent
-    between classes."""
+    deviation: float64 (n,), standard, of the noise of each share of a row, independent between classes to a fit."""
 
     shares: np.ndarray = field(repr=False)
     deviation: np.ndarray = field(repr=False)
@@ -74,7 +73,6 @@ class Shares:
 
     @property
     def classes(self) -> int:
-        """Number of classes."""
         return self.shares.shape[1]
 
 
@@ -100,8 +98,7 @@ Told = Shares | Outcomes
 
 
 class EvidenceTrainer(Trainer, Protocol):
-    """Also trains on noisy shares of votes, or on what became of queries, and knows by which law it follows from
-    votes."""
+    """Also trains on noisy shares of votes, or on what became of queries, by the law of their noise."""
 
     def fit_told(self, x: np.ndarray, told: Told, seed: int) -> Model:
         """`x` float64 (n, inputs), `told` of the same n >= 1 rows -> a model of the shares of votes."""

@@ -6,14 +6,13 @@ import ctypes
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Literal, get_args
 
 from consilium.protocol.errors import ConfigError
 
 Device = Literal["auto", "cpu", "cuda"]
 """auto: a GPU if there is one."""
-
 VARIABLE = "CONSILIUM_DEVICE"
 _DRIVERS = ("libcuda.so.1", "nvcuda.dll", "libamdhip64.so")
 
@@ -26,8 +25,13 @@ def resolve_device(name: Device | None = None) -> Literal["cpu", "cuda"]:
         raise ConfigError(f"device is {name!r}", f"Use one of {', '.join(get_args(Device))}")
     if name == "cpu":
         return "cpu"
-    if name == "auto" and not _driver():
-        return "cpu"
+    if name == "auto":  # to look for a GPU driver's library takes a millisecond
+        for driver in _DRIVERS:
+            with suppress(OSError):
+                ctypes.CDLL(driver)
+                break
+        else:
+            return "cpu"
     import torch  # two seconds: not for those who have no driver
 
     if torch.cuda.is_available():
@@ -52,17 +56,6 @@ def using_device(name: Device) -> Iterator[None]:
             del os.environ[VARIABLE]
         else:
             os.environ[VARIABLE] = before
-
-
-def _driver() -> bool:
-    """Whether some GPU driver's library is there; a millisecond, where importing torch takes seconds."""
-    for name in _DRIVERS:
-        try:
-            ctypes.CDLL(name)
-        except OSError:
-            continue
-        return True
-    return False
 
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}

@@ -189,8 +189,7 @@ def operating_point(
     probabilities: np.ndarray, y: np.ndarray, class_names: tuple[str, ...], threshold: float | None
 ) -> dict[str, Any] | None:
     """What the threshold does on labelled rows; None where there are not two classes. `probabilities` float64 (n, 2),
-    `y` int64 (n,). threshold: the prevalence's, None where none is known. A share is None where there is nothing to
-    take it of."""
+    `y` int64 (n,). threshold: the prevalence's, None where none is known. A share of nothing is None."""
     if len(class_names) != 2:
         return None
     positive, used = y == 1, 0.5 if threshold is None else threshold

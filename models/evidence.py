@@ -27,12 +27,10 @@ from consilium.models.linear import Linear
 
 LANDMARKS = 500
 """Most rows that a kernel is around: noise leaves far fewer directions that can be learned."""
-
 _LANDMARK_LOT = 0x6C6D
 _JITTER = 1e-4
 _WIDTHS = (1, 4, 16)
 """Squared length scales over the median squared distance of two rows, half of each."""
-
 _FUNCTIONS = 200
 
 # Nobody wrote down on which rows the widths and numbers of functions were settled.
@@ -96,10 +94,8 @@ def graph_functions(rows: np.ndarray, neighbours: int, spread: float) -> np.ndar
 
 _RATIOS = np.geomspace(1e-3, 1e9, 121)
 """Prior variance over noise, in the direction that the rows tell most about."""
-
 _STEP = 2.0
 """Between factors of the noise that are tried."""
-
 _ROUNDING = 1e-12
 """Of the sum of squares: an eigenvalue below it is what subtracting the offset has left of nothing."""
 
@@ -184,7 +180,6 @@ def _without(unit: np.ndarray, columns: np.ndarray) -> np.ndarray:
 
 _MOST_DIRECTIONS = 150
 """Beyond so many, the directions in which the rows vary least are left out."""
-
 POWER = 0.25
 """Of the rows' variance along a direction, in the deviation of its weight."""
 
@@ -194,27 +189,20 @@ POWER = 0.25
 _DEVIATIONS = np.geomspace(6.4, 0.05, 8)
 """Of a row's scores a priori, in the mean over rows. The widest first: with few directions of little weight an offset
 may explain what slopes should."""
-
 _OFFSET = 3.0
 """Deviation of an offset a priori; of three classes one with a thousandth of the votes lies that far below."""
-
 _LEAST_MEAN = 0.01
 """Share of a class where the steps begin."""
-
 _STEEPEST = 1e-3
 """The steps end where no part of the gradient is larger, in deviations that the weights have a posteriori."""
-
 _LEAST_GAIN = 1e-9
 """Or where a step gains less, relative to the loss."""
-
 _STEPS = 60
 _TINY = 1e-300
 _SWEEPS = 2
 _AS_ASSUMED = 0.9
-
 _FAR_BELOW = 3.0
 """Log evidence below the best so far: narrower priors have still less."""
-
 _NUMBERS = 2_000_000
 """Of the informations of rows that are looked at together: 16 MB."""
 
@@ -238,12 +226,14 @@ def fit_scores(features: np.ndarray, told: Told) -> SoftmaxFit:
         return _fit_shares(features, told)
     likelihood, begin = OutcomesLikelihood.of(told), np.zeros((1 + features.shape[1], told.classes))
     # labels lead to one place; a check alone says that a class has many votes, and not which: it has several
-    start = _over_scales(features, likelihood.labels_alone(), begin, _DEVIATIONS[2:3])
+    start = _over_scales(features, replace(likelihood, check=None), begin, _DEVIATIONS[2:3])
     return _over_scales(features, likelihood, start.weights)
 
 
 def _fit_shares(features: np.ndarray, told: Shares) -> SoftmaxFit:
-    offset = _offset(np.clip(told.deviation**-2.0 @ told.shares / (told.deviation**-2.0).sum(), _LEAST_MEAN, None))
+    precision = told.deviation**-2.0
+    offset = np.log(np.clip(precision @ told.shares / precision.sum(), _LEAST_MEAN, None))
+    offset -= offset.mean()
     start = regress(features, told)
     # where the noise is far larger than the mean share, steps run off to a corner: then what is linear is kept
     slopes = start.weights / np.trace(_by_scores(offset)) * (told.classes - 1)
@@ -257,12 +247,6 @@ def _fit_shares(features: np.ndarray, told: Shares) -> SoftmaxFit:
         if excess > _AS_ASSUMED * assumed:
             break
     return best
-
-
-def _offset(shares: np.ndarray) -> np.ndarray:
-    """Scores (classes,) of mean 0 for shares above 0, which need not sum to 1."""
-    scores = np.log(shares)
-    return scores - scores.mean()
 
 
 def _excess(told: Shares, shares: np.ndarray) -> float:
@@ -362,18 +346,14 @@ class _Problem:
         return np.linalg.cholesky(curvature + np.eye(curvature.shape[1]))
 
 
-def _leading(rows: np.ndarray, most: int) -> np.ndarray:
-    """The `most` directions (inputs, kept) in which rows (n, inputs) vary most, longer where they vary more. Their
-    lengths are the variance's fourth root, so that a prior that is the same for all says: what sets teachers' votes
-    apart sets rows apart, too."""
-    values, vectors = principal(rows, _ROUNDING * float((rows**2).sum()), most)
-    return vectors * (values / values.mean()) ** POWER if len(values) else vectors
-
-
 def fit_softmax(x: np.ndarray, told: Told) -> tuple[Linear, float]:
     """Fit `told` of n >= 1 rows on `x` float64 (n, inputs). Returned with its log evidence, see `SoftmaxFit`."""
     centre, columns = x.mean(axis=0), column_scales(x)
-    turn = columns[:, None] * _leading((x - centre) * columns, _MOST_DIRECTIONS)
+    rows = (x - centre) * columns
+    values, turn = principal(rows, _ROUNDING * float((rows**2).sum()), _MOST_DIRECTIONS)
+    if len(values):  # longer where rows vary more: what sets teachers' votes apart sets rows apart, too
+        turn = turn * (values / values.mean()) ** POWER
+    turn = columns[:, None] * turn
     found = fit_scores((x - centre) @ turn, told)
     slopes = turn @ found.weights[1:]  # (inputs, classes)
     intercept = found.weights[0] - centre @ slopes

@@ -1,9 +1,7 @@
-"""Kernel ridge regression, and a graph of rows that are alike with labels spread over it: what few labels say.
-
-Both are linear solves in numpy, without a random part. Saunders, Gammerman, Vovk 1998 (kernel ridge); Zelnik-Manor,
-Perona, Self-tuning spectral clustering, NIPS 2004 (a width for each row); Zhou, Bousquet, Lal, Weston, Schoelkopf,
-Learning with local and global consistency, NIPS 2003 (spreading); Zhu, Ghahramani, Lafferty, ICML 2003 (class mass).
-"""
+"""Kernel ridge regression, and a graph of rows that are alike with labels spread over it: what few labels say. Both are
+linear solves in numpy, without a random part. Saunders, Gammerman, Vovk 1998 (kernel ridge); Zelnik-Manor, Perona,
+Self-tuning spectral clustering, NIPS 2004 (a width for each row); Zhou, Bousquet, Lal, Weston, Schoelkopf, Learning
+with local and global consistency, NIPS 2003 (spreading); Zhu, Ghahramani, Lafferty, ICML 2003 (class mass)."""
 
 from __future__ import annotations
 
@@ -20,7 +18,6 @@ _WIDTH_NEIGHBOUR = 7
 _STEPS = 300
 _DENSE = 500
 """Rows up to which all eigenvectors are found, since the sparse solver needs many more rows than vectors."""
-
 _SAMPLE = 300
 
 

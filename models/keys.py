@@ -1,13 +1,9 @@
-"""The keys that a configuration may give: one class for each kind of teacher and of student.
-
-`model` names the kind of a teacher and `name` that of a student; a key of another kind is refused. What is described
-here is fitted in `models.table`, which has an entry for each class. The kinds of `AnyTeacher` are those that a
-coordinator may ask for. A party's own `party.toml` may also name code in `[teacher]`; nobody else can make a party
-import anything.
-
-Reading a configuration imports and builds nothing of others: a scenario or a run folder may come from anybody, and who
-looks at one runs no code of it. Names are looked up where a model is trained.
-"""
+"""The keys that a configuration may give: one class for each kind of teacher and of student. `model` names the kind of
+a teacher and `name` that of a student; a key of another kind is refused. What is described here is fitted in
+`models.table`, which has an entry for each class. The kinds of `AnyTeacher` are those that a coordinator may ask for. A
+party's own `party.toml` may also name code in `[teacher]`; nobody else can make a party import anything. Reading a
+configuration imports and builds nothing of others: a scenario or a run folder may come from anybody, and who looks at
+one runs no code of it. Names are looked up where a model is trained."""
 
 from __future__ import annotations
 
@@ -23,7 +19,6 @@ from consilium.protocol.files import read_private
 from consilium.protocol.models import Frozen
 
 ClassWeight = Literal["balanced", "none"]
-
 Width = Annotated[int, Field(ge=1, le=4096)]
 
 
@@ -37,7 +32,6 @@ class TeacherKind(Frozen):
 
     @property
     def title(self) -> str:
-        """What people call it."""
         return self.model
 
     @property
@@ -50,8 +44,7 @@ class TeacherKind(Frozen):
         return self
 
     def anywhere(self) -> TeacherKind:
-        """The same for a simulated party, which has no home: a file may be anywhere on this machine. Raises
-        ConfigError."""
+        """The same for a simulated party, which has no home: a file may be anywhere. Raises ConfigError."""
         return self
 
 
@@ -128,10 +121,8 @@ class CnnSpec(NetworkSpec):
 AnyTeacher = LogisticRegressionSpec | RandomForestSpec | GradientBoostingSpec | RidgeSpec | MlpSpec | CnnSpec
 TeacherSpec = Annotated[AnyTeacher, Field(discriminator="model")]
 """The field type of a configuration: a table whose `model` says which kind it is."""
-
 TEACHERS: tuple[type[WeightedTeacher], ...] = get_args(AnyTeacher)
 """Every kind that a coordinator may ask for."""
-
 _ADAPTER: TypeAdapter[AnyTeacher] = TypeAdapter(TeacherSpec)
 
 
@@ -142,7 +133,6 @@ def teacher_from_json(text: str) -> AnyTeacher:
 
 Inputs = Literal["features", "representation"]
 """What a model takes: features as they travel, or what the schema makes of them (`Schema.inputs`)."""
-
 Augment = Literal["digits", "objects", "none"]
 """What images show, and so what may change in them: a key of `images.pixels.INVARIANCES`."""
 
@@ -152,7 +142,6 @@ class OwnCodeKeys(Frozen):
 
     @property
     def title(self) -> str:
-        """What people call it."""
         raise NotImplementedError
 
     def build(self, seed: int) -> Any:
@@ -180,7 +169,6 @@ class FactoryKeys(OwnCodeKeys):
 
     @property
     def title(self) -> str:
-        """What people call it."""
         return self.factory
 
     def build(self, seed: int) -> Any:
@@ -203,7 +191,6 @@ class TorchKeys(FactoryKeys):
 
     @property
     def title(self) -> str:
-        """What people call it."""
         return f"torch {self.factory}"
 
     def build(self, seed: int) -> Any:
@@ -220,7 +207,6 @@ class PickleKeys(OwnCodeKeys):
 
     @property
     def title(self) -> str:
-        """What people call it."""
         return f"pickled {Path(self.file).name}"
 
     def build(self, seed: int) -> Any:
@@ -254,11 +240,8 @@ class TorchSpec(TorchKeys, OwnCode):
 
 
 class PickledSpec(PickleKeys, OwnCode):
-    """An estimator in a file of the party's own home, as the Python API writes it.
-
-    file: a name in the home, mode 0600. sha256: filled in when the home is opened, so that another file is another
-        teacher.
-    """
+    """An estimator in a file of the party's own home, as the Python API writes it. file: a name in the home, mode 0600.
+    sha256: filled in when the home is opened, so that another file is another teacher."""
 
     model: Literal["pickled"] = "pickled"
     file: str = Field(default="teacher.pkl", min_length=1, max_length=1000, description="in the party's own home")
@@ -391,6 +374,5 @@ AnyTrainer = (
 )
 TrainerSpec = Annotated[AnyTrainer, Field(discriminator="name")]
 """The field type of a configuration: a table whose `name` says which kind it is."""
-
 TRAINERS: tuple[type[TrainerKind], ...] = get_args(AnyTrainer)
 """Every kind of student."""

@@ -22,7 +22,7 @@ that gives even shares the right slope.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.special import ndtr
@@ -33,16 +33,13 @@ from consilium.protocol.label_source import Outcome
 SCATTER = 0.1
 """Of the share of a class around what a model says, as a standard deviation. On development hospitals of stroke, seeds
 0 to 3, the AUC with .05, .1 and .2 differs by at most .0017 in seven releases of labels."""
-
 _FROM, _TO = -6.0, 6.0
 _STEP = 0.9
 """Of the rule, in deviations of one count, from the largest count without noise. A step is that of one class; the
 largest of k counts varies about as 1 / sqrt(1 + log k), and so does the step. Of the probability of a label that leaves
 an error of 1e-8 for two classes, and of 1e-4 for 150."""
-
 _LEAST_CHECK = 0.25
 """Deviation of a check's own noise over that of a count there: a smaller one is hardly seen behind the other."""
-
 _LEAST = 1e-12
 """Probability of what happened: a model that finds it less likely is no worse."""
 
@@ -156,10 +153,6 @@ class OutcomesLikelihood:
             check = _Checked(predicted, law.threshold / law.votes, cell, own)
         answered = told.outcomes == Outcome.ANSWERED
         return cls(told.classes, told.labels, answered, math.hypot(law.deviation / law.votes, SCATTER), check)
-
-    def labels_alone(self) -> OutcomesLikelihood:
-        """As if nothing were known of a check."""
-        return replace(self, check=None)
 
     def _answers(self, shares: np.ndarray, rows: slice) -> tuple[np.ndarray, np.ndarray]:
         """See `_Checked.answers`; without a check every query has one."""

@@ -1,36 +1,38 @@
-"""Logistic regression as scikit-learn fits it, without the checks around it, which cost more than a small party's fit;
-and linear models as arrays.
-
-Loss and penalty are those of scikit-learn 1.9, and so is the solver (scipy's L-BFGS) with where it stops. Of two
-classes and few inputs Newton's steps reach the same minimum, to more digits, in a tenth of the time.
-`tests/models/test_linear.py` holds both against the version that is installed.
-"""
+"""Teachers of Consilium's own: logistic regression, ridge regression, and one class for all rows; and linear models as
+arrays. Networks are in `models.torch_classifier`. Of two classes and few inputs Newton's steps reach the same minimum,
+to more digits, in a tenth of the time. `tests/models/test_linear.py` holds them against scikit-learn."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 
 from consilium.models.base import softmax
 
-STEEPEST = 1e-4
-"""The solver stops where no part of the gradient is larger; scikit-learn's `tol`."""
 LEAST_GAIN = 64 * np.finfo(np.float64).eps
-"""Or where a step gains less, relative to the loss."""
+"""The solver stops where a step gains less, relative to the loss."""
 LINE_SEARCH = 50
 """Most evaluations in one step."""
 FEW_INPUTS = 64
 """Up to so many, a step of Newton's takes less time than it saves."""
 
-Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
-"""Coefficients float64 (several,) -> loss, and a gradient that is a new array."""
 
+class Teacher(Protocol):
+    """What is trained and kept. An estimator of scikit-learn is one."""
 
-class NotConverged(UserWarning):
-    """The solver stopped before the gradient was small; the coefficients are the last that it reached."""
+    classes_: np.ndarray
+    """int64 (seen,): those in its rows, ascending."""
+
+    def predict(self, x: np.ndarray, /) -> np.ndarray:
+        """Rows float (n, inputs) -> the class of each, int64 (n,)."""
+        ...
+
+    def predict_proba(self, x: np.ndarray, /) -> np.ndarray:
+        """Rows float (n, inputs) -> probabilities (n, seen)."""
+        ...
 
 
 @dataclass
@@ -50,22 +52,23 @@ class LogisticTeacher:
     def fit(self, x: np.ndarray, y: np.ndarray) -> LogisticTeacher:
         """`x` float (n, inputs), finite; `y` int64 (n,), of two classes or more."""
         self.classes_, positions, counts = np.unique(y, return_inverse=True, return_counts=True)
+        if len(counts) > 2 or x.shape[1] >= FEW_INPUTS:
+            from sklearn.linear_model import LogisticRegression  # a second, which few inputs need not wait for
+
+            weight = "balanced" if self.balanced else None
+            fitted: Any = LogisticRegression(C=self.C, class_weight=weight, max_iter=self.iterations)
+            fitted.fit(x.astype(np.float64), y)
+            self.coef_, self.intercept_ = fitted.coef_.astype(x.dtype), fitted.intercept_.astype(x.dtype)
+            return self
         weights = 1 / (len(counts) * counts[positions]) if self.balanced else np.full(len(y), 1 / len(y))
         rows = np.column_stack((x, np.ones(len(y))))
         penalty = np.full(rows.shape[1], 1 / (self.C * len(y)))
         penalty[-1] = 0.0
-        if len(counts) == 2 and len(penalty) <= FEW_INPUTS:
-            found = self._newton(rows * np.where(positions == 1, -1.0, 1.0)[:, None], weights, penalty)[None, :]
-        elif len(counts) == 2:
-            found = self._least(_of_two(rows, positions, weights, penalty), rows.shape[1])[None, :]
-        else:
-            size = rows.shape[1] * len(counts)
-            found = self._least(_of_many(rows, positions, weights, penalty), size).reshape(-1, len(counts)).T
+        found = self._newton(rows * np.where(positions == 1, -1.0, 1.0)[:, None], weights, penalty)[None, :]
         self.coef_, self.intercept_ = found[:, :-1].astype(x.dtype), found[:, -1].astype(x.dtype)
         return self
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """The most probable class of each row, int64 (n,)."""
         scores = self._scores(x)
         return self.classes_[(scores[:, 0] > 0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1)]
 
@@ -78,7 +81,8 @@ class LogisticTeacher:
         return x @ self.coef_.T + self.intercept_
 
     def _newton(self, against: np.ndarray, weights: np.ndarray, penalty: np.ndarray) -> np.ndarray:
-        """Where the loss of `_of_two` is least, from zeros: `against` as there. A step that gains nothing is halved."""
+        """Where the mean of log(1 + exp(margin)) and the penalty are least, from zeros; margins are `against` @ point.
+        A step that gains nothing is halved."""
         from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIssue]  # as in `base.principal`
         from scipy.special import expit
 
@@ -106,64 +110,87 @@ class LogisticTeacher:
             gained, point, value = value - reached, further, reached
             if gained <= LEAST_GAIN * value:
                 return point
-        warnings.warn("logistic regression: ITERATIONS of Newton's method end early", NotConverged, stacklevel=3)
+        warnings.warn("logistic regression: ITERATIONS of Newton's method end early", stacklevel=3)
         return point
 
-    def _least(self, objective: Objective, size: int) -> np.ndarray:
-        """Coefficients float64 (size,) where the objective is least, from zeros."""
-        from scipy.optimize import minimize  # a tenth of a second, which few inputs need not wait for
 
-        gradient = np.zeros(size)
+@dataclass
+class RidgeTeacher:
+    """Linear scores by least squares, minimising |1 b + x w - t|^2 + alpha |w|^2; the intercept b is not penalised.
+    Where there are fewer rows than inputs it is solved in the dual: (K + alpha 1) a = t, w = x' a, K the centred rows'
+    inner products (Saunders, Gammerman, Vovk 1998). Same numbers as scikit-learn's Ridge on one-hot targets. `classes_`
+    int64 (seen,); `weights` (inputs, seen) and `intercept` (seen,) in the floats of the rows."""
 
-        def loss(point: np.ndarray) -> float:
-            nonlocal gradient
-            value, gradient = objective(point)
-            return value
+    alpha: float
+    balanced: bool = False
+    classes_: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64), repr=False)
+    weights: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)), repr=False)
+    intercept: np.ndarray = field(default_factory=lambda: np.zeros(0), repr=False)
 
-        reached = minimize(
-            loss,
-            np.zeros(size),
-            jac=lambda _: gradient,  # the solver wants it where it has just had the loss
-            method="L-BFGS-B",
-            options={"maxiter": self.iterations, "maxls": LINE_SEARCH, "gtol": STEEPEST, "ftol": LEAST_GAIN},
-        )
-        if not reached.success:
-            warnings.warn(f"logistic regression: {reached.message}", NotConverged, stacklevel=2)
-        return reached.x
+    def fit(self, x: np.ndarray, y: np.ndarray) -> RidgeTeacher:
+        """`x` float (n, inputs), `y` int64 (n,). `balanced` weighs the classes in the sum of squares equally."""
+        self.classes_, positions, counts = np.unique(y, return_inverse=True, return_counts=True)
+        targets = np.eye(len(self.classes_), dtype=x.dtype)[positions]
+        weights = np.ones(len(y), dtype=x.dtype)
+        if self.balanced:
+            weights = (len(y) / (len(counts) * counts[positions])).astype(x.dtype)
+        mean = np.average(x, axis=0, weights=weights)
+        target_mean = np.average(targets, axis=0, weights=weights)
+        root = np.sqrt(weights)[:, None]
+        rows, targets = (x - mean) * root, (targets - target_mean) * root
+        if len(x) <= x.shape[1]:
+            self.weights = rows.T @ self._solve(rows @ rows.T, targets)
+        else:
+            self.weights = self._solve(rows.T @ rows, rows.T @ targets)
+        self.intercept = target_mean - mean @ self.weights
+        return self
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        return self.classes_[self.scores(x).argmax(axis=1)]
+
+    def predict_proba(self, x: np.ndarray) -> np.ndarray:
+        """Scores without their negative part, scaled to sum 1, (n, seen); one is positive, as they sum to 1."""
+        scores = np.maximum(self.scores(x), 0)
+        return scores / scores.sum(axis=1, keepdims=True)
+
+    def scores(self, x: np.ndarray) -> np.ndarray:
+        """Linear scores (n, seen); those of a row sum to 1, and some may be negative."""
+        return x @ self.weights + self.intercept
+
+    def _solve(self, gram: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        from scipy.linalg import solve  # as in `base.principal`
+
+        gram[np.diag_indices_from(gram)] += self.alpha
+        return solve(gram, targets, assume_a="pos", overwrite_a=True)
 
 
-def _of_two(rows: np.ndarray, positions: np.ndarray, weights: np.ndarray, penalty: np.ndarray) -> Objective:
-    """Mean of log(1 + exp(-margin)); `rows` float64 (n, inputs + 1), the last column ones, `weights` (n,) of sum 1."""
-    from scipy.special import expit
+@dataclass
+class ConstantTeacher:
+    """The same class for every row. `classes_` int64 (seen,), ascending; `place`: of the class among them. failed: why
+    no estimator could be fitted, empty where the rows have one class. It may quote a row."""
 
-    against = rows * np.where(positions == 1, -1.0, 1.0)[:, None]
+    classes_: np.ndarray = field(repr=False)
+    place: int = field(repr=False)
+    failed: str = field(default="", repr=False)
 
-    def objective(point: np.ndarray) -> tuple[float, np.ndarray]:
-        margins, penalised = against @ point, penalty * point
-        value = weights @ np.logaddexp(0.0, margins) + 0.5 * (penalised @ point)
-        return float(value), (weights * expit(margins)) @ against + penalised
+    @classmethod
+    def most_frequent(cls, y: np.ndarray, failed: str = "") -> ConstantTeacher:
+        """The most frequent class of `y` int64 (n,), n >= 1; the first of several.
 
-    return objective
+        >>> ConstantTeacher.most_frequent(np.array([4, 2, 2, 4])).predict(np.zeros((3, 1))).tolist()
+        [2, 2, 2]
+        """
+        classes, counts = np.unique(y, return_counts=True)
+        return cls(classes, int(counts.argmax()), failed)
 
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        return np.full(len(x), self.classes_[self.place])
 
-def _of_many(rows: np.ndarray, positions: np.ndarray, weights: np.ndarray, penalty: np.ndarray) -> Objective:
-    """Mean cross-entropy; coefficients are (inputs + 1, classes) in a row, other arguments as of `_of_two`."""
-    each = np.arange(len(rows))
-
-    def objective(point: np.ndarray) -> tuple[float, np.ndarray]:
-        coefficients = point.reshape(rows.shape[1], -1)
-        scores = rows @ coefficients
-        scores -= scores.max(axis=1, keepdims=True)
-        truth = scores[each, positions]
-        np.exp(scores, out=scores)
-        sums = scores.sum(axis=1, keepdims=True)
-        penalised = penalty[:, None] * coefficients
-        value = weights @ (np.log(sums[:, 0]) - truth) + 0.5 * np.vdot(penalised, coefficients)
-        scores /= sums
-        scores[each, positions] -= 1
-        return float(value), (rows.T @ (scores * weights[:, None]) + penalised).ravel()
-
-    return objective
+    def predict_proba(self, x: np.ndarray) -> np.ndarray:
+        """1 for the class and 0 for others, float64 (n, seen)."""
+        probabilities = np.zeros((len(x), len(self.classes_)))
+        probabilities[:, self.place] = 1.0
+        return probabilities
 
 
 @dataclass(frozen=True)
@@ -185,11 +212,3 @@ def among(probabilities: np.ndarray, seen: np.ndarray, classes: int) -> np.ndarr
     every = np.zeros((len(probabilities), classes))
     every[:, seen] = probabilities
     return every
-
-
-def linear_arrays(fitted: LogisticTeacher, classes: int) -> Linear:
-    """The same probabilities; of two classes the first one's scores are 0."""
-    weights, intercept = np.asarray(fitted.coef_, np.float64), np.asarray(fitted.intercept_, np.float64)
-    if len(fitted.classes_) == 2:
-        weights, intercept = np.concatenate([np.zeros_like(weights), weights]), np.append(0.0, intercept)
-    return Linear(weights, intercept, np.asarray(fitted.classes_, dtype=np.int64), classes)

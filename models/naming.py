@@ -1,9 +1,7 @@
-"""Models that others wrote: from a name to the callable that is meant, and from that to an untrained estimator.
-
-A name is `package.module:callable` or `package.module.Class`. An untrained estimator may also stand in a file of one's
-own, as cloudpickle writes it. Reading a pickle runs what is in it, so only a file is read that nobody
-but its owner can have changed, by a name that its owner wrote down.
-"""
+"""Models that others wrote: from a name to the callable that is meant, and from that to an untrained estimator. A name
+is `package.module:callable` or `package.module.Class`. An untrained estimator may also stand in a file of one's own, as
+cloudpickle writes it. Reading a pickle runs what is in it, so only a file is read that nobody but its owner can have
+changed, by a name that its owner wrote down."""
 
 from __future__ import annotations
 
@@ -35,7 +33,6 @@ def _importable(name: str) -> str:
 
 DottedName = Annotated[str, Field(max_length=200), AfterValidator(_importable)]
 """What `resolve` takes. Nothing is imported when it is read."""
-
 _LONGEST = 200
 
 

@@ -44,11 +44,8 @@ COPIES = 10
 
 @dataclass
 class OwnClassifier:
-    """A trained estimator. `classes_` int64 (seen,), ascending: those of its rows. `content`: its pickle.
-
-    usual : the class that most of its rows have. silent : names of exceptions, or "no probabilities" -> for how many
-        questions it said that.
-    """
+    """A trained estimator. `classes_` int64 (seen,), ascending: those of its rows. `content`: its pickle. usual: the
+    class that most of its rows have. silent: names of exceptions, or "no probabilities" -> how often."""
 
     classes_: np.ndarray
     content: bytes = field(repr=False)
@@ -77,13 +74,11 @@ class OwnClassifier:
 
     @property
     def estimator(self) -> Any:
-        """The trained estimator; a pickle is read at the first use."""
         if self.live is None:
             self.live = pickle.loads(self.content)
         return self.live
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """The most probable class of each row, int64 (n,); never raises."""
         return self.classes_[self.predict_proba(x).argmax(axis=1)]
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
@@ -172,7 +167,6 @@ class OwnTrainer:
     unlabelled: np.ndarray | None = field(default=None, repr=False)
 
     def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
-        """See `Trainer.fit`. Raises UnusableModel."""
         try:
             return OwnModel(OwnClassifier.trained(self.make(seed), x, y), classes, self.title)
         except UnusableModel as error:
@@ -184,21 +178,16 @@ class OwnTrainer:
             raise UnusableModel(what, action) from None
 
     def fit_told(self, x: np.ndarray, told: Told, seed: int) -> Model:
-        """See `EvidenceTrainer.fit_told`: it is given denoised shares."""
+        """See `EvidenceTrainer.fit_told`: it is given denoised shares, each row once for each class, with its share as
+        its weight. An estimator that takes no weights, or fails with them, gets copies. Raises UnusableModel."""
         from consilium.models.shares import denoise
 
-        rows = x if self.unlabelled is None else np.concatenate([x, self.unlabelled])
-        return self.fit_soft(rows, denoise(x, told, rows, seed), seed)
-
-    def fit_soft(self, x: np.ndarray, shares: np.ndarray, seed: int) -> Model:
-        """Train on `x` float64 (n, inputs) and `shares` float64 (n, classes), probabilities without noise: each row
-        once for each class, with its share as its weight. An estimator that takes no weights, or fails with them, gets
-        about `COPIES` of each row. Raises UnusableModel."""
-        estimator, classes = self.make(seed), shares.shape[1]
+        every = x if self.unlabelled is None else np.concatenate([x, self.unlabelled])
+        shares, estimator, classes = denoise(x, told, every, seed), self.make(seed), told.classes
         kept = shares >= _LEAST_SHARE
         kept[:1] = True  # two classes at least: a classifier of one is none
         places, labels = np.nonzero(kept)
-        rows, weights = x[places], shares[places, labels]
+        rows, weights = every[places], shares[places, labels]
         if weight_key(estimator) is not None:
             try:
                 return OwnModel(OwnClassifier.trained(estimator, rows, labels, weights), classes, self.title)

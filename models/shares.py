@@ -1,8 +1,6 @@
-"""Students that learn from what a mechanism released: its noise is known, so nothing about it must be guessed.
-
-There are smooth functions of rows (a kernel's, a graph's), and shares of all public rows for trainers that need labels.
-All of it is post-processing of what was released: it costs no privacy.
-"""
+"""Students that learn from what a mechanism released: its noise is known, so nothing about it must be guessed. There
+are smooth functions of rows (a kernel's, a graph's), and shares of all public rows for trainers that need labels. All
+of it is post-processing of what was released: it costs no privacy."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ from consilium.models.evidence import (
 )
 from consilium.models.kernel import KernelModel, kernel_ridge, nearest_rows, neighbour_graph, spread, usual_gamma
 from consilium.models.keys import GraphStudent
-from consilium.models.linear import LogisticTeacher, linear_arrays
+from consilium.models.linear import Linear, LogisticTeacher
 from consilium.protocol.label_source import NO_LABEL
 
 
@@ -35,7 +33,11 @@ class LinearTrainer:
 
     def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
         """See `Trainer.fit`; no random part, so the seed is not used."""
-        return linear_arrays(LogisticTeacher(self.C, iterations=1000).fit(x, y), classes)
+        fitted = LogisticTeacher(self.C, iterations=1000).fit(x, y)
+        weights, intercept = np.asarray(fitted.coef_, np.float64), np.asarray(fitted.intercept_, np.float64)
+        if len(fitted.classes_) == 2:  # the first one's scores are 0
+            weights, intercept = np.concatenate([np.zeros_like(weights), weights]), np.append(0.0, intercept)
+        return Linear(weights, intercept, np.asarray(fitted.classes_, dtype=np.int64), classes)
 
     def fit_told(self, x: np.ndarray, told: Told, seed: int) -> Model:
         """See `EvidenceTrainer.fit_told`: without a setting, the evidence decides."""
@@ -45,7 +47,6 @@ class LinearTrainer:
 _NEVER = 1e-300
 _LEAST_ROWS = 4
 """Of a graph."""
-
 _SAMPLE = 500
 _LITTLE_NOISE = 0.01
 

@@ -1,11 +1,7 @@
-"""The table of models: what fits each kind of teacher and of student whose keys are in `models.keys`.
-
-A new kind is a class of keys there and an entry here.
-
-Whether an estimator that others wrote can be fitted to a shard may depend on labels. Who takes part must not: where it
-cannot, the teacher says the shard's most frequent class. What is wrong with it on any rows shows on made-up ones,
-before, and is told.
-"""
+"""The table of models: what fits each kind of teacher and of student whose keys are in `models.keys`. A new kind is a
+class of keys there and an entry here. Whether an estimator that others wrote can be fitted to a shard may depend on
+labels. Who takes part must not: where it cannot, the teacher says the shard's most frequent class. What is wrong with
+it on any rows shows on made-up ones, before, and is told."""
 
 from __future__ import annotations
 
@@ -16,25 +12,19 @@ import numpy as np
 
 from consilium.data.private_rows import Rows
 from consilium.models import keys
-from consilium.models.base import EvidenceTrainer, Model
+from consilium.models.base import EvidenceTrainer
 from consilium.models.keys import OwnCode, OwnCodeKeys, TeacherKind, TrainerKind, WeightedTeacher
-from consilium.models.linear import LogisticTeacher
-from consilium.models.own_model import OwnClassifier, OwnModel, OwnTrainer, quoted, rehearse, unless_signalled
-from consilium.models.teachers import ConstantTeacher, RidgeTeacher, Teacher
+from consilium.models.linear import ConstantTeacher, LogisticTeacher, RidgeTeacher, Teacher
+from consilium.models.own_model import OwnClassifier, OwnTrainer, quoted, rehearse, unless_signalled
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.schema import Schema, why_no_images
 
 
-def sklearn_weight(spec: WeightedTeacher) -> str | None:
-    """`class_weight` as scikit-learn takes it."""
-    return None if spec.class_weight == "none" else spec.class_weight
-
-
 def fit_teacher(spec: TeacherKind, rows: Rows, seed: int) -> Teacher:
     """Trained on rows of two classes or more, on one thread: the parallelism of a federation is its parties."""
-    weight = sklearn_weight(spec) if isinstance(spec, WeightedTeacher) else None
+    weight = "balanced" if isinstance(spec, WeightedTeacher) and spec.class_weight == "balanced" else None
     match spec:
         case keys.LogisticRegressionSpec():
             return LogisticTeacher(spec.C, weight is not None, spec.iterations).fit(rows.x, rows.y)
@@ -120,11 +110,9 @@ _SOUND: set[tuple[str, str]] = set()
 def trainer_of(
     spec: TrainerKind, unlabelled: np.ndarray, progress: Progress = no_progress, schema: Schema | None = None
 ) -> EvidenceTrainer:
-    """What trains a student. Its needs are imported here: parties read this module, too, once a message.
-
-    unlabelled: float (m, inputs), as the labelled rows are given. progress: whom it tells. schema: of the rows, for a
-        student that takes bare features and what the schema makes of them.
-    """
+    """What trains a student. Its needs are imported here: parties read this module, too, once a message. unlabelled:
+    float (m, inputs), as the labelled rows are given. progress: whom it tells. schema: of the rows, for a student that
+    takes bare features and what the schema makes of them."""
     match spec:
         case keys.LogisticRegressionStudent():
             from consilium.models.shares import LinearTrainer
@@ -142,12 +130,3 @@ def trainer_of(
         case OwnCodeKeys():
             return OwnTrainer(spec.title, spec.build, unlabelled)
     raise TypeError(f"{type(spec).__name__} is no kind of student that can be trained")
-
-
-def rehearsed(spec: TrainerKind, schema: Schema) -> Model | None:
-    """What a student that others wrote makes of made-up rows, since anything may be wrong with it; None elsewhere.
-    Raises UnusableModel: it cannot be built, or trained on them."""
-    if not isinstance(spec, OwnCodeKeys):
-        return None
-    trained = rehearse(f"the student {spec.title}", lambda: spec.build(0), schema)
-    return OwnModel(trained, len(schema.classes), spec.title)

@@ -21,13 +21,10 @@ _BLOCK = 1000
 
 
 class TorchClassifier:
-    """A module that a factory makes, trained on labels. On the CPU the same seed gives the same weights.
-
-    keys : those of `keys.TorchKeys`, which say how.
-    factory : called as factory(inputs=..., classes=..., **parameters), `inputs` the number of inputs, or (channels,
-        side, side) for images, `classes` how many its rows have; gives a module from float32 (n, inputs) to logits (n,
-        outputs), at least one output for each class. Only what requires a gradient is trained.
-    """
+    """A module that a factory makes, trained on labels. On the CPU the same seed gives the same weights. keys: those of
+    `keys.TorchKeys`, which say how. factory: called as factory(inputs=..., classes=..., **parameters), `inputs` the
+    number of inputs, or (channels, side, side) for images, `classes` how many its rows have; gives a module from
+    float32 (n, inputs) to logits (n, outputs), at least one a class. Only what requires a gradient is trained."""
 
     def __init__(self, keys: Any, factory: Callable[..., nn.Module], seed: int = 0) -> None:
         self.keys, self.factory, self.seed = keys, factory, seed
@@ -64,7 +61,6 @@ class TorchClassifier:
         return torch.log_softmax(seen.double(), dim=1).numpy()
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """The most probable class of each row."""
         return self.classes_[self.predict_proba(x).argmax(axis=1)]
 
     def untrained(self, inputs: int, classes: int) -> nn.Module:
@@ -129,7 +125,6 @@ class NetworkTeacher(TorchClassifier):
         self.balanced = spec.class_weight == "balanced"
 
     def fit(self, x: np.ndarray, y: np.ndarray, sample_weight: np.ndarray | None = None) -> NetworkTeacher:
-        """`x` float (n, inputs), `y` int64 (n,). On the CPU the same seed gives the same weights."""
         if self.balanced:
             _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
             sample_weight = 1 / counts[codes]

@@ -22,8 +22,8 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
+from consilium.models.linear import ConstantTeacher, RidgeTeacher, Teacher
 from consilium.models.own_model import OwnClassifier
-from consilium.models.teachers import ConstantTeacher, RidgeTeacher, Teacher
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import DataError
 from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash, why_no_reference

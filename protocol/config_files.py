@@ -26,17 +26,13 @@ it; from 0 to 1, see `difflib.SequenceMatcher.ratio`."""
 MOST_FAULTS = 10
 MOST_SHOWN = 60
 """Characters of a value that is told."""
-
 Model = type[BaseModel]
 
 
 def _place(location: tuple[int | str, ...], values: Mapping[str, Any]) -> tuple[list[str], str]:
     """Where a fault is: keys as the user writes them, and "mechanism confident" where the last one's table is one of
-    several kinds, else "".
-
-    location : as pydantic has it, in which the kind of a table stands like a key of its own: ("mechanism",
-        "confident", "sigma"). What the user did not write, and is not the last, is such a kind.
-    """
+    several kinds, else "". location: as pydantic has it, in which the kind of a table stands like a key of its own:
+    ("mechanism", "confident", "sigma"). What the user did not write, and is not the last, is such a kind."""
     keys, kind, inner = list[str](), "", values or None
     for at, part in enumerate(location):
         written = part in inner if isinstance(inner, Mapping) else isinstance(inner, list | tuple)
@@ -72,8 +68,9 @@ def _paths(annotation: Any, value: Any, above: tuple[str, ...] = ()) -> Iterator
     kind that the user's names, if it does."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         table, fields = value if isinstance(value, Mapping) else {}, annotation.model_fields
-        kinds = {name: get_args(field.annotation) for name, field in fields.items() if _is_kind(field.annotation)}
-        if any(table.get(name, kind[0]) not in kind for name, kind in kinds.items()):
+        choices = {name: get_args(of.annotation) for name, of in fields.items() if get_origin(of.annotation) is Literal}
+        # a field of one text only says which of several kinds a table is
+        if any(len(kind) == 1 and table.get(name, kind[0]) not in kind for name, kind in choices.items()):
             return
         for name, field in fields.items():
             yield (*above, name)
@@ -86,11 +83,6 @@ def _paths(annotation: Any, value: Any, above: tuple[str, ...] = ()) -> Iterator
     for part in get_args(annotation):
         for place, entry in entries:
             yield from _paths(part, entry, place)
-
-
-def _is_kind(annotation: Any) -> bool:
-    """Whether a field says which of several kinds a table is: it can have one text only."""
-    return get_origin(annotation) is Literal and len(get_args(annotation)) == 1
 
 
 def faults_of(error: ValidationError, model: Model, values: Mapping[str, Any], quoting: bool = True) -> list[str]:
@@ -210,7 +202,6 @@ def _allowed(kind: str, context: Mapping[str, Any]) -> list[str]:
 
 
 def _either(words: list[str]) -> str:
-    """Words as a choice: a, b or c."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 

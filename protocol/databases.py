@@ -84,8 +84,7 @@ def unusable(path: Path | None, error: Exception) -> LedgerError:
 
 class Database:
     """One SQLite file, mode 0600, or memory. What is deleted is overwritten. Threads may share it. Every method raises
-    LedgerError where the file cannot be read or written, and LedgerLocked where another program held it all the
-    time."""
+    LedgerError where the file cannot be read or written, LedgerLocked where another program held it all the time."""
 
     def __init__(
         self, path: Path | None, *, read_only: bool = False, wait: float | None = None, durable: bool = True
@@ -115,7 +114,6 @@ class Database:
         self.execute("PRAGMA query_only=ON" if read_only else "PRAGMA secure_delete=ON")
 
     def execute(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        """All rows of a statement's result."""
         with self._lock:
             try:
                 return self._connection.execute(statement, values).fetchall()
@@ -123,7 +121,6 @@ class Database:
                 raise unusable(self.path, error) from error
 
     def executemany(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
-        """The same statement with each row's values."""
         with self._lock:
             try:
                 self._connection.executemany(statement, rows)
@@ -131,14 +128,12 @@ class Database:
                 raise unusable(self.path, error) from error
 
     def one(self, statement: str, *values: object) -> tuple[Any, ...] | None:
-        """The first row, or None."""
         rows = self.execute(statement, *values)
         return rows[0] if rows else None
 
     @contextmanager
     def transaction(self) -> Generator[None]:
-        """All that is written inside is there for good at the end, and undone by any error. One inside another is a
-        part of it."""
+        """All that is written inside is there for good at the end, and undone by any error. They may be nested."""
         with self._lock:
             if self._connection.in_transaction:
                 yield
@@ -172,7 +167,6 @@ class Database:
                 self.execute(f"CREATE TABLE IF NOT EXISTS {table}")
 
     def close(self) -> None:
-        """Let go of it."""
         with self._lock:
             self._connection.close()
 

@@ -106,8 +106,7 @@ class ServiceError(ConsiliumError):
 
 
 class FailedAfterRelease(ConsiliumError):
-    """A run failed after values had been released and charged; they stay in its folder. Of what it failed is its
-    `__cause__`."""
+    """A run failed after values had been released and charged; they stay in its folder. `__cause__`: the error."""
 
     exit_code = 13
     meaning = "failed after a release, which stays"

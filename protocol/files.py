@@ -65,8 +65,7 @@ def writing(path: Path, action: str = "") -> Generator[None]:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a new file with mode 0600; it is on disk when this returns. Raises OutputExists: it is there; no key is
-    overwritten."""
+    """Write a new file with mode 0600; on disk when this returns. Raises OutputExists: no key is overwritten."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
@@ -91,8 +90,7 @@ def check_new(path: Path) -> None:
 def replacing(path: Path, mode: int = 0o666, part: str = "") -> Generator[BinaryIO]:
     """A file to write to that takes the place of `path`, and is on disk, when the context ends without an error. A
     reader, or a crash, sees the old content or the new. After an error `path` is what it was. mode: of the new file,
-    less what the process masks. part: name beside `path` of what is being written, where several processes may
-    write."""
+    less what the process masks. part: name of what is being written, where several processes may write."""
     temporary = path.with_name(part or path.name + ".part")
     temporary.unlink(missing_ok=True)  # of a crash, and perhaps with another mode
     try:

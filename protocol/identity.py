@@ -73,18 +73,15 @@ class _Key(Generic[K]):
 
     @classmethod
     def generate(cls) -> Self:
-        """A new key from the operating system's entropy."""
         return cls(cls.kind.generate().private_bytes_raw())
 
     @property
     def secret(self) -> bytes:
-        """What it is made of."""
         return self._key.private_bytes_raw()
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a PEM (PKCS8) file. Raises ConfigError: no such file, others than its owner may read it, or it holds no
-        such key."""
+        """Read a PEM (PKCS8) file. Raises ConfigError: no such file or key, or others than its owner may read it."""
         content = read_private(path)
         try:
             key = load_pem_private_key(content, password=None)

@@ -85,8 +85,7 @@ _SIGMA_LOW = 1.6
 _BLOCK = 32
 """Images at a time: the intermediate arrays of a block fit into a core's cache, and memory does not grow."""
 Representation = Literal["none", "scattering"]
-"""none: the standardised features. scattering: of images of 28x28 or 32x32 pixels with values from 0 to 1, grey or in
-colour."""
+"""none: the standardised features. scattering: of images of 28x28 or 32x32 pixels, grey or in colour, from 0 to 1."""
 
 
 def width(representation: Representation, features: int) -> int:
@@ -118,8 +117,7 @@ def represent(representation: Representation, rows: np.ndarray) -> np.ndarray:
 
 def hellinger(coefficients: np.ndarray) -> np.ndarray:
     """Square roots, scaled to length 1 -> float32 (n, features): distances are then Hellinger distances. It keeps the
-    few strong coefficients from drowning the others (as root-SIFT does, Arandjelovic and Zisserman 2012). A row of
-    zeros stays one."""
+    few strong coefficients from drowning the others (root-SIFT, Arandjelovic and Zisserman 2012). Zeros stay."""
     roots = np.sqrt(np.abs(coefficients))
     lengths = np.linalg.norm(roots, axis=1, keepdims=True)
     return roots / np.maximum(lengths, np.finfo(np.float32).tiny)
@@ -140,12 +138,9 @@ def scatter(images: np.ndarray) -> np.ndarray:
 
 
 class _Filters(NamedTuple):
-    """fine: float32 (angles, padded, padded), Fourier transforms of the wavelets of scale 1, which are real.
-
-    coarse: float32 (4, angles, padded / 2, padded / 2), those of scale 2 in four corners (`_corners`), a quarter of
-    each. low, low_half: float32 (positions, padded) and (positions, padded / 2), Gaussian means along one axis of the
-    full and the halved grid.
-    """
+    """fine: float32 (angles, padded, padded), Fourier transforms of the wavelets of scale 1, which are real. coarse:
+    float32 (4, angles, padded / 2, padded / 2), those of scale 2 in four corners (`_corners`), a quarter of each. low,
+    low_half: float32 (positions, padded) and (positions, padded / 2), Gaussian means along one axis of either grid."""
 
     fine: np.ndarray
     coarse: np.ndarray
@@ -190,8 +185,7 @@ def _filters(grid: Grid) -> _Filters:
 
 
 def _wavelets(scale: int, padded: int) -> np.ndarray:
-    """Fourier transforms of Morlet wavelets (angles, padded, padded): sigma 0.8 2^scale, frequency 3/4 pi / 2^scale,
-    mean 0."""
+    """Transforms of Morlet wavelets (angles, padded, padded): sigma 0.8 2^scale, frequency .75 pi / 2^scale, mean 0."""
     sigma, frequency, slant = 0.8 * 2**scale, 0.75 * np.pi / 2**scale, 4 / ANGLES
     spectra = []
     for angle in np.arange(ANGLES) * np.pi / ANGLES:

@@ -38,14 +38,11 @@ Deviation = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 @dataclass(frozen=True)
 class LabelLaw:
-    """What a student may know of the mechanism's noise. Of votes n (classes,), `votes` at most, a label is
-    argmax_j(n_j + Z_j), Z_j of standard deviation `deviation`, 0 where it is the exact winner.
-
-    threshold: of a check, None where every query is answered. A query is answered where
-    max_j(n_j - m_j + C_j) + Z >= threshold: C_j of deviation `cell_deviation` (of sums that hold noise), Z of
-    `check_deviation`, all noise independent; m_j is 0, or votes times the student's own probability where it is
-    `predicted`.
-    """
+    """What a student may know of the mechanism's noise. Of votes n (classes,), `votes` at most, a label is argmax_j(n_j
+    + Z_j), Z_j of standard deviation `deviation`, 0 where it is the exact winner. threshold: of a check, None where
+    every query is answered. A query is answered where max_j(n_j - m_j + C_j) + Z >= threshold: C_j of deviation
+    `cell_deviation` (of sums that hold noise), Z of `check_deviation`, all noise independent; m_j is 0, or votes times
+    the student's own probability where it is `predicted`."""
 
     votes: Annotated[int, Field(ge=1)]
     deviation: Deviation

@@ -21,7 +21,6 @@ PROBABILITY = np.dtype("<f8")
 _COLUMNS = {"outcomes": "u1", "labels": "<i4", "counts": "<i8"}
 """Of answers, as labels.proto has them."""
 _TERMS = TypeAdapter(LabelTerms)
-
 TRAVELLING = (BudgetExceeded, DataError, MalformedMessage)
 """Errors about a student's own request: it learns their text."""
 GENERIC = ServiceError(

@@ -22,12 +22,10 @@ MOST_CLASSES = 1000
 MOST_BATCHES = 10_000_000
 MOST_STARTS = 10_000
 Token = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
-
 CollectionMode = Literal["plaintext", "secure", "verified"]
 """How votes are collected: the coordinator sees each party's (plaintext), only their sum with the parties' own noise in
 it (secure), or only the sum, with noise of both in it, of votes that it and a second aggregator have checked without
 seeing them (verified)."""
-
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 PartyName = Annotated[str, Field(pattern=NAME_PATTERN)]
 Class = Annotated[str, Field(min_length=1, max_length=100)]
@@ -105,7 +103,6 @@ class LedgerPosition(Strict):
 
     @property
     def position(self) -> LedgerPosition:
-        """Where the coordinator's ledger stands."""
         return LedgerPosition(ledger=self.ledger, batch=self.batch, head=self.head)
 
 
@@ -117,17 +114,14 @@ class Introduction(Terms):
 
     @cached_property
     def terms(self) -> Terms:
-        """What is to be pinned."""
         return Terms(**{name: getattr(self, name) for name in Terms.model_fields})
 
 
 class HelloRequest(Introduction, LedgerPosition):
-    """Who are you, and would you serve in this federation?
-
-    ledger: the one that it is charged to; with batch and head, where that stands. late: the others serve already, so
-    that this party's votes count from the next questions on. starts: tokens of the coordinator's starts that asked for
-    votes, in order, and of this one: see `Ledger.begin_start`. None in a simulation.
-    """
+    """Who are you, and would you serve in this federation? ledger: the one that it is charged to; with batch and head,
+    where that stands. late: the others serve already, so that this party's votes count from the next questions on.
+    starts: tokens of the coordinator's starts that asked for votes, in order, and of this one: see
+    `Ledger.begin_start`. None in a simulation."""
 
     kind: ClassVar[str] = "query.hello"
     late: bool
@@ -136,8 +130,7 @@ class HelloRequest(Introduction, LedgerPosition):
 
 class HelloReply(WireModel):
     """Name and number of teachers. No counts of records: they are not covered by the guarantee. seen: one more than the
-    last batch at which this federation asked the party for votes, 0 where it never did. program: the party's versions,
-    for people."""
+    last batch at which this federation asked the party for votes, 0 for never. program: its versions, for people."""
 
     kind: ClassVar[str] = "query.hello"
     party: PartyName
@@ -161,7 +154,6 @@ class TrainRequest(WireModel):
     seed: int = Field(ge=-1, le=2**63 - 1, description="-1: from the operating system's entropy")
 
     def digest(self) -> str:
-        """What `Terms.request` pins."""
         return self._digest
 
     @cached_property

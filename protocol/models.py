@@ -24,7 +24,6 @@ class Derived(BaseModel):
     """Base of what computes values of itself once (`cached_property`): a copy computes its own."""
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """See pydantic."""
         copy = super().model_copy(update=update, deep=deep)
         values = vars(copy)
         for name in values.keys() - type(self).model_fields.keys():

@@ -51,7 +51,6 @@ class SystemNoise:
     simulated = False
 
     def gaussian(self, sigma: float, shape: tuple[int, ...]) -> np.ndarray:
-        """See `NoiseSource.gaussian`."""
         return _in_threads(partial(_opendp, "gaussian", float(sigma)), shape)
 
     def laplace(self, gamma: float, shape: tuple[int, ...]) -> np.ndarray:
@@ -76,8 +75,7 @@ def _opendp(law: Literal["gaussian", "laplace"], scale: float) -> Callable[[np.n
 
 
 def _in_threads(sampler: Callable[[], Callable[[np.ndarray], Sequence[int]]], shape: tuple[int, ...]) -> np.ndarray:
-    """Noise of that shape, int64, drawn chunk by chunk into it. Every chunk builds its own sampler, so that threads
-    share nothing."""
+    """Noise of that shape, int64, drawn chunk by chunk, each by its own sampler, so that threads share nothing."""
     noise = np.zeros(shape, dtype=np.int64)
     flat = noise.reshape(-1)
     chunks = [flat[start : start + CHUNK] for start in range(0, flat.size, CHUNK)]
@@ -107,8 +105,7 @@ class SeededNoise:
         return "SeededNoise(simulation only)"
 
     def gaussian(self, sigma: float, shape: tuple[int, ...]) -> np.ndarray:
-        """See `NoiseSource.gaussian`. Inverse of the distribution function on +-(10 sigma + 10); the mass outside is
-        below 1e-22."""
+        """See `NoiseSource.gaussian`. Inverse of the distribution function on +-(10 sigma + 10); 1e-22 lies outside."""
         cumulative = _gaussian_cumulative(sigma)
         places = np.searchsorted(cumulative, self._generator.random(shape), side="right")
         return np.minimum(places, len(cumulative) - 1) - len(cumulative) // 2

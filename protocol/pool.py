@@ -1,11 +1,8 @@
-"""The public pool, fixed before a federation starts: a Merkle tree over its rows, whose root is in the pinned terms.
-
-A leaf is a row's query id, SHA-256 of its canonical float32 bytes, so a row that differs in one bit is not in the tree.
+"""The public pool, fixed before a federation starts: a Merkle tree over its rows, whose root is in the pinned terms. A
+leaf is a row's query id, SHA-256 of its canonical float32 bytes, so a row that differs in one bit is not in the tree.
 Leaves are sorted, and equal rows are one leaf: the root does not depend on the order of the file. Hashes of leaves and
-of nodes differ in their first byte, and a node without a sibling moves up unchanged (as in RFC 9162, section 2.1.1).
-
-A proof is for a whole set of queries: their places among the leaves, and the hashes that are missing on the way up.
-"""
+of nodes differ in their first byte, and a node without a sibling moves up unchanged (as in RFC 9162, section 2.1.1). A
+proof is for a whole set of queries: their places among the leaves, and the hashes that are missing on the way up."""
 
 from __future__ import annotations
 
@@ -25,9 +22,8 @@ HASH_BYTES = 32
 
 
 class PoolTerms(Frozen):
-    """What is pinned of a pool. root: of the Merkle tree, hex. size: leaves. least_distance: Euclidean distance of
-    standardised rows below which one of two different rows was left out when the pool was made; no promise rests on
-    it."""
+    """What is pinned of a pool. root: of the Merkle tree, hex. size: leaves. least_distance: Euclidean, of
+    standardised rows, below which one of two different ones was left out of the pool; no promise rests on it."""
 
     root: Hash
     size: int = Field(ge=1, le=MOST_ROWS)
@@ -44,15 +40,15 @@ class PoolTree:
         self._place = {leaf: place for place, leaf in enumerate(self.leaves)}
         self._levels = [[_leaf(leaf) for leaf in self.leaves]]
         while len(self._levels[-1]) > 1:
-            self._levels.append(_parents(self._levels[-1]))
+            nodes = self._levels[-1]
+            pairs = [_node(nodes[place], nodes[place + 1]) for place in range(0, len(nodes) - 1, 2)]
+            self._levels.append(pairs + nodes[-1:] if len(nodes) % 2 else pairs)
 
     @classmethod
     def of_rows(cls, canonical: np.ndarray) -> PoolTree:
-        """The tree of canonical rows, float32 (rows, features)."""
         return cls(query_ids(canonical))
 
     def terms(self, least_distance: float) -> PoolTerms:
-        """What is pinned of this pool."""
         return PoolTerms(root=self._levels[-1][0].hex(), size=len(self.leaves), least_distance=least_distance)
 
     def missing(self, ids: Sequence[str]) -> list[int]:
@@ -108,14 +104,30 @@ def _root(known: dict[int, bytes], size: int, sibling_of: Callable[[int, int], b
     return known[0]
 
 
-def _parents(nodes: list[bytes]) -> list[bytes]:
-    pairs = [_node(nodes[place], nodes[place + 1]) for place in range(0, len(nodes) - 1, 2)]
-    return pairs + nodes[-1:] if len(nodes) % 2 else pairs
-
-
 def _leaf(content: bytes) -> bytes:
     return hashlib.sha256(b"\x00" + content).digest()
 
 
 def _node(left: bytes, right: bytes) -> bytes:
     return hashlib.sha256(b"\x01" + left + right).digest()
+
+
+_BLOCK = 1024
+"""Rows that are compared at a time with all others: 8 kB of distances for each of these."""
+
+
+def thin(rows: np.ndarray, least: float) -> np.ndarray:
+    """Places, int64, of the rows that stay when each that is closer than `least` to an earlier one that stays is left
+    out. Equal rows stay: they are one query. `rows` float64 (n, features), standardised; distances are Euclidean."""
+    if least <= 0:
+        return np.arange(len(rows))
+    gone = np.zeros(len(rows), dtype=bool)
+    # x.y above half of both squares less least^2 / 2; rounding, relative 1e-9 of the rows' own length, towards near
+    half = ((1 - 1e-9) * (rows**2).sum(axis=1) - least**2 / 2) / 2
+    for start in range(0, len(rows), _BLOCK):
+        part = slice(start, start + _BLOCK)
+        for row, other in np.argwhere(rows[part] @ rows.T > half[part, None] + half):
+            row += start
+            if other < row and not gone[other] and not gone[row]:
+                gone[row] = 0 < float(np.sqrt(((rows[row] - rows[other]) ** 2).sum())) < least
+    return np.flatnonzero(~gone)

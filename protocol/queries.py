@@ -70,8 +70,7 @@ LEAST_REFERENCE_ROWS = 2
 def draw_reference(pool: np.ndarray, schema: Schema, most: int) -> np.ndarray:
     """At most so many different rows of a pool, canonical float32 (rows, features), by lot. The lot is the order of a
     hash of each row, so it depends on the pool as a set and on nobody's choice. Rows outside the schema's ranges are
-    none that a party can have, and are not drawn. Raises ConfigError: fewer than two rows are left, or so many are too
-    large to be sent."""
+    none that a party can have, and are not drawn. Raises ConfigError: fewer than two are left, or too large ones."""
     if most * pool.shape[1] > MOST_NUMBERS:
         raise ConfigError(
             f"federation.voting_rule.reference {most} rows of {pool.shape[1]} features are more than {MOST_NUMBERS}"

@@ -22,7 +22,6 @@ RAW = "consilium.raw"
 DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
 SALT_BYTES = 16
 MOST_CELLS, MOST_SIDES = 200_000_000, 4
-
 M = TypeVar("M", bound=WireModel)
 R = TypeVar("R", ConfigRecord, ArrayRecord)
 

@@ -63,7 +63,6 @@ _LEAVES: Mapping[ReleaseKind, str] = {
     " is the winner)",
     ReleaseKind.EXACT: "the winner of the vote, which noise hardly changes: this protects nobody",
 }
-
 AT_MOST: Mapping[str, ReleaseKind] = {
     "lnmax": ReleaseKind.WINNER,
     "gnmax": ReleaseKind.WINNER,

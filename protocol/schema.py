@@ -16,7 +16,6 @@ from consilium.protocol.models import Frozen
 MOST_LETTERS = 100
 Name = Annotated[str, Field(min_length=1, max_length=MOST_LETTERS)]
 Kind = Literal["number", "category"]
-
 MOST_VALUES = 100
 """Of a category: a column with more different texts is an identifier or free text."""
 MISSING = " missing"
@@ -52,7 +51,6 @@ class ColumnEncoding(Frozen):
 
     @property
     def features(self) -> tuple[str, ...]:
-        """Names of its features."""
         features = (self.column,) if self.kind == "number" else tuple(f"{self.column}={value}" for value in self.shown)
         return (*features, f"{self.column}{MISSING}") if self.missing else features
 
@@ -83,12 +81,10 @@ class Range(Frozen):
 
 class Schema(Frozen):
     """What every row means. `center` and `scale` (features,) are statistics of public rows only, with which every node
-    standardises: no statistic of private rows is ever needed outside the party.
-
-    ranges: of some features or none, let a party find wrong units and codes in its own file. representation: what
-    models see instead of the standardised features; one of images takes center 0 and scale 1 (`of_images`). columns:
-    which features the raw columns of a table become; without them, features are read as they stand.
-    """
+    standardises: no statistic of private rows is ever needed outside the party. ranges: of some features or none, let a
+    party find wrong units and codes in its own file. representation: what models see instead of the standardised
+    features; one of images takes center 0 and scale 1 (`of_images`). columns: which features the raw columns of a table
+    become; without them, features are read as they stand."""
 
     features: tuple[Name, ...] = Field(min_length=1)
     classes: tuple[Name, ...] = Field(min_length=2)
@@ -120,7 +116,6 @@ class Schema(Frozen):
 
     @property
     def columns_read(self) -> tuple[str, ...]:
-        """Names of the columns of a table that are read."""
         return tuple(column.column for column in self.columns) or self.features
 
     @classmethod
@@ -149,7 +144,6 @@ class Schema(Frozen):
 
     @classmethod
     def of_images(cls, features: tuple[str, ...], classes: tuple[str, ...], representation: Representation) -> Schema:
-        """Schema that leaves pixels as they are, for a representation of images."""
         zeros, ones = (0.0,) * len(features), (1.0,) * len(features)
         return cls(features=features, classes=classes, center=zeros, scale=ones, representation=representation)
 
@@ -171,7 +165,6 @@ class Schema(Frozen):
         return (rows.astype(np.float64) - np.asarray(self.center)) / np.asarray(self.scale)
 
     def digest(self) -> str:
-        """SHA-256 of the canonical JSON form, hex."""
         return self._digest
 
     @cached_property

@@ -46,8 +46,7 @@ class TlsFiles:
 
     def read(self) -> tuple[bytes, bytes, bytes]:
         """Key, certificate, authority. gRPC ends the whole process over a file that holds none, so that all three are
-        looked at first. Raises ConfigError: one cannot be read or is damaged, others can read the key, or it is not the
-        certificate's."""
+        looked at first. Raises ConfigError: one is damaged, others can read the key, or it is of another."""
         key = read_private(self.key)
         try:
             private = load_pem_private_key(key, password=None)

@@ -28,7 +28,6 @@ LOG_FROM, MOST_TICKS = 10, 5
 """An axis of positive numbers is logarithmic where the greatest is so many times the least. Values that are ticks."""
 Drawing = Markup
 """A chart: fits any width."""
-
 INK, MUTED, GRID = "#000001", "#000002", "#000003"
 BLUE, SKY, ORANGE, GREY, SECRET = "#000005", "#000006", "#000007", "#000008", "#000009"
 _NAMES = {
@@ -80,8 +79,7 @@ def limits(values: Sequence[float], within: Ends | None = None) -> Ends:
 
 def dots(rows: Sequence[Dot], title: str = "", axis: Ends | None = None, zero: bool = False) -> Drawing:
     """A value with its interval below each name, its text at the right; at least one row. title: of the axis. axis:
-    both ends of it, where several charts share one; else what fits. What lies beyond stands at its end. zero: a line at
-    0."""
+    both ends of it, where several charts share one; else what fits. What lies beyond is cut. zero: a line at 0."""
     values = [end for row in rows for end in (row.value, *(row.ends or ()))]
     ends = axis or limits([*values, 0.0] if zero else values)
     texts = [_broken(row.text, 200) for row in rows]
@@ -112,8 +110,7 @@ def dots(rows: Sequence[Dot], title: str = "", axis: Ends | None = None, zero: b
 
 def lines(series: Sequence[Line], titles: tuple[str, str], y: Ends | None = None, diagonal: str = "") -> Drawing:
     """Lines with an interval at each point; at least one point, at most `MOST_LINES` series. titles: of both axes. y:
-    ends of the vertical one, in place of what fits. diagonal: of two shares, what the line from corner to corner stands
-    for."""
+    ends of the vertical one, in place of what fits. diagonal: of two shares, what the line of equal ones means."""
     with _panel(titles) as (axes, key, done):
         for one, (colour, dash, marker) in zip(series, _LOOKS, strict=False):
             if bounded := [(place, *ends) for place, ends in zip(one.x, one.ends, strict=False) if ends is not None]:

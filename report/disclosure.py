@@ -169,7 +169,6 @@ class Disclosure:
 
     @property
     def towards_coordinator(self) -> str:
-        """What the coordinator sees of the votes."""
         return "noisy sums of the votes" if self.noise_in_sums else "each party's votes, without noise"
 
     def audiences(self, party: str = "party", parties: str = "parties") -> tuple[Audience, ...]:

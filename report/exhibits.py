@@ -1,12 +1,14 @@
 """What a page shows: exhibits, in parts. Whether one may be shown to anybody is its own property. A page and a terminal
-are lists of the same exhibits: `page` draws them as HTML, `as_text` as lines."""
+are lists of the same exhibits: `as_html` draws a page that needs no network, script or other file, `as_text` lines."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -18,7 +20,6 @@ NOT_COVERED = "not covered by the guarantee"
 """The badge of what is secret."""
 MOST_ROWS = 120
 """Lines of a table on the page; the download has all."""
-
 Words = str | Markup
 """A sentence: plain text, which is escaped, or markup of the program's own."""
 
@@ -48,8 +49,7 @@ ALL_BUT_FIRST = frozenset(range(1, 99))
 @dataclass(frozen=True)
 class Table:
     """columns: headings, the first of the lines' names; () for a list of names and values. numbers: of the columns
-    those whose cells are numbers, the first being 0. look: "cards" turns lines into cards on a telephone, "" is
-    narrow."""
+    those whose cells are numbers, the first being 0. look: "cards" for telephones, "" is narrow."""
 
     columns: tuple[str, ...]
     lines: tuple[TableLine, ...]
@@ -58,7 +58,6 @@ class Table:
 
     @property
     def shown(self) -> tuple[TableLine, ...]:
-        """The lines on the page."""
         return self.lines[:MOST_ROWS]
 
 
@@ -72,12 +71,10 @@ class Chart:
 
 @dataclass(frozen=True)
 class Exhibit:
-    """One thing that is shown: words, and a table or a chart or both.
-
-    name: its place on the page, and the name of its downloads. secret: a function of private data that no guarantee
-    covers: never in a published version. items: a list below the words. data: a frame of the numbers shown, unrounded,
-    for the download. look: "warn", "secret" or "open" (banners), "folded", "numbered" (items), "small" (words).
-    """
+    """One thing that is shown: words, and a table or a chart or both. name: its place on the page, and the name of its
+    downloads. secret: a function of private data that no guarantee covers: never in a published version. items: a list
+    below the words. data: a frame of the numbers shown, unrounded, for the download. look: "warn", "secret" or "open"
+    (banners), "folded", "numbered" (items), "small" (words)."""
 
     name: str
     title: Words = ""
@@ -91,7 +88,6 @@ class Exhibit:
 
     @property
     def csv(self) -> str:
-        """A data: address of the numbers as CSV."""
         return f"data:text/csv;charset=utf-8,{quote(self.data.write_csv(), ',:;=()|!*@/?')}"
 
 
@@ -165,3 +161,43 @@ def _rows(table: Table) -> list[list[str]]:
 
 def _plain(words: Words) -> str:
     return words.striptags() if isinstance(words, Markup) else words
+
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+"""Of a page in a file: it may load and run nothing."""
+METHOD = "Method: private aggregation of teacher ensembles (PATE), Papernot et al. 2017 and 2018."
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Page:
+    """brand: what kind of page it is. summary: what it says in a sentence or two, and further lines in small letters.
+    top: exhibits before the first part."""
+
+    brand: str
+    title: str
+    parts: Sequence[PagePart] = field(repr=False)
+    summary: tuple[Words, ...] = ()
+    top: Sequence[Exhibit] = field(repr=False, default=())
+    footer: tuple[Words, ...] = ()
+
+
+def as_html(page: Page) -> str:
+    """The page. Every text in it is escaped, whoever wrote it."""
+    return _template().render(page=page, policy=Markup(POLICY), style=style(), not_covered=NOT_COVERED).lstrip()
+
+
+@cache
+def style() -> Markup:
+    """The one style sheet, for screens, in the dark, on telephones and paper."""
+    return Markup((_HERE / "page.css").read_text(encoding="utf-8"))
+
+
+@cache
+def _template() -> Any:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # a terminal needs none of it
+
+    environment = Environment(
+        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template("page.html.j2")

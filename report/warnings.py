@@ -20,7 +20,6 @@ CODES = SECRET.union(
     ("large-epsilon", "halves-not-classes", "nothing-learnt", "not-above-majority", "class-not-found"),
     ("public-rows", "public-labels"),
 )
-
 MOST_EPSILON = 5.0  # above it, an outcome may be e^5 = 148 times as likely with somebody's data as without
 LEAST_SIGNAL = 3.0  # of `Expected.signal`: on partitions that decided nothing a student was useless at 2.1, fair at 4.4
 LEAST_PUBLIC = 50  # rows: of 50, an accuracy of 0.8 is known to 0.11 (95 %, normal approximation)
@@ -28,10 +27,8 @@ MOST_TWICE = 0.01  # of the private rows. A few equal rows are chance where colu
 LEAST_RECALL, LEAST_ROWS = 0.05, 20  # a recall of 0.2 finds none of 20 test rows in 1 % of cases
 _MOST_NAMED = 5
 _RELATIVE = "have teachers vote relative to their own scores (federation.voting_rule)"
-
 Texts = defaultdict[str, list[str]]
-"""By code. A text says what, value, limit and what to do, without a full stop at its end; no votes, keys or private
-rows are in it."""
+"""By code. A text says what, value, limit and what to do, without a full stop at its end; nothing private is in it."""
 
 
 def warnings_of(*facts: Expected | RowFacts | StudentFacts | LabelFacts) -> list[dict[str, str]]:
@@ -60,13 +57,10 @@ def publishable(warnings: Iterable[dict[str, str]]) -> list[dict[str, str]]:
 
 @dataclass(frozen=True)
 class Expected:
-    """What is known of a federation before it runs, all of it public.
-
-    votes: for each query, of all parties together. undeclared: whether teachers vote relative to their own scores, and
-    nobody says how frequent the classes are. epsilon_nodes: towards whoever adds votes up, where these see noisy sums.
-    signal: how far the votes stand out of the noise (`accounting.drowned`); infinite where nobody knows how many there
-    are.
-    """
+    """What is known of a federation before it runs, all of it public. votes: for each query, of all parties together.
+    undeclared: whether teachers vote relative to their own scores, and nobody says how frequent the classes are.
+    epsilon_nodes: towards whoever adds votes up, where these see noisy sums. signal: how far the votes stand out of the
+    noise (`accounting.drowned`); infinite where nobody knows how many there are."""
 
     epsilon: float
     delta: float
@@ -102,14 +96,11 @@ class Expected:
 
 @dataclass(frozen=True)
 class RowFacts:
-    """What is seen of the rows of a simulation.
-
-    public: public rows by class; askable, test: those to ask, and those held out. queries: the query budget. different:
-    rows that can be asked, equal ones once. leaks: columns that say the label of each of them. twice: share of the
-    private rows that is at two parties, or public too. left_out: rows by why they are in no party. anew: what to do
-    where owners number patients anew. parties: that the partition made; too_small: of them, with fewer than
-    `least_rows` rows.
-    """
+    """What is seen of the rows of a simulation. public: public rows by class; askable, test: those to ask, and those
+    held out. queries: the query budget. different: rows that can be asked, equal ones once. leaks: columns that say the
+    label of each of them. twice: share of the private rows that is at two parties, or public too. left_out: rows by why
+    they are in no party. anew: what to do where owners number patients anew. parties: that the partition made;
+    too_small: of them, with fewer than `least_rows` rows."""
 
     public: Mapping[str, int]
     askable: int
@@ -175,12 +166,10 @@ def parties_too_small(made: int, too_small: int, least_rows: int) -> str:
 @dataclass(frozen=True)
 class StudentFacts:
     """A finished student. What it is compared with is no warning: the finding that a page begins with says it.
-
     constant: whether it says the same of every row. metrics: `accuracy`, `auc` and `recall_per_class` on test rows;
     empty where there are none. rows: test rows of each class. teachers: how many; failures: of those that say the same
     of every row, or had no answer for some, how many by why. left_out: parties that took no part because of what their
-    data hold; absent: others that were left out of a stage, and why.
-    """
+    data hold; absent: others that were left out of a stage, and why."""
 
     constant: bool
     metrics: Mapping[str, Any]
@@ -244,11 +233,9 @@ class StudentFacts:
 
 @dataclass(frozen=True)
 class LabelFacts:
-    """Labels of public rows, and what they give without a vote.
-
-    beside: of `student.public_labels.beside_labels`, with or without a student; nothing where nobody has labels.
-        brought: whether the student was brought to them. cost: what one label takes, in a simulation.
-    """
+    """Labels of public rows, and what they give without a vote. beside: of `student.public_labels.beside_labels`, with
+    or without a student; nothing where nobody has labels. brought: whether the student was brought to them. cost: what
+    one label takes, in a simulation."""
 
     beside: Mapping[str, Any]
     brought: bool = False

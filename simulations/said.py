@@ -16,9 +16,9 @@ from pydantic import Field
 
 from consilium.models.evaluation import Metric
 from consilium.models.keys import LogisticRegressionSpec, RidgeSpec, TeacherKind
+from consilium.models.linear import ConstantTeacher, Teacher
 from consilium.models.own_model import OwnClassifier
 from consilium.models.table import fit_teachers
-from consilium.models.teachers import ConstantTeacher, Teacher
 from consilium.party.node import PartyNode
 from consilium.party.voting import Decides, Latest, Lot, TeacherSet, query_inputs, votes_of_teachers
 from consilium.protocol.choices import add_choices, choice_dtype

@@ -1,7 +1,6 @@
 """The card of a published student: `student.json` for programs, MODEL_CARD.md for people, in sections of Mitchell et
 al. 2019 ("Model cards for model reporting"). Everything in it may be known to anybody: public statistics, what was
-released and what follows from it, and the epsilon that was promised before anything was asked, never one that depends
-on the votes."""
+released and what follows from it, and the epsilon that was promised beforehand, never one that depends on the votes."""
 
 from __future__ import annotations
 
@@ -144,7 +143,6 @@ def _escaped(value: object) -> str:
 
 
 def _shown(card: Mapping[str, Any]) -> dict[str, Any]:
-    """What the card for people says, beside what is in `card` itself."""
     privacy = card["privacy"]
     # then nobody is protected
     seeded, bounded = privacy["simulation"] and privacy.get("noise") != "system", math.isfinite(privacy["epsilon"])

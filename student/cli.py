@@ -126,7 +126,7 @@ def predict(
     ] = False,
 ) -> None:
     """Class and probabilities of each row, by a published student. Loading a student runs no code of its maker."""
-    from consilium.models.published.predict import predict_file
+    from consilium.models.published.model import predict_file
 
     rule = _csv_rule("predict", separator, decimal_comma, encoding)
     text = predict_file(model, rows, rule, output.value, out, _note, tuple(missing or ()), judge_unknown)
@@ -151,7 +151,6 @@ def _csv_rule(command: str, separator: str, decimal_comma: bool, encoding: str) 
 
 
 def _check_out(out: Path, resume: bool) -> None:
-    """Raise OutputExists, or ConfigError where there is nothing to go on with."""
     from consilium.protocol.errors import ConfigError, OutputExists
 
     if out.exists() and not resume:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, FiniteFloat, field_validator
 
-from consilium.models.keys import GraphStudent, Inputs, LogisticRegressionStudent, TrainerSpec
+from consilium.models.keys import GraphStudent, LogisticRegressionStudent, TrainerSpec
 from consilium.protocol.models import Frozen
 from consilium.protocol.schema import Schema, of_images
 from consilium.student.selection import Strategy
@@ -68,8 +68,3 @@ class StudentSpec(Frozen):
         if "trainer" in self.model_fields_set or not of_images(schema):
             return self
         return self.model_copy(update={"trainer": GraphStudent()})
-
-    @property
-    def inputs(self) -> Inputs:
-        """See `TrainerKind`."""
-        return self.trainer.inputs

@@ -7,9 +7,10 @@ import numpy as np
 from consilium.models.base import Model, Told, constant
 from consilium.models.devices import resolve_device
 from consilium.models.images.pixels import shape_of
-from consilium.models.keys import TrainerKind
+from consilium.models.keys import OwnCodeKeys, TrainerKind
+from consilium.models.own_model import OwnModel, rehearse
 from consilium.models.published.structures import put_together, take_apart
-from consilium.models.table import rehearsed, trainer_of
+from consilium.models.table import trainer_of
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import NO_LABEL, Progress, no_progress
 from consilium.protocol.schema import Schema
@@ -41,41 +42,24 @@ def train(
     return trainer.fit(x, y, classes, seed)
 
 
-def train_told(
-    rows: np.ndarray,
-    places: np.ndarray,
-    labels: np.ndarray,
-    told: Told | None,
-    spec: StudentSpec,
-    schema: Schema,
-    seed: int,
-    progress: Progress = no_progress,
-) -> Model:
-    """See `train`. rows: float (n, inputs), the public rows as the model takes them. places: int64 (m,), those that
-    tell something; the others are unlabelled. labels, told: of these, as `Asked.told` gives them."""
-    rest = np.setdiff1d(np.arange(len(rows)), places)
-    classes = len(schema.classes)
-    return train(rows[places], labels, rows[rest], classes, spec, seed, progress, schema, told)
-
-
 def inputs(spec: StudentSpec, schema: Schema, rows: np.ndarray) -> np.ndarray:
-    """Canonical rows (n, features) -> what the student's model takes, see `StudentSpec.inputs`."""
-    return rows if spec.inputs == "features" else schema.inputs(rows)
+    """Canonical rows (n, features) -> what the student's model takes, see `TrainerKind.inputs`."""
+    return rows if spec.trainer.inputs == "features" else schema.inputs(rows)
 
 
 def check_trainer(spec: TrainerKind, schema: Schema) -> None:
     """A student that others wrote, trained on made-up rows, taken apart and put together: before anything is asked.
     Raises UnusableModel, BadModel: it can be trained on no rows, or not be published."""
-    model = rehearsed(spec, schema)
-    if model is not None:
-        parts, trusted = take_apart(model)
+    if isinstance(spec, OwnCodeKeys):
+        trained = rehearse(f"the student {spec.title}", lambda: spec.build(0), schema)
+        parts, trusted = take_apart(OwnModel(trained, len(schema.classes), spec.title))
         put_together(parts, schema, trusted)
 
 
 def check_student(spec: StudentSpec, schema: Schema) -> None:
     """Raise ConfigError unless the student can learn rows of this schema, on this machine."""
     check_trainer(spec.trainer, schema)
-    if spec.inputs == "features":
+    if spec.trainer.inputs == "features":
         shape_of(len(schema.features))
         resolve_device()
     if spec.prevalence and len(spec.prevalence) != len(schema.classes):

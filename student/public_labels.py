@@ -22,7 +22,7 @@ from consilium.models.evaluation import (
 from consilium.models.keys import GraphStudent, LogisticRegressionStudent, TorchStudent, TrainerKind
 from consilium.protocol.schema import Schema
 from consilium.student.config import StudentSpec
-from consilium.student.learn import inputs, train_told
+from consilium.student.learn import inputs, train
 
 MOST_VALIDATED = 1000
 """Rows that are cross-validated: they know an AUC to .02."""
@@ -48,16 +48,13 @@ class ValidatedLabels:
 
     @property
     def leaves_chance(self) -> bool:
-        """Whether the whole interval is above chance."""
         return self.interval[0] > self.chance
 
 
 def cross_validated(x: np.ndarray, y: np.ndarray, classes: int) -> ValidatedLabels:
     """A linear model of labels in five parts, each with its share of every class, and each judged by the model of the
-    other four; no random part but fixed lots.
-
-    x : float (n, inputs), as the schema represents rows. y : int64 (n,), 0 to classes - 1; n is at least 1.
-    """
+    other four; no random part but fixed lots. x: float (n, inputs), as the schema represents rows. y: int64 (n,), 0 to
+    classes - 1; n is at least 1."""
     rows = _lot(len(x), MOST_VALIDATED)
     x, y = x[rows], y[rows]
     fold = np.empty(len(y), dtype=np.int64)
@@ -86,7 +83,9 @@ def labels_alone(
         x, judging = schema.inputs(pool[known]), schema.inputs(test)
         rows = _lot(len(x), MOST_WIDE if x.shape[1] > WIDE else len(x))
         return fit_labels(x[rows], labels[known][rows], len(schema.classes)).predict_proba(judging)
-    model = train_told(inputs(spec, schema, pool), known, labels[known], None, spec, schema, seed)
+    rows = inputs(spec, schema, pool)
+    rest = np.delete(rows, known, axis=0)
+    model = train(rows[known], labels[known], rest, len(schema.classes), spec, seed, schema=schema)
     return model.predict_proba(inputs(spec, schema, test))
 
 
@@ -120,15 +119,11 @@ def beside_labels(
     student: np.ndarray,
     seed: int,
 ) -> dict[str, Any]:
-    """What a student is worth beside the labels of public rows; the guarantee of its labels covers it.
-
-    pool, labels, seed: as of `labels_alone`. test: canonical rows (m, features) and classes int64 (m,), m >= 1.
-    student: its probabilities of these, float64 (m, classes).
-
-    Returns what `labels_before` gives. Of labels alone what `evaluate` gives, and "intervals" of the leading metric.
-    "student_above", what the student has more, row by row: metric, difference, interval (95 %, over test rows). Or
-    "absent": why there is none of these.
-    """
+    """What a student is worth beside the labels of public rows; the guarantee of its labels covers it. pool, labels,
+    seed: as of `labels_alone`. test: canonical rows (m, features) and classes int64 (m,), m >= 1. student: its
+    probabilities of these, float64 (m, classes). Returns what `labels_before` gives. Of labels alone what `evaluate`
+    gives, and "intervals" of the leading metric. "student_above", what the student has more, row by row: metric,
+    difference, interval (95 %, over test rows). Or "absent": why there is none of these."""
     (judging, y), names, found = test, schema.classes, labels_before(schema, pool, labels)
     alone = labels_alone(spec, schema, pool, labels, judging, seed)
     if isinstance(alone, str):
@@ -147,5 +142,4 @@ def _interval(right: np.ndarray, y: np.ndarray, metric: Metric) -> Interval:
 
 
 def _lot(rows: int, most: int) -> np.ndarray:
-    """So many of the rows int64, in an order by lot; always the same."""
     return np.random.default_rng(_LOT).permutation(rows)[:most]

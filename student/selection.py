@@ -1,20 +1,18 @@
 """Which queries to ask: at random, or where the student's present model says that a label would teach it most. A choice
 is a function of labels that were released and of public rows, so it costs no privacy. `margin` is of Scheffer,
 Decomain, Wrobel, Active hidden Markov models for information extraction, IDA 2001; of two classes it is the strategy of
-Papernot et al. 2017 (first version, appendix C.2). `typical` is of Hacohen, Dekel, Weinshall, Active learning on a
-budget, ICML 2022."""
+Papernot et al. 2017 (first version, appendix C.2). `typical` is of Hacohen, Dekel, Weinshall, ICML 2022."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Literal
 
 import numpy as np
-import scipy.sparse as sparse
 
 from consilium.models.kernel import nearest_rows, neighbour_graph, smoothest
 
 Strategy = Literal["random", "margin", "typical"]
-
 BY_ROWS: Strategy = "typical"
 """It looks at the rows and needs no model, so that it can choose the first queries too."""
 
@@ -30,17 +28,11 @@ def choose(
     equal: np.ndarray,
 ) -> np.ndarray:
     """`count` of the `candidates` (row indices), no two of them equal, in the order in which they should be asked.
-
-    Parameters
-    ----------
-    rows : float (rows, inputs), the pool as the schema represents it (`Schema.inputs`); only `BY_ROWS` uses them.
-    earlier : indices of rows asked before.
-    probabilities : float64 (rows, classes) of the present model; None before there is one, when the choice is random.
-    equal : int64 (rows,), see `protocol.queries.first_equal`. Equal rows are one query: a second one has its
-        answer already. At random, a row that occurs twice is twice as likely to be asked.
-
-    margin: smallest lead over the second class. typical: the densest of each cluster, for few queries.
-    """
+    rows: float (rows, inputs), the pool as the schema represents it (`Schema.inputs`); only `BY_ROWS` uses them.
+    earlier: indices of rows asked before. probabilities: float64 (rows, classes) of the present model; None before
+    there is one, when the choice is random. equal: int64 (rows,), see `protocol.queries.first_equal`. Equal rows are
+    one query: a second one has its answer already. At random, a row that occurs twice is twice as likely to be asked.
+    margin: smallest lead over the second class. typical: the densest of each cluster, for few queries."""
     shuffled = generator.permutation(candidates)
     shuffled = shuffled[np.sort(np.unique(equal[shuffled], return_index=True)[1])]
     count = min(count, len(shuffled))
@@ -66,13 +58,20 @@ def typical_rows(
     """`count` of the `candidates`: the densest of each cluster in which nothing was asked yet, largest cluster
     first. There are as many clusters as rows that were asked or will be; where they are too few, as of rows that are
     all alike, the rest is drawn by lot. rows: float (rows, inputs); the others: int64 (n,), indices into it."""
+    from scipy.cluster.vq import kmeans2
+
     if len(rows) < 3:
         return generator.permutation(candidates)[:count]
     nearest, squares = nearest_rows(rows.astype(np.float32), _CROWD)
     distance = np.sqrt(squares).mean(axis=1)
     clusters = min(len(earlier) + count, len(rows))
-    places = _embedding(neighbour_graph(nearest[:, :_NEIGHBOURS], squares[:, :_NEIGHBOURS]), clusters)
-    cluster = _clusters(places, clusters, generator)
+    graph = neighbour_graph(nearest[:, :_NEIGHBOURS], squares[:, :_NEIGHBOURS])
+    _, vectors = smoothest(graph, min(max(clusters, 2), _MOST_DIMENSIONS, len(rows) - 1))
+    places = vectors if vectors.size else np.ones((len(rows), 1))
+    places = places / np.maximum(np.linalg.norm(places, axis=1, keepdims=True), 1e-12)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # rows that are all alike: fewer clusters do as well
+        cluster = kmeans2(places, clusters, iter=_STEPS, minit="++", rng=generator)[1].astype(np.int64)
     known = np.zeros(len(rows), dtype=bool)
     known[cluster[earlier]] = True  # there are never more clusters than rows
     free = candidates[~known[cluster[candidates]]]
@@ -83,23 +82,3 @@ def typical_rows(
     best = best[np.argsort(-sizes[cluster[best]], kind="stable")][:count]
     rest = generator.permutation(np.setdiff1d(candidates, best))
     return np.concatenate([best, rest[: count - len(best)]])
-
-
-def _embedding(graph: sparse.csr_array, clusters: int) -> np.ndarray:
-    """Each row of the graph (m, m) as a unit vector (m, dimensions) of its coordinates in the first eigenvectors."""
-    total = len(graph.indptr) - 1
-    _, vectors = smoothest(graph, min(max(clusters, 2), _MOST_DIMENSIONS, total - 1))
-    if not vectors.size:
-        vectors = np.ones((total, 1))
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-
-
-def _clusters(places: np.ndarray, count: int, generator: np.random.Generator) -> np.ndarray:
-    """Number of the cluster of each row, int64 (m,)."""
-    import warnings
-
-    from scipy.cluster.vq import kmeans2
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # rows that are all alike: fewer clusters do as well
-        return kmeans2(places, count, iter=_STEPS, minit="++", rng=generator)[1].astype(np.int64)

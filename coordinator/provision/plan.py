@@ -13,7 +13,6 @@ import numpy as np
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from consilium.coordinator.config import Federation
-from consilium.data.distances import thin
 from consilium.data.encoding import DeclaredColumns, encode, infer
 from consilium.data.files import CsvRule, open_table
 from consilium.data.table import Reading, TableRule, read_raw, read_schema_rows
@@ -25,7 +24,7 @@ from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.files import unreadable
 from consilium.protocol.images import Representation
 from consilium.protocol.models import Frozen
-from consilium.protocol.pool import PoolTree
+from consilium.protocol.pool import PoolTree, thin
 from consilium.protocol.queries import canonical_queries, draw_reference, reference_text
 from consilium.protocol.schema import ColumnEncoding, Name, Range, Schema
 

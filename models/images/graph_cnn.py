@@ -19,13 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import partial
 
 import numpy as np
 
 from consilium.models.base import NOTHING, Model, Represent, Shares, Told
 from consilium.models.evidence import most_probable
-from consilium.models.images.loop import Contrast, ImageTrainer, Material, Supervised
+from consilium.models.images.loop import Contrast, ImageTrainer, Supervised
 from consilium.models.images.network import ImageModel
 from consilium.models.images.pixels import INVARIANCES
 from consilium.models.kernel import (
@@ -39,18 +39,12 @@ from consilium.models.kernel import (
 from consilium.models.keys import GraphCnnStudent, Smoothing
 from consilium.protocol.label_source import NO_LABEL, Progress, no_progress
 
-if TYPE_CHECKING:
-    from torch import nn
-
 _LAST = 2
 """Networks that are looked at: earlier ones learned from worse labels."""
-
 _LABEL_NOISE = 0.2
 """Standard deviation of a label: about one in 25 is taken to be wrong."""
-
 _PLACES = 256
 """Dimensions of the fixed representation in which like rows are sought."""
-
 _TWINS = 3
 """Nearest rows that the first network is told show the same: of digits, 96 in 100 do."""
 
@@ -88,14 +82,6 @@ class GraphCnnModel:
         return self.kernel.predict_proba(self.sight(x))
 
 
-def as_shares(told: Told) -> Shares:
-    """Noisy counts as they are; labels as shares of 0 and 1 that are now and then wrong, and none as nothing told."""
-    if isinstance(told, Shares):
-        return told
-    deviation = np.where(told.labels == NO_LABEL, NOTHING, _LABEL_NOISE)
-    return Shares(np.eye(told.classes)[told.labels], deviation)
-
-
 @dataclass(frozen=True)
 class GraphCnnTrainer:
     """`unlabelled` float (n, pixels), features as they travel. Both kinds use them; that costs no privacy."""
@@ -112,7 +98,9 @@ class GraphCnnTrainer:
     def fit_told(self, x: np.ndarray, told: Told, seed: int) -> Model:
         """See `EvidenceTrainer.fit_told` and `ImageTrainer.fit`; labels are learned as `fit` does, whatever their law.
         Trains one network after the other."""
-        told = as_shares(told)
+        if not isinstance(told, Shares):
+            deviation = np.where(told.labels == NO_LABEL, NOTHING, _LABEL_NOISE)
+            told = Shares(np.eye(told.classes)[told.labels], deviation)
         spec, pool = self.spec, np.concatenate([x, self.unlabelled]).astype(np.float32)
         inputs = self.represent(pool).astype(np.float32)
         look, *seeds = (int(own) for own in np.random.SeedSequence(seed).generate_state(1 + spec.networks))
@@ -121,8 +109,9 @@ class GraphCnnTrainer:
         seen = tuple(network.features(pool) for network in networks)
         sight = self._sight(whole, networks, seen)
         shares = smooth_shares(_beside(places, seen, sight), told, spec.neighbours, spec.smoothing)
+        supervised = partial(Supervised, change=INVARIANCES[spec.augment].strong, cycle=True)
         for own in seeds:
-            trainer = ImageTrainer(self._supervised, spec, pool[:0], self.progress, normalised=True)
+            trainer = ImageTrainer(supervised, spec, pool[:0], self.progress, normalised=True)
             network = trainer.fit(pool, shares.argmax(axis=1), told.classes, own)
             networks, seen = (*networks, network)[-_LAST:], (*seen, network.features(pool))[-_LAST:]
             sight = self._sight(whole, networks, seen)
@@ -136,16 +125,10 @@ class GraphCnnTrainer:
         if not self.spec.looks or len(pool) < 2:
             return ()
         near, _ = nearest_rows(places, _TWINS)
-
-        def contrast(net: nn.Sequential, material: Material) -> Contrast:
-            return Contrast(net, material, INVARIANCES[self.spec.augment].strong, near)
-
+        contrast = partial(Contrast, change=INVARIANCES[self.spec.augment].strong, near=near)
         own = self.spec.model_copy(update={"steps": self.spec.looks, "settled": 0.0})
         trainer = ImageTrainer(contrast, own, pool, self.progress, normalised=True)
         return (trainer.fit(pool[:0], np.zeros(0, dtype=np.int64), classes, seed),)
-
-    def _supervised(self, net: nn.Sequential, material: Material) -> Supervised:
-        return Supervised(net, material, INVARIANCES[self.spec.augment].strong, cycle=True)
 
     def _sight(self, whole: float, networks: tuple[ImageModel, ...], seen: tuple[np.ndarray, ...]) -> Sight:
         """Half of the mean squared distance between two rows is of the representation, half of what the networks see,
@@ -171,7 +154,6 @@ def _total_variance(rows: np.ndarray) -> float:
 
 
 FUNCTIONS = 100
-
 _DECAY, _VARIANCE = 8.0, 0.3
 """t and tau of the softmax: of what is smoothed, not of the noise. The evidence finds larger ones, which are worse."""
 

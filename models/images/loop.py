@@ -1,7 +1,5 @@
-"""The loop that students of images share, and the methods that run in it: labels, contrast.
-
-The moving average is that of Tarvainen and Valpola, Mean teachers are better role models, NIPS 2017, without its loss.
-"""
+"""The loop that students of images share, and the methods that run in it: labels, contrast. The moving average is that
+of Tarvainen and Valpola, Mean teachers are better role models, NIPS 2017, without its loss."""
 
 from __future__ import annotations
 
@@ -25,11 +23,9 @@ if TYPE_CHECKING:
 
 CHECK_EVERY = 50
 """Steps between two looks at the predictions."""
-
 _CALM_CHECKS = 4
 AVERAGED = 0.998
 """The moving average of most methods is over about 500 steps."""
-
 _RATE = 2e-3
 _RISE = 0.15
 _BLOCK = 500
@@ -134,7 +130,6 @@ def _follow(average: nn.Sequential, net: nn.Sequential, decay: float) -> None:
 
 
 def _classes(net: nn.Sequential, images: Tensor) -> Tensor:
-    """Predicted classes int64 (n,), on the CPU."""
     import torch
 
     with torch.no_grad():
@@ -170,7 +165,6 @@ class Descent:
         return cls(optimiser, _one_cycle if cycle else _falling)
 
     def step(self, loss: Tensor, done: float) -> None:
-        """One step down `loss`."""
         for group in self.optimiser.param_groups:
             group["lr"] = self.rate(done)
         self.optimiser.zero_grad(set_to_none=True)
@@ -182,10 +176,8 @@ _BATCH_OF_LABELS = 64
 
 
 class Supervised:
-    """The labels alone, on distorted copies if asked (Simard et al. 2003). See `Method`.
-
-    cycle : for a network with batch normalisation, which needs no average.
-    """
+    """The labels alone, on distorted copies if asked (Simard et al. 2003). See `Method`. cycle: for a network with
+    batch normalisation, which needs no average."""
 
     def __init__(self, net: nn.Sequential, material: Material, change: Distortion, cycle: bool = False) -> None:
         self._net, self._material, self._change = net, material, change
@@ -207,13 +199,10 @@ _TEMPERATURE = 0.2
 
 class Contrast:
     """What images show, learned without a label: two views of one image are alike, those of different images are not.
-
     Chen, Kornblith, Norouzi, Hinton, ICML 2020, arXiv:2002.05709, equation 1. The second view is of one of the nearest
     images instead of the same one (Dwibedi, Aytar, Tompson, Sermanet, Zisserman, ICCV 2021, arXiv:2104.14548, there
-    nearest in the network's own eyes): of the pool that is public, so it costs no privacy.
-
-    near : int64 (m, k), for each image of the pool those whose views are like its own.
-    """
+    nearest in the network's own eyes): of the pool that is public, so it costs no privacy. near: int64 (m, k), for each
+    image of the pool those whose views are like its own."""
 
     def __init__(self, net: nn.Sequential, material: Material, change: Distortion, near: np.ndarray) -> None:
         import torch

@@ -20,15 +20,11 @@ _BLOCK = 500
 
 
 def network(shape: ImageShape, classes: int, channels: int, normalised: bool = False) -> nn.Sequential:
-    """Two layers of 5x5 filters and one dense, about those of the PATE papers; [0] gives its `HIDDEN` features.
-
-    Input float32 (n, *shape) from 0 to 1; output logits (n, classes). Without batch normalisation what a row gets does
-    not depend on the rows beside it, and adversarial directions need no special care.
-
-    normalised: with it after each layer (Ioffe, Szegedy, ICML 2015): it learns in far fewer steps. It comes after
-    pooling, on a quarter of the numbers, and does not rescale: dividing by a positive number commutes with a maximum,
-    so `plain` can make it part of the filters.
-    """
+    """Two layers of 5x5 filters and one dense, about those of the PATE papers; [0] gives its `HIDDEN` features. Input
+    float32 (n, *shape) from 0 to 1; output logits (n, classes). Without batch normalisation what a row gets does not
+    depend on the rows beside it, and adversarial directions need no special care. normalised: with it after each layer
+    (Ioffe, Szegedy, ICML 2015): it learns in far fewer steps. It comes after pooling, on a quarter of the numbers, and
+    does not rescale: dividing by a positive number commutes with a maximum, so `plain` can fold it in."""
     import torch
     from torch import nn
 

@@ -1,9 +1,7 @@
-"""Rows as square images, grey or in colour, and how images are changed without changing what they show.
-
-Simard, Steinkraus, Platt, Best practices for convolutional neural networks, ICDAR 2003 (small affine and elastic
-distortions); DeVries, Taylor, arXiv:1708.04552 (cutout). What may change depends on what the images show: a mirrored
-digit is another sign, a mirrored shirt is a shirt, and a slanted digit is the same one (`INVARIANCES`).
-"""
+"""Rows as square images, grey or in colour, and how images are changed without changing what they show. Simard,
+Steinkraus, Platt, Best practices for convolutional neural networks, ICDAR 2003 (small affine and elastic distortions);
+DeVries, Taylor, arXiv:1708.04552 (cutout). What may change depends on what the images show: a mirrored digit is another
+sign, a mirrored shirt is a shirt, and a slanted digit is the same one (`INVARIANCES`)."""
 
 from __future__ import annotations
 
@@ -50,8 +48,7 @@ class Pixels:
 
 
 def shape_of(features: int) -> ImageShape:
-    """The image that `features` values are. Raises ConfigError: it is no square, or one too small for a convolutional
-    network."""
+    """The image that `features` values are. Raises ConfigError: it is no square, or too small a one."""
     shape = image_shape(features, _LEAST_SIDE)
     if shape is None:
         raise ConfigError(
@@ -145,6 +142,5 @@ OBJECTS = Invariances(
     Distortion(degrees=4, shift=0.07, scale=0.1, shear=0.04, cutout=0.3, light=0.2, mirror=True),
 )
 NONE = Invariances(Distortion(), Distortion())
-
 INVARIANCES = {"digits": DIGITS, "objects": OBJECTS, "none": NONE}
 """By the value of a student's key `augment`."""

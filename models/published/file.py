@@ -1,8 +1,6 @@
 """The file of a published student: safetensors, numbers with names and shapes, and one text of JSON about them.
-
-https://github.com/huggingface/safetensors. Nothing in it is ever executed, imported or
-unpickled, and nothing is compressed: what a file claims to hold, it must be as long as.
-"""
+https://github.com/huggingface/safetensors. Nothing in it is ever executed, imported or unpickled, and nothing is
+compressed: what a file claims to hold, it must be as long as."""
 
 from __future__ import annotations
 
@@ -20,10 +18,8 @@ from consilium.protocol.files import replacing, unreadable
 
 MOST_BYTES = 4 * 2**30
 MOST_HEADER_BYTES = 32 * 2**20
-
 _KEY = "consilium"
 """One entry only: the library writes several in an order by lot, and equal students should have equal files."""
-
 _TYPES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4", "U8": "|u1"}
 
 

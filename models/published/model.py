@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -13,6 +16,9 @@ import numpy as np
 from pydantic import Field, FiniteFloat, model_validator
 from scipy.special import expit, logsumexp, softmax
 
+from consilium.data.files import CsvRule
+from consilium.data.remedy import quoted
+from consilium.data.table import Reading, read_schema_rows
 from consilium.models.adapted import Adapted, adapt
 from consilium.models.base import Model
 from consilium.models.evaluation import threshold_for
@@ -22,13 +28,14 @@ from consilium.models.published.structures import (
     OwnCodeTrust,
     Parts,
     check_shapes,
-    inputs_of,
     needed,
     put_together,
     take_apart,
+    within,
 )
 from consilium.protocol.config_files import read_table, validate
-from consilium.protocol.errors import ConfigError, PathError
+from consilium.protocol.errors import ConfigError, OutputExists, PathError
+from consilium.protocol.files import write_private, writing
 from consilium.protocol.images import width
 from consilium.protocol.models import Frozen
 from consilium.protocol.queries import canonical_queries
@@ -38,7 +45,6 @@ FORMAT = "consilium-student-1"
 MODEL_FILE = "model.safetensors"
 CARD_FILE = "student.json"
 PEOPLES_CARD_FILE = "MODEL_CARD.md"
-
 _BLOCK = 2000
 _FORMULA = re.compile(r"[=@]|[+-].*[(|!]")
 _FURTHEST_SUM = 1e-3
@@ -47,7 +53,6 @@ _ADAPTED = "adapted."
 
 FURTHEST_MEAN = 1e-9
 """Of a class's mean over the pool from its prevalence."""
-
 _FLOOR = 1e-300
 _FURTHEST_SUM = 1e-6
 _RIDGE = 1e-12
@@ -98,7 +103,6 @@ class PrevalenceShift(Frozen):
         return cls(prevalence=tuple(shares.tolist()), shift=tuple(shift.tolist()), threshold=threshold)
 
     def applied(self, probabilities: np.ndarray) -> np.ndarray:
-        """Probabilities float64 (n, classes), shifted."""
         return softmax(_logs(probabilities) + np.array(self.shift), axis=1)
 
 
@@ -175,15 +179,14 @@ class Published:
 
     def predict_proba(self, rows: np.ndarray) -> np.ndarray:
         """Rows (n, features), raw, in the schema's order -> probabilities float64 (n, classes). Raises DataError: no
-        rows, another width, or a number that is missing or beyond float32. BadModel: what comes out are no
-        probabilities."""
+        rows, another width, a number that is missing or beyond float32. BadModel: no probabilities come out."""
         canonical = canonical_queries(rows, len(self.schema.features))
         found = [self._block(canonical[start : start + _BLOCK]) for start in range(0, len(canonical), _BLOCK)]
         return np.concatenate(found)
 
     def _block(self, rows: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):  # what comes of it is looked at below
-            x = rows if inputs_of(self.kind) == "features" else self.schema.inputs(rows)
+            x = rows if self.kind == "graph_cnn" else self.schema.inputs(rows)
             try:
                 probabilities = self.model.predict_proba(x)
             except UnusableModel as error:
@@ -209,15 +212,11 @@ def publish(
     prevalence: tuple[float, ...] = (),
     known: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Published:
-    """The student as its file says it, written to `path`, or nowhere; `pool`: public rows (n, features).
-
-    prevalence: shares of the classes, to which the mean of its probabilities over the pool is brought; empty: they stay
-        what the model says.
-    known: public rows (n, features), as they travel, and their classes int64 (n,), which everybody knows. After the
-        prevalence, the student is brought to them.
-    Raises BadModel: it is too large, or has a number that is not finite. UnusableModel: others wrote it, and it cannot
-    be written without a pickle.
-    """
+    """The student as its file says it, written to `path`, or nowhere; `pool`: public rows (n, features). prevalence:
+    shares of the classes, to which the mean of its probabilities over the pool is brought; empty: they stay what the
+    model says. known: public rows (n, features), as they travel, and their classes int64 (n,), which everybody knows.
+    After the prevalence, the student is brought to them. Raises BadModel: it is too large, or has a number that is not
+    finite. UnusableModel: others wrote it, and it cannot be written without a pickle."""
     parts, trusted = take_apart(model)
     arrays = dict(parts.arrays)
     header: dict[str, Any] = {"format": FORMAT, "rows": schema.model_dump(mode="json")}
@@ -244,14 +243,6 @@ def publish(
     return written
 
 
-def _adapted(weight: float, arrays: dict[str, np.ndarray], schema: Schema) -> Adapted:
-    """Takes its arrays out of the file's."""
-    mine = {name.removeprefix(_ADAPTED): arrays.pop(name) for name in list(arrays) if name.startswith(_ADAPTED)}
-    sizes = {"inputs": width(schema.representation, len(schema.features)), "classes": len(schema.classes)}
-    check_shapes(mine, sizes, {"intercept": ("f8", "classes"), "coefficients": ("f8", "classes inputs")})
-    return Adapted(weight, mine["intercept"], mine["coefficients"])
-
-
 def check_names(schema: Schema) -> None:
     """Names reach terminals and spreadsheets: there, too, nothing of a student may be executed. Raises BadModel: a name
     has a control character, or a class is what a spreadsheet takes for a formula."""
@@ -265,16 +256,10 @@ def check_names(schema: Schema) -> None:
 
 
 def load_model(path: Path, trust: Collection[str] = (), factory: Callable[..., Any] | None = None) -> Published:
-    """Read one file. It builds known structures from numbers, and runs nothing that the file could bring.
-
-    A student that others wrote needs more. trust: names of classes, beside those of scikit-learn, LightGBM and XGBoost
+    """Read one file. It builds known structures from numbers, and runs nothing that the file could bring. A student
+    that others wrote needs more. trust: names of classes, beside those of scikit-learn, LightGBM and XGBoost
     (`skops_file.TRUSTED`), of which an estimator may be made. factory: makes a torch module, of which the file has the
-    weights; called as factory(inputs=..., classes=..., **parameters), parameters of the file.
-
-    Raises
-    ------
-    BadModel
-    """
+    weights; called as factory(inputs=..., classes=..., **parameters), parameters of the file. Raises BadModel."""
     return _loaded(read(path), path, OwnCodeTrust(frozenset(trust), factory))
 
 
@@ -286,8 +271,12 @@ def _loaded(content: Content, path: Path | str, trusted: OwnCodeTrust) -> Publis
             f"{path} is no student that this version knows: {error.what}", "Upgrade, or get it anew"
         ) from None
     check_names(header.rows)
-    arrays = dict(content.arrays)
-    adapted = None if header.adapted is None else _adapted(header.adapted, arrays, header.rows)
+    arrays, adapted, schema = dict(content.arrays), None, header.rows
+    if header.adapted is not None:
+        mine = within(arrays, _ADAPTED)
+        sizes = {"inputs": width(schema.representation, len(schema.features)), "classes": len(schema.classes)}
+        check_shapes(mine, sizes, {"intercept": ("f8", "classes"), "coefficients": ("f8", "classes inputs")})
+        adapted = Adapted(header.adapted, mine["intercept"], mine["coefficients"])
     parts = Parts(header.kind, header.settings, arrays)
     model = put_together(parts, header.rows, trusted)
     if header.calibration is not None and len(header.calibration.shift) != len(header.rows.classes):
@@ -321,3 +310,72 @@ def check_card(folder: Path, published: Published) -> None:
         raise BadModel(f"{path} cannot be read, or has no model.sha256", action) from None
     if claimed != published.sha256:
         raise BadModel(f"{path} is the card of another model: the SHA-256 of {MODEL_FILE} differs", action)
+
+
+_MOST_TOLD = 10
+
+
+def predict_file(
+    given: Path,
+    rows: Path,
+    rule: CsvRule,
+    output: Literal["text", "json"],
+    out: Path | None,
+    tell: Callable[[str], None],
+    missing: tuple[str, ...] = (),
+    judge_unknown: bool = False,
+) -> str:
+    """Predictions for a file of rows as CSV or JSON; written to `out`, for its owner's eyes, if that is given. `given`:
+    a student's folder, a run's, or the model file. `rows`: CSV or Parquet, in which `missing` are texts that mean
+    "missing", besides empty ones. `tell` gets remarks: ignored columns, odd values. judge_unknown: whether rows with a
+    category that the student does not know are judged, as if it were none; otherwise they have no prediction. Raises
+    OutputExists, PathError, StorageError: `out` is there, or cannot be written. BadModel, BadTable: of no use."""
+    if out is not None and out.exists():
+        raise OutputExists(f"{out} is already there", "Choose another with --out, or remove it")
+    path = find_model(given)
+    published = load_model(path)
+    check_card(path.parent, published)
+    table = read_schema_rows(rows, published.schema, Reading(rule, missing=missing))
+    if table.ignored:
+        tell(f"columns that the student does not use: {quoted(table.ignored, _MOST_TOLD)}")
+    for remark in table.remarks[:_MOST_TOLD]:
+        tell(remark)
+    if len(table.remarks) > _MOST_TOLD:
+        tell(f"{len(table.remarks) - _MOST_TOLD} more columns with values that are odd")
+    probabilities = published.predict_proba(table.x)
+    left_out = table.strange & (not judge_unknown)
+    if count := int(left_out.sum()):
+        tell(
+            f"{count} of {len(left_out)} rows have no prediction: the student does not know a category of theirs."
+            " --judge-unknown judges them as if it were none"
+        )
+    classes, threshold, rows_of_file = published.schema.classes, published.threshold, list[dict[str, Any]]()
+    for number, (row, none) in enumerate(zip(probabilities, left_out, strict=True), 1):
+        answer = {"class": classes[row.argmax()], "probabilities": dict(zip(classes, row.tolist(), strict=True))}
+        if threshold is not None:
+            answer["flagged"] = bool(row[-1] > threshold)
+        rows_of_file.append({"row": number} | (dict.fromkeys(answer) if none else answer))
+    if output == "text":
+        text = _as_csv(published, rows_of_file)
+    else:
+        model = {"kind": published.kind, "sha256": published.sha256}
+        found = {"model": model, "ignored": table.ignored, "told": table.remarks, "rows": rows_of_file}
+        text = json.dumps(found) + "\n"
+    if out is not None:
+        with writing(out, "Make room, or choose another with --out"):
+            write_private(out, text.encode())
+    return text
+
+
+def _as_csv(published: Published, rows: list[dict[str, Any]]) -> str:
+    text, classes = io.StringIO(), published.schema.classes
+    writer = csv.writer(text, lineterminator="\n")
+    flagged = [] if published.threshold is None else ["flagged"]
+    writer.writerow(["row", "class", *[f"p_{name}" for name in classes], *flagged])
+    for answer in rows:
+        shares = [""] * len(classes)
+        if answer["probabilities"]:
+            shares = [f"{value:.9g}" for value in answer["probabilities"].values()]
+        flag = [None if answer["flagged"] is None else int(answer["flagged"])] if flagged else []
+        writer.writerow([answer["row"], answer["class"], *shares, *flag])
+    return text.getvalue()

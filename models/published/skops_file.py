@@ -1,10 +1,8 @@
 """A trained estimator as skops writes it: arrays and names of classes, in a zip archive without compression.
-
 https://skops.readthedocs.io. skops builds objects of the classes that a file names, so none is built that is not
-trusted by name. By itself it trusts scikit-learn's estimators; here are also their parts, LightGBM and XGBoost.
-Trees are trusted because what is in them is checked: scikit-learn follows their indices without looking. Other compiled
-code (LightGBM's and XGBoost's readers, libsvm) reads the numbers of a file as it always does.
-"""
+trusted by name. By itself it trusts scikit-learn's estimators; here are also their parts, LightGBM and XGBoost. Trees
+are trusted because what is in them is checked: scikit-learn follows their indices without looking. Other compiled code
+(LightGBM's and XGBoost's readers, libsvm) reads the numbers of a file as it always does."""
 
 from __future__ import annotations
 
@@ -23,7 +21,6 @@ from consilium.models.published.file import BadModel
 _GP = "sklearn.gaussian_process"
 _TREE = "sklearn.tree._tree.Tree"
 _HISTOGRAM_TREE = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
-
 TRUSTED = frozenset(
     {
         "collections.OrderedDict",
@@ -45,7 +42,6 @@ TRUSTED = frozenset(
     }
 )
 """Beside what skops itself trusts."""
-
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _MOST_SHOWN = 5
 _MOST_OBJECTS = 1_000_000

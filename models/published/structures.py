@@ -1,10 +1,8 @@
-"""Which models a published student may be: a fixed list, each with its arrays, and what must hold of them.
-
-Whatever a file says, only these are built, out of numbers whose shapes, types and ranges were checked first. What
-others wrote is published without a pickle: estimators as skops writes them, torch modules as arrays. Of these nothing
-that a file names is imported or run, unless whoever loads it trusts it: classes beside `skops_file.TRUSTED`, and the
-factory of a module as it is passed.
-"""
+"""Which models a published student may be: a fixed list, each with its arrays, and what must hold of them. Whatever a
+file says, only these are built, out of numbers whose shapes, types and ranges were checked first. What others wrote is
+published without a pickle: estimators as skops writes them, torch modules as arrays. Of these nothing that a file names
+is imported or run, unless whoever loads it trusts it: classes beside `skops_file.TRUSTED`, and the factory of a module
+as it is passed."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ from consilium.models.images.graph_cnn import GraphCnnModel, Sight
 from consilium.models.images.network import HIDDEN, ImageModel
 from consilium.models.images.pixels import Pixels, shape_of
 from consilium.models.kernel import KernelModel
-from consilium.models.keys import FactoryKeys, Inputs, TorchKeys
+from consilium.models.keys import FactoryKeys, TorchKeys
 from consilium.models.linear import Linear
 from consilium.models.naming import UnusableModel, told
 from consilium.models.own_model import OwnClassifier, OwnModel
@@ -34,11 +32,9 @@ from consilium.protocol.schema import Schema
 
 MOST_ROWS = 100_000
 """Within a model with a kernel: represented, they are far more bytes than in the file."""
-
 MOST_NETWORKS = 4
 ESTIMATOR, TORCH = "estimator", "torch"
 _MODULE = "module."
-
 Arrays = dict[str, np.ndarray]
 
 
@@ -53,10 +49,8 @@ class Parts:
 
 @dataclass(frozen=True)
 class OwnCodeTrust:
-    """What of a model that others wrote may be used: names of `classes`, and the `factory` of a torch module.
-
-    factory : called as factory(inputs=..., classes=..., **parameters), the parameters being those of the file.
-    """
+    """What of a model that others wrote may be used: names of `classes`, and the `factory` of a torch module. factory:
+    called as factory(inputs=..., classes=..., **parameters), the parameters being those of the file."""
 
     classes: frozenset[str] = frozenset()
     factory: Callable[..., Any] | None = field(default=None, repr=False)
@@ -168,11 +162,6 @@ def put_together(parts: Parts, schema: Schema, trusted: OwnCodeTrust) -> Model:
         raise BadModel(f"the student's description: {error.what}", "Such a student must not be used") from None
 
 
-def inputs_of(kind: str) -> Inputs:
-    """What a model of this kind takes."""
-    return "features" if kind == "graph_cnn" else "representation"
-
-
 def _constant(arrays: Arrays, settings: _None, schema: Schema, trusted: OwnCodeTrust) -> Model:
     check_shapes(arrays, {"classes": len(schema.classes)}, {"probabilities": ("f8", "classes")})
     return Constant(tuple(float(value) for value in arrays["probabilities"]))
@@ -197,7 +186,7 @@ def _graph_cnn(arrays: Arrays, settings: _GraphCnn, schema: Schema, trusted: Own
     if len(settings.scales) != 1 + len(settings.networks):
         raise _unfit(f"{len(settings.scales)} scales for {len(settings.networks)} networks")
     networks = [
-        _network(_within(arrays, f"network-{number}."), network, schema)
+        _network(within(arrays, f"network-{number}."), network, schema)
         for number, network in enumerate(settings.networks)
     ]
     rows = _kernel_rows(arrays, len(schema.features), schema)
@@ -227,7 +216,7 @@ def _estimator(arrays: Arrays, settings: _Estimator, schema: Schema, trusted: Ow
 
 
 def _torch(arrays: Arrays, settings: _Torch, schema: Schema, trusted: OwnCodeTrust) -> Model:
-    weights = _within(arrays, _MODULE)
+    weights = within(arrays, _MODULE)
     check_shapes(arrays, {}, {"seen": ("i8", "seen")})
     seen = _check_seen(arrays["seen"], schema)
     factory = trusted.factory
@@ -269,7 +258,7 @@ def _width(schema: Schema) -> int:
     return width(schema.representation, len(schema.features))
 
 
-def _within(arrays: Arrays, start: str) -> Arrays:
+def within(arrays: Arrays, start: str) -> Arrays:
     """Those whose names begin so, without that, taken out."""
     return {name.removeprefix(start): arrays.pop(name) for name in list(arrays) if name.startswith(start)}
 

@@ -31,7 +31,7 @@ from consilium.simulations.methods.base import TEST_DRAWS, Predicted, StudyMetho
 from consilium.simulations.metrics import drawn_intervals, mean_metrics
 from consilium.simulations.vote import Ensemble
 from consilium.student.config import StudentSpec
-from consilium.student.learn import inputs, train, train_told
+from consilium.student.learn import inputs, train
 from consilium.student.public_labels import takes_long
 from consilium.student.selection import BY_ROWS
 
@@ -222,7 +222,7 @@ def learnt_from_labels(
     schema: Schema, spec: StudentSpec, rows: np.ndarray, labels: np.ndarray, chosen: np.ndarray, seed: int
 ) -> Model:
     """The student's own trainer on the true labels of these rows of the pool, the others as rows without a label. rows:
-    the pool as the student's model takes it, see `StudentSpec.inputs`; labels int64 (pool,); chosen int64 (n,)."""
+    the pool as the student's model takes it, see `TrainerKind.inputs`; labels int64 (pool,); chosen int64 (n,)."""
     rest = np.ones(len(rows), dtype=bool)
     rest[chosen] = False
     return train(rows[chosen], labels[chosen], rows[rest], len(schema.classes), spec, seed, schema=schema)
@@ -237,9 +237,8 @@ def relearnt(case: Case, drawn: Sequence[np.ndarray]) -> list[np.ndarray]:
     spec, schema = case.scenario.student, case.config.rows
     rows, judging = inputs(spec, schema, case.pool_x), inputs(spec, schema, case.test_x)
     draws = most_draws(spec.trainer, rows.shape, len(case.classes))
-    everywhere = np.arange(len(rows))
     labels = [each.argmax(axis=1) for each in drawn[:draws]]
-    models = [train_told(rows, everywhere, each, None, spec, schema, case.seed) for each in labels]
+    models = [train(rows, each, rows[:0], len(case.classes), spec, case.seed, schema=schema) for each in labels]
     return [model.predict_proba(judging) for model in models]
 
 

@@ -14,9 +14,8 @@ from consilium.coordinator.privacy import published_epsilon
 from consilium.data.private_rows import Rows
 from consilium.models.evaluation import leading_metric, one_against_rest
 from consilium.models.keys import GradientBoostingSpec, NetworkSpec, OwnCode, RandomForestSpec, RidgeSpec, TeacherKind
-from consilium.models.linear import LogisticTeacher
-from consilium.models.table import fit_teacher, sklearn_weight
-from consilium.models.teachers import RidgeTeacher
+from consilium.models.linear import LogisticTeacher, RidgeTeacher
+from consilium.models.table import fit_teacher
 from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.label_source import Outcome
 from consilium.protocol.schema import Schema
@@ -168,7 +167,7 @@ def _trained(teacher: TeacherKind, schema: Schema, x: np.ndarray, y: np.ndarray,
             max_iter=teacher.trees,
             max_depth=teacher.depth,
             learning_rate=teacher.learning_rate,
-            class_weight=sklearn_weight(teacher),
+            class_weight=None if teacher.class_weight == "none" else teacher.class_weight,
             early_stopping=False,  # pyright: ignore[reportArgumentType]
             random_state=0,
         )

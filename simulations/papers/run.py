@@ -21,8 +21,7 @@ from consilium.models.evaluation import Interval
 from consilium.protocol.errors import ConfigError, DataError, OutputExists
 from consilium.protocol.files import replace_text
 from consilium.protocol.label_source import Progress, no_progress
-from consilium.report.exhibits import Cell, Exhibit, PagePart, Table, TableLine, as_text
-from consilium.report.page import Page, as_html
+from consilium.report.exhibits import Cell, Exhibit, Page, PagePart, Table, TableLine, as_html, as_text
 from consilium.report.progress import Display
 from consilium.simulations.datasets.base import data_folder
 from consilium.simulations.metrics import wilson

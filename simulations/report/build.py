@@ -15,8 +15,7 @@ from markupsafe import Markup
 
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replacing, writing
-from consilium.report.exhibits import NOT_COVERED, Exhibit, published, without_blanks
-from consilium.report.page import METHOD, Page, as_html
+from consilium.report.exhibits import METHOD, NOT_COVERED, Exhibit, Page, as_html, published, without_blanks
 from consilium.report.warnings import SECRET
 from consilium.report.words import many, plural, upper_first
 from consilium.simulations.report.data import ReportData

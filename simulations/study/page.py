@@ -16,8 +16,7 @@ from markupsafe import Markup
 from consilium.protocol.files import replacing, writing
 from consilium.report.charts import MOST_LINES, Dot, Drawing, Line, dots, limits, lines
 from consilium.report.disclosure import epsilon_text
-from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, TableLine, pairs
-from consilium.report.page import METHOD, Page, as_html
+from consilium.report.exhibits import METHOD, Cell, Chart, Exhibit, Page, PagePart, Table, TableLine, as_html, pairs
 from consilium.report.words import delta_text, many, range_text, signed_text, upper_first, value_text
 from consilium.simulations.study.measures.between import ERROR, SCALES, SHIFT_KINDS
 from consilium.simulations.study.results import open_study

@@ -31,7 +31,7 @@ from consilium.party.deployed import PARTY
 from consilium.party.home import open_home
 from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, NotAccepted, ServiceError
 from consilium.protocol.files import held, private_folder
-from consilium.student.channel import LabelChannel
+from consilium.student.deployed import LabelChannel
 from tests.command_line import consilium
 from tests.deploy.edge import Site
 from tests.node.folders import SECOND, STUDENT, Made, allow, asked_of, make_authority, make_small

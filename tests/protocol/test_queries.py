@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from consilium.data.distances import thin
 from consilium.protocol.errors import ConfigError, DataError
-from consilium.protocol.pool import PoolTerms, PoolTree, proves
+from consilium.protocol.pool import PoolTerms, PoolTree, proves, thin
 from consilium.protocol.queries import (
     MOST_NUMBERS,
     canonical_queries,

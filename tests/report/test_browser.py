@@ -21,8 +21,18 @@ import pypdf
 import pytest
 
 from consilium.report.charts import Dot, Line, cloud, dots, lines
-from consilium.report.exhibits import ALL_BUT_FIRST, Cell, Chart, Exhibit, PagePart, Table, TableLine, pairs
-from consilium.report.page import Page, as_html
+from consilium.report.exhibits import (
+    ALL_BUT_FIRST,
+    Cell,
+    Chart,
+    Exhibit,
+    Page,
+    PagePart,
+    Table,
+    TableLine,
+    as_html,
+    pairs,
+)
 from consilium.simulations.report.build import render
 from consilium.simulations.study.page import write_study_report
 from tests.simulations.report.cases import figured, run

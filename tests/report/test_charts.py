@@ -14,10 +14,9 @@ from xml.etree import ElementTree
 import pytest
 from markupsafe import Markup
 
-from consilium.report import charts, exhibits, page, words
+from consilium.report import charts, exhibits, words
 from consilium.report.charts import MOST_LINES, Dot, Drawing, Line, cloud, dots, lines
-from consilium.report.exhibits import Chart, Exhibit, PagePart, as_text, pairs, published
-from consilium.report.page import Page, as_html, style
+from consilium.report.exhibits import Chart, Exhibit, Page, PagePart, as_html, as_text, pairs, published, style
 
 HOSTILE = "<b>#000005 $x$ _y_ id=\"a\" 0.123456789 'z'&amp;"
 LONG = "Universitätsklinikum, Abteilung für Herzchirurgie und Neurologie"
@@ -39,7 +38,7 @@ def texts(drawing: Drawing) -> str:
     return " ".join(text.strip() for text in ElementTree.fromstring(drawing).itertext() if text.strip())
 
 
-@pytest.mark.parametrize("module", [charts, exhibits, page, words])
+@pytest.mark.parametrize("module", [charts, exhibits, words])
 def test_examples_in_the_text_are_true(module: ModuleType) -> None:
     assert doctest.testmod(module).failed == 0
 

@@ -175,7 +175,7 @@ def test_a_student_that_fails_leaves_its_answers_and_says_what_was_charged(
     def fails(*_: object, **__: object) -> None:
         raise ZeroDivisionError("of a private row")
 
-    monkeypatch.setattr("consilium.student.learn.train", fails)
+    monkeypatch.setattr("consilium.student.run.train", fails)
     with pytest.raises(FailedAfterRelease, match=r"^ZeroDivisionError at .* 150 queries .* comes on top") as raised:
         run_scenario("stroke", load_scenario("stroke", SMALL), "local", 4, out)
     assert status(out) == "failed: ZeroDivisionError"

@@ -18,8 +18,8 @@ from consilium.accounting.mechanisms import GNMax
 from consilium.coordinator.collection.exchange import Failure, tell_left_out
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.events import Event, EventLog, EventTail, event_of
+from consilium.models.linear import ConstantTeacher, RidgeTeacher
 from consilium.models.own_model import OwnClassifier
-from consilium.models.teachers import ConstantTeacher, RidgeTeacher
 from consilium.protocol.refusals import Refusal, Rule
 from consilium.report.progress import Display, stage
 from consilium.report.warnings import RowFacts, StudentFacts, warnings_of

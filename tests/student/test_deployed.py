@@ -60,7 +60,7 @@ def test_the_doctor_before_and_while_the_coordinator_serves_and_once_the_student
             # it says who knows more, whether the coordinator gives up before the doctor does or after
             assert "sees why, and what to do, in `consilium status`" in found(site)["label service"].action
             monkeypatch.setattr(LabelService, "describe", lambda self: time.sleep(3))
-            monkeypatch.setattr(deployed, "SECONDS", 0.5)
+            monkeypatch.setattr(deployed, "DOCTORS_SECONDS", 0.5)
             late = found(site)["label service"]
             assert "is there, and did not answer within 0.5 s" in late.what and "consilium status" in late.action
     monkeypatch.undo()

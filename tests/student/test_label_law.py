@@ -30,8 +30,8 @@ from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.label_source import NO_LABEL, Answers, LabelLaw, Outcome
 from consilium.protocol.label_wire import terms_from_wire, terms_to_wire
 from consilium.protocol.noise import SeededNoise
-from consilium.student.ask import UNKNOWN, Asked
 from consilium.student.learn import train
+from consilium.student.run import UNKNOWN, Asked
 from tests.coordinator.labels.test_service import Votes
 from tests.coordinator.mechanisms.drawing import Sums, release
 from tests.federation import make_config

@@ -14,8 +14,7 @@ import pytest
 
 from consilium.data.encoding import encode, infer
 from consilium.data.files import CsvRule
-from consilium.models.published.model import load_model
-from consilium.models.published.predict import predict_file
+from consilium.models.published.model import load_model, predict_file
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
 from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.queries import canonical_queries

@@ -17,9 +17,8 @@ from consilium.protocol.label_source import NO_LABEL, Answers, LabelLaw, Outcome
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.pool import PoolTree
 from consilium.protocol.queries import canonical_queries, query_ids
-from consilium.student.ask import UNKNOWN, AskingPlan
 from consilium.student.pool import Pool
-from consilium.student.run import run_student
+from consilium.student.run import UNKNOWN, AskingPlan, run_student
 from consilium.student.selection import choose
 from tests.coordinator.labels.test_service import T, Votes
 from tests.federation import FEATURES, make_config, make_rows

@@ -18,10 +18,9 @@ from consilium.protocol.errors import BudgetExceeded, DataError, PathError
 from consilium.protocol.label_source import NO_LABEL, Answers, LabelTerms, Outcome
 from consilium.protocol.schema import Schema
 from consilium.report.progress import ASK, ROUND, TRAIN_STUDENT
-from consilium.student.ask import votes_in_sums
 from consilium.student.config import StudentSpec
 from consilium.student.pool import Pool, load_pool
-from consilium.student.run import run_student
+from consilium.student.run import run_student, votes_in_sums
 from tests.federation import FEATURES, make_config, make_rows
 from tests.specs import student_of
 

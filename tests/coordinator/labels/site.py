@@ -20,7 +20,7 @@ from consilium.node.folder import NodeFolder, open_folder
 from consilium.node.keys import OwnKeys, make
 from consilium.node.signed import join
 from consilium.protocol.tls import TlsFiles
-from consilium.student.channel import LabelChannel, credentials
+from consilium.student.deployed import LabelChannel, credentials
 from tests.coordinator.provision.desk import enrol, plan_table, write_plan
 
 WAIT = 250.0

@@ -45,7 +45,7 @@ from consilium.protocol.labels import labels_pb2_grpc as rpc
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.tls import TlsFiles
-from consilium.student.channel import OPTIONS, LabelChannel
+from consilium.student.deployed import OPTIONS, LabelChannel
 from consilium.sums.errors import BadShare, ThresholdNotMet
 from tests.coordinator.labels.conftest import CONFIG
 from tests.coordinator.labels.site import WAIT, Site
@@ -238,7 +238,7 @@ class Relay:
 @pytest.mark.usefixtures("soon")
 def test_a_connection_that_broke_without_a_word_is_asked_over_again(site, service, monkeypatch) -> None:
     quick = {name: min(value, 500) for name, value in OPTIONS.items() if "message" not in name}
-    monkeypatch.setattr("consilium.student.channel.OPTIONS", quick)
+    monkeypatch.setattr("consilium.student.deployed.OPTIONS", quick)
     collect = service._collector.collect
     with site.serving(service, 100) as address:
         relay = Relay(address)

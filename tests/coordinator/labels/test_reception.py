@@ -17,7 +17,7 @@ from consilium.protocol.label_wire import blocks, row_bytes, rows_of
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.labels import labels_pb2_grpc as rpc
 from consilium.protocol.tls import TlsFiles
-from consilium.student.channel import LabelChannel, credentials
+from consilium.student.deployed import LabelChannel, credentials
 from tests.coordinator.labels.conftest import CONFIG
 from tests.coordinator.labels.test_service import Votes
 from tests.federation import make_rows

@@ -34,8 +34,7 @@ from sklearn.tree import DecisionTreeClassifier
 from consilium.data.files import CsvRule
 from consilium.models.published import file, structures
 from consilium.models.published.file import MOST_HEADER_BYTES, BadModel, read, write
-from consilium.models.published.model import find_model, load_model
-from consilium.models.published.predict import predict_file
+from consilium.models.published.model import find_model, load_model, predict_file
 from tests.marks import some
 from tests.models.published.models import SCHEMA, X, Y, case, file_of, torch_file
 from tests.strangers import Net

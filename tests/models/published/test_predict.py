@@ -14,8 +14,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from consilium.data.files import CsvRule
 from consilium.models.published.file import BadModel
-from consilium.models.published.model import publish
-from consilium.models.published.predict import predict_file
+from consilium.models.published.model import predict_file, publish
 from consilium.student.learn import inputs, train
 from tests.command_line import Done, consilium
 from tests.federation import CLASSES, FEATURES, make_config, make_rows

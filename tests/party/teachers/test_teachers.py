@@ -13,9 +13,9 @@ from sklearn.linear_model import Ridge
 
 from consilium.data.private_rows import Rows
 from consilium.models.keys import CnnSpec, EstimatorSpec, MlpSpec, NetworkSpec, TeacherKind
+from consilium.models.linear import RidgeTeacher, Teacher
 from consilium.models.own_model import OwnClassifier
 from consilium.models.table import fit_teachers
-from consilium.models.teachers import RidgeTeacher, Teacher
 from consilium.models.torch_classifier import NetworkTeacher
 from consilium.party.node import PartyNode
 from consilium.party.voting import Lot, TeacherSet, class_scores, thresholds_of, votes_of_teachers

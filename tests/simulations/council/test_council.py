@@ -360,7 +360,7 @@ def test_a_student_and_a_teacher_of_ones_own_learn_and_hold(student: Any, kind: 
     ("broken", "error", "kind", "told"),
     [
         ("simulations.run.run_summary", OSError(28, "Full"), FailedAfterRelease, r"Full.* 20 queries .* comes on top"),
-        ("student.learn.train", KeyboardInterrupt(), KeyboardInterrupt, "20 queries were released and stay charged"),
+        ("student.run.train", KeyboardInterrupt(), KeyboardInterrupt, "20 queries were released and stay charged"),
     ],
 )
 def test_a_fit_that_fails_or_is_interrupted_after_its_release_says_so_and_stays_charged(

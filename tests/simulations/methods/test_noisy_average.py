@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.models.keys import LogisticRegressionSpec, RidgeSpec, TeacherKind
-from consilium.models.teachers import RidgeTeacher
+from consilium.models.linear import RidgeTeacher
 from consilium.simulations.methods import noisy_average
 from consilium.simulations.methods.base import StatedGuarantee
 from consilium.simulations.methods.noisy_average import LinearDraws, noisy_averages, sensitivity

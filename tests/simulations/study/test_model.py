@@ -14,8 +14,7 @@ import pytest
 
 from consilium.accounting.units import Unit
 from consilium.data.files import CsvRule
-from consilium.models.published.model import load_model
-from consilium.models.published.predict import predict_file
+from consilium.models.published.model import load_model, predict_file
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.noise import SystemNoise
