@@ -70,15 +70,6 @@ def test_what_a_label_takes_goes_with_the_data_set() -> None:
     assert load_scenario("stroke", ["data.label_cost=an angiography", *other]).data.label_cost == "an angiography"
 
 
-def test_overrides_keep_their_type() -> None:
-    scenario = load_scenario(
-        "stroke", ["federation.mechanism.sigma2=50", "federation.name=a b", "data.classes=['x','y']"]
-    )
-    assert scenario.federation.mechanism.sigma2 == 50.0  # pyright: ignore
-    assert scenario.federation.name == "a b"
-    assert scenario.data.classes == ("x", "y")
-
-
 def test_the_stroke_data_are_what_they_should_be() -> None:
     data = load_dataset("stroke")
     assert data.x.shape == (19_285, 48)
@@ -100,13 +91,6 @@ def test_standardisation_sees_the_pool_only_and_not_the_rows_that_judge() -> Non
     np.testing.assert_allclose(np.array(config.rows.scale)[varies], pool.std(axis=0)[varies])
     for others in (data.x, data.x[np.concatenate([parts.queries, parts.test])]):
         assert config.rows.center[1] != pytest.approx(others[:, 1].astype(float).mean(), rel=1e-6)
-
-
-def test_classes_that_do_not_match_the_data() -> None:
-    scenario = load_scenario("stroke", ["data.classes=['well','ill']"])
-    data = load_dataset("stroke")
-    with pytest.raises(ConfigError, match=r"data.classes .* do not match data set 'stroke'"):
-        federation_config(scenario, data, divided(data, DataSpec(set="stroke", least_rows=20), 200, 0), 0)
 
 
 LEAST = [

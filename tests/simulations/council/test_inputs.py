@@ -69,37 +69,11 @@ def given(rows: Any = SITES, y: Any = "ill", owners: Any = "site", **named: Any)
     return GivenRows.of(rows, y, owners, named.get("patients"), named.get("public"), named.get("classes"))
 
 
-def test_columns_by_name_are_no_features() -> None:
-    found = given()
-    assert (found.features, found.label, found.owner, found.patient) == (("age",), "ill", "site", None)
-    assert found.meant == {"n": "n", "y": "y"}
-
-
 def test_arrays_become_columns_beside_those_that_are_there() -> None:
     rows = SITES.rename({"ill": "y", "site": "owner"})
     found = given(rows, Y, ["p", "p", "q", "r"])
     assert (found.features, found.label, found.owner) == (("age", "y", "owner"), "y_", "owner_")
     assert found.frame["owner_"].to_list() == ["p", "p", "q", "r"]
-
-
-LABELS: list[tuple[Any, dict[str, Any]]] = [
-    (np.array([-1, 1, -1, 1]), {"-1": -1, "1": 1}),
-    ([1.0, 2.0, 1.0, 2.0], {"1": 1.0, "2": 2.0}),
-    ([True, False, True, False], {"true": True, "false": False}),
-    (["no", "yes", "no", "yes"], {"no": "no", "yes": "yes"}),
-]
-
-
-@pytest.mark.parametrize(("y", "meant"), LABELS)
-def test_labels_come_back_as_they_were_written(y: Any, meant: dict[str, Any]) -> None:
-    assert given(ROWS, y, None).meant == meant
-
-
-def test_public_rows_need_no_owner() -> None:
-    found = given(public=SITES.drop("site"))
-    assert found.public is not None
-    assert found.public.columns == ["age", "ill"]
-    assert found.public_owners == ()
 
 
 def scenario(

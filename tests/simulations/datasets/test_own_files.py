@@ -16,8 +16,6 @@ from consilium.simulations.datasets.own import _pixels
 from consilium.simulations.datasets.spec import SourceSpec
 from tests.simulations.datasets.own import divided
 
-OWNERS = ("Nord", "Ost", "Süd", "West")
-
 
 def paint(path: Path, value: int, size: tuple[int, int] = (20, 20)) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,6 @@ from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.datasets.table import TableSource
 from consilium.simulations.population.partition import Partition, party_names, safe
 from consilium.simulations.population.public import schema
-from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import load_scenario
 from tests.simulations.datasets.own import divided, patients, table_keys, write_scenario
 
@@ -194,12 +193,6 @@ def test_paths_are_relative_to_the_scenario_and_of_overrides_to_the_working_fold
     monkeypatch.chdir(csv / "elsewhere")
     loaded = load_scenario(str(scenario), ["data.path=other.csv"])
     assert loaded.data.path == str(csv / "elsewhere" / "other.csv")
-
-
-def test_a_specification_comes_back_from_its_full_form(csv: Path) -> None:
-    keys = table_keys(public={"by": "share", "share": 0.3}, patient="case", drop=["day"], public_share=None)
-    spec = DataSpec.model_validate(keys)
-    assert DataSpec.model_validate_json(spec.model_dump_json()) == spec
 
 
 @pytest.mark.parametrize(

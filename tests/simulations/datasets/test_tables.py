@@ -5,14 +5,12 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from consilium.protocol.errors import DataError
 from consilium.simulations.datasets.base import read_arrays
-from consilium.simulations.datasets.coded import CodedTable
 from consilium.simulations.datasets.source import load_dataset, open_source
 from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.population.partition import not_public
@@ -115,23 +113,6 @@ def test_absent_and_broken_files_are_told(tmp_path: Path, name: str) -> None:
         (tmp_path / file).write_bytes(b"no zip")
     with pytest.raises(DataError, match=r"cannot read .*Get it anew from https://"):
         load_dataset(name, str(tmp_path))
-
-
-def test_columns_of_words() -> None:
-    columns = {"a": np.array([1, 0, 1]), "n": np.array([7, 7, 8]), "g": np.array([0, 1, 2])}
-    table = CodedTable.of(
-        Path("x.npz"), columns, np.array('{"a": ["u", "v", "never seen"], "g": ["250.83", "V57", "Surgery-2"]}')
-    )
-    spans = {"spans": {"diabetes": [[250, 250]]}, "starts": {"Surg": "knife"}, "other": "other"}
-    cases: list[tuple[dict[str, Any], dict[str, list[int]]]] = [
-        ({"of": ["a"]}, {"a": [1, 0, 1]}),
-        ({"of": ["a"], "words": {"u": "first", "v": "second"}}, {"a=second": [1, 0, 1]}),
-        ({"of": ["n"], "words": {"7": "seven"}, "other": "other", "inputs": ["seven"]}, {"n=seven": [1, 1, 0]}),
-        ({"of": ["n"], "words": {"7": 70, "8": 80}}, {"n": [70, 70, 80]}),
-        ({"of": ["g"], **spans}, {"g=knife": [0, 0, 1], "g=diabetes": [1, 0, 0], "g=other": [0, 1, 0]}),
-    ]
-    for column, expected in cases:
-        assert {name: values.tolist() for name, values in table.features(column).items()} == expected
 
 
 ROOT = Path(__file__).resolve().parents[3]

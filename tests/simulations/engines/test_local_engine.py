@@ -33,7 +33,6 @@ from consilium.simulations.population.specs import SimulationSpec
 from consilium.simulations.said import Heard
 from consilium.simulations.simulated import Population, SimulatedFederation
 from tests.simulations.methods.cases import SEED, few
-from tests.simulations.small import SMALL
 
 CONFIDENT = "federation.mechanism={name='confident', threshold=10, sigma1=20.0, sigma2=8.0}"
 
@@ -148,44 +147,6 @@ def test_a_worker_finds_modules_beside_a_script_after_all_others(
     with running_workers(1) as workers:
         assert workers[0].begin(import_module("beside_a_script").where)
         assert workers[0].heard() == Finished(json.__file__)
-
-
-NOTEBOOK = """
-import contextlib, json, os, sys
-from pathlib import Path
-import consilium
-import sklearn.linear_model
-from threadpoolctl import threadpool_info
-
-def numbers():
-    return sorted({each["num_threads"] for each in threadpool_info()})
-
-@contextlib.contextmanager
-def watch(events):
-    told.append(numbers())
-    yield
-
-told, before = [numbers()], dict(os.environ)
-out, *changes = sys.argv[1:]
-consilium.run_scenario("stroke", consilium.load_scenario("stroke", changes), "local", 0, Path(out), watch)
-told.append(numbers())
-before.pop("_RJEM_MALLOC_CONF", None)  # polars sets it and takes it away
-print(json.dumps([told, [name for name in before if os.environ.get(name) != before[name]]]))
-"""
-
-
-@pytest.mark.nightly
-def test_a_run_leaves_the_callers_threads_alone(tmp_path: Path) -> None:
-    threads = dict.fromkeys(ONE_THREAD, "3")
-    done = subprocess.run(
-        [sys.executable, "-c", NOTEBOOK, str(tmp_path / "run"), *SMALL],
-        env={**os.environ, **threads}, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    (before, meanwhile, after), changed = json.loads(done.stdout)
-    assert before[-1] == 3  # OpenMP's; OpenBLAS takes no more than there are cores
-    assert meanwhile == [1]
-    assert after == before
-    assert changed == []
 
 
 def test_processes_train_with_one_thread_and_import_nothing_of_the_folder(

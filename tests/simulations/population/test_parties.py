@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 import torch
 from lightgbm import LGBMClassifier
-from sklearn.dummy import DummyClassifier
 
-from consilium.models.keys import CnnSpec, EstimatorSpec, MlpSpec, PickledSpec, RandomForestSpec, TeacherKind
+from consilium.models.keys import CnnSpec, EstimatorSpec, PickledSpec, RandomForestSpec, TeacherKind
 from consilium.models.naming import write_estimator
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.schema import Schema
@@ -99,22 +98,6 @@ def test_the_pooled_baseline_is_of_the_teachers_kind(spec: TeacherKind) -> None:
     assert found.shape == (150, 4) and (found[:, 3] < 1e-6).all()
     np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-6)
     assert (found.argmax(axis=1) == truth).mean() > 0.9
-
-
-def test_the_pooled_network_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    epochs = []
-
-    class Network(DummyClassifier):
-        def __init__(self, keys: MlpSpec, seed: int) -> None:
-            super().__init__()
-            self.keys, self.seed = keys, seed
-            epochs.append(keys.epochs)
-
-    monkeypatch.setattr("consilium.models.torch_classifier.NetworkTeacher", Network)
-    schema = Schema.of_images(("a",), ("x", "y"), "none")
-    for rows in (100, 50_000, 1_000_000):
-        pooled_probabilities(schema, MlpSpec(), np.zeros((rows, 1)), np.arange(rows) % 2, np.zeros((1, 1)))
-    assert epochs == [20, 4, 1]
 
 
 @pytest.mark.parametrize(("engine", "told"), [("local", "finds no GPU"), ("ray", "gives its parties no GPU")])

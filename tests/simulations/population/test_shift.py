@@ -241,8 +241,6 @@ def test_leaks(tmp_path: Path, kind: str) -> None:
 
 
 def test_shipped_sets_are_not_looked_at_column_by_column() -> None:
-    from consilium.simulations.scenario import divided_data
-
     scenario = load_scenario("stroke", ["data.least_rows=20"])
     (warning,) = warnings_of(look(scenario.data, 800, *divided_data(scenario, 0)))  # of the division, not of a column
     assert "371 parties, and 207 of them take part" in warning["text"] and "data.least_rows = 20" in warning["text"]

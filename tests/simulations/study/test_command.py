@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from consilium.simulations.study import compute
-from consilium.simulations.study.results import CACHE, FACTS_FILE, RESULTS
 from tests.command_line import Done, consilium
 from tests.simulations.study.test_spec import merged
 from tests.simulations.study.tiny import SCENARIO, SMALL, write_tiny
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -107,20 +101,3 @@ def test_shipped_studies_are_listed() -> None:
 def test_a_mistake_in_the_file_makes_no_folder(study: Path) -> None:
     done = run(write_tiny(study.parent, **{**SMALL, "study": {"methods": ["telepathy"]}}))
     assert done.exit_code == 2 and "no method 'telepathy'" in done.stderr and not (study.parent / "out").exists()
-
-
-@pytest.mark.nightly  # a signal, in one process: test_run.py
-def test_kill_9_and_again(tmp_path: Path) -> None:
-    """It lives until something is kept, however fast the machine is; then all of it is killed."""
-    study, out = write_tiny(tmp_path), tmp_path / "killed"
-    run(study)
-    command = [sys.executable, "-m", "consilium", "study", str(study), "--quiet", "--out", str(out), "--workers"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen([*command, "2"], env=environment)
-    while process.poll() is None and not list(out.glob(f"{CACHE}/*.json")):
-        time.sleep(0.01)
-    process.kill()
-    process.wait()
-    assert subprocess.run([*command, "1"], env=environment, check=False).returncode == 0
-    assert (out / RESULTS).read_bytes() == (tmp_path / "out" / RESULTS).read_bytes()
-    assert '"complete"' in (out / FACTS_FILE).read_text()

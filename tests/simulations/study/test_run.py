@@ -161,26 +161,11 @@ def test_every_measure_stands_under_what_the_methods_are_called(tmp_path: Path) 
     assert table.filter(pl.col("metric") == "winners_flipped_mean").height == 2
 
 
-def test_an_impossible_division_is_told_and_ends_nothing(tmp_path: Path) -> None:
-    points = {"natural": {}, "large": {"data": {"least_rows": 1000}}}
-    summary = run(tmp_path, **{**SMALL, "axis": [{"name": "division", "points": points}]})
-    assert [(each["axes"], each["method"], each["type"], each["known"]) for each in summary["failed"]] == [
-        ({"division": "large"}, "", "NotEnoughParties", True)
-    ]
-    assert "1,000" in summary["failed"][0]["why"]
-    assert set(pl.read_parquet(tmp_path / "out" / RESULTS)["division"]) == {"natural"}
-    assert json.loads((tmp_path / "out" / FACTS_FILE).read_text())["failed"] == summary["failed"]
-
-
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
         ({"data": {"least_rows": 1000}}, "no cell of the study can be computed.*at least 1,000 rows"),
         ({"data": {"path": "gone.csv"}}, r"no cell of the study can be computed.*gone\.csv is not there"),
-        (
-            {"federation": {"privacy": {"epsilon": 9.0}, "mechanism": {"threshold": 3}}},
-            "federation.mechanism.threshold: unknown key",
-        ),
     ],
 )
 def test_where_nothing_can_be_computed_it_is_an_error(tmp_path: Path, changes: dict[str, Any], told: str) -> None:

@@ -91,11 +91,6 @@ def test_a_mistake_is_one_line(tmp_path: Path, name: str) -> None:
         plots(spec)
 
 
-def test_no_such_study_names_those_there_are() -> None:
-    with pytest.raises(ConfigError, match="no study 'nothing': neither a file nor one that ships"):
-        load_study("nothing")
-
-
 @pytest.mark.parametrize("name", Shipped.STUDY.files())
 def test_a_shipped_study_can_be_unfolded(name: str) -> None:
     assert plots(load_study(name)) and compared(load_study(name))

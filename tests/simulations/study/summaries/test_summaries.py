@@ -86,21 +86,6 @@ def test_every_figure_counts_once_and_what_is_no_number_not() -> None:
     assert mean_of([math.inf, math.inf], None, "epsilon") == (math.inf, None, None, 2, "none")
 
 
-def test_the_view_knows_what_is_private_what_leads_and_what_changes() -> None:
-    view = study_view(MadeUp(parties=2, seeds=[0]).frame(), {"division": ["iid"]})
-    assert set(view.methods) == set(METHODS) and view.private == ("pate",)
-    assert (view.metric, view.reference) == ("auc", "pate")
-    assert view.order["division"][0] == "iid" and set(view.order["division"]) == set(DIVISIONS)
-    frame = pl.concat(
-        [
-            figures({"division": [value]}, metric="gini", axes={"kind": kind, "epsilon": epsilon})
-            for kind, value in (("iid", 0.1), ("natural", 0.2))
-            for epsilon in ("1", "3")
-        ]
-    )
-    assert study_view(frame, {}).distinct("division") == ([("iid", "1"), ("natural", "1")], ("kind",))
-
-
 # -- differences ------------------------------------------------------------------------------------------------------
 
 FIVE = {"pate": [0.70, 0.71, 0.69, 0.72, 0.705], "pooled": [0.74, 0.76, 0.75, 0.75, 0.751]}
@@ -114,16 +99,6 @@ def test_without_row_scores_it_is_the_paired_t_test_over_common_seeds() -> None:
     assert found.difference == pytest.approx(steps.mean())
     assert found.p == pytest.approx(stats.ttest_rel(FIVE["pooled"], FIVE["pate"]).pvalue)
     assert (found.low, found.high) == pytest.approx(stats.t.interval(0.95, 4, steps.mean(), stats.sem(steps)))
-
-
-def test_points_of_an_axis_are_compared_for_the_same_method() -> None:
-    moved = {name: [value + 0.02 for value in values] for name, values in FIVE.items()}
-    parts = [figures(values, axes={"division": name}) for name, values in (("natural", FIVE), ("iid", moved))]
-    found = [each for each in questions(study_view(pl.concat(parts), {})) if each.axis]
-    assert [(each.method, each.point, each.p) for each in found] == [
-        (name, ("iid",), None) for name in ("pooled", "pate")
-    ]
-    assert [each.difference for each in found] == pytest.approx([0.02, 0.02])  # the same at every seed
 
 
 @pytest.mark.parametrize("seed", range(8))
