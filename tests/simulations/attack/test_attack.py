@@ -186,8 +186,3 @@ def test_a_refuted_guarantee_is_told_and_is_exit_code_1(
     monkeypatch.setattr(command, "case_of", lambda run: attacked().case)
     monkeypatch.setattr("consilium.simulations.attack.attacks.membership", lambda *_, **__: [refuted])
     assert consilium("attack", str(tmp_path), "--quiet").exit_code == 1
-
-
-def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
-    done = consilium("attack", str(tmp_path))
-    assert done.exit_code and "is not that of a simulated run" in done.output

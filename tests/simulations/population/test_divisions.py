@@ -8,19 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import gamma
 
 from consilium.protocol.errors import ConfigError, DataError, NotEnoughParties
 from consilium.simulations.datasets.base import Dataset, Public
 from consilium.simulations.datasets.spec import PublicSpec
-from consilium.simulations.population.partition import (
-    TOLERANCE,
-    Partition,
-    _log_gamma_quantiles,
-    deal_by_class,
-    owners_of_size,
-    public_part,
-)
+from consilium.simulations.population.partition import TOLERANCE, Partition, deal_by_class, owners_of_size, public_part
 from consilium.simulations.population.partitions import PARTITIONS, divided
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import divided_source, load_scenario
@@ -267,14 +259,6 @@ def test_what_no_alpha_reaches_is_told_with_what_can_be_reached() -> None:
     told = r"labels of the natural division are 0\.\d+ from the pooled .* reaches 0\.\d+ to 0\.\d+, at the nearest"
     with pytest.raises(DataError, match=told):
         as_natural(replace(data, y=(data.owner % 2).astype(np.int64)), "matched", parties=3, least_rows=None)
-
-
-def test_quantiles_of_the_smallest_shapes_are_scipys_as_far_as_it_goes() -> None:
-    shapes, quantiles = np.array([0.02, 0.3, 1.0, 50.0, 1e5]), np.linspace(0.01, 0.99, 5)[:, None] * np.ones(5)
-    expected = gamma.ppf(quantiles, shapes)
-    large = expected > 1e-290
-    assert np.exp(_log_gamma_quantiles(shapes, quantiles)[large]) == pytest.approx(expected[large], rel=1e-9)
-    assert np.isfinite(_log_gamma_quantiles(np.array([1e-7]), np.array([[1e-12], [0.5]]))).all()
 
 
 def test_pieces_of_time_follow_each_other() -> None:

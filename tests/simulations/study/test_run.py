@@ -79,7 +79,7 @@ def test_what_is_in_the_folder(tiny: Path) -> None:
     assert not table["value"].is_null().any() and not table["value"].is_nan().any()
     assert table.sort([*axes, "seed", "method", "scope", "name", "metric"], maintain_order=True).equals(table)
     assert pl.read_csv(out / RESULTS_CSV, schema=table.schema).equals(table)
-    assert [path for path in out.iterdir() if path.is_file() and path.stat().st_mode & 0o077] == []
+    assert [path for path in [out, *out.rglob("*")] if path.stat().st_mode & 0o077] == []
     known = open_study(out).row_scores
     runs = table.filter((pl.col("scope") == "run") & pl.col("metric").is_in(["accuracy", "auc", "brier", "epsilon"]))
     for cell, metric in runs.filter(pl.col("method").is_in(["local", "plurality", "pate"]))["cell", "metric"].rows():
