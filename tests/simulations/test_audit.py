@@ -18,7 +18,7 @@ from consilium.protocol.errors import DataError
 from consilium.simulations.audit import audit_path
 from consilium.simulations.folder import SUMS, renew_sum, write_sums
 from tests.command_line import consilium
-from tests.coordinator.verify.runs import Tamper, edit, flip_label, node_run, rechained, run_of, sql
+from tests.coordinator.verify.runs import Tamper, edit, flip_label, node_run, run_of, sql
 from tests.marks import some, third
 from tests.simulations.report.cases import Page
 
@@ -196,8 +196,6 @@ def test_labels_with_any_byte_changed_are_findings(copied: Path) -> None:
 def test_the_command(copied: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no run here"):
         audit_path(tmp_path)
-    absent = consilium("audit", tmp_path / "absent")
-    assert (absent.exit_code, absent.stderr.count("\n")) == (2, 1) and "no run here" in absent.stderr
     edit("summary.json", lambda c: c.update(teachers=1))(copied)
     done = consilium("audit", copied, "--format", "json")
     told = done.json()
@@ -207,7 +205,8 @@ def test_the_command(copied: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("parties", "many"), ("guarantees", []), ("answered", {}), ("quality", [1]), ("student", [3])]
+    ("key", "value"),
+    [("parties", "many"), ("guarantees", []), ("answered", {}), ("quality", [1]), ("open_figures", {"test": [3]})],
 )
 def test_a_report_of_damaged_data_is_a_line_and_no_traceback(copied: Path, key: str, value: object) -> None:
     edit("private/report.json", lambda c: c.update({key: value}))(copied)
@@ -226,14 +225,6 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def deployed(nodes: Path, tmp_path: Path) -> Path:
     """A run of separate nodes."""
     return Path(shutil.copytree(nodes, tmp_path / "copy"))
-
-
-def crash(folder: Path) -> None:
-    """As if the coordinator had died before it closed."""
-    run = run_of(folder)
-    (run / "coordinator.json").unlink()
-    lines = [line for line in (run / "events.jsonl").read_text().splitlines(True) if '"closed"' not in line]
-    (run / "events.jsonl").write_text("".join(lines))
 
 
 def drawn(folder: Path, *options: object) -> Page:
@@ -271,17 +262,8 @@ def test_a_deployed_run_holds_and_has_a_report(deployed: Path) -> None:
     assert secret == said["privacy"]["spent"]["epsilon"] or f"{secret:.3f}" not in public
 
 
-ONE_CHANGE = {
-    "one label": lambda folder: flip_label(folder / "student"),
-    "one event, with its hashes": rechained(
-        "UPDATE batches SET event = replace(event, '\"sigma2\":3.0', '\"sigma2\":9.0') WHERE seq = 1"
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", ONE_CHANGE)
-def test_one_change_in_a_deployed_run_is_found(deployed: Path, case: str) -> None:
-    ONE_CHANGE[case](deployed)
+def test_one_change_in_a_deployed_run_is_found(deployed: Path) -> None:
+    flip_label(deployed / "student")
     arguments = deployed / "coordinator", "--student", deployed / "student"
     done = consilium("audit", *arguments)
     assert (done.exit_code, done.stderr) == (1, "")
@@ -292,7 +274,11 @@ def test_one_change_in_a_deployed_run_is_found(deployed: Path, case: str) -> Non
 
 
 def test_one_that_crashed_holds_so_far_and_says_so(deployed: Path) -> None:
-    crash(deployed)
+    """As if the coordinator had died before it closed."""
+    run = run_of(deployed)
+    (run / "coordinator.json").unlink()
+    lines = [line for line in (run / "events.jsonl").read_text().splitlines(True) if '"closed"' not in line]
+    (run / "events.jsonl").write_text("".join(lines))
     done = consilium("audit", deployed / "coordinator")
     assert done.exit_code == 0
     assert done.stdout.splitlines()[-1] == "the run is not finished; its ledger so far holds"
@@ -304,9 +290,7 @@ def test_one_that_crashed_holds_so_far_and_says_so(deployed: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        (("audit", "absent"), 2),
         (("audit", "homes"), 3),
-        (("audit", "p00"), 2),
         (("audit", "coordinator", "--student", "homes"), 3),
         (("audit", "coordinator", "--student", "absent"), 2),
         (("report", "coordinator", "--student", "absent"), 2),

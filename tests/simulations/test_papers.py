@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch.nn import functional
 
 from consilium.accounting.mechanisms import Confident, Immutable
 from consilium.models.base import Model
@@ -41,7 +40,7 @@ from consilium.simulations.papers.measure import (
     released,
 )
 from consilium.simulations.papers.run import PaperRun, as_lines
-from consilium.simulations.papers.semi_supervised import DenseModel, Discriminator, Duel, FlooredAdam, Normed
+from consilium.simulations.papers.semi_supervised import Duel, FlooredAdam
 from consilium.simulations.shipped import Shipped
 from tests.command_line import consilium
 from tests.models.digits import digits
@@ -312,34 +311,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
-
-
-def test_a_first_look_makes_every_output_standard() -> None:
-    """Control: before it they are not."""
-    layer, x = Normed(30, 8, False, generator()), 3 + torch.randn(500, 30, generator=generator(1))
-    with torch.no_grad():
-        before = layer(x)
-        layer.first_look(x)
-        after = layer(x)
-    assert float(before.mean(dim=0).abs().max()) > 0.5
-    np.testing.assert_allclose(after.mean(dim=0), np.zeros(8), atol=1e-5)
-    np.testing.assert_allclose(after.std(dim=0, correction=0), np.ones(8), atol=1e-5)
-
-
-def test_noise_is_fresh_while_it_learns_and_absent_afterwards(small: None) -> None:
-    judge, x = Discriminator(64, 3, generator()), torch.rand(50, 64, generator=generator(1))
-    judge.first_look(x)
-    with torch.no_grad():
-        assert not torch.equal(judge(x), judge(x))
-        layers = tuple((weights.numpy(), offsets.numpy()) for weights, offsets in judge.plain())
-        seen = x
-        for weights, offsets in judge.plain()[:-1]:
-            seen = torch.relu(functional.linear(seen, weights, offsets))
-        expected = torch.softmax(functional.linear(seen, *judge.plain()[-1]), dim=1)
-    rows = (x.numpy() * 16).astype(np.float64)
-    rows[0, 0], rows[0, 1] = 0, 16
-    model = DenseModel(semi_supervised.Pixels.of(rows), layers)
-    np.testing.assert_allclose(model.predict_proba(rows)[1:], expected[1:], atol=1e-5)
 
 
 def test_adam_by_hand() -> None:

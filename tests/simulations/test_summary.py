@@ -17,7 +17,7 @@ import pytest
 from consilium.accounting.mechanisms import GNMax
 from consilium.coordinator.collection.exchange import Failure, tell_left_out
 from consilium.coordinator.config import QueryBudget
-from consilium.coordinator.events import Event, EventLog, EventTail, event_of
+from consilium.coordinator.events import Event, EventLog, event_of
 from consilium.models.linear import ConstantTeacher, RidgeTeacher
 from consilium.models.own_model import OwnClassifier
 from consilium.protocol.refusals import Refusal, Rule
@@ -205,20 +205,3 @@ def test_a_display_that_fails_is_called_no_more_and_the_run_goes_on(tmp_path: Pa
         assert called.wait(60)
         record("train", 1, 2)
     assert len(events.read_text().splitlines()) == 2
-
-
-def test_a_log_is_read_line_by_line_while_it_is_written(tmp_path: Path) -> None:
-    path = tmp_path / "events.jsonl"
-    reader = EventTail(path)
-    assert reader.fresh() == []  # not there yet
-    whole = json.dumps({"event": "stage", "at": AT, "stage": "a", "total": 1}) + "\n"
-    path.write_text(whole + whole[:20])
-    assert [event.stage for event in reader.fresh()] == ["a"]
-    with open(path, "a") as file:
-        file.write(whole[20:])
-    assert len(reader.fresh()) == 1
-    # a crash broke a line off, another process's first line stands behind it; and lines that are no events
-    with open(path, "a") as file:
-        file.write('{"event": "sta' + whole + "[1]\n" + "\n" + '{"at": 3}\n' + whole)
-    assert [event.kind for event in reader.fresh()] == ["stage"]
-    assert reader.fresh() == []

@@ -115,15 +115,6 @@ def test_labels_are_attacked_by_what_is_learnt_of_their_law() -> None:
     assert not released.broken and released.best.advantage[1] > 0
 
 
-def test_a_party_may_be_gone_instead_of_replaced() -> None:
-    alone = attacked('federation.privacy.neighbouring="add_or_remove"')
-    party, worst, record = targets_of(alone, 0)
-    voters = alone.votes.sum(axis=(0, 2))[0]
-    for target, fewer in ((party, 1), (worst, 1), (record, 0)):
-        assert set(target.there.sum(axis=1)) == {voters}
-        assert set(target.away.sum(axis=1)) == {voters - fewer}
-
-
 def test_a_difference_tells_of_a_party_that_is_gone_what_is_promised_and_no_more() -> None:
     """The parties' own votes, with one party's and without them, in 4,000 games of each world. Scores are sums of 60
     bits and nearly normal: epsilon by their distance, with an error of 1 %."""
@@ -195,8 +186,3 @@ def test_a_refuted_guarantee_is_told_and_is_exit_code_1(
     monkeypatch.setattr(command, "case_of", lambda run: attacked().case)
     monkeypatch.setattr("consilium.simulations.attack.attacks.membership", lambda *_, **__: [refuted])
     assert consilium("attack", str(tmp_path), "--quiet").exit_code == 1
-
-
-def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
-    done = consilium("attack", str(tmp_path))
-    assert done.exit_code and "is not that of a simulated run" in done.output

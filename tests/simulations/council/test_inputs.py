@@ -21,7 +21,6 @@ from consilium.simulations.council.frames import BadSetting, GivenRows, frame_of
 from consilium.simulations.council.settings import completed, scenario_of
 from consilium.simulations.datasets.table import TableSource
 from consilium.simulations.population.specs import DataSpec
-from consilium.simulations.scenario import Scenario, divided_data
 from tests.simulations.council.warm import hospitals
 
 TABLE = pl.DataFrame({"n": [1.5, None, 3.0], "t": ["a", None, "b"], "b": [True, False, None]})
@@ -69,37 +68,11 @@ def given(rows: Any = SITES, y: Any = "ill", owners: Any = "site", **named: Any)
     return GivenRows.of(rows, y, owners, named.get("patients"), named.get("public"), named.get("classes"))
 
 
-def test_columns_by_name_are_no_features() -> None:
-    found = given()
-    assert (found.features, found.label, found.owner, found.patient) == (("age",), "ill", "site", None)
-    assert found.meant == {"n": "n", "y": "y"}
-
-
 def test_arrays_become_columns_beside_those_that_are_there() -> None:
     rows = SITES.rename({"ill": "y", "site": "owner"})
     found = given(rows, Y, ["p", "p", "q", "r"])
     assert (found.features, found.label, found.owner) == (("age", "y", "owner"), "y_", "owner_")
     assert found.frame["owner_"].to_list() == ["p", "p", "q", "r"]
-
-
-LABELS: list[tuple[Any, dict[str, Any]]] = [
-    (np.array([-1, 1, -1, 1]), {"-1": -1, "1": 1}),
-    ([1.0, 2.0, 1.0, 2.0], {"1": 1.0, "2": 2.0}),
-    ([True, False, True, False], {"true": True, "false": False}),
-    (["no", "yes", "no", "yes"], {"no": "no", "yes": "yes"}),
-]
-
-
-@pytest.mark.parametrize(("y", "meant"), LABELS)
-def test_labels_come_back_as_they_were_written(y: Any, meant: dict[str, Any]) -> None:
-    assert given(ROWS, y, None).meant == meant
-
-
-def test_public_rows_need_no_owner() -> None:
-    found = given(public=SITES.drop("site"))
-    assert found.public is not None
-    assert found.public.columns == ["age", "ill"]
-    assert found.public_owners == ()
 
 
 def scenario(
@@ -150,41 +123,6 @@ def test_estimators_go_into_files_that_their_users_read(tmp_path: Path) -> None:
     assert table["student"]["trainer"]["name"] == "pickled"
     assert read_estimator(Path(own["file"]), own["sha256"], 0).var_smoothing == 1e-3
     assert Path(own["file"]).stat().st_mode & 0o777 == 0o600
-
-
-@pytest.mark.parametrize(("teachers", "parties"), [(1, 9), (3, 7)])
-def test_the_same_table_has_the_same_parties_by_both_doors(tmp_path: Path, teachers: int, parties: int) -> None:
-    """Owners with 1 to 11 rows, two of them public: one row for each teacher is enough."""
-    sizes = range(1, 12)
-    frame = pl.DataFrame({"site": [f"S{n:02}" for n in sizes for _ in range(n)]}).with_columns(
-        age=pl.int_range(pl.len()).cast(pl.Float64), ill=pl.int_range(pl.len()) % 2
-    )
-    frame.write_csv(tmp_path / "rows.csv")
-    public = {"by": "owner", "owners": ["S10", "S11"]}
-    keys = {"set": "table", "path": str(tmp_path / "rows.csv"), "label": "ill", "owner": "site", "public": public}
-    federation: dict[str, Any] = {
-        "name": "x",
-        "minimum_parties": 2,
-        "teachers_per_party": teachers,
-        "collection": "plaintext",
-        "privacy": {"unit": "record", "delta": 1e-5},
-        "mechanism": {"name": "gnmax", "sigma": 9.0},
-        "query_budget": {"queries": 3, "answers": 3},
-    }
-    by_file = Scenario.model_validate({"data": keys, "federation": federation})
-
-    council = Council(
-        unit="record", teachers_per_party=teachers, mechanism={"name": "gnmax", "sigma": 9.0}, queries=3, epsilon=None
-    )
-    rows = GivenRows.of(frame, "ill", "site", None, ["S10", "S11"], None)
-    table = scenario_of(council.get_params(deep=False), rows, tmp_path)
-    source = TableSource.of_frame(rows.frame, DataSpec.model_validate(table["data"]), rows.public)
-    in_memory = completed(table, 0, source)
-
-    found = [divided_data(by_file, 0)[1], divided_data(in_memory, 0, source)[1]]
-    assert [len(each.parties) for each in found] == [parties, parties]
-    assert [each.left_out for each in found] == [9 - parties, 9 - parties]
-    assert list(found[0].parties) == list(found[1].parties)
 
 
 def test_with_epsilon_alone_labels_are_asked_with_the_noise_that_it_takes() -> None:

@@ -1,5 +1,6 @@
-"""A run as an object: tables of the folder's files, mistakes with a type, its lines for the terminal. And `simulate`:
-scenarios by name or object, with keys changed; and a script as people write them."""
+"""A run as an object: tables of the folder's files, mistakes with a type, its lines for the terminal. `simulate`:
+scenarios by name or object, with keys changed; a script as people write them. And scikit-learn's own checks of an
+estimator: all that apply pass; docs/python.md lists those that cannot, and why."""
 
 from __future__ import annotations
 
@@ -9,10 +10,14 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest import SkipTest
 
 import pytest
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from consilium.protocol.errors import ConsiliumError, DataError, PathError
+from consilium.simulations.council.estimator import Council
 from consilium.simulations.council.frames import BadSetting
 from consilium.simulations.council.runs import (
     Charge,
@@ -26,6 +31,7 @@ from consilium.simulations.council.runs import (
 )
 from consilium.simulations.scenario import load_scenario
 from tests.coordinator.verify.runs import edit
+from tests.simulations.council.warm import QUICK
 
 
 def test_tables_are_those_of_the_folder_and_an_audit_finds_what_was_changed(small_run: Path, tmp_path: Path) -> None:
@@ -248,3 +254,37 @@ def test_a_script_without_a_guard_in_which_a_loop_runs(tmp_path: Path) -> None:
     assert lines == ["begun", "True True True", "True True"]
     assert not Path(folder).exists()
     assert done.stderr == ""
+
+
+FOR_CHECKS = {**QUICK, "parties": 2, "public_share": 0.6}
+"""The checks have 10 to 150 rows, some of noise, no owners: two parties by lot, enough public ones for the classes."""
+NEEDS_CLASSES = {
+    "check_dict_unchanged",
+    "check_dont_overwrite_parameters",
+    "check_f_contiguous_array_estimator",
+    "check_fit2d_predict1d",
+    "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance",
+    "check_n_features_in_after_fitting",
+}
+"""Of 20 rows with three or four classes no public row may have one of them: so the classes are declared."""
+CANNOT = {"check_array_api_input": "needs the variable SCIPY_ARRAY_API and other array libraries"}
+
+
+@pytest.mark.nightly
+@pytest.mark.filterwarnings("ignore")
+def test_every_check_that_applies_passes() -> None:
+    failed, passed, skipped = {}, 0, set()
+    for council, check in estimator_checks_generator(Council(**FOR_CHECKS), legacy=True):
+        name = check.func.__name__
+        own = clone(council).set_params(classes=[0, 1, 2, 3] if name in NEEDS_CLASSES else None)
+        try:
+            check(own)
+            passed += 1
+        except SkipTest:
+            skipped.add(name)
+        except Exception as error:
+            failed[name] = f"{type(error).__name__}: {error}"
+    assert failed == {}
+    assert passed >= 50
+    assert skipped - {"check_classifier_data_not_an_array"} <= CANNOT.keys()

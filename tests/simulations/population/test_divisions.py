@@ -8,21 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import gamma
 
 from consilium.protocol.errors import ConfigError, DataError, NotEnoughParties
 from consilium.simulations.datasets.base import Dataset, Public
 from consilium.simulations.datasets.spec import PublicSpec
-from consilium.simulations.population.partition import (
-    TOLERANCE,
-    Partition,
-    _log_gamma_quantiles,
-    _Lot,
-    deal_by_class,
-    label_distance,
-    owners_of_size,
-    public_part,
-)
+from consilium.simulations.population.partition import TOLERANCE, Partition, deal_by_class, owners_of_size, public_part
 from consilium.simulations.population.partitions import PARTITIONS, divided
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import divided_source, load_scenario
@@ -269,33 +259,6 @@ def test_what_no_alpha_reaches_is_told_with_what_can_be_reached() -> None:
     told = r"labels of the natural division are 0\.\d+ from the pooled .* reaches 0\.\d+ to 0\.\d+, at the nearest"
     with pytest.raises(DataError, match=told):
         as_natural(replace(data, y=(data.owner % 2).astype(np.int64)), "matched", parties=3, least_rows=None)
-
-
-@pytest.mark.parametrize("alpha", [1e-3, 1.0, 1e6])
-def test_counts_have_the_sizes_and_the_classes_that_there_are(alpha: float) -> None:
-    sizes_of, totals = np.array([1, 1, 7, 30, 61]), np.array([50, 49, 1])
-    counts = _Lot.drawn(sizes_of, totals, np.random.default_rng(0)).counts(alpha)
-    assert (counts.sum(axis=1).tolist(), counts.sum(axis=0).tolist()) == (sizes_of.tolist(), totals.tolist())
-    assert counts.min() >= 0
-
-
-def test_the_distance_falls_with_alpha_from_one_class_each_to_none() -> None:
-    sizes_of, totals = np.full(200, 100), np.array([12_000, 8_000])
-    lot = _Lot.drawn(sizes_of, totals, np.random.default_rng(0))
-    found = [label_distance(lot.counts(alpha)) for alpha in np.geomspace(1e-3, 1e6, 40)]
-    assert all(later <= earlier + 2e-3 for earlier, later in pairwise(found))
-    # parties of one class: sqrt(1 - sqrt(.6)) for 120 of them, sqrt(1 - sqrt(.4)) for 80
-    extreme = 0.6 * np.sqrt(1 - np.sqrt(0.6)) + 0.4 * np.sqrt(1 - np.sqrt(0.4))
-    assert found[0] == pytest.approx(extreme, abs=0.01)
-    assert found[-1] < 0.003
-
-
-def test_quantiles_of_the_smallest_shapes_are_scipys_as_far_as_it_goes() -> None:
-    shapes, quantiles = np.array([0.02, 0.3, 1.0, 50.0, 1e5]), np.linspace(0.01, 0.99, 5)[:, None] * np.ones(5)
-    expected = gamma.ppf(quantiles, shapes)
-    large = expected > 1e-290
-    assert np.exp(_log_gamma_quantiles(shapes, quantiles)[large]) == pytest.approx(expected[large], rel=1e-9)
-    assert np.isfinite(_log_gamma_quantiles(np.array([1e-7]), np.array([[1e-12], [0.5]]))).all()
 
 
 def test_pieces_of_time_follow_each_other() -> None:

@@ -205,16 +205,12 @@ def test_each_fault_is_told_and_no_other(tmp_path: Path, told: str) -> None:
     assert told in text
 
 
-def numbered_from_one() -> pl.DataFrame:
-    """Each hospital's patients are 1, 2 and so on; one row has no label, and one is a copy."""
+def test_rows_left_out_are_counted_by_why(tmp_path: Path) -> None:
+    """Each hospital's patients are 1, 2 and so on: all but the public owners' rows are of patients who are at one of
+    these. One row has no label, and one is a copy."""
     frame = sound(pid=(np.arange(COUNT) % ROWS + 1).tolist())
     unlabelled = frame.with_columns(pl.when(pl.int_range(COUNT) > 0).then("outcome").alias("outcome"))
-    return pl.concat([unlabelled, unlabelled[-1:]])
-
-
-def test_rows_left_out_are_counted_by_why(tmp_path: Path) -> None:
-    """All but the public owners' rows are of patients who are at one of these."""
-    numbered_from_one().write_csv(tmp_path / "patients.csv")
+    pl.concat([unlabelled, unlabelled[-1:]]).write_csv(tmp_path / "patients.csv")
     keys = {"public": PUBLIC, "public_share": None, "patient": "pid", "unlabelled": "drop", "duplicates": "drop"}
     with pytest.raises(NotEnoughParties, match=f"{COUNT - 2 * ROWS - 1} rows of patients .* put the .* name before"):
         divided(tmp_path, table_keys(**keys))
@@ -238,11 +234,3 @@ NO_LEAKS: dict[str, Callable[[], list[Any]]] = {
 def test_leaks(tmp_path: Path, kind: str) -> None:
     made = {**LEAKS, **NO_LEAKS}[kind]()
     assert len(texts(tmp_path, sound(other=made), {})) == (kind in LEAKS)
-
-
-def test_shipped_sets_are_not_looked_at_column_by_column() -> None:
-    from consilium.simulations.scenario import divided_data
-
-    scenario = load_scenario("stroke", ["data.least_rows=20"])
-    (warning,) = warnings_of(look(scenario.data, 800, *divided_data(scenario, 0)))  # of the division, not of a column
-    assert "371 parties, and 207 of them take part" in warning["text"] and "data.least_rows = 20" in warning["text"]

@@ -18,13 +18,12 @@ from consilium.protocol.errors import ConfigError, DataError, EngineError, Outpu
 from consilium.report.progress import COMPARE
 from consilium.simulations.divide import make_case
 from consilium.simulations.judge import judged
-from consilium.simulations.methods import kinds
 from consilium.simulations.scenario import Scenario
 from consilium.simulations.study import compute
 from consilium.simulations.study.compute import in_workers
 from consilium.simulations.study.results import CACHE, FACTS_FILE, PAGE, RESULTS, RESULTS_CSV, open_study
 from consilium.simulations.study.run import StudyInterrupted, run_study
-from consilium.simulations.study.spec import COLUMNS, FACTS, compared, load_study, plots
+from consilium.simulations.study.spec import COLUMNS, FACTS, compared, load_study, method_of, plots
 from consilium.simulations.study.summaries.questions import compared as compared_with
 from consilium.simulations.study.summaries.view import study_view
 from consilium.simulations.vote import train_ensemble
@@ -53,7 +52,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(compute, "train_ensemble", counted("ensemble", train_ensemble))
     for name in ("local", "plurality", "pate"):
-        kind = type(kinds.method_of(name))
+        kind = type(method_of(name))
         monkeypatch.setattr(kind, "predict", counted(name, kind.predict))
     return done
 
@@ -79,7 +78,7 @@ def test_what_is_in_the_folder(tiny: Path) -> None:
     assert not table["value"].is_null().any() and not table["value"].is_nan().any()
     assert table.sort([*axes, "seed", "method", "scope", "name", "metric"], maintain_order=True).equals(table)
     assert pl.read_csv(out / RESULTS_CSV, schema=table.schema).equals(table)
-    assert [path for path in out.iterdir() if path.is_file() and path.stat().st_mode & 0o077] == []
+    assert [path for path in [out, *out.rglob("*")] if path.stat().st_mode & 0o077] == []
     known = open_study(out).row_scores
     runs = table.filter((pl.col("scope") == "run") & pl.col("metric").is_in(["accuracy", "auc", "brier", "epsilon"]))
     for cell, metric in runs.filter(pl.col("method").is_in(["local", "plurality", "pate"]))["cell", "metric"].rows():
@@ -138,7 +137,7 @@ def test_of_a_study_in_which_something_failed_that_alone_is_tried_again(
         raise ValueError("votes 90817 3")
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(kinds.method_of("pate")), "predict", predict)
+        patch.setattr(type(method_of("pate")), "predict", predict)
         failed = run(tmp_path, **SMALL)["failed"]
         assert [(each["method"], each["type"], each["known"]) for each in failed] == [
             ("pate", "ValueError", False), ("pate", "DataError", True)
@@ -161,26 +160,11 @@ def test_every_measure_stands_under_what_the_methods_are_called(tmp_path: Path) 
     assert table.filter(pl.col("metric") == "winners_flipped_mean").height == 2
 
 
-def test_an_impossible_division_is_told_and_ends_nothing(tmp_path: Path) -> None:
-    points = {"natural": {}, "large": {"data": {"least_rows": 1000}}}
-    summary = run(tmp_path, **{**SMALL, "axis": [{"name": "division", "points": points}]})
-    assert [(each["axes"], each["method"], each["type"], each["known"]) for each in summary["failed"]] == [
-        ({"division": "large"}, "", "NotEnoughParties", True)
-    ]
-    assert "1,000" in summary["failed"][0]["why"]
-    assert set(pl.read_parquet(tmp_path / "out" / RESULTS)["division"]) == {"natural"}
-    assert json.loads((tmp_path / "out" / FACTS_FILE).read_text())["failed"] == summary["failed"]
-
-
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
         ({"data": {"least_rows": 1000}}, "no cell of the study can be computed.*at least 1,000 rows"),
         ({"data": {"path": "gone.csv"}}, r"no cell of the study can be computed.*gone\.csv is not there"),
-        (
-            {"federation": {"privacy": {"epsilon": 9.0}, "mechanism": {"threshold": 3}}},
-            "federation.mechanism.threshold: unknown key",
-        ),
     ],
 )
 def test_where_nothing_can_be_computed_it_is_an_error(tmp_path: Path, changes: dict[str, Any], told: str) -> None:
@@ -213,7 +197,7 @@ def test_a_signal_keeps_what_is_done_and_says_how_to_go_on(
     processes. The bar counts what is kept."""
     study = {**SMALL, "study": {**SMALL["study"], "seeds": 2}}
     run(tmp_path, "whole", 2, **study)
-    spec, kind = load_study(str(tmp_path / "tiny.toml")), type(kinds.method_of("pate"))
+    spec, kind = load_study(str(tmp_path / "tiny.toml")), type(method_of("pate"))
     predict = kind.predict
 
     def interrupt(self: Any, case: Any, ensemble: Any) -> Any:

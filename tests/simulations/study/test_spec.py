@@ -1,14 +1,21 @@
-"""Files of studies: what they may say, every mistake as one line, and addresses that change with what decides."""
+"""Files of studies: what they may say, every mistake as one line, and addresses that change with what decides. And the
+settings of one division share caches, and never the cost of something else."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import functools
+import gc
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import joblib
 import pytest
 
+from consilium.accounting.events import ReleaseEvent
+from consilium.accounting.mechanisms import Histogram
+from consilium.accounting.target import worst_case
+from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
 from consilium.simulations.datasets.source import open_source
@@ -89,11 +96,6 @@ def test_a_mistake_is_one_line(tmp_path: Path, name: str) -> None:
         spec = load_study(str(write_tiny(tmp_path, **changes)))
         compared(spec)
         plots(spec)
-
-
-def test_no_such_study_names_those_there_are() -> None:
-    with pytest.raises(ConfigError, match="no study 'nothing': neither a file nor one that ships"):
-        load_study("nothing")
 
 
 @pytest.mark.parametrize("name", Shipped.STUDY.files())
@@ -236,3 +238,35 @@ def test_each_row_is_asked_once_at_most_but_noise_and_budgets_that_are_stated_st
         **change,
     }
     assert tuple(_within_rows(federation, rows)["query_budget"].values()) == budget
+
+
+EVENT = ReleaseEvent(
+    mechanism=Histogram(90), asked=300, answered=300, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE,
+    teachers_per_party=2, towards=Towards.STUDENT, noise=Noise.DISCRETE,
+)  # fmt: skip
+OTHER_EVENTS: dict[str, dict[str, Any]] = {
+    "asked": {"asked": 301, "answered": 301},
+    "answered": {"asked": 200, "answered": 200},
+    "unit": {"unit": Unit.PARTY},
+    "neighbouring": {"neighbouring": Neighbouring.ADD_OR_REMOVE},
+    "teachers_per_party": {"teachers_per_party": 3},
+    "towards": {"towards": Towards.COORDINATOR},
+    "noise": {"noise": Noise.CONTINUOUS},
+    "slack": {"slack": 1e-6},
+    "mechanism": {"mechanism": Histogram(90.00001)},
+    "delta": {},
+}
+OTHER_COST = ("asked", "answered", "neighbouring", "slack", "mechanism", "delta")
+
+
+@pytest.mark.parametrize("name", OTHER_EVENTS)
+def test_no_cost_is_that_of_another_event(name: str) -> None:
+    """What is kept of the event before changes nothing of this one, to the last digit."""
+    assert OTHER_EVENTS.keys() == {*(field.name for field in fields(EVENT)), "delta"}
+    changed, delta = replace(EVENT, **OTHER_EVENTS[name]), 2e-5 if name == "delta" else 1e-5
+    first, warm = worst_case([EVENT], 1e-5), worst_case([changed], delta)
+    for kept in gc.get_objects():
+        if isinstance(kept, functools._lru_cache_wrapper) and kept.__module__.startswith("consilium.accounting"):
+            kept.cache_clear()
+    assert worst_case([changed], delta) == warm
+    assert (warm.epsilon != first.epsilon) or name not in OTHER_COST

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from itertools import combinations, product
 
@@ -85,21 +84,6 @@ def test_every_figure_counts_once_and_what_is_no_number_not() -> None:
     assert mean_of([math.inf, math.inf], None, "epsilon") == (math.inf, None, None, 2, "none")
 
 
-def test_the_view_knows_what_is_private_what_leads_and_what_changes() -> None:
-    view = study_view(MadeUp(parties=2, seeds=[0]).frame(), {"division": ["iid"]})
-    assert set(view.methods) == set(METHODS) and view.private == ("pate",)
-    assert (view.metric, view.reference) == ("auc", "pate")
-    assert view.order["division"][0] == "iid" and set(view.order["division"]) == set(DIVISIONS)
-    frame = pl.concat(
-        [
-            figures({"division": [value]}, metric="gini", axes={"kind": kind, "epsilon": epsilon})
-            for kind, value in (("iid", 0.1), ("natural", 0.2))
-            for epsilon in ("1", "3")
-        ]
-    )
-    assert study_view(frame, {}).distinct("division") == ([("iid", "1"), ("natural", "1")], ("kind",))
-
-
 # -- differences ------------------------------------------------------------------------------------------------------
 
 FIVE = {"pate": [0.70, 0.71, 0.69, 0.72, 0.705], "pooled": [0.74, 0.76, 0.75, 0.75, 0.751]}
@@ -113,16 +97,6 @@ def test_without_row_scores_it_is_the_paired_t_test_over_common_seeds() -> None:
     assert found.difference == pytest.approx(steps.mean())
     assert found.p == pytest.approx(stats.ttest_rel(FIVE["pooled"], FIVE["pate"]).pvalue)
     assert (found.low, found.high) == pytest.approx(stats.t.interval(0.95, 4, steps.mean(), stats.sem(steps)))
-
-
-def test_points_of_an_axis_are_compared_for_the_same_method() -> None:
-    moved = {name: [value + 0.02 for value in values] for name, values in FIVE.items()}
-    parts = [figures(values, axes={"division": name}) for name, values in (("natural", FIVE), ("iid", moved))]
-    found = [each for each in questions(study_view(pl.concat(parts), {})) if each.axis]
-    assert [(each.method, each.point, each.p) for each in found] == [
-        (name, ("iid",), None) for name in ("pooled", "pate")
-    ]
-    assert [each.difference for each in found] == pytest.approx([0.02, 0.02])  # the same at every seed
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -294,18 +268,6 @@ def test_without_an_axis_the_largest_difference_of_methods_is_first(values: dict
     assert ("No other method has the guarantee of the student" in told[1]) == ("local" in values)
 
 
-@pytest.mark.parametrize(
-    "frame",
-    [
-        figures({"pate": [0.5]}).clear(),
-        figures({"division": [0.1, 0.2]}, metric="hellinger_mean"),
-        MadeUp(axes={}, seeds=[3], methods={"local": 0.6}).frame(),
-    ],
-)
-def test_little_is_told_of_little(frame: pl.DataFrame) -> None:
-    assert not [each for each in answers(frame) if each.startswith("The largest")]
-
-
 def test_data_sets_are_not_compared_with_each_other() -> None:
     told = answers(MadeUp(axes={"set": {"a": 0.0, "b": 0.3}}, sets="set").frame())
     assert told[0].startswith("The largest difference between methods: noisy average in place of the student, at ")
@@ -324,22 +286,6 @@ def test_points_that_tell_nothing_by_themselves_are_told_with_their_axis() -> No
         "The largest change: labels skew in place of none, at calibrate true, rows none, takes pooled from 0.600 to"
         " 0.900 accuracy, +0.300; not tested: the same at every seed."
     )
-
-
-@pytest.mark.parametrize("seeds", [3, 20])
-def test_sentences_are_short(seeds: int) -> None:
-    """Three axes and many methods, private ones with keys."""
-    axes = {**AT, "alpha": ["0.1", "10"], "federation.privacy.epsilon": ["1", "8"]}
-    names = ["pate", "pate (most_answers=10)", "noisy_average", "private_gradient clip=1", "pooled", "local"]
-    generator, private, parts = np.random.default_rng(seeds), {name: ONE for name in names[:4]}, []
-    for point in product(*axes.values()):
-        values = {name: generator.normal(0.6, 0.02, seeds).tolist() for name in names}
-        at = dict(zip(axes, point, strict=True))
-        parts.append(figures(values, axes=at, stated=private))
-        parts.append(figures({name: [1.0] * seeds for name in private}, metric="epsilon", axes=at, stated=private))
-    three = MadeUp(axes={name: dict.fromkeys(points, 0.0) for name, points in axes.items()}, parties=2)
-    for told in [*answers(pl.concat(parts), axes), *answers(three.frame())]:
-        assert all(len(sentence.split()) <= 35 for sentence in re.split(r"(?<=\.) (?=[A-Z])", told)), told
 
 
 def test_the_largest_change_of_equal_methods_is_seldom_called_significant() -> None:
