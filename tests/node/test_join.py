@@ -50,13 +50,6 @@ def test_every_node_takes_the_same_folder_as_often_as_it_likes(made: Made) -> No
             assert load_certificate(folder.tls.certificate).public_key() == key
 
 
-def test_no_file_of_it_is_a_secret(made: Made) -> None:
-    secret = [path.read_bytes() for folder in made.nodes.values() for path in folder.keys.iterdir()]
-    sent = b"".join(path.read_bytes() for path in made.out.iterdir())
-    assert b"PRIVATE" not in sent
-    assert not [key for key in secret if b"PRIVATE" in key and key in sent]
-
-
 def test_a_newer_one_is_taken_and_an_older_one_refused(made: Made, tmp_path: Path) -> None:
     older = shutil.copytree(made.out, tmp_path / "older")
     folder = made.nodes["p00"]

@@ -21,7 +21,7 @@ import pytest
 import uvicorn
 
 from consilium.node import supernode, supervisor
-from consilium.node.flower import flower_environment, free_port, python_module, without_loopback
+from consilium.node.flower import free_port, without_loopback
 from consilium.node.supernode import for_own_user
 from consilium.node.supervisor import Program, run_program
 from consilium.protocol.errors import EngineError
@@ -84,7 +84,6 @@ def lines_of(path: Path) -> list[str]:
 
 
 def program(folder: Path, text: str) -> Program:
-    """A Python program."""
     return Program("child", [sys.executable, "-c", text], folder, dict(os.environ))
 
 
@@ -228,19 +227,6 @@ class TestAnotherUser:
                 assert supernode.is_own(*ends)
             with connection:
                 assert not supernode.is_own(*ends)
-
-
-def test_a_supernode_whose_apps_have_died_ends(tmp_path: Path) -> None:
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    (programs / "flower-superexec").write_text("#!/bin/sh\nexec sleep 3\n")
-    (programs / "flower-superexec").chmod(0o700)
-    node = python_module("consilium.node.supernode", "--insecure", "--superlink", "127.0.0.1:1")
-    done = subprocess.run(
-        [*node, "--host", "127.0.0.1", "--port", str(free_port())],
-        env=flower_environment(tmp_path, programs), cwd=tmp_path, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert "SuperNode terminated gracefully" in done.stdout + done.stderr
 
 
 def test_a_connection_that_the_kernel_does_not_show_is_refused(tmp_path: Path, monkeypatch) -> None:

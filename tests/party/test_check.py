@@ -188,16 +188,6 @@ def test_a_bad_mapping_is_an_error_that_names_the_column(
     assert len(report.problems) == count
 
 
-@pytest.mark.parametrize(("keep", "missing"), [("mean", 0), ("keep", 40)])
-def test_an_estimator_that_takes_missing_values_gets_them(tmp_path: Path, keep: str, missing: int) -> None:
-    """Whatever `[missing]` says of values that are missing here and there."""
-    teacher = {"model": "estimator", "factory": "tests.strangers:SeesMissing", "missing": keep}
-    folder = home_of(tmp_path / "home", ("drowsy", "age"), teacher=teacher, missing={"rule": "refuse"}, **LACKS)
-    votes(folder, make_config(), make_rows(30, 5)[0])
-    (trained,) = node_at(folder).teachers(make_config().digest()).teachers
-    assert trained.estimator.missing_ == missing  # pyright: ignore
-
-
 def test_of_a_table_it_is_missing_as_others_are(tmp_path: Path) -> None:
     """The mean where there is no feature for it, else that feature."""
     columns = (

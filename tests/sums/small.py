@@ -156,7 +156,6 @@ class Small:
         return total.tolist()
 
     def events(self, name: str) -> list[dict]:
-        """What the log tells of this kind."""
         lines = map(json.loads, (self.run / "events.jsonl").read_text().splitlines())
         return [each for each in lines if each["event"] == name]
 
@@ -167,7 +166,6 @@ class Small:
             return [pickle.loads(content) for (content,) in file.execute("SELECT content FROM sessions")]
 
     def left_out(self) -> dict[str, str]:
-        """Reason by party."""
         return {each["party"]: each["reason"] for each in self.events("left-out")}
 
     def asked(self, kind: str) -> list[int]:
@@ -176,8 +174,6 @@ class Small:
 
 
 class VerifiedSmall(Small):
-    """With a second aggregator."""
-
     keys: VerifiedKeys
     transport: TwoKinds
 
@@ -219,7 +215,6 @@ def made(
 def masked(
     root: Path, make: Callable[..., FederationConfig] = federation.make_config, parties: int = 7, **changes: Any
 ) -> SecureSmall:
-    """A federation of secure votes."""
     homes = make_homes(root / "parties", parties)
     keys = federation.make_secure(homes, root)
     config = make(collection="secure", roster=keys.roster.digest, **changes)

@@ -14,7 +14,7 @@ import pytest
 
 from consilium.accounting.mechanisms import Confident, GNMax
 from consilium.coordinator.collection import admission
-from consilium.coordinator.collection.admission import AGAIN, SOON, Admission, Greeting, assemble, train
+from consilium.coordinator.collection.admission import AGAIN, SOON, Admission, Greeting, assemble
 from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.events import Event, EventLog, event_of, read_events
 from consilium.coordinator.federation import FederationRun
@@ -70,7 +70,6 @@ class Clock:
 
 
 def events(log, *names: str) -> list[dict[str, Any]]:
-    """Of these kinds, or all."""
     lines = map(json.loads, Path(log._file.name).read_text().splitlines())
     return [line for line in lines if not names or line["event"] in names]
 
@@ -179,14 +178,6 @@ def test_who_goes_while_others_are_awaited_is_no_member(hall: Hall, log) -> None
     assert [event["parties"] for event in events(log, "lost")] == [["p01"]]
 
 
-def test_a_simulation_asks_once_and_leaves_both_claimants_out(homes, log) -> None:
-    transport = FakeTransport(homes, {(1, "query.hello"): with_field("party", "p02")})
-    members = Admission(transport, CONFIG, log, EMPTY).ask()
-    assert [member.party for member in members] == ["p00", "p03", "p04"]
-    assert train(transport, CONFIG, members, log).members == members
-    assert not events(log, "enrolled", "connected")  # names it has none to tell by
-
-
 # Whole runs.
 
 FEW = Confident(threshold=2, sigma1=2.0, sigma2=1.0)
@@ -280,8 +271,6 @@ def test_one_that_left_is_in_the_summary_and_a_refused_one_under_its_name(run) -
 
 
 class TestReturned:
-    """A party goes away and comes back while students are served."""
-
     @pytest.fixture
     def home(self, tmp_path: Path) -> Path:
         return tmp_path / "homes" / "00000"

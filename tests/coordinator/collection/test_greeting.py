@@ -15,7 +15,7 @@ from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun
 from consilium.protocol.errors import LedgerError, NotEnoughParties, StorageError
 from consilium.protocol.files import replace_private
-from consilium.protocol.messages import HelloReply, LedgerPosition
+from consilium.protocol.messages import LedgerPosition
 from consilium.protocol.versions import program_versions
 from tests.federation import FakeTransport, make_config, make_home, make_rows
 
@@ -37,7 +37,6 @@ def run(tmp_path: Path) -> Path:
 
 
 def student(count: int, first: int = 0):
-    """Asks so many rows, one batch."""
 
     def ask(source, *_: object) -> None:
         source.ask(make_rows(60, 77)[0][first : first + count].astype(np.float32))
@@ -46,7 +45,6 @@ def student(count: int, first: int = 0):
 
 
 def events(run: Path, kind: str) -> list[dict]:
-    """Of this kind, of the last run."""
     lines = map(json.loads, (run / "events.jsonl").read_text().splitlines())
     return [line for line in lines if line["event"] == kind]
 
@@ -141,25 +139,6 @@ def test_another_version_is_told_on_both_sides_before_anything_is_trained(homes,
     monkeypatch.setattr("consilium.coordinator.collection.admission.PROTOCOL_VERSION", 4)
     with pytest.raises(NotEnoughParties, match=r"protocol-version, requested 4.*Install the same version of Consilium"):
         federation(homes, run, 0)
-
-
-SEEN = {
-    "parties that were never asked": ({}, 0, (), True),
-    "one more": ({"p": 1}, 2, (), True),
-    "the same": ({"p": 2}, 2, (), True),
-    "one less": ({"p": 2}, 1, (), False),
-    "nothing": ({"p": 1}, 0, (), False),
-    "another's": ({"q": 5}, 0, (), True),
-    "asked where the ledger stands": ({"p": 1}, 4, ("p", "q"), True),
-    "asked, and the ledger does not know": ({"p": 1}, 4, ("q",), False),
-}
-
-
-@pytest.mark.parametrize("case", SEEN)
-def test_who_is_behind(case: str) -> None:
-    least, seen, asked, well = SEEN[case]
-    found = Greeting(lambda: at(3), least, asked=lambda: asked).behind(HelloReply(party="p", teachers=2, seen=seen))
-    assert (found is None) == well
 
 
 def test_what_was_seen_only_grows(tmp_path: Path) -> None:

@@ -1,14 +1,15 @@
-"""Where parties stand, from the events of a run: a table of what happens and what is said of it."""
+"""Where parties stand and what went wrong, from the events of a run: what happens and what is said of it."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from consilium.coordinator.events import Event, event_of, read_events
-from consilium.coordinator.run_state import PartyState, RollEntry, RunState
+from consilium.coordinator.events import AWAY_CURE, Event, EventLog, EventTail, event_of
+from consilium.coordinator.run_state import NO_ANSWER, UNKNOWN, RollEntry, RunState
 from consilium.protocol.refusals import CURES, Rule
 
 
@@ -23,6 +24,7 @@ def left_out(stage: str, reason: str, **fields: Any) -> Event:
 
 
 CONNECTED, ENROLLED, PART = event("connected", "a"), event("enrolled", "a"), event("takes-part", "a")
+BACK = PART, event("voted", "a", queries=1), ENROLLED
 CASES = {
     "nothing": ([], "awaited, not connected"),
     "connected": ([CONNECTED], "awaited, connected"),
@@ -49,6 +51,8 @@ CASES = {
         "left out: found at fault: BadShare",
     ),
     "started anew": ([CONNECTED, PART, event("awaiting", "a")], "awaited, not connected"),
+    "back while it takes part": ([*BACK], "takes part, not connected now, answered 1 query"),
+    "back after a restart": ([*BACK, event("awaiting", "a"), ENROLLED], "enrolled, not connected, answered 1 query"),
 }
 
 
@@ -66,12 +70,20 @@ def test_everybody_who_ever_took_part_is_named_after_a_restart_too() -> None:
     assert state.roll["d"] == RollEntry()
 
 
-@pytest.mark.parametrize("torn", ["", '{"event": "takes-', "[1]\n", "\x00\n"])
-def test_a_log_that_a_crash_broke_off_is_read_as_far_as_it_goes(tmp_path: Path, torn: str) -> None:
+def test_a_log_is_read_as_it_grows(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
-    assert list(read_events(path)) == []
-    path.write_text('{"event": "takes-part", "parties": ["a"]}\n' + torn)
-    assert RunState.of(read_events(path)).roll["a"].state is PartyState.TAKES_PART
+    tail = EventTail(path)
+    assert tail.fresh() == []
+    with closing(EventLog(path)) as log:
+        log.write("stage", stage="enrol", total=3)
+    with open(path, "a") as file:
+        file.write('damaged\n[1]\n{"event": "serving", "at": "x", "address": "y"}\n{"event": "clo')
+    assert [event.kind for event in tail.fresh()] == ["stage", "serving"]
+    with open(path, "a") as file:
+        file.write('sed", "asked": 1, "answered": 1}\n')
+    assert [event.kind for event in tail.fresh()] == ["closed"]
+    path.write_text('{"event": "stage", "stage": "enrol", "total": 3}\n')  # it was begun anew
+    assert ([event.kind for event in tail.fresh()], tail.skipped) == (["stage"], 2)
 
 
 SECOND = "aggregator board"
@@ -90,3 +102,34 @@ def test_the_second_aggregator_is_no_party(case: str) -> None:
     told, words = SECONDS[case]
     state = RunState.of(told, ["a"])
     assert (state.second_words("board"), list(state.roll), state.took_part) == (words, ["a"], [])
+
+
+def test_what_is_not_understood_changes_nothing() -> None:
+    unknown = {}, {"event": "of a later version"}, {"event": "progress", "stage": "train"}, {"event": "failed"}
+    found = (event_of({"at": "12:00", **each}) for each in unknown)
+    state = RunState.of([event("stage", stage="enrol", total=9), *filter(None, found)])
+    assert (state.stage, [*state.troubles]) == ("enrol", [])
+
+
+AWAY = "2 parties after stage 'vote' (1 x away)"
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        (left_out("train", "refused: storage", rule="storage"), f". {CURES[Rule.STORAGE]}."),
+        (left_out("train", "no answer within 250 s", silent=True), f". {NO_ANSWER}"),
+        (left_out("train", "2 nodes claim this name"), f". {UNKNOWN}"),
+        (left_out("train", ""), f". {UNKNOWN}"),
+        # why a question was not answered is shown where it does not hang on votes, as whether a sum was in range does
+        (event("not-answered", error="NotEnoughParties", reason=AWAY), AWAY_CURE),
+        (
+            event("not-answered", error="BadShare", reason="share 741 is out of range"),
+            ". The event log of the run says more.",
+        ),
+    ],
+)
+def test_every_trouble_has_a_cure_and_tells_no_votes(told: Event, words: str) -> None:
+    (trouble,) = RunState.of([told]).troubles
+    assert trouble.endswith(words) and "741" not in trouble and "BadShare" not in trouble
+    assert words != AWAY_CURE or AWAY in trouble

@@ -82,7 +82,6 @@ class Site:
         return serving(service, self.door, rows, limits)
 
     def channel(self, address: str, name: str = "", wait: float = WAIT, **more: Any) -> LabelChannel:
-        """As a student opens it."""
         return LabelChannel(address, self.tls(name), wait, **more)
 
     def bare(self, address: str, name: str = "") -> grpc.Channel:

@@ -355,7 +355,6 @@ def test_as_many_as_may_ever_be_asked_come_in_one_message() -> None:
 
 
 def labelled(*answers: tuple[int, int]) -> pb.Answers:
-    """Without histograms."""
     outcomes, labels = zip(*answers, strict=True)
     return pb.Answers(outcomes=bytes(outcomes), labels=np.array(labels, "<i4").tobytes())
 

@@ -76,7 +76,6 @@ class Peers:
 
 
 def describes(address: str, files: TlsFiles, seconds: float = ANSWER) -> bool:
-    """Whether an honest student is answered."""
     with LabelChannel(address, files, seconds) as channel:
         try:
             return channel.describe().queries_left >= 0

@@ -60,13 +60,11 @@ def write_plan(desk: Path, table: dict[str, Any]) -> Path:
 
 
 def made(desk: Path, **changes: Any) -> Path:
-    """The operator's folder of a new federation."""
     provision(write_plan(desk, plan_table(**changes)), desk / "out")
     return desk / "out"
 
 
 def verified(desk: Path, **changes: Any) -> Path:
-    """The same with a second aggregator."""
     enrol(desk, SECOND, "aggregator")
     table = plan_table(**{**HIDDEN, "collection": "verified", **changes})
     table["enrolments"].append(f"{SECOND}/{SECOND}.enrol.json")

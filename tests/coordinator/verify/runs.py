@@ -73,7 +73,6 @@ def findings(folder: Path) -> list[Finding]:
 
 
 def wrong(found: list[Finding]) -> list[str]:
-    """Checks that speak against the run."""
     return [finding.check for finding in found if not finding.holds]
 
 
@@ -99,7 +98,6 @@ def rechained(*statements: str) -> Tamper:
 
 
 def rechain(path: Path) -> None:
-    """Every hash of a ledger, computed anew."""
     with sqlite3.connect(path) as ledger:
         previous = GENESIS
         (salt,) = ledger.execute("SELECT value FROM meta WHERE key = 'salt'").fetchone()
@@ -134,7 +132,6 @@ def edit(name: str, change: Callable[[dict], Any]) -> Tamper:
 
 
 def flip_label(folder: Path) -> None:
-    """Another label of the student's first answered query."""
     path = folder / "labels.parquet"
     path = path if path.exists() else folder / "student" / "labels.parquet"
     frame = pl.read_parquet(path)

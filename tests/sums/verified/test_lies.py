@@ -162,7 +162,6 @@ def test_every_teacher_of_a_party_has_one_vote(rows) -> None:
 
 
 def forged(prove=true_squares, **changes) -> Callable[[VerifiedFederation], bytes]:
-    """Honest votes, otherwise made."""
     return lambda federation: Forger(federation, LIAR, **changes)(one_hot(federation, LIAR), prove)
 
 

@@ -34,7 +34,6 @@ def run(folder: Path, engine: str, *changes: str) -> dict:
 
 
 def wrong(folder: Path) -> set[str]:
-    """Checks that fail."""
     return {finding.check for finding in audit_path(folder).findings if not finding.holds}
 
 
@@ -63,7 +62,6 @@ def test_the_audit_holds(verified: Path) -> None:
 
 
 def with_row(change: Callable[[dict], dict]) -> Callable[[Path], None]:
-    """The one row of what was signed, changed."""
 
     def apply(folder: Path) -> None:
         with sqlite3.connect(folder / "aggregator.db") as file:
