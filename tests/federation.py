@@ -136,7 +136,6 @@ class Home:
 
 
 def open_home(folder: Path) -> Home:
-    """See `Home`. Raises ConfigError."""
     return Home(folder, load(folder / "party.toml", HomeFile))
 
 

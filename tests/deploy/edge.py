@@ -72,7 +72,6 @@ class Site:
 
     @contextlib.contextmanager
     def serving(self, port: int = 0) -> Iterator[tuple[str, int]]:
-        """Run it; yields its host and port."""
         with socket.create_server(("127.0.0.1", port)) as listener:
             server = tls_server(self.gateway(), self.folder.tls, *listener.getsockname())
             with running(server, listener):

@@ -131,7 +131,6 @@ def make_site(folder: Path, parties: Sequence[str] = PARTIES, accepted: bool = T
 
 
 def keys(site: Path, name: str, *more: str) -> Path:
-    """Make a node's folder. Returns what is sent to the operator."""
     command("node", "keys", name, *more, "--folder", site / name)
     return site / name / f"{name}.enrol.json"
 
@@ -165,7 +164,6 @@ def write_public(path: Path, first: int = 0, count: int = 40) -> Path:
 
 
 def edit(path: Path, old: str, new: str) -> None:
-    """Replace a text that must be there."""
     text = path.read_text()
     assert old in text, f"{old!r} not in {path}"
     path.write_text(text.replace(old, new))
@@ -263,7 +261,6 @@ def family(pid: int) -> dict[int, str]:
 
 
 def command_line(pid: int) -> str:
-    """Empty for one that has ended."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     return ""
@@ -329,7 +326,6 @@ class Federation:
         return command("status", self.site / "coordinator", "--format", "json").json()
 
     def run_folder(self) -> Path:
-        """Of the federation that was begun last."""
         return max((self.site / "coordinator" / "state").glob("run-*"), key=lambda path: path.stat().st_mtime)
 
     def begun(self, stage: str) -> int:

@@ -103,7 +103,6 @@ class Recorder:
         self._thread.join(60)
 
     def recorded(self) -> bytes:
-        """All that went through so far, both ways."""
         return b"\n".join(bytes(stream) for stream in self._streams)
 
     async def _serve(self, port: int, outer: ssl.SSLContext, inner: ssl.SSLContext) -> None:

@@ -13,7 +13,6 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from consilium.node.folder import NodeFolder
@@ -24,7 +23,6 @@ from consilium.party.home import open_home
 from consilium.protocol.errors import ConfigError, ConsiliumError, OutputExists, PathError
 from consilium.protocol.tls import load_certificate
 from tests.command_line import consilium
-from tests.federation import make_rows
 from tests.node.folders import Made, make_authority, make_small, sign, sign_files
 
 
@@ -72,7 +70,6 @@ def test_two_of_one_version_are_not_both_taken(made: Made) -> None:
 
 
 def other_key(made: Made) -> None:
-    """The operator lists another key in this node's name."""
     keys = make("party", "p00", made.out.parent / "again")[1].keys
     terms = made.file.terms.model_copy(update={"collection": "plaintext", "roster": ""})
     made.again(nodes={**made.file.nodes, "p00": keys}, roster=None, terms=terms)
@@ -177,13 +174,6 @@ def test_a_copy_that_broke_off_is_said_and_mended_by_the_same_folder(made: Made)
         joined(folder)
     join(made.out, folder)
     assert joined(folder).terms == made.file.terms
-
-
-def test_public_rows_travel_with_it(made: Made) -> None:
-    rows = make_rows(10, 1)[0]
-    sign(made.file.model_copy(update={"version": 2}), made.authority, made.out, public=rows)
-    join(made.out, made.nodes["anna"])
-    assert np.array_equal(np.load(made.nodes["anna"].federation / "public.npz")["queries"], rows)
 
 
 def test_the_folder_of_the_one_node_here_is_found(made: Made, tmp_path: Path) -> None:

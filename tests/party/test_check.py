@@ -129,7 +129,6 @@ LACKS = {"lacks": ["pressure"]}
 
 
 def home_of(folder: Path, names: Sequence[str] = FEATURES, **settings: object) -> Path:
-    """A home whose file is a CSV with these columns."""
     make_home(folder, "p")
     x, y = make_rows(40, 0)
     with open(folder / "own.csv", "w", newline="") as file:

@@ -61,7 +61,6 @@ def node(tmp_path: Path, **policy) -> PartyNode:
 
 
 def member(tmp_path: Path, config: FederationConfig = CONFIG, **policy) -> PartyNode:
-    """A party that enrolled and trained."""
     party = node(tmp_path, **policy)
     party.hello(hello(config))
     party.train(train(config))
@@ -270,14 +269,12 @@ def context(place: object, **run_config) -> Context:
 
 
 def party_at(tmp_path: Path) -> NodeFolder:
-    """A party that allows all that is asked."""
     folder = make_small(tmp_path).nodes["p00"]
     allow(folder, **asked_of(folder))
     return folder
 
 
 def greeting(folder: NodeFolder) -> RecordDict:
-    """Of the federation's own coordinator."""
     terms = open_home(folder).terms
     return to_record(HelloRequest(**{**hello().model_dump(), **terms.model_dump()}))
 

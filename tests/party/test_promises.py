@@ -52,8 +52,6 @@ REFUSED = (Refused, SecAggError, ConfigError, DataError, MalformedMessage, Value
 
 
 class Constant:
-    """A teacher that always votes for class 0."""
-
     def predict(self, x: np.ndarray) -> np.ndarray:
         return np.zeros(len(x), dtype=np.int64)
 
@@ -104,7 +102,6 @@ class Game:
         return items[int(self.generator.integers(len(items)))]
 
     def events(self, collection: str, **changes: Any) -> list[dict[str, Any]]:
-        """JSON of an honest promise."""
         sigma, queries = float(self.pick([3.0, 3.75, 20.0, 150.0])), int(self.pick([1, 5, 20, 40, 2000]))
         answers = int(self.pick([queries, max(1, queries // 2)]))
         noisy = [GNMax(sigma=sigma), Confident(threshold=3.0, sigma1=sigma, sigma2=2 * sigma)]
@@ -137,7 +134,6 @@ class Game:
         return json.dumps(listed)
 
     def hello(self) -> HelloRequest:
-        """Terms, mostly honest ones."""
         collection = self.pick([self.limits["collection"]] * 9 + ["plaintext"])
         return hello_of(
             CONFIG,
@@ -186,7 +182,6 @@ class Game:
         return chosen
 
     def position(self) -> LedgerPosition:
-        """Mostly the ledger that the federation came with."""
         return LedgerPosition(ledger=self.pick(["c" * 64] * 19 + ["d" * 64]), batch=0, head="0" * 64)
 
     def proof(self, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -92,8 +92,6 @@ def second_node(root: Path) -> AggregatorNode:
 
 
 class TwoKinds(FakeTransport):
-    """Parties, and a second aggregator as one more node."""
-
     def __init__(self, homes: list[Path], root: Path) -> None:
         super().__init__(homes)
         self.root, self.away = root, False
@@ -160,7 +158,6 @@ class Small:
         return [each for each in lines if each["event"] == name]
 
     def sessions(self) -> list[Any]:
-        """That the coordinator has open."""
         (path,) = (self.run / "sessions").glob("*.db")
         with sqlite3.connect(path) as file:
             return [pickle.loads(content) for (content,) in file.execute("SELECT content FROM sessions")]
@@ -169,7 +166,6 @@ class Small:
         return {each["party"]: each["reason"] for each in self.events("left-out")}
 
     def asked(self, kind: str) -> list[int]:
-        """Nodes that were sent this, in order."""
         return [node for node, asked in self.transport.requests if asked == kind]
 
 
@@ -178,7 +174,6 @@ class VerifiedSmall(Small):
     transport: TwoKinds
 
     def sums(self) -> list[KeptSum]:
-        """What the second aggregator signed."""
         return read_sums((self.run / SUMS).read_bytes(), self.keys.roster)
 
     def given(self) -> int:
@@ -222,6 +217,5 @@ def masked(
 
 
 def without_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sums are held against plain ones."""
     for node in (VerifiedCollector, AggregatorNode):
         monkeypatch.setattr(node, "_noise", lambda self, *_: NoNoise())

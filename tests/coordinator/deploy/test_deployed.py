@@ -80,6 +80,7 @@ def test_how_parties_stand_is_said_as_it_changes(made: Made, folder: NodeFolder)
         assert shown.values["problems"] == [other]
     asked(run, 4)
     close(folder, 1)
+    assert run.summary()["parties"] == [*PARTIES]
     shown = status(folder)
     assert (shown.values["closed"], shown.values["running"], shown.values["queries_asked"]) == (True, False, 4)
 
@@ -251,17 +252,10 @@ def test_another_federation_that_is_joined_ends_it_and_the_next_start_closes_the
     assert not any("earlier" in line for line in started(folder)[1])
 
 
-def test_close_needs_neither_a_party_nor_a_process(folder: NodeFolder) -> None:
+def test_closing_a_coordinator_that_runs_waits_and_says_so(folder: NodeFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one that does not run nothing is needed, neither a party nor a process."""
     with pytest.raises(ConfigError, match="was never started"):
         close(folder, 1)
-    run = run_of(folder)
-    asked(run, 7)
-    summary = close(folder, 1)
-    assert (summary["asked"], summary["parties"]) == (7, list(PARTIES))
-    assert run.closed and close(folder, 1) == summary
-
-
-def test_closing_a_coordinator_that_runs_waits_and_says_so(folder: NodeFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     run = run_of(folder)
     asked(run, 7)
     with held(folder.state / "lock", "the coordinator"), pytest.raises(EngineError, match="not closed after 1 s"):

@@ -122,12 +122,6 @@ def test_the_immutable_argmax_is_refuted(mechanism: Immutable | ImmutableGaussia
     assert audit.epsilon_at_least > 10 * audit.epsilon_claimed
 
 
-def test_without_its_constant_it_is_lnmax_and_holds_up() -> None:
-    """What is wrong is the constant, not the game."""
-    mechanism = Immutable(gamma=0.05, constant=0)
-    assert not audit_mechanism(mechanism, SeededNoise(1), SMALL).violated
-
-
 def test_after_the_last_answer_nothing_is_seen() -> None:
     """With one answer allowed only the first query tells anything, and it tells epsilon log 19."""
     votes = Pair("tie", np.tile(TIE.there, (5, 1)), np.tile(TIE.away, (5, 1)))

@@ -51,7 +51,6 @@ class Site:
 
     @property
     def door(self) -> Door:
-        """On a free port."""
         return Door(self.node("coordinator"), self.root / "close", "127.0.0.1:0")
 
     def tls(self, name: str = "") -> TlsFiles:

@@ -154,8 +154,6 @@ def test_a_connection_that_breaks_is_told_from_one_that_never_was(site, service)
 
 
 class FailsTwice(Votes):
-    """As where a party is away for a while."""
-
     def collect(self, queries, sigma):
         if len(self.asked) < 2:
             self.asked.append(0)

@@ -42,7 +42,6 @@ X = make_rows(40, 3)[0]
 
 
 def exact(rows: np.ndarray) -> np.ndarray:
-    """T votes on each row."""
     ones = (np.abs(rows[:, 0]) * 7).astype(np.int64) % (T + 1)
     return np.column_stack([T - ones, ones])
 
@@ -300,7 +299,6 @@ class Federation:
         self.service = LabelService(self.config, self.ledger, keys.collector(means), SeededNoise, PARTIES, self.log)
 
     def answered(self) -> list[int]:
-        """Of each party, how many queries it has answered."""
         return [node.store.answered_in(self.config.digest(), 1) for node in self.transport.parties.values()]
 
 

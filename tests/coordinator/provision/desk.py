@@ -23,7 +23,6 @@ ENDS = date(2035, 6, 30)
 
 
 def enrol(desk: Path, name: str, kind: NodeKind = "party") -> Path:
-    """Keys of a node in its folder `name`, and its enrolment."""
     return enrolment_file(make(kind, name, desk / name)[0])
 
 
@@ -73,5 +72,4 @@ def verified(desk: Path, **changes: Any) -> Path:
 
 
 def read(out: Path) -> ServedFederation:
-    """federation.json of a folder whose signature holds."""
     return read_signed(out / "federation", ServedFederation, out / "operator" / "ca.crt").file

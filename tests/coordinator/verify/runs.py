@@ -61,12 +61,10 @@ def node_run(folder: Path, **changes: Any) -> Path:
 
 
 def run_of(folder: Path) -> Path:
-    """The run in it, or that it is."""
     return next((folder / "coordinator" / "state").glob("run-*"), folder)
 
 
 def findings(folder: Path) -> list[Finding]:
-    """Of the run in the coordinator's folder, and of its student."""
     student = folder / "student"
     found = verify_run(folder / "coordinator", [student]).findings
     return [replace(finding, check=finding.check.removeprefix(f"{student}/")) for finding in found]

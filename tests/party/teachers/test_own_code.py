@@ -236,16 +236,6 @@ class TestPickled:
             x, y = make_rows(300, 6)
             assert (party.vote(vote(x)).choices[:, 0] == y).mean() > 0.75
 
-    def test_another_file_is_another_teacher(self, tmp_path: Path) -> None:
-        folder, digests = self.home(tmp_path, LogisticRegression()), []
-        for model in (None, None, LogisticRegression(C=1e-4)):
-            if model is not None:
-                (folder / "teacher.pkl").unlink()
-                write_estimator(folder / "teacher.pkl", model)
-            join(party := node_at(folder))
-            digests.append(party.teachers(HASH).digest)
-        assert digests[0] == digests[1] != digests[2]
-
     @pytest.mark.parametrize("case", ["elsewhere", "others may write", "another file", "changed", "garbage"])
     def test_a_file_that_is_not_read(self, tmp_path: Path, case: str) -> None:
         keys = {"elsewhere": {"file": str(tmp_path / "teacher.pkl")}, "another file": {"sha256": "0" * 64}}

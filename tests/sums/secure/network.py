@@ -178,7 +178,6 @@ class Network:
 
 
 def play(federation: Federation, network: Network | None = None) -> SecureSum:
-    """A whole session."""
     return drive(federation.session(), (network or Network(federation)).send)
 
 

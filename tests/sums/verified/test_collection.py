@@ -280,7 +280,6 @@ def test_a_half_that_was_given_is_given_again_days_later(small: VerifiedSmall, m
 
 
 def uploaded(small: VerifiedSmall) -> UploadRequest:
-    """What the first party was asked."""
     small.ask(QUERIES)
     (request,) = [each for to, each in small.transport.sent if to == 0 and isinstance(each, UploadRequest)]
     return request

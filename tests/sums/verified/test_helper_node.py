@@ -72,7 +72,6 @@ class Board:
         return self.node.open(OpenRequest(**signed, queries=queries, places=places, proof=proof))
 
     def given(self, config: FederationConfig, queries: np.ndarray) -> None:
-        """A sum of the first round of a federation was given."""
         with self.node.store.transaction() as sums:
             for query_id in query_ids(queries):
                 sums.execute("INSERT INTO given VALUES (?, 1, ?)", query_id, config.digest())
@@ -80,7 +79,6 @@ class Board:
 
 @pytest.fixture
 def board(tmp_path: Path) -> Board:
-    """One that has been greeted."""
     board = Board(tmp_path)
     board.hello()
     return board

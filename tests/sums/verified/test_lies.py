@@ -88,7 +88,6 @@ DECIDE = ("two votes", "taken and given", "one less, two more", "half and half",
 
 
 def with_others(federation: VerifiedFederation, lie: bytes) -> tuple[Leader, Helper, VerifiedSum]:
-    """A whole session of the liar and the honest seven."""
     leader, helper = federation.leader(), federation.helper()
     return leader, helper, collect(leader, helper, {LIAR: lie, **federation.uploads(range(LIAR))})
 
@@ -184,7 +183,6 @@ def in_session(**changes) -> Callable[[VerifiedFederation], bytes]:
 
 
 def joined(part: int, shares: int) -> Callable[[VerifiedFederation], bytes]:
-    """Of the uploads of two parties."""
     return lambda federation: federation.upload(part)[:PART_BYTES] + federation.upload(shares)[PART_BYTES:]
 
 
