@@ -140,7 +140,6 @@ def open_home(folder: Path) -> Home:
 
 
 def node_at(home: Path | Home) -> PartyNode:
-    """The party whose home this is, as its process opens it."""
     opened = home if isinstance(home, Home) else open_home(home)
     return PartyNode(opened.settings(), opened.rows(), opened.store())
 

@@ -83,7 +83,6 @@ def make_authority() -> Authority:
 
 
 def sign(file: ServedFederation, authority: Authority, out: Path, public: np.ndarray | None = None) -> Path:
-    """Write the signed folder, anew where there is one."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     (out / FEDERATION_FILE).write_text(file.model_dump_json(indent=1))

@@ -126,7 +126,6 @@ def test_programs_come_first_in_the_path_and_others_refuse(tmp_path: Path, name:
 
 @pytest.fixture
 def restored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is replaced comes back after the test."""
     for name in apps.REPLACED:
         monkeypatch.setattr(runtime, name, getattr(runtime, name))
 

@@ -39,7 +39,6 @@ ROWS = canonical_queries(make_rows(60, 77)[0], len(FEATURES))
 
 
 def asked(run: RunFolder, count: int) -> None:
-    """Charge the first of `ROWS`, as if students had asked them."""
     nothing, none = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=bool)
     log = EventLog(private_folder(run.path) / run.events.name)
     with closing(log), closing(Ledger.of(run.ledger, run.config)) as ledger:

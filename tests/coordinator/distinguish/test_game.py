@@ -57,8 +57,6 @@ def _(mechanism: Leaks, collect: Collect, noise: NoiseSource, **_: object) -> Dr
 
 
 class HalfTheNoise(SeededNoise):
-    """Of a mechanism that adds less than it is charged for."""
-
     def gaussian(self, sigma: float, shape: tuple[int, ...]) -> np.ndarray:
         return super().gaussian(sigma / 2, shape)
 

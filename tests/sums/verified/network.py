@@ -50,7 +50,6 @@ class VerifiedFederation:
         self.votes = [each.multinomial(self.teachers, shares, size=self.queries) for each in draw]
 
     def new_terms(self, seed: int = 0, **changes) -> VerifiedTerms:
-        """Of a new session, on queries of this seed."""
         values = {"leader_key": self.fresh.public.hex(), "sigma": self.sigma, **changes}
         rows = make_queries(self.queries, seed=seed)
         return VerifiedTerms.of_queries(self.roster, FEDERATION, rows, self.classes, self.teachers, **values)
@@ -196,6 +195,5 @@ class Forger:
 
 
 def one_hot(federation: VerifiedFederation, place: int) -> np.ndarray:
-    """The honest matrix of a party, int64 (rows, classes)."""
     grid = federation.terms.grid
     return np.eye(grid.classes, dtype=np.int64)[grid.picks(federation.votes[place])]
