@@ -136,12 +136,10 @@ class Home:
 
 
 def open_home(folder: Path) -> Home:
-    """See `Home`. Raises ConfigError."""
     return Home(folder, load(folder / "party.toml", HomeFile))
 
 
 def node_at(home: Path | Home) -> PartyNode:
-    """The party whose home this is, as its process opens it."""
     opened = home if isinstance(home, Home) else open_home(home)
     return PartyNode(opened.settings(), opened.rows(), opened.store())
 
@@ -205,8 +203,6 @@ def make_secure(homes: list[Path], root: Path, colluders: int = 0, least_survivo
 
 
 class StillLedger:
-    """A ledger that never moves."""
-
     def position(self) -> LedgerPosition:
         return NO_LEDGER
 
@@ -238,7 +234,6 @@ def counts_over(
     log: EventLog,
     keep_in: Path | None = None,
 ) -> Counts:
-    """Plaintext votes of these parties, kept in this folder."""
     return plaintext.OverFlower(transport, config, members, standing(), log, keep_in).collect(Queries(queries), 0.0)
 
 
@@ -283,7 +278,6 @@ def drop(_: RecordDict) -> Failure:
 
 
 def with_array(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Fault:
-    """A fault: one array of the reply is changed, and encoded as a dishonest party would."""
 
     def apply(record: RecordDict) -> RecordDict:
         arrays = record.array_records["arrays"]
@@ -294,7 +288,6 @@ def with_array(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Fault:
 
 
 def with_field(name: str, value: Any) -> Fault:
-    """A fault: one field of the reply is changed."""
 
     def apply(record: RecordDict) -> RecordDict:
         record.config_records["body"][name] = value

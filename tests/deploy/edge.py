@@ -36,7 +36,6 @@ class SuperLink:
 
     @property
     def bytes(self) -> int:
-        """Of all bodies."""
         return sum(map(len, self.bodies))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -69,25 +68,21 @@ class Site:
         self.context = ssl.create_default_context(cafile=str(self.folder.authority))
 
     def gateway(self) -> Gateway:
-        """Before the SuperLink."""
         return Gateway(self.superlink, NodeKeys(joined(self.folder, ServedFederation)))
 
     @contextlib.contextmanager
     def serving(self, port: int = 0) -> Iterator[tuple[str, int]]:
-        """Run it; yields its host and port."""
         with socket.create_server(("127.0.0.1", port)) as listener:
             server = tls_server(self.gateway(), self.folder.tls, *listener.getsockname())
             with running(server, listener):
                 yield listener.getsockname()
 
     def signed(self, node: str) -> dict[str, str]:
-        """Headers of a request of this node, signed now."""
         return signed_headers(NodeKey.load(self.made.nodes[node].keys / NODE_KEY))
 
     def ask(
         self, address: tuple[str, int], node: str | None, body: bytes = b"x", path: str = "push-object"
     ) -> httpx.Response:
-        """One whole request on a connection of its own."""
         with httpx.Client(verify=self.context, timeout=WAIT, trust_env=False) as client:
             url = f"https://{address[0]}:{address[1]}{PREFIX}{path}"
             return client.post(url, content=body, headers=self.signed(node) if node else {})
@@ -105,7 +100,6 @@ class Site:
 
 @contextlib.contextmanager
 def running(server: uvicorn.Server, listener: socket.socket) -> Iterator[None]:
-    """Run a server in a thread."""
     server.config.timeout_graceful_shutdown = 1
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
@@ -139,7 +133,6 @@ def sent_until_stopped(connection: socket.socket, length: int, patience: float) 
 
 
 def until(true, seconds: float = WAIT) -> None:
-    """Wait for something that must come."""
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline

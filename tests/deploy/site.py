@@ -99,7 +99,6 @@ def plan_table(parties: Iterable[str] = PARTIES, listen: str = "127.0.0.1", **ch
 
 
 def write_plan(folder: Path, **changes: Any) -> Path:
-    """federation.toml and its public rows."""
     folder.mkdir(parents=True, exist_ok=True)
     x, _ = make_rows(100, 999)
     lines = [",".join(FEATURES), *(",".join(map(str, row)) for row in x)]
@@ -132,7 +131,6 @@ def make_site(folder: Path, parties: Sequence[str] = PARTIES, accepted: bool = T
 
 
 def keys(site: Path, name: str, *more: str) -> Path:
-    """Make a node's folder. Returns what is sent to the operator."""
     command("node", "keys", name, *more, "--folder", site / name)
     return site / name / f"{name}.enrol.json"
 
@@ -153,7 +151,6 @@ def allow(node: Path, **changes: Any) -> None:
 
 
 def write_rows(node: Path, seed: int) -> None:
-    """A party's own rows."""
     x, y = make_rows(240, seed)
     np.savez(node / "data.npz", x=x, y=y, features=np.array(FEATURES), classes=np.array(CLASSES))
 
@@ -167,7 +164,6 @@ def write_public(path: Path, first: int = 0, count: int = 40) -> Path:
 
 
 def edit(path: Path, old: str, new: str) -> None:
-    """Replace a text that must be there."""
     text = path.read_text()
     assert old in text, f"{old!r} not in {path}"
     path.write_text(text.replace(old, new))
@@ -265,15 +261,12 @@ def family(pid: int) -> dict[int, str]:
 
 
 def command_line(pid: int) -> str:
-    """Empty for one that has ended."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     return ""
 
 
 class Federation:
-    """The services of a site, and its students."""
-
     def __init__(self, site: Path) -> None:
         self.site = site
         self.services: dict[str, Service] = {}
@@ -300,7 +293,6 @@ class Federation:
             time.sleep(pause)
 
     def logs(self) -> str:
-        """The ends of what all said."""
         return "\n".join(f"== {name}\n{service.said[-4000:]}" for name, service in self.services.items())
 
     def serving(self, times: int = 1) -> None:
@@ -319,7 +311,6 @@ class Federation:
         return process
 
     def answer(self, process: subprocess.Popen[str]) -> dict[str, Any]:
-        """What a student's process says at its end."""
         try:
             out, told = process.communicate(timeout=LONG)
         except subprocess.TimeoutExpired:
@@ -329,19 +320,15 @@ class Federation:
         return json.loads(out.splitlines()[-1])
 
     def asked(self, out: str, first: int, count: int = 8) -> dict[str, Any]:
-        """A student that asks, and gets its labels."""
         return self.answer(self.asks(out, first, count))
 
     def status(self) -> dict[str, Any]:
-        """Of the coordinator."""
         return command("status", self.site / "coordinator", "--format", "json").json()
 
     def run_folder(self) -> Path:
-        """Of the federation that was begun last."""
         return max((self.site / "coordinator" / "state").glob("run-*"), key=lambda path: path.stat().st_mtime)
 
     def begun(self, stage: str) -> int:
-        """How many stages of sums with this name have begun."""
         events = (self.run_folder() / "events.jsonl").read_text().splitlines()
         found = [json.loads(line) for line in events if line.endswith("}")]
         return sum(each["event"] == "stage" and stage == each["stage"] for each in found)

@@ -57,7 +57,6 @@ def roster_of(nodes: Mapping[str, NodeFolder], collection: CollectionMode) -> Su
 def federation_of(
     nodes: Mapping[str, NodeFolder], authority: Authority, config: FederationConfig, place: Coordinator
 ) -> ServedFederation:
-    """The federation of these nodes."""
     roster = roster_of(nodes, config.collection)
     keys = {name: OwnKeys.load(folder).public for name, folder in nodes.items()}
     values = {
@@ -79,12 +78,10 @@ def federation_of(
 
 
 def make_authority() -> Authority:
-    """A new one."""
     return Authority.create("small", date(2027, 11, 29), datetime.now(UTC))
 
 
 def sign(file: ServedFederation, authority: Authority, out: Path, public: np.ndarray | None = None) -> Path:
-    """Write the signed folder, anew where there is one."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     (out / FEDERATION_FILE).write_text(file.model_dump_json(indent=1))
@@ -97,7 +94,6 @@ def sign(file: ServedFederation, authority: Authority, out: Path, public: np.nda
 
 
 def sign_files(authority: Authority, out: Path) -> None:
-    """Write signed.json for what is there."""
     listed = [name for name in (FEDERATION_FILE, AUTHORITY_FILE, PUBLIC_FILE) if (out / name).exists()]
     files: dict[Any, str] = {name: hashlib.sha256((out / name).read_bytes()).hexdigest() for name in listed}
     (out / SIGNED_FILE).write_text(Signed(files=files, signature=authority.sign(files)).model_dump_json())
@@ -160,7 +156,6 @@ def give_rows(folder: NodeFolder, seed: int = 0, rows: int = 40, **settings: Any
 
 
 def allow(folder: NodeFolder, **lines: Any) -> None:
-    """A policy.toml as its people wrote it."""
     folder.policy_file.write_text(tomli_w.dumps(lines))
 
 

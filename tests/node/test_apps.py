@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import tomllib
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -41,6 +40,7 @@ from consilium.node.flower import (
 from consilium.node.supervisor import Program, end, started
 from consilium.protocol.errors import EngineError
 from consilium.simulations.engines import flower as of_simulations
+from tests.deploy.edge import until
 
 runtime = import_module(apps.RUNTIME)
 SAYS = r"flwr \d+\.\d+.* is installed, .* needs flwr >= 1\.42, < 1\.44"
@@ -126,7 +126,6 @@ def test_programs_come_first_in_the_path_and_others_refuse(tmp_path: Path, name:
 
 @pytest.fixture
 def restored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is replaced comes back after the test."""
     for name in apps.REPLACED:
         monkeypatch.setattr(runtime, name, getattr(runtime, name))
 
@@ -168,8 +167,7 @@ class TestForks:
         executor = forks(monkeypatch, run)
         assert executor.launch(task()).status is LaunchResultStatus.ACCEPTED
         done = tmp_path / "done"
-        while not (done.exists() and done.read_text()):
-            time.sleep(0.01)
+        until(lambda: done.exists() and done.read_text())
         token, pid, listed = done.read_text().split()
         assert (token, listed) == ("secret-token", "False")
         assert int(pid) != os.getpid()
@@ -233,6 +231,11 @@ def write_foreign_app(folder: Path, outcome: Path) -> Path:
     return folder
 
 
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 @pytest.mark.deploy
 @pytest.mark.timeout(240)
 def test_a_foreign_bundle_runs_nothing_at_a_party(tmp_path: Path) -> None:
@@ -255,22 +258,11 @@ def test_a_foreign_bundle_runs_nothing_at_a_party(tmp_path: Path) -> None:
         home.mkdir()
         table = {"default": "own", "own": {"address": f"127.0.0.1:{port}", "insecure": True}}
         (home / "config.toml").write_text(tomli_w.dumps({"superlink": table}))
-        until_open(port)
+        until(lambda: listens(port))
         submit = [program("flwr"), "run", str(app), "own"]
         done = subprocess.run(submit, env=flower_environment(home), capture_output=True, text=True, check=False)
         assert "uccess" in done.stdout, done.stdout + done.stderr
-        while not told.exists():
-            assert all(process.poll() is None for process in running)
-            time.sleep(0.1)
+        until(lambda: told.exists() or any(process.poll() is not None for process in running))
     assert told.read_text() == "answered error"
     assert [(tmp_path / name / "imported").exists() for name in ("party", "other")] == [False, True]
     assert [bool(list((tmp_path / name).rglob("*foreign*"))) for name in ("party", "other")] == [False, True]
-
-
-def until_open(port: int) -> None:
-    """Somebody listens; the time limit is the test's."""
-    while True:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.1)

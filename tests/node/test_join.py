@@ -13,7 +13,6 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from consilium.node.folder import NodeFolder
@@ -23,7 +22,6 @@ from consilium.party.home import open_home
 from consilium.protocol.errors import ConfigError, ConsiliumError, OutputExists, PathError
 from consilium.protocol.tls import load_certificate
 from tests.command_line import consilium
-from tests.federation import make_rows
 from tests.node.folders import Made, make_authority, make_small, sign, sign_files
 
 
@@ -49,13 +47,6 @@ def test_every_node_takes_the_same_folder_as_often_as_it_likes(made: Made) -> No
             assert load_certificate(folder.tls.certificate).public_key() == key
 
 
-def test_no_file_of_it_is_a_secret(made: Made) -> None:
-    secret = [path.read_bytes() for folder in made.nodes.values() for path in folder.keys.iterdir()]
-    sent = b"".join(path.read_bytes() for path in made.out.iterdir())
-    assert b"PRIVATE" not in sent
-    assert not [key for key in secret if b"PRIVATE" in key and key in sent]
-
-
 def test_a_newer_one_is_taken_and_an_older_one_refused(made: Made, tmp_path: Path) -> None:
     older = shutil.copytree(made.out, tmp_path / "older")
     folder = made.nodes["p00"]
@@ -78,7 +69,6 @@ def test_two_of_one_version_are_not_both_taken(made: Made) -> None:
 
 
 def other_key(made: Made) -> None:
-    """The operator lists another key in this node's name."""
     keys = make("party", "p00", made.out.parent / "again")[1].keys
     terms = made.file.terms.model_copy(update={"collection": "plaintext", "roster": ""})
     made.again(nodes={**made.file.nodes, "p00": keys}, roster=None, terms=terms)
@@ -183,13 +173,6 @@ def test_a_copy_that_broke_off_is_said_and_mended_by_the_same_folder(made: Made)
         joined(folder)
     join(made.out, folder)
     assert joined(folder).terms == made.file.terms
-
-
-def test_public_rows_travel_with_it(made: Made) -> None:
-    rows = make_rows(10, 1)[0]
-    sign(made.file.model_copy(update={"version": 2}), made.authority, made.out, public=rows)
-    join(made.out, made.nodes["anna"])
-    assert np.array_equal(np.load(made.nodes["anna"].federation / "public.npz")["queries"], rows)
 
 
 def test_the_folder_of_the_one_node_here_is_found(made: Made, tmp_path: Path) -> None:

@@ -38,7 +38,6 @@ from tests.node.folders import SECOND, STUDENT, Made, allow, asked_of, make_auth
 
 
 def nowhere() -> Coordinator:
-    """Nobody answers there."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return Coordinator(hosts=("127.0.0.1",), node_port=probe.getsockname()[1])
@@ -62,7 +61,6 @@ def start(folder: NodeFolder) -> NodeOutcome:
 
 
 def found(folder: NodeFolder) -> dict[str, CheckResult]:
-    """By the doctor, what is not well."""
     results = examine(kind_of(folder).checks(folder, running=False))
     return {result.name: result for result in results if result.level != "ok"}
 
@@ -215,7 +213,6 @@ def test_what_is_wrong_is_a_problem_of_the_status_and_hides_nothing_else(folder:
 
 @pytest.fixture
 def silent(made: Made) -> Iterator[Made]:
-    """A coordinator that takes connections and says nothing."""
     with socket.create_server(("127.0.0.1", made.file.coordinator.node_port)):
         yield made
 

@@ -112,7 +112,6 @@ def test_a_node_counts_by_its_own_stricter_unit_and_delta(tmp_path: Path) -> Non
 
 
 def newer(made: Made, **changes: Any) -> None:
-    """Another federation of the same nodes, which p00 joins."""
     values = {"simulation": False, "noise_seed": None, "collection": "verified", "noise_shares": 1, **changes}
     config = make_config(roster=made.file.config.roster, **values)
     before = EarlierFederation(

@@ -21,10 +21,11 @@ import pytest
 import uvicorn
 
 from consilium.node import supernode, supervisor
-from consilium.node.flower import flower_environment, free_port, python_module, without_loopback
+from consilium.node.flower import free_port, without_loopback
 from consilium.node.supernode import for_own_user
 from consilium.node.supervisor import Program, run_program
 from consilium.protocol.errors import EngineError
+from tests.deploy.edge import until
 
 WATCH = "from consilium.node.supervisor import end_with_parent; end_with_parent(0.05, 0.2)\n"
 CHILD = "import os, signal, time\n{before}{watch}print(os.getpid(), flush=True)\ntime.sleep(3600)\n"
@@ -51,16 +52,13 @@ def runs(pid: int) -> bool:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 class TestOrphans:
-    """A parent is killed with SIGKILL."""
-
     @pytest.mark.parametrize("before", ["", "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"])
     def test_a_child_that_watches_ends(self, before: str) -> None:
         parent, child = started(CHILD.format(before=before, watch=WATCH))
         assert runs(child)
         parent.kill()
         parent.wait()
-        while runs(child):  # the time limit of all tests is the only one
-            time.sleep(0.02)
+        until(lambda: not runs(child))
 
     def test_control_one_that_does_not_watch_stays(self) -> None:
         parent, child = started(CHILD.format(before="", watch=""))
@@ -73,18 +71,11 @@ class TestOrphans:
             os.kill(child, signal.SIGKILL)
 
 
-def until(true: Callable[[], object]) -> None:
-    """Wait for what must come; the time limit of all tests is the only one."""
-    while not true():
-        time.sleep(0.02)
-
-
 def lines_of(path: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
 def program(folder: Path, text: str) -> Program:
-    """A Python program."""
     return Program("child", [sys.executable, "-c", text], folder, dict(os.environ))
 
 
@@ -180,7 +171,6 @@ print(connection.getresponse().status)
 
 
 def asked_by(user: int, address: str, *headers: str) -> str:
-    """The status that a process of this user gets."""
     return subprocess.run(
         [sys.executable, "-c", ASK, str(user), address, *headers], capture_output=True, text=True
     ).stdout.strip()
@@ -194,13 +184,11 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
 
 @contextmanager
 def serving(served: Callable[..., Any]) -> Iterator[str]:
-    """As Flower serves it; the address."""
     port = free_port()
     server = uvicorn.Server(uvicorn.Config(served, host="127.0.0.1", port=port, lifespan="off", log_level="critical"))
     thread = threading.Thread(target=server.run)
     thread.start()
-    while not server.started:
-        time.sleep(0.01)
+    until(lambda: server.started)
     try:
         yield f"http://127.0.0.1:{port}/"
     finally:
@@ -228,19 +216,6 @@ class TestAnotherUser:
                 assert supernode.is_own(*ends)
             with connection:
                 assert not supernode.is_own(*ends)
-
-
-def test_a_supernode_whose_apps_have_died_ends(tmp_path: Path) -> None:
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    (programs / "flower-superexec").write_text("#!/bin/sh\nexec sleep 3\n")
-    (programs / "flower-superexec").chmod(0o700)
-    node = python_module("consilium.node.supernode", "--insecure", "--superlink", "127.0.0.1:1")
-    done = subprocess.run(
-        [*node, "--host", "127.0.0.1", "--port", str(free_port())],
-        env=flower_environment(tmp_path, programs), cwd=tmp_path, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert "SuperNode terminated gracefully" in done.stdout + done.stderr
 
 
 def test_a_connection_that_the_kernel_does_not_show_is_refused(tmp_path: Path, monkeypatch) -> None:

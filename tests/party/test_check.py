@@ -129,7 +129,6 @@ LACKS = {"lacks": ["pressure"]}
 
 
 def home_of(folder: Path, names: Sequence[str] = FEATURES, **settings: object) -> Path:
-    """A home whose file is a CSV with these columns."""
     make_home(folder, "p")
     x, y = make_rows(40, 0)
     with open(folder / "own.csv", "w", newline="") as file:
@@ -186,16 +185,6 @@ def test_a_bad_mapping_is_an_error_that_names_the_column(
     rows, report = open_home(folder).rows().report(config.rows)
     assert rows is None
     assert len(report.problems) == count
-
-
-@pytest.mark.parametrize(("keep", "missing"), [("mean", 0), ("keep", 40)])
-def test_an_estimator_that_takes_missing_values_gets_them(tmp_path: Path, keep: str, missing: int) -> None:
-    """Whatever `[missing]` says of values that are missing here and there."""
-    teacher = {"model": "estimator", "factory": "tests.strangers:SeesMissing", "missing": keep}
-    folder = home_of(tmp_path / "home", ("drowsy", "age"), teacher=teacher, missing={"rule": "refuse"}, **LACKS)
-    votes(folder, make_config(), make_rows(30, 5)[0])
-    (trained,) = node_at(folder).teachers(make_config().digest()).teachers
-    assert trained.estimator.missing_ == missing  # pyright: ignore
 
 
 def test_of_a_table_it_is_missing_as_others_are(tmp_path: Path) -> None:

@@ -1,33 +1,25 @@
-"""What a party remembers: one file for its owner alone, whole or not at all, whoever is killed when; and no message
-waits for what computes an epsilon that is known."""
+"""What a party remembers: one file for its owner alone, whole or not at all, whoever is killed when; and an
+epsilon is computed once."""
 
 from __future__ import annotations
 
 import os
 import signal
 import stat
-import subprocess
-import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
-from flwr.common.serde import recorddict_from_proto, recorddict_to_proto
-from flwr.proto.recorddict_pb2 import RecordDict as Proto
 
-from consilium.accounting.mechanisms import GNMax
 from consilium.accounting.units import Neighbouring, Unit
-from consilium.coordinator.ledger import Ledger
 from consilium.node import limits
 from consilium.node.limits import NodePolicy, epsilon, kept_epsilon
 from consilium.party.store import SECRET_BYTES, Store
-from consilium.protocol.errors import LedgerError
-from consilium.protocol.records import refusal_from_record, to_record
 from consilium.protocol.refusals import Refused
-from tests.federation import hello_of, make_config, make_rows
-from tests.node.folders import allow, asked_of, make_small
+from tests.federation import make_config, make_rows
 from tests.party.test_node import HASH, member, node, vote
 
 
@@ -64,31 +56,17 @@ def test_teachers_can_be_forgotten_and_what_was_given_stays(tmp_path: Path) -> N
     assert party.store.answered() == 30
 
 
-def test_a_ledger_of_another_format_is_refused(path: Path) -> None:
-    with closing(Ledger(path, "0" * 64, "{}")) as ledger:
-        ledger._file.execute("UPDATE meta SET value = '5' WHERE key = 'format'")
-    with pytest.raises(LedgerError, match="another federation or format"):
-        Ledger(path, "0" * 64, "{}")
-
-
 def test_processes_that_start_together_agree_on_the_secret(path: Path) -> None:
-    found: list[bytes] = []
-    start = threading.Barrier(8)
+    together = threading.Barrier(8)
 
-    def first_use() -> None:
-        start.wait()
+    def first_use(_: int) -> bytes:
+        together.wait()
         with closing(Store(path)) as store:
-            found.append(store.own_secret())
+            return store.own_secret()
 
-    threads = [threading.Thread(target=first_use) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(found) == 8
-    assert len(set(found)) == 1
-    assert Store(path).secret() == found[0]
-    assert len(found[0]) == SECRET_BYTES
+    with ThreadPoolExecutor(8) as pool:
+        (secret,) = set(pool.map(first_use, range(8)))
+    assert Store(path).secret() == secret and len(secret) == SECRET_BYTES
 
 
 def test_what_is_undone_or_deleted_leaves_nothing(path: Path) -> None:
@@ -125,39 +103,6 @@ def test_a_party_that_is_killed_has_charged_all_that_can_have_left(tmp_path: Pat
     assert again.store.federation(HASH).asked == int(after)
     again.vote(vote(np.concatenate([make_rows(30, 1)[0], make_rows(10, 2)[0]])))
     assert again.store.answered() == 40
-
-
-HEAVY = ("scipy", "polars", "sklearn", "torch", "pandas", "matplotlib")
-ANSWER = f"""
-import sys
-from flwr.app import Context, Message, RecordDict
-from flwr.common.serde import recorddict_from_proto, recorddict_to_proto
-from flwr.proto.recorddict_pb2 import RecordDict as Proto
-from consilium.party.client_app import app
-from consilium.simulations.engines.flower import assign_message_id, assume_identity
-folder, kind = sys.argv[1:]
-assume_identity(1, 1)
-message = Message(recorddict_from_proto(Proto.FromString(sys.stdin.buffer.read())), dst_node_id=2, message_type=kind)
-assign_message_id(message)
-assume_identity(1, 2)
-reply = app(message, Context(1, 2, {{"folder": folder}}, RecordDict(), {{}}))
-sys.stdout.buffer.write(recorddict_to_proto(reply.content).SerializeToString())
-print(*[name for name in {HEAVY} if name in sys.modules], file=sys.stderr)
-"""
-
-
-def test_no_greeting_waits_for_what_computes_an_epsilon_that_is_known(tmp_path: Path) -> None:
-    """The first computes it, which is the control; nothing else is waited for."""
-    made = make_small(tmp_path, "secure", mechanism=GNMax(sigma=60.0))
-    folder = made.nodes["p00"]
-    allow(folder, **asked_of(folder))
-    request = hello_of(made.file.config)
-    content = recorddict_to_proto(to_record(request)).SerializeToString()
-    for expected in ("scipy", ""):
-        command = [sys.executable, "-c", ANSWER, str(folder.path), request.kind]
-        done = subprocess.run(command, input=content, capture_output=True, check=True)
-        assert refusal_from_record(recorddict_from_proto(Proto.FromString(done.stdout))) is None
-        assert done.stderr.decode().split("\n")[-2] == expected
 
 
 class TestKeptEpsilons:

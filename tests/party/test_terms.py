@@ -272,7 +272,6 @@ def served(homes: list[Path], folder: Path, first: int) -> list[str]:
 
 @pytest.fixture
 def copied(homes: list[Path], tmp_path: Path) -> tuple[Path, Path]:
-    """A coordinator that has asked, and a copy of it."""
     first = tmp_path / "first"
     served(homes, first, 0)
     return first, Path(shutil.copytree(first, tmp_path / "second"))

@@ -92,8 +92,6 @@ def second_node(root: Path) -> AggregatorNode:
 
 
 class TwoKinds(FakeTransport):
-    """Parties, and a second aggregator as one more node."""
-
     def __init__(self, homes: list[Path], root: Path) -> None:
         super().__init__(homes)
         self.root, self.away = root, False
@@ -156,33 +154,26 @@ class Small:
         return total.tolist()
 
     def events(self, name: str) -> list[dict]:
-        """What the log tells of this kind."""
         lines = map(json.loads, (self.run / "events.jsonl").read_text().splitlines())
         return [each for each in lines if each["event"] == name]
 
     def sessions(self) -> list[Any]:
-        """That the coordinator has open."""
         (path,) = (self.run / "sessions").glob("*.db")
         with sqlite3.connect(path) as file:
             return [pickle.loads(content) for (content,) in file.execute("SELECT content FROM sessions")]
 
     def left_out(self) -> dict[str, str]:
-        """Reason by party."""
         return {each["party"]: each["reason"] for each in self.events("left-out")}
 
     def asked(self, kind: str) -> list[int]:
-        """Nodes that were sent this, in order."""
         return [node for node, asked in self.transport.requests if asked == kind]
 
 
 class VerifiedSmall(Small):
-    """With a second aggregator."""
-
     keys: VerifiedKeys
     transport: TwoKinds
 
     def sums(self) -> list[KeptSum]:
-        """What the second aggregator signed."""
         return read_sums((self.run / SUMS).read_bytes(), self.keys.roster)
 
     def given(self) -> int:
@@ -219,7 +210,6 @@ def made(
 def masked(
     root: Path, make: Callable[..., FederationConfig] = federation.make_config, parties: int = 7, **changes: Any
 ) -> SecureSmall:
-    """A federation of secure votes."""
     homes = make_homes(root / "parties", parties)
     keys = federation.make_secure(homes, root)
     config = make(collection="secure", roster=keys.roster.digest, **changes)
@@ -227,6 +217,5 @@ def masked(
 
 
 def without_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sums are held against plain ones."""
     for node in (VerifiedCollector, AggregatorNode):
         monkeypatch.setattr(node, "_noise", lambda self, *_: NoNoise())

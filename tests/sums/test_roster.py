@@ -1,22 +1,15 @@
-"""Rosters that are safe, and those that are not; and the tables of modes, complete and of one mind."""
+"""Rosters that are safe, and those that are not."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
-from consilium.coordinator.mechanisms import PARTS
-from consilium.coordinator.served import WAYS
-from consilium.party.store import TABLES
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.identity import Identity, SealingKey, verify
-from consilium.protocol.messages import CollectionMode
-from consilium.sums.modes import ANSWERS, MODES
 from consilium.sums.roster import Roster
-from consilium.sums.terms import SumTerms
 
 
 def publics(n: int) -> dict[str, str]:
@@ -97,12 +90,6 @@ def test_ids_and_keys_are_unique() -> None:
         Roster.model_validate_json(json.dumps(roster))
 
 
-@pytest.mark.parametrize("name", ["", "a b", "-x", "x" * 65, "a/b"])
-def test_names(name: str) -> None:
-    with pytest.raises(ConfigError):
-        Roster.build({**publics(2), name: Identity.generate().public.hex()}, COORDINATOR)
-
-
 def test_digest_is_of_the_content_not_the_layout(tmp_path: Path) -> None:
     roster = Roster.build(publics(3), COORDINATOR)
     roster.save(tmp_path / "a")
@@ -128,24 +115,3 @@ def test_a_key_file_is_its_owners_and_a_key(tmp_path: Path, kind: type[Identity]
         path.write_bytes(content)
         with pytest.raises(ConfigError, match=r"not an unencrypted .* key in PEM form"):
             kind.load(path)
-
-
-def test_signatures_are_bound_to_label_parts_and_key() -> None:
-    identity = Identity.generate()
-    signature = identity.sign("a", b"x", b"y")
-    assert verify(identity.public, signature, "a", b"x", b"y")
-    assert not verify(identity.public, signature, "b", b"x", b"y")
-    assert not verify(identity.public, signature, "a", b"xy")
-    assert not verify(Identity.generate().public, signature, "a", b"x", b"y")
-    assert not verify(identity.public, signature[:63], "a", b"x", b"y")
-
-
-def test_each_mode_stands_in_each_table_and_no_request_is_of_two() -> None:
-    modes = set(get_args(CollectionMode))
-    assert set(WAYS) == modes and set(MODES) == set(PARTS) == modes - {"plaintext"}
-    kinds = {terms.collection for terms in SumTerms.__subclasses__()}
-    assert kinds == set(MODES) == {mode.roster.model_fields["collection"].default for mode in MODES.values()}
-    kinds = [request.kind for mode in MODES.values() for request in (*mode.answers, *mode.second)]
-    tables = [table.split()[0] for table in TABLES]
-    assert len(kinds) == len(set(kinds)) and len(tables) == len(set(tables))
-    assert all(mode.votes in mode.answers and mode.votes in ANSWERS for mode in MODES.values())

@@ -64,7 +64,6 @@ def joined(transport, log, config=CONFIG):
 
 
 def kept_in(folder: Path) -> dict[str, np.ndarray]:
-    """The votes of each counted party."""
     (path,) = folder.glob(PATTERN)
     with kept_votes(path) as votes:
         return {party: votes.votes(party) for party in votes.parties}
@@ -144,7 +143,6 @@ def test_too_few_left_ends_the_run_with_the_reasons(homes, log, kind: str) -> No
 
 
 def write_rows(home: Path, **changes: np.ndarray) -> Path:
-    """The home's data file with other arrays."""
     with np.load(home / "data.npz") as file:
         arrays = {**file, **changes}
     np.savez(home / "data.npz", **arrays)
@@ -208,26 +206,12 @@ def reply_of(node: int) -> RecordDict:
     return to_record(reply)
 
 
-class Held:
-    """How many of the objects that were shown to it are still held by anybody, and how many were at most."""
+class Prompt:
+    """A transport of parties that answer at once. most: how many of their answers anybody held at a time."""
 
     def __init__(self) -> None:
-        self.now = self.most = 0
-
-    def note(self, thing: object) -> None:
-        self.now += 1
-        self.most = max(self.most, self.now)
-        weakref.finalize(thing, self._gone)
-
-    def _gone(self) -> None:
-        self.now -= 1
-
-
-class Prompt:
-    """A transport of parties that answer at once."""
-
-    def __init__(self, held: Held) -> None:
-        self.held = held
+        self.given: list[weakref.ref] = []
+        self.most = 0
 
     def nodes(self) -> list[int]:
         return list(range(PARTIES))
@@ -235,15 +219,16 @@ class Prompt:
     def exchange(self, requests, timeout, on_reply):
         for node in requests:
             record = reply_of(node)
-            self.held.note(record)
+            self.given.append(weakref.ref(record))
+            self.most = max(self.most, sum(each() is not None for each in self.given))
             yield node, record
             del record
 
 
 def test_one_reply_is_held_at_a_time_however_many_parties_there_are(log) -> None:
-    records = Held()
-    histogram = counts_over(Prompt(records), CONFIG, MEMBERS, X, log)
-    assert records.most <= 2
+    transport = Prompt()
+    histogram = counts_over(transport, CONFIG, MEMBERS, X, log)
+    assert transport.most <= 2
     assert histogram.parties == tuple(member.party for member in MEMBERS)
     assert histogram.votes.tolist() == sum(counted(choices_of(node), 2) for node in range(PARTIES)).tolist()
 
@@ -303,7 +288,7 @@ def test_replies_are_pulled_a_bounded_number_at_a_time_and_each_counts_once(requ
 
 
 def test_an_answer_of_too_many_bytes_is_refused_and_the_next_one_is_read() -> None:
-    transport = Prompt(Held())
+    transport = Prompt()
     found = dict(stream(transport, dict.fromkeys(range(3)), VoteReply, 1, lambda *_: None, len(X)))
     assert all(isinstance(reply, VoteReply) for reply in found.values())
     small = dict(stream(transport, dict.fromkeys(range(3)), VoteReply, 1, lambda *_: None, len(X) - 1))

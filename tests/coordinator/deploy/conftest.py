@@ -17,5 +17,4 @@ def made(tmp_path: Path) -> Made:
 
 @pytest.fixture
 def folder(made: Made) -> NodeFolder:
-    """Of the coordinator."""
     return made.nodes["coordinator"]

@@ -21,10 +21,9 @@ import pytest
 from consilium.accounting.mechanisms import Confident
 from consilium.coordinator.deploy import deployed as module
 from consilium.coordinator.deploy.deployed import COORDINATOR, LEAST_BYTES, close, start, status
-from consilium.coordinator.events import AWAY_CURE, EventLog, EventTail, event_of
+from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import RunFolder, asked_before, earlier_runs, run_of
 from consilium.coordinator.ledger import Batch, Ledger
-from consilium.coordinator.run_state import NO_ANSWER, UNKNOWN, RunState
 from consilium.coordinator.verify.run import verify_run
 from consilium.node.checks import CheckResult, examine
 from consilium.node.folder import NodeFolder
@@ -33,7 +32,6 @@ from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, 
 from consilium.protocol.files import held, private_folder, replace_text
 from consilium.protocol.pool import PoolTree
 from consilium.protocol.queries import canonical_queries, query_ids
-from consilium.protocol.refusals import CURES, Rule
 from consilium.sums.errors import SecAggError, ThresholdNotMet
 from tests.federation import FEATURES, make_rows
 from tests.node.folders import PARTIES, Made, make_small, sign
@@ -43,7 +41,6 @@ ROWS = canonical_queries(make_rows(60, 77)[0], len(FEATURES))
 
 
 def asked(run: RunFolder, count: int) -> None:
-    """Charge the first of `ROWS`, as if students had asked them."""
     nothing, none = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=bool)
     log = EventLog(private_folder(run.path) / run.events.name)
     with closing(log), closing(Ledger.of(run.ledger, run.config)) as ledger:
@@ -84,6 +81,7 @@ def test_how_parties_stand_is_said_as_it_changes(made: Made, folder: NodeFolder)
         assert shown.values["problems"] == [other]
     asked(run, 4)
     close(folder, 1)
+    assert run.summary()["parties"] == [*PARTIES]
     shown = status(folder)
     assert (shown.values["closed"], shown.values["running"], shown.values["queries_asked"]) == (True, False, 4)
 
@@ -275,17 +273,10 @@ def test_another_federation_that_is_joined_ends_it_and_the_next_start_closes_the
     assert not any("earlier" in line for line in started(folder)[1])
 
 
-def test_close_needs_neither_a_party_nor_a_process(folder: NodeFolder) -> None:
+def test_closing_a_coordinator_that_runs_waits_and_says_so(folder: NodeFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one that does not run nothing is needed, neither a party nor a process."""
     with pytest.raises(ConfigError, match="was never started"):
         close(folder, 1)
-    run = run_of(folder)
-    asked(run, 7)
-    summary = close(folder, 1)
-    assert (summary["asked"], summary["parties"]) == (7, list(PARTIES))
-    assert run.closed and close(folder, 1) == summary
-
-
-def test_closing_a_coordinator_that_runs_waits_and_says_so(folder: NodeFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     run = run_of(folder)
     asked(run, 7)
     with held(folder.state / "lock", "the coordinator"), pytest.raises(EngineError, match="not closed after 1 s"):
@@ -306,67 +297,3 @@ def test_want_of_room_is_why_it_is_not_begun_and_why_it_ended(
         with pytest.raises(StorageError, match="1 MB free at"):
             started(folder)
     assert left == []
-
-
-AT = {"at": "2026-11-23T01:00:00.000+00:00"}
-
-
-def after(*events: dict) -> RunState:
-    return RunState.of(filter(None, (event_of({**AT, **event}) for event in events)))
-
-
-def test_what_is_not_understood_changes_nothing() -> None:
-    unknown: tuple[dict, ...] = ({}, {"event": "of a later version"}, {"event": "progress", "stage": "train"})
-    state = after({"event": "stage", "stage": "enrol", "total": 9}, *unknown, {"event": "failed"})
-    assert (state.stage, [*state.troubles]) == ("enrol", [])
-
-
-@pytest.mark.parametrize(
-    ("why", "cure"),
-    [
-        ({"reason": "refused: storage", "rule": "storage"}, f"{CURES[Rule.STORAGE]}."),
-        ({"reason": "refused: most-queries", "rule": "most-queries"}, f"{CURES[Rule.MOST_QUERIES]}."),
-        ({"reason": "no answer within 250 s", "silent": True}, NO_ANSWER),
-        ({"reason": "2 nodes claim this name"}, UNKNOWN),
-        ({"reason": ""}, UNKNOWN),
-    ],
-)
-def test_every_trouble_has_a_cure(why: dict[str, Any], cure: str) -> None:
-    (trouble,) = after({"event": "left-out", "party": "ward-a", "stage": "train", **why}).troubles
-    assert trouble.endswith(f". {cure}")
-
-
-def test_why_a_question_was_not_answered_is_shown_where_it_does_not_hang_on_votes() -> None:
-    """Whether a sum was in range, how many answers are left: that does. Who was away does not."""
-    (trouble,) = after({"event": "not-answered", "error": "BadShare", "reason": "share 741 is out of range"}).troubles
-    assert "741" not in trouble and "BadShare" not in trouble
-    why = "2 parties after stage 'vote' (1 x away)"
-    (trouble,) = after({"event": "not-answered", "error": "NotEnoughParties", "reason": why}).troubles
-    assert why in trouble and trouble.endswith(AWAY_CURE)
-
-
-def test_a_log_is_read_as_it_grows(tmp_path: Path) -> None:
-    path = tmp_path / "events.jsonl"
-    tail = EventTail(path)
-    with closing(EventLog(path)) as log:
-        log.write("stage", stage="enrol", total=3)
-    with open(path, "a") as file:
-        file.write('damaged\n[1]\n{"event": "serving", "at": "x", "address": "y"}\n{"event": "clo')
-    assert [event.kind for event in tail.fresh()] == ["stage", "serving"]
-    with open(path, "a") as file:
-        file.write('sed", "asked": 1, "answered": 1}\n')
-    assert [event.kind for event in tail.fresh()] == ["closed"]
-    path.write_text('{"event": "stage", "stage": "enrol", "total": 3}\n')  # it was begun anew
-    assert ([event.kind for event in tail.fresh()], tail.skipped) == (["stage"], 2)
-
-
-def test_a_party_that_comes_back_while_it_takes_part_goes_on_with_it() -> None:
-    parties = {"parties": ["bern"]}
-    back = [
-        {"event": "takes-part", **parties},
-        {"event": "voted", "queries": 1, **parties},
-        {"event": "enrolled", **parties},
-    ]
-    assert after(*back).roll["bern"].words == "takes part, not connected now, answered 1 query"
-    # a coordinator that starts again awaits everybody anew
-    assert after(*back, {"event": "awaiting", **parties}, back[-1]).roll["bern"].words.startswith("enrolled")

@@ -23,8 +23,6 @@ from consilium.coordinator.deploy.gateway import (
     REFUSED_BYTES,
     NodeKeys,
     NotLetIn,
-    RegisteredNodes,
-    number_of,
 )
 from consilium.node.checks import STANDING, signed_headers
 from consilium.node.keys import NODE_KEY, NodeKey
@@ -66,25 +64,13 @@ def test_a_node_s_request_passes_unchanged(site: Site, client: TestClient) -> No
 @pytest.mark.parametrize(
     "path",
     [
-        "/v1/control/start-run",
-        "/v1/control/register-node",
-        "/v1/control/list-nodes",
-        "/v1/runtime/acquire-task",
-        "/v1/runtime/pull-messages",
-        "/v1/fleet/register-node",
-        "/v1/fleet/unregister-node",
-        "/v1/fleet/",
-        "/v1/fleet/pull-messages/",
-        "/v1/fleet/../control/start-run",
-        "/v1/fleet/%2e%2e/control/start-run",
-        "/v1/fleet/pull-messages%2f..%2f..%2fcontrol%2fstart-run",
-        "/v1/fleet/pull-messages?x=1",
-        "//v1/fleet/pull-messages",
-        "/health",
-        "/docs",
-        "/",
+        "/v1/control/start-run", "/v1/control/register-node", "/v1/control/list-nodes", "/v1/runtime/acquire-task",
+        "/v1/runtime/pull-messages", "/v1/fleet/register-node", "/v1/fleet/unregister-node", "/v1/fleet/",
+        "/v1/fleet/pull-messages/", "/v1/fleet/../control/start-run", "/v1/fleet/%2e%2e/control/start-run",
+        "/v1/fleet/pull-messages%2f..%2f..%2fcontrol%2fstart-run", "/v1/fleet/pull-messages?x=1",
+        "//v1/fleet/pull-messages", "/health", "/docs", "/",
     ],
-)
+)  # fmt: skip
 def test_everything_else_is_refused(site: Site, client: TestClient, path: str) -> None:
     """Also to a node that is listed."""
     for method in ("POST", "GET", "PUT", "DELETE"):
@@ -280,14 +266,3 @@ def test_signatures_hold_in_flowers_window(
     found = NodeKeys(site.made.file).sender(request.headers)
     assert (found == FIRST) is passes
     assert passes or (isinstance(found, NotLetIn) and found.why == "wrong clock")
-
-
-def test_nodes_are_known_by_their_keys(tmp_path: Path) -> None:
-    made = make_small(tmp_path, "verified", parties=(*PARTIES, "p03"))
-    keys = made.file.nodes
-    without = {name: each for name, each in keys.items() if name != "p03"}
-    # a roster may list who was shut out, and nobody who is not known
-    nodes = RegisteredNodes(made.again(nodes=without, revoked={"p03": keys["p03"]}).file)
-    assert sorted(nodes.names()) == list(PARTIES)
-    numbers = [number_of(keys[name].key) for name in (FIRST, SECOND, "p03")]
-    assert [nodes.name(number) for number in numbers] == [FIRST, f"aggregator {SECOND}", None]

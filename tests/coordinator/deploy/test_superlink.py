@@ -39,8 +39,6 @@ def task() -> Iterator[None]:
 
 
 class SuperNode:
-    """One SuperNode's calls."""
-
     def __init__(self, client: TestClient, made: Made, name: str) -> None:
         self._client, self._key = client, NodeKey.load(made.nodes[name].keys / NODE_KEY)
         self.public = made.file.nodes[name].key

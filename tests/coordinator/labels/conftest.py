@@ -33,5 +33,4 @@ def service(tmp_path: Path, log) -> Iterator[LabelService]:
 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Students ask again at once."""
     monkeypatch.setattr("consilium.student.deployed.AGAIN", BackOff(first=0.05, most=0.05))

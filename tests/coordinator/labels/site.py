@@ -51,7 +51,6 @@ class Site:
 
     @property
     def door(self) -> Door:
-        """On a free port."""
         return Door(self.node("coordinator"), self.root / "close", "127.0.0.1:0")
 
     def tls(self, name: str = "") -> TlsFiles:
@@ -82,7 +81,6 @@ class Site:
         return serving(service, self.door, rows, limits)
 
     def channel(self, address: str, name: str = "", wait: float = WAIT, **more: Any) -> LabelChannel:
-        """As a student opens it."""
         return LabelChannel(address, self.tls(name), wait, **more)
 
     def bare(self, address: str, name: str = "") -> grpc.Channel:

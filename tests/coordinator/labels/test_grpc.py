@@ -154,8 +154,6 @@ def test_a_connection_that_breaks_is_told_from_one_that_never_was(site, service)
 
 
 class FailsTwice(Votes):
-    """As where a party is away for a while."""
-
     def collect(self, queries, sigma):
         if len(self.asked) < 2:
             self.asked.append(0)
@@ -355,7 +353,6 @@ def test_as_many_as_may_ever_be_asked_come_in_one_message() -> None:
 
 
 def labelled(*answers: tuple[int, int]) -> pb.Answers:
-    """Without histograms."""
     outcomes, labels = zip(*answers, strict=True)
     return pb.Answers(outcomes=bytes(outcomes), labels=np.array(labels, "<i4").tobytes())
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import grpc
@@ -20,6 +19,7 @@ from consilium.protocol.tls import TlsFiles
 from consilium.student.deployed import LabelChannel, credentials
 from tests.coordinator.labels.conftest import CONFIG
 from tests.coordinator.labels.test_service import Votes
+from tests.deploy.edge import until
 from tests.federation import make_rows
 
 MANY = 16
@@ -56,7 +56,6 @@ class Peers:
         yield from ()
 
     def begin(self, name: str, count: int) -> None:
-        """Stalled calls, no message of which comes."""
         call = getattr(rpc.LabelServiceStub(self.channel), name)
         self.calls += [call.future(self._nothing()) for _ in range(count)]
 
@@ -76,7 +75,6 @@ class Peers:
 
 
 def describes(address: str, files: TlsFiles, seconds: float = ANSWER) -> bool:
-    """Whether an honest student is answered."""
     with LabelChannel(address, files, seconds) as channel:
         try:
             return channel.describe().queries_left >= 0
@@ -103,11 +101,6 @@ def test_control_without_a_bound_on_each_student_one_takes_all_room(site, servic
     with site.serving(service, 100, limits) as address, Peers(address, site.tls()) as peers:
         peers.begin("Describe", MANY)
         until(lambda: not describes(address, other))
-
-
-def until(holds: Callable[[], bool]) -> None:
-    while not holds():  # as long as the whole test may last
-        time.sleep(0.02)
 
 
 def test_what_stalls_is_refused_after_its_time(site, service) -> None:

@@ -29,7 +29,7 @@ from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.mechanisms import BY_MASKED_PARTIES, BY_TWO_AGGREGATORS, SumNoise
 from consilium.coordinator.parts import Privacy
 from tests.coordinator.mechanisms.drawing import NoNoise
-from tests.coordinator.mechanisms.test_mechanism_laws import law_of_argmax
+from tests.coordinator.mechanisms.test_mechanisms import law_of_argmax
 from tests.federation import make_config, make_rows
 
 REACH = 120
@@ -44,7 +44,6 @@ def gaussian(variance: float) -> np.ndarray:
 
 
 def total(*laws: np.ndarray) -> np.ndarray:
-    """The law of a sum, at `AT`."""
     out = laws[0]
     for law in laws[1:]:
         out = np.convolve(out, law)[REACH : 3 * REACH + 1]

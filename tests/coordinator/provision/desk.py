@@ -23,7 +23,6 @@ ENDS = date(2035, 6, 30)
 
 
 def enrol(desk: Path, name: str, kind: NodeKind = "party") -> Path:
-    """Keys of a node in its folder `name`, and its enrolment."""
     return enrolment_file(make(kind, name, desk / name)[0])
 
 
@@ -60,13 +59,11 @@ def write_plan(desk: Path, table: dict[str, Any]) -> Path:
 
 
 def made(desk: Path, **changes: Any) -> Path:
-    """The operator's folder of a new federation."""
     provision(write_plan(desk, plan_table(**changes)), desk / "out")
     return desk / "out"
 
 
 def verified(desk: Path, **changes: Any) -> Path:
-    """The same with a second aggregator."""
     enrol(desk, SECOND, "aggregator")
     table = plan_table(**{**HIDDEN, "collection": "verified", **changes})
     table["enrolments"].append(f"{SECOND}/{SECOND}.enrol.json")
@@ -75,5 +72,4 @@ def verified(desk: Path, **changes: Any) -> Path:
 
 
 def read(out: Path) -> ServedFederation:
-    """federation.json of a folder whose signature holds."""
     return read_signed(out / "federation", ServedFederation, out / "operator" / "ca.crt").file

@@ -16,7 +16,6 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from consilium.coordinator.privacy import promised
 from consilium.coordinator.provision import folder
-from consilium.coordinator.provision.cli import app
 from consilium.coordinator.provision.folder import add, provision, revoke
 from consilium.node.folder import open_folder
 from consilium.node.keys import OwnKeys, public_key
@@ -74,7 +73,6 @@ def names_of(certificate: x509.Certificate) -> set[str]:
 
 
 def contents(path: Path) -> dict[str, bytes]:
-    """Of all files below, by name."""
     return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
 
 
@@ -418,19 +416,3 @@ def test_whom_nobody_can_succeed(out: Path) -> None:
     add(out, party, "ward-a")
     with pytest.raises(ConfigError, match="Parties that left: none"):
         add(out, enrol(out.parent, "ward-e"), "ward-a")
-
-
-def test_what_to_do_next_comes_first_and_a_change_takes_five_lines(out: Path, capsys: pytest.CaptureFixture) -> None:
-    def said(*arguments: object) -> list[str]:
-        app([str(argument) for argument in arguments], standalone_mode=False)
-        return capsys.readouterr().out.splitlines()
-
-    for lines in (
-        said("revoke", out, "ward-a"),
-        said("add", out, enrol(out.parent, "ward-d")),
-        said("revoke", out, "ward-d"),
-        said("revoke", out, "ward-b"),
-        said("add", out, enrol(out.parent, "ward-e"), "--succeeds", "ward-b"),
-    ):
-        assert lines[0].startswith(f"next        send {out / 'federation'} to ") and len(lines) <= 5
-        assert lines[0].endswith("there: consilium node join federation")

@@ -61,19 +61,16 @@ def node_run(folder: Path, **changes: Any) -> Path:
 
 
 def run_of(folder: Path) -> Path:
-    """The run in it, or that it is."""
     return next((folder / "coordinator" / "state").glob("run-*"), folder)
 
 
 def findings(folder: Path) -> list[Finding]:
-    """Of the run in the coordinator's folder, and of its student."""
     student = folder / "student"
     found = verify_run(folder / "coordinator", [student]).findings
     return [replace(finding, check=finding.check.removeprefix(f"{student}/")) for finding in found]
 
 
 def wrong(found: list[Finding]) -> list[str]:
-    """Checks that speak against the run."""
     return [finding.check for finding in found if not finding.holds]
 
 
@@ -99,7 +96,6 @@ def rechained(*statements: str) -> Tamper:
 
 
 def rechain(path: Path) -> None:
-    """Every hash of a ledger, computed anew."""
     with sqlite3.connect(path) as ledger:
         previous = GENESIS
         (salt,) = ledger.execute("SELECT value FROM meta WHERE key = 'salt'").fetchone()
@@ -134,7 +130,6 @@ def edit(name: str, change: Callable[[dict], Any]) -> Tamper:
 
 
 def flip_label(folder: Path) -> None:
-    """Another label of the student's first answered query."""
     path = folder / "labels.parquet"
     path = path if path.exists() else folder / "student" / "labels.parquet"
     frame = pl.read_parquet(path)

@@ -21,14 +21,12 @@ from consilium.models.own_model import OwnClassifier
 from consilium.models.table import check_teacher, fit_teachers
 from consilium.party.voting import not_fitted
 from consilium.protocol.config_files import load
-from consilium.protocol.errors import ConfigError, ConsiliumError
+from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.schema import Schema
 from tests import strangers
-from tests.command_line import consilium
 from tests.federation import HomeFile as PartyFile
 from tests.federation import make_config, make_home, node_at, open_home
-from tests.node.folders import give_rows, make_small
 from tests.party.test_node import CONFIG, HASH, join, make_rows, vote
 from tests.party.test_node import train as train_request
 
@@ -193,22 +191,6 @@ def test_a_coordinator_cannot_name_code_and_reading_a_table_imports_nothing(
     assert "planted_by_coordinator" not in sys.modules
 
 
-@pytest.mark.parametrize(
-    ("table", "told"),
-    [
-        ({"factory": "sklearn.svm.SVC"}, "model"),
-        ({"model": "random_forest", "factory": "sklearn.svm.SVC"}, "unknown key"),
-        ({"model": "estimator"}, "factory: is required"),
-        ({"model": "estimator", "factory": "os; import evil"}, "factory"),
-        ({"model": "torch", "factory": "a.B", "epochs": 0}, "epochs"),
-        ({"model": "pickled", "sha256": "abc"}, "sha256"),
-    ],
-)
-def test_faults_of_the_table_are_told_when_it_is_read(tmp_path: Path, table: dict[str, Any], told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
-        open_home(home_with(tmp_path, table))
-
-
 def test_the_own_teacher_takes_the_place_of_the_one_that_is_asked_for(tmp_path: Path) -> None:
     table = {"model": "torch", "factory": "tests.strangers:Net", "steps": 60}
     party = node_at(home_with(tmp_path, table))
@@ -236,14 +218,6 @@ def test_an_image_network_refuses_rows_that_are_none_though_they_are_a_square() 
         check_teacher(CnnSpec(), schema)
 
 
-def test_a_check_tells_what_is_wrong_with_the_own_teacher(tmp_path: Path) -> None:
-    folder = make_small(tmp_path).nodes["p00"]
-    give_rows(folder, teacher={"model": "cnn"})
-    done = consilium("party", "rows", folder.path)
-    assert done.exit_code == ConfigError.exit_code
-    assert "the teacher would be refused: schema: teacher cnn: 3 features" in done.output
-
-
 class TestPickled:
     """A file in the party's own home, which runs when it is read."""
 
@@ -261,16 +235,6 @@ class TestPickled:
             join(party)
             x, y = make_rows(300, 6)
             assert (party.vote(vote(x)).choices[:, 0] == y).mean() > 0.75
-
-    def test_another_file_is_another_teacher(self, tmp_path: Path) -> None:
-        folder, digests = self.home(tmp_path, LogisticRegression()), []
-        for model in (None, None, LogisticRegression(C=1e-4)):
-            if model is not None:
-                (folder / "teacher.pkl").unlink()
-                write_estimator(folder / "teacher.pkl", model)
-            join(party := node_at(folder))
-            digests.append(party.teachers(HASH).digest)
-        assert digests[0] == digests[1] != digests[2]
 
     @pytest.mark.parametrize("case", ["elsewhere", "others may write", "another file", "changed", "garbage"])
     def test_a_file_that_is_not_read(self, tmp_path: Path, case: str) -> None:

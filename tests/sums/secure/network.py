@@ -21,20 +21,9 @@ from consilium.sums.secure.coordinator import SecureSession, SecureSum, State, d
 from consilium.sums.secure.messages import REPLIES, MaskedTerms, SecAggMessage, Stage
 from consilium.sums.secure.party import ANSWERS, Session, pack
 from consilium.sums.terms import QuerySet, R, SumTerms
+from tests.coordinator.mechanisms.drawing import NoNoise
 
 FEDERATION = "f" * 64
-
-
-class NoNoise:
-    """Of parties whose sum is held against the plain one."""
-
-    simulated = True
-
-    def gaussian(self, sigma: float, shape: tuple[int, ...]) -> np.ndarray:
-        return np.zeros(shape, dtype=np.int64)
-
-    def laplace(self, gamma: float, shape: tuple[int, ...]) -> np.ndarray:
-        raise NotImplementedError
 
 
 Change = Callable[[Stage, str, Any], Any]
@@ -138,7 +127,6 @@ class Federation:
         return self.last
 
     def total(self, names: Collection[str], queries: int | None = None) -> np.ndarray:
-        """The plain sum of votes, int64."""
         return sum((self.votes[name].astype(np.int64) for name in names), np.zeros((1, 1), int))[:queries]
 
     def memory(self, name: str, session: SecureSession) -> dict:
@@ -190,12 +178,10 @@ class Network:
 
 
 def play(federation: Federation, network: Network | None = None) -> SecureSum:
-    """A whole session."""
     return drive(federation.session(), (network or Network(federation)).send)
 
 
 def altered(message: Any, **changes) -> Any:
-    """The message with some fields changed."""
     return message.model_copy(update=changes)
 
 
@@ -205,19 +191,16 @@ def at(stage: Stage, party: str, change: Callable[[Any], Any]) -> Callable[[Stag
 
 
 def flipped(content: bytes, at: int = 0) -> bytes:
-    """The bytes with one bit flipped."""
     return content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
 
 
 def flipped_cell(array: np.ndarray, *at: int) -> np.ndarray:
-    """A copy of the array with one bit of one cell flipped."""
     copy = array.copy()
     copy[at] ^= 1
     return copy
 
 
 def run_until(federation: Federation, stage: Stage | None, network: Network | None = None) -> SecureSession:
-    """A coordinator after all stages before `stage`."""
     session, network = federation.session(), network or Network(federation)
     while (due := session.state.stage) is not stage:
         assert due is not None

@@ -17,7 +17,8 @@ from consilium.sums.verified.field import DEGREE, PRIME, elements, inner, multip
 from consilium.sums.verified.messages import GivenRecord
 from consilium.sums.verified.proof import Challenge, VoteGrid, challenge_key, seed_key
 from consilium.sums.verified.uploads import HelperPart, Upload, VerifiedTerms, make_upload
-from tests.sums.secure.network import FEDERATION, NoNoise, make_queries
+from tests.coordinator.mechanisms.drawing import NoNoise
+from tests.sums.secure.network import FEDERATION, make_queries
 
 IDS = ["00" * 32]
 
@@ -49,13 +50,11 @@ class VerifiedFederation:
         self.votes = [each.multinomial(self.teachers, shares, size=self.queries) for each in draw]
 
     def new_terms(self, seed: int = 0, **changes) -> VerifiedTerms:
-        """Of a new session, on queries of this seed."""
         values = {"leader_key": self.fresh.public.hex(), "sigma": self.sigma, **changes}
         rows = make_queries(self.queries, seed=seed)
         return VerifiedTerms.of_queries(self.roster, FEDERATION, rows, self.classes, self.teachers, **values)
 
     def upload(self, place: int, terms: VerifiedTerms | None = None, **more) -> bytes:
-        """Of an honest party."""
         key = self.helper_fresh.public
         return make_upload(terms or self.terms, place, self.identities[place], key, self.votes[place], **more)
 
@@ -69,7 +68,6 @@ class VerifiedFederation:
         return Helper(self.terms, self.roster, self.other, self.helper_fresh)
 
     def total(self, places: Sequence[int]) -> np.ndarray:
-        """The clear sum of these parties' votes."""
         return np.sum([self.votes[place] for place in places], axis=0)
 
     def link(self) -> Link:
@@ -78,7 +76,6 @@ class VerifiedFederation:
 
 
 def check_all(leader: Leader, helper: Helper, uploads: Mapping[int, bytes]) -> None:
-    """All of them in one batch."""
     batch = leader.batch(uploads)
     if batch is not None:
         leader.settle(helper.check(batch))
@@ -146,12 +143,10 @@ def inverse(element: np.ndarray) -> np.ndarray:
 
 
 def zero_proof(grid: VoteGrid, matrix: np.ndarray, challenge: Challenge, starts: np.ndarray) -> np.ndarray:
-    """F that is zero everywhere."""
     return np.zeros((grid.values, DEGREE))
 
 
 def random_proof(grid: VoteGrid, matrix: np.ndarray, challenge: Challenge, starts: np.ndarray) -> np.ndarray:
-    """F at random."""
     return random_elements(grid.values)
 
 
@@ -200,6 +195,5 @@ class Forger:
 
 
 def one_hot(federation: VerifiedFederation, place: int) -> np.ndarray:
-    """The honest matrix of a party, int64 (rows, classes)."""
     grid = federation.terms.grid
     return np.eye(grid.classes, dtype=np.int64)[grid.picks(federation.votes[place])]

@@ -88,7 +88,6 @@ DECIDE = ("two votes", "taken and given", "one less, two more", "half and half",
 
 
 def with_others(federation: VerifiedFederation, lie: bytes) -> tuple[Leader, Helper, VerifiedSum]:
-    """A whole session of the liar and the honest seven."""
     leader, helper = federation.leader(), federation.helper()
     return leader, helper, collect(leader, helper, {LIAR: lie, **federation.uploads(range(LIAR))})
 
@@ -162,7 +161,6 @@ def test_every_teacher_of_a_party_has_one_vote(rows) -> None:
 
 
 def forged(prove=true_squares, **changes) -> Callable[[VerifiedFederation], bytes]:
-    """Honest votes, otherwise made."""
     return lambda federation: Forger(federation, LIAR, **changes)(one_hot(federation, LIAR), prove)
 
 
@@ -185,7 +183,6 @@ def in_session(**changes) -> Callable[[VerifiedFederation], bytes]:
 
 
 def joined(part: int, shares: int) -> Callable[[VerifiedFederation], bytes]:
-    """Of the uploads of two parties."""
     return lambda federation: federation.upload(part)[:PART_BYTES] + federation.upload(shares)[PART_BYTES:]
 
 

@@ -25,7 +25,6 @@ BINS = np.ceil(np.linspace(0, PRIME, 65))
 
 
 def p_uniform(values: np.ndarray) -> float:
-    """Chi-square of elements against the uniform law."""
     counts = np.histogram(values, bins=BINS)[0]
     return float(stats.chisquare(counts, np.diff(BINS) / PRIME * values.size).pvalue)
 
