@@ -140,7 +140,7 @@ ROWS = [
     Wrong(f"node keys ward-a --folder {PARTY}", 6, "ward-a is already there"),
     Wrong("node keys a/b --folder new", 2, "'a/b' is no name"),
     Wrong(f"node join home --node {PARTY}", 2, "home is no signed folder"),
-    Wrong(f"node join {FOLDER}", 2, "has not the folder of one node"),
+    Wrong(f"node join {FOLDER}", 2, "has not the folder of one node", change=put("ward-y/node.json", "{}")),
     Wrong(f"node join {FOLDER} --node {PARTY}", 2, "is not signed by the authority in", change=FORGED),
     Wrong("node start home", 2, "home is no node's folder"),
     Wrong(f"node start {STUDENT}", 2, "student"),
@@ -181,6 +181,7 @@ ROWS = [
     Wrong("predict student rows.csv", 3, "is no safetensors file", change=cut("student/model.safetensors")),
     Wrong("predict student rows.csv", 3, "rows.csv", change=put("rows.csv", "a,b\n1,2\n")),
     Wrong("predict student rows.csv --out rows.csv", 6, "rows.csv is already there"),
+    Wrong("predict student rows.csv --out no/out.csv", 2, "cannot write no/out.csv"),
 ]  # fmt: skip
 TEXT = third(ROWS)
 

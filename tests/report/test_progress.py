@@ -62,21 +62,6 @@ def test_lines_say_how_far_a_stage_is_and_how_long_it_takes_also_before_its_firs
     ]
 
 
-def test_bars_have_count_and_times(monkeypatch) -> None:
-    """What a stage took stays as it is once the next begins; before its first piece has ended its clock runs."""
-    now = [100.0]
-    monkeypatch.setattr("time.monotonic", lambda: now[0])
-    display = Bars(Console(file=io.StringIO(), force_terminal=True, width=100, color_system=None))
-    display.table.get_time = lambda: now[0]
-    for second, call in enumerate([("enrol", 0, 9), ("enrol", 8, 9), ("train", 0, 4), ("train", 0, 4)]):
-        now[0] = 100.0 + 60 * second
-        display.update(*call)
-    shown = ["".join(part.text for part in line) for line in display.table.console.render_lines(display.table)]
-    assert "8/9" in shown[0] and "0:02:00" in shown[0]
-    assert "0/4" in shown[1] and "0:01:00" in shown[1]
-    display.table.stop()
-
-
 class Gone(io.StringIO):
     """A terminal that is not there any more."""
 
