@@ -242,14 +242,6 @@ def test_wrong_input(good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert sums(folder) == before
 
 
-def test_all_faults_of_a_file_are_told_at_once_up_to_ten(tmp_path: Path) -> None:
-    (tmp_path / "many.toml").write_text("".join(f"wrong{index} = 1\n" for index in range(12)))
-    told = consilium("run", tmp_path / "many.toml", "--quiet").stderr.splitlines()
-    assert told[0].endswith("faults")
-    assert len(told) == 12 and "more" in told[-1]
-    assert sum("unknown key" in line or "is required" in line for line in told) == 10
-
-
 ROOT = Path(__file__).resolve().parents[1]
 CHANGES = [part for item in SMALL for part in ("--set", item)]
 

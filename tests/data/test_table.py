@@ -204,17 +204,6 @@ def test_paths_that_hold_no_table(tmp_path: Path, given: str, told: str) -> None
         read_raw(files_of(given, tmp_path), rule())
 
 
-def test_all_faults_of_a_file_come_at_once(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.csv", "age;weight;site\n61;7,5;a\nx;80;b\ny;90;c\n")
-    codes = {"codes": {"> 89": 90}}
-    with pytest.raises(DataError) as caught:
-        read_raw([path], rule(csv={"separator": ";"}, columns={"age": codes, "weight": codes}))
-    assert "column 'age': 2 of 3 rows hold text that is no number (first: line 3)" in str(caught.value)
-    assert "column 'weight': 1 of 3 rows have a decimal comma (first: line 2)" in str(caught.value)
-    with pytest.raises(DataError, match="has no column 'b', 'c'"):
-        read_raw([path], rule(csv={"separator": ";"}, only=("age", "b", "c")))
-
-
 PUBLIC = pl.DataFrame(
     {
         "age": ["61", " 72.0", "55"],

@@ -17,7 +17,6 @@ from consilium.models.published.model import load_model
 from consilium.protocol.errors import BudgetExceeded, DataError, PathError
 from consilium.protocol.label_source import NO_LABEL, Answers, LabelTerms, Outcome
 from consilium.protocol.schema import Schema
-from consilium.report.progress import ASK, ROUND, TRAIN_STUDENT
 from consilium.student.ask import votes_in_sums
 from consilium.student.config import StudentSpec
 from consilium.student.pool import Pool, load_pool
@@ -58,20 +57,6 @@ class Source:
 def pool(count: int = 100, test: bool = True) -> Pool:
     x, y = make_rows(count + 300, 5)
     return Pool(FEATURES, x[:count], x[count:] if test else None, y[count:] if test else None)
-
-
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        ({"batch": 20}, [(ASK, 0, 50), (ASK, 20, 50), (ASK, 40, 50), (ASK, 50, 50)]),
-        ({"rounds": 2}, [(ASK, 0, 50), (ROUND, 0, 2), (ASK, 25, 50), (ROUND, 1, 2), (ASK, 50, 50), (ROUND, 2, 2)]),
-    ],
-)
-def test_it_tells_how_far_it_is(tmp_path: Path, settings: dict, expected: list) -> None:
-    told: list[tuple[str, int, int]] = []
-    spec = student_of(C=1.0, queries=50, **settings)
-    run_student(Source(), pool(), spec, tmp_path, 0, lambda *far: told.append(far))
-    assert [far for far in told if far[0] != TRAIN_STUDENT] == expected
 
 
 @pytest.mark.parametrize("settings", [{}, {"selection": "typical", "rounds": 2}])
