@@ -21,7 +21,7 @@ import typer
 from consilium import edge
 from consilium.accounting.errors import AccountingError, VotesError, VotesPathError
 from consilium.cli import app
-from consilium.edge import USAGE, error_classes, exit_codes, in_a_sentence
+from consilium.edge import USAGE, exit_codes, in_a_sentence
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
 from consilium.simulations.scenario import load_scenario
 from tests.command_line import Done, consilium
@@ -162,17 +162,6 @@ def test_a_mistake_anywhere_is_an_object() -> None:
     for name in COMMANDS:
         done = consilium(*name.split(), "--no-such-option", "--format", "json")
         assert (done.exit_code, done.json()["error"]["type"], done.stderr) == (2, "Usage", ""), name
-
-
-def test_every_code_has_one_meaning_and_every_meaning_one_code() -> None:
-    owners = [kind for kind in error_classes() if "meaning" in vars(kind)]
-    codes = [vars(kind)["exit_code"] for kind in owners]
-    assert len(set(codes)) == len(codes)
-    assert len(set(exit_codes().values())) == len(exit_codes())
-    for kind in error_classes():
-        assert kind.exit_code in exit_codes(), kind  # pyright: ignore[reportAttributeAccessIssue]
-        own = {"exit_code", "meaning"} & set(vars(kind))
-        assert own != {"exit_code"} or issubclass(kind, AccountingError), f"{kind} has a code without a meaning"
 
 
 def test_the_accounting_has_the_codes_of_the_protocol() -> None:

@@ -34,7 +34,7 @@ from sklearn.tree import DecisionTreeClassifier
 from consilium.data.files import CsvRule
 from consilium.models.published import file, structures
 from consilium.models.published.file import MOST_HEADER_BYTES, BadModel, read, write
-from consilium.models.published.model import find_model, load_model
+from consilium.models.published.model import load_model
 from consilium.models.published.predict import predict_file
 from tests.marks import some
 from tests.models.published.models import SCHEMA, X, Y, case, file_of, torch_file
@@ -84,19 +84,6 @@ def test_code_in_the_file_is_not_run(how: str, tmp_path: Path) -> None:
     assert not mark.exists()
     load(path.rename(tmp_path / "model"))
     assert mark.exists()
-
-
-def test_a_pickle_in_a_folder_or_within_the_description_is_not_opened(tmp_path: Path) -> None:
-    mark, path = tmp_path / "executed", tmp_path / "m"
-    (tmp_path / "student").mkdir()
-    joblib.dump(Payload(mark), tmp_path / "student" / "model.joblib")
-    for folder in (tmp_path, tmp_path / "student"):
-        with pytest.raises(BadModel, match=r"has no model\.safetensors"):
-            find_model(folder)
-    write(path, {"format": "consilium-student-1", "kind": pickle.dumps(Payload(mark), 0).decode("latin-1")}, {})
-    with pytest.raises(BadModel):
-        load_model(path)
-    assert not mark.exists()
 
 
 def header(length: int, text: bytes = b"{}") -> bytes:
