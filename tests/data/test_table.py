@@ -15,7 +15,7 @@ from consilium.data.cells import CellRule, ValueState, Wanted, read_cells
 from consilium.data.encoding import DeclaredColumn, encode, infer, times_of
 from consilium.data.files import files_of
 from consilium.data.table import TableRule, read_raw
-from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.errors import DataError
 from consilium.protocol.schema import ColumnEncoding, Schema, features_of
 
 GOOD = "age,sex,weight\n61,female,70.5\n72, male ,\n"
@@ -194,14 +194,6 @@ def test_a_column_that_one_file_lacks(tmp_path: Path, other: str, told: str) -> 
     write(tmp_path / "b.csv", other)
     with pytest.raises(DataError, match=told):
         read_raw(files_of("?.csv", tmp_path), rule())
-
-
-@pytest.mark.parametrize(
-    ("given", "told"), [("no.csv", "is not there"), ("no*.csv", "no file is like"), (".", "Is a directory")]
-)
-def test_paths_that_hold_no_table(tmp_path: Path, given: str, told: str) -> None:
-    with pytest.raises((ConfigError, DataError), match=told):
-        read_raw(files_of(given, tmp_path), rule())
 
 
 PUBLIC = pl.DataFrame(
