@@ -7,18 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from consilium.report.progress import ASK, COMPARE, Bars, Display, LogLines, about, showing
-
-
-def test_words_never_promise_more_than_a_tenth_or_so() -> None:
-    for seconds in (8, 33, 59, 61, 119, 601, 1700, 3601, 9000, 36_001, 200_000):
-        words = about(seconds).removeprefix("about ").split()
-        told = sum(
-            int(value) * {"s": 1, "min": 60, "h": 3600}[unit]
-            for value, unit in zip(words[::2], words[1::2], strict=True)
-        )
-        assert abs(told - seconds) <= max(30.0, 0.15 * seconds), (seconds, about(seconds))
-    assert about(0) == "a few seconds"
+from consilium.report.progress import ASK, COMPARE, Bars, Display, LogLines, showing
 
 
 def play(display: Display, *calls: tuple[str, int, int]) -> Display:
