@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import math
-import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
@@ -71,23 +70,18 @@ def damaged(record: RecordDict, generator: np.random.Generator) -> RecordDict:
 
 
 def _field(name: str, value: Any, generator: np.random.Generator) -> Any:
-    others = [b"\x00", LONG, 1.5, [1, 2], math.nan, -1, -(2**62), ["x"] * 5000]
+    """Of another type, of a value that none may have, or another value where none but the honest one holds."""
+    others: list[Any] = [b"\x00", LONG, 1.5, [1, 2], math.nan, -1, -(2**62), ["x"] * 5000, b"no number"]
     if name not in FREE:
-        others += [2**62, ""]
-    choice = int(generator.integers(len(others) + 6))
-    if choice < len(others):
-        other = others[choice]
-        return b"" if type(other) is type(value) and other == value else other
-    if name in FREE:
-        return b"no number"
-    if isinstance(value, bytes) and value:
-        return _flipped(value, 0, generator)
-    if isinstance(value, str) and value:
-        at = int(generator.integers(len(value)))
-        return value[:at] + ("0" if value[at] != "0" else "1") + value[at + 1 :]
-    if isinstance(value, bool):
-        return not value
-    return value + 1 if isinstance(value, int) else secrets.token_hex(32)
+        if isinstance(value, bytes) and value:
+            changed: Any = _flipped(value, 0, generator)
+        elif isinstance(value, str):
+            changed = ("1" if value[:1] == "0" else "0") + value[1:]
+        else:
+            changed = not value if isinstance(value, bool) else value + 1 if isinstance(value, int) else LONG[:64]
+        others += [2**62, "", *[changed] * 6]
+    other = others[int(generator.integers(len(others)))]
+    return b"" if type(other) is type(value) and other == value else other
 
 
 def _flipped(content: bytes, first: int, generator: np.random.Generator) -> bytes:
@@ -98,25 +92,18 @@ def _flipped(content: bytes, first: int, generator: np.random.Generator) -> byte
 
 
 def _array(array: Array, ways: int, generator: np.random.Generator) -> Array:
-    shape, dtype, data = list(array.shape), array.dtype, bytes(array.data)
-    match int(generator.integers(ways)):
-        case 0:
-            shape = [2**40, *shape[1:]]
-        case 1:
-            shape = [*shape, 1]
-        case 2:
-            shape = [-1] * len(shape)
-        case 3:
-            dtype = "object" if generator.random() < 0.5 else "float64"
-        case 4:
-            data = data[:-1] if data else b"\x00"
-        case 5:
-            data = data + b"\x00" * 100_000
-        case 6:
-            if len(data) == SALT_BYTES:
-                return Array(dtype=dtype, shape=(3,), stype=array.stype, data=data)
-            data = _flipped(data, SALT_BYTES, generator)
-    return Array(dtype=dtype, shape=tuple(shape), stype=array.stype, data=data)
+    shape, data = tuple(array.shape), bytes(array.data)
+    lies: list[dict[str, Any]] = [
+        {"shape": (2**40, *shape[1:])},
+        {"shape": (*shape, 1)},
+        {"shape": (-1,) * len(shape)},
+        {"dtype": "object" if generator.random() < 0.5 else "float64"},
+        {"data": data[:-1] or b"\x00"},
+        {"data": data + bytes(100_000)},
+        {"data": _flipped(data, SALT_BYTES, generator)} if len(data) > SALT_BYTES else {"shape": (3,)},
+    ]
+    lie = lies[int(generator.integers(ways))]
+    return Array(**{"dtype": array.dtype, "shape": shape, "stype": array.stype, "data": data, **lie})
 
 
 class HostileTransport(FakeTransport):

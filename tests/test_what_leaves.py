@@ -44,7 +44,6 @@ from consilium.simulations.council.runs import PrivacyStatement
 from consilium.simulations.report.build import render
 from consilium.simulations.report.privacy import audiences, guarantees_of, shown_guarantees, title_of
 from consilium.simulations.scenario import load_scenario
-from consilium.simulations.shipped import Shipped
 from consilium.student.pool import Pool
 from consilium.student.run import run_student
 from tests.command_line import consilium
@@ -196,18 +195,6 @@ class TestEveryScenario:
         for public in (False, True):
             page = " ".join(unescape(Page(render(data, public)).text).split())
             assert kind.sentence in page and contradictions(page, kind) == []
-
-    def test_the_default_and_digits_release_labels(self) -> None:
-        kinds = {name: load_scenario(name).federation.disclosure.release for name in Shipped.SCENARIO.files()}
-        assert kinds.pop("stroke") is ReleaseKind.WINNER_OR_ABSTENTION
-        assert kinds.pop("digits") is ReleaseKind.WINNER
-        assert set(kinds.values()) == {ReleaseKind.COUNTS}
-
-    def test_the_check_finds_what_contradicts(self) -> None:
-        assert contradictions("It was trained on released labels; 9 labels were released.", ReleaseKind.COUNTS)
-        assert contradictions(ReleaseKind.WINNER.sentence, ReleaseKind.COUNTS)
-        assert contradictions(ReleaseKind.COUNTS.sentence, ReleaseKind.WINNER)
-        assert not any(contradictions(kind.sentence, kind) for kind in ReleaseKind)
 
 
 PRIVATE = [case for case in possible() if case.values[0].private]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import inspect
 import math
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -20,7 +18,7 @@ from consilium.accounting.mechanisms import Distributed
 from consilium.accounting.outcome import argmax
 from consilium.accounting.target import worst_case
 from consilium.accounting.units import Noise
-from consilium.accounting.vote_costs import as_histograms, calibrate, epsilon, guarantee, typical_votes
+from consilium.accounting.vote_costs import as_histograms, calibrate, epsilon, guarantee
 from tests.command_line import consilium
 
 PUBLISHED = accounting.Confident(threshold=200, sigma1=150, sigma2=40)
@@ -150,20 +148,6 @@ def test_calibration_is_the_least_noise(mechanism):
         accounting.calibrate(mechanism, 0, asked=200)
 
 
-def test_the_import_brings_nothing_heavy():
-    """Not even with the names at hand."""
-    heavy = ("torch", "flwr", "polars", "dp_accounting", "sklearn")
-    program = (
-        "import sys; from consilium import accounting as face; names = [getattr(face, one) for one in face.__all__];"
-        f" print([one for one in {heavy} if one in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-    assert set(accounting.__all__) <= set(dir(accounting))
-    with pytest.raises(AttributeError, match="no attribute 'epsilons'"):
-        accounting.epsilons  # noqa: B018
-
-
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
@@ -228,13 +212,6 @@ def test_a_file_that_is_no_vote_file(tmp_path, name, content):
         np.save(tmp_path / name, content, allow_pickle=True)
     with pytest.raises(VotesError):
         as_histograms(tmp_path / name)
-
-
-@pytest.mark.parametrize(("teachers", "classes"), [(250, 10), (7, 2), (30, 3), (5000, 150), (11, 40)])
-def test_made_up_votes_are_histograms(teachers, classes):
-    votes = typical_votes(teachers, classes)
-    assert votes.shape == (10, classes) and votes.min() >= 0
-    assert np.all(votes.sum(axis=1) == teachers) and np.all(votes.argmax(axis=1) == 0)
 
 
 def test_what_takes_longer_than_seconds_is_not_computed(results, monkeypatch):

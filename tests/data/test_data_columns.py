@@ -28,9 +28,7 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.refusals import Refusal, Refused, Rule
 from consilium.protocol.schema import Range, Schema
 from tests.federation import CLASSES as OTHER_CLASSES
-from tests.federation import FEATURES, make_config, make_home, make_rows, node_at
-from tests.party.test_node import join, vote
-from tests.party.test_node import node as npz_node
+from tests.federation import FEATURES, make_config, make_rows
 from tests.specs import teacher_of
 
 SECRET = "4711"
@@ -446,29 +444,6 @@ def test_a_fault_is_found_in_every_block(tmp_path: Path, row: int) -> None:
     assert [problem.fault for problem in report.problems] == [
         f"1 of {2 * BLOCK + 1} rows hold text that is no number (first: line {row + 2})"
     ]
-
-
-def test_a_mapped_csv_gives_the_votes_of_the_same_rows_in_an_npz(tmp_path: Path) -> None:
-    home = make_home(tmp_path / "mapped", "p", least_rows_per_teacher=5)
-    x, y = make_rows(40, 0)
-    lines = [f"{b!r};{a!r};{c!r};{label}" for (a, b, c), label in zip(x.astype(float).tolist(), y, strict=True)]
-    (home / "rows.csv").write_text("\n".join(["RR;Alter;D;Ergebnis", *lines]))
-    policy = {"allowed_classes": list(OTHER_CLASSES), "least_rows_per_teacher": 5, "most_epsilon": float("inf")}
-    table = {
-        "name": "p",
-        "data": "rows.csv",
-        "policy": {**policy, "allow_simulation": True, "collection": "plaintext"},
-        "columns": {"age": "Alter", "pressure": "RR", "drowsy": "D"},
-        "label": {"column": "Ergebnis", "classes": {"0": "well", "1": "ill"}},
-        "csv": {"separator": ";"},
-    }
-    (home / "party.toml").write_text(tomli_w.dumps(table))
-    x, votes = make_rows(200, 5)[0], []
-    for party in (node_at(home), npz_node(tmp_path)):
-        join(party)
-        votes.append(party.vote(vote(x)).choices)
-    assert (votes[0] == votes[1]).all()
-    assert len(np.unique(votes[0][:, 0])) > 1
 
 
 @pytest.mark.parametrize("wrong", [None, "nan", "class", "turned"])

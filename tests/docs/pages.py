@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,13 +11,6 @@ PAGES = sorted([*ROOT.glob("docs/**/*.md"), ROOT / "README.md", ROOT / "CONTRIBU
 """Everything that is kept up to date; the changelog speaks of the past."""
 
 FENCE = re.compile(r"^```(?P<language>[a-z]*)[^\n]*\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
-# fmt: off
-SHELL = frozenset({
-    "chown", "consilium", "cp", "curl", "docker", "export", "flwr", "journalctl", "make", "mkdir", "pip",
-    "python", "python3", "sqlite3", "systemctl", "systemd-run", "tar", "useradd",
-})
-# fmt: on
-"""First words by which a fence without a language is known to hold commands."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +29,8 @@ class Block:
 
     @property
     def is_shell(self) -> bool:
-        """Whether it holds commands: it says so, or its first line begins as one."""
-        first = self.text.split(maxsplit=1)[0] if self.text.strip() else ""
-        return self.language in ("sh", "bash", "console") or (
-            self.language == "" and (first in SHELL or "/bin/" in first)
-        )
+        """Whether it holds commands."""
+        return self.language in ("sh", "bash") or self.text.startswith("consilium ")
 
 
 @dataclass(frozen=True)
@@ -50,11 +39,6 @@ class Command:
 
     place: str
     text: str
-
-    @property
-    def words(self) -> list[str]:
-        """As the shell splits it; what is optional, in brackets, is left out."""
-        return shlex.split(re.sub(r" \[[^]]*]| &$", "", self.text))
 
 
 def blocks() -> list[Block]:

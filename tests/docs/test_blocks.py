@@ -1,5 +1,5 @@
 """Blocks of the pages that are no commands: TOML is valid where it is meant to be used, Python compiles, what models.md
-shows can be trained. The examples in docstrings give what they say, and docstrings come out as meant."""
+shows can be trained. The examples in docstrings give what they say."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from importlib import resources
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import tomli_w
-from mkdocs.exceptions import PluginError
 from pydantic import TypeAdapter
 
 import consilium
@@ -169,16 +167,6 @@ def test_what_the_page_shows_can_be_trained(block: Block, desk: Path) -> None:
     check_teacher(spec, IMAGES if teacher.get("images") else make_config().rows)
 
 
-def test_the_page_shows_every_kind() -> None:
-    tables = [tomllib.loads(block.text) for block in TABLES]
-    assert {each["teacher"]["model"] for each in tables if "teacher" in each} == {"estimator", "torch"}
-    assert {each["student"]["trainer"]["name"] for each in tables if "student" in each} == {"estimator", "torch"}
-
-
-LEAST = 60
-"""Modules without examples are no fault; nearly all of them losing theirs would be one of this test."""
-
-
 def modules_with_examples() -> Iterator[str]:
     """Dotted names, found in the text: importing all of them only to collect would cost seconds."""
     for found in pkgutil.walk_packages(consilium.__path__, "consilium."):
@@ -198,49 +186,3 @@ def test_examples(name: str) -> None:
     outcome = doctest.testmod(importlib.import_module(name))
     assert outcome.attempted > 0
     assert outcome.failed == 0
-
-
-def test_the_walk_finds_the_examples() -> None:
-    finder = doctest.DocTestFinder(exclude_empty=True)
-    examples = sum(len(test.examples) for name in MODULES for test in finder.find(importlib.import_module(name)))
-    assert examples >= LEAST
-
-
-def of_the_site(name: str) -> ModuleType:
-    """A module of docs/_site, which is no package: mkdocs loads it by its path."""
-    found = importlib.util.spec_from_file_location(f"site_{name}", ROOT / "docs/_site" / f"{name}.py")
-    assert found and found.loader
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
-    return module
-
-
-hooks, docstrings = of_the_site("hooks"), of_the_site("docstrings")
-
-
-def test_public_names_are_those_of_the_package() -> None:
-    """They are read from the text; here from the package itself."""
-    assert hooks.public_names() == [name for name in getattr(consilium, "__all__", []) if name != "__version__"]
-
-
-@pytest.mark.parametrize(
-    ("docstring", "markdown"),
-    [
-        ("x : a number.\ny, z : more,\n    and more.", "- `x`: a number.\n- `y`, `z`: more,\n  and more."),
-        ("Raises\n------\nKeyError : none. OSError : gone.", "**Raises**\n\n- `KeyError`: none.\n- `OSError`: gone."),
-        ("a.json   one\nb.json   two", "```text\na.json   one\nb.json   two\n```"),
-        ("votes[i] < `votes[j]`", "votes\\[i] &lt; `votes[j]`"),
-    ],
-)
-def test_docstrings_as_markdown(docstring: str, markdown: str) -> None:
-    assert docstrings.as_markdown(docstring) == markdown
-
-
-def test_a_link_to_a_record_becomes_its_path() -> None:
-    """What the site has not, and what stands at the top of the repository; one that is nowhere ends the build."""
-    page = SimpleNamespace(meta={}, file=SimpleNamespace(src_uri="notebooks/a.md"))
-    text = "[a](../decisions/one-package.md#x), [b](../data.md#y), [c](../../CONTRIBUTING.md), [d](https://e.org)"
-    shown = "a (`docs/decisions/one-package.md`), [b](../data.md#y), c (`CONTRIBUTING.md`), [d](https://e.org)"
-    assert hooks.on_page_markdown(text, page=page) == shown
-    with pytest.raises(PluginError, match="nowhere"):
-        hooks.on_page_markdown("[a](../decisions/nowhere.md)", page=page)

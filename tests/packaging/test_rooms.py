@@ -30,16 +30,6 @@ from tests.rooms import ROOMS, ROOT
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
 
 
-def rooms_in(names: list[str]) -> set[str]:
-    return {name.split("/")[0] for name in names} - {"consilium"}
-
-
-def test_what_is_built_has_every_room() -> None:
-    build = PROJECT["hatch"]["build"]
-    assert rooms_in(build["only-include"]) == set(ROOMS)
-    assert build["targets"]["wheel"]["sources"] == {room: f"consilium/{room}" for room in ROOMS}
-
-
 def test_every_room_has_its_layer() -> None:
     (layers,) = (each["layers"] for each in PROJECT["importlinter"]["contracts"] if each["type"] == "layers")
     assert {name for layer in layers for name in layer.split(" | ")} >= set(ROOMS)

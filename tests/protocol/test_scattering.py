@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from consilium.protocol import images
 from consilium.protocol.images import ANGLES, CHANNELS, hellinger, represent, scatter
 from consilium.protocol.schema import Schema
 
@@ -36,15 +35,6 @@ def test_golden_values_and_shapes() -> None:
     out = scatter(rows)
     assert (out.shape, out.dtype, scatter(rows[:0]).shape) == ((130, 3969), np.float32, (0, 3969))
     assert (out >= -1e-6).all()
-
-
-def test_folded_spectra_are_every_other_pixel() -> None:
-    """Against the whole grid in double precision, thinned out afterwards: the folding is an identity, not a limit."""
-    padded = np.random.default_rng(2).random((40, 32, 32))
-    wavelets = images._wavelets(1, 32).astype(np.float64)
-    whole = np.abs(np.fft.ifft2(np.fft.fft2(padded)[:, None] * wavelets))
-    folded = images._coarse(np.fft.fft2(padded.astype(np.float32)), images._filters(images.GRIDS[28]))
-    np.testing.assert_allclose(folded, whole[:, :, ::2, ::2], atol=1e-6)
 
 
 def test_hellinger_has_length_one() -> None:

@@ -3,18 +3,16 @@ says the same."""
 
 from __future__ import annotations
 
-import doctest
 import os
 import re
 import subprocess
 import sys
-from types import ModuleType
 from xml.etree import ElementTree
 
 import pytest
 from markupsafe import Markup
 
-from consilium.report import charts, exhibits, words
+from consilium.report import charts
 from consilium.report.charts import MOST_LINES, Dot, Drawing, Line, cloud, dots, lines
 from consilium.report.exhibits import Chart, Exhibit, Page, PagePart, as_html, as_text, pairs, published, style
 
@@ -36,11 +34,6 @@ def drawn() -> dict[str, Drawing]:
 def texts(drawing: Drawing) -> str:
     """All letters of a drawing in one line; what was broken into lines is together again."""
     return " ".join(text.strip() for text in ElementTree.fromstring(drawing).itertext() if text.strip())
-
-
-@pytest.mark.parametrize("module", [charts, exhibits, words])
-def test_examples_in_the_text_are_true(module: ModuleType) -> None:
-    assert doctest.testmod(module).failed == 0
 
 
 def test_who_has_no_home_hears_nothing_of_caches() -> None:

@@ -7,18 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from consilium.report.progress import ASK, COMPARE, Bars, Display, LogLines, about, showing
-
-
-def test_words_never_promise_more_than_a_tenth_or_so() -> None:
-    for seconds in (8, 33, 59, 61, 119, 601, 1700, 3601, 9000, 36_001, 200_000):
-        words = about(seconds).removeprefix("about ").split()
-        told = sum(
-            int(value) * {"s": 1, "min": 60, "h": 3600}[unit]
-            for value, unit in zip(words[::2], words[1::2], strict=True)
-        )
-        assert abs(told - seconds) <= max(30.0, 0.15 * seconds), (seconds, about(seconds))
-    assert about(0) == "a few seconds"
+from consilium.report.progress import ASK, COMPARE, Bars, Display, LogLines, showing
 
 
 def play(display: Display, *calls: tuple[str, int, int]) -> Display:
@@ -60,21 +49,6 @@ def test_lines_say_how_far_a_stage_is_and_how_long_it_takes_also_before_its_firs
         "cells are computed: 6 of 17 after 30 s, about 6 min left",
         "cells are computed: 7 of 17 after 40 s, about 3 min left",
     ]
-
-
-def test_bars_have_count_and_times(monkeypatch) -> None:
-    """What a stage took stays as it is once the next begins; before its first piece has ended its clock runs."""
-    now = [100.0]
-    monkeypatch.setattr("time.monotonic", lambda: now[0])
-    display = Bars(Console(file=io.StringIO(), force_terminal=True, width=100, color_system=None))
-    display.table.get_time = lambda: now[0]
-    for second, call in enumerate([("enrol", 0, 9), ("enrol", 8, 9), ("train", 0, 4), ("train", 0, 4)]):
-        now[0] = 100.0 + 60 * second
-        display.update(*call)
-    shown = ["".join(part.text for part in line) for line in display.table.console.render_lines(display.table)]
-    assert "8/9" in shown[0] and "0:02:00" in shown[0]
-    assert "0/4" in shown[1] and "0:01:00" in shown[1]
-    display.table.stop()
 
 
 class Gone(io.StringIO):

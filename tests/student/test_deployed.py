@@ -17,12 +17,10 @@ from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.served import ServedFederation
 from consilium.node.checks import CheckResult, examine
 from consilium.node.keys import OwnKeys
-from consilium.node.signed import joined
-from consilium.protocol.errors import ConfigError, ServiceError
+from consilium.protocol.errors import ServiceError
 from consilium.protocol.noise import SystemNoise
 from consilium.student import deployed
 from consilium.student.deployed import STUDENT, open_channel
-from tests.command_line import consilium
 from tests.coordinator.labels.site import Site
 from tests.coordinator.labels.test_service import T, Votes
 from tests.disks import locked
@@ -86,10 +84,3 @@ def test_a_wrong_clock_is_said_as_that(site: Site, serve, moment: datetime, told
     with serve(), open_channel(site.node("anna"), wait=2) as channel, pytest.raises(ServiceError) as caught:
         channel.describe()
     assert told in str(caught.value)
-
-
-def test_a_student_serves_nobody_and_has_no_status(site: Site) -> None:
-    folder = site.root / "anna"
-    for command in (("node", "start", folder), ("status", folder)):
-        done = consilium(*command)
-        assert (done.exit_code, "student's folder" in done.stderr) == (ConfigError.exit_code, True), done.output

@@ -237,20 +237,6 @@ def test_falls_with_noise_and_delta_and_rises_with_releases():
     assert claimed(1e-5, (5, "check", 60.0, DISCRETE, 2)) == pytest.approx(base, rel=5e-3)
 
 
-def test_a_profile_too_small_is_seen(monkeypatch):
-    """Planted: each release tells 3 % less than it does."""
-    whole = adaptive._groups
-    monkeypatch.setattr(adaptive, "_groups", lambda profiles: whole(0.97 * profiles))
-    found = Adversary(1 / 160, 12 / 16 + 9 / 4 * math.sqrt(12)).repeated(thresholds(4.0), 12, 1e-4)
-    for kept in (adaptive._epsilon, adaptive._groups_of):
-        kept.cache_clear()
-    try:
-        assert adaptive_epsilon([Composed(12, "check", 4.0, CONTINUOUS)], 1e-4) < found
-    finally:
-        for kept in (adaptive._epsilon, adaptive._groups_of):
-            kept.cache_clear()
-
-
 @pytest.mark.parametrize(
     "part",
     [

@@ -94,26 +94,6 @@ def test_rows_that_cannot_be_used(content: str | bytes, told: list[str]) -> None
     assert not Path("out.csv").exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "told"),
-    [
-        (["absent", "rows.csv"], 2, "absent is not there"),
-        ([".", "rows.csv"], 3, "has no model.safetensors"),
-        (["run", "absent.csv"], 2, "cannot read absent.csv: No such file"),
-        (["run", "rows.csv", "--out", "rows.csv"], 6, "rows.csv is already there"),
-        (["run", "rows.csv", "--out", "no/out.csv"], 2, "cannot write no/out.csv"),
-        (["run", "rows.csv", "--format", "xml"], 2, "xml"),
-    ],
-)
-def test_exit_codes(arguments: list[str], code: int, told: str, tmp_path: Path) -> None:
-    Path("rows.csv").write_text(GOOD)
-    if arguments[0] == ".":
-        Path("run").rename(tmp_path / "elsewhere")
-    done = consilium("predict", *arguments)
-    assert (done.exit_code, done.stdout) == (code, "")
-    assert told in done.stderr and "Traceback" not in done.stderr
-
-
 def test_the_answers_are_for_their_owner_alone() -> None:
     done = predict(GOOD, "--out", "out.csv")
     assert (done.exit_code, done.stdout) == (0, "")
