@@ -17,6 +17,7 @@ from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.served import ServedFederation
 from consilium.node.checks import CheckResult, examine
 from consilium.node.keys import OwnKeys
+from consilium.node.signed import joined
 from consilium.protocol.errors import ServiceError
 from consilium.protocol.noise import SystemNoise
 from consilium.student import deployed
