@@ -353,7 +353,7 @@ class _Fit:
             if raw is not None:
                 raw[:, index] = column.values if column.keys is None else column.keys
             if column.states.any():
-                self._missing(item, column, item.if_missing, 'missing = "drop-row" or "mean"')
+                self._missing(item, column, item.if_missing, 'rule = "drop-row" or "mean" in [missing]')
         return x, raw
 
     def _look(self, item: FileField, column: Column) -> None:

@@ -336,6 +336,7 @@ CSV_FAULTS: list[tuple[str, str, dict, str, str]] = [
     ("decimal comma", GOOD + '61,"4711,5",ill\n', {}, "pressure", "1 of 4 rows have a decimal comma"),
     ("infinite", GOOD + "61,inf,ill\n61,-Infinity,ill\n61,1e999,ill\n", {}, "pressure", "3 of 6 rows are infinite"),
     ("missing", GOOD + "61,,ill\n61,  ,ill\n61,NaN,ill\n", {}, "pressure", "3 of 6 rows have no value"),
+    ("its rule", GOOD + "61,,ill\n", {}, "pressure", 'set rule = "drop-row" or "mean" in [missing]'),
     ("unknown class", GOOD + "61,120,ill4711\n", {}, "label", "1 of 4 rows have a label that is no class"),
     ("none left", "age,pressure,label\n61,,ill\n", {"missing": {"rule": "drop-row"}}, "rows", "none is left of 1"),
     ("the label", GOOD, {"columns": {"age": "label", "pressure": "pressure"}}, "age", "is the label's column"),
