@@ -18,6 +18,7 @@ app = typer.Typer(
     no_args_is_help=True, help="Make the signed folder for all nodes (`provision FEDERATION.toml --out OUT`)."
 )
 
+COMPARE = ": compare by telephone"  # for people: a program is given what stands before it
 Out = Annotated[Path, typer.Argument(metavar="OUT", help="The folder that `consilium provision` made.")]
 
 
@@ -46,7 +47,7 @@ def make(
         "nodes": towards_nodes(config) + "; a party charges itself the larger" * config.noise_in_sums,
         "parties": f"{least} of {len(file.parties)} are needed: with fewer no query is answered",
         "secret": f"{out / OPERATOR}: keep it offline, and a backup of it",
-        "authority": f"{authority}: compare by telephone",
+        "authority": authority + COMPARE,
     }
     _tell(made, lines, file.nodes, output, warnings_of(expected(config, len(file.parties))))
 
@@ -96,10 +97,11 @@ def _tell(
         shown["federation"] = f"a new one, {file.terms.federation[:12]}: what the one before spent stays spent"
     shown |= lines
     if roster is not None and not made.same_federation:
-        shown["roster"] = f"{grouped(roster.digest)}: compare by telephone"
-    prints = {name: f"{file.nodes[name].fingerprint(name)}: compare by telephone" for name in nodes}
-    values = {"folder": str(made.path), "version": file.version, "digest": file.terms.federation, **shown}
-    pairs = [*shown.items(), *prints.items()]
+        shown["roster"] = grouped(roster.digest) + COMPARE
+    prints = {name: file.nodes[name].fingerprint(name) for name in nodes}
+    values = {"folder": str(made.path), "version": file.version, "digest": file.terms.federation}
+    values |= {what: text.removesuffix(COMPARE) for what, text in shown.items()}
+    pairs = [*shown.items(), *((name, text + COMPARE) for name, text in prints.items())]
     show(
         output, {**values, "fingerprints": prints, "warnings": warnings}, [f"{what:<11} {text}" for what, text in pairs]
     )
