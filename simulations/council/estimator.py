@@ -220,7 +220,8 @@ class Council(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Frame) -> np.ndarray:
         """The likeliest class of each row. Raises as `predict_proba`."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        likeliest = self.predict_proba(X).argmax(axis=1)  # first, for it says where nothing was fitted
+        return self.classes_[likeliest]
 
     @property
     def report_(self) -> Report:

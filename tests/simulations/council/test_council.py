@@ -247,7 +247,7 @@ class TestFit:
 
 def test_before_a_fit_there_is_nothing() -> None:
     council = Council(unit="party")
-    for ask in (lambda: council.predict_proba(FRAME), lambda: council.report_):
+    for ask in (lambda: council.predict(FRAME), lambda: council.predict_proba(FRAME), lambda: council.report_):
         with pytest.raises(NotFittedError):
             ask()
 
