@@ -118,6 +118,7 @@ class Histogram(Mechanism, name="histogram", title="noisy histogram", answers_al
 @dataclass(frozen=True, slots=True, repr=False)
 class Confident(Mechanism, name="confident", title="Confident GNMax"):
     """GNMax (sigma2) where the top count + N(0, sigma1^2) reaches the threshold. Papernot et al. 2018, Algorithm 1.
+
     Every query pays the check, noise on one number of sensitivity 1; only answered queries pay GNMax.
 
     >>> Confident(threshold=200, sigma1=150, sigma2=40).event(640, 283).worst_case_rdp([2.0]).round(6).tolist()

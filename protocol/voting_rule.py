@@ -18,9 +18,12 @@ Share = Annotated[float, Field(gt=0, lt=1)]
 
 
 class TopRule(Frozen):
-    """The class with the teacher's largest score. relative: whether teachers vote by thresholds, which they take from
-    public reference rows. undeclared: whether these are such that nobody's knowledge of the classes' shares stands
-    behind them. reference_rows: that the rule takes at most."""
+    """The class with the teacher's largest score.
+
+    relative: whether teachers vote by thresholds, which they take from public reference rows. undeclared: whether these
+    are such that nobody's knowledge of the classes' shares stands behind them. reference_rows: that the rule takes at
+    most.
+    """
 
     relative: ClassVar[bool] = False
     undeclared: ClassVar[bool] = False
@@ -41,7 +44,7 @@ class TopRule(Frozen):
 
 
 class RelativeRule(Frozen):
-    """The class whose score is largest against the teacher's own scores for it on reference rows. See `TopRule`."""
+    """The class whose score is largest against the teacher's own scores for it on public reference rows."""
 
     relative: ClassVar[bool] = True
 

@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 
 from benchmarks import held_out, results
 from consilium.cli import DefaultGroup, app
+from docs import keys
 from tests.docs.pages import FENCE, PAGES, ROOT, commands, inline_code, prose
 
 LINK = re.compile(r"\]\((?![a-z]+:)(?P<target>[^)\s#]*)(?:#(?P<anchor>[^)\s]*))?\)")
@@ -73,6 +74,12 @@ def test_sentences_are_short() -> None:
 
 PAGE = "AUC <!-- result one student -->.7<!-- end -->\n\n<!-- results one -->\n| row | B |\nold\n<!-- end -->\n"
 ONE: results.Results = {"one": {"values": {"student": ".8", "x / A": "1", "x / B": "2"}}}
+
+
+@pytest.mark.parametrize("page", results.pages(), ids=lambda page: page.name)
+def test_keys_and_figures_are_those_of_the_models_and_of_the_file(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert keys.with_tables(text) == results.filled(text, results.read()) == text, "`make keys`, `make results`"
 
 
 def test_marks_are_filled() -> None:
