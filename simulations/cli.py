@@ -177,7 +177,7 @@ def audit_run(path: Path, students: Sequence[Path], output: Format) -> None:
 
     run = audit_path(path, students)
     sound, kind = holds(run.findings), "simulation" if is_simulated(path) else "deployed"
-    lines = [f"{_VERDICTS[finding.verdict]:10}  {finding.check}: {finding.found}" for finding in run.findings]
+    lines = [f"{finding.verdict:21}  {finding.check}: {finding.found}" for finding in run.findings]
     conclusion = "the run is what it claims to be"
     if not sound:
         conclusion = "THE RUN IS NOT WHAT IT CLAIMS TO BE"
@@ -187,16 +187,6 @@ def audit_run(path: Path, students: Sequence[Path], output: Format) -> None:
     show(output, {**told, "findings": [asdict(finding) for finding in run.findings]}, [*lines, conclusion])
     if not sound:
         raise typer.Exit(1)
-
-
-_VERDICTS = {
-    "holds": "ok",
-    "does not hold": "FAILED",
-    "unreadable or altered": "ALTERED",
-    "unfinished": "unfinished",
-    "not there": "skipped",
-}
-"""Words of a terminal for `coordinator.verify.Verdict`."""
 
 
 def register(app: typer.Typer) -> None:

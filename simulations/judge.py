@@ -35,7 +35,7 @@ RUN, CLASS, PARTY = "run", "class", "party"
 def judged(method: str, case: Case, predicted: Predicted) -> list[Row]:
     """Everything that is said of one method in one case; nothing of one that is absent.
 
-    run: the method's own figures, infinite ones too. On the test rows accuracy, auc (see `student.evaluation`; not
+    run: the method's own figures, infinite ones too. On the test rows accuracy, auc (see `models.evaluation`; not
         where they have one class) and brier, with intervals over test rows. Of a method whose luck was drawn several
         times (`TEST_DRAWS`) these are means over the draws, and the spread of the draws is in the intervals. At home,
         over all rows that parties hold out: home_rows, home_accuracy, and home_auc of pairs of two rows of

@@ -267,7 +267,7 @@ def test_one_change_in_a_deployed_run_is_found(deployed: Path) -> None:
     arguments = deployed / "coordinator", "--student", deployed / "student"
     done = consilium("audit", *arguments)
     assert (done.exit_code, done.stderr) == (1, "")
-    assert "FAILED" in done.stdout and done.stdout.splitlines()[-1] == "THE RUN IS NOT WHAT IT CLAIMS TO BE"
+    assert "does not hold  " in done.stdout and done.stdout.splitlines()[-1] == "THE RUN IS NOT WHAT IT CLAIMS TO BE"
     done = consilium("report", *arguments)
     assert done.exit_code == 3 and "does not hold" in done.stderr
     assert not (run_of(deployed) / "report.html").exists()
@@ -282,7 +282,7 @@ def test_one_that_crashed_holds_so_far_and_says_so(deployed: Path) -> None:
     done = consilium("audit", deployed / "coordinator")
     assert done.exit_code == 0
     assert done.stdout.splitlines()[-1] == "the run is not finished; its ledger so far holds"
-    assert "unfinished  run: finished" in done.stdout and "give a student's folder" in done.stdout
+    assert f"{'unfinished':21}  run: finished" in done.stdout and "give a student's folder" in done.stdout
     text = drawn(deployed).text
     assert text.index("This run is not finished.") < text.index("In plain words") and "3 parties voted" in text
 
