@@ -26,8 +26,7 @@ import tomli_w
 from benchmarks.results import command_of, table
 from consilium.node.flower import flower_environment, free_port, program
 from consilium.node.supervisor import end
-from tests.deploy.processes import family, running
-from tests.deploy.site import NOISY, make_site
+from tests.deploy.site import NOISY, family, make_site, running
 
 HOSPITALS = ("ward-a", "ward-b", "ward-c", "ward-d")
 QUESTIONS, EXCHANGES, SUMS = 4, 5, 2
