@@ -40,6 +40,8 @@ SENTENCES = re.compile(r"(<!-- study (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL
 BETWEEN = " / "
 """In the key of a cell: row and column."""
 Results = dict[str, dict[str, Any]]
+START = time.monotonic()
+"""Of this process: a benchmark may measure first, and make its tables at the end."""
 
 
 @dataclass
@@ -63,11 +65,10 @@ def table(name: str, command: str, columns: Sequence[str], *, split: str, seeds:
     """A table to fill. split: which rows judge, and on which ones values were chosen. See the top of this module."""
     rows = Rows(columns)
     print("\n| " + " | ".join(columns) + " |\n" + "|---" * len(columns) + "|", flush=True)
-    start = time.monotonic()
     yield rows
     if os.environ.get("RECORD"):
         result = {"values": rows.values, "split": split, "seeds": list(seeds), "command": command}
-        record(name, result, time.monotonic() - start)
+        record(name, result, time.monotonic() - START)
 
 
 def record(name: str, result: dict[str, Any], seconds: float, file: Path = FILE) -> None:

@@ -171,9 +171,6 @@ class PartyNode:
             raise Refused(Rule.PROMISE, limit=enrolled.teachers, requested=terms.teachers)
         if terms.noise != promise.noise(terms.round):
             raise Refused(Rule.PROMISE, detail="the noise of the sum is not that of the promise")
-        most = min(promise.most(terms.round), self.settings.policy.most_queries)
-        if terms.queries > most:
-            raise Refused(Rule.MOST_QUERIES, limit=most, requested=terms.queries)
         check_position(self.store.federation(terms.federation), terms.position)
 
     def votes(self, terms: SumTerms, query_set: QuerySet, again: bool) -> np.ndarray:

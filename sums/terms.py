@@ -180,7 +180,8 @@ class Voter(Protocol):
 
     def check(self, terms: SumTerms) -> None:
         """Raise Refused unless the federation is enrolled here with this collection, roster and ledger position, the
-        policy allows it, and teachers, classes, number of queries and, to the digit, noise are those of the promise."""
+        policy allows it, and teachers, classes and, to the digit, noise are those of the promise. `votes` looks at the
+        number of queries."""
         ...
 
     def votes(self, terms: SumTerms, query_set: QuerySet, again: bool) -> np.ndarray:

@@ -4,7 +4,7 @@ in the coordinator's own process: its fleet API for the gateway, its nodes, and 
 A request's head says path, length and who signed it: all are checked before any of the body is taken.
 
 Flower's program serves three APIs on one port, without login: whoever reaches it may submit, stop and list. Here only
-the fleet API is ever called; the ServerApp calls Flower's handlers as functions, and no port is open behind the
+the fleet API is ever called; the run calls Flower's handlers as functions, and no port is open behind the
 gateway's. What a SuperLink knows is in memory, and nothing of it outlives the process: the ledger is the record. Nodes
 and the run have the same numbers at every start (`number_of`): a SuperNode that is still connected
 goes on, and needs no restart when the coordinator has one.
@@ -79,7 +79,7 @@ NAMES = {
 CHANGES = ("FLWR_DATABASE", "FLWR_ENABLE_EVENT_LOG", "FLWR_OIDC_ENABLED")
 """Variables by which Flower would keep another state, or another log, than the one in memory."""
 BEAT_SECONDS = 10.0
-"""Between two signs of life of the ServerApp: Flower takes a run for dead after 60 s without one."""
+"""Between two signs of life of the run: Flower takes a run for dead after 60 s without one."""
 
 
 def number_of(text: str) -> int:
@@ -349,7 +349,7 @@ async def _body(request: Request) -> bytes:
 
 def _replies(body: bytes) -> bool:
     """Whether a node sends replies of its own alone. Flower checks that `node` is the one that signed, and not whose
-    message it is: as the ServerApp's, a message would be another node's to answer."""
+    message it is: as the run's, a message would be another node's to answer."""
     try:
         request = PushMessagesRequest.FromString(body)
     except DecodeError:

@@ -16,6 +16,7 @@ from consilium.accounting.curves.gdp import Composed, epsilon_of
 from consilium.accounting.units import Noise
 from consilium.accounting.worst import adaptive
 from consilium.accounting.worst.adaptive import adaptive_epsilon
+from consilium.accounting.worst.channel import Lattice, Reach, planes
 from tests.accounting.worst.oracles import laplace_winners, real_laplace_winners, three_outcomes, winners
 from tests.marks import third
 
@@ -166,6 +167,54 @@ def test_no_strategy_does_better(setting, seed, delta):
     p, q = np.array(leaves).T
     for one, other in ((p, q), (q, p)):
         assert np.maximum(one - math.exp(epsilon) * other, 0).sum() <= delta
+
+
+def test_all_places_of_little_integer_noise():
+    """Every integer place in every round, without rounding up."""
+    sigma, distance = 1.6, math.sqrt(2) / 1.6
+    one = [pairs for _, _, pairs in planes(Lattice(sigma, 1, 0.0), Reach(5.5, 0.0))]
+    strips = one + [pairs.turned() for pairs in one]
+    p, q = (np.concatenate(x, axis=1) for x in ([pairs.p for pairs in strips], [pairs.q for pairs in strips]))
+    shifts = np.log(q / p)
+    losses = np.arange(0, 14, distance / 25)
+    value = np.zeros(losses.size)
+    for _ in range(3):
+        after = []
+        for loss in losses:
+            near = np.abs(loss + shifts)
+            part = np.interp(near, losses, value)
+            # V(1 / gamma) = 1 - 1 / gamma + V(gamma) / gamma
+            part = np.where(loss + shifts < 0, -np.expm1(-near) + np.exp(-near) * part, part)
+            after.append((p * part).sum(axis=0).max())
+        value = np.array(after)
+    for delta in (1e-2, 1e-5):
+        found = float(np.interp(-delta, -value, losses))
+        assert found <= claimed(delta, (3, "argmax", sigma, DISCRETE)) * (1 + 1e-9) <= 1.006 * found
+
+
+@pytest.mark.parametrize(
+    ("release", "share"), [(("check", 9.0), 0.72), (("argmax", 9.0), 0.72), (("laplace", 9.0), 0.54)]
+)
+def test_what_has_no_choice_tells_more_beside_the_imagined_release(release, share):
+    """Profiles of both together, of every place, by convolution."""
+    release = Composed(1, *release, DISCRETE)
+    step = adaptive._step(release)
+    (imagined, one), _ = adaptive._fixed(release, 1, step, 6.0, 6.0, 1e-14)
+    profiles = adaptive._profiles_of(release, step, 6.0)[0]
+    ratios = np.exp(step * (np.arange(one.kernel.size) - one.kernel.size // 2))
+    assert [one.kernel.sum(), one.kernel @ ratios] == pytest.approx([1, 1], rel=1e-9)
+    gammas = np.exp(step * np.arange(-20, 400, 7))[:, None]
+
+    def told(kernel):
+        """Profile of what is imagined and this, at these gammas."""
+        both = np.convolve(imagined.kernel, kernel)
+        at = np.exp(step * (np.arange(both.size) - both.size // 2))
+        return np.maximum(both - gammas * (both * at), 0).sum(axis=1)
+
+    mine = told(one.kernel)
+    for profile in profiles[:: max(1, len(profiles) // 100)]:
+        assert np.all(mine + 1e-13 >= told(adaptive.steps_of(profile, step)) * (1 - 1e-9))
+    assert one.kernel @ np.log(ratios) ** 2 < 1.05 * release.mu**2
 
 
 def repeated(p, q, times, epsilon):
