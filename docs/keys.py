@@ -34,9 +34,10 @@ from consilium.student.config import StudentSpec
 
 DOCS = Path(__file__).resolve().parent
 MARKS = re.compile(r"(<!-- keys ([^\n]+?) -->\n)(.*?)(<!-- end keys -->)", re.DOTALL)
-HEAD = "| key | type | default | limits | meaning |\n|---|---|---|---|---|\n"
+HEAD = "| key | type | default | meaning |\n|---|---|---|---|\n"
 PLAIN = {Any: "anything", int: "whole number", float: "number", str: "text", bool: "`true` or `false`", date: "day"}
-SIGNS = (("gt", ">"), ("ge", "≥"), ("lt", "<"), ("le", "≤"))
+LIMITS = {"gt": "> {}", "ge": "≥ {}", "lt": "< {}", "le": "≤ {}", "min_length": "{} or more"}
+LIMITS["max_length"] = "≤ {} characters"
 
 
 def of_model(model: type[BaseModel], prefix: str) -> str:
@@ -50,11 +51,11 @@ def of_kinds(kinds: Iterable[type[BaseModel]], tag: str, prefix: str) -> str:
     for kind in kinds:
         fields = kind.model_fields
         name = fields[tag].default
-        lines.append(f'| **`{prefix}.{tag} = "{name}"`** | | | | {_one_line(kind.__doc__ or "")} |\n')
+        lines.append(f'| **`{prefix}.{tag} = "{name}"`** | | | {_one_line(kind.__doc__ or "")} |\n')
         mine = {field: _line(kind, field) for field in fields if field != tag}
         again = ", ".join(f"`{field}`" for field, line in mine.items() if line in lines)
         lines += [line for line in mine.values() if line not in lines]
-        lines += [f"| {again} | as above | | | |\n"] if again else []
+        lines += [f"| {again} | as above | | |\n"] if again else []
     return HEAD + "".join(lines)
 
 
@@ -98,9 +99,9 @@ def _line(model: type[BaseModel], name: str, prefix: str = "") -> str:
     key = f"{prefix}.{shown}" if prefix else shown
     default = _default(field)
     if model in MECHANISMS.values() and "unsafe_not_private" not in model.model_fields and name in SCALES:
-        default += " without `privacy.epsilon`"
-    cells = (f"`{key}`", _type(field.annotation), default, _limits(field), meaning(model, name))
-    return f"| {' | '.join(cells)} |\n"
+        default += " without `epsilon`"
+    kind = ", ".join([_type(field.annotation), *_limits(field)])
+    return f"| `{key}` | {kind} | {default} | {meaning(model, name)} |\n"
 
 
 def meaning(model: type[BaseModel], name: str) -> str:
@@ -145,15 +146,13 @@ def _default(field: FieldInfo) -> str:
     return f"`{json.dumps(value)}`"
 
 
-def _limits(field: FieldInfo) -> str:
-    told = []
-    for item in field.metadata:
-        told += [
-            f"{sign} {_number(getattr(item, name))}" for name, sign in SIGNS if getattr(item, name, None) is not None
-        ]
-        least, most = getattr(item, "min_length", None), getattr(item, "max_length", None)
-        told += [f"length {sign} {value}" for sign, value in (("≥", least), ("≤", most)) if value is not None]
-    return ", ".join(told)
+def _limits(field: FieldInfo) -> list[str]:
+    """`1 to 300`, `> 0`, `≤ 100 characters`: each of a key's limits."""
+    found = {name: getattr(item, name) for item in field.metadata for name in LIMITS if hasattr(item, name)}
+    found = {name: limit for name, limit in found.items() if limit is not None}
+    if {"ge", "le"} <= found.keys():
+        return [f"{_number(found['ge'])} to {_number(found['le'])}"]
+    return [LIMITS[name].format(_number(limit)) for name, limit in found.items() if name != "min_length" or limit > 1]
 
 
 def _number(value: float) -> str:
