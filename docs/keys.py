@@ -25,7 +25,6 @@ from consilium.coordinator.parts import Privacy, SanitisedKeys
 from consilium.coordinator.provision.plan import Plan, RowsPlan
 from consilium.models.keys import TEACHERS, TRAINERS
 from consilium.node.signed import Coordinator
-from consilium.protocol.refusals import CURES, Rule
 from consilium.protocol.voting_rule import VOTING_RULES
 from consilium.simulations.datasets.spec import PublicSpec
 from consilium.simulations.population.specs import DataSpec, ShiftSpec, SimulationSpec
@@ -59,11 +58,6 @@ def of_kinds(kinds: Iterable[type[BaseModel]], tag: str, prefix: str) -> str:
     return HEAD + "".join(lines)
 
 
-def refusals() -> str:
-    """A table with one line for each rule by which a party refuses, as the party and its coordinator say what to do."""
-    return "| rule | what to do |\n|---|---|\n" + "".join(f"| `{rule}` | {CURES[rule]} |\n" for rule in Rule)
-
-
 TABLES = {
     "data": lambda: of_model(DataSpec, "data"),
     "public": lambda: of_model(PublicSpec, "data.public"),
@@ -84,7 +78,6 @@ TABLES = {
     "rows": lambda: of_model(RowsPlan, "rows"),
     "coordinator": lambda: of_model(Coordinator, "coordinator"),
     "plan": lambda: HEAD + "".join(_line(Plan, name) for name in ("ends", "enrolments")),
-    "refusals": refusals,
 }
 
 
