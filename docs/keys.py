@@ -94,7 +94,7 @@ def _line(model: type[BaseModel], name: str, prefix: str = "") -> str:
     if model in MECHANISMS.values() and "unsafe_not_private" not in model.model_fields and name in SCALES:
         default += " without `epsilon`"
     kind = ", ".join([_type(field.annotation), *_limits(field)])
-    return f"| `{key}` | {kind} | {default} | {meaning(model, name)} |\n"
+    return f"| `{key}` | {kind} |{default and f' {default}'} | {meaning(model, name)} |\n"
 
 
 def meaning(model: type[BaseModel], name: str) -> str:
@@ -134,8 +134,8 @@ def _default(field: FieldInfo) -> str:
     if isinstance(value, BaseModel):
         tag = next((getattr(value, tag) for tag in ("model", "name", "rule") if hasattr(value, tag)), None)
         return f"`{tag}`" if tag else "see below"
-    if value is None or value == () or value == "":
-        return "none"
+    if value is None or value == () or value == "" or value == {}:
+        return ""
     return f"`{json.dumps(value)}`"
 
 
