@@ -93,14 +93,14 @@ class Federation(Derived, Frozen):
         description="of two different public rows that are closer (Euclidean, standardised) one is never asked,"
         " where these rows are fixed before the run",
     )
-    teacher: TeacherSpec = Field(default=LogisticRegressionSpec(), description="what each party trains, see below")
+    teacher: TeacherSpec = Field(default=LogisticRegressionSpec(), description="what each party trains")
     voting_rule: VotingRuleSpec = Field(
-        default=TopRule(), description="how a teacher turns its scores into its one vote, see below"
+        default=TopRule(), description="how a teacher turns its scores into its one vote"
     )
-    privacy: Privacy = Field(description="what is guaranteed, see below")
-    query_budget: QueryBudget = Field(description="how much is asked and answered at most, see below")
-    mechanism: AnyMechanism = Field(description="how a label comes from the votes, see below")
-    timeouts: Timeouts = Field(default=Timeouts(), description="how long each stage may take, see below")
+    privacy: Privacy = Field(description="what is guaranteed")
+    query_budget: QueryBudget = Field(description="how much is asked and answered at most")
+    mechanism: AnyMechanism = Field(description="how a label comes from the votes")
+    timeouts: Timeouts = Field(default=Timeouts(), description="how long each stage may take")
 
     @field_validator("mechanism", mode="before")
     @classmethod

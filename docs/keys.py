@@ -133,7 +133,7 @@ def _default(field: FieldInfo) -> str:
     value = field.get_default(call_default_factory=True)
     if isinstance(value, BaseModel):
         tag = next((getattr(value, tag) for tag in ("model", "name", "rule") if hasattr(value, tag)), None)
-        return f"`{tag}`" if tag else "see below"
+        return f"`{tag}`" if tag else ""
     if value is None or value == () or value == "" or value == {}:
         return ""
     return f"`{json.dumps(value)}`"

@@ -44,7 +44,7 @@ class StudentSpec(Frozen):
     )
     trainer: TrainerSpec = Field(
         default=LogisticRegressionStudent(),
-        description="what it trains, see below; left out: `graph` of images, else `logistic_regression`",
+        description="what it trains; left out: `graph` of images, else `logistic_regression`",
     )
 
     @field_validator("trainer", mode="before")
