@@ -114,10 +114,12 @@ class SourceSpec(Frozen):
         ' "category", values = ["f", "m"] }`',
     )
     missing: tuple[str, ...] = Field(default=(), description='texts that mean a missing value, such as `"?"`')
-    csv: CsvRule = Field(default=CsvRule(), description="[separator, decimal comma, encoding](data.md#files-that-are-accepted)")
+    csv: CsvRule = Field(
+        default=CsvRule(), description="[separator, decimal comma, encoding](data.md#files-that-are-accepted)"
+    )
     cells: dict[str, CellRule] = Field(
         default={},
-        description="codes, units and missing values of single columns, as in [a party's file](data.md#at-a-hospital)",
+        description="codes, units and missing values of single columns, as in [a party's file](data.md#at-a-hospital-other-names-units-codes)",
     )
     public: PublicSpec | None = Field(
         default=None,

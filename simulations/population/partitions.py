@@ -44,7 +44,9 @@ from consilium.simulations.population.partition import (
 class PartitionKeys(SourceSpec):
     """Which data set, what of it is public, and who has which of the other rows."""
 
-    partition: str = Field(default="owners", description="who has which rows: see [partitions](#partitions-natural-and-non-iid)")
+    partition: str = Field(
+        default="owners", description="who has which rows: see [partitions](#partitions-natural-and-non-iid)"
+    )
     parties: int | None = Field(
         default=None,
         ge=2,
