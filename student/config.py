@@ -35,7 +35,7 @@ class StudentSpec(Frozen):
     prevalence: tuple[FiniteFloat, ...] = Field(
         default=(),
         description="shares of the classes known from outside (a registry, never test rows), [to which"
-        " probabilities are shifted](published-student.md#calibration-and-operating-point)",
+        " probabilities are shifted](published-student.md#calibration-and-thresholds)",
     )
     public_labels: Annotated[int, Field(ge=0)] | Literal["all"] = Field(
         default=0,
