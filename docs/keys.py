@@ -34,7 +34,7 @@ from consilium.student.config import StudentSpec
 DOCS = Path(__file__).resolve().parent
 MARKS = re.compile(r"(<!-- keys ([^\n]+?) -->\n)(.*?)(<!-- end keys -->)", re.DOTALL)
 HEAD = "| key | type | default | meaning |\n|---|---|---|---|\n"
-PLAIN = {Any: "anything", int: "whole number", float: "number", str: "text", bool: "`true` or `false`", date: "day"}
+PLAIN = {Any: "anything", int: "integer", float: "number", str: "text", bool: "`true` or `false`", date: "day"}
 LIMITS = {"gt": "> {}", "ge": "≥ {}", "lt": "< {}", "le": "≤ {}", "min_length": "{} or more"}
 LIMITS["max_length"] = "≤ {} characters"
 
@@ -122,7 +122,7 @@ def _type(annotation: Any) -> str:
 
 
 def _many(item: Any) -> str:
-    several = {one: f"{one}s" for one in ("text", "number", "whole number", "table")} | {"anything": "anything"}
+    several = {one: f"{one}s" for one in ("text", "number", "integer", "table")} | {"anything": "anything"}
     words = _type(item)
     return words if words.startswith("`") else " or ".join(several.get(each, "lists") for each in words.split(" or "))
 
