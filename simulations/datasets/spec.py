@@ -119,7 +119,8 @@ class SourceSpec(Frozen):
     )
     cells: dict[str, CellRule] = Field(
         default={},
-        description="codes, units and missing values of single columns, as in [a party's file](data.md#at-a-hospital-other-names-units-codes)",
+        description="codes, units and missing values of columns, as in"
+        " [a party's file](data.md#at-a-hospital-other-names-units-codes)",
     )
     public: PublicSpec | None = Field(
         default=None,
