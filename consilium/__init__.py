@@ -1,6 +1,6 @@
 """Private knowledge transfer: parties vote, noisy counts or noisy winners are released, a student learns from them.
 
-The names in `__all__` are the public ones, with the rooms that they come from in docs/api.md. Each is imported when it
+The names in `__all__` are the public ones, which docs/api.md lists. Each is imported when it
 is first used, so that `import consilium` takes milliseconds and brings neither torch nor Flower with it."""
 
 from __future__ import annotations

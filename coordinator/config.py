@@ -76,15 +76,12 @@ class Federation(Derived, Frozen):
     )
     collection: CollectionMode = Field(
         default="secure",
-        description="whether the coordinator sees each party's votes (`plaintext`), sums with the parties' noise in"
-        " them (`secure`), or sums of votes that it and a second aggregator have checked unseen, with noise of both in"
-        " them (`verified`). In `secure` one party that lies decides labels unseen (of 207 hospitals one turned a"
-        " student's AUC from .770 to .251) or ends sums whose cost is spent; `verified` leaves it out by name",
+        description="[who sees the votes](secure-aggregation.md): the coordinator (`plaintext`); nobody, but one"
+        " liar decides labels unseen or ends sums that are charged (`secure`); nobody, and liars are"
+        " left out by name (`verified`)",
     )
     colluders: int = Field(
-        default=0,
-        ge=0,
-        description="parties that may work with the coordinator; for all but plaintext votes, as is the next",
+        default=0, ge=0, description="parties that may work with the coordinator; like the next key not for `plaintext`"
     )
     least_survivors: int | None = Field(
         default=None, ge=2, description="least number of parties in a sum; left out: as few as is safe"
@@ -93,17 +90,17 @@ class Federation(Derived, Frozen):
         default=0.05,
         ge=0,
         le=1e6,
-        description="of two different public rows that are closer (Euclidean, standardised) one is never asked; where"
-        " these rows are fixed before the run",
+        description="of two different public rows that are closer (Euclidean, standardised) one is never asked,"
+        " where these rows are fixed before the run",
     )
-    teacher: TeacherSpec = Field(default=LogisticRegressionSpec(), description="what each party trains, see below")
+    teacher: TeacherSpec = Field(default=LogisticRegressionSpec(), description="what each party trains")
     voting_rule: VotingRuleSpec = Field(
-        default=TopRule(), description="how a teacher turns its scores into its one vote, see below"
+        default=TopRule(), description="how a teacher turns its scores into its one vote"
     )
-    privacy: Privacy = Field(description="what is guaranteed, see below")
-    query_budget: QueryBudget = Field(description="how much is asked and answered at most, see below")
-    mechanism: AnyMechanism = Field(description="how a label comes from the votes, see below")
-    timeouts: Timeouts = Field(default=Timeouts(), description="how long each stage may take, see below")
+    privacy: Privacy = Field(description="what is guaranteed")
+    query_budget: QueryBudget = Field(description="how much is asked and answered at most")
+    mechanism: AnyMechanism = Field(description="how a label comes from the votes")
+    timeouts: Timeouts = Field(default=Timeouts(), description="how long each stage may take")
 
     @field_validator("mechanism", mode="before")
     @classmethod

@@ -17,8 +17,8 @@ class Timeouts(Frozen):
     join: float = Field(
         default=300,
         gt=0,
-        description="for all other parties, once enough of them are there; those that come later take part from the"
-        " next questions on. Of deployments: in a simulation all are there",
+        description="in a deployment, for all other parties, once enough are there; later ones take part from the"
+        " next questions on",
     )
     train: float = Field(default=600, gt=0, description="for the teachers")
     vote: float = Field(default=300, gt=0, description="for the votes")
@@ -53,20 +53,17 @@ class Privacy(Frozen):
     unit: Unit = Field(description="whose data the guarantee is about; no default on purpose")
     neighbouring: Neighbouring = Field(
         default=Neighbouring.REPLACE,
-        description="how the unit's data may change; with k > 1 teachers a record or patient moves 2 votes by"
-        " `replace`, 1 by `add_or_remove`; of a party it is whether its votes are counted",
+        description="how the unit's data may change ([what that means](accounting.md#1-what-is-protected))",
     )
     delta: float = Field(gt=0, lt=1, description="of the guarantee")
     epsilon: float | None = Field(
         default=None,
         gt=0,
         allow_inf_nan=False,
-        description="most that may be guaranteed; scales of noise that `[federation.mechanism]` leaves out are"
-        " calibrated to it",
+        description="most that may be guaranteed; noise that `[federation.mechanism]` leaves out is calibrated to it",
     )
     sanitised: SanitisedKeys | None = Field(
-        default=None,
-        description="publish a data-dependent epsilon, with noise, when the run closes; plaintext votes only",
+        default=None, description="publish a data-dependent epsilon, with noise, at the close; plaintext votes only"
     )
 
 
@@ -75,7 +72,7 @@ class QueryBudget(Frozen):
 
     queries: int = Field(ge=1, description="most queries ever asked")
     answers: int = Field(
-        ge=1, description="most answers ever given; must equal `queries` for mechanisms that answer every query"
+        ge=1, description="most answers ever given; equals `queries` for mechanisms that answer every query"
     )
 
     @model_validator(mode="after")

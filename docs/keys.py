@@ -25,7 +25,6 @@ from consilium.coordinator.parts import Privacy, SanitisedKeys
 from consilium.coordinator.provision.plan import Plan, RowsPlan
 from consilium.models.keys import TEACHERS, TRAINERS
 from consilium.node.signed import Coordinator
-from consilium.protocol.refusals import CURES, Rule
 from consilium.protocol.voting_rule import VOTING_RULES
 from consilium.simulations.datasets.spec import PublicSpec
 from consilium.simulations.population.specs import DataSpec, ShiftSpec, SimulationSpec
@@ -34,9 +33,10 @@ from consilium.student.config import StudentSpec
 
 DOCS = Path(__file__).resolve().parent
 MARKS = re.compile(r"(<!-- keys ([^\n]+?) -->\n)(.*?)(<!-- end keys -->)", re.DOTALL)
-HEAD = "| key | type | default | limits | meaning |\n|---|---|---|---|---|\n"
-PLAIN = {Any: "anything", int: "whole number", float: "number", str: "text", bool: "`true` or `false`", date: "day"}
-SIGNS = (("gt", ">"), ("ge", "≥"), ("lt", "<"), ("le", "≤"))
+HEAD = "| key | type | default | meaning |\n|---|---|---|---|\n"
+PLAIN = {Any: "anything", int: "integer", float: "number", str: "text", bool: "`true` or `false`", date: "day"}
+LIMITS = {"gt": "> {}", "ge": "≥ {}", "lt": "< {}", "le": "≤ {}", "min_length": "{} or more"}
+LIMITS["max_length"] = "≤ {} characters"
 
 
 def of_model(model: type[BaseModel], prefix: str) -> str:
@@ -50,17 +50,12 @@ def of_kinds(kinds: Iterable[type[BaseModel]], tag: str, prefix: str) -> str:
     for kind in kinds:
         fields = kind.model_fields
         name = fields[tag].default
-        lines.append(f'| **`{prefix}.{tag} = "{name}"`** | | | | {_one_line(kind.__doc__ or "")} |\n')
+        lines.append(f'| **`{prefix}.{tag} = "{name}"`** | | | {_one_line(kind.__doc__ or "")} |\n')
         mine = {field: _line(kind, field) for field in fields if field != tag}
         again = ", ".join(f"`{field}`" for field, line in mine.items() if line in lines)
         lines += [line for line in mine.values() if line not in lines]
-        lines += [f"| {again} | as above | | | |\n"] if again else []
+        lines += [f"| {again} | as above | | |\n"] if again else []
     return HEAD + "".join(lines)
-
-
-def refusals() -> str:
-    """A table with one line for each rule by which a party refuses, as the party and its coordinator say what to do."""
-    return "| rule | what to do |\n|---|---|\n" + "".join(f"| `{rule}` | {CURES[rule]} |\n" for rule in Rule)
 
 
 TABLES = {
@@ -83,7 +78,6 @@ TABLES = {
     "rows": lambda: of_model(RowsPlan, "rows"),
     "coordinator": lambda: of_model(Coordinator, "coordinator"),
     "plan": lambda: HEAD + "".join(_line(Plan, name) for name in ("ends", "enrolments")),
-    "refusals": refusals,
 }
 
 
@@ -98,9 +92,9 @@ def _line(model: type[BaseModel], name: str, prefix: str = "") -> str:
     key = f"{prefix}.{shown}" if prefix else shown
     default = _default(field)
     if model in MECHANISMS.values() and "unsafe_not_private" not in model.model_fields and name in SCALES:
-        default += " without `privacy.epsilon`"
-    cells = (f"`{key}`", _type(field.annotation), default, _limits(field), meaning(model, name))
-    return f"| {' | '.join(cells)} |\n"
+        default += " without `epsilon`"
+    kind = ", ".join([_type(field.annotation), *_limits(field)])
+    return f"| `{key}` | {kind} |{default and f' {default}'} | {meaning(model, name)} |\n"
 
 
 def meaning(model: type[BaseModel], name: str) -> str:
@@ -128,7 +122,7 @@ def _type(annotation: Any) -> str:
 
 
 def _many(item: Any) -> str:
-    several = {one: f"{one}s" for one in ("text", "number", "whole number", "table")} | {"anything": "anything"}
+    several = {one: f"{one}s" for one in ("text", "number", "integer", "table")} | {"anything": "anything"}
     words = _type(item)
     return words if words.startswith("`") else " or ".join(several.get(each, "lists") for each in words.split(" or "))
 
@@ -139,21 +133,19 @@ def _default(field: FieldInfo) -> str:
     value = field.get_default(call_default_factory=True)
     if isinstance(value, BaseModel):
         tag = next((getattr(value, tag) for tag in ("model", "name", "rule") if hasattr(value, tag)), None)
-        return f"`{tag}`" if tag else "see below"
-    if value is None or value == () or value == "":
-        return "none"
+        return f"`{tag}`" if tag else ""
+    if value is None or value == () or value == "" or value == {}:
+        return ""
     return f"`{json.dumps(value)}`"
 
 
-def _limits(field: FieldInfo) -> str:
-    told = []
-    for item in field.metadata:
-        told += [
-            f"{sign} {_number(getattr(item, name))}" for name, sign in SIGNS if getattr(item, name, None) is not None
-        ]
-        least, most = getattr(item, "min_length", None), getattr(item, "max_length", None)
-        told += [f"length {sign} {value}" for sign, value in (("≥", least), ("≤", most)) if value is not None]
-    return ", ".join(told)
+def _limits(field: FieldInfo) -> list[str]:
+    """`1 to 300`, `> 0`, `≤ 100 characters`: each of a key's limits."""
+    found = {name: getattr(item, name) for item in field.metadata for name in LIMITS if hasattr(item, name)}
+    found = {name: limit for name, limit in found.items() if limit is not None}
+    if {"ge", "le"} <= found.keys():
+        return [f"{_number(found['ge'])} to {_number(found['le'])}"]
+    return [LIMITS[name].format(_number(limit)) for name, limit in found.items() if name != "min_length" or limit > 1]
 
 
 def _number(value: float) -> str:

@@ -185,7 +185,7 @@ class TorchKeys(FactoryKeys):
     weight_decay: float = Field(default=0.01, ge=0, lt=100, description="of AdamW")
     images: bool = Field(
         default=False,
-        description="rows are square images of one channel, or of three: the module gets (n, channels, side, side), its"
+        description="rows are square images, of 1 or 3 channels: the module gets (n, channels, side, side), its"
         " factory `inputs` = [channels, side, side]",
     )
 
@@ -282,7 +282,7 @@ class LogisticRegressionStudent(TrainerKind):
 
     name: Literal["logistic_regression"] = "logistic_regression"
     C: float = Field(
-        default=0.01, gt=0, description="inverse regularisation of manual labels; of what is released, evidence decides"
+        default=0.01, gt=0, description="inverse regularisation of manual labels; of released ones, evidence decides"
     )
 
 
@@ -295,8 +295,8 @@ class GraphStudent(TrainerKind):
     gamma: float | None = Field(
         default=None,
         gt=0,
-        description="of the Gaussian kernel, exp(-gamma |a - b|^2); of histograms one of those that are tried; left"
-        " out: 1 over the median squared distance of public rows",
+        description="of the Gaussian kernel, exp(-gamma |a - b|^2); left out: 1 over the median squared distance"
+        " of public rows; of histograms one of those tried",
     )
     alpha: float = Field(default=0.1, gt=0, description="penalty")
     neighbours: int = Field(default=10, ge=1, le=1000, description="of a row in the graph")
@@ -319,8 +319,8 @@ class ImageStudent(TrainerKind):
     )
     augment: Augment = Field(
         default="digits",
-        description="what may change in an image that still shows the same: of `digits` place, size, slant and strokes;"
-        " of `objects`, such as clothes, place, size, light, and left and right; `none`: no changed copies are made",
+        description="what may change in an image that shows the same: of `digits` place, size, slant and strokes;"
+        " of `objects` place, size, light, left and right; `none`: nothing",
     )
 
 
@@ -338,16 +338,16 @@ class GraphCnnStudent(ImageStudent):
         default=600,
         ge=0,
         le=1_000_000,
-        description="steps in which a first network learns without labels which images show the same; 0: there is none",
+        description="steps in which a first network learns without labels which images are alike; 0: there is none",
     )
     smoothing: Smoothing = Field(
         default="linear",
-        description="how shares follow from the graph's functions: `linear`, or as a `softmax`, ahead where all"
-        " public rows are asked and teachers often disagree, and behind after a few dozen queries",
+        description="of the graph's functions into shares; `softmax` is better where all public rows are asked"
+        " and teachers often disagree, worse after a few dozen queries",
     )
     networks: int = Field(default=3, ge=1, le=100, description="how many learn the classes, one after the other")
     steps: int = Field(default=1000, ge=1, le=1_000_000, description="steps of each of them")
-    settled: float = Field(default=0.0, ge=0, lt=1, description="as of the other students of images, for each network")
+    settled: float = Field(default=0.0, ge=0, lt=1, description="stop once fewer predictions than this share change")
 
 
 class EstimatorStudent(FactoryKeys, TrainerKind):

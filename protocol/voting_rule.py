@@ -51,19 +51,19 @@ class RelativeRule(Frozen):
     rule: Literal["relative"] = "relative"
     quantile: Share = Field(
         default=0.5,
-        description="of a teacher's own scores on the reference rows, which it subtracts; of two classes: of its"
+        description="of a teacher's own scores on reference rows, which it subtracts; of two classes: of its"
         " log-odds for the second",
     )
     shares: tuple[Share, ...] = Field(
         default=(),
-        description="instead of `quantile`: the share that each class is thought to have among public rows, known"
-        " without looking at private ones; its quantile is then 1 - share",
+        description="instead: each class's share among public rows, known without looking at private ones; its"
+        " quantile is 1 - share",
     )
     reference: int = Field(
         default=200,
         ge=2,
         le=MOST_REFERENCE_ROWS,
-        description="most reference rows, drawn from the pool by a public lot",
+        description="most reference rows, drawn publicly from those that may be asked",
     )
 
     @model_validator(mode="after")

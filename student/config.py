@@ -18,35 +18,33 @@ FURTHEST_SUM = 1e-6
 class StudentSpec(Frozen):
     """One student: how it asks, and what it trains (`models.keys`)."""
 
-    queries: int = Field(default=0, ge=0, description="rows of the pool to ask; 0: as many as the cap allows")
+    queries: int = Field(default=0, ge=0, description="public rows to ask; 0: as many as the query budget allows")
     batch: int = Field(default=0, ge=0, description="rows in one request; 0: all of a round")
     rounds: int = Field(
         default=1,
         ge=1,
         le=1000,
-        description="rounds of asking; in each but the first, queries are chosen by `selection` with the model so far,"
-        " and its probabilities go with them",
+        description="rounds of asking; after the first, `selection` chooses with the model so far, whose"
+        " probabilities go with the queries",
     )
     selection: Strategy = Field(
         default="random",
-        description="`margin`: rows on which the model is least sure; `typical`: the densest row of each cluster of"
-        " public rows, which suits a few queries for each class, and chooses the first queries too",
+        description="`margin`: rows on which the model is least sure; `typical`: the densest row of each cluster,"
+        " for a few queries a class, in the first round too",
     )
     prevalence: tuple[FiniteFloat, ...] = Field(
         default=(),
-        description="shares of the classes, in their order, that are known from outside (a registry, say; never from"
-        " test rows): probabilities are shifted so that their mean over the pool is this; left out: probabilities stay"
-        " shares of votes",
+        description="shares of the classes known from outside (a registry, never test rows), [to which"
+        " probabilities are shifted](published-student.md#calibration-and-thresholds)",
     )
     public_labels: Annotated[int, Field(ge=0)] | Literal["all"] = Field(
         default=0,
-        description="in a simulation: everybody knows the labels of so many rows that may be asked, by lot, or of all,"
-        " and the student is brought to them before it is published; none of them judges. Elsewhere the file of public"
-        " rows has them, see [public labels](published-student.md#with-public-labels)",
+        description="simulated: so many of the rows that may be asked, or all, have [public"
+        " labels](published-student.md#with-public-labels); none of them judges",
     )
     trainer: TrainerSpec = Field(
         default=LogisticRegressionStudent(),
-        description="what it trains, see below; left out: `graph` where rows are images, else `logistic_regression`",
+        description="what it trains; left out: `graph` of images, else `logistic_regression`",
     )
 
     @field_validator("trainer", mode="before")

@@ -48,8 +48,8 @@ class RowsPlan(Frozen):
     features: tuple[Name, ...] = Field(default=(), description="names; of a file, which columns and in which order")
     columns: DeclaredColumns = Field(
         default_factory=dict,
-        description='kind ("number" or "category"), `values` and `missing` of some columns; of others as the public'
-        " rows have it",
+        description='kind ("number" or "category"), `values` and `missing` of some columns; of others as the'
+        " public rows have it",
     )
     missing_codes: tuple[str, ...] = Field(default=(), description='texts of public rows that mean "missing"')
     csv: CsvRule = Field(default=CsvRule(), description="how public rows are written, as `[csv]` of a party")
@@ -181,8 +181,8 @@ class Plan(Frozen):
     ends: date = Field(strict=True, description="last day, such as 2028-06-30; certificates are valid a year longer")
     enrolments: tuple[str, ...] = Field(
         min_length=3,
-        description="the NAME.enrol.json that each node's people sent, relative to federation.toml: of the coordinator,"
-        " parties, students and, with verified votes, the second aggregator",
+        description="the NAME.enrol.json of coordinator, parties, students and, with verified votes, the second"
+        " aggregator; relative to this file",
     )
     federation: Federation
     rows: RowsPlan

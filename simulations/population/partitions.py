@@ -45,17 +45,14 @@ class PartitionKeys(SourceSpec):
     """Which data set, what of it is public, and who has which of the other rows."""
 
     partition: str = Field(
-        default="owners",
-        description="`owners`: each hospital or writer is a party; `iid`: equal shards by lot; `groups`: the same with"
-        " whole owners, where these are patients; `dirichlet`: parties differ in their classes, see `alpha`; all:"
-        " [partitions](#partitions)",
+        default="owners", description="who has which rows: see [partitions](#partitions-natural-and-non-iid)"
     )
     parties: int | None = Field(
         default=None,
         ge=2,
         le=100_000,
-        description="how many, of `iid`, `groups`, `dirichlet`, `matched` and `time`; left out: as many as `owners`"
-        " has, and with its rows. Required for `groups`",
+        description="of `iid`, `groups` (required), `dirichlet`, `matched` and `time`; left out: as many as"
+        " `owners` has, with its rows",
     )
     most_rows: int | None = Field(
         default=None, ge=1, description="of one party, for `iid`, `groups`, `dirichlet` and `time`"
@@ -64,15 +61,15 @@ class PartitionKeys(SourceSpec):
         default=None,
         ge=1e-3,
         le=1e6,
-        description="of `dirichlet`: each class's rows are dealt in shares from Dirichlet(alpha); the smaller, the more"
+        description="of `dirichlet`: each class is dealt in shares from Dirichlet(alpha); the smaller, the more"
         " parties differ",
     )
     sizes: float = Field(
         default=0.0,
         ge=0,
         le=5,
-        description="of `dirichlet`: parties' shares are multiplied by lognormal weights with this deviation of the"
-        " logarithm; 0: not at all",
+        description="of `dirichlet`: lognormal weights on parties' shares, with this deviation of the logarithm;"
+        " 0: none",
     )
     partitioner: dict[str, Any] = Field(
         default={}, description="of `flwr`: `name` of a partitioner of flwr-datasets, and its options"
@@ -81,15 +78,15 @@ class PartitionKeys(SourceSpec):
         default=0.2,
         gt=0,
         lt=1,
-        description="share of the owners that are held out whole; half of their rows are asked, half are the test"
-        " set; of a set without a test part of its own",
+        description="of the owners, held out whole: half of their rows are asked, half are the test set; of a set"
+        " without a test part",
     )
     least_rows: int | None = Field(
         default=None,
         ge=1,
-        description="rows that an owner, or a party of `dirichlet` or `flwr`, needs to take part, whatever its labels"
-        " are; the other divisions are refused if a party has fewer. Left out: one for each teacher of a party, so that"
-        " small ones count too; for parties of `dirichlet` and `flwr` 1",
+        description="that an owner, or a party of `dirichlet` or `flwr`, needs to take part, whatever its labels;"
+        " other partitions with a smaller party are refused. Left out: one for each teacher, of"
+        " `dirichlet` and `flwr` 1",
     )
 
     @model_validator(mode="after")

@@ -45,40 +45,40 @@ class ShiftSpec(Frozen):
         ge=0,
         le=100,
         allow_inf_nan=False,
-        description="the i-th of N parties, in an order by lot, gets Gaussian noise of standard deviation noise * i / N"
-        " on its features, in standard deviations of the public rows",
+        description="the i-th of N parties, in random order, gets Gaussian noise on its features, of noise * i /"
+        " N public standard deviations",
     )
     swap: float = Field(
         default=0.0,
         ge=0,
         le=1,
-        description="at this share of the parties, by lot, classes are called by each other's names",
+        description="at this share of the parties, at random, classes are called by each other's names",
     )
     wrong: float = Field(
         default=0.0,
         ge=0,
         le=1,
-        description="this share of all private rows, by lot, is labelled as another class, each as likely",
+        description="this share of all private rows, at random, is labelled as another class, each as likely",
     )
     label: float = Field(
         default=0.0,
         ge=0,
         le=20,
-        description="half of a party's rows are left out by lot; its classes have odds e^(label * z) of staying, z"
-        " standard normal for each party and class",
+        description="half of a party's rows are left out; its classes stay with odds e^(label * z), z standard"
+        " normal for each party and class",
     )
     covariate: float = Field(
         default=0.0,
         ge=0,
         le=20,
-        description="likewise, with odds e^(covariate * z * v): z of each party, v how far a row lies along one"
-        " direction of the features, by lot",
+        description="the same with odds e^(covariate * z * v): z of each party, v of a row along one random"
+        " direction of the features",
     )
     quantity: float = Field(
         default=0.0,
         ge=0,
         le=20,
-        description="a party is left with the share e^(-quantity * w) of its rows, w exponential for each party",
+        description="a party keeps the share e^(-quantity * w) of its rows, w exponential for each party",
     )
 
 
@@ -86,17 +86,17 @@ class DataSpec(PartitionKeys):
     """The table `[data]` of a scenario: rows and their partition, what is changed at parties, what models are given."""
 
     shift: ShiftSpec = Field(
-        default=ShiftSpec(), description="noise on features, changed labels, or rows left out, at parties"
+        default=ShiftSpec(), description="[planted differences](#planted-differences) between parties"
     )
     representation: Representation = Field(
         default="none",
-        description="what models are given: `scattering` is a fixed wavelet transform of images of 28x28 or 32x32"
-        " pixels, grey or in colour, that learns nothing; every node computes it for itself",
+        description="`scattering`: models get a fixed wavelet transform of images of 28x28 or 32x32 pixels, which"
+        " learns nothing",
     )
     standardise: bool | None = Field(
         default=None,
-        description="by the public rows' mean and deviation; false: features as they are. Left out: `false` of sets of"
-        " images, else `true`. A representation of images is never standardised",
+        description="by the public rows' mean and deviation; left out: `false` of images, else `true`; never of a"
+        " representation",
     )
 
     @property
@@ -110,18 +110,16 @@ class SimulationSpec(Frozen):
 
     noise: Literal["seeded", "system"] = Field(
         default="seeded",
-        description="`seeded` makes a run reproducible and protects nobody; `system` is the operating system's entropy",
+        description="`seeded` can be repeated and protects nobody; `system` is the operating system's entropy",
     )
     most_queries: int = Field(default=10_000, ge=1, description="limit in each simulated party's own policy")
     manual_labels: ManualLabelMode = Field(
-        default="quick",
-        description="whether manual labels are tried: `quick` takes seconds; `none` does not look for how many the"
-        " student is worth",
+        default="quick", description="`quick` also finds, in seconds, how many manual labels the student is worth"
     )
     own_teacher: OwnTeacher | None = Field(
         default=None,
-        description="what all simulated parties write into their own `party.toml` as `[teacher]`, also an estimator of"
-        " your own (models.md); left out: they train `federation.teacher`",
+        description="`[teacher]` of all simulated parties, also [one of your own](models.md); left out:"
+        " `federation.teacher`",
     )
 
 

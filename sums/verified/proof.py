@@ -5,7 +5,7 @@ is zero or a unit vector (Boneh, Boyle, Corrigan-Gibbs, Gilboa and Ishai 2021, s
 rows are checked together, row (point m, line l) with weight u_m y_l^2. The squares are what shares cannot be put to by
 themselves: along line l runs f_l, of degree `points`, with f_l(m) = y_l z and a random f_l(0). The party gives shares
 of the values of F = sum over l of f_l^2, which is of degree 2 points, and the aggregators check it at a place t that
-the party does not know (fully linear proofs: Boneh, Boneh, Corrigan-Gibbs, Gilboa and Ishai 2019):
+the party does not know (fully linear proofs: Boneh, Boyle, Corrigan-Gibbs, Gilboa and Ishai 2019):
 
     F(t) = sum of f_l(t)^2,    sum of u_m F(m) = sum of u_m y_l^2 <r o r, x>,    sum of u_m y_l^2 (sum of x - 1) = 0.
 
