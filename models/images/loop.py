@@ -7,12 +7,12 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from consilium.models.devices import resolve_device, torch_on_one_thread
-from consilium.models.images.network import HIDDEN, ImageModel, network, plain
+from consilium.models.images.network import HIDDEN, ImageModel, network, norms, plain
 from consilium.models.images.pixels import Distortion, Pixels
 from consilium.models.keys import ImageStudent
 from consilium.protocol.label_source import Progress, no_progress
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 CHECK_EVERY = 50
 """Steps between two looks at the predictions."""
 _CALM_CHECKS = 4
-AVERAGED = 0.998
-"""The moving average of most methods is over about 500 steps."""
+_AVERAGED = 0.998
+"""The moving average is over about 500 steps."""
 _RATE = 2e-3
 _RISE = 0.15
 _BLOCK = 500
@@ -58,26 +58,17 @@ class Material:
         return torch.randint(count, (size,), generator=self.generator).to(self.labels.device)
 
 
-class Method(Protocol):
-    """One way to learn. decay: of the moving average of the weights in each step; 0 for none."""
-
-    decay: float
-
-    def step(self, done: float) -> None:
-        """One step; `done` is the share of all steps that were made, from 0 to 1."""
-        ...
-
-
-MakeMethod = Callable[["nn.Sequential", Material], Method]
+Method = Callable[[float], object]
+"""One way to learn: makes a step; it is given the share of all steps that were made, from 0 to 1."""
 
 
 @dataclass(frozen=True)
 class ImageTrainer:
     """Trains a `network` by `method` on labels and on `unlabelled` float (n, pixels); that costs no privacy. It stops
     after `spec.steps`, or earlier once at most a share `spec.settled` of the pool's predictions has changed in each of
-    the last few checks: that needs no labels."""
+    the last few checks: that needs no labels. normalised: see `network`; it needs no moving average."""
 
-    method: MakeMethod
+    method: Callable[[nn.Sequential, Material], Method]
     spec: ImageStudent
     unlabelled: np.ndarray = field(repr=False)
     progress: Progress = no_progress
@@ -88,7 +79,7 @@ class ImageTrainer:
         Raises ConfigError: rows are no square images, or there is no such device."""
         import torch
 
-        spec = self.spec
+        spec, decay = self.spec, 0.0 if self.normalised else _AVERAGED
         rows = np.concatenate([x, self.unlabelled])
         pixels, device = Pixels.of(rows), resolve_device()
         generator = torch.Generator().manual_seed(seed)
@@ -102,8 +93,8 @@ class ImageTrainer:
             name, predicted, calm = f"train student, {spec.name}", None, 0
             self.progress(name, 0, spec.steps)
             for step in range(1, spec.steps + 1):
-                method.step((step - 1) / spec.steps)
-                _follow(average, net, min(method.decay, (1 + step) / (10 + step)))
+                method((step - 1) / spec.steps)
+                _follow(average, net, min(decay, (1 + step) / (10 + step)))
                 if step % CHECK_EVERY:
                     continue
                 self.progress(name, step, spec.steps)
@@ -148,48 +139,39 @@ def _one_cycle(done: float) -> float:
     return 2 * _RATE * (min(rising, falling) + 1e-3)
 
 
-@dataclass(frozen=True)
 class Descent:
-    """Adam (Kingma, Ba 2015) with weight decay apart (Loshchilov, Hutter 2019); `rate` of the share of steps done."""
+    """Adam (Kingma, Ba 2015) with weight decay apart (Loshchilov, Hutter 2019), for all parameters of some networks; in
+    one cycle for those with batch normalisation."""
 
-    optimiser: Any
-    rate: Callable[[float], float]
-
-    @classmethod
-    def of(cls, *nets: nn.Module, cycle: bool = False) -> Descent:
-        """For all parameters of `nets`; in one cycle for those with batch normalisation."""
+    def __init__(self, *nets: nn.Module) -> None:
         import torch
 
         parameters = [parameter for net in nets for parameter in net.parameters()]
-        optimiser = torch.optim.AdamW(parameters, lr=_RATE, weight_decay=5e-3, fused=True)
-        return cls(optimiser, _one_cycle if cycle else _falling)
+        self._optimiser = torch.optim.AdamW(parameters, lr=_RATE, weight_decay=5e-3, fused=True)
+        self._rate = _one_cycle if any(map(norms, nets)) else _falling
 
     def step(self, loss: Tensor, done: float) -> None:
-        for group in self.optimiser.param_groups:
-            group["lr"] = self.rate(done)
-        self.optimiser.zero_grad(set_to_none=True)
+        for group in self._optimiser.param_groups:
+            group["lr"] = self._rate(done)
+        self._optimiser.zero_grad(set_to_none=True)
         loss.backward()
-        self.optimiser.step()
+        self._optimiser.step()
 
 
 _BATCH_OF_LABELS = 64
 
 
-class Supervised:
-    """The labels alone, on distorted copies if asked (Simard et al. 2003). See `Method`. cycle: for a network with
-    batch normalisation, which needs no average."""
+def supervised(net: nn.Sequential, material: Material, change: Distortion) -> Method:
+    """The labels alone, on distorted copies if asked (Simard et al. 2003)."""
+    from torch.nn import functional
 
-    def __init__(self, net: nn.Sequential, material: Material, change: Distortion, cycle: bool = False) -> None:
-        self._net, self._material, self._change = net, material, change
-        self._descent = Descent.of(net, cycle=cycle)
-        self.decay = 0.0 if cycle else AVERAGED
+    descent = Descent(net)
 
-    def step(self, done: float) -> None:
-        from torch.nn import functional
+    def step(done: float) -> None:
+        images, labels = material.labelled_batch(_BATCH_OF_LABELS)
+        descent.step(functional.cross_entropy(net(change(images, material.generator)), labels), done)
 
-        images, labels = self._material.labelled_batch(_BATCH_OF_LABELS)
-        logits = self._net(self._change(images, self._material.generator))
-        self._descent.step(functional.cross_entropy(logits, labels), done)
+    return step
 
 
 _BATCH_OF_VIEWS = 128
@@ -197,35 +179,27 @@ _PLACES = 64
 _TEMPERATURE = 0.2
 
 
-class Contrast:
+def contrast(net: nn.Sequential, material: Material, change: Distortion, near: np.ndarray) -> Method:
     """What images show, learned without a label: two views of one image are alike, those of different images are not.
     Chen, Kornblith, Norouzi, Hinton, ICML 2020, arXiv:2002.05709, equation 1. The second view is of one of the nearest
     images instead of the same one (Dwibedi, Aytar, Tompson, Sermanet, Zisserman, ICCV 2021, arXiv:2104.14548, there
     nearest in the network's own eyes): of the pool that is public, so it costs no privacy. near: int64 (m, k), for each
-    image of the pool those whose views are like its own."""
+    image of the pool those whose views are like its own. First views come before second ones."""
+    import torch
+    from torch import nn
+    from torch.nn import functional
 
-    def __init__(self, net: nn.Sequential, material: Material, change: Distortion, near: np.ndarray) -> None:
-        import torch
-        from torch import nn
+    every, generator, seen = material.every, material.generator, net[0]
+    twins, (count, neighbours) = torch.from_numpy(near).to(every.device), near.shape
+    head = nn.Sequential(nn.Linear(HIDDEN, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, _PLACES)).to(every.device)
+    descent, truth = Descent(seen, head), torch.arange(2 * _BATCH_OF_VIEWS, device=every.device).roll(_BATCH_OF_VIEWS)
 
-        self._material, self._change, self._seen = material, change, net[0]
-        self._near = torch.from_numpy(near).to(material.every.device)
-        head = nn.Sequential(nn.Linear(HIDDEN, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, _PLACES))
-        self._head = head.to(material.every.device)
-        self._descent = Descent.of(self._seen, self._head, cycle=True)
-        self.decay = 0.0
-
-    def step(self, done: float) -> None:
-        """See `Method.step`. First views come before second ones."""
-        import torch
-        from torch.nn import functional
-
-        generator, device = self._material.generator, self._near.device
-        count, neighbours = self._near.shape
-        one = torch.randint(count, (_BATCH_OF_VIEWS,), generator=generator).to(device)
-        other = self._near[one, torch.randint(neighbours, (_BATCH_OF_VIEWS,), generator=generator).to(device)]
-        images = self._change(self._material.every[torch.cat([one, other])], generator)
-        places = functional.normalize(self._head(self._seen(images)), dim=1)
+    def step(done: float) -> None:
+        one = torch.randint(count, (_BATCH_OF_VIEWS,), generator=generator).to(every.device)
+        other = twins[one, torch.randint(neighbours, (_BATCH_OF_VIEWS,), generator=generator).to(every.device)]
+        images = change(every[torch.cat([one, other])], generator)
+        places = functional.normalize(head(seen(images)), dim=1)
         likeness = (places @ places.T / _TEMPERATURE).fill_diagonal_(-torch.inf)
-        twin = torch.arange(2 * _BATCH_OF_VIEWS, device=device).roll(_BATCH_OF_VIEWS)
-        self._descent.step(functional.cross_entropy(likeness, twin), done)
+        descent.step(functional.cross_entropy(likeness, truth), done)
+
+    return step

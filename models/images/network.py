@@ -37,7 +37,7 @@ def network(shape: ImageShape, classes: int, channels: int, normalised: bool = F
         dense.append(nn.BatchNorm1d(HIDDEN))
     seen = nn.Sequential(*first, nn.ReLU(), *second, nn.ReLU(), nn.Flatten(), *dense, nn.ReLU())
     net = nn.Sequential(seen, nn.Linear(HIDDEN, classes))
-    for layer in _norms(net):
+    for layer in norms(net):
         layer.weight.requires_grad_(False)
     return net.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]  # half the time on a CPU
 
@@ -47,7 +47,7 @@ def plain(net: nn.Sequential) -> nn.Sequential:
     import torch
     from torch import nn
 
-    if not _norms(net):
+    if not norms(net):
         return net
     layers: list[nn.Module] = []
     last: Any = None
@@ -63,10 +63,11 @@ def plain(net: nn.Sequential) -> nn.Sequential:
     return nn.Sequential(nn.Sequential(*layers), copy.deepcopy(net[1]))
 
 
-def _norms(net: nn.Sequential) -> list[Any]:
+def norms(net: nn.Module) -> list[Any]:
+    """Its layers of batch normalisation."""
     from torch import nn
 
-    return [layer for layer in cast("nn.Sequential", net[0]) if isinstance(layer, nn.modules.batchnorm._BatchNorm)]
+    return [layer for layer in net.modules() if isinstance(layer, nn.modules.batchnorm._BatchNorm)]
 
 
 @dataclass(frozen=True)
