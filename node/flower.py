@@ -27,8 +27,6 @@ QUIET = {
 
 FIRST, BEFORE = (1, 42), (1, 44)
 """Versions of Flower that this was written for: from the first, before the second; pyproject.toml says the same."""
-
-
 FLEET_NAMES = {
     "flwr.common.constant": ("TIMESTAMP_HEADER", "TIMESTAMP_TOLERANCE", "SYSTEM_TIME_TOLERANCE"),
     "flwr.supercore.constant": ("FLEET_HTTP_PUBLIC_KEY_HEADER", "FLEET_HTTP_SIGNATURE_HEADER"),
