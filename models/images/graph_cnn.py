@@ -25,8 +25,7 @@ import numpy as np
 
 from consilium.models.base import NOTHING, Model, Represent, Shares, Told
 from consilium.models.evidence import most_probable
-from consilium.models.images.loop import ImageTrainer, contrast, supervised
-from consilium.models.images.network import ImageModel
+from consilium.models.images.network import ImageModel, ImageTrainer, contrast, supervised
 from consilium.models.images.pixels import INVARIANCES
 from consilium.models.kernel import (
     KernelModel,

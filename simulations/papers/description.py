@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 
 from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.models.base import Model, Trainer, constant
-from consilium.models.images.loop import ImageTrainer, supervised
+from consilium.models.images.network import ImageTrainer, supervised
 from consilium.models.images.pixels import INVARIANCES
 from consilium.models.keys import ImageStudent
 from consilium.protocol.config_files import read_table, validate

@@ -21,7 +21,7 @@ from torch.nn import functional
 
 from consilium.models.base import softmax
 from consilium.models.devices import resolve_device, torch_on_one_thread
-from consilium.models.images.loop import Descent, Material
+from consilium.models.images.network import Descent, Material
 from consilium.models.images.pixels import Invariances, Pixels
 from consilium.protocol.label_source import Progress, no_progress
 
