@@ -33,7 +33,7 @@ from consilium.protocol.messages import CollectionMode, Terms
 from consilium.protocol.models import Frozen
 from consilium.protocol.output import plain
 from consilium.protocol.refusals import CURES, Refused, Rule
-from consilium.protocol.releases import AT_MOST, widest
+from consilium.protocol.releases import AT_MOST
 from consilium.report.disclosure import Bound, Disclosure, ReleaseKind, epsilon_text, in_plain_words
 from consilium.sums.modes import MODES
 
@@ -277,9 +277,8 @@ def shown(value: Any) -> str:
 
 def disclosed(terms: Terms) -> Disclosure:
     """What these terms disclose, and to whom: what the student gets, else what the node is charged for."""
-    events = events_of(terms.student or terms.promise)
-    kind = widest(AT_MOST[event.mechanism.name] for event in events if not event.mechanism.closing)
-    return Disclosure(kind, terms.collection)
+    release = events_of(terms.student or terms.promise)[0]
+    return Disclosure(AT_MOST[release.mechanism.name], terms.collection)
 
 
 def towards_whom(terms: Terms, policy: NodePolicy, charged: float) -> str:
