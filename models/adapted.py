@@ -74,14 +74,14 @@ def adapt(x: np.ndarray, y: np.ndarray, student: np.ndarray) -> Adapted | None:
         raise DataError(f"{len(x)} rows, {len(y)} labels and {len(student)} probabilities", "Give finite ones, as many")
     if len(y) and not (int(y.min()) >= 0 and int(y.max()) < classes):
         raise DataError(f"labels from {y.min()} to {y.max()} of {classes} classes", "Give them as 0 to classes - 1")
-    return _averaged(x, y, student, SETTINGS, _PRIOR) if len(y) >= LEAST_ROWS else None
+    return averaged(x, y, student, SETTINGS, _PRIOR) if len(y) >= LEAST_ROWS else None
 
 
 def fit_labels(x: np.ndarray, y: np.ndarray, classes: int) -> Linear:
     """A model of n >= 1 labelled rows and of no votes, by the same rule; `x` float (n, inputs), `y` int64 (n,)."""
     nobody = np.full((len(y), classes), 1 / classes)
     even = np.full(len(ALONE), 1 / len(ALONE))
-    model = _averaged(np.asarray(x, dtype=np.float64), y, nobody, ALONE, even)
+    model = averaged(np.asarray(x, dtype=np.float64), y, nobody, ALONE, even)
     return Linear(model.coefficients, model.intercept, np.arange(classes), classes)
 
 
@@ -89,7 +89,7 @@ def _logs(student: np.ndarray) -> np.ndarray:
     return np.log(np.clip(student, BOUND, None))
 
 
-def _averaged(x: np.ndarray, y: np.ndarray, student: np.ndarray, settings: np.ndarray, prior: np.ndarray) -> Adapted:
+def averaged(x: np.ndarray, y: np.ndarray, student: np.ndarray, settings: np.ndarray, prior: np.ndarray) -> Adapted:
     """The fits of all `settings` (settings, 3), by their posterior; `prior` float64 (settings,). Scores are contrasts
     times `basis` (classes, contrasts), in which two classes' log-odds have the prior's variance whatever their number.
     """
