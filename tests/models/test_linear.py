@@ -150,6 +150,8 @@ def test_an_average_of_scores_is_one_formula() -> None:
     logs = [np.log(each.probabilities(x, said)) for each in (first, second)]  # scores, but for a number of each row
     expected = softmax(share * logs[0] + (1 - share) * logs[1])
     np.testing.assert_allclose(mixed.probabilities(x, said), expected, atol=1e-12)
+    moved = averaged(x + 5, y, said, settings, np.array([0.7, 0.3]))
+    np.testing.assert_allclose(moved.probabilities(x + 5, said), expected, atol=1e-9)
 
 
 def test_evidence_is_the_integral_over_the_weights() -> None:
