@@ -304,7 +304,7 @@ def judged(
     published: Published, pool: Pool, queries: np.ndarray
 ) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
     """Metrics on the pool's test rows, and how they came about; None where there are none. `queries`: the public rows
-    as `Learned` has them."""
+    as `Student` has them."""
     if pool.test_x is None or pool.test_y is None:
         return None, None
     classes = published.schema.classes
