@@ -74,13 +74,14 @@ def adapt(x: np.ndarray, y: np.ndarray, student: np.ndarray) -> Adapted | None:
         raise DataError(f"{len(x)} rows, {len(y)} labels and {len(student)} probabilities", "Give finite ones, as many")
     if len(y) and not (int(y.min()) >= 0 and int(y.max()) < classes):
         raise DataError(f"labels from {y.min()} to {y.max()} of {classes} classes", "Give them as 0 to classes - 1")
-    return Fits.of(x, y, student, SETTINGS).average(_PRIOR) if len(y) >= LEAST_ROWS else None
+    return averaged(x, y, student, SETTINGS, _PRIOR) if len(y) >= LEAST_ROWS else None
 
 
 def fit_labels(x: np.ndarray, y: np.ndarray, classes: int) -> Linear:
     """A model of n >= 1 labelled rows and of no votes, by the same rule; `x` float (n, inputs), `y` int64 (n,)."""
     nobody = np.full((len(y), classes), 1 / classes)
-    model = Fits.of(np.asarray(x, dtype=np.float64), y, nobody, ALONE).average(np.full(len(ALONE), 1 / len(ALONE)))
+    even = np.full(len(ALONE), 1 / len(ALONE))
+    model = averaged(np.asarray(x, dtype=np.float64), y, nobody, ALONE, even)
     return Linear(model.coefficients, model.intercept, np.arange(classes), classes)
 
 
@@ -88,48 +89,33 @@ def _logs(student: np.ndarray) -> np.ndarray:
     return np.log(np.clip(student, BOUND, None))
 
 
-@dataclass(frozen=True)
-class Fits:
-    """Every setting's fit. weight, evidence: float64 (settings,). theta: (settings, 1 + directions, contrasts).
-    Scores are contrasts times `basis` (classes, contrasts), in which two classes'
-    log-odds have the prior's variance whatever their number."""
-
-    weight: np.ndarray
-    evidence: np.ndarray
-    theta: np.ndarray
-    centre: np.ndarray
-    turn: np.ndarray
-    basis: np.ndarray
-
-    @classmethod
-    def of(cls, x: np.ndarray, y: np.ndarray, student: np.ndarray, settings: np.ndarray) -> Fits:
-        basis = helmert(student.shape[1]).T / math.sqrt(2)
-        centre = x.mean(axis=0)
-        least = _ROUNDING * float(((x - centre) ** 2).sum())
-        _, turn = principal(x - centre, least, max(_MOST_WEIGHTS // basis.shape[1], 1))
-        features = (x - centre) @ turn
-        rows = np.concatenate([np.ones((len(x), 1)), features], axis=1)
-        weight, reach, level = settings.T
-        precision = np.empty((len(settings), rows.shape[1]))
-        precision[:, 0] = level**-2
-        precision[:, 1:] = (float((features**2).sum(axis=1).mean()) / reach**2)[:, None]
-        said = 2 * _logs(student) @ basis
-        width = rows.shape[1] * basis.shape[1]
-        block = max(1, int(_NUMBERS / (width**2 + len(x) * (basis.shape[1] ** 2 + width))))
-        parts = [
-            _fitted(rows, y, weight[part, None, None] * said, precision[part], basis)
-            for part in (slice(start, start + block) for start in range(0, len(settings), block))
-        ]
-        theta, evidence = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return cls(weight, evidence, theta, centre, turn, basis)
-
-    def average(self, prior: np.ndarray) -> Adapted:
-        """Of all settings by their posterior; `prior` float64 (settings,)."""
-        shares = softmax(self.evidence + np.log(prior))
-        theta = np.einsum("k,kpc->pc", shares, self.theta) @ self.basis.T  # (1 + directions, classes)
-        coefficients = np.ascontiguousarray((self.turn @ theta[1:]).T)  # as a file has it, to the last digit
-        weight = min(float(shares @ self.weight), 1.0)  # by rounding it may be above all that it is a mean of
-        return Adapted(weight, theta[0] - coefficients @ self.centre, coefficients)
+def averaged(x: np.ndarray, y: np.ndarray, student: np.ndarray, settings: np.ndarray, prior: np.ndarray) -> Adapted:
+    """The fits of all `settings` (settings, 3), by their posterior; `prior` float64 (settings,). Scores are contrasts
+    times `basis` (classes, contrasts), in which two classes' log-odds have the prior's variance whatever their number.
+    """
+    basis = helmert(student.shape[1]).T / math.sqrt(2)
+    centre = x.mean(axis=0)
+    least = _ROUNDING * float(((x - centre) ** 2).sum())
+    _, turn = principal(x - centre, least, max(_MOST_WEIGHTS // basis.shape[1], 1))
+    features = (x - centre) @ turn
+    rows = np.concatenate([np.ones((len(x), 1)), features], axis=1)
+    weight, reach, level = settings.T
+    precision = np.empty((len(settings), rows.shape[1]))
+    precision[:, 0] = level**-2
+    precision[:, 1:] = (float((features**2).sum(axis=1).mean()) / reach**2)[:, None]
+    said = 2 * _logs(student) @ basis
+    width = rows.shape[1] * basis.shape[1]
+    block = max(1, int(_NUMBERS / (width**2 + len(x) * (basis.shape[1] ** 2 + width))))
+    parts = [
+        _fitted(rows, y, weight[part, None, None] * said, precision[part], basis)
+        for part in (slice(start, start + block) for start in range(0, len(settings), block))
+    ]
+    found, evidence = (np.concatenate(part) for part in zip(*parts, strict=True))
+    shares = softmax(evidence + np.log(prior))
+    theta = np.einsum("k,kpc->pc", shares, found) @ basis.T  # (1 + directions, classes)
+    coefficients = np.ascontiguousarray((turn @ theta[1:]).T)  # as a file has it, to the last digit
+    mean_weight = min(float(shares @ weight), 1.0)  # by rounding it may be above all that it is a mean of
+    return Adapted(mean_weight, theta[0] - coefficients @ centre, coefficients)
 
 
 def _fitted(

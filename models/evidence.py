@@ -224,10 +224,10 @@ def fit_scores(features: np.ndarray, told: Told) -> SoftmaxFit:
     """Fit what was `told` of n >= 1 rows on `features` float64 (n, features)."""
     if isinstance(told, Shares):
         return _fit_shares(features, told)
-    likelihood, begin = OutcomesLikelihood.of(told), np.zeros((1 + features.shape[1], told.classes))
+    begin = np.zeros((1 + features.shape[1], told.classes))
     # labels lead to one place; a check alone says that a class has many votes, and not which: it has several
-    start = _over_scales(features, replace(likelihood, check=None), begin, _DEVIATIONS[2:3])
-    return _over_scales(features, likelihood, start.weights)
+    start = _over_scales(features, OutcomesLikelihood(told, checked=False), begin, _DEVIATIONS[2:3])
+    return _over_scales(features, OutcomesLikelihood(told), start.weights)
 
 
 def _fit_shares(features: np.ndarray, told: Shares) -> SoftmaxFit:

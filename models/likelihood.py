@@ -22,7 +22,7 @@ that gives even shares the right slope.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtr
@@ -70,31 +70,23 @@ class SharesLikelihood:
         return apart / (self.told.deviation[rows, None, None] * math.sqrt(self.excess))
 
 
-@dataclass(frozen=True)
-class _Largest:
-    """Of counts (n, classes), in deviations of the noise on each, around where the largest may lie. places (n, points).
-    below: G times the rule's step, (n, points). hazards: h (n, classes, points)."""
-
-    places: np.ndarray
-    below: np.ndarray
-    hazards: np.ndarray
-
-    @classmethod
-    def of(cls, counts: np.ndarray) -> _Largest:
-        step = _STEP / math.sqrt(1 + math.log(counts.shape[1]))
-        places = counts.max(axis=1)[:, None] + np.arange(_FROM, _TO + step / 2, step)
-        away = places[:, None, :] - counts[:, :, None]
-        under = ndtr(away)
-        hazards = np.exp(-0.5 * away * away) / (math.sqrt(2 * math.pi) * under)
-        return cls(places, step * under.prod(axis=1), hazards)
+def _largest(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of counts (n, classes), in deviations of the noise on each, around where the largest may lie: places (n, points);
+    G there times the rule's step (n, points); h (n, classes, points)."""
+    step = _STEP / math.sqrt(1 + math.log(counts.shape[1]))
+    places = counts.max(axis=1)[:, None] + np.arange(_FROM, _TO + step / 2, step)
+    away = places[:, None, :] - counts[:, :, None]
+    under = ndtr(away)
+    hazards = np.exp(-0.5 * away * away) / (math.sqrt(2 * math.pi) * under)
+    return places, step * under.prod(axis=1), hazards
 
 
 def _winning(counts: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Probability (n,) that `labels` int64 (n,) are the largest of noisy `counts` (n, classes), in deviations of the
     noise on each, and its slope (n, classes)."""
-    largest, each = _Largest.of(counts), np.arange(len(labels))
-    own = largest.below * largest.hazards[each, labels]
-    slope = -(largest.hazards @ own[:, :, None])[:, :, 0]
+    (_, below, hazards), each = _largest(counts), np.arange(len(labels))
+    own = below * hazards[each, labels]
+    slope = -(hazards @ own[:, :, None])[:, :, 0]
     slope[each, labels] = 0.0
     slope[each, labels] = -slope.sum(axis=1)
     return own.sum(axis=1), slope
@@ -102,84 +94,62 @@ def _winning(counts: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.nda
 
 def _winners(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """As `_winning`, of every class: (n, classes), and (n, classes, classes), the label first."""
-    largest = _Largest.of(counts)
-    own = largest.below[:, None, :] * largest.hazards
-    slopes = -own @ np.swapaxes(largest.hazards, 1, 2)
-    each = np.arange(counts.shape[1])
+    (_, below, hazards), each = _largest(counts), np.arange(counts.shape[1])
+    own = below[:, None, :] * hazards
+    slopes = -own @ np.swapaxes(hazards, 1, 2)
     slopes[:, each, each] = 0.0
     slopes[:, each, each] = -slopes.sum(axis=2)
     return own.sum(axis=2), slopes
 
 
-@dataclass(frozen=True)
-class _Checked:
-    """All in shares of the votes: what is predicted (n, classes), the threshold, and deviations of the scatter with the
-    noise of a count, `cell`, and of the check's own."""
-
-    predicted: np.ndarray = field(repr=False)
-    threshold: float
-    cell: float
-    own: float
-
-    def answers(self, shares: np.ndarray, rows: slice) -> tuple[np.ndarray, np.ndarray]:
-        """Probability (n,) of an answer, and its slope (n, classes) by the shares."""
-        largest = _Largest.of((shares - self.predicted[rows]) / self.cell)
-        over = (largest.places - self.threshold / self.cell) * (self.cell / self.own)
-        passed = (largest.below * ndtr(over) * largest.hazards.sum(axis=1)).sum(axis=1)
-        rise = np.exp(-0.5 * over**2) / (math.sqrt(2 * math.pi) * self.own)
-        return passed, (largest.hazards @ (largest.below * rise)[:, :, None])[:, :, 0]
-
-
-@dataclass(frozen=True)
 class OutcomesLikelihood:
-    """Labels, abstentions and confirmations; the last two say that a check failed, and no more. Check and label have
-    noise of their own; that they have the scatter in common is left out."""
+    """Labels, abstentions and confirmations by the law that comes with them; the last two say that a check failed, and
+    no more. Check and label have noise of their own; that they have the scatter in common is left out. checked: False
+    for what labels say by themselves."""
 
-    classes: int
-    labels: np.ndarray = field(repr=False)
-    answered: np.ndarray = field(repr=False)
-    deviation: float
-    check: _Checked | None
-
-    @classmethod
-    def of(cls, told: Outcomes) -> OutcomesLikelihood:
-        """By the law that comes with them."""
-        law, check = told.law, None
-        if law.threshold is not None:
-            cell = math.hypot(law.cell_deviation / law.votes, SCATTER)
-            own = max(law.check_deviation / law.votes, _LEAST_CHECK * cell)
-            predicted = told.predictions if law.predicted else None
-            predicted = np.zeros((len(told), told.classes)) if predicted is None else predicted
-            check = _Checked(predicted, law.threshold / law.votes, cell, own)
-        answered = told.outcomes == Outcome.ANSWERED
-        return cls(told.classes, told.labels, answered, math.hypot(law.deviation / law.votes, SCATTER), check)
+    def __init__(self, told: Outcomes, checked: bool = True) -> None:
+        law = told.law
+        self.classes, self._labels = told.classes, told.labels
+        self._answered = told.outcomes == Outcome.ANSWERED
+        # all in shares of the votes; deviations are those of the scatter with the noise of a count, and the check's own
+        self._deviation = math.hypot(law.deviation / law.votes, SCATTER)
+        self._threshold = law.threshold / law.votes if checked and law.threshold is not None else None
+        self._cell = math.hypot(law.cell_deviation / law.votes, SCATTER)
+        self._own = max(law.check_deviation / law.votes, _LEAST_CHECK * self._cell)
+        predicted = told.predictions if law.predicted else None
+        self._predicted = np.zeros((len(told), told.classes)) if predicted is None else predicted
 
     def _answers(self, shares: np.ndarray, rows: slice) -> tuple[np.ndarray, np.ndarray]:
-        """See `_Checked.answers`; without a check every query has one."""
-        return self.check.answers(shares, rows) if self.check else (np.ones(len(shares)), np.zeros(shares.shape))
+        """Probability (n,) of an answer, 1 without a check, and its slope (n, classes) by the shares."""
+        if self._threshold is None:
+            return np.ones(len(shares)), np.zeros(shares.shape)
+        places, below, hazards = _largest((shares - self._predicted[rows]) / self._cell)
+        over = (places - self._threshold / self._cell) * (self._cell / self._own)
+        passed = (below * ndtr(over) * hazards.sum(axis=1)).sum(axis=1)
+        rise = np.exp(-0.5 * over**2) / (math.sqrt(2 * math.pi) * self._own)
+        return passed, (hazards @ (below * rise)[:, :, None])[:, :, 0]
 
     def loss(self, shares: np.ndarray) -> tuple[float, np.ndarray]:
-        passed, rise = self._answers(shares, slice(None))
-        happened = np.maximum(np.where(self.answered, passed, 1 - passed), _LEAST)
-        slope = np.where(self.answered, -1.0, 1.0)[:, None] * rise / happened[:, None]
-        won, change = _winning(shares[self.answered] / self.deviation, self.labels[self.answered])
+        answered, (passed, rise) = self._answered, self._answers(shares, slice(None))
+        happened = np.maximum(np.where(answered, passed, 1 - passed), _LEAST)
+        slope = np.where(answered, -1.0, 1.0)[:, None] * rise / happened[:, None]
+        won, change = _winning(shares[answered] / self._deviation, self._labels[answered])
         won = np.maximum(won, _LEAST)
-        slope[self.answered] -= change / (self.deviation * won[:, None])
+        slope[answered] -= change / (self._deviation * won[:, None])
         return -float(np.log(happened).sum() + np.log(won).sum()), slope
 
     def information(self, shares: np.ndarray, rows: slice) -> np.ndarray:
         """See `SharesLikelihood.information`: over all outcomes of a query, and not the one that happened."""
         passed, rise = self._answers(shares, rows)
-        won, change = _winners(shares / self.deviation)
-        change *= (np.sqrt(passed[:, None] / np.maximum(won, _LEAST)) / self.deviation)[:, :, None]
+        won, change = _winners(shares / self._deviation)
+        change *= (np.sqrt(passed[:, None] / np.maximum(won, _LEAST)) / self._deviation)[:, :, None]
         rise = rise / np.sqrt(np.maximum(passed * (1 - passed), _LEAST))[:, None]
         return np.concatenate([change, rise[:, None, :]], axis=1)
 
 
 Likelihood = SharesLikelihood | OutcomesLikelihood
-"""Of what was released."""
 
 
 def likelihood_of(told: Told) -> Likelihood:
     """The likelihood of what was released."""
-    return SharesLikelihood(told) if isinstance(told, Shares) else OutcomesLikelihood.of(told)
+    return SharesLikelihood(told) if isinstance(told, Shares) else OutcomesLikelihood(told)

@@ -144,7 +144,7 @@ def check_tls_server(address: str, files: TlsFiles) -> str:
 def check_coordinator(folder: NodeFolder) -> str:
     """The coordinator's port for nodes: reachable, its certificate accepted, its clock near ours."""
     address = joined(folder).coordinator.nodes
-    answer = asked_of_coordinator(folder, "GET", "/", {})
+    answer = asked_of_coordinator(folder)
     skew = time.time() - email.utils.parsedate_to_datetime(answer.date).timestamp() if answer.date else 0.0
     if skew > MOST_AHEAD_SECONDS or skew < -MOST_BEHIND_SECONDS:
         raise ConfigError(
@@ -155,8 +155,13 @@ def check_coordinator(folder: NodeFolder) -> str:
     return f"{address} answers; clocks differ by {abs(skew):.0f} s; its certificate is {end}"
 
 
+STANDING, MOST_BYTES, OK = "/v1/fleet/standing", 4096, 200
+"""Where the gateway is asked whether it lets a node in, signed as the node's other requests. Whoever was revoked, is
+not listed or has a wrong clock learns it there. What is asked says nothing but who asks."""
+
+
 class CoordinatorAnswer(NamedTuple):
-    """To one request at the port for parties. certificate: shown, DER. date: by its clock, as HTTP has it."""
+    """Of the gateway at the port for nodes. certificate: shown, DER. date: by its clock, as HTTP has it."""
 
     status: int
     certificate: bytes
@@ -164,11 +169,9 @@ class CoordinatorAnswer(NamedTuple):
     body: bytes
 
 
-def asked_of_coordinator(
-    folder: NodeFolder, method: str, path: str, headers: Mapping[str, str], most_bytes: int = 0
-) -> CoordinatorAnswer:
-    """One request without a body, the way that the node's program goes: by the proxy that https_proxy names. Raises
-    ServiceError, and Advice where nobody answers yet."""
+def asked_of_coordinator(folder: NodeFolder, headers: Mapping[str, str] | None = None) -> CoordinatorAnswer:
+    """One request at `STANDING`, the way that the node's program goes: by the proxy that https_proxy names. headers: by
+    which it is signed. Raises ServiceError, and Advice where nobody answers yet."""
     import httpx  # a tenth of a second
 
     address = joined(folder).coordinator.nodes
@@ -176,23 +179,18 @@ def asked_of_coordinator(
     context = ssl.create_default_context(cafile=str(folder.authority))
     client = httpx.Client(verify=context, trust_env=host not in LOOPBACK, timeout=ANSWER_SECONDS)
     try:
-        with client, client.stream(method, f"https://{address}{path}", headers=headers) as reply:
+        empty = {**(headers or {}), "Content-Length": "0"}
+        with client, client.stream("POST", f"https://{address}{STANDING}", headers=empty) as reply:
             secured = reply.extensions["network_stream"].get_extra_info("ssl_object")
-            body = b""
-            for part in reply.iter_raw() if most_bytes else ():
-                body += part
-                if len(body) >= most_bytes:
-                    break
+            body = next(reply.iter_raw(MOST_BYTES), b"")
             shown, date = secured.getpeercert(True) or b"", reply.headers.get("date")
-            return CoordinatorAnswer(reply.status_code, shown, date, body[:most_bytes])
+            return CoordinatorAnswer(reply.status_code, shown, date, body)
     except httpx.ProxyError as error:
         raise ServiceError(
             f"{address}: the proxy that https_proxy names does not let it through: {error}",
             f"Have the proxy allow CONNECT to {address}, without looking into TLS; or leave the proxy out:"
             f" NO_PROXY={host} in the environment of the node's service",
         ) from None
-    except httpx.ConnectTimeout:
-        raise unreachable(address, TimeoutError()) from None
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, OSError):
@@ -200,7 +198,8 @@ def asked_of_coordinator(
         if isinstance(cause, ssl.SSLCertVerificationError):
             cure, words = tls_cure(cause), f"{address}: its certificate is not accepted: {cause.verify_message}"
             raise ServiceError(words, f"{cure[:1].upper()}{cure[1:]}") from None
-        if isinstance(error, httpx.ConnectError) and cause is not None and not isinstance(cause, ssl.SSLError):
+        at_connecting = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+        if at_connecting and cause is not None and not isinstance(cause, ssl.SSLError):
             raise unreachable(address, cause) from None
         raise ServiceError(
             f"{address}: {type(error).__name__} on the way to the coordinator",
@@ -284,11 +283,6 @@ def _validity(certificate: x509.Certificate, path: Path) -> str:
     return f"valid until {end:%Y-%m-%d}: {(now - start).days} days old, {(end - now).days} days left"
 
 
-STANDING, MOST_BYTES, OK = "/v1/fleet/standing", 4096, 200
-"""Where the gateway is asked whether it lets a node in, signed as the node's other requests. Whoever was revoked, is
-not listed or has a wrong clock learns it there. What is asked says nothing but who asks."""
-
-
 def signed_headers(key: NodeKey) -> dict[str, str]:
     """As a SuperNode signs a request now. Raises EngineError: another Flower."""
     scheme, now = fleet_scheme(), datetime.now(UTC).isoformat()
@@ -300,9 +294,8 @@ def signed_headers(key: NodeKey) -> dict[str, str]:
 def standing(folder: NodeFolder) -> str:
     """What the coordinator says now. Raises ConfigError: it does not let this node in, or the key cannot be read;
     ServiceError, Advice: it cannot be reached."""
-    headers = signed_headers(NodeKey.load(folder.keys / NODE_KEY))
-    answer = asked_of_coordinator(folder, "POST", STANDING, {**headers, "Content-Length": "0"}, MOST_BYTES)
-    words = answer.body.decode("utf-8", "replace")
+    answer = asked_of_coordinator(folder, signed_headers(NodeKey.load(folder.keys / NODE_KEY)))
+    words = f"says: {answer.body.decode('utf-8', 'replace')}"
     if answer.status != OK:
-        raise ConfigError(f"says: {words}", "Talk to the federation's operator if that is news")
-    return f"says: {words}"
+        raise ConfigError(words, "Talk to the federation's operator if that is news")
+    return words

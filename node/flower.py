@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import SimpleNamespace
 
 from consilium.models.devices import ONE_THREAD
 from consilium.protocol.errors import EngineError
@@ -27,8 +27,6 @@ QUIET = {
 
 FIRST, BEFORE = (1, 42), (1, 44)
 """Versions of Flower that this was written for: from the first, before the second; pyproject.toml says the same."""
-
-
 FLEET_NAMES = {
     "flwr.common.constant": ("TIMESTAMP_HEADER", "TIMESTAMP_TOLERANCE", "SYSTEM_TIME_TOLERANCE"),
     "flwr.supercore.constant": ("FLEET_HTTP_PUBLIC_KEY_HEADER", "FLEET_HTTP_SIGNATURE_HEADER"),
@@ -36,23 +34,13 @@ FLEET_NAMES = {
 """Names that are not Flower's public API: of the scheme by which nodes sign."""
 
 
-class FleetScheme(NamedTuple):
-    """How a SuperNode signs: names of headers, and seconds that its clock may be ahead and behind."""
-
-    key: str
-    signature: str
-    moment: str
-    ahead: float
-    behind: float
-
-
-def fleet_scheme() -> FleetScheme:
-    """Flower 1.41: each request of a SuperNode carries its public key (PEM, base64), the time (ISO 8601) and an ECDSA
-    signature of the time. Raises EngineError: this Flower's nodes sign in another way."""
+def fleet_scheme() -> SimpleNamespace:
+    """Flower 1.41: each request of a SuperNode carries its public `key` (PEM, base64), the time (`moment`, ISO 8601)
+    and an ECDSA `signature` of the time, in headers of these names; its clock may be so many seconds `ahead` and
+    `behind`. Raises EngineError: this Flower's nodes sign in another way."""
     require_flower(FLEET_NAMES)
-    common: Any = import_module("flwr.common.constant")
-    fleet: Any = import_module("flwr.supercore.constant")
-    return FleetScheme(
+    common, fleet = map(import_module, FLEET_NAMES)
+    return SimpleNamespace(
         key=fleet.FLEET_HTTP_PUBLIC_KEY_HEADER,
         signature=fleet.FLEET_HTTP_SIGNATURE_HEADER,
         moment=common.TIMESTAMP_HEADER,

@@ -29,12 +29,13 @@ from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, NotAccepted
 from consilium.protocol.files import replace_private
 from consilium.protocol.identity import Identity
-from consilium.protocol.messages import Terms
+from consilium.protocol.messages import CollectionMode, Terms
 from consilium.protocol.models import Frozen
 from consilium.protocol.output import plain
 from consilium.protocol.refusals import CURES, Refused, Rule
-from consilium.protocol.releases import AT_MOST, widest
+from consilium.protocol.releases import AT_MOST
 from consilium.report.disclosure import Bound, Disclosure, ReleaseKind, epsilon_text, in_plain_words
+from consilium.sums.modes import MODES
 
 Result = TypeVar("Result")
 YES = "yes"
@@ -43,13 +44,18 @@ COUNTED_BY = ("unit", "neighbouring", "delta")
 MOST_SHOWN, WIDTH = 48, 118
 
 
-def others(value: Any, than: Any) -> bool:
+def _others(value: Any, than: Any) -> bool:
     """Whether names are not all among those of another value."""
     return not set(value) <= set(than)
 
 
 def _in_order(order: Sequence[str], value: Any, than: Any) -> bool:
     return order.index(value) > order.index(than)
+
+
+def less_secret(collection: CollectionMode, than: CollectionMode) -> bool:
+    """Whether a policy that names `than` forbids this one; hidden sums stand for themselves alone."""
+    return than in MODES and collection != than
 
 
 @dataclass(frozen=True)
@@ -61,27 +67,30 @@ class Limit:
 
 
 LIMITS: Mapping[str, Limit] = {
+    "collection": Limit("how votes are collected", less_secret),
     "unit": Limit("whom the guarantee protects", partial(_in_order, ("party", "patient", "record"))),
     "neighbouring": Limit("what may happen to it", partial(_in_order, ("replace", "add_or_remove"))),
     "delta": Limit("delta", gt),
     "most_epsilon": Limit("epsilon, over all federations", gt),
     "most_queries": Limit("questions answered ever", gt),
+    "most_teachers": Limit("teachers, each with a vote", gt),
     "least_parties": Limit("honest parties in each sum", lt),
     "allow_simulation": Limit("noise from a seed, which protects nothing", gt),
+    "allowed_classes": Limit("classes that are voted on", _others),
+    "allowed_columns": Limit("columns of the rows that are read", _others),
 }
-"""Keys that both kinds of node have; a party adds its own."""
+"""What may be asked, in the order in which people read it; of a second aggregator not all of it."""
 
 
 @dataclass(frozen=True)
 class Home(ABC):
-    """lines: of policy.toml, as JSON has them. model, limits: of such a policy."""
+    """lines: of policy.toml, as JSON has them. model: of such a policy."""
 
     folder: NodeFolder
     federation: FederationFile
     lines: Mapping[str, Any]
 
     model: ClassVar[type[NodePolicy]]
-    limits: ClassVar[Mapping[str, Limit]] = LIMITS
 
     @property
     def name(self) -> str:
@@ -113,7 +122,7 @@ class Home(ABC):
             **({"allow_simulation": True} if self.terms.simulation else {}),
             **self.further_asked(),
         }
-        return {key: asked[key] for key in self.limits if key in asked}
+        return {key: asked[key] for key in LIMITS if key in asked}
 
     def further_asked(self) -> dict[str, Any]:
         return {}
@@ -130,7 +139,12 @@ class Home(ABC):
     @cached_property
     def policy(self) -> Any:
         """What the node enforces, of `model`. Raises NotAccepted: more is asked, or nobody has said yes yet."""
-        self.check(self.lines, self.asked())
+        self.check_beyond(asked := self.asked())
+        if missing := [key for key in asked if key not in self.lines]:
+            raise NotAccepted(
+                f"not accepted yet: {POLICY_FILE} has no line for {', '.join(missing)}",
+                f"Run: consilium node start {self.folder.path}, which shows what is asked",
+            )
         return self.model.model_validate(self.lines)
 
     @property
@@ -139,23 +153,16 @@ class Home(ABC):
         asked = {key: value for key, value in self.asked().items() if value is not None}
         return self.model.model_validate({**asked, **self.lines})
 
-    def check(self, lines: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
-        """Raise NotAccepted where something is asked beyond a line, or of which there is no line.
-
-        asked: None for what is held against the line elsewhere, as the account does with queries and epsilon."""
+    def check_beyond(self, asked: Mapping[str, Any]) -> None:
+        """Raise NotAccepted where something is asked beyond a line. asked: None for what is held against the line
+        elsewhere, as the account does with queries and epsilon."""
         for key, value in asked.items():
-            limit = lines.get(key)
-            if None not in (value, limit) and key not in COUNTED_BY and self.limits[key].looser(value, limit):
+            limit = self.lines.get(key)
+            if None not in (value, limit) and key not in COUNTED_BY and LIMITS[key].looser(value, limit):
                 raise NotAccepted(
                     f"{key}: {shown(value)} is asked, {POLICY_FILE} allows {shown(limit)}",
                     f"Do not take part; or change {key} in {self.folder.policy_file} if you agree to that much",
                 )
-        missing = [key for key in asked if key not in lines]
-        if missing:
-            raise NotAccepted(
-                f"not accepted yet: {POLICY_FILE} has no line for {', '.join(missing)}",
-                f"Run: consilium node start {self.folder.path}, which shows what is asked",
-            )
 
     def request(self) -> Request:
         """All that these terms ask. Raises LedgerError: its state cannot be read."""
@@ -182,7 +189,8 @@ class Home(ABC):
             **self.facts(),
             **({"roster": f"{grouped(roster.digest)}, {roster.n} parties"} if roster else {}),
         }
-        counts = {"most_epsilon": rounded_up(together), "most_queries": queries + release.queries_in(1)}
+        enough = math.ceil(together * 100) / 100 if math.isfinite(together) else math.inf  # to two digits
+        counts = {"most_epsilon": enough, "most_queries": queries + release.queries_in(1)}
         return Request(self, {**self.asked(), **counts}, about)
 
 
@@ -199,13 +207,10 @@ class Request:
     def new(self) -> dict[str, Any]:
         return {key: value for key, value in self.asked.items() if key not in self.home.lines}
 
-    def check_beyond(self) -> None:
-        self.home.check({**self.asked, **self.home.lines}, self.asked)
-
     def allow(self, tell: Callable[[str], object]) -> bool:
         """Where lines are missing: have a person type a yes, and write them as they are asked. Whether that was so.
         Raises NotAccepted: something is asked beyond a line, or the answer is no yes. Nothing was written then."""
-        self.check_beyond()
+        self.home.check_beyond(self.asked)
         if not self.new:
             return False
         for line in self.screen():
@@ -232,7 +237,7 @@ class Request:
         lines = [line for head, words in about.items() for line in _wrapped(f"{head:{wide}}  ", words)]
         rows = [["line", "in words", "asked", "default", "your line"]]
         for key, value in self.asked.items():
-            limit, default, own = home.limits[key], fields[key].get_default(), home.lines.get(key)
+            limit, default, own = LIMITS[key], fields[key].get_default(), home.lines.get(key)
             rows.append([key, limit.title, *map(shown, (value, default, own))])
             if own is None and default not in (None, ()) and limit.looser(value, default):
                 rows[-1][-1] = "NOT WITHIN THE DEFAULT"
@@ -272,9 +277,8 @@ def shown(value: Any) -> str:
 
 def disclosed(terms: Terms) -> Disclosure:
     """What these terms disclose, and to whom: what the student gets, else what the node is charged for."""
-    events = events_of(terms.student or terms.promise)
-    kind = widest(AT_MOST[event.mechanism.name] for event in events if not event.mechanism.closing)
-    return Disclosure(kind, terms.collection)
+    release = events_of(terms.student or terms.promise)[0]
+    return Disclosure(AT_MOST[release.mechanism.name], terms.collection)
 
 
 def towards_whom(terms: Terms, policy: NodePolicy, charged: float) -> str:
@@ -282,15 +286,6 @@ def towards_whom(terms: Terms, policy: NodePolicy, charged: float) -> str:
     to_student = epsilon((terms.student,), policy) if terms.student else charged  # one epsilon to all
     nodes = disclosed(terms).towards_nodes(charged)
     return f"epsilon at most {epsilon_text(to_student)} towards the student and the public; {nodes}"
-
-
-def rounded_up(value: float) -> float:
-    """The `most_epsilon` that is just enough, to two digits.
-
-    >>> rounded_up(3.998), rounded_up(4.0)
-    (4.0, 4.0)
-    """
-    return math.ceil(value * 100) / 100 if math.isfinite(value) else math.inf
 
 
 def refused_is_wrong(

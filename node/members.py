@@ -72,7 +72,7 @@ class MemberKind(NodeKind):
         def policy() -> str:
             home = self.open_home(folder)
             request = home.request()
-            request.check_beyond()
+            home.check_beyond(request.asked)
             if request.new:
                 raise Advice("nobody has allowed yet what is asked", f"Run: consilium node start {folder.path}")
             return self.allowed(home)
@@ -134,13 +134,14 @@ class MemberKind(NodeKind):
             "given": given or None,
             "problems": [f"{each.name}: {each.what}. {each.action}" for each in results if each.level == "wrong"],
         }
-        lines = [f"{self.name:12} {home.name}, federation {values['federation']}"]
-        lines += [f"{what:12} {values[what]}" for what in ("running", "coordinator")]
+        rows = [(self.name, f"{home.name}, federation {values['federation']}")]
+        rows += [(what, values[what]) for what in ("running", "coordinator")]
         if given:
-            lines += [
-                f"queries      {given['queries']} ever, of {given['most_queries']} that its policy allows",
-                f"epsilon      at most {epsilon_text(given['epsilon'])} in this federation; its policy allows"
-                f" {given['most_epsilon']:g} over all federations",
-                f"towards      {given['towards']}",
+            most = f"its policy allows {given['most_epsilon']:g} over all federations"
+            rows += [
+                ("queries", f"{given['queries']} ever, of {given['most_queries']} that its policy allows"),
+                ("epsilon", f"at most {epsilon_text(given['epsilon'])} in this federation; {most}"),
+                ("towards", given["towards"]),
             ]
-        return NodeOutcome(values, [*lines, *(f"problem      {problem}" for problem in values["problems"])])
+        rows += [("problem", problem) for problem in values["problems"]]
+        return NodeOutcome(values, [f"{what:12} {words}" for what, words in rows])

@@ -20,7 +20,7 @@ from consilium.node.folder import FEDERATION_FILE, NodeFolder, open_folder
 from consilium.node.home import Home, read_lines, refused_is_wrong, shown
 from consilium.node.limits import epsilon
 from consilium.node.signed import ASK, ConfigPart, FederationFile, joined
-from consilium.party.policy import LIMITS, Policy, check_promised_unit, check_terms, promise_of
+from consilium.party.policy import Policy, check_promised_unit, check_terms, promise_of
 from consilium.party.store import Store
 from consilium.protocol.config_files import load
 from consilium.protocol.databases import LOOK_SECONDS
@@ -142,7 +142,6 @@ class PartyHome(Home):
     file: PartyFile
 
     model = Policy
-    limits = LIMITS
 
     @property
     def release(self) -> ReleaseEvent:

@@ -7,10 +7,8 @@ digit. Any list that could be read in two ways is refused."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from operator import gt, lt
 
 from pydantic import Field
 
@@ -18,8 +16,7 @@ from consilium.accounting.events import PartyNoise, ReleaseEvent
 from consilium.accounting.units import Noise, Towards, Unit
 from consilium.data.mapping import DataRules
 from consilium.node.answering import pool_of
-from consilium.node.home import LIMITS as COMMON
-from consilium.node.home import Limit, others
+from consilium.node.home import less_secret
 from consilium.node.limits import NodePolicy, events_of
 from consilium.protocol.messages import CollectionMode, Terms
 from consilium.protocol.refusals import Refused, Rule
@@ -46,23 +43,6 @@ class Policy(NodePolicy):
     collection: CollectionMode = "secure"
 
 
-def _less_secret(collection: CollectionMode, than: CollectionMode) -> bool:
-    """Whether a policy that names `than` forbids this one; hidden sums stand for themselves alone."""
-    return than in MODES and collection != than
-
-
-LIMITS: Mapping[str, Limit] = {
-    "collection": Limit("how votes are collected", _less_secret),
-    **{key: COMMON[key] for key in ("unit", "neighbouring", "delta", "most_epsilon", "most_queries")},
-    "most_teachers": Limit("teachers, each with a vote", gt),
-    "least_rows_per_teacher": Limit("rows that a teacher has at least", lt),
-    **{key: COMMON[key] for key in ("least_parties", "allow_simulation")},
-    "allowed_classes": Limit("classes that are voted on", others),
-    "allowed_columns": Limit("columns of the rows that are read", others),
-}
-"""By key, in the order in which people read them."""
-
-
 def check_terms(policy: Policy, terms: Terms) -> None:
     """Raise Refused if the policy does not let the party serve in a federation with these terms."""
     policy.check_simulation(terms)
@@ -70,7 +50,7 @@ def check_terms(policy: Policy, terms: Terms) -> None:
         raise Refused(Rule.CLASSES, limit=len(policy.allowed_classes), requested=len(terms.classes))
     if terms.teachers > policy.most_teachers:
         raise Refused(Rule.MOST_TEACHERS, limit=policy.most_teachers, requested=terms.teachers)
-    if _less_secret(terms.collection, policy.collection):
+    if less_secret(terms.collection, policy.collection):
         detail = f"{terms.collection} votes asked, the policy asks for {policy.collection}"
         raise Refused(Rule.VOTES, detail=detail)
     pool_of(terms)

@@ -155,9 +155,6 @@ def draw_lots(
 class Decides(Protocol):
     """What decides between equal scores: a `Lot`, or whoever wants to know which were equal."""
 
-    @property
-    def query_ids(self) -> Sequence[str]: ...
-
     def draw_all(self, teacher: int, queries: np.ndarray, equal: np.ndarray) -> np.ndarray: ...
 
 

@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import SequenceMatcher, get_close_matches
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -49,40 +49,27 @@ def _place(location: tuple[int | str, ...], values: Mapping[str, Any]) -> tuple[
     return keys, kind
 
 
-def _nearest(model: Model, values: Mapping[str, Any], keys: list[str]) -> list[str]:
-    """Up to three known keys that are most like an unknown one, as dotted paths. Those of the same table come first;
-    one of another table must be more alike."""
-    *above, name = keys
+def _nearest(model: Model, keys: list[str]) -> list[str]:
+    """Up to three known keys that are most like an unknown one, as dotted paths without places in lists. Those of the
+    same table come first; one of another table must be more alike."""
+    *above, name = (key for key in keys if not key.isdigit())
     near: dict[str, float] = {}
-    for *table, key in _paths(model, values):
-        if table != above and any(map(str.isdigit, table)):
-            continue
-        alike = SequenceMatcher(None, name.lower(), key.lower()).ratio()
-        if alike >= (LEAST_ALIKE if table == above else LEAST_ALIKE_ELSEWHERE):
-            near[".".join([*table, key])] = alike + 0.1 * (table == above)
+    for *table, key in _paths(model):
+        alike, same = SequenceMatcher(None, name.lower(), key.lower()).ratio(), table == above
+        if alike >= (LEAST_ALIKE if same else LEAST_ALIKE_ELSEWHERE) and not (same and key == name):
+            near[".".join([*table, key])] = alike + 0.1 * same
     return sorted(near, key=lambda dotted: (-near[dotted], dotted))[:MOST_NEAR]
 
 
-def _paths(annotation: Any, value: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Paths of all keys below; of lists, in the entries that the user wrote. Of a table of several kinds, those of the
-    kind that the user's names, if it does."""
+def _paths(annotation: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Of all keys below; of a table of several kinds, those of each."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        table, fields = value if isinstance(value, Mapping) else {}, annotation.model_fields
-        choices = {name: get_args(of.annotation) for name, of in fields.items() if get_origin(of.annotation) is Literal}
-        # a field of one text only says which of several kinds a table is
-        if any(len(kind) == 1 and table.get(name, kind[0]) not in kind for name, kind in choices.items()):
-            return
-        for name, field in fields.items():
+        for name, field in annotation.model_fields.items():
             yield (*above, name)
             if len(above) < MOST_DEEP:
-                yield from _paths(field.annotation, table.get(name), (*above, name))
-        return
-    many = get_origin(annotation) in (list, tuple)
-    written = value if isinstance(value, list | tuple) else []
-    entries = [((*above, str(at)), entry) for at, entry in enumerate(written)] if many else [(above, value)]
+                yield from _paths(field.annotation, (*above, name))
     for part in get_args(annotation):
-        for place, entry in entries:
-            yield from _paths(part, entry, place)
+        yield from _paths(part, above)
 
 
 def faults_of(error: ValidationError, model: Model, values: Mapping[str, Any], quoting: bool = True) -> list[str]:
@@ -94,7 +81,7 @@ def faults_of(error: ValidationError, model: Model, values: Mapping[str, Any], q
         kind, context = item["type"], item.get("ctx", {})
         keys, table = _place(item["loc"], values)
         if kind == "extra_forbidden":
-            near = _nearest(model, values, keys) if quoting else []
+            near = _nearest(model, keys) if quoting else []
             hint = f"; did you mean {_either(near)}?" if near else ""
             of_table = f" of {table}" if table else ""
             lines[f"{_word(keys)}: unknown key{of_table}{hint}" if quoting else "an unknown key"] = None

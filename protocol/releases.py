@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 
 
 class ReleaseKind(StrEnum):
-    """What a student gets for a query, and with it whoever gets anything made of it. Ordered: of two kinds of labels
-    the later one may say all that the earlier one may."""
+    """What a student gets for a query, and with it whoever gets anything made of it."""
 
     WINNER = "winner"
     """A label for each query: the winner of the vote, found with noise."""
@@ -77,12 +76,3 @@ AT_MOST: Mapping[str, ReleaseKind] = {
 }
 """The most that a release of this name discloses to anybody but the coordinator: what a party is charged for and so
 reads off the promise alone. Of noise by the parties it is the histograms, whether the student gets them or labels."""
-
-
-def widest(kinds: Iterable[ReleaseKind]) -> ReleaseKind:
-    """What the stages of a schedule release together.
-
-    >>> widest([ReleaseKind.WINNER_OR_CONFIRMATION, ReleaseKind.WINNER])
-    <ReleaseKind.WINNER_OR_CONFIRMATION: 'winner, abstention or confirmation'>
-    """
-    return max(kinds, key=list(ReleaseKind).index)

@@ -85,7 +85,7 @@ def replay(case: Case, votes: Any, noise: NoiseFor | None = None) -> Replayed:
         sanitised, batches = close(config, ledger, normal_for(config), NoLog()), ledger.batches()
     record = learned.record
     asked = (np.array(each, dtype=np.int64) for each in (record.rows, record.outcomes, record.labels))
-    return Replayed(config, promised(config), sanitised, batches, learned.publish(None, pool), pool, *asked)
+    return Replayed(config, promised(config), sanitised, batches, learned.publish(None), pool, *asked)
 
 
 def check_can_run(case: Case) -> None:

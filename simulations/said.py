@@ -94,8 +94,6 @@ class TieLog:
     """In place of the lot: writes down which classes were equal, and gives the first. In flat arrays: a party of a
     single class has equal scores on every row, and there may be hundreds of them."""
 
-    query_ids: Sequence[str] = ()
-
     def __init__(self) -> None:
         self.teacher, self.row = array("i"), array("i")
         self.equal, self.counts = array("i"), array("i")

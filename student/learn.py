@@ -52,8 +52,7 @@ def check_trainer(spec: TrainerKind, schema: Schema) -> None:
     Raises UnusableModel, BadModel: it can be trained on no rows, or not be published."""
     if isinstance(spec, OwnCodeKeys):
         trained = rehearse(f"the student {spec.title}", lambda: spec.build(0), schema)
-        parts, trusted = take_apart(OwnModel(trained, len(schema.classes), spec.title))
-        put_together(parts, schema, trusted)
+        put_together(take_apart(OwnModel(trained, len(schema.classes), spec.title)), schema)
 
 
 def check_student(spec: StudentSpec, schema: Schema) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from consilium.models.base import NOTHING, Model, Outcomes, Shares, Told
+from consilium.models.base import NOTHING, Outcomes, Shares, Told
 from consilium.models.evaluation import calibration, evaluate, operating_point
 from consilium.models.published.model import MODEL_FILE, Published, check_names, publish
 from consilium.protocol.errors import BudgetExceeded, ConfigError, DataError
@@ -72,13 +72,6 @@ class Asked:
             before = answers.counts[:0] if self.counts is None else self.counts
             self.counts = np.concatenate([before, answers.counts])
 
-    def first(self, labels: int) -> Asked:
-        """What was asked before one more label than so many came."""
-        at = np.flatnonzero(np.array(self.labels) != NO_LABEL)
-        end = at[labels] if labels < len(at) else len(self.rows)
-        columns = {name: getattr(self, name)[:end] for name in ("rows", "outcomes", "labels", "predictions")}
-        return replace(self, **columns, counts=None if self.counts is None else self.counts[:end])
-
     def told(self) -> tuple[np.ndarray, np.ndarray, Told | None]:
         """Rows that tell something of the votes, and their labels, two int64 (n,); and what they tell by the known law
         of the noise, None where it is not known."""
@@ -109,36 +102,6 @@ def votes_in_sums(counts: np.ndarray, most: int, sigma: float) -> float:
     ):
         return max(float(mean), 1.0)
     return float(most)
-
-
-@dataclass(frozen=True)
-class AskableRows:
-    """The rows that may be asked, and what became of them in earlier runs. queries: float32 (n, features), canonical.
-    equal: int64 (n,), the first row that each is equal to. recorded: int64, rows whose outcome is recorded already;
-    equal rows once. spent: int64, rows that were answered in an earlier federation."""
-
-    queries: np.ndarray = field(repr=False)
-    equal: np.ndarray = field(repr=False)
-    recorded: np.ndarray = field(repr=False)
-    spent: np.ndarray = field(repr=False)
-
-    @classmethod
-    def of(cls, rows: np.ndarray, terms: LabelTerms) -> AskableRows:
-        """Rows float (n, features) of a pool, with what the federation says of them."""
-        queries = canonical_queries(rows, len(terms.schema.features))
-        ids = query_ids(queries)
-        equal, recorded, spent = first_equal(ids), set(terms.recorded), set(terms.spent)
-        known = [row for row, name in enumerate(ids) if name in recorded and equal[row] == row]
-        used_up = [row for row, name in enumerate(ids) if name in spent]
-        return cls(queries, equal, np.array(known, dtype=np.int64), np.array(used_up, dtype=np.int64))
-
-    @property
-    def different(self) -> int:
-        return len(np.unique(np.delete(self.equal, self.spent)))
-
-    def free(self, taken: np.ndarray) -> np.ndarray:
-        """Rows, int64, that are equal to none of those `taken`, and to no spent one."""
-        return np.flatnonzero(~np.isin(self.equal, self.equal[np.concatenate([taken, self.spent])]))
 
 
 class AskingPlan:
@@ -190,38 +153,17 @@ def run_student(
     student.json and MODEL_CARD.md. Raises what the label service raises; before anything is asked, DataError: pool and
     federation do not fit; ConfigError: the specification does not fit the rows or the machine.
     """
-    learned = learn(source, pool, spec, seed, out, progress, tell)
+    student = learn(source, pool, spec, seed, out, progress, tell)
     # it is judged as it was written: what its file says is what anybody gets
-    published = learned.publish(out / "student" / MODEL_FILE, pool)
-    metrics, tested = judged(published, pool, learned.queries)
+    published = student.publish(out / "student" / MODEL_FILE)
+    metrics, tested = judged(published, pool, student.queries)
     labels: dict[str, Any] = {"rows": len(pool.labelled)} if len(pool.labelled) else {}
     if labels and pool.labels is not None and pool.test_x is not None and pool.test_y is not None:
-        test, schema = (pool.test_x, pool.test_y), learned.terms.schema
-        student = published.predict_proba(pool.test_x)
-        labels = beside_labels(learned.spec, schema, learned.queries, pool.labels, test, student, seed)
-    card = make_card(learned.terms, learned.spec, published, learned.record.outcomes, metrics, tested, labels)
+        test, schema, probabilities = (pool.test_x, pool.test_y), published.schema, published.predict_proba(pool.test_x)
+        labels = beside_labels(student.spec, schema, student.queries, pool.labels, test, probabilities, seed)
+    card = make_card(student.terms, student.spec, published, student.record.outcomes, metrics, tested, labels)
     write_cards(out / "student", card)
     return card
-
-
-@dataclass(frozen=True)
-class Learned:
-    """What a student has before it is published. terms: as the source described them at first. queries: the public rows
-    float32 (n, features), canonical."""
-
-    terms: LabelTerms
-    spec: StudentSpec
-    queries: np.ndarray = field(repr=False)
-    record: Asked = field(repr=False)
-    model: Model = field(repr=False)
-
-    def publish(self, path: Path | None, pool: Pool) -> Published:
-        """See `models.published.model.publish`; brought to the labels that the pool has."""
-        known = None
-        if pool.labels is not None and len(pool.labelled):
-            known = pool.queries[pool.labelled], pool.labels[pool.labelled]
-        schema, spec = self.terms.schema, self.spec
-        return publish(path, self.model, schema, self.queries, spec.prevalence, known)
 
 
 def learn(
@@ -232,7 +174,7 @@ def learn(
     out: Path | None = None,
     progress: Progress = no_progress,
     tell: Tell = lambda remark: None,
-) -> Learned:
+) -> Student:
     """Ask and learn as `run_student` does, and raise what it raises. out: None where nobody goes on with this student
     after a crash, and nothing is written."""
     terms = source.describe()
@@ -245,41 +187,14 @@ def learn(
         )
     check_names(schema)
     check_student(spec, schema)
-    turns = _Turns(source, terms, pool, spec, seed, out, progress)
-    rows, plan = turns.rows, turns.plan
-    wanted = min(rows.different, spec.queries or rows.different)
-    if not plan.rows and len(rows.recorded):
-        plan.take(rows.recorded[:wanted])
-    begun = np.array(plan.rows, dtype=np.int64)
-    total = max(min(wanted - len(begun), terms.queries_left), 0)
-    # numbers that differ by at most 1; empty rounds are left out
-    sizes = [size for size in ((total + index) // spec.rounds for index in reversed(range(spec.rounds))) if size]
-    if pool.labels is not None:
-        for warning in warnings_of(LabelFacts(labels_before(schema, rows.queries, pool.labels))):
-            tell(f"warning: {warning['text']}")
-    if len(begun):
-        free = f"{len(begun)} public rows were asked before: their outcomes are free"
-        tell(f"{free}; {terms.queries_left} queries are left")
-    if len(rows.spent):
-        tell(f"{len(rows.spent)} rows were answered in an earlier federation of these parties and are left out")
-    turns.planned = len(begun) + total
-    progress(ASK, 0, turns.planned)
-    if len(begun):
-        turns.ask(begun, known=True)
-    for number, size in enumerate(sizes):
-        turns.tell(number, len(sizes))
-        chosen = turns.choose(number, size)
-        plan.take(chosen)
-        if not turns.ask(chosen):
-            break
-    turns.tell(len(sizes), len(sizes))
-    if turns.model is None:
-        raise BudgetExceeded("no queries are left in this federation", "Nothing was asked")
-    return Learned(terms, spec, rows.queries, turns.record, turns.model)
+    student = Student(source, terms, pool, spec, seed, out, progress)
+    student.learn(tell)
+    return student
 
 
-class _Turns:
-    """Asking and learning in turns. model: of the answers so far. planned: rows that are to be asked, all in all."""
+class Student:
+    """A student that asks and learns in turns. terms: as the source described them at first. queries: the public rows
+    float32 (n, features), canonical. record: all that was asked so far; the model is that of these answers."""
 
     def __init__(
         self,
@@ -291,62 +206,105 @@ class _Turns:
         out: Path | None,
         progress: Progress,
     ) -> None:
-        self.rows = AskableRows.of(pool.queries, terms)
-        self.plan = AskingPlan(out and out / "student" / "plan.json", terms.federation)
+        self.terms, self.spec = terms, spec
+        self.queries = canonical_queries(pool.queries, len(terms.schema.features))
         self.record = Asked(len(terms.schema.classes), terms.law, terms.count_sigma, terms.most_votes)
-        self.model: Model | None = None
-        self.planned = 0
-        self._source, self._spec, self._seed, self._out, self._progress = source, spec, seed, out, progress
-        self._schema, self._seen = terms.schema, inputs(spec, terms.schema, self.rows.queries)
+        self._source, self._pool, self._seed, self._out, self._progress = source, pool, seed, out, progress
+        self._model: Any = None  # until there are answers
+        self._plan = AskingPlan(out and out / "student" / "plan.json", terms.federation)
+        self._seen = inputs(spec, terms.schema, self.queries)
+        ids = query_ids(self.queries)
+        self._equal = first_equal(ids)
+        self._spent = np.flatnonzero(np.isin(ids, terms.spent))
+        self._recorded = np.flatnonzero(np.isin(ids, terms.recorded) & (self._equal == np.arange(len(ids))))
 
-    def ask(self, chosen: np.ndarray, known: bool = False) -> bool:
+    def learn(self, tell: Tell) -> None:
+        """See `run_student`. Raises BudgetExceeded where there is nothing to ask."""
+        left, plan, known = self.terms.queries_left, self._plan, self._pool.labels
+        different = len(np.unique(np.delete(self._equal, self._spent)))
+        wanted = min(different, self.spec.queries or different)
+        if not plan.rows and len(self._recorded):
+            plan.take(self._recorded[:wanted])
+        begun = np.array(plan.rows, dtype=np.int64)
+        total = max(min(wanted - len(begun), left), 0)
+        # numbers that differ by at most 1; empty rounds are left out
+        rounds = reversed(range(self.spec.rounds))
+        sizes = [size for size in ((total + index) // self.spec.rounds for index in rounds) if size]
+        if known is not None:
+            for warning in warnings_of(LabelFacts(labels_before(self.terms.schema, self.queries, known))):
+                tell(f"warning: {warning['text']}")
+        if len(begun):
+            tell(f"{len(begun)} public rows were asked before: their outcomes are free; {left} queries are left")
+        if len(self._spent):
+            tell(f"{len(self._spent)} rows were answered in an earlier federation of these parties and are left out")
+        planned = len(begun) + total
+        self._progress(ASK, 0, planned)
+        if len(begun):
+            self._ask(begun, planned, known=True)
+        for number, size in enumerate(sizes):
+            if len(sizes) > 1:
+                self._progress(ROUND, number, len(sizes))
+            chosen = self._choose(number, size)
+            plan.take(chosen)
+            if not self._ask(chosen, planned):
+                break
+        if len(sizes) > 1:
+            self._progress(ROUND, len(sizes), len(sizes))
+        if self._model is None:
+            raise BudgetExceeded("no queries are left in this federation", "Nothing was asked")
+
+    def publish(self, path: Path | None) -> Published:
+        """See `models.published.model.publish`; brought to the labels that the pool has."""
+        pool, known = self._pool, None
+        if pool.labels is not None and len(pool.labelled):
+            known = pool.queries[pool.labelled], pool.labels[pool.labelled]
+        return publish(path, self._model, self.terms.schema, self.queries, self.spec.prevalence, known)
+
+    def _ask(self, chosen: np.ndarray, planned: int, known: bool = False) -> bool:
         """Ask the `chosen` rows, a batch at a time, and learn from all answers so far; False once the query budget is
-        used up. known: they were asked before."""
-        batch, more = self._spec.batch or len(chosen), True
+        used up. planned: rows to be asked in all. known: they were asked before."""
+        batch, more, record = self.spec.batch or len(chosen), True, self.record
         for start in range(0, len(chosen), batch):
             part = chosen[start : start + batch]
-            own = None if self.model is None else np.clip(self.model.predict_proba(self._seen[part]), 0.0, 1.0)
+            own = None if self._model is None else np.clip(self._model.predict_proba(self._seen[part]), 0.0, 1.0)
             try:
-                answers = self._source.ask(self.rows.queries[part], own)
+                answers = self._source.ask(self.queries[part], own)
             except BudgetExceeded:
-                if not self.record.rows:
+                if not record.rows:
                     raise
                 more = False  # used up by what was asked before, or by another student meanwhile
                 break
-            none = np.full((len(part), self.record.classes), UNKNOWN if known else 0.0)
-            self.record.add(part, answers, none if own is None else own)
-            self._progress(ASK, len(self.record.rows), self.planned)
+            none = np.full((len(part), record.classes), UNKNOWN if known else 0.0)
+            record.add(part, answers, none if own is None else own)
+            self._progress(ASK, len(record.rows), planned)
             more = not (answers.outcomes == Outcome.NOT_ASKED).any()
             if not more:
                 break
+        schema = self.terms.schema
         if self._out is not None:  # before anything is learnt from them: a trainer may fail
-            _write_labels(self._out, self._schema.classes, self.rows.queries, self.record)
+            _write_labels(self._out, schema.classes, self.queries, record)
         with stage(self._progress, TRAIN_STUDENT):
-            places, y, told = self.record.told()
+            places, y, told = record.told()
             x, rest = self._seen[places], np.delete(self._seen, places, axis=0)
-            classes, spec = self.record.classes, self._spec
-            self.model = train(x, y, rest, classes, spec, self._seed, self._progress, self._schema, told)
+            self._model = train(x, y, rest, record.classes, self.spec, self._seed, self._progress, schema, told)
         return more
 
-    def choose(self, number: int, count: int) -> np.ndarray:
-        """`count` rows, int64, for this round, none of which was asked or spent."""
-        earlier, strategy = np.array(self.record.rows, dtype=np.int64), self._spec.selection
-        places = self._schema.inputs(self.rows.queries) if strategy == BY_ROWS else self._seen
-        probabilities = None if self.model is None else self.model.predict_proba(self._seen)
+    def _choose(self, number: int, count: int) -> np.ndarray:
+        """`count` rows, int64, for this round; none is equal to one that was asked or spent."""
+        earlier, strategy = np.array(self.record.rows, dtype=np.int64), self.spec.selection
+        taken = self._equal[np.concatenate([earlier, self._spent])]
+        candidates = np.flatnonzero(~np.isin(self._equal, taken))
+        places = self.terms.schema.inputs(self.queries) if strategy == BY_ROWS else self._seen
+        probabilities = None if self._model is None else self._model.predict_proba(self._seen)
         generator = np.random.default_rng([self._seed, 0x617368, number])
-        candidates = self.rows.free(earlier)
-        return choose(strategy, candidates, count, places, earlier, probabilities, generator, self.rows.equal)
-
-    def tell(self, number: int, total: int) -> None:
-        if total > 1:
-            self._progress(ROUND, number, total)
+        return choose(strategy, candidates, count, places, earlier, probabilities, generator, self._equal)
 
 
 def judged(
     published: Published, pool: Pool, queries: np.ndarray
 ) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
     """Metrics on the pool's test rows, and how they came about; None where there are none. `queries`: the public rows
-    as `Learned` has them."""
+    as `Student` has them."""
     if pool.test_x is None or pool.test_y is None:
         return None, None
     classes = published.schema.classes
@@ -379,7 +337,7 @@ def _write_labels(out: Path, names: Sequence[str], queries: np.ndarray, record: 
         "counts": (counts, pl.List(pl.Int64)),
         "predictions": (record.predictions if used else [None] * len(record.rows), pl.List(pl.Float64)),
     }
-    content = io.BytesIO()
+    content = io.BytesIO()  # on a full disk polars raises an error of its own
     pl.DataFrame({name: pl.Series(values, dtype=kind) for name, (values, kind) in columns.items()}).write_parquet(
         content
     )

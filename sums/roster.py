@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property, lru_cache
-from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
 from consilium.protocol.config_files import faults_of
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.files import unreadable
 from consilium.protocol.identity import is_low_order, is_sound_key
 from consilium.protocol.messages import CollectionMode, PartyName
 from consilium.protocol.models import Derived, Strict
@@ -110,16 +108,6 @@ class SumRoster(Derived, Strict):
         return self.least - self.c
 
     @classmethod
-    def load(cls, path: Path) -> Self:
-        """Read a JSON file. Raises ConfigError where there is none, or not of a safe roster."""
-        try:
-            return _parsed(cls, path.read_bytes())
-        except OSError as error:
-            raise unreadable(path, error, "Ask the federation's operator for the roster") from None
-        except ValidationError as error:
-            raise ConfigError(f"{path}: {cls._faults(error)}", "Correct the roster at all nodes") from None
-
-    @classmethod
     def build(
         cls,
         identities: Mapping[str, str],
@@ -141,14 +129,7 @@ class SumRoster(Derived, Strict):
             return cls(**{"parties": parties, "c": colluders, "least": least, **others})
         except ValidationError as error:
             cure = "Enrol more parties, or assume fewer colluders"
-            raise ConfigError(f"roster: {cls._faults(error)}", cure) from None
-
-    @classmethod
-    def _faults(cls, error: ValidationError) -> str:
-        return "; ".join(faults_of(error, cls, {}, quoting=False))
-
-    def save(self, path: Path) -> None:
-        path.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
+            raise ConfigError(f"roster: {'; '.join(faults_of(error, cls, {}, quoting=False))}", cure) from None
 
     @cached_property
     def digest(self) -> str:
@@ -179,14 +160,6 @@ class SumRoster(Derived, Strict):
     @cached_property
     def _keys(self) -> tuple[bytes, ...]:
         return tuple(bytes.fromhex(entry.ed25519_pk) for entry in self.parties)
-
-
-R = TypeVar("R", bound=SumRoster)
-
-
-@lru_cache(maxsize=1)  # a node that answers message after message looks at 100,000 keys once
-def _parsed(kind: type[R], content: bytes) -> R:
-    return kind.model_validate_json(content)
 
 
 class Roster(SumRoster):

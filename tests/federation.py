@@ -123,7 +123,7 @@ class Home:
             rules.model_copy(update={"allow_one_class": rules.allow_one_class or self.file.policy.allow_simulation}),
             self.teacher,
             Identity.load(identity) if identity.exists() else None,
-            MODES[collection].roster.load(roster) if collection in MODES else None,
+            load(roster, MODES[collection].roster) if collection in MODES else None,
             self.file.simulated_noise_seed,
             Terms.model_validate_json(terms.read_bytes()) if self.file.terms else None,
         )
@@ -197,8 +197,8 @@ def make_secure(homes: list[Path], root: Path, colluders: int = 0, least_survivo
     roster = Roster.build(public, signer.public.hex(), colluders, least_survivors)
     for home, identity in parties.values():
         identity.save(home / "identity.pem")
-        roster.save(home / "roster.json")
-    roster.save(root / "roster.json")
+        (home / "roster.json").write_text(roster.model_dump_json())
+    (root / "roster.json").write_text(roster.model_dump_json())
     return SecureKeys(roster, signer)
 
 

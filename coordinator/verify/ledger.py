@@ -28,7 +28,7 @@ from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger import Batch, Ledger, Release, stored_config
 from consilium.coordinator.privacy import answered_batches, most_teachers, promises, spent
 from consilium.protocol import strict_json
-from consilium.protocol.config_files import validate
+from consilium.protocol.config_files import load, validate
 from consilium.protocol.errors import ConfigError, ConsiliumError, MalformedMessage
 from consilium.protocol.label_source import NO_LABEL
 from consilium.sums.roster import VerifiedRoster
@@ -374,7 +374,7 @@ def check_signed(files: Files, recorded: Recorded) -> str:
     if not recorded.batches and not (folder / SUMS).exists():
         return "no sum was given"
     content = [files.content(name) for name in (ROSTER, SUMS)][-1]
-    roster = VerifiedRoster.load(folder / ROSTER)
+    roster = load(folder / ROSTER, VerifiedRoster)
     if roster.digest != config.roster:
         raise Contradiction(f"{ROSTER} is not the roster of the federation")
     sums = read_sums(content, roster)

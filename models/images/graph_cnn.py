@@ -25,8 +25,7 @@ import numpy as np
 
 from consilium.models.base import NOTHING, Model, Represent, Shares, Told
 from consilium.models.evidence import most_probable
-from consilium.models.images.loop import Contrast, ImageTrainer, Supervised
-from consilium.models.images.network import ImageModel
+from consilium.models.images.network import ImageModel, ImageTrainer, contrast, supervised
 from consilium.models.images.pixels import INVARIANCES
 from consilium.models.kernel import (
     KernelModel,
@@ -109,9 +108,9 @@ class GraphCnnTrainer:
         seen = tuple(network.features(pool) for network in networks)
         sight = self._sight(whole, networks, seen)
         shares = smooth_shares(_beside(places, seen, sight), told, spec.neighbours, spec.smoothing)
-        supervised = partial(Supervised, change=INVARIANCES[spec.augment].strong, cycle=True)
+        method = partial(supervised, change=INVARIANCES[spec.augment].strong)
         for own in seeds:
-            trainer = ImageTrainer(supervised, spec, pool[:0], self.progress, normalised=True)
+            trainer = ImageTrainer(method, spec, pool[:0], self.progress, normalised=True)
             network = trainer.fit(pool, shares.argmax(axis=1), told.classes, own)
             networks, seen = (*networks, network)[-_LAST:], (*seen, network.features(pool))[-_LAST:]
             sight = self._sight(whole, networks, seen)
@@ -125,9 +124,9 @@ class GraphCnnTrainer:
         if not self.spec.looks or len(pool) < 2:
             return ()
         near, _ = nearest_rows(places, _TWINS)
-        contrast = partial(Contrast, change=INVARIANCES[self.spec.augment].strong, near=near)
+        method = partial(contrast, change=INVARIANCES[self.spec.augment].strong, near=near)
         own = self.spec.model_copy(update={"steps": self.spec.looks, "settled": 0.0})
-        trainer = ImageTrainer(contrast, own, pool, self.progress, normalised=True)
+        trainer = ImageTrainer(method, own, pool, self.progress, normalised=True)
         return (trainer.fit(pool[:0], np.zeros(0, dtype=np.int64), classes, seed),)
 
     def _sight(self, whole: float, networks: tuple[ImageModel, ...], seen: tuple[np.ndarray, ...]) -> Sight:

@@ -24,15 +24,7 @@ from consilium.models.base import Model
 from consilium.models.evaluation import threshold_for
 from consilium.models.naming import UnusableModel
 from consilium.models.published.file import BadModel, Content, decoded, encoded, read, write
-from consilium.models.published.structures import (
-    OwnCodeTrust,
-    Parts,
-    check_shapes,
-    needed,
-    put_together,
-    take_apart,
-    within,
-)
+from consilium.models.published.structures import Parts, check_shapes, needed, put_together, take_apart, within
 from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError, OutputExists, PathError
 from consilium.protocol.files import write_private, writing
@@ -217,13 +209,13 @@ def publish(
     model says. known: public rows (n, features), as they travel, and their classes int64 (n,), which everybody knows.
     After the prevalence, the student is brought to them. Raises BadModel: it is too large, or has a number that is not
     finite. UnusableModel: others wrote it, and it cannot be written without a pickle."""
-    parts, trusted = take_apart(model)
-    arrays = dict(parts.arrays)
+    parts = take_apart(model)
+    arrays, place = dict(parts.arrays), path or "student"
     header: dict[str, Any] = {"format": FORMAT, "rows": schema.model_dump(mode="json")}
     header |= {"kind": parts.kind, "settings": parts.settings}
 
     def read_back() -> Published:
-        return _loaded(decoded(encoded(header, arrays), path or "student"), path or "student", trusted)
+        return _loaded(decoded(encoded(header, arrays), place), place, parts.trusted, parts.factory)
 
     written = read_back()
     if prevalence:
@@ -260,10 +252,12 @@ def load_model(path: Path, trust: Collection[str] = (), factory: Callable[..., A
     that others wrote needs more. trust: names of classes, beside those of scikit-learn, LightGBM and XGBoost
     (`skops_file.TRUSTED`), of which an estimator may be made. factory: makes a torch module, of which the file has the
     weights; called as factory(inputs=..., classes=..., **parameters), parameters of the file. Raises BadModel."""
-    return _loaded(read(path), path, OwnCodeTrust(frozenset(trust), factory))
+    return _loaded(read(path), path, frozenset(trust), factory)
 
 
-def _loaded(content: Content, path: Path | str, trusted: OwnCodeTrust) -> Published:
+def _loaded(
+    content: Content, path: Path | str, trusted: frozenset[str], factory: Callable[..., Any] | None
+) -> Published:
     try:
         header = validate(content.header, _Header, "its description")
     except ConfigError as error:
@@ -277,8 +271,8 @@ def _loaded(content: Content, path: Path | str, trusted: OwnCodeTrust) -> Publis
         sizes = {"inputs": width(schema.representation, len(schema.features)), "classes": len(schema.classes)}
         check_shapes(mine, sizes, {"intercept": ("f8", "classes"), "coefficients": ("f8", "classes inputs")})
         adapted = Adapted(header.adapted, mine["intercept"], mine["coefficients"])
-    parts = Parts(header.kind, header.settings, arrays)
-    model = put_together(parts, header.rows, trusted)
+    parts = Parts(header.kind, header.settings, arrays, trusted, factory)
+    model = put_together(parts, header.rows)
     if header.calibration is not None and len(header.calibration.shift) != len(header.rows.classes):
         raise BadModel(f"{path}: a shift of another number of classes", "Such a student must not be used")
     return Published(header.rows, header.kind, model, content.sha256, header.calibration, needed(parts), adapted)

@@ -40,19 +40,14 @@ Arrays = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Parts:
-    """A model taken apart: its kind, a few settings, and arrays."""
+    """A model taken apart: its kind, a few settings, and arrays. Of one that others wrote also what may be used to put
+    it together: names of classes that are trusted, and the factory of a torch module, called as factory(inputs=...,
+    classes=..., **parameters), the parameters being those of the settings."""
 
     kind: str
     settings: dict[str, Any]
     arrays: Arrays = field(repr=False)
-
-
-@dataclass(frozen=True)
-class OwnCodeTrust:
-    """What of a model that others wrote may be used: names of `classes`, and the `factory` of a torch module. factory:
-    called as factory(inputs=..., classes=..., **parameters), the parameters being those of the file."""
-
-    classes: frozenset[str] = frozenset()
+    trusted: frozenset[str] = frozenset()
     factory: Callable[..., Any] | None = field(default=None, repr=False)
 
 
@@ -85,19 +80,18 @@ class _Torch(FactoryKeys):
     images: bool
 
 
-def take_apart(model: Model) -> tuple[Parts, OwnCodeTrust]:
-    """A trained model as settings and arrays, and what whoever trained it trusts when it is read again: itself. Raises
-    UnusableModel: one that others wrote, which cannot be written without a pickle. TypeError: a model of no known kind,
-    which is a fault of this program."""
+def take_apart(model: Model) -> Parts:
+    """Whoever trained a model trusts all of it. Raises UnusableModel: one that others wrote, which cannot be written
+    without a pickle. TypeError: a model of no known kind, which is a fault of this program."""
     match model:
         case Constant():
-            parts = Parts("constant", {}, {"probabilities": np.array(model.probabilities, dtype=np.float64)})
+            return Parts("constant", {}, {"probabilities": np.array(model.probabilities, dtype=np.float64)})
         case Linear():
             arrays = {"coefficients": model.coefficients, "intercept": model.intercept, "seen": model.seen}
-            parts = Parts("linear", {}, arrays)
+            return Parts("linear", {}, arrays)
         case KernelModel():
             offset = {} if model.offset is None else {"offset": model.offset}
-            parts = Parts("kernel", {"gamma": model.gamma}, {"rows": model.rows, "weights": model.weights, **offset})
+            return Parts("kernel", {"gamma": model.gamma}, {"rows": model.rows, "weights": model.weights, **offset})
         case GraphCnnModel():
             networks, arrays = model.sight.networks, {"rows": model.rows, "weights": model.kernel.weights}
             settings: dict[str, Any] = {"gamma": model.kernel.gamma, "scales": list(model.sight.scales)}
@@ -107,15 +101,13 @@ def take_apart(model: Model) -> tuple[Parts, OwnCodeTrust]:
             ]
             for number, network in enumerate(networks):
                 arrays |= {f"network-{number}.{name}": array for name, array in network.weights.items()}
-            parts = Parts("graph_cnn", settings, arrays)
+            return Parts("graph_cnn", settings, arrays)
         case OwnModel():
             return _own_parts(model)
-        case _:
-            raise TypeError(f"{type(model).__name__} is no model that can be published")
-    return parts, OwnCodeTrust()
+    raise TypeError(f"{type(model).__name__} is no model that can be published")
 
 
-def _own_parts(model: OwnModel) -> tuple[Parts, OwnCodeTrust]:
+def _own_parts(model: OwnModel) -> Parts:
     estimator = model.classifier.estimator
     arrays: Arrays = {"seen": model.classifier.classes_.astype(np.int64)}
     module = getattr(estimator, "module_", None)
@@ -123,7 +115,7 @@ def _own_parts(model: OwnModel) -> tuple[Parts, OwnCodeTrust]:
         content, classes = skops_file.written(estimator, model.title)
         arrays["skops"] = np.frombuffer(content, dtype=np.uint8)
         settings = {"title": model.title, "classes": list(classes)}
-        return Parts(ESTIMATOR, settings, arrays), OwnCodeTrust(frozenset(classes))
+        return Parts(ESTIMATOR, settings, arrays, trusted=frozenset(classes))
     for name, tensor in estimator.module_.state_dict().items():
         array = arrays[_MODULE + name] = tensor.detach().cpu().numpy()
         if array.dtype.str not in ("<f4", "<f8", "<i8", "<i4", "|u1"):
@@ -132,7 +124,7 @@ def _own_parts(model: OwnModel) -> tuple[Parts, OwnCodeTrust]:
                 "Keep it as float32, float64, int32, int64 or uint8",
             )
     settings = estimator.keys.model_dump(include={"factory", "parameters", "images"})
-    return Parts(TORCH, settings, arrays), OwnCodeTrust(factory=estimator.factory)
+    return Parts(TORCH, settings, arrays, factory=estimator.factory)
 
 
 def needed(parts: Parts) -> str:
@@ -150,31 +142,30 @@ def needed(parts: Parts) -> str:
     return f"{parts.settings['title']} as skops writes it: the libraries of its classes must be installed{action}"
 
 
-def put_together(parts: Parts, schema: Schema, trusted: OwnCodeTrust) -> Model:
-    """The model again. `trusted`: what of a model that others wrote may be used here. Raises BadModel: not one of the
-    known kinds, or its parts do not fit each other or the schema."""
+def put_together(parts: Parts, schema: Schema) -> Model:
+    """The model again. Raises BadModel: of no known kind, or its parts do not fit each other or the schema."""
     if parts.kind not in _KINDS:
         raise BadModel(f"the student is of the unknown kind {parts.kind[:40]!r}", f"Known: {', '.join(_KINDS)}")
     settings_type, build = _KINDS[parts.kind]
     try:
-        return build(dict(parts.arrays), validate(parts.settings, settings_type, parts.kind), schema, trusted)
+        return build(dict(parts.arrays), validate(parts.settings, settings_type, parts.kind), schema, parts)
     except ConfigError as error:
         raise BadModel(f"the student's description: {error.what}", "Such a student must not be used") from None
 
 
-def _constant(arrays: Arrays, settings: _None, schema: Schema, trusted: OwnCodeTrust) -> Model:
+def _constant(arrays: Arrays, settings: _None, schema: Schema, parts: Parts) -> Model:
     check_shapes(arrays, {"classes": len(schema.classes)}, {"probabilities": ("f8", "classes")})
     return Constant(tuple(float(value) for value in arrays["probabilities"]))
 
 
-def _linear(arrays: Arrays, settings: _None, schema: Schema, trusted: OwnCodeTrust) -> Model:
+def _linear(arrays: Arrays, settings: _None, schema: Schema, parts: Parts) -> Model:
     wanted = {"coefficients": ("f8", "seen inputs"), "intercept": ("f8", "seen"), "seen": ("i8", "seen")}
     check_shapes(arrays, {"inputs": _width(schema)}, wanted)
     _check_seen(arrays["seen"], schema)
     return Linear(**arrays, classes=len(schema.classes))  # pyright: ignore[reportArgumentType]
 
 
-def _kernel(arrays: Arrays, settings: _Kernel, schema: Schema, trusted: OwnCodeTrust) -> Model:
+def _kernel(arrays: Arrays, settings: _Kernel, schema: Schema, parts: Parts) -> Model:
     offset = arrays.pop("offset", None)
     if offset is not None:
         check_shapes({"offset": offset}, {"classes": len(schema.classes)}, {"offset": ("f8", "classes")})
@@ -182,7 +173,7 @@ def _kernel(arrays: Arrays, settings: _Kernel, schema: Schema, trusted: OwnCodeT
     return KernelModel(rows, arrays["weights"], settings.gamma, offset)
 
 
-def _graph_cnn(arrays: Arrays, settings: _GraphCnn, schema: Schema, trusted: OwnCodeTrust) -> Model:
+def _graph_cnn(arrays: Arrays, settings: _GraphCnn, schema: Schema, parts: Parts) -> Model:
     if len(settings.scales) != 1 + len(settings.networks):
         raise _unfit(f"{len(settings.scales)} scales for {len(settings.networks)} networks")
     networks = [
@@ -208,19 +199,18 @@ def _network(arrays: Arrays, settings: _Network, schema: Schema) -> ImageModel:
     return ImageModel(pixels, classes, channels, arrays)
 
 
-def _estimator(arrays: Arrays, settings: _Estimator, schema: Schema, trusted: OwnCodeTrust) -> Model:
+def _estimator(arrays: Arrays, settings: _Estimator, schema: Schema, parts: Parts) -> Model:
     check_shapes(arrays, {}, {"skops": ("u1", "bytes"), "seen": ("i8", "seen")})
     seen = _check_seen(arrays["seen"], schema)
-    estimator = skops_file.read(arrays["skops"].tobytes(), trusted.classes, _width(schema))
+    estimator = skops_file.read(arrays["skops"].tobytes(), parts.trusted, _width(schema))
     return OwnModel(OwnClassifier(seen, b"", int(seen[0]), estimator), len(schema.classes), settings.title)
 
 
-def _torch(arrays: Arrays, settings: _Torch, schema: Schema, trusted: OwnCodeTrust) -> Model:
+def _torch(arrays: Arrays, settings: _Torch, schema: Schema, parts: Parts) -> Model:
     weights = within(arrays, _MODULE)
     check_shapes(arrays, {}, {"seen": ("i8", "seen")})
     seen = _check_seen(arrays["seen"], schema)
-    factory = trusted.factory
-    if factory is None:
+    if parts.factory is None:
         raise BadModel(
             f"the student is a torch module that {settings.factory} makes; nothing was imported",
             "In Python: load_model(path, factory=...), if you trust it",
@@ -230,7 +220,7 @@ def _torch(arrays: Arrays, settings: _Torch, schema: Schema, trusted: OwnCodeTru
 
     from consilium.models.torch_classifier import TorchClassifier
 
-    restored = TorchClassifier(TorchKeys(**settings.model_dump()), factory)
+    restored = TorchClassifier(TorchKeys(**settings.model_dump()), parts.factory)
     try:
         with torch.random.fork_rng(devices=[]):
             module = restored.untrained(_width(schema), len(seen))
@@ -244,7 +234,7 @@ def _torch(arrays: Arrays, settings: _Torch, schema: Schema, trusted: OwnCodeTru
     return OwnModel(own, len(schema.classes), f"torch {settings.factory}")
 
 
-_KINDS: dict[str, tuple[type[Frozen], Callable[[Arrays, Any, Schema, OwnCodeTrust], Model]]] = {
+_KINDS: dict[str, tuple[type[Frozen], Callable[[Arrays, Any, Schema, Parts], Model]]] = {
     "constant": (_None, _constant),
     "linear": (_None, _linear),
     "kernel": (_Kernel, _kernel),

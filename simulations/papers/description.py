@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 
 from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.models.base import Model, Trainer, constant
-from consilium.models.images.loop import ImageTrainer, Supervised
+from consilium.models.images.network import ImageTrainer, supervised
 from consilium.models.images.pixels import INVARIANCES
 from consilium.models.keys import ImageStudent
 from consilium.protocol.config_files import read_table, validate
@@ -34,7 +34,7 @@ class CnnStudent(ImageStudent):
 
     def trainer(self, unlabelled: np.ndarray, progress: Progress) -> Trainer:
         change = INVARIANCES[self.augment].strong
-        return ImageTrainer(lambda net, material: Supervised(net, material, change), self, unlabelled, progress)
+        return ImageTrainer(lambda net, material: supervised(net, material, change), self, unlabelled, progress)
 
 
 class VatStudent(ImageStudent):
@@ -47,7 +47,9 @@ class VatStudent(ImageStudent):
         from consilium.simulations.papers.semi_supervised import Vat  # torch takes two seconds to import
 
         change = INVARIANCES[self.augment]
-        return ImageTrainer(lambda net, material: Vat(net, material, change, self.radius), self, unlabelled, progress)
+        return ImageTrainer(
+            lambda net, material: Vat(net, material, change, self.radius).step, self, unlabelled, progress
+        )
 
 
 class FeatureMatchingStudent(Frozen):

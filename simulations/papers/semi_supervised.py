@@ -21,8 +21,7 @@ from torch.nn import functional
 
 from consilium.models.base import softmax
 from consilium.models.devices import resolve_device, torch_on_one_thread
-from consilium.models.images.loop import AVERAGED as AVERAGED_IMAGES
-from consilium.models.images.loop import Descent, Material
+from consilium.models.images.network import Descent, Material
 from consilium.models.images.pixels import Invariances, Pixels
 from consilium.protocol.label_source import Progress, no_progress
 
@@ -288,8 +287,7 @@ class Vat:
     def __init__(self, net: nn.Sequential, material: Material, change: Invariances, radius: float) -> None:
         self._net, self._material, self._change = net, material, change
         self._length = radius * math.sqrt(material.every[0].numel())
-        self._descent = Descent.of(net)
-        self.decay = AVERAGED_IMAGES
+        self._descent = Descent(net)
 
     def step(self, done: float) -> None:
         generator = self._material.generator

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.special import expit
+from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 
 from consilium.data.private_rows import Rows
-from consilium.models.adapted import ALONE, BOUND, SETTINGS, Adapted, Fits, adapt, fit_labels
+from consilium.models.adapted import ALONE, LEVEL, SETTINGS, Adapted, adapt, averaged, fit_labels
 from consilium.models.base import softmax
 from consilium.models.keys import LogisticRegressionSpec
 from consilium.models.linear import LogisticTeacher
@@ -142,29 +142,34 @@ def test_a_useless_student_costs_no_more_than_chance() -> None:
 
 def test_an_average_of_scores_is_one_formula() -> None:
     ((x, y, said),) = owners(1, 30, 3)
-    fits, prior = Fits.of(x, y, said, SETTINGS), np.linspace(0.1, 0.2, len(SETTINGS))
-    shares = softmax(fits.evidence + np.log(prior))
-    logs = np.log(np.clip(said, BOUND, None))
-    scores = np.zeros((len(x), 3))
-    for share, weight, theta in zip(shares, fits.weight, fits.theta, strict=True):
-        features = np.concatenate([np.ones((len(x), 1)), (x - fits.centre) @ fits.turn], axis=1)
-        scores += share * (weight * logs + features @ theta @ fits.basis.T)
-    np.testing.assert_allclose(fits.average(prior).probabilities(x, said), softmax(scores), atol=1e-12)
+    settings, one = SETTINGS[[4, 7]], np.ones(1)
+    first, second = (averaged(x, y, said, setting[None], one) for setting in settings)
+    mixed = averaged(x, y, said, settings, np.array([0.7, 0.3]))
+    share = (mixed.weight - second.weight) / (first.weight - second.weight)
+    assert 0.01 < share < 0.99
+    logs = [np.log(each.probabilities(x, said)) for each in (first, second)]  # scores, but for a number of each row
+    expected = softmax(share * logs[0] + (1 - share) * logs[1])
+    np.testing.assert_allclose(mixed.probabilities(x, said), expected, atol=1e-12)
+    moved = averaged(x + 5, y, said, settings, np.array([0.7, 0.3]))
+    np.testing.assert_allclose(moved.probabilities(x + 5, said), expected, atol=1e-9)
 
 
 def test_evidence_is_the_integral_over_the_weights() -> None:
-    """Of one input and two classes against a sum over a grid of intercept and weight; Laplace's is near it."""
+    """Of one input and two classes against a sum over a grid of intercept and weight; Laplace's is near it. The share
+    of a setting in the average of two is that of its evidence."""
     generator = np.random.default_rng(2)
     x, y = generator.normal(size=(40, 1)), np.tile([0, 1], 20)
-    fits = Fits.of(x, y, np.full((40, 2), 0.5), ALONE)
+    nobody = np.full((40, 2), 0.5)
+    parts = (ALONE[:1], ALONE[1:2], ALONE[:2])
+    first, second, mixed = (averaged(x, y, nobody, part, np.ones(len(part))).coefficients[1, 0] for part in parts)
     odds, spread = np.linspace(-6, 6, 121), (x - x.mean()) / x.std()
     density = []
-    for _, reach, level in ALONE:
+    for _, reach, level in ALONE[:2]:
         scores = odds[:, None, None] + odds[None, :, None] * spread[:, 0]
         likelihood = -np.logaddexp(0, np.where(y == 1, -scores, scores)).sum(axis=2)
         prior = -0.5 * ((odds[:, None] / level) ** 2 + (odds[None, :] / reach) ** 2) - np.log(level * reach)
         density.append(np.log(np.exp(likelihood + prior).sum()))
-    assert fits.evidence[0] - fits.evidence[1] == pytest.approx(density[0] - density[1], abs=0.05)
+    assert logit((mixed - second) / (first - second)) == pytest.approx(density[0] - density[1], abs=0.05)
 
 
 @pytest.mark.parametrize("classes", [2, 4])
@@ -196,8 +201,8 @@ def test_rows_that_do_not_fit(x: np.ndarray, y: np.ndarray, said: np.ndarray) ->
 
 
 def test_a_mean_of_weights_of_one_is_no_more_than_one() -> None:
-    rng = np.random.default_rng(0)
-    evidence, ones = rng.normal(size=(500, 9)), np.ones(9)
-    assert max(float(softmax(row) @ ones) for row in evidence) > 1  # else the rest shows nothing
-    fits = [Fits(ones, row, np.zeros((9, 2, 1)), np.zeros(1), np.eye(1), np.array([[0.5], [-0.5]])) for row in evidence]
-    assert all(fit.average(ones).weight <= 1 for fit in fits)
+    generator = np.random.default_rng(0)
+    assert max(float(softmax(row) @ np.ones(9)) for row in generator.normal(size=(500, 9))) > 1  # by rounding
+    settings = np.array([(1.0, reach, LEVEL) for reach in np.linspace(0.1, 2, 9)])
+    for x, y, said in owners(200, 6):
+        assert averaged(x, y, said, settings, np.ones(9)).weight <= 1

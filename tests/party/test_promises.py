@@ -82,7 +82,7 @@ class Game:
         self.teachers = int(generator.integers(1, 4))
         self.limits = self.policy()
         make_home(folder, "p0", **{"most_teachers": 3, "allow_simulation": False, **self.limits})
-        self.roster.save(folder / "roster.json")
+        (folder / "roster.json").write_text(self.roster.model_dump_json())
         identities["p0"].save(folder / "identity.pem")
         self.node = node_at(folder)
         self.ratio, self.accepted = 0.0, False

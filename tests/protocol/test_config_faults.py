@@ -64,7 +64,7 @@ CASES: list[tuple[dict[str, Any], str]] = [
     ),
     ({"shape": 3}, "shape: must be a table, got 3"),
     ({"corners": [{"x": "many"}]}, "corners.0.x: must be a whole number, got 'many'"),
-    ({"corners": [{}, {"lable": "b"}]}, "corners.1.lable: unknown key; did you mean corners.1.label or spot.label?"),
+    ({"corners": [{}, {"lable": "b"}]}, "corners.1.lable: unknown key; did you mean corners.label or spot.label?"),
     ({"corners": [{}, {}, {}]}, "corners: must have at most 2 entries, has 3"),
     ({"corners": "a"}, "corners: must be a list, got 'a'"),
     ({"corners": [{"label": ""}]}, "corners.0.label: must have at least 1 character, got ''"),
@@ -80,7 +80,7 @@ CASES: list[tuple[dict[str, Any], str]] = [
     ({"filled": "perhaps"}, "filled: must be true or false, got 'perhaps'"),
     ({"codes": {"a": {}}}, "codes.a: must be a whole number, got a table"),
     ({"spot": {"y": 1}}, "spot.y: unknown key"),
-    ({"spot": {"lable": "b"}}, "spot.lable: unknown key; did you mean spot.label?"),
+    ({"spot": {"lable": "b"}}, "spot.lable: unknown key; did you mean spot.label or corners.label?"),
     ({"raduis": 1}, "raduis: unknown key; did you mean shape.radius?"),
     ({"colour": "blue", "filled": True}, "blue is never filled"),
 ]  # fmt: skip

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from consilium.protocol.releases import ReleaseKind, widest
-from consilium.report.disclosure import Disclosure, in_plain_words, people, times_as_likely
+from consilium.report.disclosure import in_plain_words, people, times_as_likely
 from consilium.report.warnings import (
     CODES,
     SECRET,
@@ -156,12 +155,6 @@ def test_without_protection_nobody_is_protected() -> None:
     assert [each.protected for each in people()] == ["yes", "no", "in part"]
     assert [each.protected for each in people(unprotected="seeded")] == ["no", "no", "no"]
     assert all(each.why for each in people("hospital", "hospitals", "one record"))
-
-
-def test_kinds_are_ordered_by_what_they_may_say() -> None:
-    for kind in ReleaseKind:
-        assert widest([kind, ReleaseKind.WINNER]) is kind
-        assert Disclosure(kind, "secure").release.noun in ("label", "noisy histogram")
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.693, 1.0, 2.3025, 4.6, 5.0, 9.99, 13.8, 13.9, 40.0, 85.47, 1e4])

@@ -138,12 +138,6 @@ def test_what_was_asked_tells_something_and_without_a_law_labels_alone_do() -> N
         assert found == pytest.approx(expected)
 
 
-def test_the_first_labels_come_with_what_told_nothing_between() -> None:
-    outcomes = [Outcome.ABSTAINED, Outcome.ANSWERED, Outcome.ABSTAINED, Outcome.ANSWERED, Outcome.ABSTAINED]
-    record = answered(outcomes, [NO_LABEL, 1, NO_LABEL, 0, NO_LABEL], LAW, np.zeros((5, 2)))
-    assert [record.first(labels).rows for labels in (0, 1, 2)] == [[10], [10, 11, 12], [10, 11, 12, 13, 14]]
-
-
 def test_a_trainer_of_labels_gets_those_rows_that_have_one() -> None:
     x, y = np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 2
     spec = student_of(trainer="estimator", factory="sklearn.linear_model.LogisticRegression")

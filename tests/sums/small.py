@@ -64,7 +64,7 @@ def make_aggregators(homes: list[Path], root: Path, least: int | None = None, **
     home.mkdir()
     for folder, identity in [*parties.values(), (home, second)]:
         identity.save(folder / "identity.pem")
-        roster.save(folder / "roster.json")
+        (folder / "roster.json").write_text(roster.model_dump_json())
     other.save(home / "sealing.pem")
     set_policy(home, **policy)
     return VerifiedKeys(roster, signer, sealing)
@@ -84,7 +84,7 @@ def second_node(root: Path) -> AggregatorNode:
         GivenStore(private_folder(home / "state") / "given.db"),
         name="board",
         policy=load(home / "policy.toml", NodePolicy),
-        roster=VerifiedRoster.load(home / "roster.json"),
+        roster=load(home / "roster.json", VerifiedRoster),
         identity=Identity.load(home / "identity.pem"),
         sealing=SealingKey.load(home / "sealing.pem"),
         pinned=Terms.model_validate_json(terms.read_bytes()) if terms.exists() else None,

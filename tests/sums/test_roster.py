@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.identity import Identity, SealingKey, verify
 from consilium.sums.roster import Roster
@@ -32,14 +33,14 @@ def test_defaults(n: int, colluders: int, t: int, least: int) -> None:
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"t": 5}, "an unknown key"),
+        ({"t": 5}, "unknown key"),
         ({"least": 6}, "least 6 must be at least t = 7"),
         ({"least": 11}, "least 11 must be from"),
-        ({"c": 9}, "least 7 must be from c [+] 2 = 11"),
+        ({"c": 6}, "least 7 must be from c [+] 2 = 8 .* at least two honest"),
         ({"version": 2}, "version"),
         ({"collection": "verified"}, "collection"),
         ({"c": "0"}, "c: must be a whole number"),
-        ({"more": 1}, "an unknown key"),
+        ({"more": 1}, "unknown key"),
         ({"parties": []}, "at least 2"),
     ],
 )
@@ -48,12 +49,7 @@ def test_unsafe_rosters(tmp_path: Path, change: dict, match: str) -> None:
     path = tmp_path / "roster.json"
     path.write_text(json.dumps({**roster, **change}))
     with pytest.raises(ConfigError, match=match):
-        Roster.load(path)
-
-
-def test_at_least_two_honest_survivors() -> None:
-    with pytest.raises(ConfigError, match="at least two honest"):
-        Roster.build(publics(2), COORDINATOR, 1, least=2)
+        load(path, Roster)
 
 
 PRIME = 2**255 - 19
@@ -92,9 +88,9 @@ def test_ids_and_keys_are_unique() -> None:
 
 def test_digest_is_of_the_content_not_the_layout(tmp_path: Path) -> None:
     roster = Roster.build(publics(3), COORDINATOR)
-    roster.save(tmp_path / "a")
-    (tmp_path / "b").write_text(json.dumps(json.loads(roster.model_dump_json())))
-    assert Roster.load(tmp_path / "a").digest == Roster.load(tmp_path / "b").digest == roster.digest
+    for indent in (0, 1):
+        (tmp_path / "roster.json").write_text(roster.model_dump_json(indent=indent))
+        assert load(tmp_path / "roster.json", Roster).digest == roster.digest
     order = roster.model_copy(update={"parties": roster.parties[::-1]})
     assert Roster.model_validate_json(order.model_dump_json()).digest != roster.digest
 
