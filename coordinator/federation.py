@@ -19,19 +19,10 @@ from typing import Any, TypeVar
 import numpy as np
 from pydantic import ValidationError
 
-from consilium.coordinator.collection.admission import (
-    SEEN_FILE,
-    Admission,
-    Greeting,
-    KnownNodes,
-    Latecomers,
-    SeenPositions,
-    assemble,
-    enrol,
-    train,
-)
+from consilium.coordinator.collection.admission import Admission, KnownNodes, Latecomers, assemble, enrol, train
+from consilium.coordinator.collection.base import Standing
 from consilium.coordinator.collection.exchange import Transport
-from consilium.coordinator.collection.means import Collecting, NotedCollector, Standing, VoteKeys
+from consilium.coordinator.collection.means import Collecting, NotedCollector, VoteKeys
 from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.config import FederationConfig, check_sanitised, check_threshold
 from consilium.coordinator.events import Event, EventLog, read_events
@@ -40,7 +31,7 @@ from consilium.coordinator.ledger import Ledger, stored_config
 from consilium.coordinator.parts import QueryBudget
 from consilium.coordinator.privacy import Normal, close, expected, promises, spent
 from consilium.coordinator.run_state import RunState
-from consilium.coordinator.served import ServedFederation, least_together
+from consilium.coordinator.served import ServedFederation, least_parties
 from consilium.node.folder import PUBLIC_FILE, NodeFolder
 from consilium.node.signed import joined
 from consilium.protocol import errors
@@ -320,25 +311,23 @@ class FederationRun:
         config, log, transport, nodes = self.config, self.log, self.transport, self.nodes
         times = [time.monotonic()]
         admission, least = None, None
-        seen = SeenPositions(self.run_dir / SEEN_FILE)
         # a simulated party's state goes with its home
         starts = () if config.simulation else ledger.begin_start()
-        greeting = Greeting(ledger.position, {} if config.simulation else seen.least, starts=starts, asked=ledger.asked)
+        pool = self.pool if config.public else None
+        standing = Standing(ledger, pool, starts)
         if nodes is None:
-            members = enrol(transport, config, log, greeting)
+            members = enrol(transport, config, log, standing)
         else:
             log.write("awaiting", parties=sorted(nodes.names()))
-            least = least_together(config, self.keys.least_sum)
-            admission = Admission(transport, config, log, greeting, nodes)
+            least = least_parties(config, self.keys.roster)
+            admission = Admission(transport, config, log, standing, nodes)
             members = assemble(admission, least, config.timeouts.join, log, self.closing)
             if not members:  # it is to be closed
                 conclude(config, self.run_dir, ledger, log)
                 return
         # whoever may come, before anybody looked at a row: those that enrolled, which policies decide; deployed, all
         parties = len({member.party for member in members} | (set() if nodes is None else {*nodes.names()}))
-        pool, noted = self.pool if config.public else None, None if config.simulation else seen
-        standing = Standing(ledger, pool, starts[-1] if starts else "", noted)
-        means = Collecting(transport, config, members, self.run_dir, standing, greeting, log)
+        means = Collecting(transport, config, members, self.run_dir, standing, log)
         self.keys.check_reachable(means)
         times.append(time.monotonic())
         trained = train(transport, config, members, log, least)

@@ -3,23 +3,17 @@
 `query.hello` goes to every node that connects, again to one that refused, under the names that the operator lists. A
 simulation asks once, whoever is there (`enrol`). A deployed coordinator waits for all that may connect, until
 its time is over, and goes on listening for those that come late (`Latecomers`): enrolled and trained at once, and in
-the sums from the next on.
-
-A coordinator whose ledger went back to an older backup is refused by every party that has seen a later position. The
-other way round, a party reports the last position at which it was asked for votes; the coordinator keeps what parties
-that voted must have seen, and leaves out one whose state is older than that: it has forgotten what it gave."""
+the sums from the next on."""
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple, Protocol
 
+from consilium.coordinator.collection.base import Standing
 from consilium.coordinator.collection.exchange import (
     Failure,
     Member,
@@ -34,85 +28,10 @@ from consilium.coordinator.collection.exchange import (
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
 from consilium.node.supervisor import BackOff
-from consilium.protocol.errors import LedgerError
-from consilium.protocol.files import replace_private
-from consilium.protocol.messages import PROTOCOL_VERSION, HelloReply, HelloRequest, LedgerPosition, TrainReply
+from consilium.protocol.messages import HelloReply, TrainReply
 from consilium.protocol.refusals import Rule
-from consilium.protocol.versions import program_versions
 
-SEEN_FILE = "seen.json"
 log = logging.getLogger("consilium.coordinator")
-
-
-class SeenPositions:
-    """By party, the least `HelloReply.seen` that it must report from now on; a file in the run folder."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self.least: dict[str, int] = {}
-        if path.exists():
-            try:
-                content = json.loads(path.read_text(encoding="utf-8"))
-                self.least = {str(party): int(seen) for party, seen in content.items()}
-            except (OSError, ValueError, TypeError, AttributeError):
-                raise LedgerError(
-                    f"{path} cannot be read", "Restore it with the ledger beside it; without both nothing is released"
-                ) from None
-
-    def note(self, parties: Iterable[str], batch: int) -> None:
-        """These parties voted when the ledger stood at `batch`; on disk when this returns."""
-        later = {party: batch + 1 for party in parties if self.least.get(party, 0) <= batch}
-        if later:
-            self.least |= later
-            replace_private(self._path, json.dumps(self.least, sort_keys=True) + "\n")
-
-
-@dataclass(frozen=True)
-class Greeting:
-    """What this coordinator says of itself, and knows of each party from before (`SeenPositions.least`). position:
-    where the ledger stands when it is asked. starts: see `HelloRequest`. asked: parties that were asked for votes at
-    this position."""
-
-    position: Callable[[], LedgerPosition]
-    least: Mapping[str, int] = field(default_factory=dict)
-    program: str = field(default_factory=program_versions)
-    starts: Sequence[str] = ()
-    asked: Callable[[], Collection[str]] = tuple
-
-    @classmethod
-    def of_empty(cls, ledger: str) -> Greeting:
-        """Where nothing was asked yet. ledger: its id."""
-        return cls(lambda: LedgerPosition(ledger=ledger, batch=0, head="0" * 64))
-
-    def request(self, config: FederationConfig, late: bool = False) -> HelloRequest:
-        return HelloRequest(
-            **config.terms().model_dump(),
-            protocol_version=PROTOCOL_VERSION,
-            **self.position().model_dump(),
-            program=self.program,
-            late=late,
-            starts=list(self.starts),
-        )
-
-    def behind(self, reply: HelloReply) -> str | None:
-        """Why a party whose state went back, or that knows that the ledger did, cannot take part, or None."""
-        least = self.least.get(reply.party, 0)
-        if reply.seen and reply.seen > self.position().batch and reply.party not in self.asked():
-            return (
-                f"it was asked at position {reply.seen} of the ledger, and this one does not know: the ledger is an"
-                " older backup. Restore the newest one; if that is lost, close this federation and make another"
-            )
-        if reply.seen >= least:
-            return None
-        return (
-            f"its state went back: it was asked at position {least} of the ledger, and knows {reply.seen}. Restore the"
-            " newest backup of its folder; if that is lost, revoke it, and add it under a new name with --succeeds"
-        )
-
-    def other_version(self, reply: HelloReply) -> dict[str, str] | None:
-        if reply.program == self.program:
-            return None
-        return {"party": reply.party, "theirs": reply.program or "an unknown version", "ours": self.program}
 
 
 AGAIN, SOON = BackOff(first=60, most=900), BackOff(first=5, most=60)
@@ -139,11 +58,11 @@ class Admission:
         transport: Transport,
         config: FederationConfig,
         log: EventLog,
-        greeting: Greeting,
+        standing: Standing,
         known: KnownNodes | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._transport, self._config, self._log, self._greeting = transport, config, log, greeting
+        self._transport, self._config, self._log, self._standing = transport, config, log, standing
         self._known, self._clock = known, clock
         self._connected: frozenset[int] = frozenset()
         self._lock = threading.RLock()  # a sum that begins asks who is back, also while a thread waits for latecomers
@@ -183,7 +102,7 @@ class Admission:
             if not due:
                 return []
             quiet = late or all(node in self._tries for node in due)
-        request = self._greeting.request(self._config, late)
+        request = self._standing.greeting(self._config, late)
         tell = untold if quiet else Steps(self._log, "enrol", len(due))
         replies = exchange(
             self._transport, dict.fromkeys(sorted(due), request), HelloReply, self._config.timeouts.enrol, tell
@@ -201,8 +120,9 @@ class Admission:
                 self._drop(node)
         for node, reply in replies.answers.items():
             name, wrong = self._registered(node) or reply.party, self._fault(node, reply)
-            if differing := self._greeting.other_version(reply):
-                self._log.write("version", **differing)
+            if reply.program != (ours := self._standing.program):
+                theirs = reply.program or "an unknown version"
+                self._log.write("version", party=reply.party, theirs=theirs, ours=ours)
             if wrong is not None:
                 self._drop(node)
                 failures[name] = Failure(wrong)
@@ -261,7 +181,7 @@ class Admission:
             return "answers in another party's name than its key was registered for"
         if reply.teachers != self._config.teachers_per_party:
             return f"offers {reply.teachers} teachers, the federation asks {self._config.teachers_per_party}"
-        return self._greeting.behind(reply)
+        return self._standing.behind(reply)
 
 
 def assemble(
@@ -300,7 +220,7 @@ def assemble(
     return []
 
 
-def enrol(transport: Transport, config: FederationConfig, log: EventLog, greeting: Greeting) -> list[Member]:
+def enrol(transport: Transport, config: FederationConfig, log: EventLog, standing: Standing) -> list[Member]:
     """Ask `query.hello` of every connected node once; returns the members sorted by name. Waits up to `timeouts.enrol`
     for enough nodes to connect. Two nodes with one name are both left out, since nobody can tell which is the party.
     Raises NotEnoughParties."""
@@ -308,7 +228,7 @@ def enrol(transport: Transport, config: FederationConfig, log: EventLog, greetin
     while len(nodes := transport.nodes()) < config.minimum_parties and time.monotonic() < deadline:
         log.write("waiting", connected=len(nodes), required=config.minimum_parties)
         time.sleep(min(1.0, max(0.05, config.timeouts.enrol / 10)))
-    admission = Admission(transport, config, log, greeting)
+    admission = Admission(transport, config, log, standing)
     members = admission.ask()
     require(len(members), config.minimum_parties, "enrol", admission.failures)
     return members

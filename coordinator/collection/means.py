@@ -4,67 +4,24 @@ from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from consilium.accounting.events import PartyNoise
-from consilium.coordinator.collection.admission import Greeting, Latecomers, SeenPositions
-from consilium.coordinator.collection.base import Collector, Counts, Queries
+from consilium.coordinator.collection.admission import Latecomers
+from consilium.coordinator.collection.base import Collector, Counts, Queries, Standing
 from consilium.coordinator.collection.exchange import Member, Transport
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
-from consilium.coordinator.ledger import Ledger
 from consilium.protocol.databases import committed
-from consilium.protocol.errors import LedgerError
-from consilium.protocol.messages import LedgerPosition
-from consilium.protocol.pool import HASH_BYTES, PoolTree
-from consilium.protocol.queries import query_ids
+from consilium.protocol.errors import ConfigError, LedgerError
 from consilium.sums.roster import SumRoster
 from consilium.sums.terms import SumTerms
-
-
-class Standing:
-    """What goes with every request for votes: where the ledger stands, and the pool that its queries are proved to be
-    of, if there is one; and what is written down of it: that parties are asked, before they are, and at which position
-    those in a sum were. start: see `VoteRequest`. seen: of a deployment, whose parties have names and outlive a run."""
-
-    def __init__(
-        self, ledger: Ledger, pool: PoolTree | None = None, start: str = "", seen: SeenPositions | None = None
-    ) -> None:
-        self._ledger, self._seen = ledger, seen
-        self.pool, self.start = pool, start
-        self._stated: LedgerPosition | None = None
-
-    def position(self) -> LedgerPosition:
-        """Where the ledger stands; it is kept that a request for votes says so."""
-        self._stated = self._ledger.position()
-        return self._stated
-
-    def proof(self, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Places and proof of canonical queries, see `PoolTree.prove`; both empty where there is no pool."""
-        if self.pool is None:
-            return np.zeros(0, dtype=np.uint32), np.zeros((0, HASH_BYTES), dtype=np.uint8)
-        return self.pool.prove(query_ids(queries))
-
-    def voting(self, queries: np.ndarray, parties: Sequence[str], session: str = "") -> None:
-        """These parties are about to be asked for votes on these canonical queries; durable when this returns.
-        session: where parties charge the same queries in each session anew."""
-        self._ledger.voted_on(query_ids(queries), parties, session)
-
-    def begin(self) -> None:
-        """A sum begins: nothing has been asked for it yet."""
-        self._stated = None
-
-    def voted(self, parties: Sequence[str]) -> None:
-        """These parties are in a sum. Nothing is noted of a session that is brought to its end after a restart: its
-        parties were asked earlier."""
-        if self._seen is not None and self._stated is not None:
-            self._seen.note(parties, self._stated.batch)
 
 
 @dataclass(frozen=True)
@@ -76,7 +33,6 @@ class Collecting:
     members: list[Member]
     run_dir: Path
     standing: Standing
-    greeting: Greeting
     log: EventLog
 
     @property
@@ -84,20 +40,39 @@ class Collecting:
         return self.run_dir / "sessions"
 
 
-class VoteKeys(Protocol):
-    """A way to collect votes, with what it needs: a roster and the coordinator's keys, for all but plaintext ones.
-    least_sum: parties that must be in a sum; 0 where any will do. check: raise ConfigError or SecAggError unless they
-    are those of the federation. check_reachable: raise AggregatorAway or AggregatorRefuses where votes could not be
-    collected, before anybody trains."""
+class VoteKeys:
+    """A way to collect votes, with what it needs: a roster and the coordinator's keys, for all but plaintext ones."""
 
-    @property
-    def least_sum(self) -> int: ...
+    roster: SumRoster | None
 
-    def check(self, config: FederationConfig) -> None: ...
+    @classmethod
+    def of(cls, roster: Any, own: Mapping[str, Any]) -> VoteKeys:
+        """roster: None for plaintext votes. own: the coordinator's private keys by file, as `OwnKeys` has them."""
+        raise NotImplementedError
 
-    def check_reachable(self, means: Collecting) -> None: ...
+    @classmethod
+    def check_sums(cls, config: FederationConfig, roster: Any) -> None:
+        """Raise ConfigError unless sums over this roster can be computed; plaintext votes have none."""
 
-    def collector(self, means: Collecting) -> Collector: ...
+    def check(self, config: FederationConfig) -> None:
+        """Raise ConfigError unless these are the federation's."""
+        raise NotImplementedError
+
+    def check_reachable(self, means: Collecting) -> None:
+        """Raise AggregatorAway or AggregatorRefuses where votes could not be collected, before anybody trains. Mostly
+        parties are all that is needed."""
+
+    def collector(self, means: Collecting) -> Collector:
+        raise NotImplementedError
+
+
+def check_digest(config: FederationConfig, roster: SumRoster) -> None:
+    """Raise ConfigError unless it is the roster that the federation was made with."""
+    if roster.digest != config.roster:
+        raise ConfigError(
+            f"the roster has hash {roster.digest[:12]}, the federation asks for {config.roster[:12]}",
+            "Use the roster that the federation was made with",
+        )
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,16 @@ aggregator, which is one more node behind the same transport, found by its key."
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.collection.exchange import Failure, Steps, exchange, no_node, stream, tell_left_out, untold
 from consilium.coordinator.collection.kept_sums import SESSIONS, KeptSession, KeptSums, VerifiedSessions
-from consilium.coordinator.collection.means import Collecting, SumCollector
-from consilium.coordinator.collection.secure import check_digest
+from consilium.coordinator.collection.means import Collecting, SumCollector, VoteKeys, check_digest
 from consilium.coordinator.config import FederationConfig
+from consilium.node.keys import IDENTITY, SEALING
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.identity import Identity, SealingKey
@@ -91,7 +92,7 @@ class SecondAggregator:
         members = {member.node for member in means.members}
         others = [node for node in means.transport.nodes() if node not in members]
         request = AggregatorRequest(
-            **config.terms().model_dump(), protocol_version=PROTOCOL_VERSION, program=means.greeting.program
+            **config.terms().model_dump(), protocol_version=PROTOCOL_VERSION, program=means.standing.program
         )
         requests = dict.fromkeys(others, request)
         replies = exchange(means.transport, requests, AggregatorReply, config.timeouts.enrol, untold)
@@ -130,16 +131,28 @@ def _error(failure: Failure) -> AggregatorAway | AggregatorRefuses:
 
 
 @dataclass(frozen=True)
-class VerifiedKeys:
+class VerifiedKeys(VoteKeys):
     """See `VoteKeys`: the roster with both aggregators, the coordinator's signing key and its sealing key."""
 
     roster: VerifiedRoster
     signer: Identity
     sealing: SealingKey
 
-    @property
-    def least_sum(self) -> int:
-        return self.roster.least
+    @classmethod
+    def of(cls, roster: VerifiedRoster, own: Mapping[str, Any]) -> VerifiedKeys:
+        return cls(roster, own[IDENTITY], own[SEALING])
+
+    @classmethod
+    def check_sums(cls, config: FederationConfig, roster: VerifiedRoster) -> None:
+        """Raise ConfigError unless all sums over this roster, with both halves of noise, fit into half of the field."""
+        drawn = (config.node_event(0, 0).party_noise(round) for round in (1, 2))
+        sigma = max((noise.sigma for noise in drawn if noise is not None), default=0.0)
+        reach = reach_of(roster.n, config.teachers_per_party, sigma)
+        if reach > MOST_REACH:
+            raise ConfigError(
+                f"verified sums of {roster.n} parties may reach {reach}, the most is {MOST_REACH}",
+                "Use fewer parties or teachers, or less noise",
+            )
 
     def check(self, config: FederationConfig) -> None:
         check_digest(config, self.roster)
@@ -148,25 +161,13 @@ class VerifiedKeys:
             raise ConfigError(
                 "the roster lists the coordinator with other keys than these", "Name the files that belong to it"
             )
-        check_verified_sums(config, self.roster)
+        self.check_sums(config, self.roster)
 
     def check_reachable(self, means: Collecting) -> None:
         SecondAggregator(means, self.roster).find()
 
     def collector(self, means: Collecting) -> VerifiedCollector:
         return VerifiedCollector(means, self)
-
-
-def check_verified_sums(config: FederationConfig, roster: VerifiedRoster) -> None:
-    """Raise ConfigError unless all sums over this roster, with both aggregators' noise, fit into half of the field."""
-    drawn = (config.node_event(0, 0).party_noise(round) for round in (1, 2))
-    sigma = max((noise.sigma for noise in drawn if noise is not None), default=0.0)
-    reach = reach_of(roster.n, config.teachers_per_party, sigma)
-    if reach > MOST_REACH:
-        raise ConfigError(
-            f"verified sums of {roster.n} parties may reach {reach}, the most is {MOST_REACH}",
-            "Use fewer parties or teachers, or less noise",
-        )
 
 
 BATCH_BYTES = 2**26

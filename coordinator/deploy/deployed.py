@@ -13,7 +13,6 @@ from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
-from consilium.coordinator.collection.admission import SEEN_FILE, SeenPositions
 from consilium.coordinator.config import check_sanitised, check_threshold
 from consilium.coordinator.deploy.gateway import NAMES
 from consilium.coordinator.events import EventTail, read_events
@@ -273,7 +272,6 @@ def check_room(folder: NodeFolder) -> str:
 def check_ledger(folder: NodeFolder) -> str:
     """All ledgers can be read and written, their chains hold, and what is left. Raises LedgerError."""
     run = run_of(folder)
-    SeenPositions(run.path / SEEN_FILE)
     for each in (run, *earlier_runs(folder, run)):
         if each.ledger.exists():
             check_usable(each.ledger)

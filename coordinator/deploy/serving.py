@@ -56,7 +56,7 @@ def serve(folder: NodeFolder) -> None:
     run, config, place = run_of(folder, file), file.config, file.coordinator
     log = EventLog(private_folder(run.path) / run.events.name, telling())
     with contextlib.closing(log), telling_failure(run.path, log):
-        keys = WAYS[config.collection].keys(file.sum_roster(), OwnKeys.load(folder).keys)
+        keys = WAYS[config.collection].of(file.sum_roster(), OwnKeys.load(folder).keys)
         door = Door(folder, run.close_file, address(place.listen, place.label_port))
         FederationRun(
             FlowerTransport(grid, at_once=1), config, run.path, log, partial(answer_students, door, config, log), keys,

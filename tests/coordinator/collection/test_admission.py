@@ -14,7 +14,7 @@ import pytest
 
 from consilium.accounting.mechanisms import Confident, GNMax
 from consilium.coordinator.collection import admission
-from consilium.coordinator.collection.admission import AGAIN, SOON, Admission, Greeting, assemble
+from consilium.coordinator.collection.admission import AGAIN, SOON, Admission, assemble
 from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.events import Event, EventLog, event_of, read_events
 from consilium.coordinator.federation import FederationRun, conclude_unserved
@@ -23,10 +23,19 @@ from consilium.coordinator.run_state import PartyState, RunState
 from consilium.coordinator.served import least_parties
 from consilium.protocol.label_source import LabelSource
 from consilium.protocol.messages import HelloRequest
-from consilium.sums.terms import NO_LEDGER
-from tests.federation import FakeTransport, drop, make_config, make_homes, make_rows, make_secure, node_at, with_field
+from tests.federation import (
+    FakeTransport,
+    drop,
+    make_config,
+    make_homes,
+    make_rows,
+    make_secure,
+    node_at,
+    standing,
+    with_field,
+)
 
-CONFIG, EMPTY = make_config(), Greeting(lambda: NO_LEDGER)
+CONFIG, STANDING = make_config(), standing()
 NAMES = ("p00", "p01", "p02", "p03", "p04")
 
 
@@ -85,7 +94,7 @@ def hall(at_home: list[Path]) -> Hall:
 
 
 def admit(hall: Hall, log, clock: Clock, least: int = 3, patience: float = 300, until: float = 10_000):
-    admission = Admission(hall, CONFIG, log, EMPTY, hall, clock=clock)
+    admission = Admission(hall, CONFIG, log, STANDING, hall, clock=clock)
     found = assemble(admission, least, patience, log, lambda: clock.now >= until, clock, clock.sleep)
     return admission, [member.party for member in found]
 
@@ -145,7 +154,7 @@ def test_one_that_is_silent_is_waited_for_and_asked_again_soon(hall: Hall, log) 
 
 def test_one_that_was_away_is_asked_when_it_is_back(hall: Hall, log) -> None:
     hall.faults, hall.there = {(2, "query.hello"): drop}, {0, 1, 2}
-    admission = Admission(hall, CONFIG, log, EMPTY, hall, clock=Clock())
+    admission = Admission(hall, CONFIG, log, STANDING, hall, clock=Clock())
     assert [member.party for member in admission.ask()] == ["p00", "p01"]
     hall.faults = {}
     assert admission.ask() == []  # it is not due yet

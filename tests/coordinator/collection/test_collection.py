@@ -16,7 +16,7 @@ from flwr.app import ConfigRecord, Error, Message, RecordDict
 
 from consilium.accounting.mechanisms import Confident
 from consilium.coordinator.collection import exchange
-from consilium.coordinator.collection.admission import Greeting, enrol, train
+from consilium.coordinator.collection.admission import enrol, train
 from consilium.coordinator.collection.base import Queries
 from consilium.coordinator.collection.exchange import (
     AT_ONCE,
@@ -35,7 +35,6 @@ from consilium.protocol.messages import VoteReply
 from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash
 from consilium.protocol.records import to_record
 from consilium.simulations.engines.flower import assign_message_id, assume_identity
-from consilium.sums.terms import NO_LEDGER
 from tests.coordinator.collection.test_admission import Clock
 from tests.federation import (
     FakeTransport,
@@ -45,12 +44,14 @@ from tests.federation import (
     make_home,
     make_relative,
     make_rows,
+    standing,
     vote_request,
     with_array,
     with_field,
 )
 
-CONFIG, EMPTY = make_config(), Greeting(lambda: NO_LEDGER)
+CONFIG, STANDING = make_config(), standing()
+KEPT = make_config(record_votes=True)
 X = canonical_queries(make_rows(20, 5)[0], 3)
 
 
@@ -60,11 +61,11 @@ def left_out(log: EventLog, field: str = "reason") -> dict[str, Any]:
 
 
 def joined(transport, log, config=CONFIG):
-    return train(transport, config, enrol(transport, config, log, EMPTY), log).members
+    return train(transport, config, enrol(transport, config, log, STANDING), log).members
 
 
 def kept_in(folder: Path) -> dict[str, np.ndarray]:
-    (path,) = folder.glob(PATTERN)
+    (path,) = (folder / "private").glob(PATTERN)
     with kept_votes(path) as votes:
         return {party: votes.votes(party) for party in votes.parties}
 
@@ -77,8 +78,8 @@ def vote_with(homes, log, faults, config=CONFIG):
 
 def test_all_good_votes_are_counted_exactly(homes, tmp_path, log) -> None:
     transport = FakeTransport(homes)
-    members = joined(transport, log)
-    histogram = counts_over(transport, CONFIG, members, X, log, tmp_path)
+    members = joined(transport, log, KEPT)
+    histogram = counts_over(transport, KEPT, members, X, log, tmp_path)
     assert histogram.parties == ("p00", "p01", "p02", "p03", "p04")
     assert (histogram.votes.sum(axis=1) == 5).all()
     assert (histogram.votes == sum(kept_in(tmp_path).values())).all()
@@ -155,7 +156,7 @@ def test_parties_that_are_left_out_for_what_their_data_hold_are_counted_as_such(
     gaps = write_rows(make_home(tmp_path / "gaps", "gaps"), x=x)
     columns = write_rows(make_home(tmp_path / "columns", "columns"), features=np.array(["a", "b", "c"]))
     transport = FakeTransport([*homes, few, gaps, columns], {(1, "train.teacher"): drop})
-    trained = train(transport, CONFIG, enrol(transport, CONFIG, log, EMPTY), log)
+    trained = train(transport, CONFIG, enrol(transport, CONFIG, log, STANDING), log)
     assert [member.party for member in trained.members] == ["p00", "p02", "p03", "p04"]
     assert trained.left_out_for_data == 3
     assert left_out(log, "for_data") == {"few": True, "gaps": True, "columns": True, "p01": False}
@@ -169,7 +170,7 @@ def test_a_party_of_one_class_takes_part_and_votes(tmp_path, log, make, rows: in
         write_rows(make_home(tmp_path / name, name, rows=rows, least_rows_per_teacher=1), y=np.full(rows, label))
         for label, name in enumerate(("well", "ill"))
     ]
-    config = make(minimum_parties=2, mechanism=Confident(threshold=1, sigma1=2.0, sigma2=1.0))
+    config = make(minimum_parties=2, record_votes=True, mechanism=Confident(threshold=1, sigma1=2.0, sigma2=1.0))
     transport = FakeTransport(homes)
     counts_over(transport, config, joined(transport, log, config), X, log, tmp_path)
     shares = {name: votes[:, 1].mean() for name, votes in kept_in(tmp_path).items()}

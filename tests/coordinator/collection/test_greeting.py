@@ -12,22 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from consilium.coordinator.collection.admission import SEEN_FILE, Greeting, SeenPositions
 from consilium.coordinator.events import AWAY_CURE, Event, EventLog, EventTail, event_of
 from consilium.coordinator.federation import FederationRun
+from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.run_state import NO_ANSWER, UNKNOWN, RollEntry, RunState
-from consilium.protocol.errors import LedgerError, NotEnoughParties, StorageError
-from consilium.protocol.files import replace_private
-from consilium.protocol.messages import LedgerPosition
+from consilium.protocol.errors import NotEnoughParties, StorageError
 from consilium.protocol.refusals import CURES, Rule
 from consilium.protocol.versions import program_versions
-from tests.federation import FakeTransport, make_config, make_home, make_rows
+from tests.federation import FakeTransport, hello_of, make_config, make_home, make_rows
 
 CONFIG = make_config(minimum_parties=3, teachers_per_party=2, simulation=False, noise_seed=None)
-
-
-def at(batch: int) -> LedgerPosition:
-    return LedgerPosition(ledger="1" * 64, batch=batch, head=f"{batch:064x}")
 
 
 @pytest.fixture
@@ -75,7 +69,6 @@ def test_a_party_with_an_old_state_is_left_out_by_name(homes: list[Path], run: P
     backup = shutil.copytree(homes[1] / "state", tmp_path / "backup")
     federation(homes, run, 3)
     newest = shutil.copytree(homes[1] / "state", tmp_path / "newest")
-    assert json.loads((run / SEEN_FILE).read_text()) == {"p0": 2, "p1": 2, "p2": 2}
     restored(backup, homes[1] / "state")
     with pytest.raises(NotEnoughParties, match=r"2 parties after .*Restore the newest backup of its folder"):
         federation(homes, run, 6)
@@ -138,34 +131,28 @@ def test_another_version_is_told_on_both_sides_before_anything_is_trained(homes,
     told = [(event["party"], event["theirs"]) for event in events(run, "version")]
     assert told == [("p0", "consilium-pate 9.9, flwr 1.41.0"), ("p1", "an unknown version")] and not left_out(run)
     party = FakeTransport([make_home(run.parent / "other", "p9", most_teachers=2)]).parties[0]
-    party.hello(Greeting(lambda: at(0), program="consilium-pate 9.9, flwr 1.41.0").request(CONFIG))
+    party.hello(hello_of(CONFIG, program="consilium-pate 9.9, flwr 1.41.0"))
     assert "another version: the coordinator runs consilium-pate 9.9" in caplog.text
-    monkeypatch.setattr("consilium.coordinator.collection.admission.PROTOCOL_VERSION", 4)
+    monkeypatch.setattr("consilium.coordinator.collection.base.PROTOCOL_VERSION", 4)
     with pytest.raises(NotEnoughParties, match=r"protocol-version, requested 4.*Install the same version of Consilium"):
         federation(homes, run, 0)
 
 
 def test_what_was_seen_only_grows(tmp_path: Path) -> None:
-    path = tmp_path / SEEN_FILE
-    seen = SeenPositions(path)
-    seen.note(["a", "b"], 0)
-    seen.note(["a"], 4)
-    seen.note(["a", "b"], 2)
-    assert SeenPositions(path).least == {"a": 5, "b": 3}
-    path.write_text("[]")
-    with pytest.raises(LedgerError, match="cannot be read"):
-        SeenPositions(path)
+    for _ in range(2):
+        with closing(Ledger.of(tmp_path / "ledger.db", CONFIG)) as ledger:
+            for parties, batch in (["a", "b"], 0), (["a"], 4), (["a", "b"], 2):
+                ledger.seen_by(parties, batch)
+            assert [*map(ledger.least_seen, "abc")] == [5, 3, 0]
 
 
 def test_on_a_full_disk_no_votes_are_counted_that_were_not_noted(
     homes: list[Path], run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(path: Path, text: str) -> None:
-        if path.name == SEEN_FILE:
-            raise StorageError(f"cannot write {path}", "Make room")
-        replace_private(path, text)
+    def full(*_: object) -> None:
+        raise StorageError("cannot write the ledger", "Make room")
 
-    monkeypatch.setattr("consilium.coordinator.collection.admission.replace_private", full)
+    monkeypatch.setattr(Ledger, "seen_by", full)
     with pytest.raises(StorageError):
         federation(homes, run, 0)
     monkeypatch.undo()

@@ -30,7 +30,6 @@ import tomli_w
 from flwr.app import RecordDict
 
 import consilium
-from consilium.coordinator.collection.admission import Greeting
 from consilium.coordinator.collection.base import Queries
 from consilium.coordinator.collection.exchange import Failure, FlowerTransport, no_node, tell_left_out
 from consilium.coordinator.collection.means import Standing
@@ -156,7 +155,7 @@ def test_nodes_in_this_process_vote_as_over_flower(local: tuple[Path, dict[str, 
     with closing(Ledger.in_memory(case.config)) as ledger:
         nodes = {party: population.party(index, Store.in_memory()) for index, party in enumerate(case.parties)}
         for node in nodes.values():
-            node.hello(Greeting(ledger.position).request(case.config))
+            node.hello(Standing(ledger).greeting(case.config))
             node.train(case.config.train_request())
         (path,) = (local[0] / "private").glob("votes-*.npz")
         with kept_votes(path) as kept:
