@@ -25,12 +25,11 @@ from consilium.coordinator.collection.exchange import Transport
 from consilium.coordinator.collection.means import Collecting, NotedCollector, VoteKeys
 from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.config import FederationConfig, check_sanitised, check_threshold
-from consilium.coordinator.events import Event, EventLog, read_events
+from consilium.coordinator.events import Event, EventLog, RunState, read_events
 from consilium.coordinator.label_service import LabelService, noise_for
 from consilium.coordinator.ledger import Ledger, stored_config
 from consilium.coordinator.parts import QueryBudget
 from consilium.coordinator.privacy import Normal, close, expected, promises, spent
-from consilium.coordinator.run_state import RunState
 from consilium.coordinator.served import ServedFederation, least_parties
 from consilium.node.folder import PUBLIC_FILE, NodeFolder
 from consilium.node.signed import joined

@@ -308,7 +308,7 @@ class Latecomers:
         if ready:
             with self._lock:
                 self._ready += ready
-            self._log.write("late", parties=[member.party for member in ready])
+            self._log.write("takes-part", parties=[member.party for member in ready])
 
     def join(self, members: list[Member]) -> list[Member]:
         """Bring the list up to date, before a sum: those that are ready take part from now on, and are returned; one
@@ -319,8 +319,6 @@ class Latecomers:
         with self._lock:
             self._back += back
             ready, self._ready = [member for member in self._ready if member not in members], []
-        if ready:
-            self._log.write("takes-part", parties=[member.party for member in ready])
         standing = {*self._admission.members.values()}
         members[:] = [member for member in [*members, *ready] if member in standing]
         return ready

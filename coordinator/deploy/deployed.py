@@ -15,10 +15,9 @@ from typing import Any
 
 from consilium.coordinator.config import check_sanitised, check_threshold
 from consilium.coordinator.deploy.gateway import NAMES
-from consilium.coordinator.events import EventTail, read_events
+from consilium.coordinator.events import AWAY, EventTail, PartyState, RollEntry, RunState, read_events
 from consilium.coordinator.federation import conclude_unserved, earlier_runs, failure_of, pool_of, run_of
 from consilium.coordinator.privacy import expected, promise_in_words, promised, towards_coordinator, towards_nodes
-from consilium.coordinator.run_state import AWAY, PartyState, RollEntry, RunState
 from consilium.coordinator.served import ServedFederation, check_sums, least_parties
 from consilium.node.checks import (
     Advice,

@@ -44,7 +44,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from consilium.coordinator.run_state import SECOND
+from consilium.coordinator.events import SECOND
 from consilium.coordinator.served import ServedFederation
 from consilium.node.checks import STANDING
 from consilium.node.flower import fleet_scheme, require_flower

@@ -256,8 +256,7 @@ def four(recorded: tuple[Federation, Recorder]) -> Federation:
     """The same, once the fourth ward came late and is in a sum."""
     federation, _ = recorded
     federation.start(LATE)
-    federation.wait(lambda: f"next questions on: {LATE}" in federation.coordinator.said, "the late one takes part")
-    assert federation.status()["parties"][LATE].startswith("late")
+    federation.wait(lambda: f"take part: {LATE}" in federation.coordinator.said, "the late one takes part")
     assert federation.asked("student-2", ASKED)["asked"] == EACH
     return federation
 

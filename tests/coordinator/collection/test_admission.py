@@ -16,10 +16,9 @@ from consilium.accounting.mechanisms import Confident, GNMax
 from consilium.coordinator.collection import admission
 from consilium.coordinator.collection.admission import AGAIN, SOON, Admission, assemble
 from consilium.coordinator.collection.plaintext import PLAINTEXT
-from consilium.coordinator.events import Event, EventLog, event_of, read_events
+from consilium.coordinator.events import Event, EventLog, PartyState, RunState, read_events
 from consilium.coordinator.federation import FederationRun, conclude_unserved
 from consilium.coordinator.parts import Timeouts
-from consilium.coordinator.run_state import PartyState, RunState
 from consilium.coordinator.served import least_parties
 from consilium.protocol.label_source import LabelSource
 from consilium.protocol.messages import HelloRequest
@@ -139,7 +138,7 @@ def test_one_that_refuses_is_not_waited_for_and_is_asked_again(tmp_path: Path, l
     hall.parties[2] = Hall(homes).parties[2]
     clock.sleep(2 * AGAIN.first)
     assert [member.party for member in admission.ask(late=True)] == ["p02"]
-    entry = RunState.of(filter(None, map(event_of, events(log))), NAMES).roll["p02"]
+    entry = RunState.of(read_events(Path(log._file.name)), NAMES).roll["p02"]
     assert (entry.state, entry.reason) == (PartyState.ENROLLED, "")
 
 
@@ -250,8 +249,9 @@ def test_a_party_that_comes_late_is_told_so_trained_and_in_the_next_sum(run, mas
     def student(source: LabelSource, hall: Hall, log: Told) -> None:
         ask(source, 1)
         assert not any(hall.told_late)
+        log.seen.clear()
         hall.there = {*range(first + 1)}
-        log.wait_for("late")
+        log.wait_for("takes-part")
         assert hall.told_late[first:] == [True]
         ask(source, 2)
         assert [event["total"] for event in events(log, "stage") if event["stage"] == "enrol"] == [first]
@@ -309,7 +309,7 @@ class TestReturned:
             ask(source, 2)
             log.seen.clear()
             self._swap(hall, log, home, newest)
-            log.wait_for("late")
+            log.wait_for("takes-part")
             ask(source, 3)
 
         summary = run({0, 1, 2, 3}, student, simulation=False, noise_seed=None)
