@@ -271,8 +271,6 @@ NOT_STARTED = "not started"
 PASSING = frozenset({"enrol", "train"})
 """Stages that a party has to get through to take part; to miss another one costs it one sum."""
 OF_PARTIES = frozenset({"awaiting", "connected", "lost", "enrolled", "takes-part", "voted"})
-SECOND, AWAY = "aggregator ", "away"
-"""Before the second aggregator's name in logs; no party can be called so."""
 
 
 class PartyState(StrEnum):
@@ -281,6 +279,7 @@ class PartyState(StrEnum):
     AWAITED = "awaited"
     ENROLLED = "enrolled"
     TAKES_PART = "takes part"
+    CHECKS = "checks votes"
     REFUSED = "refused"
     LEFT_OUT = "left out"
     REVOKED = "revoked"
@@ -288,8 +287,8 @@ class PartyState(StrEnum):
 
 @dataclass
 class RollEntry:
-    """One party. reason: why it is refused or was left out last. rule: of a refusal. queries: that it answered in sums
-    of this federation; ever: it took part at some time. Both before a restart too."""
+    """One party, or the second aggregator. reason: why it is refused or was left out last. rule: of a refusal. queries:
+    that it answered in sums of this federation; ever: it took part at some time. Both before a restart too."""
 
     state: PartyState = PartyState.AWAITED
     connected: bool = False
@@ -326,13 +325,11 @@ class RunState:
     """After the events that it took. names: of the parties that may connect.
 
     since: when the stage began. last: time of the last event. started, starts: when a coordinator was started last, and
-    how often one was. versions: by party, in words, where another runs. second: connected second aggregators; served:
-    those that ever said that they serve this federation. troubles: what went wrong last.
+    how often one was. versions: by party, in words, where another runs. troubles: what went wrong last.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self.roll = {name: RollEntry() for name in sorted(names)}
-        self.second, self.served = set[str](), set[str]()
         self.stage = self.stage_words = NOT_STARTED
         self.since = self.last = self.started = ""
         self.starts = 0
@@ -351,10 +348,6 @@ class RunState:
     def took_part(self) -> list[str]:
         """Everybody who ever did in this run, sorted."""
         return sorted(name for name, entry in self.roll.items() if entry.ever)
-
-    def second_words(self, name: str) -> str:
-        """How a second aggregator stands, for a person."""
-        return AWAY if name not in self.second else f"connected{', checks votes' if name in self.served else ''}"
 
     def take(self, event: Event) -> None:
         """One event, in its turn. Of what is not known here nothing is kept."""
@@ -378,22 +371,15 @@ class RunState:
             case "version":
                 self.versions[event.party] = f"{event.party} runs {event.theirs}, this coordinator {event.ours}"
             case "second-aggregator":
-                self.second.add(event.name)
-                self.served.add(event.name)
+                self.roll.setdefault(event.name, RollEntry()).state = PartyState.CHECKS
         if event.kind in ("failed", "false-votes"):
             self._trouble(event.what, event.action)
         if event.kind in OF_PARTIES:
             for name in event.parties:
-                if not name.startswith(SECOND):
-                    self._of_party(event, self.roll.setdefault(name, RollEntry()))
-                elif event.kind == "connected":
-                    self.second.add(name.removeprefix(SECOND))
-                else:
-                    self.second.discard(name.removeprefix(SECOND))
+                self._of_party(event, self.roll.setdefault(name, RollEntry()))
 
     def _start(self, event: Event) -> None:
         self.versions.clear()
-        self.second.clear()
         self.started, self.starts = event.at, self.starts + 1
         for entry in self.roll.values():
             entry.state, entry.reason, entry.connected = PartyState.AWAITED, "", False

@@ -40,8 +40,8 @@ PAUSE_SECONDS, TELL_SECONDS = 1.0, 60.0
 
 
 class KnownNodes(Protocol):
-    """The nodes that an operator registered: all parties that may connect, and the one whose key a node has, or None.
-    Both may change while a federation runs."""
+    """The nodes that an operator registered: all parties that may connect, and the one, party or second aggregator,
+    whose key a node has, or None."""
 
     def names(self) -> Collection[str]: ...
 
@@ -177,7 +177,7 @@ class Admission:
     def _fault(self, node: int, reply: HelloReply) -> str | None:
         """Why a node that announces itself so cannot be a member, or None."""
         registered = self._registered(node)
-        if registered is not None and reply.party != registered:
+        if registered is not None and (reply.party != registered or registered not in self.expected()):
             return "answers in another party's name than its key was registered for"
         if reply.teachers != self._config.teachers_per_party:
             return f"offers {reply.teachers} teachers, the federation asks {self._config.teachers_per_party}"

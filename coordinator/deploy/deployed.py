@@ -15,7 +15,7 @@ from typing import Any
 
 from consilium.coordinator.config import check_sanitised, check_threshold
 from consilium.coordinator.deploy.gateway import NAMES
-from consilium.coordinator.events import AWAY, EventTail, PartyState, RollEntry, RunState, read_events
+from consilium.coordinator.events import EventTail, PartyState, RollEntry, RunState, read_events
 from consilium.coordinator.federation import conclude_unserved, earlier_runs, failure_of, pool_of, run_of
 from consilium.coordinator.privacy import expected, promise_in_words, promised, towards_coordinator, towards_nodes
 from consilium.coordinator.served import ServedFederation, check_sums, least_parties
@@ -196,8 +196,8 @@ def status(folder: NodeFolder) -> NodeOutcome:
         with contextlib.suppress(LedgerError):  # it is locked since
             use = run.use()
     student, nodes = promised(config).epsilon, towards_coordinator(config)
+    seconds = {name: roll.pop(name).words for name in file.of_kind("aggregator")}
     stands = {name: entry.words for name, entry in roll.items()}
-    seconds = {name: state.second_words(name) if running else AWAY for name in file.of_kind("aggregator")}
     problems = [f"{result.name}: {result.what}. {result.action}" for result in wrong] + [*state.versions.values()]
     values = {
         "federation": config.name,
@@ -241,12 +241,12 @@ def status(folder: NodeFolder) -> NodeOutcome:
 
 
 def settled(state: RunState, file: ServedFederation, running: bool) -> dict[str, RollEntry]:
-    """What the events say, of the nodes that may connect, and of parties that took part before they were revoked, in
-    the order of their names. Where no coordinator runs, nobody is connected."""
-    roll = {name: state.roll.get(name, RollEntry()) for name in sorted(file.parties.keys() | state.roll.keys())}
+    """What the events say, of the nodes that may connect, and of those that did before they were revoked, in the order
+    of their names. Where no coordinator runs, nobody is connected."""
+    roll = {name: state.roll.get(name, RollEntry()) for name in sorted(file.members.keys() | state.roll.keys())}
     for name, entry in roll.items():
-        entry.connected = entry.connected and running and name in file.parties
-        if name not in file.parties:
+        entry.connected = entry.connected and running and name in file.members
+        if name not in file.members:
             entry.state, entry.rule = PartyState.REVOKED, None
     return roll
 

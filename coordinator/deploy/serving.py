@@ -22,7 +22,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from consilium.coordinator.collection.exchange import FlowerTransport
-from consilium.coordinator.deploy.gateway import HEAD_BYTES, Gateway, NodeKeys, RegisteredNodes, SuperLink
+from consilium.coordinator.deploy.gateway import HEAD_BYTES, Gateway, NodeKeys, SuperLink
 from consilium.coordinator.events import Event, EventLog
 from consilium.coordinator.federation import FederationRun, asked_before, pool_of, run_of, telling_failure
 from consilium.coordinator.label_server import Door
@@ -49,8 +49,8 @@ def serve(folder: NodeFolder) -> None:
     more_descriptors()  # one for each connection
     file = joined(folder, ServedFederation)
     superlink = SuperLink(file.members)
-    gateway = Gateway(superlink.app, NodeKeys(file))
-    server = tls_server(gateway, folder.tls, file.coordinator.listen, file.coordinator.node_port)
+    nodes = NodeKeys(file)
+    server = tls_server(Gateway(superlink.app, nodes), folder.tls, file.coordinator.listen, file.coordinator.node_port)
     threading.Thread(target=_answer, args=(server,), daemon=True).start()
     grid, _ = superlink.begin(file.config.digest())
     run, config, place = run_of(folder, file), file.config, file.coordinator
@@ -60,7 +60,7 @@ def serve(folder: NodeFolder) -> None:
         door = Door(folder, run.close_file, address(place.listen, place.label_port))
         FederationRun(
             FlowerTransport(grid, at_once=1), config, run.path, log, partial(answer_students, door, config, log), keys,
-            run.close_file.exists, pool_of(folder, config), RegisteredNodes(file), asked_before(folder, run),
+            run.close_file.exists, pool_of(folder, config), nodes, asked_before(folder, run),
         ).run()  # fmt: skip
 
 

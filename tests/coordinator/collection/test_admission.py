@@ -179,6 +179,13 @@ def test_who_is_left_out_is_left_out_under_its_own_name(hall: Hall, log, fault, 
     assert {name: failure.reason for name, failure in admission.failures.items()} == {"p02": why}
 
 
+def test_a_registered_node_that_is_no_party_is_no_member_whatever_it_says(hall: Hall, log, monkeypatch) -> None:
+    """The second aggregator's key is known, too."""
+    monkeypatch.setattr(hall, "names", lambda: NAMES[:4])
+    hall.there = {0, 1, 2, 3, 4}
+    assert admit(hall, log, Clock())[1] == [*NAMES[:4]]
+
+
 def test_who_goes_while_others_are_awaited_is_no_member(hall: Hall, log) -> None:
     hall.there = {0, 1, 2, 3}
     assert admit(hall, log, Clock(at_20=lambda: hall.there.discard(1)), patience=100)[1] == ["p00", "p02", "p03"]

@@ -168,6 +168,7 @@ def out(stage: str, reason: str, **fields: Any) -> Event:
 
 
 CONNECTED, ENROLLED, PART = event("connected", "a"), event("enrolled", "a"), event("takes-part", "a")
+SERVES = event("second-aggregator", name="a")
 BACK = PART, event("voted", "a", queries=1), ENROLLED
 CASES = {
     "nothing": ([], "awaited, not connected"),
@@ -188,6 +189,8 @@ CASES = {
         [CONNECTED, PART, event("voted", "a", queries=4), out("secure sum: masked", "no answer within 9 s")],
         "takes part, connected, last left out: secure sum: masked: no answer within 9 s, answered 4 queries",
     ),
+    "a second aggregator": ([CONNECTED, SERVES], "checks votes, connected"),
+    "one that is gone": ([CONNECTED, SERVES, event("lost", "a")], "checks votes, not connected"),
     "started anew": ([CONNECTED, PART, event("awaiting", "a")], "awaited, not connected"),
     "back while it takes part": ([*BACK], "takes part, not connected now, answered 1 query"),
     "back after a restart": ([*BACK, event("awaiting", "a"), ENROLLED], "enrolled, not connected, answered 1 query"),
@@ -223,24 +226,6 @@ def test_a_log_is_read_as_it_grows(tmp_path: Path) -> None:
     assert [event.kind for event in tail.fresh()] == ["closed"]
     path.write_text('{"event": "stage", "stage": "enrol", "total": 3}\n')  # it was begun anew
     assert ([event.kind for event in tail.fresh()], tail.skipped) == (["stage"], 3)
-
-
-SECOND = "aggregator board"
-SERVES = event("second-aggregator", name="board", node=7)
-SECONDS = {
-    "connected": ([event("connected", "a", SECOND)], "connected"),
-    "serves": ([event("connected", SECOND), SERVES], "connected, checks votes"),
-    "gone": ([event("connected", SECOND), SERVES, event("lost", SECOND)], "away"),
-    "back": ([SERVES, event("lost", SECOND), event("connected", SECOND)], "connected, checks votes"),
-    "started anew": ([SERVES, event("awaiting", "a")], "away"),
-}
-
-
-@pytest.mark.parametrize("case", SECONDS)
-def test_the_second_aggregator_is_no_party(case: str) -> None:
-    told, words = SECONDS[case]
-    state = RunState.of(told, ["a"])
-    assert (state.second_words("board"), list(state.roll), state.took_part) == (words, ["a"], [])
 
 
 AWAY = "2 parties after stage 'vote' (1 x away)"
