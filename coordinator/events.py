@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from pydantic import Field, ValidationError, field_validator
 
@@ -176,19 +176,6 @@ class Event(Frozen, extra="ignore"):
         return self.fact + more
 
 
-class EventWriter(Protocol):
-    """An event log, or what keeps none."""
-
-    def write(self, event: str, **fields: Any) -> None: ...
-
-
-class NoLog:
-    """Keeps no event: of a federation that is replayed, and that nobody watches."""
-
-    def write(self, event: str, **fields: Any) -> None:
-        """See `EventLog.write`."""
-
-
 def is_step(done: int, total: int) -> bool:
     """Whether that so much is done has a line of its own: a hundred at most of one stage.
 
@@ -201,12 +188,13 @@ def is_step(done: int, total: int) -> bool:
 class EventLog:
     """Appends events to a file. A last line that a full disk or a power cut ended early is cut off."""
 
-    def __init__(self, path: Path, listener: Callable[[Event], None] | None = None) -> None:
-        """listener: is called with each event after it was written."""
-        if path.exists():
+    def __init__(self, path: Path | None, listener: Callable[[Event], None] | None = None) -> None:
+        """path: None where nobody reads them: of a federation that is replayed. listener: is called with each event
+        after it was written."""
+        if path is not None and path.exists():
             with open(path, "r+b") as file:
                 file.truncate(file.read().rfind(b"\n") + 1)
-        self._file = append_private(path)  # closed by close()
+        self._file = None if path is None else append_private(path)
         self._lock = threading.Lock()
         self._start = time.monotonic()
         self._listener = listener
@@ -214,6 +202,8 @@ class EventLog:
     def write(self, event: str, **fields: Any) -> None:
         """Append one event with the time of day and the seconds since the log was opened. Raises ValidationError: there
         is no such kind."""
+        if self._file is None:
+            return
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
         line = dumps({"event": event, "at": at, "seconds": round(time.monotonic() - self._start, 3), **fields})
         written = Event.model_validate_json(line)
@@ -225,8 +215,9 @@ class EventLog:
 
     def close(self) -> None:
         """Close the file. What a full disk did not take is given up: whoever wrote it was told."""
-        with contextlib.suppress(OSError):
-            self._file.close()
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
 
 
 class EventTail:

@@ -206,7 +206,6 @@ def conclude(
     guarantees = spent(config, batches, closed=sanitised is not None)
     summary = {
         "federation": config.digest(),
-        "federation_digest": config.federation_digest(),
         "parties": names,
         "teachers": len(names) * config.teachers_per_party,
         "parties_left_out_for_data": left_out_for_data,

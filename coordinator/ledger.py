@@ -170,10 +170,6 @@ class Ledger:
         """The one file of this federation. Raises LedgerError."""
         return cls(path, config.digest(), config.model_dump_json(exclude={"noise_seed"}))
 
-    @property
-    def durable(self) -> bool:
-        return self.path is not None
-
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Hold the ledger against every other coordinator, from looking a query up until its charge is committed. The
@@ -191,10 +187,6 @@ class Ledger:
             yield
         finally:
             os.close(descriptor)
-
-    def next_batch(self) -> int:
-        """Its number; call it within `exclusive`."""
-        return self._file.execute("SELECT COALESCE(MAX(seq), 0) + 1 FROM batches")[0][0]
 
     def spent(self) -> tuple[int, int]:
         """Queries asked and answers given so far."""

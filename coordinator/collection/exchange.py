@@ -14,7 +14,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from flwr.app import Array, Message, RecordDict
 from flwr.serverapp import Grid
 
-from consilium.coordinator.events import EventLog, EventWriter, is_step
+from consilium.coordinator.events import EventLog, is_step
 from consilium.protocol.errors import MalformedMessage, NotEnoughParties
 from consilium.protocol.messages import WireModel
 from consilium.protocol.records import from_record, refusal_from_record, to_record
@@ -155,7 +155,7 @@ def untold(done: int, total: int) -> None:
     """Instead of `Steps`, of what is done beside a stage that the run is in, or with one node."""
 
 
-def tell_left_out(log: EventWriter, stage: str, failures: Mapping[str, Failure]) -> None:
+def tell_left_out(log: EventLog, stage: str, failures: Mapping[str, Failure]) -> None:
     """Write one event for each party that is left out: its name, and why."""
     for party, failure in sorted(failures.items()):
         log.write(

@@ -4,9 +4,7 @@ What is held is the sum, however many parties there are."""
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +14,8 @@ from consilium.coordinator.collection.base import Counts, Queries, Standing
 from consilium.coordinator.collection.exchange import Failure, Member, Steps, require, stream, tell_left_out
 from consilium.coordinator.collection.means import Collecting, VoteKeys
 from consilium.coordinator.config import FederationConfig
-from consilium.protocol.choices import add_choices, counted, fault
-from consilium.protocol.errors import ConfigError
+from consilium.protocol.choices import add_choices, fault
+from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.files import private_folder, replacing
 from consilium.protocol.messages import VoteReply, VoteRequest
 from consilium.sums.modes import MODES
@@ -75,7 +73,7 @@ class OverFlower:
         tell_left_out(log, "vote", failures)
         require(len(counted), config.minimum_parties, "vote", failures)
         if config.record_votes:
-            keep_votes(means.run_dir / "private", queries, classes, kept)
+            keep_votes(means.run_dir / "private", queries, kept)
         parties = tuple(sorted(member.party for member in counted))
         return Counts(total, parties, sum(member.teachers for member in counted))
 
@@ -109,49 +107,24 @@ UNUSABLE = (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile, MemoryE
 """What is raised for a file that is damaged."""
 
 
-def keep_votes(folder: Path, queries: Queries, classes: int, choices: Mapping[str, np.ndarray]) -> None:
+def keep_votes(folder: Path, queries: Queries, choices: Mapping[str, np.ndarray]) -> None:
     """Write what the counted parties of a simulation chose, by name: an .npz for each query set, with `query_ids`,
-    `classes`, `parties` in the order in which they answered, and `choices`, uint (parties, queries, teachers)."""
+    `parties` in the order in which they answered, and `choices`, uint (parties, queries, teachers)."""
     path = private_folder(folder) / f"votes-{queries.hash[:12]}.npz"
     with replacing(path, 0o600) as file:
-        np.savez_compressed(
-            file,
-            query_ids=np.array(queries.ids),
-            classes=np.array(classes),
-            parties=np.array(list(choices)),
-            choices=np.stack(list(choices.values())),
-        )
+        parties, chosen = np.array(list(choices)), np.stack(list(choices.values()))
+        np.savez_compressed(file, query_ids=np.array(queries.ids), parties=parties, choices=chosen)
 
 
-@dataclass(frozen=True)
-class KeptVotes:
-    """One file. classes: their number. choices: see `protocol.choices`, by party."""
-
-    query_ids: list[str]
-    classes: int
-    choices: dict[str, np.ndarray] = field(repr=False)
-
-    @property
-    def parties(self) -> list[str]:
-        return sorted(self.choices)
-
-    def votes(self, party: str) -> np.ndarray:
-        return counted(self.choices[party], self.classes)
-
-    def total(self) -> np.ndarray:
-        total = np.zeros((len(self.query_ids), self.classes), dtype=np.int64)
-        for choices in self.choices.values():
-            add_choices(total, choices)
-        return total
-
-
-@contextmanager
-def kept_votes(path: Path) -> Iterator[KeptVotes]:
-    """What `keep_votes` wrote. Raises one of `UNUSABLE` where it is damaged, also while it is read from."""
-    with np.load(path, allow_pickle=False) as content:
-        ids, classes = content["query_ids"].tolist(), int(content["classes"])
-        choices = dict(zip(content["parties"].tolist(), content["choices"], strict=True))
-    for party, chosen in choices.items():
-        if wrong := fault(chosen, len(ids), classes, chosen.shape[-1]):
-            raise ValueError(f"kept votes of {party}: {wrong}")
-    yield KeptVotes(ids, classes, choices)
+def kept_votes(path: Path, classes: int) -> tuple[list[str], dict[str, np.ndarray]]:
+    """What `keep_votes` wrote: ids of the queries, and each party's choices. Raises DataError: it is damaged."""
+    try:
+        with np.load(path, allow_pickle=False) as content:
+            ids, choices = content["query_ids"].tolist(), content["choices"]
+            found = dict(zip(content["parties"].tolist(), choices, strict=True))
+        wrong = next(filter(None, (fault(each, len(ids), classes, choices.shape[-1]) for each in choices)), None)
+    except UNUSABLE as error:
+        wrong = type(error).__name__
+    if wrong is not None:
+        raise DataError(f"{path.name} cannot be read: {wrong}")
+    return ids, found

@@ -41,6 +41,7 @@ from consilium.coordinator.verify import holds
 from consilium.models.devices import ONE_THREAD
 from consilium.node.flower import flower_environment
 from consilium.party.store import Store
+from consilium.protocol.choices import counted
 from consilium.protocol.errors import EngineError
 from consilium.protocol.messages import WireModel
 from consilium.protocol.queries import query_ids
@@ -138,15 +139,15 @@ def test_parties_of_a_run_vote_as_those_of_a_study(local: tuple[Path, dict[str, 
     case = make_case(load_scenario("stroke", CHANGES), SEED, 0.0)
     votes, row = train_ensemble(case).pool, {query: row for row, query in enumerate(case.pool_ids)}
     (path,) = (local[0] / "private").glob("votes-*.npz")
-    with kept_votes(path) as kept:
-        rows = np.array([row[query] for query in kept.query_ids])
-        ids = query_ids(case.pool_x[rows])
-        for index, party in enumerate(case.parties):
-            mine = np.flatnonzero(votes.tied_party == index)
-            ties = (votes.tied_teacher[mine], votes.tied_row[mine], votes.tied[mine])
-            alone = TeacherVotes(votes.cast[[index]], np.zeros(len(mine), dtype=np.int32), *ties)
-            of_study = alone.totals(rows, [party], case.config.digest(), ids, len(case.classes))
-            np.testing.assert_array_equal(kept.votes(party), of_study)
+    asked, kept = kept_votes(path, len(case.classes))
+    rows = np.array([row[query] for query in asked])
+    ids = query_ids(case.pool_x[rows])
+    for index, party in enumerate(case.parties):
+        mine = np.flatnonzero(votes.tied_party == index)
+        ties = (votes.tied_teacher[mine], votes.tied_row[mine], votes.tied[mine])
+        alone = TeacherVotes(votes.cast[[index]], np.zeros(len(mine), dtype=np.int32), *ties)
+        of_study = alone.totals(rows, [party], case.config.digest(), ids, len(case.classes))
+        np.testing.assert_array_equal(counted(kept[party], len(case.classes)), of_study)
 
 
 def test_nodes_in_this_process_vote_as_over_flower(local: tuple[Path, dict[str, Any], pl.DataFrame]) -> None:
@@ -158,12 +159,12 @@ def test_nodes_in_this_process_vote_as_over_flower(local: tuple[Path, dict[str, 
             node.hello(Standing(ledger).greeting(case.config))
             node.train(case.config.train_request())
         (path,) = (local[0] / "private").glob("votes-*.npz")
-        with kept_votes(path) as kept:
-            rows = case.pool_x[[row[query] for query in kept.query_ids]]
-            request = vote_request(case.config, Queries(rows), Standing(ledger))
-            found = {party: node.vote(request).choices for party, node in nodes.items()}
-            assert {*found} == {*kept.parties}
-            assert all(np.array_equal(choices, kept.choices[party]) for party, choices in found.items())
+        asked, kept = kept_votes(path, len(case.classes))
+        rows = case.pool_x[[row[query] for query in asked]]
+        request = vote_request(case.config, Queries(rows), Standing(ledger))
+        found = {party: node.vote(request).choices for party, node in nodes.items()}
+        assert {*found} == {*kept}
+        assert all(np.array_equal(choices, kept[party]) for party, choices in found.items())
 
 
 @pytest.mark.ray
