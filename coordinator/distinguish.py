@@ -228,8 +228,8 @@ def _logs(outcomes: np.ndarray, kinds: np.ndarray, pair: Pair) -> np.ndarray:
 @dataclass(frozen=True)
 class GameSetup:
     """queries : in one run. runs : in each of the two worlds, for each pair of votes. confidence : of all bounds of the
-    audit together. teachers_per_party : votes that a party moves in each query. neighbouring : whether in the second
-    world the party votes otherwise, or is not counted."""
+    audit together. teachers_per_party : votes that a party, which votes otherwise in the second world, moves in each
+    query."""
 
     queries: int = 100
     runs: int = 20_000
@@ -237,7 +237,6 @@ class GameSetup:
     confidence: float = 0.999
     teachers_per_party: int = 1
     classes: int = 3
-    neighbouring: Neighbouring = Neighbouring.REPLACE
 
 
 @dataclass(frozen=True)
@@ -316,7 +315,7 @@ def _claim_of(mechanism: Mechanism, setup: GameSetup) -> tuple[str, float]:
         asked=setup.queries,
         answered=setup.queries,
         unit=Unit.PARTY,
-        neighbouring=setup.neighbouring,
+        neighbouring=Neighbouring.REPLACE,
         teachers_per_party=setup.teachers_per_party,
     )
     return "worst case of its event", worst_case([event], setup.delta).epsilon
@@ -326,7 +325,6 @@ def worst_pairs(mechanism: Mechanism, setup: GameSetup) -> list[Pair]:
     """Labels tell most at a tie, where the noise decides; a check where its number is at the threshold. Which of them
     is worst depends on the parameters, so all are played."""
     k, classes = setup.teachers_per_party, setup.classes
-    again = k if setup.neighbouring is Neighbouring.REPLACE else 0  # of its votes, those that are counted in both
     sigmas = [float(getattr(mechanism, name)) for name in ("sigma2", "sigma") if hasattr(mechanism, name)]
     # votes are int64, and nobody has more than 2^40 teachers
     spread = math.sqrt(2) * sigmas[0] if sigmas else min(2 / float(getattr(mechanism, "gamma", 1)), 2.0**40)
@@ -340,16 +338,16 @@ def worst_pairs(mechanism: Mechanism, setup: GameSetup) -> list[Pair]:
 
     base = math.ceil(6 * spread) + k
     if threshold is None:
-        return [pair("tie", (base + k, base), (base, base + again))]
+        return [pair("tie", (base + k, base), (base, base + k))]
     base = max(base, math.ceil(threshold + 6 * float(getattr(mechanism, "sigma1", spread))) + k)
     top = round(threshold + k / 2)
-    pairs = [pair("tie, all answered", (base + k, base), (base, base + again))]
+    pairs = [pair("tie, all answered", (base + k, base), (base, base + k))]
     if threshold >= 2 * k:
-        pairs.append(pair("tie at the threshold", (threshold, threshold), (threshold - k, threshold + again)))
-        pairs.append(pair("at the threshold", (top,), (top - k, again)))
+        pairs.append(pair("tie at the threshold", (threshold, threshold), (threshold - k, threshold + k)))
+        pairs.append(pair("at the threshold", (top,), (top - k, k)))
     if sure is not None:  # all votes for one class: the check sees top - top / classes
         top = max(round(top * classes / (classes - 1)), 2 * k)
-        pairs.append(pair("at the threshold, unsure student", (top,), (top - k, again), np.full(classes, 1 / classes)))
+        pairs.append(pair("at the threshold, unsure student", (top,), (top - k, k), np.full(classes, 1 / classes)))
     return pairs
 
 

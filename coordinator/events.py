@@ -38,7 +38,7 @@ AWAY_CURE = (
 )
 MENDED = "Once that is mended it goes on by itself: students ask again."
 TOLD_TO_OPERATORS = {
-    **dict.fromkeys(("AggregatorAway", "AggregatorRefuses", "AggregatorWentBack"), LOG_SAYS_MORE),
+    **dict.fromkeys(("AggregatorAway", "AggregatorRefuses"), LOG_SAYS_MORE),
     **dict.fromkeys(("NotEnoughParties", "ThresholdNotMet"), AWAY_CURE),
     **dict.fromkeys(("LedgerError", "LedgerLocked", "StorageError"), MENDED),
 }

@@ -45,36 +45,17 @@ ATTEMPTS = 2
 
 
 class AggregatorAway(SecAggError):
-    """The second aggregator is not there, or does not answer. Nothing is used up: the same session goes on later."""
+    """The second aggregator is not there, does not answer, or has forgotten what it gave. Nothing is used up: the same
+    session goes on later."""
 
     CURE = "Start it, or telephone whoever runs it, and ask again; nothing was used up"
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"the second aggregator does not answer: {reason}")
-
-
-class AggregatorWentBack(AggregatorAway):
-    """The second aggregator has forgotten what it gave: an older state of it was restored. It would give its half of
-    the same queries again, so nothing is asked of it."""
-
-    def __init__(self, signed: int, known: int) -> None:
-        SecAggError.__init__(
-            self,
-            f"the second aggregator's state went back: it gave its half of {signed} sums of this federation, and knows"
-            f" {known}",
-            "Have the newest backup of its state/ restored; if that is lost, put another in its place: consilium"
-            " provision revoke and add",
-        )
 
 
 class AggregatorRefuses(SecAggError):
     """The second aggregator does not serve in this federation, or does not give its half of this sum. rule: of its
     refusal; None where what it said is no refusal."""
 
-    def __init__(self, reason: str, cure: str, rule: Rule | None = None) -> None:
-        self.rule = rule
-        ask = "Its own log has the detail; nothing was given"
-        super().__init__(f"the second aggregator refuses: {reason}", f"{cure}. {ask}" if cure else ask)
+    rule: Rule | None = None
 
 
 class SecondAggregator:
@@ -102,9 +83,10 @@ class SecondAggregator:
             refused = next((failure for failure in failures if not failure.silent), None)
             if refused is not None:
                 raise _error(refused)
+            reason = failures[0].reason if failures else "no such node is connected"
             if replies.answers:
-                raise AggregatorAway("a node answers as second aggregator, with another key than the roster's")
-            raise AggregatorAway(failures[0].reason if failures else "no such node is connected")
+                reason = "a node answers as second aggregator, with another key than the roster's"
+            raise _error(Failure(reason, silent=True))
         self._node = min(nodes)
         means.log.write("second-aggregator", name=replies.answers[self._node].name, node=self._node)
         return self._node
@@ -125,9 +107,12 @@ class SecondAggregator:
 
 def _error(failure: Failure) -> AggregatorAway | AggregatorRefuses:
     if failure.silent:
-        return AggregatorAway(failure.reason)
-    reason = failure.reason if failure.refusal is None else str(failure.refusal)
-    return AggregatorRefuses(reason, failure.cure(CURES_OF_SECOND), failure.rule)
+        return AggregatorAway(f"the second aggregator does not answer: {failure.reason}")
+    reason, cure = failure.refusal or failure.reason, failure.cure(CURES_OF_SECOND)
+    ask = "Its own log has the detail; nothing was given"
+    error = AggregatorRefuses(f"the second aggregator refuses: {reason}", f"{cure}. {ask}" if cure else ask)
+    error.rule = failure.rule
+    return error
 
 
 @dataclass(frozen=True)
@@ -189,10 +174,10 @@ class VerifiedCollector(SumCollector):
         self._sums = KeptSums(means.run_dir, keys.roster)
 
     def collect(self, queries: Queries, sigma: float) -> Counts:
-        """The sum over the parties whose votes are votes, with both aggregators' noise. Raises AggregatorAway,
-        AggregatorWentBack: the same session goes on when it is asked again; so it does where the second aggregator's
-        disk was full. AggregatorRefuses, ThresholdNotMet, SecAggError: there is no sum; nothing is used up unless the
-        second aggregator gave its half. LedgerError: a file of sums is damaged; the session is kept."""
+        """The sum over the parties whose votes are votes, with both aggregators' noise. Raises AggregatorAway: the same
+        session goes on when it is asked again; so it does where the second aggregator's disk was full.
+        AggregatorRefuses, ThresholdNotMet, SecAggError: there is no sum; nothing is used up unless the second
+        aggregator gave its half. LedgerError: a file of sums is damaged; the session is kept."""
         name, signed = self._begin(queries), self._sums.signed()
         session: KeptSession | None = self._sessions.session(name)
         if session is not None:
@@ -231,7 +216,13 @@ class VerifiedCollector(SumCollector):
         begin |= {"places": places, "proof": proof}
         opened = self._second.ask(OpenRequest(**begin), OpenReply)
         if opened.signed < signed:
-            raise AggregatorWentBack(signed, opened.signed)
+            # an older state of it was restored: it would give its half of the same queries again
+            raise AggregatorAway(
+                f"the second aggregator's state went back: it gave its half of {signed} sums of this federation, and"
+                f" knows {opened.signed}",
+                "Have the newest backup of its state/ restored; if that is lost, put another in its place: consilium"
+                " provision revoke and add",
+            )
         key, fresh, question = session.key or opened.key, SealingKey(session.fresh), session.question
         if question is None:
             if not opened.key or opened.key != key:  # uploads are sealed for the one that came first
