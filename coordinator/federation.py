@@ -319,7 +319,7 @@ class FederationRun:
             log.write("awaiting", parties=sorted(nodes.names()))
             least = least_parties(config, self.keys.roster)
             admission = Admission(transport, config, log, standing, nodes)
-            members = assemble(admission, least, config.timeouts.join, log, self.closing)
+            members = assemble(admission, least, config.timeouts.join, self.closing)
             if not members:  # it is to be closed
                 conclude(config, self.run_dir, ledger, log)
                 return
@@ -338,7 +338,7 @@ class FederationRun:
         votes = sum(member.teachers for member in members)
         check_threshold(config, votes)
         check_sanitised(config, votes)
-        late = None if admission is None else Latecomers(admission, transport, config, log)
+        late = None if admission is None else Latecomers(admission)
         collector = NotedCollector(self.keys.collector(means), late, members, standing)
         service = LabelService(config, ledger, collector, noise_for(config), parties, log, pool, self.spent_before)
         log.write("promised", **service.promised.to_json())

@@ -74,7 +74,6 @@ class LabelService:
         self._pool, self._spent_before = pool, frozenset(spent_before)
         self._budget = config.query_budget
         self._sigma = config.released_sigma(parties)
-        self._sigmas = config.sigmas
         self._lock = threading.Lock()
         self.counted: list[int] = []
         self.seconds = 0.0
@@ -245,7 +244,7 @@ class LabelService:
     def _collect(self, queries: Queries) -> Counts:
         began = time.monotonic()
         try:
-            counts = self._collector.collect(queries, self._sigmas[queries.round - 1])
+            counts = self._collector.collect(queries, self._config.sigmas[queries.round - 1])
         finally:
             self.seconds += time.monotonic() - began
         self.counted.append(len(counts.parties))

@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from consilium.coordinator.collection.base import Standing
@@ -48,45 +49,43 @@ class KnownNodes(Protocol):
     def name(self, node: int) -> str | None: ...
 
 
+@dataclass
 class Admission:
     """Asks nodes to enrol, and keeps who did. known: the nodes that an operator registered; None in a simulation, whose
     parties tell their own names. members and failures are by name; a simulated node that told none is called by its
     number."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        config: FederationConfig,
-        log: EventLog,
-        standing: Standing,
-        known: KnownNodes | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._transport, self._config, self._log, self._standing = transport, config, log, standing
-        self._known, self._clock = known, clock
+    transport: Transport
+    config: FederationConfig
+    log: EventLog
+    standing: Standing
+    known: KnownNodes | None = None
+    clock: Callable[[], float] = time.monotonic
+    members: dict[str, Member] = field(init=False, default_factory=dict)
+    failures: dict[str, Failure] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
         self._connected: frozenset[int] = frozenset()
         self._lock = threading.RLock()  # a sum that begins asks who is back, also while a thread waits for latecomers
         self._tries: dict[int, tuple[int, float]] = {}
         self._no_party: set[int] = set()
-        self.members: dict[str, Member] = {}
-        self.failures: dict[str, Failure] = {}
 
     def expected(self) -> Collection[str]:
-        return () if self._known is None else self._known.names()
+        return () if self.known is None else self.known.names()
 
     def _registered(self, node: int) -> str | None:
-        return None if self._known is None else self._known.name(node)
+        return None if self.known is None else self.known.name(node)
 
     def look(self) -> frozenset[int]:
         """The nodes that are connected now; who came and who went since is written down, by name."""
         with self._lock:
-            now = frozenset(self._transport.nodes())
+            now = frozenset(self.transport.nodes())
             for node in now - self._connected - self._no_party:
                 self._tries.pop(node, None)  # it was away, and is back: perhaps with another policy, or an older state
             for event, nodes in (("connected", now - self._connected), ("lost", self._connected - now)):
                 names = sorted(filter(None, map(self._registered, nodes)))
                 if names:
-                    self._log.write(event, parties=names)
+                    self.log.write(event, parties=names)
             self._connected = now
             return now
 
@@ -95,17 +94,17 @@ class Admission:
         and is back enrols again, or is a member no more. late: the others are serving already, and the parties are told
         so. returned: ask such members only."""
         with self._lock:
-            now = self._clock()
+            now = self.clock()
             due = [node for node in self.look() if node not in self._tries or self._tries[node][1] <= now]
             if returned:
                 due = [node for node in due if node in {member.node for member in self.members.values()}]
             if not due:
                 return []
             quiet = late or all(node in self._tries for node in due)
-        request = self._standing.greeting(self._config, late)
-        tell = untold if quiet else Steps(self._log, "enrol", len(due))
+        request = self.standing.greeting(self.config, late)
+        tell = untold if quiet else Steps(self.log, "enrol", len(due))
         replies = exchange(
-            self._transport, dict.fromkeys(sorted(due), request), HelloReply, self._config.timeouts.enrol, tell
+            self.transport, dict.fromkeys(sorted(due), request), HelloReply, self.config.timeouts.enrol, tell
         )
         with self._lock:
             return self._take(due, replies)
@@ -120,9 +119,9 @@ class Admission:
                 self._drop(node)
         for node, reply in replies.answers.items():
             name, wrong = self._registered(node) or reply.party, self._fault(node, reply)
-            if reply.program != (ours := self._standing.program):
+            if reply.program != (ours := self.standing.program):
                 theirs = reply.program or "an unknown version"
-                self._log.write("version", party=reply.party, theirs=theirs, ours=ours)
+                self.log.write("version", party=reply.party, theirs=theirs, ours=ours)
             if wrong is not None:
                 self._drop(node)
                 failures[name] = Failure(wrong)
@@ -154,8 +153,8 @@ class Admission:
     def _note(
         self, nodes: Collection[int], fresh: list[Member], failures: Mapping[str, Failure], stage: str = "enrol"
     ) -> None:
-        again, now = {name: why for name, why in failures.items() if self.failures.get(name) != why}, self._clock()
-        tell_left_out(self._log, stage, again)
+        again, now = {name: why for name, why in failures.items() if self.failures.get(name) != why}, self.clock()
+        tell_left_out(self.log, stage, again)
         self.failures |= failures
         enrolled = {member.node for member in fresh}
         for node in nodes:
@@ -165,8 +164,8 @@ class Admission:
         for member in fresh:
             self.members[member.party] = member
             self.failures.pop(member.party, None)
-        if fresh and self._known is not None:
-            self._log.write("enrolled", parties=[member.party for member in fresh])
+        if fresh and self.known is not None:
+            self.log.write("enrolled", parties=[member.party for member in fresh])
 
     def _drop(self, node: int) -> None:
         self.members = {name: member for name, member in self.members.items() if member.node != node}
@@ -179,16 +178,15 @@ class Admission:
         registered = self._registered(node)
         if registered is not None and (reply.party != registered or registered not in self.expected()):
             return "answers in another party's name than its key was registered for"
-        if reply.teachers != self._config.teachers_per_party:
-            return f"offers {reply.teachers} teachers, the federation asks {self._config.teachers_per_party}"
-        return self._standing.behind(reply)
+        if reply.teachers != self.config.teachers_per_party:
+            return f"offers {reply.teachers} teachers, the federation asks {self.config.teachers_per_party}"
+        return self.standing.behind(reply)
 
 
 def assemble(
     admission: Admission,
     least: int,
     patience: float,
-    log: EventLog,
     stop: Callable[[], bool],
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
@@ -212,7 +210,7 @@ def assemble(
         state = (tuple(missing), tuple(admission.refused), enough_since is None)
         if state != last_state or clock() - told >= TELL_SECONDS:
             left = {} if enough_since is None else {"at_most_seconds": max(0, round(patience - waited))}
-            log.write(
+            admission.log.write(
                 "waiting", connected=len(there), required=least, awaited=missing, refused=admission.refused, **left
             )
             last_state, told = state, clock()
@@ -277,8 +275,8 @@ class Latecomers:
     """Threads, while the context is open, that look who connects and has those trained that enrol. Nobody waits for it:
     a sum that has begun goes on with the parties that it began with."""
 
-    def __init__(self, admission: Admission, transport: Transport, config: FederationConfig, log: EventLog) -> None:
-        self._admission, self._transport, self._config, self._log = admission, transport, config, log
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
         self._lock, self._stop = threading.Lock(), threading.Event()
         self._ready: list[Member] = []
         self._back: list[Member] = []
@@ -302,13 +300,13 @@ class Latecomers:
             due, self._back = self._back + returned + fresh, []
         if not due:
             return
-        trained = train_all(self._transport, self._config, due, untold)
+        trained = train_all(self._admission.transport, self._admission.config, due, untold)
         self._admission.fail(trained.failures)
         ready = [member for member in trained.members if member in fresh]
         if ready:
             with self._lock:
                 self._ready += ready
-            self._log.write("takes-part", parties=[member.party for member in ready])
+            self._admission.log.write("takes-part", parties=[member.party for member in ready])
 
     def join(self, members: list[Member]) -> list[Member]:
         """Bring the list up to date, before a sum: those that are ready take part from now on, and are returned; one

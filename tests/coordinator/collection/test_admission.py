@@ -94,7 +94,7 @@ def hall(at_home: list[Path]) -> Hall:
 
 def admit(hall: Hall, log, clock: Clock, least: int = 3, patience: float = 300, until: float = 10_000):
     admission = Admission(hall, CONFIG, log, STANDING, hall, clock=clock)
-    found = assemble(admission, least, patience, log, lambda: clock.now >= until, clock, clock.sleep)
+    found = assemble(admission, least, patience, lambda: clock.now >= until, clock, clock.sleep)
     return admission, [member.party for member in found]
 
 
