@@ -251,14 +251,11 @@ class FakeTransport:
     def nodes(self) -> list[int]:
         return list(self.parties)
 
-    def exchange(
-        self, requests: Mapping[int, WireModel], timeout: float, on_reply: Callable[[int, int], None]
-    ) -> Iterator[tuple[int, RecordDict | Failure]]:
-        for done, (node, request) in enumerate(requests.items(), 1):
+    def exchange(self, requests: Mapping[int, WireModel], timeout: float) -> Iterator[tuple[int, RecordDict | Failure]]:
+        for node, request in requests.items():
             self.requests.append((node, request.kind))
             reply = self._reply(node, request)
             fault = self.faults.get((node, request.kind))
-            on_reply(done, len(requests))
             yield node, fault(reply) if fault and isinstance(reply, RecordDict) else reply
 
     def _reply(self, node: int, request: WireModel) -> RecordDict | Failure:

@@ -20,11 +20,11 @@ from consilium.coordinator.collection.exchange import (
     Member,
     Replies,
     Steps,
+    Tell,
     Transport,
     exchange,
     require,
     tell_left_out,
-    untold,
 )
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
@@ -102,7 +102,7 @@ class Admission:
                 return []
             quiet = late or all(node in self._tries for node in due)
         request = self.standing.greeting(self.config, late)
-        tell = untold if quiet else Steps(self.log, "enrol", len(due))
+        tell = None if quiet else Steps(self.log, "enrol", len(due))
         replies = exchange(
             self.transport, dict.fromkeys(sorted(due), request), HelloReply, self.config.timeouts.enrol, tell
         )
@@ -244,9 +244,9 @@ class Training(NamedTuple):
 
 
 def train_all(
-    transport: Transport, config: FederationConfig, members: list[Member], tell: Callable[[int, int], None]
+    transport: Transport, config: FederationConfig, members: list[Member], tell: Tell | None = None
 ) -> Training:
-    """Ask `train.teacher` of every member. `tell(done, total)` is called as they answer."""
+    """Ask `train.teacher` of every member."""
     request, by_node = config.train_request(), {member.node: member for member in members}
     replies = exchange(transport, dict.fromkeys(by_node, request), TrainReply, config.timeouts.train, tell)
     failures = {by_node[node]: failure for node, failure in replies.failures.items()}
@@ -300,7 +300,7 @@ class Latecomers:
             due, self._back = self._back + returned + fresh, []
         if not due:
             return
-        trained = train_all(self._admission.transport, self._admission.config, due, untold)
+        trained = train_all(self._admission.transport, self._admission.config, due)
         self._admission.fail(trained.failures)
         ready = [member for member in trained.members if member in fresh]
         if ready:

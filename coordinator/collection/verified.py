@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from consilium.coordinator.collection.base import Counts, Queries
-from consilium.coordinator.collection.exchange import Failure, Steps, exchange, no_node, stream, tell_left_out, untold
+from consilium.coordinator.collection.exchange import Failure, Steps, exchange, no_node, stream, tell_left_out
 from consilium.coordinator.collection.kept_sums import SESSIONS, KeptSession, KeptSums, VerifiedSessions
 from consilium.coordinator.collection.means import Collecting, SumCollector, VoteKeys, check_digest
 from consilium.coordinator.config import FederationConfig
@@ -76,7 +76,7 @@ class SecondAggregator:
             **config.terms().model_dump(), protocol_version=PROTOCOL_VERSION, program=means.standing.program
         )
         requests = dict.fromkeys(others, request)
-        replies = exchange(means.transport, requests, AggregatorReply, config.timeouts.enrol, untold)
+        replies = exchange(means.transport, requests, AggregatorReply, config.timeouts.enrol)
         nodes = [node for node, reply in replies.answers.items() if reply.key == self._roster.helper.ed25519_pk]
         if not nodes:
             failures = [each for each in replies.failures.values() if each.rule is not Rule.NODE_KIND]
@@ -96,7 +96,7 @@ class SecondAggregator:
         failure, wait = no_node(), self._means.config.timeouts.secure
         for _attempt in range(ATTEMPTS):
             node = self.find() if self._node is None else self._node
-            replies = exchange(self._means.transport, {node: request}, model, wait, untold)
+            replies = exchange(self._means.transport, {node: request}, model, wait)
             if node in replies.answers:
                 return replies.answers[node]
             failure, self._node = replies.failures[node], None

@@ -46,9 +46,9 @@ class Hall(FakeTransport):
         self.there: set[int] = set()
         self.told_late: list[bool] = []
 
-    def exchange(self, requests, timeout, on_reply):
+    def exchange(self, requests, timeout):
         self.told_late += [request.late for request in requests.values() if isinstance(request, HelloRequest)]
-        return super().exchange(requests, timeout, on_reply)
+        return super().exchange(requests, timeout)
 
     def nodes(self) -> list[int]:
         return sorted(self.there)
