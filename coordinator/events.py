@@ -36,6 +36,8 @@ AWAY_CURE = (
     "The student can ask again once they are connected. Where one is gone for good: consilium provision revoke NAME, by"
     " the operator."
 )
+NO_ANSWER = "Its team looks whether the node runs, with `consilium doctor` and `consilium status`"
+UNKNOWN = "Run `consilium doctor` at both ends; the run's events.jsonl has what the coordinator saw."
 MENDED = "Once that is mended it goes on by itself: students ask again."
 TOLD_TO_OPERATORS = {
     **dict.fromkeys(("AggregatorAway", "AggregatorRefuses"), LOG_SAYS_MORE),
@@ -59,7 +61,7 @@ KINDS: dict[str, str] = {
     "second-aggregator": "aggregator {name}: it checks votes",
     # rule: by which the party refused; silent: it said nothing
     "left-out": "{party} left out of stage {stage}: {reason}",
-    "false-votes": "warning: {what}. {action}",  # a sum cannot be one of votes
+    "false-votes": "warning: {what}",  # a sum cannot be one of votes
     "resumed-session": "goes on with a secure sum, at {stage}",
     "session-lost": "a secure sum is begun anew: {reason}",
     # the guarantee, before anything is asked
@@ -70,7 +72,7 @@ KINDS: dict[str, str] = {
     "serving": "students may ask at {address}",
     # a batch was charged and answered, of so many parties; release: what left
     "released": "{asked} queries asked, {answered} answered",
-    "not-answered": "questions were not answered",  # why may say something about votes
+    "not-answered": "questions were not answered{why}",  # why may say something about votes
     "not-sanitised": "",
     "failed": "failed: {what}",
     "closed": "closed after {questions} and {answers}",
@@ -140,27 +142,34 @@ class Event(Frozen, extra="ignore"):
 
     @property
     def cure(self) -> str:
-        """What to do about questions that were not answered."""
-        return TOLD_TO_OPERATORS.get(self.error, LOG_SAYS_MORE)
+        """What to do about what went wrong."""
+        match self.kind:
+            case "left-out":
+                return f"{CURES[self.rule]}." if self.rule else NO_ANSWER if self.silent else UNKNOWN
+            case "not-answered":
+                return TOLD_TO_OPERATORS.get(self.error, LOG_SAYS_MORE)
+        return self.action
 
     @property
     def fact(self) -> str:
-        """Its words, without what to do about it."""
+        """Its words, without what to do about it. Why questions were not answered is told where it says nothing about
+        votes."""
         epsilon = epsilon_text(float("inf") if self.epsilon is None else self.epsilon)
         judged = "" if self.value is None else f", {self.metric} {self.value:.3f} on the public test rows"
+        why = self.kind == "not-answered" and self.error in TOLD_TO_OPERATORS
         return KINDS[self.kind].format(
             **dict(self),
             names=", ".join(self.parties),
             bound=f"epsilon at most {epsilon} at delta {self.delta:g}",
             judged=judged,
+            why=f": {self.reason}" if why else "",
             questions=many(self.asked, "query"),
             answers=many(self.answered, "answer"),
         )
 
     @property
     def words(self) -> str:
-        """For a person; nothing where it is not worth a line. Why questions were not answered is told where it says
-        nothing about votes."""
+        """For a person; nothing where it is not worth a line."""
         more = ""
         match self.kind:
             case "waiting":
@@ -169,9 +178,7 @@ class Event(Frozen, extra="ignore"):
                 more += "" if self.at_most_seconds is None else f", at most {self.at_most_seconds:g} s more"
             case "left-out" if self.rule:
                 more = f". {CURES[self.rule]}"
-            case "not-answered" if self.error in TOLD_TO_OPERATORS:
-                more = f": {self.reason}"
-            case "failed" if self.action:
+            case "failed" | "false-votes" if self.action:
                 more = f". {self.action}"
         return self.fact + more
 
@@ -256,8 +263,7 @@ def read_events(path: Path) -> list[Event]:
 
 
 MOST_TROUBLES = 5
-NO_ANSWER = "Its team looks whether the node runs, with `consilium doctor` and `consilium status`"
-UNKNOWN = "Run `consilium doctor` at both ends; the run's events.jsonl has what the coordinator saw."
+TROUBLES = frozenset({"left-out", "not-answered", "failed", "false-votes"})
 NOT_STARTED = "not started"
 PASSING = frozenset({"enrol", "train"})
 """Stages that a party has to get through to take part; to miss another one costs it one sum."""
@@ -348,23 +354,20 @@ class RunState:
                 self._begin(event.kind, event.fact)
             case "stage" | "progress":
                 self._begin(event.stage)
-            case "released":
+            case "released" | "not-answered":
                 self._begin("serving")
             case "failed" | "closed":
                 self._begin(event.kind)
             case "left-out":
                 self._left_out(event)
-            case "not-answered":
-                self._trouble(event.words, event.cure)
-                self._begin("serving")
             case "awaiting":
                 self._start(event)
             case "version":
                 self.versions[event.party] = f"{event.party} runs {event.theirs}, this coordinator {event.ours}"
             case "second-aggregator":
                 self.roll.setdefault(event.name, RollEntry()).state = PartyState.CHECKS
-        if event.kind in ("failed", "false-votes"):
-            self._trouble(event.what, event.action)
+        if event.kind in TROUBLES:
+            self.troubles.append(f"{self.last} {event.fact}{f'. {event.cure}' if event.cure else ''}")
         if event.kind in OF_PARTIES:
             for name in event.parties:
                 self._of_party(event, self.roll.setdefault(name, RollEntry()))
@@ -376,7 +379,6 @@ class RunState:
             entry.state, entry.reason, entry.connected = PartyState.AWAITED, "", False
 
     def _left_out(self, event: Event) -> None:
-        self._trouble(event.fact, f"{CURES[event.rule]}." if event.rule else NO_ANSWER if event.silent else UNKNOWN)
         if event.party not in self.roll and event.party.startswith("node "):
             return  # a simulated one that never told its name
         entry = self.roll.setdefault(event.party, RollEntry())
@@ -403,6 +405,3 @@ class RunState:
         words = words or stage
         if (stage, words) != (self.stage, self.stage_words):  # who is waited for is said every minute
             self.stage, self.stage_words, self.since = stage, words, self.last
-
-    def _trouble(self, what: str, cure: str) -> None:
-        self.troubles.append(f"{self.last} {what}{f'. {cure}' if cure else ''}")
