@@ -19,10 +19,17 @@ from typing import Any, TypeVar
 import numpy as np
 from pydantic import ValidationError
 
-from consilium.coordinator.collection.admission import Admission, KnownNodes, Latecomers, assemble, enrol, train
-from consilium.coordinator.collection.base import Standing
+from consilium.coordinator.collection.admission import (
+    Admission,
+    KnownNodes,
+    Latecomers,
+    NotedCollector,
+    assemble,
+    enrol,
+    train,
+)
 from consilium.coordinator.collection.exchange import Transport
-from consilium.coordinator.collection.means import Collecting, NotedCollector, VoteKeys
+from consilium.coordinator.collection.means import Collecting, Standing, VoteKeys
 from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.config import FederationConfig, check_sanitised, check_threshold
 from consilium.coordinator.events import Event, EventLog, RunState, read_events

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from consilium.coordinator.collection.base import Standing
+from consilium.coordinator.collection.means import Standing
 from consilium.coordinator.ledger import Ledger
 from consilium.data.private_rows import remarks
 from consilium.party.node import PartyNode

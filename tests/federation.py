@@ -14,9 +14,9 @@ from flwr.app import RecordDict
 from consilium.accounting.mechanisms import Confident, GNMax, Histogram
 from consilium.accounting.units import Unit
 from consilium.coordinator.collection import plaintext
-from consilium.coordinator.collection.base import Counts, Queries, Standing
+from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.collection.exchange import Failure, Member, Transport, no_answer
-from consilium.coordinator.collection.means import Collecting
+from consilium.coordinator.collection.means import Collecting, Standing
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.config import FederationConfig, QueryBudget, Timeouts
 from consilium.coordinator.events import EventLog

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from consilium.coordinator.collection.base import Standing
+from consilium.coordinator.collection.base import Collector, Counts, Queries
 from consilium.coordinator.collection.exchange import (
     Failure,
     Member,
@@ -26,6 +26,7 @@ from consilium.coordinator.collection.exchange import (
     require,
     tell_left_out,
 )
+from consilium.coordinator.collection.means import Standing
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
 from consilium.node.supervisor import BackOff
@@ -328,3 +329,25 @@ class Latecomers:
             except Exception as error:  # a full disk, a SuperLink that restarts: the next look may work
                 if not self._stop.is_set():
                     log.warning("cannot look for parties that come late: %s", type(error).__name__)
+
+
+@dataclass(frozen=True)
+class NotedCollector:
+    """A `Collector` in whose next sum are the parties that came since the last, and of whose parties it is written down
+    at which position of the ledger they were asked."""
+
+    collector: Collector
+    late: Latecomers | None
+    members: list[Member]
+    standing: Standing
+
+    def collect(self, queries: Queries, sigma: float) -> Counts:
+        if self.late is not None:
+            self.late.join(self.members)
+        self.standing.begin()
+        counts = self.collector.collect(queries, sigma)
+        self.standing.voted(counts.parties)
+        return counts
+
+    def settle(self) -> None:
+        self.collector.settle()

@@ -1,10 +1,10 @@
-"""What collectors of a federation are made from: what they send with each request, and what they write down."""
+"""What collectors of a federation are made from: what goes with each request, and what is written down."""
 
 from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,15 +13,85 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from consilium.accounting.events import PartyNoise
-from consilium.coordinator.collection.admission import Latecomers
-from consilium.coordinator.collection.base import Collector, Counts, Queries, Standing
+from consilium.coordinator.collection.base import Collector, Counts, Queries
 from consilium.coordinator.collection.exchange import Member, Transport
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
+from consilium.coordinator.ledger import Ledger
 from consilium.protocol.databases import committed
 from consilium.protocol.errors import ConfigError, LedgerError
+from consilium.protocol.messages import PROTOCOL_VERSION, HelloReply, HelloRequest, LedgerPosition
+from consilium.protocol.pool import HASH_BYTES, PoolTree
+from consilium.protocol.queries import query_ids
+from consilium.protocol.versions import program_versions
 from consilium.sums.roster import SumRoster
 from consilium.sums.terms import SumTerms
+
+
+class Standing:
+    """Where the ledger stands: what goes with every request because of it, and what it has of who was asked.
+
+    A coordinator whose ledger went back to an older backup is refused by every party that has seen a later position.
+    The other way round, a party reports the last position at which it was asked for votes: one that voted later by the
+    ledger has forgotten what it gave, and is left out.
+
+    pool: that queries are proved to be of, if there is one. starts: see `HelloRequest`; none in a simulation."""
+
+    def __init__(self, ledger: Ledger, pool: PoolTree | None = None, starts: Sequence[str] = ()) -> None:
+        self._ledger, self._pool, self._starts = ledger, pool, starts
+        self.start, self.program = starts[-1] if starts else "", program_versions()
+        self._stated: LedgerPosition | None = None
+
+    def greeting(self, config: FederationConfig, late: bool = False) -> HelloRequest:
+        """late: see `HelloRequest`."""
+        return HelloRequest(
+            **config.terms().model_dump(),
+            **self._ledger.position().model_dump(),
+            protocol_version=PROTOCOL_VERSION,
+            program=self.program,
+            late=late,
+            starts=list(self._starts),
+        )
+
+    def behind(self, reply: HelloReply) -> str | None:
+        """Why a party whose state went back, or that knows that the ledger did, cannot take part, or None."""
+        least = self._ledger.least_seen(reply.party)
+        if reply.seen and reply.seen > self._ledger.position().batch and reply.party not in self._ledger.asked():
+            return (
+                f"it was asked at position {reply.seen} of the ledger, and this one does not know: the ledger is an"
+                " older backup. Restore the newest one; if that is lost, close this federation and make another"
+            )
+        if reply.seen >= least:
+            return None
+        return (
+            f"its state went back: it was asked at position {least} of the ledger, and knows {reply.seen}. Restore the"
+            " newest backup of its folder; if that is lost, revoke it, and add it under a new name with --succeeds"
+        )
+
+    def position(self) -> LedgerPosition:
+        """Of the ledger; it is kept that a request for votes says so."""
+        self._stated = self._ledger.position()
+        return self._stated
+
+    def proof(self, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Places and proof of canonical queries, see `PoolTree.prove`; both empty where there is no pool."""
+        if self._pool is None:
+            return np.zeros(0, dtype=np.uint32), np.zeros((0, HASH_BYTES), dtype=np.uint8)
+        return self._pool.prove(query_ids(queries))
+
+    def voting(self, queries: np.ndarray, parties: Sequence[str], session: str = "") -> None:
+        """See `Ledger.voted_on`; of canonical queries."""
+        self._ledger.voted_on(query_ids(queries), parties, session)
+
+    def begin(self) -> None:
+        """A sum begins: nothing has been asked for it yet."""
+        self._stated = None
+
+    def voted(self, parties: Sequence[str]) -> None:
+        """These parties are in a sum. Nothing is noted of a session that is brought to its end after a restart: its
+        parties were asked earlier."""
+        if self._stated is not None:
+            self._ledger.seen_by(parties, self._stated.batch)
 
 
 @dataclass(frozen=True)
@@ -73,28 +143,6 @@ def check_digest(config: FederationConfig, roster: SumRoster) -> None:
             f"the roster has hash {roster.digest[:12]}, the federation asks for {config.roster[:12]}",
             "Use the roster that the federation was made with",
         )
-
-
-@dataclass(frozen=True)
-class NotedCollector:
-    """A `Collector` in whose next sum are the parties that came since the last, and of whose parties it is written down
-    at which position of the ledger they were asked."""
-
-    collector: Collector
-    late: Latecomers | None
-    members: list[Member]
-    standing: Standing
-
-    def collect(self, queries: Queries, sigma: float) -> Counts:
-        if self.late is not None:
-            self.late.join(self.members)
-        self.standing.begin()
-        counts = self.collector.collect(queries, sigma)
-        self.standing.voted(counts.parties)
-        return counts
-
-    def settle(self) -> None:
-        self.collector.settle()
 
 
 Terms = TypeVar("Terms", bound=SumTerms)

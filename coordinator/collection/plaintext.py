@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from consilium.coordinator.collection.base import Counts, Queries, Standing
+from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.collection.exchange import Failure, Member, Steps, require, stream, tell_left_out
-from consilium.coordinator.collection.means import Collecting, VoteKeys
+from consilium.coordinator.collection.means import Collecting, Standing, VoteKeys
 from consilium.coordinator.config import FederationConfig
 from consilium.protocol.choices import add_choices, fault
 from consilium.protocol.errors import ConfigError, DataError

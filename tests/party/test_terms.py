@@ -15,7 +15,7 @@ import tomli_w
 
 from consilium.accounting.mechanisms import GNMax
 from consilium.accounting.units import Unit
-from consilium.coordinator.collection.base import Standing
+from consilium.coordinator.collection.means import Standing
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.events import EventLog, read_events
 from consilium.coordinator.federation import FederationRun

@@ -132,7 +132,7 @@ def test_another_version_is_told_on_both_sides_before_anything_is_trained(homes,
     party = FakeTransport([make_home(run.parent / "other", "p9", most_teachers=2)]).parties[0]
     party.hello(hello_of(CONFIG, program="consilium-pate 9.9, flwr 1.41.0"))
     assert "another version: the coordinator runs consilium-pate 9.9" in caplog.text
-    monkeypatch.setattr("consilium.coordinator.collection.base.PROTOCOL_VERSION", 4)
+    monkeypatch.setattr("consilium.coordinator.collection.means.PROTOCOL_VERSION", 4)
     with pytest.raises(NotEnoughParties, match=r"protocol-version, requested 4.*Install the same version of Consilium"):
         federation(homes, run, 0)
 

@@ -21,8 +21,8 @@ from consilium.accounting.mechanisms import GNMax, Histogram
 from consilium.accounting.target import worst_case
 from consilium.accounting.units import Unit
 from consilium.coordinator.collection.admission import enrol, train
-from consilium.coordinator.collection.base import Counts, Standing
-from consilium.coordinator.collection.means import Collecting, VoteKeys
+from consilium.coordinator.collection.base import Counts
+from consilium.coordinator.collection.means import Collecting, Standing, VoteKeys
 from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.config import Privacy, QueryBudget
 from consilium.coordinator.events import EventLog, read_events
