@@ -21,9 +21,9 @@ from pydantic import ValidationError
 
 from consilium.coordinator.collection.admission import (
     Admission,
-    KnownNodes,
     Latecomers,
     NotedCollector,
+    Registered,
     assemble,
     enrol,
     train,
@@ -295,7 +295,7 @@ class FederationRun:
     keys: VoteKeys = PLAINTEXT
     closing: Callable[[], bool] = lambda: False
     pool: PoolTree | None = None
-    nodes: KnownNodes | None = None
+    nodes: Registered | None = None
     spent_before: Collection[str] = ()
 
     def run(self) -> None:
@@ -323,7 +323,7 @@ class FederationRun:
         if nodes is None:
             members = enrol(transport, config, log, standing)
         else:
-            log.write("awaiting", parties=sorted(nodes.names()))
+            log.write("awaiting", parties=sorted(nodes.parties))
             least = least_parties(config, self.keys.roster)
             admission = Admission(transport, config, log, standing, nodes)
             members = assemble(admission, least, config.timeouts.join, self.closing)
@@ -331,7 +331,7 @@ class FederationRun:
                 conclude(config, self.run_dir, ledger, log)
                 return
         # whoever may come, before anybody looked at a row: those that enrolled, which policies decide; deployed, all
-        parties = len({member.party for member in members} | (set() if nodes is None else {*nodes.names()}))
+        parties = len({member.party for member in members} | (set() if nodes is None else {*nodes.parties}))
         means = Collecting(transport, config, members, self.run_dir, standing, log)
         self.keys.check_reachable(means)
         times.append(time.monotonic())

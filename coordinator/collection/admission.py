@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from consilium.coordinator.collection.base import Collector, Counts, Queries
 from consilium.coordinator.collection.exchange import (
@@ -41,13 +41,11 @@ AGAIN, SOON = BackOff(first=60, most=900), BackOff(first=5, most=60)
 PAUSE_SECONDS, TELL_SECONDS = 1.0, 60.0
 
 
-class KnownNodes(Protocol):
-    """The nodes that an operator registered: all parties that may connect, and the one, party or second aggregator,
-    whose key a node has, or None."""
+class Registered(NamedTuple):
+    """By an operator: the parties that may connect; and whose key a node has, a party's or the second aggregator's."""
 
-    def names(self) -> Collection[str]: ...
-
-    def name(self, node: int) -> str | None: ...
+    parties: Collection[str]
+    names: Mapping[int, str]
 
 
 @dataclass
@@ -60,7 +58,7 @@ class Admission:
     config: FederationConfig
     log: EventLog
     standing: Standing
-    known: KnownNodes | None = None
+    known: Registered | None = None
     clock: Callable[[], float] = time.monotonic
     members: dict[str, Member] = field(init=False, default_factory=dict)
     failures: dict[str, Failure] = field(init=False, default_factory=dict)
@@ -72,10 +70,10 @@ class Admission:
         self._no_party: set[int] = set()
 
     def expected(self) -> Collection[str]:
-        return () if self.known is None else self.known.names()
+        return () if self.known is None else self.known.parties
 
     def _registered(self, node: int) -> str | None:
-        return None if self.known is None else self.known.name(node)
+        return None if self.known is None else self.known.names.get(node)
 
     def look(self) -> frozenset[int]:
         """The nodes that are connected now; who came and who went since is written down, by name."""

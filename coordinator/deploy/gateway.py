@@ -22,7 +22,7 @@ import os
 import threading
 from base64 import b64decode
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -208,25 +208,17 @@ class NotLetIn(NamedTuple):
 
 
 class NodeKeys:
-    """The nodes of the federation that is served, see `KnownNodes`; and which one a request comes from, by its headers
-    alone: Flower's signed time, before any body is read. The SuperLink checks the same, but only after it has read the
-    whole body. Raises EngineError : it is another Flower."""
+    """Which node a request comes from, by its headers alone: Flower's signed time, before any body is read. The
+    SuperLink checks the same, but only after it has read the whole body. Raises EngineError : it is another Flower."""
 
     def __init__(self, file: ServedFederation) -> None:
-        self._scheme, self._parties = fleet_scheme(), frozenset(file.parties)
-        self._by_number = {number_of(keys.key): name for name, keys in file.members.items()}
+        self._scheme = fleet_scheme()
         self._keys: dict[bytes, tuple[str, bool, ec.EllipticCurvePublicKey]] = {}  # by what a SuperNode sends
         former = {name: keys for name, keys in file.revoked.items() if keys.kind in ("party", "aggregator")}
         for nodes, revoked in ((former, True), (file.members, False)):
             for name, keys in nodes.items():
                 if (key := public_key(keys.key)) is not None:
                     self._keys[pem_of(keys.key)] = (name, revoked, key)
-
-    def names(self) -> Collection[str]:
-        return self._parties
-
-    def name(self, node: int) -> str | None:
-        return self._by_number.get(node)
 
     def sender(self, headers: Mapping[str, str]) -> str | NotLetIn:
         """The node that signed these headers within Flower's window of time; or why nobody who may connect did. An

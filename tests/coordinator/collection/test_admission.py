@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 
 from consilium.accounting.mechanisms import Confident, GNMax
 from consilium.coordinator.collection import admission
-from consilium.coordinator.collection.admission import AGAIN, SOON, Admission, assemble
+from consilium.coordinator.collection.admission import AGAIN, SOON, Admission, Registered, assemble
 from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.events import Event, EventLog, PartyState, RunState, read_events
 from consilium.coordinator.federation import FederationRun, conclude_unserved
@@ -53,11 +53,7 @@ class Hall(FakeTransport):
     def nodes(self) -> list[int]:
         return sorted(self.there)
 
-    def names(self) -> Collection[str]:
-        return NAMES
-
-    def name(self, node: int) -> str | None:
-        return NAMES[node]
+    known = Registered(NAMES, dict(enumerate(NAMES)))
 
 
 class Clock:
@@ -93,7 +89,7 @@ def hall(at_home: list[Path]) -> Hall:
 
 
 def admit(hall: Hall, log, clock: Clock, least: int = 3, patience: float = 300, until: float = 10_000):
-    admission = Admission(hall, CONFIG, log, STANDING, hall, clock=clock)
+    admission = Admission(hall, CONFIG, log, STANDING, hall.known, clock=clock)
     found = assemble(admission, least, patience, lambda: clock.now >= until, clock, clock.sleep)
     return admission, [member.party for member in found]
 
@@ -153,7 +149,7 @@ def test_one_that_is_silent_is_waited_for_and_asked_again_soon(hall: Hall, log) 
 
 def test_one_that_was_away_is_asked_when_it_is_back(hall: Hall, log) -> None:
     hall.faults, hall.there = {(2, "query.hello"): drop}, {0, 1, 2}
-    admission = Admission(hall, CONFIG, log, STANDING, hall, clock=Clock())
+    admission = Admission(hall, CONFIG, log, STANDING, hall.known, clock=Clock())
     assert [member.party for member in admission.ask()] == ["p00", "p01"]
     hall.faults = {}
     assert admission.ask() == []  # it is not due yet
@@ -179,9 +175,9 @@ def test_who_is_left_out_is_left_out_under_its_own_name(hall: Hall, log, fault, 
     assert {name: failure.reason for name, failure in admission.failures.items()} == {"p02": why}
 
 
-def test_a_registered_node_that_is_no_party_is_no_member_whatever_it_says(hall: Hall, log, monkeypatch) -> None:
+def test_a_registered_node_that_is_no_party_is_no_member_whatever_it_says(hall: Hall, log) -> None:
     """The second aggregator's key is known, too."""
-    monkeypatch.setattr(hall, "names", lambda: NAMES[:4])
+    hall.known = hall.known._replace(parties=NAMES[:4])
     hall.there = {0, 1, 2, 3, 4}
     assert admit(hall, log, Clock())[1] == [*NAMES[:4]]
 
@@ -238,7 +234,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         hall.there = there
         log = Told(tmp_path / "events.jsonl")
         FederationRun(
-            hall, config, tmp_path, log, lambda source: student(source, hall, log), keys or PLAINTEXT, nodes=hall
+            hall, config, tmp_path, log, lambda source: student(source, hall, log), keys or PLAINTEXT, nodes=hall.known
         ).run()
         log.close()
         roll = RunState.of(read_events(tmp_path / "events.jsonl"), NAMES).roll
@@ -365,7 +361,7 @@ def test_a_secure_federation_needs_as_many_as_its_sums(tmp_path: Path) -> None:
 
 def test_closing_while_parties_are_awaited_closes(hall: Hall, tmp_path: Path) -> None:
     log = EventLog(tmp_path / "events.jsonl")
-    FederationRun(hall, CONFIG, tmp_path, log, lambda _: None, closing=lambda: True, nodes=hall).run()
+    FederationRun(hall, CONFIG, tmp_path, log, lambda _: None, closing=lambda: True, nodes=hall.known).run()
     log.close()
     summary = json.loads((tmp_path / "coordinator.json").read_text())
     assert (summary["asked"], summary["parties"], hall.requests) == (0, [], [])
