@@ -80,7 +80,66 @@ class CoordinatorKind(NodeKind):
         return [("gateway", lambda: check_coordinator(folder))] if running else ports(folder)
 
     def status(self, folder: NodeFolder) -> NodeOutcome:
-        return status(folder)
+        """Of the federation that was joined last; nothing is data-dependent. What the ledger says is None where it cannot
+        be read now. epsilon_nodes: towards the coordinator; None where it sees votes. roll: parties, in parts."""
+        file = joined(folder, ServedFederation)
+        run, config, running = run_of(folder, file), file.config, is_held(folder.lock)
+        state = RunState.of(read_events(run.events), file.parties)
+        roll = settled(state, file, running)
+        checks = [
+            ("clock", lambda: check_clock(folder)),
+            ("disk", lambda: check_room(folder)),
+            ("certificate", lambda: check_certificate(folder.tls, file.coordinator.hosts)),
+            ("ledger", lambda: check_ledger(folder)),
+        ]
+        wrong = [result for result in examine(checks) if result.level != "ok"]
+        use = None
+        if not any(result.name == "ledger" for result in wrong):
+            with contextlib.suppress(LedgerError):  # it is locked since
+                use = run.use()
+        student, nodes = promised(config).epsilon, towards_coordinator(config)
+        seconds = {name: roll.pop(name).words for name in file.of_kind("aggregator")}
+        stands = {name: entry.words for name, entry in roll.items()}
+        problems = [f"{result.name}: {result.what}. {result.action}" for result in wrong] + [*state.versions.values()]
+        values = {
+            "federation": config.name,
+            "version": file.version,
+            "run": run.short,
+            "stage": state.stage_words,
+            "since": state.since,
+            "running": running,
+            "started": state.started,
+            "starts": state.starts,
+            "closed": run.closed,
+            "epsilon_student": student,
+            "epsilon_nodes": None if nodes is None else nodes.epsilon,
+            "delta": config.privacy.delta,
+            "parties": stands,
+            "roll": {name: {**asdict(entry), "words": stands[name]} for name, entry in roll.items()},
+            "aggregators": seconds,
+            "problems": problems,
+            "errors": [*state.troubles],
+            "queries_asked": use and use.asked,
+            "unanswered": use and use.unanswered,
+            "queries_left": use and use.queries_left,
+            "answers_left": use and use.answers_left,
+        }
+        since = f" since {state.started}" if state.started else ""
+        again = f", started {state.starts} times" if state.starts > 1 else ""
+        towards = f"epsilon at most {epsilon_text(student)} towards the student and the public"
+        rows = [
+            ("federation", f"{config.name} ({run.short}), version {file.version}"),
+            ("coordinator", f"running{since}{again}" if running else "not running"),
+            *(("problem", text) for text in problems),
+            ("stage", f"{state.stage_words}{f', since {state.since}' if state.since else ''}"),
+            ("budget", use.describe() if use else "not known: the ledger cannot be read now"),
+            ("guarantee", f"{towards}, the whole query budget used up, at delta {config.privacy.delta:g}"),
+            ("", towards_nodes(config)),
+            *(("party", f"{name}: {words}") for name, words in stands.items()),
+            *(("aggregator", f"{name}: {words}") for name, words in seconds.items()),
+            *(("error", text) for text in state.troubles),
+        ]
+        return NodeOutcome(values, [f"{head:11}  {words}" for head, words in rows])
 
     def start(self, folder: NodeFolder, tell: Tell, stop: threading.Event) -> NodeOutcome:
         summary = start(folder, tell, stop)
@@ -174,70 +233,6 @@ def _tell_promise(file: ServedFederation, tell: Tell) -> None:
     tell("promise", promise_in_words(file.config))
     for warning in warnings_of(expected(file.config, len(file.parties))):
         tell("warning", f"{warning['text']} ({warning['code']})")
-
-
-def status(folder: NodeFolder) -> NodeOutcome:
-    """Of the federation that was joined last: parties, stage, budget, what is wrong now and what failed last. Nothing
-    here is data-dependent. What the ledger says is None where it cannot be read now. epsilon_nodes: towards the
-    coordinator; None where it sees votes. roll: how parties stand, in parts. Raises ConfigError: it joined none."""
-    file = joined(folder, ServedFederation)
-    run, config, running = run_of(folder, file), file.config, is_held(folder.lock)
-    state = RunState.of(read_events(run.events), file.parties)
-    roll = settled(state, file, running)
-    checks = [
-        ("clock", lambda: check_clock(folder)),
-        ("disk", lambda: check_room(folder)),
-        ("certificate", lambda: check_certificate(folder.tls, file.coordinator.hosts)),
-        ("ledger", lambda: check_ledger(folder)),
-    ]
-    wrong = [result for result in examine(checks) if result.level != "ok"]
-    use = None
-    if not any(result.name == "ledger" for result in wrong):
-        with contextlib.suppress(LedgerError):  # it is locked since
-            use = run.use()
-    student, nodes = promised(config).epsilon, towards_coordinator(config)
-    seconds = {name: roll.pop(name).words for name in file.of_kind("aggregator")}
-    stands = {name: entry.words for name, entry in roll.items()}
-    problems = [f"{result.name}: {result.what}. {result.action}" for result in wrong] + [*state.versions.values()]
-    values = {
-        "federation": config.name,
-        "version": file.version,
-        "run": run.short,
-        "stage": state.stage_words,
-        "since": state.since,
-        "running": running,
-        "started": state.started,
-        "starts": state.starts,
-        "closed": run.closed,
-        "epsilon_student": student,
-        "epsilon_nodes": None if nodes is None else nodes.epsilon,
-        "delta": config.privacy.delta,
-        "parties": stands,
-        "roll": {name: {**asdict(entry), "words": stands[name]} for name, entry in roll.items()},
-        "aggregators": seconds,
-        "problems": problems,
-        "errors": [*state.troubles],
-        "queries_asked": use and use.asked,
-        "unanswered": use and use.unanswered,
-        "queries_left": use and use.queries_left,
-        "answers_left": use and use.answers_left,
-    }
-    since = f" since {state.started}" if state.started else ""
-    again = f", started {state.starts} times" if state.starts > 1 else ""
-    towards = f"epsilon at most {epsilon_text(student)} towards the student and the public"
-    rows = [
-        ("federation", f"{config.name} ({run.short}), version {file.version}"),
-        ("coordinator", f"running{since}{again}" if running else "not running"),
-        *(("problem", text) for text in problems),
-        ("stage", f"{state.stage_words}{f', since {state.since}' if state.since else ''}"),
-        ("budget", use.describe() if use else "not known: the ledger cannot be read now"),
-        ("guarantee", f"{towards}, the whole query budget used up, at delta {config.privacy.delta:g}"),
-        ("", towards_nodes(config)),
-        *(("party", f"{name}: {words}") for name, words in stands.items()),
-        *(("aggregator", f"{name}: {words}") for name, words in seconds.items()),
-        *(("error", text) for text in state.troubles),
-    ]
-    return NodeOutcome(values, [f"{head:11}  {words}" for head, words in rows])
 
 
 def settled(state: RunState, file: ServedFederation, running: bool) -> dict[str, RollEntry]:
