@@ -80,8 +80,9 @@ class CoordinatorKind(NodeKind):
         return [("gateway", lambda: check_coordinator(folder))] if running else ports(folder)
 
     def status(self, folder: NodeFolder) -> NodeOutcome:
-        """Of the federation that was joined last; nothing is data-dependent. What the ledger says is None where it cannot
-        be read now. epsilon_nodes: towards the coordinator; None where it sees votes. roll: parties, in parts."""
+        """Of the federation that was joined last; nothing is data-dependent. What the ledger says is None where it
+        cannot be read now. epsilon_nodes: towards the coordinator; None where it sees votes. roll: parties, in parts.
+        """
         file = joined(folder, ServedFederation)
         run, config, running = run_of(folder, file), file.config, is_held(folder.lock)
         state = RunState.of(read_events(run.events), file.parties)
