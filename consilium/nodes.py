@@ -12,7 +12,6 @@ import typer
 
 from consilium.protocol.files import writing
 from consilium.protocol.output import Format, FormatOption, show
-from consilium.simulations.cli import audit_run
 
 if TYPE_CHECKING:
     from consilium.node.folder import NodeFolder
@@ -157,16 +156,3 @@ def doctor(path: DirArgument, output: FormatOption = Format.text) -> None:
     show(output, values, (result.line for result in results))
     if not sound:
         raise typer.Exit(1)
-
-
-def audit(
-    path: Annotated[
-        Path, typer.Argument(metavar="PATH", help="A run's folder, a coordinator's folder, or a run in it.")
-    ],
-    student: Annotated[
-        list[Path] | None, typer.Option(metavar="DIR", help="A student's own folder, to be checked too; repeat.")
-    ] = None,
-    output: FormatOption = Format.text,
-) -> None:
-    """Check a run against its ledger. Exit code 1: something does not hold."""
-    audit_run(path, student or [], output)
