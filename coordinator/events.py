@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -83,13 +82,12 @@ KINDS: dict[str, str] = {
 class Event(Frozen, extra="ignore"):
     """One line of the log, of one of `KINDS`: fields of others are empty.
 
-    at: time of day, UTC. seconds: since the log was opened. epsilon: None where it is unbounded. at_most_seconds: that
+    at: time of day, UTC. epsilon: None where it is unbounded. at_most_seconds: that
     parties are still awaited.
     """
 
     kind: str = Field(alias="event")
     at: str = ""
-    seconds: float = 0.0
     stage: str = ""
     done: int = 0
     total: int = 0
@@ -203,16 +201,14 @@ class EventLog:
                 file.truncate(file.read().rfind(b"\n") + 1)
         self._file = None if path is None else append_private(path)
         self._lock = threading.Lock()
-        self._start = time.monotonic()
         self._listener = listener
 
     def write(self, event: str, **fields: Any) -> None:
-        """Append one event with the time of day and the seconds since the log was opened. Raises ValidationError: there
-        is no such kind."""
+        """Append one event with the time of day. Raises ValidationError: there is no such kind."""
         if self._file is None:
             return
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        line = dumps({"event": event, "at": at, "seconds": round(time.monotonic() - self._start, 3), **fields})
+        line = dumps({"event": event, "at": at, **fields})
         written = Event.model_validate_json(line)
         with self._lock:
             self._file.write(line + "\n")

@@ -155,15 +155,7 @@ class Steps:
 def tell_left_out(log: EventLog, stage: str, failures: Mapping[str, Failure]) -> None:
     """Write one event for each party that is left out: its name, and why."""
     for party, failure in sorted(failures.items()):
-        log.write(
-            "left-out",
-            stage=stage,
-            party=party,
-            reason=failure.reason,
-            rule=failure.rule,
-            silent=failure.silent,
-            for_data=failure.for_data,
-        )
+        log.write("left-out", stage=stage, party=party, reason=failure.reason, rule=failure.rule, silent=failure.silent)
 
 
 def require(members: int, minimum: int, stage: str, failures: Mapping[str, Failure]) -> None:
