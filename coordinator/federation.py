@@ -201,11 +201,10 @@ def conclude(
     *,
     parties: Sequence[str] = (),
     left_out_for_data: int = 0,
-    counted: Sequence[int] = (),
     seconds: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
     """Write the summary, after which the federation is closed, and return it. parties: that took part since the
-    coordinator was started last; the summary has all that ever did. counted: parties in each sum. Raises LedgerError:
+    coordinator was started last; the summary has all that ever did. Raises LedgerError:
     nothing was released."""
     names = sorted({*RunState.of(read_events(run_dir / EVENTS)).took_part, *parties})
     sanitised = close(config, ledger, normal_for(config), log)
@@ -216,7 +215,6 @@ def conclude(
         "parties": names,
         "teachers": len(names) * config.teachers_per_party,
         "parties_left_out_for_data": left_out_for_data,
-        "parties_counted": list(counted),
         "collection": config.collection,
         "asked": sum(len(batch.query_ids) for batch in batches),
         "answered": sum(int(batch.answered.sum()) for batch in batches),
@@ -357,6 +355,6 @@ class FederationRun:
         enrolling, training, answering = (end - begin for begin, end in pairwise(times))
         seconds = {"enrol": enrolling, "train": training, "student": answering - service.seconds}
         conclude(
-            config, self.run_dir, ledger, log, parties=[member.party for member in members], counted=service.counted,
+            config, self.run_dir, ledger, log, parties=[member.party for member in members],
             left_out_for_data=trained.left_out_for_data, seconds={**seconds, "vote": service.seconds},
         )  # fmt: skip

@@ -47,7 +47,7 @@ class LabelService:
 
     One request is answered at a time, so that two requests can never pay for the same query.
 
-    counted: parties in each sum. seconds: that collecting took.
+    seconds: that collecting took.
     """
 
     def __init__(
@@ -75,7 +75,6 @@ class LabelService:
         self._budget = config.query_budget
         self._sigma = config.released_sigma(parties)
         self._lock = threading.Lock()
-        self.counted: list[int] = []
         self.seconds = 0.0
 
     @cached_property
@@ -247,7 +246,6 @@ class LabelService:
             counts = self._collector.collect(queries, self._config.sigmas[queries.round - 1])
         finally:
             self.seconds += time.monotonic() - began
-        self.counted.append(len(counts.parties))
         first = len(queries.rows) if queries.round == 1 else 0  # later rounds are about the same queries
         self._log.write("voted", parties=sorted(counts.parties), queries=first)
         return counts

@@ -237,8 +237,10 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
             hall, config, tmp_path, log, lambda source: student(source, hall, log), keys or PLAINTEXT, nodes=hall.known
         ).run()
         log.close()
-        roll = RunState.of(read_events(tmp_path / "events.jsonl"), NAMES).roll
-        return {**json.loads((tmp_path / "coordinator.json").read_text()), "roll": roll}
+        happened = read_events(tmp_path / "events.jsonl")
+        counted = [event.counted for event in happened if event.kind == "released"]
+        summary = json.loads((tmp_path / "coordinator.json").read_text())
+        return {**summary, "counted": counted, "roll": RunState.of(happened, NAMES).roll}
 
     return of
 
@@ -260,7 +262,7 @@ def test_a_party_that_comes_late_is_told_so_trained_and_in_the_next_sum(run, mas
         assert [event["total"] for event in events(log, "stage") if event["stage"] == "enrol"] == [first]
 
     summary = run({*range(first)}, student, masked=masked)
-    assert summary["parties_counted"] == [first, first + 1]
+    assert summary["counted"] == [first, first + 1]
     assert (summary["parties"], summary["teachers"]) == (list(NAMES[: first + 1]), first + 1)
     assert [summary["roll"][name].words for name in NAMES] == [
         *["takes part, connected, answered 10 queries"] * first,
@@ -316,7 +318,7 @@ class TestReturned:
             ask(source, 3)
 
         summary = run({0, 1, 2, 3}, student, simulation=False, noise_seed=None)
-        assert summary["parties_counted"] == [4, 4, 3, 4]
+        assert summary["counted"] == [4, 4, 3, 4]
         assert "its state went back" in (tmp_path / "events.jsonl").read_text()
 
     def test_one_with_an_older_state_is_out_also_while_another_is_waited_for(self, run, tmp_path, home: Path) -> None:
@@ -337,7 +339,7 @@ class TestReturned:
             go_on.set()
 
         summary = run({0, 1, 2, 3}, student, {(4, "query.hello"): hang}, simulation=False, noise_seed=None)
-        assert summary["parties_counted"] == [4, 3]
+        assert summary["counted"] == [4, 3]
 
 
 @pytest.mark.parametrize(
