@@ -169,26 +169,22 @@ def play(mechanism: Mechanism, pair: Pair, runs: int, learn: int, noise: NoiseSo
     if mechanism.count_sigma > 0:
         shift = (pair.there - pair.away).astype(np.float64)
         middle = (shift * (pair.there + pair.away)).sum() / 2
-        there, away = (
-            np.concatenate(
-                [
-                    (np.tensordot(drawn.counts, shift, axes=2) - middle).round(9)
-                    for drawn in _blocks(mechanism, pair, votes, runs, noise)
-                    if drawn.counts is not None
-                ]
-            )
-            for votes in worlds
-        )
-        return Scores(there, away)
+
+        def along(votes: np.ndarray) -> np.ndarray:
+            counts = (drawn.counts for drawn in _blocks(mechanism, pair, votes, runs, noise))
+            blocks = [np.tensordot(noisy, shift, axes=2) - middle for noisy in counts if noisy is not None]
+            return np.concatenate(blocks).round(9)
+
+        return Scores(*map(along, worlds))
     parts = [part for part in (pair.there, pair.away, pair.probabilities) if part is not None]
     kinds = np.unique(np.concatenate(parts, axis=1), axis=0, return_inverse=True)[1].ravel()
     table = np.subtract(*(_logs(_outcomes(mechanism, pair, votes, learn, noise), kinds, pair) for votes in worlds))
-    there, away = (
+
+    def score(votes: np.ndarray) -> np.ndarray:
         # rounded, so that equal runs tie in spite of summation
-        table[kinds, _outcomes(mechanism, pair, votes, runs, noise)].sum(axis=1).round(9)
-        for votes in worlds
-    )
-    return Scores(there, away)
+        return table[kinds, _outcomes(mechanism, pair, votes, runs, noise)].sum(axis=1).round(9)
+
+    return Scores(*map(score, worlds))
 
 
 def _blocks(mechanism: Mechanism, pair: Pair, votes: np.ndarray, runs: int, noise: NoiseSource) -> Iterator[Drawn]:
@@ -209,8 +205,8 @@ def _outcomes(mechanism: Mechanism, pair: Pair, votes: np.ndarray, runs: int, no
     for drawn in _blocks(mechanism, pair, votes, runs, noise):
         outcomes = np.where(drawn.labels == NO_LABEL, 0, 1 + drawn.labels + classes * drawn.reinforced)
         if pair.answers is not None:
-            answered = (drawn.labels != NO_LABEL) & ~drawn.reinforced
-            outcomes[np.cumsum(answered, axis=1) - answered >= pair.answers] = 2 * classes + 1
+            before = np.cumsum(drawn.answered, axis=1) - drawn.answered
+            outcomes[before >= pair.answers] = 2 * classes + 1
         blocks.append(outcomes.astype(np.int16))
     return np.concatenate(blocks)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
-from consilium.accounting.drowned import MOST_DIRECTIONS, signal, votes_of_units
+from consilium.accounting.drowned import signal, votes_of_units
 from consilium.accounting.errors import AccountingError
 from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.guarantees import Guarantee, Kind
@@ -165,18 +165,16 @@ def most_teachers(batches: list[Batch]) -> int:
     return max(int(batch.histogram[0].sum()) for batch in batches if batch.histogram is not None)
 
 
-def expected(federation: Federation, parties: int) -> Expected:
+def expected(config: FederationConfig, parties: int) -> Expected:
     """Of a federation in which so many parties vote."""
-    guarantee, nodes, directions = promised(federation), None, MOST_DIRECTIONS
-    if isinstance(federation, FederationConfig):
-        nodes, directions = towards_coordinator(federation), len(federation.rows.features)
-    units = votes_of_units(parties, federation.event(0, 0))
+    guarantee, nodes = promised(config), towards_coordinator(config)
+    units, directions = votes_of_units(parties, config.event(0, 0)), len(config.rows.features)
     return Expected(
         epsilon=guarantee.epsilon,
         delta=guarantee.delta,
         unit=guarantee.unit.value,
-        votes=parties * federation.teachers_per_party,
-        undeclared=federation.voting_rule.undeclared,
+        votes=parties * config.teachers_per_party,
+        undeclared=config.voting_rule.undeclared,
         epsilon_nodes=0.0 if nodes is None else nodes.epsilon,
         signal=signal(units, guarantee.epsilon, guarantee.delta, directions),
     )

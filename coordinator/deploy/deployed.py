@@ -116,7 +116,7 @@ class CoordinatorKind(NodeKind):
             "epsilon_nodes": None if nodes is None else nodes.epsilon,
             "delta": config.privacy.delta,
             "parties": stands,
-            "roll": {name: {**asdict(entry), "words": stands[name]} for name, entry in roll.items()},
+            "roll": {name: asdict(entry) for name, entry in roll.items()},
             "aggregators": seconds,
             "problems": problems,
             "errors": [*state.troubles],
