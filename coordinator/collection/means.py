@@ -12,7 +12,6 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from consilium.accounting.events import PartyNoise
 from consilium.coordinator.collection.base import Collector, Counts, Queries
 from consilium.coordinator.collection.exchange import Member, Transport
 from consilium.coordinator.config import FederationConfig
@@ -204,13 +203,9 @@ class SumCollector:
         self._finished.append(f"{queries.hash[:32]}-{queries.round}")
         return self._finished[-1]
 
-    def _giver_noise(self, sigma: float) -> PartyNoise:
-        """What each party, or each aggregator, adds for this noise of the mechanism on a count."""
-        return self._config.sum_noise(sigma).drawn
-
     def _counts(self, sums: np.ndarray, parties: Iterable[str], sigma: float) -> Counts:
         """Of these parties, with the noise that all givers have added for this noise of the mechanism."""
-        names, drawn = tuple(sorted(parties)), self._giver_noise(sigma)
+        names, drawn = tuple(sorted(parties)), self._config.sum_noise(sigma).drawn
         held = drawn.sigma * math.sqrt(self._config.givers(len(names)) / drawn.shares)
         return Counts(sums, names, len(names) * self._config.teachers_per_party, held)
 

@@ -27,10 +27,6 @@ from consilium.sums.secure.coordinator import SecureSession, State, drive
 from consilium.sums.secure.messages import REPLIES, MaskedTerms, SecAggMessage, Stage, most_reply
 
 SESSIONS = "secure.db"
-FALSE_VOTES = {
-    "what": "sums out of range: some party sends false votes, which masks hide",
-    "action": "Ask the parties to check their software; verified votes would name it",
-}
 
 
 @dataclass(frozen=True)
@@ -97,7 +93,7 @@ class SecureCollector(SumCollector):
                     raise
                 self._log.write("session-lost", reason=type(error).__name__)
                 self._sessions.forget(name)
-        noise = self._giver_noise(sigma)
+        noise = self._config.sum_noise(sigma).drawn
         terms = self._new_terms(MaskedTerms, queries, sigma=noise.sigma, noise_shares=noise.shares)
         state = State(terms, tuple(self._nodes), self._charged_as or terms.sid)
         return self._play(name, state, queries, sigma)
@@ -135,7 +131,11 @@ class SecureCollector(SumCollector):
             self._check_budgets(len(state.held[Stage.MASKED]))
             raise
         if result.clipped.any():
-            self._log.write("false-votes", **FALSE_VOTES)
+            self._log.write(
+                "false-votes",
+                what="sums out of range: some party sends false votes, which masks hide",
+                action="Ask the parties to check their software; verified votes would name it",
+            )
         return self._counts(result.sums, result.survivors, sigma)
 
     def _check_budgets(self, present: int) -> None:

@@ -188,7 +188,7 @@ class VerifiedCollector(SumCollector):
                 if isinstance(error, AggregatorRefuses) and error.rule not in NO_HALF:
                     raise
                 self._log.write("session-lost", reason=type(error).__name__)
-        fresh, drawn = SealingKey.generate(), self._giver_noise(sigma).sigma
+        fresh, drawn = SealingKey.generate(), self._config.sum_noise(sigma).drawn.sigma
         terms = self._new_terms(VerifiedTerms, queries, leader_key=fresh.public.hex(), sigma=drawn)
         session = KeptSession(terms.canonical(), terms.sign(self._keys.signer), fresh.secret)
         self._sessions.keep(name, session)

@@ -17,6 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from consilium.coordinator.config import Federation, FederationConfig, check_threshold
 from consilium.coordinator.provision.authority import Authority
 from consilium.coordinator.provision.plan import Plan, PlannedRows, read_plan, read_public
@@ -102,7 +104,9 @@ def provision(plan_file: Path, out: Path) -> Made:
             **formed,
         )
         private_folder(part / FEDERATION)
-        rows.save(part / FEDERATION / PUBLIC_FILE)
+        if rows.askable is not None:
+            features = np.array(rows.added["rows"].features)
+            np.savez(part / FEDERATION / PUBLIC_FILE, features=features, queries=rows.askable)
         _write(part / FEDERATION, file, authority)
         part.rename(out)
     return Made(out / FEDERATION, file, authority, None, rows.note)

@@ -235,10 +235,6 @@ class PlannedRows:
     askable: np.ndarray | None = field(repr=False)
     note: str
 
-    def save(self, path: Path) -> None:
-        if self.askable is not None:
-            np.savez(path, features=np.array(self.added["rows"].features), queries=self.askable)
-
 
 def read_public(folder: Path, plan: Plan, schema: Schema) -> PlannedRows:
     """The public rows of a plan in this folder. Raises ConfigError: a file lacks features, or has too few rows.
