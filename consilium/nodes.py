@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -26,14 +25,6 @@ app = typer.Typer(
 DirArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The node's folder.")]
 
 
-class Kind(StrEnum):
-    """Nodes that have a name of their own."""
-
-    party = "party"
-    aggregator = "aggregator"
-    student = "student"
-
-
 def _kind_of(folder: NodeFolder) -> NodeKind:
     """In capitals in the module `deployed` of its room. A node imports its own alone."""
     room = "coordinator.deploy" if folder.kind == "coordinator" else folder.kind
@@ -50,7 +41,7 @@ def _opened(path: Path) -> tuple[NodeFolder, NodeKind]:
 @app.command()
 def keys(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The node's name; \"coordinator\" is the coordinator's.")],
-    kind: Annotated[Kind, typer.Option(help="What the node will be.")] = Kind.party,
+    kind: Annotated[Literal["party", "aggregator", "student"], typer.Option(help="What the node will be.")] = "party",
     path: Annotated[Path | None, typer.Option("--folder", help="New folder; ./NAME where it is left out.")] = None,
     output: FormatOption = Format.text,
 ) -> None:
@@ -60,7 +51,7 @@ def keys(
 
     path = path or Path(name)
     with writing(path):
-        folder, enrolment = make(THE_COORDINATOR if name == THE_COORDINATOR else kind.value, name, path)
+        folder, enrolment = make(THE_COORDINATOR if name == THE_COORDINATOR else kind, name, path)
     values = {"folder": str(path), "send": str(enrolment_file(folder)), "fingerprint": enrolment.fingerprint}
     lines = [
         f"keys         {path / 'keys'}: send nothing of it to anybody",

@@ -237,9 +237,11 @@ def _tell_promise(file: ServedFederation, tell: Tell) -> None:
 
 
 def settled(state: RunState, file: ServedFederation, running: bool) -> dict[str, RollEntry]:
-    """What the events say, of the nodes that may connect, and of those that did before they were revoked, in the order
-    of their names. Where no coordinator runs, nobody is connected."""
-    roll = {name: state.roll.get(name, RollEntry()) for name in sorted(file.members.keys() | state.roll.keys())}
+    """What the events say, of the nodes that may connect, and of parties that did before they were revoked, by name.
+    Where no coordinator runs, nobody is connected."""
+    no_parties = {name for name, keys in file.revoked.items() if keys.kind != "party"}
+    names = (file.members.keys() | state.roll.keys()) - no_parties
+    roll = {name: state.roll.get(name, RollEntry()) for name in sorted(names)}
     for name, entry in roll.items():
         entry.connected = entry.connected and running and name in file.members
         if name not in file.members:

@@ -12,7 +12,8 @@ from typing import Any
 
 from consilium.coordinator.collection.kept_sums import SUMS
 from consilium.coordinator.events import Event, EventTail
-from consilium.coordinator.federation import run_of
+from consilium.coordinator.federation import EVENTS, LEDGER, run_of
+from consilium.coordinator.federation import SUMMARY as COORDINATOR
 from consilium.coordinator.verify import ledger as checks
 from consilium.coordinator.verify.ledger import (
     Absent,
@@ -35,7 +36,7 @@ from consilium.report.disclosure import epsilon_text
 from consilium.report.words import many
 from consilium.sums.modes import WITH_SECOND
 
-LEDGER, COORDINATOR, EVENTS, MANIFEST = "ledger.db", "coordinator.json", "events.jsonl", "manifest.json"
+MANIFEST = "manifest.json"
 TRACES = (LEDGER, COORDINATOR, EVENTS, MANIFEST)
 """Files of which a run folder has at least one."""
 LABELS, CARD = "labels.parquet", "student/student.json"
