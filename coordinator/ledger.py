@@ -239,7 +239,7 @@ class Ledger:
 
     def seen_by(self, parties: Sequence[str], batch: int) -> None:
         """These parties voted when the ledger stood at `batch`; durable when this returns."""
-        add = "INSERT INTO seen VALUES (?, ?) ON CONFLICT DO UPDATE SET least = MAX(least, excluded.least)"
+        add = "INSERT INTO seen VALUES (?, ?) ON CONFLICT (party) DO UPDATE SET least = MAX(least, excluded.least)"
         with self._file.transaction():
             self._file.executemany(add, [(party, batch + 1) for party in parties])
 
