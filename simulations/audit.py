@@ -115,7 +115,8 @@ def _votes(files: Files, recorded: Recorded) -> str:
             ids, choices = kept_votes(path, classes)
         except DataError as error:
             raise files.broken(f"private/{error.what}") from None
-        votes |= dict(zip(ids, sum(counted(each, classes) for each in choices.values()), strict=True))
+        total = sum((counted(each, classes) for each in choices.values()), np.zeros((len(ids), classes), np.int64))
+        votes |= dict(zip(ids, total, strict=True))
     for place, batch in enumerate(recorded.batches, 1):
         if missing := [query_id for query_id in batch.query_ids if query_id not in votes]:
             raise Damaged(f"private/votes-*.npz: the votes on {len(missing)} queries of batch {place} are missing")
