@@ -372,7 +372,8 @@ def check_signed(files: Files, recorded: Recorded) -> str:
     sigma = 0.0 if noise is None else noise.sigma
     for place, batch in enumerate(recorded.batches, 1):
         _check_signed(f"batch {place}", batch, sums, sigma)
-    return f"{len(recorded.batches)} of {len(sums)} signed sums, each with the second aggregator's noise of {sigma:g}"
+    signed = f"{len(recorded.batches)} of {len(sums)} signed sums"
+    return f"{signed}, each with noise of the second aggregator, sigma {sigma:g}"
 
 
 def _check_signed(name: str, batch: Batch, sums: list[KeptSum], sigma: float) -> None:
