@@ -75,7 +75,7 @@ app.command(rich_help_panel=DEPLOY)(consilium.nodes.doctor)
 app.add_typer(consilium.party.cli.app, name="party", rich_help_panel=DEPLOY)
 app.add_typer(consilium.student.cli.app, name="student", rich_help_panel=DEPLOY)
 app.command(rich_help_panel=USE)(consilium.student.cli.predict)
-consilium.coordinator.cli.audit_app.command("run")(consilium.nodes.audit)
+consilium.coordinator.cli.audit_app.command("run")(consilium.simulations.cli.audit_run)
 app.add_typer(
     consilium.coordinator.cli.audit_app,
     name="audit",

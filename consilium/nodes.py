@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from consilium.protocol.files import writing
 from consilium.protocol.output import Format, FormatOption, show
-from consilium.simulations.cli import audit_run
 
 if TYPE_CHECKING:
     from consilium.node.folder import NodeFolder
@@ -25,14 +23,6 @@ app = typer.Typer(
 )
 
 DirArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The node's folder.")]
-
-
-class Kind(StrEnum):
-    """Nodes that have a name of their own."""
-
-    party = "party"
-    aggregator = "aggregator"
-    student = "student"
 
 
 def _kind_of(folder: NodeFolder) -> NodeKind:
@@ -51,7 +41,7 @@ def _opened(path: Path) -> tuple[NodeFolder, NodeKind]:
 @app.command()
 def keys(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The node's name; \"coordinator\" is the coordinator's.")],
-    kind: Annotated[Kind, typer.Option(help="What the node will be.")] = Kind.party,
+    kind: Annotated[Literal["party", "aggregator", "student"], typer.Option(help="What the node will be.")] = "party",
     path: Annotated[Path | None, typer.Option("--folder", help="New folder; ./NAME where it is left out.")] = None,
     output: FormatOption = Format.text,
 ) -> None:
@@ -61,7 +51,7 @@ def keys(
 
     path = path or Path(name)
     with writing(path):
-        folder, enrolment = make(THE_COORDINATOR if name == THE_COORDINATOR else kind.value, name, path)
+        folder, enrolment = make(THE_COORDINATOR if name == THE_COORDINATOR else kind, name, path)
     values = {"folder": str(path), "send": str(enrolment_file(folder)), "fingerprint": enrolment.fingerprint}
     lines = [
         f"keys         {path / 'keys'}: send nothing of it to anybody",
@@ -157,16 +147,3 @@ def doctor(path: DirArgument, output: FormatOption = Format.text) -> None:
     show(output, values, (result.line for result in results))
     if not sound:
         raise typer.Exit(1)
-
-
-def audit(
-    path: Annotated[
-        Path, typer.Argument(metavar="PATH", help="A run's folder, a coordinator's folder, or a run in it.")
-    ],
-    student: Annotated[
-        list[Path] | None, typer.Option(metavar="DIR", help="A student's own folder, to be checked too; repeat.")
-    ] = None,
-    output: FormatOption = Format.text,
-) -> None:
-    """Check a run against its ledger. Exit code 1: something does not hold."""
-    audit_run(path, student or [], output)

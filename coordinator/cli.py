@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from consilium.accounting.units import Neighbouring
 from consilium.protocol.output import Format, FormatOption, QuietOption, show
 
 audit_app = typer.Typer(
@@ -39,11 +38,6 @@ def audit_mechanism_command(
         float | None,
         typer.Option(min=0, help="Epsilon claimed at delta; else the worst case of the mechanism's own event."),
     ] = None,
-    teachers_per_party: Annotated[int, typer.Option(min=1, help="k: votes that a party moves.")] = 1,
-    neighbouring: Annotated[
-        Neighbouring, typer.Option(help="Whether the party votes otherwise, or is not counted.")
-    ] = Neighbouring.REPLACE,
-    classes: Annotated[int, typer.Option(min=2, help="Classes to vote for.")] = 3,
     seed: Annotated[int | None, typer.Option(min=0, help="Of the noise; else a fresh one each time.")] = None,
     output: FormatOption = Format.text,
     quiet: QuietOption = False,
@@ -58,15 +52,7 @@ def audit_mechanism_command(
     from consilium.report.progress import GAME, showing, stage
 
     mechanism = build_mechanism(name, settings or [])
-    setup = GameSetup(
-        queries=queries,
-        runs=runs,
-        delta=delta,
-        confidence=confidence,
-        teachers_per_party=teachers_per_party,
-        classes=classes,
-        neighbouring=neighbouring,
-    )
+    setup = GameSetup(queries=queries, runs=runs, delta=delta, confidence=confidence)
     chosen = secrets.randbits(32) if seed is None else seed
     with showing(quiet) as display, stage(display.update, GAME):
         audit = audit_mechanism(mechanism, SeededNoise(chosen), setup, claim)

@@ -169,26 +169,22 @@ def play(mechanism: Mechanism, pair: Pair, runs: int, learn: int, noise: NoiseSo
     if mechanism.count_sigma > 0:
         shift = (pair.there - pair.away).astype(np.float64)
         middle = (shift * (pair.there + pair.away)).sum() / 2
-        there, away = (
-            np.concatenate(
-                [
-                    (np.tensordot(drawn.counts, shift, axes=2) - middle).round(9)
-                    for drawn in _blocks(mechanism, pair, votes, runs, noise)
-                    if drawn.counts is not None
-                ]
-            )
-            for votes in worlds
-        )
-        return Scores(there, away)
+
+        def along(votes: np.ndarray) -> np.ndarray:
+            counts = (drawn.counts for drawn in _blocks(mechanism, pair, votes, runs, noise))
+            blocks = [np.tensordot(noisy, shift, axes=2) - middle for noisy in counts if noisy is not None]
+            return np.concatenate(blocks).round(9)
+
+        return Scores(*map(along, worlds))
     parts = [part for part in (pair.there, pair.away, pair.probabilities) if part is not None]
     kinds = np.unique(np.concatenate(parts, axis=1), axis=0, return_inverse=True)[1].ravel()
     table = np.subtract(*(_logs(_outcomes(mechanism, pair, votes, learn, noise), kinds, pair) for votes in worlds))
-    there, away = (
+
+    def score(votes: np.ndarray) -> np.ndarray:
         # rounded, so that equal runs tie in spite of summation
-        table[kinds, _outcomes(mechanism, pair, votes, runs, noise)].sum(axis=1).round(9)
-        for votes in worlds
-    )
-    return Scores(there, away)
+        return table[kinds, _outcomes(mechanism, pair, votes, runs, noise)].sum(axis=1).round(9)
+
+    return Scores(*map(score, worlds))
 
 
 def _blocks(mechanism: Mechanism, pair: Pair, votes: np.ndarray, runs: int, noise: NoiseSource) -> Iterator[Drawn]:
@@ -209,8 +205,8 @@ def _outcomes(mechanism: Mechanism, pair: Pair, votes: np.ndarray, runs: int, no
     for drawn in _blocks(mechanism, pair, votes, runs, noise):
         outcomes = np.where(drawn.labels == NO_LABEL, 0, 1 + drawn.labels + classes * drawn.reinforced)
         if pair.answers is not None:
-            answered = (drawn.labels != NO_LABEL) & ~drawn.reinforced
-            outcomes[np.cumsum(answered, axis=1) - answered >= pair.answers] = 2 * classes + 1
+            before = np.cumsum(drawn.answered, axis=1) - drawn.answered
+            outcomes[before >= pair.answers] = 2 * classes + 1
         blocks.append(outcomes.astype(np.int16))
     return np.concatenate(blocks)
 
@@ -228,8 +224,8 @@ def _logs(outcomes: np.ndarray, kinds: np.ndarray, pair: Pair) -> np.ndarray:
 @dataclass(frozen=True)
 class GameSetup:
     """queries : in one run. runs : in each of the two worlds, for each pair of votes. confidence : of all bounds of the
-    audit together. teachers_per_party : votes that a party moves in each query. neighbouring : whether in the second
-    world the party votes otherwise, or is not counted."""
+    audit together. teachers_per_party : votes that a party, which votes otherwise in the second world, moves in each
+    query."""
 
     queries: int = 100
     runs: int = 20_000
@@ -237,7 +233,6 @@ class GameSetup:
     confidence: float = 0.999
     teachers_per_party: int = 1
     classes: int = 3
-    neighbouring: Neighbouring = Neighbouring.REPLACE
 
 
 @dataclass(frozen=True)
@@ -316,7 +311,7 @@ def _claim_of(mechanism: Mechanism, setup: GameSetup) -> tuple[str, float]:
         asked=setup.queries,
         answered=setup.queries,
         unit=Unit.PARTY,
-        neighbouring=setup.neighbouring,
+        neighbouring=Neighbouring.REPLACE,
         teachers_per_party=setup.teachers_per_party,
     )
     return "worst case of its event", worst_case([event], setup.delta).epsilon
@@ -326,7 +321,6 @@ def worst_pairs(mechanism: Mechanism, setup: GameSetup) -> list[Pair]:
     """Labels tell most at a tie, where the noise decides; a check where its number is at the threshold. Which of them
     is worst depends on the parameters, so all are played."""
     k, classes = setup.teachers_per_party, setup.classes
-    again = k if setup.neighbouring is Neighbouring.REPLACE else 0  # of its votes, those that are counted in both
     sigmas = [float(getattr(mechanism, name)) for name in ("sigma2", "sigma") if hasattr(mechanism, name)]
     # votes are int64, and nobody has more than 2^40 teachers
     spread = math.sqrt(2) * sigmas[0] if sigmas else min(2 / float(getattr(mechanism, "gamma", 1)), 2.0**40)
@@ -340,16 +334,16 @@ def worst_pairs(mechanism: Mechanism, setup: GameSetup) -> list[Pair]:
 
     base = math.ceil(6 * spread) + k
     if threshold is None:
-        return [pair("tie", (base + k, base), (base, base + again))]
+        return [pair("tie", (base + k, base), (base, base + k))]
     base = max(base, math.ceil(threshold + 6 * float(getattr(mechanism, "sigma1", spread))) + k)
     top = round(threshold + k / 2)
-    pairs = [pair("tie, all answered", (base + k, base), (base, base + again))]
+    pairs = [pair("tie, all answered", (base + k, base), (base, base + k))]
     if threshold >= 2 * k:
-        pairs.append(pair("tie at the threshold", (threshold, threshold), (threshold - k, threshold + again)))
-        pairs.append(pair("at the threshold", (top,), (top - k, again)))
+        pairs.append(pair("tie at the threshold", (threshold, threshold), (threshold - k, threshold + k)))
+        pairs.append(pair("at the threshold", (top,), (top - k, k)))
     if sure is not None:  # all votes for one class: the check sees top - top / classes
         top = max(round(top * classes / (classes - 1)), 2 * k)
-        pairs.append(pair("at the threshold, unsure student", (top,), (top - k, again), np.full(classes, 1 / classes)))
+        pairs.append(pair("at the threshold, unsure student", (top,), (top - k, k), np.full(classes, 1 / classes)))
     return pairs
 
 

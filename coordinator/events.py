@@ -3,20 +3,24 @@
 Events tell stages, names, counts of parties and seconds. They never carry votes or anything computed from single
 votes. Lines of other versions are read as far as they are known; of what is not known, and of lines that a crash broke
 off, nothing is read.
+
+What has become of the run by them (`RunState`): its stage, what went wrong, where each party stands; for `status`,
+summary and doctor. The log is the one record: what a killed coordinator knew is in it, and a new one goes on with it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import threading
-import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator
 
 from consilium.protocol.files import append_private
 from consilium.protocol.models import Frozen
@@ -31,70 +35,59 @@ AWAY_CURE = (
     "The student can ask again once they are connected. Where one is gone for good: consilium provision revoke NAME, by"
     " the operator."
 )
+NO_ANSWER = "Its team looks whether the node runs, with `consilium doctor` and `consilium status`"
+UNKNOWN = "Run `consilium doctor` at both ends; the run's events.jsonl has what the coordinator saw."
 MENDED = "Once that is mended it goes on by itself: students ask again."
 TOLD_TO_OPERATORS = {
-    **dict.fromkeys(("AggregatorAway", "AggregatorRefuses", "AggregatorWentBack"), LOG_SAYS_MORE),
+    **dict.fromkeys(("AggregatorAway", "AggregatorRefuses"), LOG_SAYS_MORE),
     **dict.fromkeys(("NotEnoughParties", "ThresholdNotMet"), AWAY_CURE),
     **dict.fromkeys(("LedgerError", "LedgerLocked", "StorageError"), MENDED),
 }
 """Errors of questions whose texts tell of the second aggregator, of who is connected and refuses, or of this
 coordinator's own files, and of no vote; each with what an operator does."""
 
-KINDS: dict[str, tuple[str, str]] = {
-    # nothing of the stage is done; total: 1 or less where nobody knows
-    "stage": ("stage total", "stage {stage}: {total} parties"),
-    "progress": ("stage done total", ""),
-    "waiting": ("connected required", "parties connected: {connected}, needed: {required}"),
-    "awaiting": ("", ""),  # a coordinator was started, and awaits these parties
-    "connected": ("", "{names}: connected"),
-    "lost": ("", "{names}: the connection is lost"),
-    "enrolled": ("", "enrolled: {names}"),
-    # they came after the others had trained
-    "late": ("", "late, and in sums from the next questions on: {names}"),
-    "takes-part": ("", "take part: {names}"),  # they are asked for votes from now on
-    # their votes are in a sum; queries: that were not asked of them before in the same question
-    "voted": ("queries", ""),
-    "version": ("party theirs ours", "{party} runs {theirs}, this coordinator {ours}: install one version"),
-    "second-aggregator": ("name", "aggregator {name}: it checks votes"),
+KINDS: dict[str, str] = {
+    "stage": "stage {stage}: {total} parties",  # nothing of it is done; total: 1 or less where nobody knows
+    "progress": "",
+    "waiting": "parties connected: {connected}, needed: {required}",
+    "awaiting": "",  # a coordinator was started, and awaits these parties
+    "connected": "{names}: connected",
+    "lost": "{names}: the connection is lost",
+    "enrolled": "enrolled: {names}",
+    "takes-part": "take part: {names}",  # they have trained, and are asked for votes from now on
+    "voted": "",  # their votes are in a sum; queries: that were not asked of them before in the same question
+    "version": "{party} runs {theirs}, this coordinator {ours}: install one version",
+    "second-aggregator": "aggregator {name}: it checks votes",
     # rule: by which the party refused; silent: it said nothing
-    "left-out": ("stage party reason", "{party} left out of stage {stage}: {reason}"),
-    "false-votes": ("what action", "warning: {what}. {action}"),  # a sum cannot be one of votes
-    "resumed-session": ("stage", "goes on with a secure sum, at {stage}"),
-    "session-lost": ("reason", "a secure sum is begun anew: {reason}"),
+    "left-out": "{party} left out of stage {stage}: {reason}",
+    "false-votes": "warning: {what}",  # a sum cannot be one of votes
+    "resumed-session": "goes on with a secure sum, at {stage}",
+    "session-lost": "a secure sum is begun anew: {reason}",
     # the guarantee, before anything is asked
-    "promised": (
-        "delta unit",
-        "promised before anything is asked: {bound} towards whoever has the student, unit: a {unit}",
-    ),
+    "promised": "promised before anything is asked: {bound} towards whoever has the student, unit: a {unit}",
     # of a simulated run, in its folder: what follows compares it; value: of the metric, on the public test rows
-    "student-saved": (
-        "delta",
-        "the student is saved{judged}, {bound} towards whoever has it; what follows compares it",
-    ),
-    "warned": ("code text", "warning: {text} ({code})"),
-    "serving": ("address", "students may ask at {address}"),
+    "student-saved": "the student is saved{judged}, {bound} towards whoever has it; what follows compares it",
+    "warned": "warning: {text} ({code})",
+    "serving": "students may ask at {address}",
     # a batch was charged and answered, of so many parties; release: what left
-    "released": ("asked answered counted release", "{asked} queries asked, {answered} answered"),
-    # why may say something about votes
-    "not-answered": ("error reason", "questions were not answered"),
-    "not-sanitised": ("reason", ""),
-    "failed": ("what action", "failed: {what}"),
-    "closed": ("asked answered", "closed after {questions} and {answers}"),
+    "released": "{asked} queries asked, {answered} answered",
+    "not-answered": "questions were not answered{why}",  # why may say something about votes
+    "not-sanitised": "",
+    "failed": "failed: {what}",
+    "closed": "closed after {questions} and {answers}",
 }
-"""What an event is called in a line: the fields that it must have, and its words for a person, none where it is not
-worth a line."""
+"""Events, and their words for a person, none where one is not worth a line."""
 
 
 class Event(Frozen, extra="ignore"):
     """One line of the log, of one of `KINDS`: fields of others are empty.
 
-    at: time of day, UTC. seconds: since the log was opened. epsilon: None where it is unbounded. at_most_seconds: that
+    at: time of day, UTC. epsilon: None where it is unbounded. at_most_seconds: that
     parties are still awaited.
     """
 
     kind: str = Field(alias="event")
     at: str = ""
-    seconds: float = 0.0
     stage: str = ""
     done: int = 0
     total: int = 0
@@ -128,11 +121,12 @@ class Event(Frozen, extra="ignore"):
     counted: int = 0
     release: str = ""
 
-    @model_validator(mode="after")
-    def _is_whole(self) -> Self:
-        if self.kind not in KINDS or not {*KINDS[self.kind][0].split()} <= self.model_fields_set:
-            raise ValueError(f"{self.kind!r} is no event, or lacks a field")
-        return self
+    @field_validator("kind")
+    @classmethod
+    def _is_known(cls, kind: str) -> str:
+        if kind not in KINDS:
+            raise ValueError(f"{kind!r} is no event")
+        return kind
 
     @property
     def moment(self) -> float:
@@ -146,27 +140,34 @@ class Event(Frozen, extra="ignore"):
 
     @property
     def cure(self) -> str:
-        """What to do about questions that were not answered."""
-        return TOLD_TO_OPERATORS.get(self.error, LOG_SAYS_MORE)
+        """What to do about what went wrong."""
+        match self.kind:
+            case "left-out":
+                return f"{CURES[self.rule]}." if self.rule else NO_ANSWER if self.silent else UNKNOWN
+            case "not-answered":
+                return TOLD_TO_OPERATORS.get(self.error, LOG_SAYS_MORE)
+        return self.action
 
     @property
     def fact(self) -> str:
-        """Its words, without what to do about it."""
+        """Its words, without what to do about it. Why questions were not answered is told where it says nothing about
+        votes."""
         epsilon = epsilon_text(float("inf") if self.epsilon is None else self.epsilon)
         judged = "" if self.value is None else f", {self.metric} {self.value:.3f} on the public test rows"
-        return KINDS[self.kind][1].format(
+        why = self.kind == "not-answered" and self.error in TOLD_TO_OPERATORS
+        return KINDS[self.kind].format(
             **dict(self),
             names=", ".join(self.parties),
             bound=f"epsilon at most {epsilon} at delta {self.delta:g}",
             judged=judged,
+            why=f": {self.reason}" if why else "",
             questions=many(self.asked, "query"),
             answers=many(self.answered, "answer"),
         )
 
     @property
     def words(self) -> str:
-        """For a person; nothing where it is not worth a line. Why questions were not answered is told where it says
-        nothing about votes."""
+        """For a person; nothing where it is not worth a line."""
         more = ""
         match self.kind:
             case "waiting":
@@ -175,32 +176,9 @@ class Event(Frozen, extra="ignore"):
                 more += "" if self.at_most_seconds is None else f", at most {self.at_most_seconds:g} s more"
             case "left-out" if self.rule:
                 more = f". {CURES[self.rule]}"
-            case "not-answered" if self.error in TOLD_TO_OPERATORS:
-                more = f": {self.reason}"
-            case "failed" if self.action:
+            case "failed" | "false-votes" if self.action:
                 more = f". {self.action}"
         return self.fact + more
-
-
-def event_of(record: object) -> Event | None:
-    """What a line's JSON says; None for a kind that is not known, or that lacks what its kind says."""
-    try:
-        return Event.model_validate(record)
-    except ValidationError:
-        return None
-
-
-class EventWriter(Protocol):
-    """An event log, or what keeps none."""
-
-    def write(self, event: str, **fields: Any) -> None: ...
-
-
-class NoLog:
-    """Keeps no event: of a federation that is replayed, and that nobody watches."""
-
-    def write(self, event: str, **fields: Any) -> None:
-        """See `EventLog.write`."""
 
 
 def is_step(done: int, total: int) -> bool:
@@ -215,21 +193,22 @@ def is_step(done: int, total: int) -> bool:
 class EventLog:
     """Appends events to a file. A last line that a full disk or a power cut ended early is cut off."""
 
-    def __init__(self, path: Path, listener: Callable[[Event], None] | None = None) -> None:
-        """listener: is called with each event after it was written."""
-        if path.exists():
+    def __init__(self, path: Path | None, listener: Callable[[Event], None] | None = None) -> None:
+        """path: None where nobody reads them: of a federation that is replayed. listener: is called with each event
+        after it was written."""
+        if path is not None and path.exists():
             with open(path, "r+b") as file:
                 file.truncate(file.read().rfind(b"\n") + 1)
-        self._file = append_private(path)  # closed by close()
+        self._file = None if path is None else append_private(path)
         self._lock = threading.Lock()
-        self._start = time.monotonic()
         self._listener = listener
 
     def write(self, event: str, **fields: Any) -> None:
-        """Append one event with the time of day and the seconds since the log was opened. Raises ValidationError: there
-        is no such kind, or it has other fields."""
+        """Append one event with the time of day. Raises ValidationError: there is no such kind."""
+        if self._file is None:
+            return
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        line = dumps({"event": event, "at": at, "seconds": round(time.monotonic() - self._start, 3), **fields})
+        line = dumps({"event": event, "at": at, **fields})
         written = Event.model_validate_json(line)
         with self._lock:
             self._file.write(line + "\n")
@@ -239,8 +218,9 @@ class EventLog:
 
     def close(self) -> None:
         """Close the file. What a full disk did not take is given up: whoever wrote it was told."""
-        with contextlib.suppress(OSError):
-            self._file.close()
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
 
 
 class EventTail:
@@ -266,16 +246,158 @@ class EventTail:
         self._position += whole
         events = []
         for line in text[:whole].splitlines():
-            event = None
-            with contextlib.suppress(ValueError, RecursionError):  # what a power cut left
-                event = event_of(json.loads(line))
-            if event is None:
+            try:
+                events.append(Event.model_validate_json(line))
+            except ValidationError:  # what a power cut left
                 self.skipped += 1
-            else:
-                events.append(event)
         return events
 
 
 def read_events(path: Path) -> list[Event]:
     """The events of a run so far; none where there is no log."""
     return EventTail(path).fresh()
+
+
+MOST_TROUBLES = 5
+TROUBLES = frozenset({"left-out", "not-answered", "failed", "false-votes"})
+NOT_STARTED = "not started"
+PASSING = frozenset({"enrol", "train"})
+"""Stages that a party has to get through to take part; to miss another one costs it one sum."""
+OF_PARTIES = frozenset({"awaiting", "connected", "lost", "enrolled", "takes-part", "voted"})
+
+
+class PartyState(StrEnum):
+    """How far a party has come since the coordinator was started last."""
+
+    AWAITED = "awaited"
+    ENROLLED = "enrolled"
+    TAKES_PART = "takes part"
+    CHECKS = "checks votes"
+    REFUSED = "refused"
+    LEFT_OUT = "left out"
+    REVOKED = "revoked"
+
+
+@dataclass
+class RollEntry:
+    """One party, or the second aggregator. reason: why it is refused or was left out last. rule: of a refusal. queries:
+    that it answered in sums of this federation; ever: it took part at some time. Both before a restart too."""
+
+    state: PartyState = PartyState.AWAITED
+    connected: bool = False
+    reason: str = ""
+    rule: Rule | None = None
+    queries: int = 0
+    ever: bool = False
+
+    @property
+    def words(self) -> str:
+        """For a person: state, connection, and what to do about it.
+
+        >>> RollEntry(PartyState.TAKES_PART, connected=True, queries=36).words
+        'takes part, connected, answered 36 queries'
+        """
+        parts: list[str] = [self.state.value]
+        match self.state:
+            case PartyState.TAKES_PART:
+                parts += ["connected" if self.connected else "not connected now"]
+                parts += [] if self.queries else ["in no sum yet"]
+                parts += [f"last left out: {self.reason}"] if self.reason else []
+            case PartyState.REFUSED | PartyState.LEFT_OUT:
+                parts = [f"{self.reason}. {CURES[self.rule]}" if self.rule else f"{self.state.value}: {self.reason}"]
+            case PartyState.REVOKED:
+                parts += ["the operator shut it out"]
+            case _:
+                parts += ["connected" if self.connected else "not connected"]
+        if self.queries:
+            parts += [f"answered {many(self.queries, 'query')}"]
+        return ", ".join(parts)
+
+
+class RunState:
+    """After the events that it took. names: of the parties that may connect.
+
+    since: when the stage began. last: time of the last event. started, starts: when a coordinator was started last, and
+    how often one was. versions: by party, in words, where another runs. troubles: what went wrong last.
+    """
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self.roll = {name: RollEntry() for name in sorted(names)}
+        self.stage = self.stage_words = NOT_STARTED
+        self.since = self.last = self.started = ""
+        self.starts = 0
+        self.versions: dict[str, str] = {}
+        self.troubles: deque[str] = deque(maxlen=MOST_TROUBLES)
+
+    @classmethod
+    def of(cls, events: Iterable[Event], names: Iterable[str] = ()) -> RunState:
+        """After all these events."""
+        state = cls(names)
+        for event in events:
+            state.take(event)
+        return state
+
+    @property
+    def took_part(self) -> list[str]:
+        """Everybody who ever did in this run, sorted."""
+        return sorted(name for name, entry in self.roll.items() if entry.ever)
+
+    def take(self, event: Event) -> None:
+        """One event, in its turn. Of what is not known here nothing is kept."""
+        self.last = event.at or self.last
+        match event.kind:
+            case "waiting" | "serving":
+                self._begin(event.kind, event.fact)
+            case "stage" | "progress":
+                self._begin(event.stage)
+            case "released" | "not-answered":
+                self._begin("serving")
+            case "failed" | "closed":
+                self._begin(event.kind)
+            case "left-out":
+                self._left_out(event)
+            case "awaiting":
+                self._start(event)
+            case "version":
+                self.versions[event.party] = f"{event.party} runs {event.theirs}, this coordinator {event.ours}"
+            case "second-aggregator":
+                self.roll.setdefault(event.name, RollEntry()).state = PartyState.CHECKS
+        if event.kind in TROUBLES:
+            self.troubles.append(f"{self.last} {event.fact}{f'. {event.cure}' if event.cure else ''}")
+        if event.kind in OF_PARTIES:
+            for name in event.parties:
+                self._of_party(event, self.roll.setdefault(name, RollEntry()))
+
+    def _start(self, event: Event) -> None:
+        self.versions.clear()
+        self.started, self.starts = event.at, self.starts + 1
+        for entry in self.roll.values():
+            entry.state, entry.reason, entry.connected = PartyState.AWAITED, "", False
+
+    def _left_out(self, event: Event) -> None:
+        if event.party not in self.roll and event.party.startswith("node "):
+            return  # a simulated one that never told its name
+        entry = self.roll.setdefault(event.party, RollEntry())
+        if event.stage in PASSING:
+            entry.state = PartyState.REFUSED if event.rule else PartyState.LEFT_OUT
+            entry.reason, entry.rule = event.reason, event.rule
+        else:
+            entry.reason, entry.rule = f"{event.stage}: {event.reason}", None
+
+    def _of_party(self, event: Event, entry: RollEntry) -> None:
+        match event.kind:
+            case "connected" | "lost":
+                entry.connected = event.kind == "connected"
+            case "enrolled" if entry.state is not PartyState.TAKES_PART:  # one that comes back goes on with it
+                entry.state, entry.reason = PartyState.ENROLLED, ""
+            case "takes-part":
+                entry.state, entry.reason, entry.ever = PartyState.TAKES_PART, "", True
+            case "voted":
+                entry.queries, entry.ever = entry.queries + event.queries, True
+                if entry.state is PartyState.ENROLLED:  # it came back, and was asked at once
+                    entry.state = PartyState.TAKES_PART
+
+    def _begin(self, stage: str, words: str = "") -> None:
+        words = words or stage
+        if (stage, words) != (self.stage, self.stage_words):  # who is waited for is said every minute
+            self.stage, self.stage_words, self.since = stage, words, self.last

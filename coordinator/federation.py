@@ -20,27 +20,24 @@ import numpy as np
 from pydantic import ValidationError
 
 from consilium.coordinator.collection.admission import (
-    SEEN_FILE,
     Admission,
-    Greeting,
-    KnownNodes,
     Latecomers,
-    SeenPositions,
+    NotedCollector,
+    Registered,
     assemble,
     enrol,
     train,
 )
 from consilium.coordinator.collection.exchange import Transport
-from consilium.coordinator.collection.means import Collecting, NotedCollector, Standing, VoteKeys
+from consilium.coordinator.collection.means import Collecting, Standing, VoteKeys
 from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.config import FederationConfig, check_sanitised, check_threshold
-from consilium.coordinator.events import Event, EventLog, read_events
+from consilium.coordinator.events import Event, EventLog, RunState, read_events
 from consilium.coordinator.label_service import LabelService, noise_for
 from consilium.coordinator.ledger import Ledger, stored_config
 from consilium.coordinator.parts import QueryBudget
 from consilium.coordinator.privacy import Normal, close, expected, promises, spent
-from consilium.coordinator.run_state import RunState
-from consilium.coordinator.served import ServedFederation, least_together
+from consilium.coordinator.served import ServedFederation, least_parties
 from consilium.node.folder import PUBLIC_FILE, NodeFolder
 from consilium.node.signed import joined
 from consilium.protocol import errors
@@ -204,11 +201,10 @@ def conclude(
     *,
     parties: Sequence[str] = (),
     left_out_for_data: int = 0,
-    counted: Sequence[int] = (),
     seconds: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
     """Write the summary, after which the federation is closed, and return it. parties: that took part since the
-    coordinator was started last; the summary has all that ever did. counted: parties in each sum. Raises LedgerError:
+    coordinator was started last; the summary has all that ever did. Raises LedgerError:
     nothing was released."""
     names = sorted({*RunState.of(read_events(run_dir / EVENTS)).took_part, *parties})
     sanitised = close(config, ledger, normal_for(config), log)
@@ -216,11 +212,9 @@ def conclude(
     guarantees = spent(config, batches, closed=sanitised is not None)
     summary = {
         "federation": config.digest(),
-        "federation_digest": config.federation_digest(),
         "parties": names,
         "teachers": len(names) * config.teachers_per_party,
         "parties_left_out_for_data": left_out_for_data,
-        "parties_counted": list(counted),
         "collection": config.collection,
         "asked": sum(len(batch.query_ids) for batch in batches),
         "answered": sum(int(batch.answered.sum()) for batch in batches),
@@ -299,7 +293,7 @@ class FederationRun:
     keys: VoteKeys = PLAINTEXT
     closing: Callable[[], bool] = lambda: False
     pool: PoolTree | None = None
-    nodes: KnownNodes | None = None
+    nodes: Registered | None = None
     spent_before: Collection[str] = ()
 
     def run(self) -> None:
@@ -320,25 +314,23 @@ class FederationRun:
         config, log, transport, nodes = self.config, self.log, self.transport, self.nodes
         times = [time.monotonic()]
         admission, least = None, None
-        seen = SeenPositions(self.run_dir / SEEN_FILE)
         # a simulated party's state goes with its home
         starts = () if config.simulation else ledger.begin_start()
-        greeting = Greeting(ledger.position, {} if config.simulation else seen.least, starts=starts, asked=ledger.asked)
+        pool = self.pool if config.public else None
+        standing = Standing(ledger, pool, starts)
         if nodes is None:
-            members = enrol(transport, config, log, greeting)
+            members = enrol(transport, config, log, standing)
         else:
-            log.write("awaiting", parties=sorted(nodes.names()))
-            least = least_together(config, self.keys.least_sum)
-            admission = Admission(transport, config, log, greeting, nodes)
-            members = assemble(admission, least, config.timeouts.join, log, self.closing)
+            log.write("awaiting", parties=sorted(nodes.parties))
+            least = least_parties(config, self.keys.roster)
+            admission = Admission(transport, config, log, standing, nodes)
+            members = assemble(admission, least, config.timeouts.join, self.closing)
             if not members:  # it is to be closed
                 conclude(config, self.run_dir, ledger, log)
                 return
         # whoever may come, before anybody looked at a row: those that enrolled, which policies decide; deployed, all
-        parties = len({member.party for member in members} | (set() if nodes is None else {*nodes.names()}))
-        pool, noted = self.pool if config.public else None, None if config.simulation else seen
-        standing = Standing(ledger, pool, starts[-1] if starts else "", noted)
-        means = Collecting(transport, config, members, self.run_dir, standing, greeting, log)
+        parties = len({member.party for member in members} | (set() if nodes is None else {*nodes.parties}))
+        means = Collecting(transport, config, members, self.run_dir, standing, log)
         self.keys.check_reachable(means)
         times.append(time.monotonic())
         trained = train(transport, config, members, log, least)
@@ -351,7 +343,7 @@ class FederationRun:
         votes = sum(member.teachers for member in members)
         check_threshold(config, votes)
         check_sanitised(config, votes)
-        late = None if admission is None else Latecomers(admission, transport, config, log)
+        late = None if admission is None else Latecomers(admission)
         collector = NotedCollector(self.keys.collector(means), late, members, standing)
         service = LabelService(config, ledger, collector, noise_for(config), parties, log, pool, self.spent_before)
         log.write("promised", **service.promised.to_json())
@@ -363,6 +355,6 @@ class FederationRun:
         enrolling, training, answering = (end - begin for begin, end in pairwise(times))
         seconds = {"enrol": enrolling, "train": training, "student": answering - service.seconds}
         conclude(
-            config, self.run_dir, ledger, log, parties=[member.party for member in members], counted=service.counted,
+            config, self.run_dir, ledger, log, parties=[member.party for member in members],
             left_out_for_data=trained.left_out_for_data, seconds={**seconds, "vote": service.seconds},
         )  # fmt: skip

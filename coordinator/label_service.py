@@ -18,7 +18,7 @@ from consilium.accounting.guarantees import Guarantee
 from consilium.coordinator.collection.base import Collector, Counts, Queries
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.draw import Drawn, draw
-from consilium.coordinator.events import EventWriter, NoLog
+from consilium.coordinator.events import EventLog
 from consilium.coordinator.ledger import CLOSED, Batch, Ledger
 from consilium.coordinator.privacy import promised, towards_coordinator
 from consilium.protocol.digests import canonical_digest
@@ -47,7 +47,7 @@ class LabelService:
 
     One request is answered at a time, so that two requests can never pay for the same query.
 
-    counted: parties in each sum. seconds: that collecting took.
+    seconds: that collecting took.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class LabelService:
         collector: Collector,
         noise: NoiseFor,
         parties: int,
-        log: EventWriter | None = None,
+        log: EventLog | None = None,
         pool: PoolTree | None = None,
         spent_before: Collection[str] = (),
     ) -> None:
@@ -65,20 +65,16 @@ class LabelService:
         charged nowhere, and is told nobody. spent_before: ids of queries they answered in an earlier federation."""
         if noise(0).simulated and not config.simulation:
             raise ConfigError("seeded noise outside a simulation", "Leave noise_seed out")
-        if not ledger.durable and not config.simulation:
+        if ledger.path is None and not config.simulation:
             raise ConfigError("a ledger in memory outside a simulation", "Charges must outlive the coordinator")
         self._config, self._ledger, self._collector, self._noise = config, ledger, collector, noise
         self._parties = parties
         self._most_votes = parties * config.teachers_per_party
-        self._log: EventWriter = NoLog() if log is None else log
+        self._log = EventLog(None) if log is None else log
         self._pool, self._spent_before = pool, frozenset(spent_before)
         self._budget = config.query_budget
         self._sigma = config.released_sigma(parties)
-        event = config.event(0, 0)
-        self._sigmas = config.sigmas
-        self._event, self._votes_decide, self._kind = event.to_json(), event.votes_decide, config.disclosure.release
         self._lock = threading.Lock()
-        self.counted: list[int] = []
         self.seconds = 0.0
 
     @cached_property
@@ -203,7 +199,7 @@ class LabelService:
         they are: whatever stops this, what they give is counted as asked."""
         config, ledger = self._config, self._ledger
         room = self._budget.answers - ledger.spent()[1]
-        noise = self._noise(ledger.next_batch())
+        noise = self._noise(ledger.position().batch + 1)
         sums: list[Counts] = []
 
         def collect(round_: int, chosen: np.ndarray | None) -> Counts:
@@ -221,11 +217,12 @@ class LabelService:
 
         drawn = draw(config.mechanism, collect, noise, room=room, probabilities=probabilities, shown=shown)
         first, asked, answered = sums[0], len(drawn.labels), int(drawn.answered.sum())
+        event = config.event(asked, answered)
         # the cost at the votes at hand is computed from them whenever somebody asks, and a sanitised epsilon at close
-        decide = first.sigma == 0 and self._votes_decide
+        decide = first.sigma == 0 and event.votes_decide
         ledger.commit(
             Batch(
-                event={**self._event, "asked": asked, "answered": answered},
+                event=event.to_json(),
                 parties=len(first.parties),
                 query_ids=tuple(ids[:asked]),
                 labels=drawn.labels,
@@ -238,17 +235,17 @@ class LabelService:
             self._budget.answers,
         )
         self._collector.settle()
-        self._log.write("released", asked=asked, answered=answered, counted=len(first.parties), release=self._kind)
+        released = config.disclosure.release
+        self._log.write("released", asked=asked, answered=answered, counted=len(first.parties), release=released)
         if drawn.failure is not None:
             raise drawn.failure
 
     def _collect(self, queries: Queries) -> Counts:
         began = time.monotonic()
         try:
-            counts = self._collector.collect(queries, self._sigmas[queries.round - 1])
+            counts = self._collector.collect(queries, self._config.sigmas[queries.round - 1])
         finally:
             self.seconds += time.monotonic() - began
-        self.counted.append(len(counts.parties))
         first = len(queries.rows) if queries.round == 1 else 0  # later rounds are about the same queries
         self._log.write("voted", parties=sorted(counts.parties), queries=first)
         return counts

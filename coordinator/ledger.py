@@ -45,11 +45,13 @@ CREATE TABLE attempts (
 CREATE TABLE voted (query_id TEXT, attempt INTEGER, PRIMARY KEY (query_id, attempt)) WITHOUT ROWID;
 CREATE TABLE starts (number INTEGER PRIMARY KEY, token TEXT NOT NULL, used INTEGER NOT NULL);
 CREATE TABLE checks (queries TEXT PRIMARY KEY, outcome TEXT NOT NULL);
+CREATE TABLE seen (party TEXT PRIMARY KEY, least INTEGER NOT NULL);
 """
-"""Of the last four: attempts and voted say who was asked for votes on which queries, until these are released; what is
+"""Of the last five: attempts and voted say who was asked for votes on which queries, until these are released; what is
 left there is what a sum that failed used up at the parties, once for a query, or, where a session is named, in each
 session anew. starts: of a deployment, a random token for each start of a coordinator that asked for votes, and for the
-last one, see `Ledger.begin_start`. checks: what a check on noisy sums let pass, until these queries are released."""
+last one, see `Ledger.begin_start`. checks: what a check on noisy sums let pass, until these queries are released.
+seen: by party, the least `HelloReply.seen` that it must report."""
 
 _ROWS = "query_id, outcome, label, counts, histogram, probabilities FROM releases WHERE seq = ? ORDER BY position"
 _VOTED = "voted JOIN attempts ON number = attempt"
@@ -107,7 +109,7 @@ class Batch:
 
 GENESIS = "0" * 64
 """Hash before the first batch."""
-FORMAT = "1"
+FORMAT = "2"
 CLOSED = "the ledger is closed: its sanitised epsilon was released"
 
 
@@ -168,10 +170,6 @@ class Ledger:
         """The one file of this federation. Raises LedgerError."""
         return cls(path, config.digest(), config.model_dump_json(exclude={"noise_seed"}))
 
-    @property
-    def durable(self) -> bool:
-        return self.path is not None
-
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Hold the ledger against every other coordinator, from looking a query up until its charge is committed. The
@@ -189,10 +187,6 @@ class Ledger:
             yield
         finally:
             os.close(descriptor)
-
-    def next_batch(self) -> int:
-        """Its number; call it within `exclusive`."""
-        return self._file.execute("SELECT COALESCE(MAX(seq), 0) + 1 FROM batches")[0][0]
 
     def spent(self) -> tuple[int, int]:
         """Queries asked and answers given so far."""
@@ -242,6 +236,16 @@ class Ledger:
         """Parties that were asked since the last batch. Another one that says that it was, was by a later state."""
         rows = self._file.execute("SELECT parties FROM attempts WHERE batch = ?", self._head()[0])
         return {party for (parties,) in rows for party in json.loads(parties)}
+
+    def seen_by(self, parties: Sequence[str], batch: int) -> None:
+        """These parties voted when the ledger stood at `batch`; durable when this returns."""
+        add = "INSERT INTO seen VALUES (?, ?) ON CONFLICT (party) DO UPDATE SET least = MAX(least, excluded.least)"
+        with self._file.transaction():
+            self._file.executemany(add, [(party, batch + 1) for party in parties])
+
+    def least_seen(self, party: str) -> int:
+        row = self._file.one("SELECT least FROM seen WHERE party = ?", party)
+        return 0 if row is None else row[0]
 
     def unanswered(self) -> int:
         """How many queries parties voted on that were not released."""

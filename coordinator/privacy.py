@@ -11,7 +11,7 @@ import numpy as np
 
 from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
-from consilium.accounting.drowned import MOST_DIRECTIONS, signal, votes_of_units
+from consilium.accounting.drowned import signal, votes_of_units
 from consilium.accounting.errors import AccountingError
 from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.guarantees import Guarantee, Kind
@@ -21,7 +21,7 @@ from consilium.accounting.sanitise.release import sanitise
 from consilium.accounting.target import worst_case
 from consilium.accounting.units import Unit
 from consilium.coordinator.config import Federation, FederationConfig
-from consilium.coordinator.events import EventWriter
+from consilium.coordinator.events import EventLog
 from consilium.coordinator.ledger import Batch, Ledger
 from consilium.protocol.errors import ConfigError
 from consilium.report.disclosure import in_plain_words
@@ -44,22 +44,18 @@ def promised(config: Federation) -> Guarantee:
     return _worst_case(config, config.promised_events())
 
 
-def promised_to_nodes(config: FederationConfig) -> Guarantee:
-    """What the nodes of the federation are held to, and a party charges: where the noise is in the sums, what these
-    tell whoever sees them; elsewhere `promised`."""
-    return _worst_case(config, config.held_to())
-
-
 def towards_coordinator(config: FederationConfig) -> Guarantee | None:
-    """What holds towards the coordinator for all that it sees; None where it sees exact sums, or votes."""
-    return promised_to_nodes(config) if config.noise_in_sums else None
+    """What holds towards the coordinator for all that it sees, and what nodes are held to and a party charges: what
+    sums with noise in them tell. None where it sees votes."""
+    return _worst_case(config, config.held_to()) if config.noise_in_sums else None
 
 
 def promises(config: FederationConfig) -> dict[str, Guarantee]:
     """All that is promised before a run, by name: `guarantee`, `student`; `nodes` where these are held to another list
     of events; and what `guarantee` means in other units."""
-    nodes = {NODES: promised_to_nodes(config)} if config.noise_shares else {}
-    return {"guarantee": promised(config), "student": promised(config), **nodes, **promised_in_other_units(config)}
+    student, nodes = promised(config), towards_coordinator(config)
+    seen = {} if nodes is None else {NODES: nodes}
+    return {"guarantee": student, "student": student, **seen, **promised_in_other_units(config)}
 
 
 def promised_in_other_units(config: Federation) -> dict[str, Guarantee]:
@@ -121,7 +117,7 @@ Normal = Callable[[], float]
 """Draws N(0, 1)."""
 
 
-def close(config: FederationConfig, ledger: Ledger, normal: Normal | None, log: EventWriter) -> dict[str, Any] | None:
+def close(config: FederationConfig, ledger: Ledger, normal: Normal | None, log: EventLog) -> dict[str, Any] | None:
     """Release the sanitised epsilon that the configuration plans; None if it plans none or nothing was asked.
 
     The first call draws, charges and records; every other one returns what was recorded. After it the ledger takes no
@@ -169,18 +165,16 @@ def most_teachers(batches: list[Batch]) -> int:
     return max(int(batch.histogram[0].sum()) for batch in batches if batch.histogram is not None)
 
 
-def expected(federation: Federation, parties: int) -> Expected:
+def expected(config: FederationConfig, parties: int) -> Expected:
     """Of a federation in which so many parties vote."""
-    guarantee, nodes, directions = promised(federation), None, MOST_DIRECTIONS
-    if isinstance(federation, FederationConfig):
-        nodes, directions = towards_coordinator(federation), len(federation.rows.features)
-    units = votes_of_units(parties, federation.event(0, 0))
+    guarantee, nodes = promised(config), towards_coordinator(config)
+    units, directions = votes_of_units(parties, config.event(0, 0)), len(config.rows.features)
     return Expected(
         epsilon=guarantee.epsilon,
         delta=guarantee.delta,
         unit=guarantee.unit.value,
-        votes=parties * federation.teachers_per_party,
-        undeclared=federation.voting_rule.undeclared,
+        votes=parties * config.teachers_per_party,
+        undeclared=config.voting_rule.undeclared,
         epsilon_nodes=0.0 if nodes is None else nodes.epsilon,
         signal=signal(units, guarantee.epsilon, guarantee.delta, directions),
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from consilium.coordinator.collection.plaintext import PATTERN, UNUSABLE, kept_votes
+from consilium.coordinator.collection.plaintext import PATTERN, kept_votes
 from consilium.coordinator.events import Event
 from consilium.coordinator.privacy import expected
 from consilium.coordinator.verify import Recorded, VerifiedRun, holds, verify_run
@@ -27,6 +27,7 @@ from consilium.coordinator.verify.ledger import (
     entry,
 )
 from consilium.coordinator.verify.run import CARD, COORDINATOR
+from consilium.protocol.choices import counted
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.report.warnings import warnings_of, well_formed
 from consilium.simulations.folder import MANIFEST, SUMMARY, SUMS, check_sums
@@ -108,13 +109,14 @@ def _report(run: VerifiedRun, recorded: Recorded) -> str:
 
 def _votes(files: Files, recorded: Recorded) -> str:
     """Sums of the recorded votes are the ledger's, where it has them."""
-    votes: dict[str, np.ndarray] = {}
+    votes, classes = dict[str, np.ndarray](), len(recorded.config.rows.classes)
     for path in sorted((files.folder / "private").glob(PATTERN)):
         try:
-            with kept_votes(path) as kept:
-                votes |= dict(zip(kept.query_ids, kept.total(), strict=True))
-        except UNUSABLE as error:
-            raise files.broken(f"private/{path.name} cannot be read: {type(error).__name__}") from None
+            ids, choices = kept_votes(path, classes)
+        except DataError as error:
+            raise files.broken(f"private/{error.what}") from None
+        total = sum((counted(each, classes) for each in choices.values()), np.zeros((len(ids), classes), np.int64))
+        votes |= dict(zip(ids, total, strict=True))
     for place, batch in enumerate(recorded.batches, 1):
         if missing := [query_id for query_id in batch.query_ids if query_id not in votes]:
             raise Damaged(f"private/votes-*.npz: the votes on {len(missing)} queries of batch {place} are missing")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict
 from datetime import datetime
@@ -170,12 +169,20 @@ def report(
     show(output, {"report": str(out or run_dir / name), "public": public}, [f"{out or run_dir / name}"])
 
 
-def audit_run(path: Path, students: Sequence[Path], output: Format) -> None:
-    """Check a run, simulated or deployed, closed or not, against its ledger. Exit code 1: something does not hold."""
+def audit_run(
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", help="A run's folder, a coordinator's folder, or a run in it.")
+    ],
+    student: Annotated[
+        list[Path] | None, typer.Option(metavar="DIR", help="A student's own folder, to be checked too; repeat.")
+    ] = None,
+    output: FormatOption = Format.text,
+) -> None:
+    """Check a run against its ledger. Exit code 1: something does not hold."""
     from consilium.coordinator.verify import holds
     from consilium.simulations.audit import audit_path, is_simulated
 
-    run = audit_path(path, students)
+    run = audit_path(path, student or [])
     sound, kind = holds(run.findings), "simulation" if is_simulated(path) else "deployed"
     lines = [f"{finding.verdict:21}  {finding.check}: {finding.found}" for finding in run.findings]
     conclusion = "the run is what it claims to be"

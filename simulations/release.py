@@ -20,7 +20,7 @@ from consilium.accounting.guarantees import Guarantee
 from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.collection.exchange import require
 from consilium.coordinator.config import FederationConfig, check_sanitised, check_threshold
-from consilium.coordinator.events import NoLog
+from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import normal_for
 from consilium.coordinator.label_service import LabelService, NoiseFor, noise_for
 from consilium.coordinator.ledger import Batch, Ledger
@@ -82,7 +82,7 @@ def replay(case: Case, votes: Any, noise: NoiseFor | None = None) -> Replayed:
     with closing(Ledger.in_memory(config)) as ledger:
         service = LabelService(config, ledger, collector, noise or noise_for(config), len(case.parties))
         learned = learn(service, pool, spec, case.seed)
-        sanitised, batches = close(config, ledger, normal_for(config), NoLog()), ledger.batches()
+        sanitised, batches = close(config, ledger, normal_for(config), EventLog(None)), ledger.batches()
     record = learned.record
     asked = (np.array(each, dtype=np.int64) for each in (record.rows, record.outcomes, record.labels))
     return Replayed(config, promised(config), sanitised, batches, learned.publish(None), pool, *asked)

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from consilium.coordinator.collection.admission import Greeting
+from consilium.coordinator.collection.means import Standing
+from consilium.coordinator.ledger import Ledger
 from consilium.data.private_rows import remarks
 from consilium.party.node import PartyNode
 from consilium.party.store import Store
@@ -26,7 +27,6 @@ from consilium.simulations.population.specs import check_own_teacher
 from consilium.simulations.said import SETS, DirectionSum, Questions, TieLog, said
 from consilium.simulations.simulated import Population
 
-NO_LEDGER = "0" * 64
 _NONE = np.zeros(0, dtype=np.int32)
 _AT_ONCE = 4_000_000
 """Votes that are counted in one go."""
@@ -146,7 +146,7 @@ def teach(case: Case, progress: Progress = no_progress) -> Iterator[tuple[int, P
     Raises ConfigError: a kind of teacher does not fit the rows."""
     check_own_teacher(case.scenario.simulation, case.config.rows)
     population = Population.of(case)
-    hello, train = Greeting.of_empty(NO_LEDGER).request(case.config), case.config.train_request()
+    hello, train = Standing(Ledger.in_memory(case.config)).greeting(case.config), case.config.train_request()
     before, remarks.disabled = remarks.disabled, True  # what is odd about rows is for whoever looks after them
     try:
         for index in range(len(case.parties)):

@@ -14,10 +14,9 @@ from flwr.app import RecordDict
 from consilium.accounting.mechanisms import Confident, GNMax, Histogram
 from consilium.accounting.units import Unit
 from consilium.coordinator.collection import plaintext
-from consilium.coordinator.collection.admission import Greeting
 from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.collection.exchange import Failure, Member, Transport, no_answer
-from consilium.coordinator.collection.means import Standing
+from consilium.coordinator.collection.means import Collecting, Standing
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.config import FederationConfig, QueryBudget, Timeouts
 from consilium.coordinator.events import EventLog
@@ -209,6 +208,9 @@ class StillLedger:
     def voted_on(self, query_ids: Sequence[str], parties: Sequence[str], session: str = "") -> None:
         pass
 
+    def least_seen(self, party: str) -> int:
+        return 0
+
 
 def standing() -> Standing:
     """Of a ledger that never moves, without a pool."""
@@ -217,8 +219,8 @@ def standing() -> Standing:
 
 def hello_of(config: FederationConfig, /, **changes: Any) -> HelloRequest:
     """What a coordinator with this configuration asks, in a simulation."""
-    asked = Greeting(lambda: NO_LEDGER, program="").request(config)
-    return HelloRequest(**{**dict(asked), **changes})
+    asked = standing().greeting(config)
+    return HelloRequest(**{**dict(asked), "program": "", **changes})
 
 
 def vote_request(config: FederationConfig, queries: np.ndarray, /, **changes: Any) -> VoteRequest:
@@ -232,9 +234,10 @@ def counts_over(
     members: list[Member],
     queries: np.ndarray,
     log: EventLog,
-    keep_in: Path | None = None,
+    run_dir: Path = Path(),
 ) -> Counts:
-    return plaintext.OverFlower(transport, config, members, standing(), log, keep_in).collect(Queries(queries), 0.0)
+    means = Collecting(transport, config, members, run_dir, standing(), log)
+    return plaintext.OverFlower(means).collect(Queries(queries), 0.0)
 
 
 class FakeTransport:
@@ -248,14 +251,11 @@ class FakeTransport:
     def nodes(self) -> list[int]:
         return list(self.parties)
 
-    def exchange(
-        self, requests: Mapping[int, WireModel], timeout: float, on_reply: Callable[[int, int], None]
-    ) -> Iterator[tuple[int, RecordDict | Failure]]:
-        for done, (node, request) in enumerate(requests.items(), 1):
+    def exchange(self, requests: Mapping[int, WireModel], timeout: float) -> Iterator[tuple[int, RecordDict | Failure]]:
+        for node, request in requests.items():
             self.requests.append((node, request.kind))
             reply = self._reply(node, request)
             fault = self.faults.get((node, request.kind))
-            on_reply(done, len(requests))
             yield node, fault(reply) if fault and isinstance(reply, RecordDict) else reply
 
     def _reply(self, node: int, request: WireModel) -> RecordDict | Failure:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -113,13 +113,11 @@ class HostileTransport(FakeTransport):
         super().__init__(homes)
         self.generator, self.sent, self.accepted = np.random.default_rng(0), 0, Counter[str]()
 
-    def exchange(
-        self, requests: Mapping[int, WireModel], timeout: float, on_reply: Callable[[int, int], None]
-    ) -> Iterator[tuple[int, RecordDict | Failure]]:
+    def exchange(self, requests: Mapping[int, WireModel], timeout: float) -> Iterator[tuple[int, RecordDict | Failure]]:
         known = all(request.kind not in ("query.hello", "train.teacher") for request in requests.values())
         if known:  # the first hello is the one that is pinned
             self._damage(requests)
-        replies = dict(super().exchange(requests, timeout, on_reply))
+        replies = dict(super().exchange(requests, timeout))
         if not known:
             self._damage(requests)
         yield from replies.items()

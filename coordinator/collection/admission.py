@@ -3,116 +3,37 @@
 `query.hello` goes to every node that connects, again to one that refused, under the names that the operator lists. A
 simulation asks once, whoever is there (`enrol`). A deployed coordinator waits for all that may connect, until
 its time is over, and goes on listening for those that come late (`Latecomers`): enrolled and trained at once, and in
-the sums from the next on.
-
-A coordinator whose ledger went back to an older backup is refused by every party that has seen a later position. The
-other way round, a party reports the last position at which it was asked for votes; the coordinator keeps what parties
-that voted must have seen, and leaves out one whose state is older than that: it has forgotten what it gave."""
+the sums from the next on."""
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from consilium.coordinator.collection.base import Collector, Counts, Queries
 from consilium.coordinator.collection.exchange import (
     Failure,
     Member,
     Replies,
     Steps,
+    Tell,
     Transport,
     exchange,
     require,
     tell_left_out,
-    untold,
 )
+from consilium.coordinator.collection.means import Standing
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
 from consilium.node.supervisor import BackOff
-from consilium.protocol.errors import LedgerError
-from consilium.protocol.files import replace_private
-from consilium.protocol.messages import PROTOCOL_VERSION, HelloReply, HelloRequest, LedgerPosition, TrainReply
+from consilium.protocol.messages import HelloReply, TrainReply
 from consilium.protocol.refusals import Rule
-from consilium.protocol.versions import program_versions
 
-SEEN_FILE = "seen.json"
 log = logging.getLogger("consilium.coordinator")
-
-
-class SeenPositions:
-    """By party, the least `HelloReply.seen` that it must report from now on; a file in the run folder."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self.least: dict[str, int] = {}
-        if path.exists():
-            try:
-                content = json.loads(path.read_text(encoding="utf-8"))
-                self.least = {str(party): int(seen) for party, seen in content.items()}
-            except (OSError, ValueError, TypeError, AttributeError):
-                raise LedgerError(
-                    f"{path} cannot be read", "Restore it with the ledger beside it; without both nothing is released"
-                ) from None
-
-    def note(self, parties: Iterable[str], batch: int) -> None:
-        """These parties voted when the ledger stood at `batch`; on disk when this returns."""
-        later = {party: batch + 1 for party in parties if self.least.get(party, 0) <= batch}
-        if later:
-            self.least |= later
-            replace_private(self._path, json.dumps(self.least, sort_keys=True) + "\n")
-
-
-@dataclass(frozen=True)
-class Greeting:
-    """What this coordinator says of itself, and knows of each party from before (`SeenPositions.least`). position:
-    where the ledger stands when it is asked. starts: see `HelloRequest`. asked: parties that were asked for votes at
-    this position."""
-
-    position: Callable[[], LedgerPosition]
-    least: Mapping[str, int] = field(default_factory=dict)
-    program: str = field(default_factory=program_versions)
-    starts: Sequence[str] = ()
-    asked: Callable[[], Collection[str]] = tuple
-
-    @classmethod
-    def of_empty(cls, ledger: str) -> Greeting:
-        """Where nothing was asked yet. ledger: its id."""
-        return cls(lambda: LedgerPosition(ledger=ledger, batch=0, head="0" * 64))
-
-    def request(self, config: FederationConfig, late: bool = False) -> HelloRequest:
-        return HelloRequest(
-            **config.terms().model_dump(),
-            protocol_version=PROTOCOL_VERSION,
-            **self.position().model_dump(),
-            program=self.program,
-            late=late,
-            starts=list(self.starts),
-        )
-
-    def behind(self, reply: HelloReply) -> str | None:
-        """Why a party whose state went back, or that knows that the ledger did, cannot take part, or None."""
-        least = self.least.get(reply.party, 0)
-        if reply.seen and reply.seen > self.position().batch and reply.party not in self.asked():
-            return (
-                f"it was asked at position {reply.seen} of the ledger, and this one does not know: the ledger is an"
-                " older backup. Restore the newest one; if that is lost, close this federation and make another"
-            )
-        if reply.seen >= least:
-            return None
-        return (
-            f"its state went back: it was asked at position {least} of the ledger, and knows {reply.seen}. Restore the"
-            " newest backup of its folder; if that is lost, revoke it, and add it under a new name with --succeeds"
-        )
-
-    def other_version(self, reply: HelloReply) -> dict[str, str] | None:
-        if reply.program == self.program:
-            return None
-        return {"party": reply.party, "theirs": reply.program or "an unknown version", "ours": self.program}
 
 
 AGAIN, SOON = BackOff(first=60, most=900), BackOff(first=5, most=60)
@@ -120,54 +41,50 @@ AGAIN, SOON = BackOff(first=60, most=900), BackOff(first=5, most=60)
 PAUSE_SECONDS, TELL_SECONDS = 1.0, 60.0
 
 
-class KnownNodes(Protocol):
-    """The nodes that an operator registered: all parties that may connect, and the one whose key a node has, or None.
-    Both may change while a federation runs."""
+class Registered(NamedTuple):
+    """By an operator: the parties that may connect; and whose key a node has, a party's or the second aggregator's."""
 
-    def names(self) -> Collection[str]: ...
-
-    def name(self, node: int) -> str | None: ...
+    parties: Collection[str]
+    names: Mapping[int, str]
 
 
+@dataclass
 class Admission:
     """Asks nodes to enrol, and keeps who did. known: the nodes that an operator registered; None in a simulation, whose
     parties tell their own names. members and failures are by name; a simulated node that told none is called by its
     number."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        config: FederationConfig,
-        log: EventLog,
-        greeting: Greeting,
-        known: KnownNodes | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._transport, self._config, self._log, self._greeting = transport, config, log, greeting
-        self._known, self._clock = known, clock
+    transport: Transport
+    config: FederationConfig
+    log: EventLog
+    standing: Standing
+    known: Registered | None = None
+    clock: Callable[[], float] = time.monotonic
+    members: dict[str, Member] = field(init=False, default_factory=dict)
+    failures: dict[str, Failure] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
         self._connected: frozenset[int] = frozenset()
         self._lock = threading.RLock()  # a sum that begins asks who is back, also while a thread waits for latecomers
         self._tries: dict[int, tuple[int, float]] = {}
         self._no_party: set[int] = set()
-        self.members: dict[str, Member] = {}
-        self.failures: dict[str, Failure] = {}
 
     def expected(self) -> Collection[str]:
-        return () if self._known is None else self._known.names()
+        return () if self.known is None else self.known.parties
 
     def _registered(self, node: int) -> str | None:
-        return None if self._known is None else self._known.name(node)
+        return None if self.known is None else self.known.names.get(node)
 
     def look(self) -> frozenset[int]:
         """The nodes that are connected now; who came and who went since is written down, by name."""
         with self._lock:
-            now = frozenset(self._transport.nodes())
+            now = frozenset(self.transport.nodes())
             for node in now - self._connected - self._no_party:
                 self._tries.pop(node, None)  # it was away, and is back: perhaps with another policy, or an older state
             for event, nodes in (("connected", now - self._connected), ("lost", self._connected - now)):
                 names = sorted(filter(None, map(self._registered, nodes)))
                 if names:
-                    self._log.write(event, parties=names)
+                    self.log.write(event, parties=names)
             self._connected = now
             return now
 
@@ -176,17 +93,17 @@ class Admission:
         and is back enrols again, or is a member no more. late: the others are serving already, and the parties are told
         so. returned: ask such members only."""
         with self._lock:
-            now = self._clock()
+            now = self.clock()
             due = [node for node in self.look() if node not in self._tries or self._tries[node][1] <= now]
             if returned:
                 due = [node for node in due if node in {member.node for member in self.members.values()}]
             if not due:
                 return []
             quiet = late or all(node in self._tries for node in due)
-        request = self._greeting.request(self._config, late)
-        tell = untold if quiet else Steps(self._log, "enrol", len(due))
+        request = self.standing.greeting(self.config, late)
+        tell = None if quiet else Steps(self.log, "enrol", len(due))
         replies = exchange(
-            self._transport, dict.fromkeys(sorted(due), request), HelloReply, self._config.timeouts.enrol, tell
+            self.transport, dict.fromkeys(sorted(due), request), HelloReply, self.config.timeouts.enrol, tell
         )
         with self._lock:
             return self._take(due, replies)
@@ -201,8 +118,9 @@ class Admission:
                 self._drop(node)
         for node, reply in replies.answers.items():
             name, wrong = self._registered(node) or reply.party, self._fault(node, reply)
-            if differing := self._greeting.other_version(reply):
-                self._log.write("version", **differing)
+            if reply.program != (ours := self.standing.program):
+                theirs = reply.program or "an unknown version"
+                self.log.write("version", party=reply.party, theirs=theirs, ours=ours)
             if wrong is not None:
                 self._drop(node)
                 failures[name] = Failure(wrong)
@@ -234,8 +152,8 @@ class Admission:
     def _note(
         self, nodes: Collection[int], fresh: list[Member], failures: Mapping[str, Failure], stage: str = "enrol"
     ) -> None:
-        again, now = {name: why for name, why in failures.items() if self.failures.get(name) != why}, self._clock()
-        tell_left_out(self._log, stage, again)
+        again, now = {name: why for name, why in failures.items() if self.failures.get(name) != why}, self.clock()
+        tell_left_out(self.log, stage, again)
         self.failures |= failures
         enrolled = {member.node for member in fresh}
         for node in nodes:
@@ -245,8 +163,8 @@ class Admission:
         for member in fresh:
             self.members[member.party] = member
             self.failures.pop(member.party, None)
-        if fresh and self._known is not None:
-            self._log.write("enrolled", parties=[member.party for member in fresh])
+        if fresh and self.known is not None:
+            self.log.write("enrolled", parties=[member.party for member in fresh])
 
     def _drop(self, node: int) -> None:
         self.members = {name: member for name, member in self.members.items() if member.node != node}
@@ -257,18 +175,17 @@ class Admission:
     def _fault(self, node: int, reply: HelloReply) -> str | None:
         """Why a node that announces itself so cannot be a member, or None."""
         registered = self._registered(node)
-        if registered is not None and reply.party != registered:
+        if registered is not None and (reply.party != registered or registered not in self.expected()):
             return "answers in another party's name than its key was registered for"
-        if reply.teachers != self._config.teachers_per_party:
-            return f"offers {reply.teachers} teachers, the federation asks {self._config.teachers_per_party}"
-        return self._greeting.behind(reply)
+        if reply.teachers != self.config.teachers_per_party:
+            return f"offers {reply.teachers} teachers, the federation asks {self.config.teachers_per_party}"
+        return self.standing.behind(reply)
 
 
 def assemble(
     admission: Admission,
     least: int,
     patience: float,
-    log: EventLog,
     stop: Callable[[], bool],
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
@@ -292,7 +209,7 @@ def assemble(
         state = (tuple(missing), tuple(admission.refused), enough_since is None)
         if state != last_state or clock() - told >= TELL_SECONDS:
             left = {} if enough_since is None else {"at_most_seconds": max(0, round(patience - waited))}
-            log.write(
+            admission.log.write(
                 "waiting", connected=len(there), required=least, awaited=missing, refused=admission.refused, **left
             )
             last_state, told = state, clock()
@@ -300,7 +217,7 @@ def assemble(
     return []
 
 
-def enrol(transport: Transport, config: FederationConfig, log: EventLog, greeting: Greeting) -> list[Member]:
+def enrol(transport: Transport, config: FederationConfig, log: EventLog, standing: Standing) -> list[Member]:
     """Ask `query.hello` of every connected node once; returns the members sorted by name. Waits up to `timeouts.enrol`
     for enough nodes to connect. Two nodes with one name are both left out, since nobody can tell which is the party.
     Raises NotEnoughParties."""
@@ -308,7 +225,7 @@ def enrol(transport: Transport, config: FederationConfig, log: EventLog, greetin
     while len(nodes := transport.nodes()) < config.minimum_parties and time.monotonic() < deadline:
         log.write("waiting", connected=len(nodes), required=config.minimum_parties)
         time.sleep(min(1.0, max(0.05, config.timeouts.enrol / 10)))
-    admission = Admission(transport, config, log, greeting)
+    admission = Admission(transport, config, log, standing)
     members = admission.ask()
     require(len(members), config.minimum_parties, "enrol", admission.failures)
     return members
@@ -326,9 +243,9 @@ class Training(NamedTuple):
 
 
 def train_all(
-    transport: Transport, config: FederationConfig, members: list[Member], tell: Callable[[int, int], None]
+    transport: Transport, config: FederationConfig, members: list[Member], tell: Tell | None = None
 ) -> Training:
-    """Ask `train.teacher` of every member. `tell(done, total)` is called as they answer."""
+    """Ask `train.teacher` of every member."""
     request, by_node = config.train_request(), {member.node: member for member in members}
     replies = exchange(transport, dict.fromkeys(by_node, request), TrainReply, config.timeouts.train, tell)
     failures = {by_node[node]: failure for node, failure in replies.failures.items()}
@@ -357,8 +274,8 @@ class Latecomers:
     """Threads, while the context is open, that look who connects and has those trained that enrol. Nobody waits for it:
     a sum that has begun goes on with the parties that it began with."""
 
-    def __init__(self, admission: Admission, transport: Transport, config: FederationConfig, log: EventLog) -> None:
-        self._admission, self._transport, self._config, self._log = admission, transport, config, log
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
         self._lock, self._stop = threading.Lock(), threading.Event()
         self._ready: list[Member] = []
         self._back: list[Member] = []
@@ -382,13 +299,13 @@ class Latecomers:
             due, self._back = self._back + returned + fresh, []
         if not due:
             return
-        trained = train_all(self._transport, self._config, due, untold)
+        trained = train_all(self._admission.transport, self._admission.config, due)
         self._admission.fail(trained.failures)
         ready = [member for member in trained.members if member in fresh]
         if ready:
             with self._lock:
                 self._ready += ready
-            self._log.write("late", parties=[member.party for member in ready])
+            self._admission.log.write("takes-part", parties=[member.party for member in ready])
 
     def join(self, members: list[Member]) -> list[Member]:
         """Bring the list up to date, before a sum: those that are ready take part from now on, and are returned; one
@@ -399,8 +316,6 @@ class Latecomers:
         with self._lock:
             self._back += back
             ready, self._ready = [member for member in self._ready if member not in members], []
-        if ready:
-            self._log.write("takes-part", parties=[member.party for member in ready])
         standing = {*self._admission.members.values()}
         members[:] = [member for member in [*members, *ready] if member in standing]
         return ready
@@ -412,3 +327,25 @@ class Latecomers:
             except Exception as error:  # a full disk, a SuperLink that restarts: the next look may work
                 if not self._stop.is_set():
                     log.warning("cannot look for parties that come late: %s", type(error).__name__)
+
+
+@dataclass(frozen=True)
+class NotedCollector:
+    """A `Collector` in whose next sum are the parties that came since the last, and of whose parties it is written down
+    at which position of the ledger they were asked."""
+
+    collector: Collector
+    late: Latecomers | None
+    members: list[Member]
+    standing: Standing
+
+    def collect(self, queries: Queries, sigma: float) -> Counts:
+        if self.late is not None:
+            self.late.join(self.members)
+        self.standing.begin()
+        counts = self.collector.collect(queries, sigma)
+        self.standing.voted(counts.parties)
+        return counts
+
+    def settle(self) -> None:
+        self.collector.settle()

@@ -14,7 +14,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from flwr.app import Array, Message, RecordDict
 from flwr.serverapp import Grid
 
-from consilium.coordinator.events import EventLog, EventWriter, is_step
+from consilium.coordinator.events import EventLog, is_step
 from consilium.protocol.errors import MalformedMessage, NotEnoughParties
 from consilium.protocol.messages import WireModel
 from consilium.protocol.records import from_record, refusal_from_record, to_record
@@ -22,6 +22,8 @@ from consilium.protocol.refusals import CURES, FOR_DATA, Refusal, Rule
 from consilium.report.words import many
 
 Reply = TypeVar("Reply", bound=WireModel)
+Tell = Callable[[int, int], None]
+"""Gets how many of how many nodes are done with: `Steps`; none of what is done beside a stage that the run is in."""
 
 
 @dataclass(frozen=True)
@@ -73,12 +75,9 @@ class Transport(Protocol):
         """Ids of the nodes that are connected now."""
         ...
 
-    def exchange(
-        self, requests: Mapping[int, WireModel], timeout: float, on_reply: Callable[[int, int], None]
-    ) -> Iterator[tuple[int, RecordDict | Failure]]:
-        """Send, wait at most `timeout` seconds; each node's reply as it comes, those that are missing at the end.
-        `on_reply(done, total)` is called as replies come in. A reply is held by nobody once the next is asked for, and
-        a bounded number of them is there before."""
+    def exchange(self, requests: Mapping[int, WireModel], timeout: float) -> Iterator[tuple[int, RecordDict | Failure]]:
+        """Send, wait at most `timeout` seconds; each node's reply as it comes, those that are missing at the end. A
+        reply is held by nobody once the next is asked for, and a bounded number of them is there before."""
         ...
 
 
@@ -94,12 +93,12 @@ def exchange(
     requests: Mapping[int, WireModel],
     model: type[Reply],
     timeout: float,
-    on_reply: Callable[[int, int], None],
+    tell: Tell | None = None,
     most_bytes: int | None = None,
 ) -> Replies[Reply]:
     """Send the requests, and all that comes back, as `stream` gives it."""
     replies: Replies[Reply] = Replies({}, {})
-    for node, reply in stream(transport, requests, model, timeout, on_reply, most_bytes):
+    for node, reply in stream(transport, requests, model, timeout, tell, most_bytes):
         if isinstance(reply, Failure):
             replies.failures[node] = reply
         else:
@@ -112,12 +111,14 @@ def stream(
     requests: Mapping[int, WireModel],
     model: type[Reply],
     timeout: float,
-    on_reply: Callable[[int, int], None],
+    tell: Tell | None = None,
     most_bytes: int | None = None,
 ) -> Iterator[tuple[int, Reply | Failure]]:
     """Send the requests and parse what comes back, one after the other as it comes; nothing that a party sends can
     raise here. most_bytes: in an answer's arrays; those of more are not looked into."""
-    for node, record in transport.exchange(requests, timeout, on_reply):
+    for done, (node, record) in enumerate(transport.exchange(requests, timeout), 1):
+        if tell is not None:
+            tell(done, len(requests))
         if isinstance(record, Failure):
             yield node, record
             continue
@@ -151,22 +152,10 @@ class Steps:
             self._log.write("progress", stage=self._stage, done=done, total=total)
 
 
-def untold(done: int, total: int) -> None:
-    """Instead of `Steps`, of what is done beside a stage that the run is in, or with one node."""
-
-
-def tell_left_out(log: EventWriter, stage: str, failures: Mapping[str, Failure]) -> None:
+def tell_left_out(log: EventLog, stage: str, failures: Mapping[str, Failure]) -> None:
     """Write one event for each party that is left out: its name, and why."""
     for party, failure in sorted(failures.items()):
-        log.write(
-            "left-out",
-            stage=stage,
-            party=party,
-            reason=failure.reason,
-            rule=failure.rule,
-            silent=failure.silent,
-            for_data=failure.for_data,
-        )
+        log.write("left-out", stage=stage, party=party, reason=failure.reason, rule=failure.rule, silent=failure.silent)
 
 
 def require(members: int, minimum: int, stage: str, failures: Mapping[str, Failure]) -> None:
@@ -213,9 +202,7 @@ class FlowerTransport:
         with self._lock:
             return sorted(self._grid.get_node_ids())
 
-    def exchange(
-        self, requests: Mapping[int, WireModel], timeout: float, on_reply: Callable[[int, int], None]
-    ) -> Iterator[tuple[int, RecordDict | Failure]]:
+    def exchange(self, requests: Mapping[int, WireModel], timeout: float) -> Iterator[tuple[int, RecordDict | Failure]]:
         deadline = time.monotonic() + timeout
         waiting, missing = self._push(requests, timeout), set(requests)
         pause = SHORTEST_PAUSE
@@ -223,7 +210,6 @@ class FlowerTransport:
             started, before = time.monotonic(), len(missing)
             for node, answer in self._pull(waiting, deadline):
                 missing.discard(node)
-                on_reply(len(requests) - len(missing), len(requests))
                 yield node, answer
             if len(missing) < before:
                 pause = SHORTEST_PAUSE

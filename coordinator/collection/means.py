@@ -1,59 +1,85 @@
-"""What collectors of a federation are made from: what they send with each request, and what they write down."""
+"""What collectors of a federation are made from: what goes with each request, and what is written down."""
 
 from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from consilium.accounting.events import PartyNoise
-from consilium.coordinator.collection.admission import Greeting, Latecomers, SeenPositions
 from consilium.coordinator.collection.base import Collector, Counts, Queries
 from consilium.coordinator.collection.exchange import Member, Transport
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.ledger import Ledger
 from consilium.protocol.databases import committed
-from consilium.protocol.errors import LedgerError
-from consilium.protocol.messages import LedgerPosition
+from consilium.protocol.errors import ConfigError, LedgerError
+from consilium.protocol.messages import PROTOCOL_VERSION, HelloReply, HelloRequest, LedgerPosition
 from consilium.protocol.pool import HASH_BYTES, PoolTree
 from consilium.protocol.queries import query_ids
+from consilium.protocol.versions import program_versions
 from consilium.sums.roster import SumRoster
 from consilium.sums.terms import SumTerms
 
 
 class Standing:
-    """What goes with every request for votes: where the ledger stands, and the pool that its queries are proved to be
-    of, if there is one; and what is written down of it: that parties are asked, before they are, and at which position
-    those in a sum were. start: see `VoteRequest`. seen: of a deployment, whose parties have names and outlive a run."""
+    """Where the ledger stands: what goes with every request because of it, and what it has of who was asked.
 
-    def __init__(
-        self, ledger: Ledger, pool: PoolTree | None = None, start: str = "", seen: SeenPositions | None = None
-    ) -> None:
-        self._ledger, self._seen = ledger, seen
-        self.pool, self.start = pool, start
+    A coordinator whose ledger went back to an older backup is refused by every party that has seen a later position.
+    The other way round, a party reports the last position at which it was asked for votes: one that voted later by the
+    ledger has forgotten what it gave, and is left out.
+
+    pool: that queries are proved to be of, if there is one. starts: see `HelloRequest`; none in a simulation."""
+
+    def __init__(self, ledger: Ledger, pool: PoolTree | None = None, starts: Sequence[str] = ()) -> None:
+        self._ledger, self._pool, self._starts = ledger, pool, starts
+        self.start, self.program = starts[-1] if starts else "", program_versions()
         self._stated: LedgerPosition | None = None
 
+    def greeting(self, config: FederationConfig, late: bool = False) -> HelloRequest:
+        """late: see `HelloRequest`."""
+        return HelloRequest(
+            **config.terms().model_dump(),
+            **self._ledger.position().model_dump(),
+            protocol_version=PROTOCOL_VERSION,
+            program=self.program,
+            late=late,
+            starts=list(self._starts),
+        )
+
+    def behind(self, reply: HelloReply) -> str | None:
+        """Why a party whose state went back, or that knows that the ledger did, cannot take part, or None."""
+        least = self._ledger.least_seen(reply.party)
+        if reply.seen and reply.seen > self._ledger.position().batch and reply.party not in self._ledger.asked():
+            return (
+                f"it was asked at position {reply.seen} of the ledger, and this one does not know: the ledger is an"
+                " older backup. Restore the newest one; if that is lost, close this federation and make another"
+            )
+        if reply.seen >= least:
+            return None
+        return (
+            f"its state went back: it was asked at position {least} of the ledger, and knows {reply.seen}. Restore the"
+            " newest backup of its folder; if that is lost, revoke it, and add it under a new name with --succeeds"
+        )
+
     def position(self) -> LedgerPosition:
-        """Where the ledger stands; it is kept that a request for votes says so."""
+        """Of the ledger; it is kept that a request for votes says so."""
         self._stated = self._ledger.position()
         return self._stated
 
     def proof(self, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Places and proof of canonical queries, see `PoolTree.prove`; both empty where there is no pool."""
-        if self.pool is None:
+        if self._pool is None:
             return np.zeros(0, dtype=np.uint32), np.zeros((0, HASH_BYTES), dtype=np.uint8)
-        return self.pool.prove(query_ids(queries))
+        return self._pool.prove(query_ids(queries))
 
     def voting(self, queries: np.ndarray, parties: Sequence[str], session: str = "") -> None:
-        """These parties are about to be asked for votes on these canonical queries; durable when this returns.
-        session: where parties charge the same queries in each session anew."""
+        """See `Ledger.voted_on`; of canonical queries."""
         self._ledger.voted_on(query_ids(queries), parties, session)
 
     def begin(self) -> None:
@@ -63,8 +89,8 @@ class Standing:
     def voted(self, parties: Sequence[str]) -> None:
         """These parties are in a sum. Nothing is noted of a session that is brought to its end after a restart: its
         parties were asked earlier."""
-        if self._seen is not None and self._stated is not None:
-            self._seen.note(parties, self._stated.batch)
+        if self._stated is not None:
+            self._ledger.seen_by(parties, self._stated.batch)
 
 
 @dataclass(frozen=True)
@@ -76,7 +102,6 @@ class Collecting:
     members: list[Member]
     run_dir: Path
     standing: Standing
-    greeting: Greeting
     log: EventLog
 
     @property
@@ -84,42 +109,39 @@ class Collecting:
         return self.run_dir / "sessions"
 
 
-class VoteKeys(Protocol):
-    """A way to collect votes, with what it needs: a roster and the coordinator's keys, for all but plaintext ones.
-    least_sum: parties that must be in a sum; 0 where any will do. check: raise ConfigError or SecAggError unless they
-    are those of the federation. check_reachable: raise AggregatorAway or AggregatorRefuses where votes could not be
-    collected, before anybody trains."""
+class VoteKeys:
+    """A way to collect votes, with what it needs: a roster and the coordinator's keys, for all but plaintext ones."""
 
-    @property
-    def least_sum(self) -> int: ...
+    roster: SumRoster | None
 
-    def check(self, config: FederationConfig) -> None: ...
+    @classmethod
+    def of(cls, roster: Any, own: Mapping[str, Any]) -> VoteKeys:
+        """roster: None for plaintext votes. own: the coordinator's private keys by file, as `OwnKeys` has them."""
+        raise NotImplementedError
 
-    def check_reachable(self, means: Collecting) -> None: ...
+    @classmethod
+    def check_sums(cls, config: FederationConfig, roster: Any) -> None:
+        """Raise ConfigError unless sums over this roster can be computed; plaintext votes have none."""
 
-    def collector(self, means: Collecting) -> Collector: ...
+    def check(self, config: FederationConfig) -> None:
+        """Raise ConfigError unless these are the federation's."""
+        raise NotImplementedError
+
+    def check_reachable(self, means: Collecting) -> None:
+        """Raise AggregatorAway or AggregatorRefuses where votes could not be collected, before anybody trains. Mostly
+        parties are all that is needed."""
+
+    def collector(self, means: Collecting) -> Collector:
+        raise NotImplementedError
 
 
-@dataclass(frozen=True)
-class NotedCollector:
-    """A `Collector` in whose next sum are the parties that came since the last, and of whose parties it is written down
-    at which position of the ledger they were asked."""
-
-    collector: Collector
-    late: Latecomers | None
-    members: list[Member]
-    standing: Standing
-
-    def collect(self, queries: Queries, sigma: float) -> Counts:
-        if self.late is not None:
-            self.late.join(self.members)
-        self.standing.begin()
-        counts = self.collector.collect(queries, sigma)
-        self.standing.voted(counts.parties)
-        return counts
-
-    def settle(self) -> None:
-        self.collector.settle()
+def check_digest(config: FederationConfig, roster: SumRoster) -> None:
+    """Raise ConfigError unless it is the roster that the federation was made with."""
+    if roster.digest != config.roster:
+        raise ConfigError(
+            f"the roster has hash {roster.digest[:12]}, the federation asks for {config.roster[:12]}",
+            "Use the roster that the federation was made with",
+        )
 
 
 Terms = TypeVar("Terms", bound=SumTerms)
@@ -181,13 +203,9 @@ class SumCollector:
         self._finished.append(f"{queries.hash[:32]}-{queries.round}")
         return self._finished[-1]
 
-    def _giver_noise(self, sigma: float) -> PartyNoise:
-        """What each party, or each aggregator, adds for this noise of the mechanism on a count."""
-        return self._config.sum_noise(sigma).drawn
-
     def _counts(self, sums: np.ndarray, parties: Iterable[str], sigma: float) -> Counts:
         """Of these parties, with the noise that all givers have added for this noise of the mechanism."""
-        names, drawn = tuple(sorted(parties)), self._giver_noise(sigma)
+        names, drawn = tuple(sorted(parties)), self._config.sum_noise(sigma).drawn
         held = drawn.sigma * math.sqrt(self._config.givers(len(names)) / drawn.shares)
         return Counts(sums, names, len(names) * self._config.teachers_per_party, held)
 

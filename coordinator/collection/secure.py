@@ -10,70 +10,55 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.collection.exchange import Failure, Steps, exchange, tell_left_out
-from consilium.coordinator.collection.means import Collecting, KeptSessions, SumCollector
+from consilium.coordinator.collection.means import Collecting, KeptSessions, SumCollector, VoteKeys, check_digest
 from consilium.coordinator.config import FederationConfig
+from consilium.node.keys import IDENTITY
 from consilium.protocol.errors import BudgetExceeded, ConfigError
 from consilium.protocol.identity import Identity
 from consilium.protocol.messages import WireModel
 from consilium.protocol.refusals import CURES, Rule
 from consilium.sums.errors import SecAggError, ThresholdNotMet
-from consilium.sums.roster import Roster, SumRoster
+from consilium.sums.roster import Roster
 from consilium.sums.secure.coordinator import SecureSession, State, drive
 from consilium.sums.secure.messages import REPLIES, MaskedTerms, SecAggMessage, Stage, most_reply
 
 SESSIONS = "secure.db"
-FALSE_VOTES = {
-    "what": "sums out of range: some party sends false votes, which masks hide",
-    "action": "Ask the parties to check their software; verified votes would name it",
-}
 
 
 @dataclass(frozen=True)
-class SecureKeys:
+class SecureKeys(VoteKeys):
     """See `VoteKeys`: the roster, and the coordinator's own signing key."""
 
     roster: Roster
     signer: Identity
 
-    @property
-    def least_sum(self) -> int:
-        return self.roster.least
+    @classmethod
+    def of(cls, roster: Roster, own: Mapping[str, Any]) -> SecureKeys:
+        return cls(roster, own[IDENTITY])
+
+    @classmethod
+    def check_sums(cls, config: FederationConfig, roster: Roster) -> None:
+        """Raise ConfigError unless the noise fits the roster."""
+        noise = config.node_event(0, 0).party_noise(1)
+        if noise is not None and noise.shares > roster.sure:
+            raise ConfigError(
+                f"noise_shares {noise.shares} is above the {roster.sure} honest parties that are sure to be in a sum"
+                f" (least {roster.least} less {roster.c} colluders)",
+                f"Set it to {roster.sure}",
+            )
 
     def check(self, config: FederationConfig) -> None:
-        """See `VoteKeys`: noise that fits the roster, too."""
         check_digest(config, self.roster)
-        check_masked_sums(config, self.roster)
+        self.check_sums(config, self.roster)
         if self.signer.public != self.roster.coordinator_key:
             raise ConfigError("the roster lists the coordinator with another key", "Name the file that belongs to it")
 
-    def check_reachable(self, means: Collecting) -> None:
-        """Parties are all that is needed."""
-
     def collector(self, means: Collecting) -> SecureCollector:
         return SecureCollector(means, self)
-
-
-def check_digest(config: FederationConfig, roster: SumRoster) -> None:
-    """Raise ConfigError unless it is the roster that the federation was made with."""
-    if roster.digest != config.roster:
-        raise ConfigError(
-            f"the roster has hash {roster.digest[:12]}, the federation asks for {config.roster[:12]}",
-            "Use the roster that the federation was made with",
-        )
-
-
-def check_masked_sums(config: FederationConfig, roster: Roster) -> None:
-    """Raise ConfigError unless the noise fits the roster."""
-    noise = config.node_event(0, 0).party_noise(1)
-    if noise is not None and noise.shares > roster.sure:
-        raise ConfigError(
-            f"noise_shares {noise.shares} is above the {roster.sure} honest parties that are sure to be in a sum (least"
-            f" {roster.least} less {roster.c} colluders)",
-            f"Set it to {roster.sure}",
-        )
 
 
 class SecureCollector(SumCollector):
@@ -108,7 +93,7 @@ class SecureCollector(SumCollector):
                     raise
                 self._log.write("session-lost", reason=type(error).__name__)
                 self._sessions.forget(name)
-        noise = self._giver_noise(sigma)
+        noise = self._config.sum_noise(sigma).drawn
         terms = self._new_terms(MaskedTerms, queries, sigma=noise.sigma, noise_shares=noise.shares)
         state = State(terms, tuple(self._nodes), self._charged_as or terms.sid)
         return self._play(name, state, queries, sigma)
@@ -146,7 +131,11 @@ class SecureCollector(SumCollector):
             self._check_budgets(len(state.held[Stage.MASKED]))
             raise
         if result.clipped.any():
-            self._log.write("false-votes", **FALSE_VOTES)
+            self._log.write(
+                "false-votes",
+                what="sums out of range: some party sends false votes, which masks hide",
+                action="Ask the parties to check their software; verified votes would name it",
+            )
         return self._counts(result.sums, result.survivors, sigma)
 
     def _check_budgets(self, present: int) -> None:

@@ -3,15 +3,16 @@ aggregator, which is one more node behind the same transport, found by its key."
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from consilium.coordinator.collection.base import Counts, Queries
-from consilium.coordinator.collection.exchange import Failure, Steps, exchange, no_node, stream, tell_left_out, untold
+from consilium.coordinator.collection.exchange import Failure, Steps, exchange, no_node, stream, tell_left_out
 from consilium.coordinator.collection.kept_sums import SESSIONS, KeptSession, KeptSums, VerifiedSessions
-from consilium.coordinator.collection.means import Collecting, SumCollector
-from consilium.coordinator.collection.secure import check_digest
+from consilium.coordinator.collection.means import Collecting, SumCollector, VoteKeys, check_digest
 from consilium.coordinator.config import FederationConfig
+from consilium.node.keys import IDENTITY, SEALING
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.identity import Identity, SealingKey
@@ -44,36 +45,17 @@ ATTEMPTS = 2
 
 
 class AggregatorAway(SecAggError):
-    """The second aggregator is not there, or does not answer. Nothing is used up: the same session goes on later."""
+    """The second aggregator is not there, does not answer, or has forgotten what it gave. Nothing is used up: the same
+    session goes on later."""
 
     CURE = "Start it, or telephone whoever runs it, and ask again; nothing was used up"
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"the second aggregator does not answer: {reason}")
-
-
-class AggregatorWentBack(AggregatorAway):
-    """The second aggregator has forgotten what it gave: an older state of it was restored. It would give its half of
-    the same queries again, so nothing is asked of it."""
-
-    def __init__(self, signed: int, known: int) -> None:
-        SecAggError.__init__(
-            self,
-            f"the second aggregator's state went back: it gave its half of {signed} sums of this federation, and knows"
-            f" {known}",
-            "Have the newest backup of its state/ restored; if that is lost, put another in its place: consilium"
-            " provision revoke and add",
-        )
 
 
 class AggregatorRefuses(SecAggError):
     """The second aggregator does not serve in this federation, or does not give its half of this sum. rule: of its
     refusal; None where what it said is no refusal."""
 
-    def __init__(self, reason: str, cure: str, rule: Rule | None = None) -> None:
-        self.rule = rule
-        ask = "Its own log has the detail; nothing was given"
-        super().__init__(f"the second aggregator refuses: {reason}", f"{cure}. {ask}" if cure else ask)
+    rule: Rule | None = None
 
 
 class SecondAggregator:
@@ -91,19 +73,20 @@ class SecondAggregator:
         members = {member.node for member in means.members}
         others = [node for node in means.transport.nodes() if node not in members]
         request = AggregatorRequest(
-            **config.terms().model_dump(), protocol_version=PROTOCOL_VERSION, program=means.greeting.program
+            **config.terms().model_dump(), protocol_version=PROTOCOL_VERSION, program=means.standing.program
         )
         requests = dict.fromkeys(others, request)
-        replies = exchange(means.transport, requests, AggregatorReply, config.timeouts.enrol, untold)
+        replies = exchange(means.transport, requests, AggregatorReply, config.timeouts.enrol)
         nodes = [node for node, reply in replies.answers.items() if reply.key == self._roster.helper.ed25519_pk]
         if not nodes:
             failures = [each for each in replies.failures.values() if each.rule is not Rule.NODE_KIND]
             refused = next((failure for failure in failures if not failure.silent), None)
             if refused is not None:
                 raise _error(refused)
+            reason = failures[0].reason if failures else "no such node is connected"
             if replies.answers:
-                raise AggregatorAway("a node answers as second aggregator, with another key than the roster's")
-            raise AggregatorAway(failures[0].reason if failures else "no such node is connected")
+                reason = "a node answers as second aggregator, with another key than the roster's"
+            raise _error(Failure(reason, silent=True))
         self._node = min(nodes)
         means.log.write("second-aggregator", name=replies.answers[self._node].name, node=self._node)
         return self._node
@@ -113,7 +96,7 @@ class SecondAggregator:
         failure, wait = no_node(), self._means.config.timeouts.secure
         for _attempt in range(ATTEMPTS):
             node = self.find() if self._node is None else self._node
-            replies = exchange(self._means.transport, {node: request}, model, wait, untold)
+            replies = exchange(self._means.transport, {node: request}, model, wait)
             if node in replies.answers:
                 return replies.answers[node]
             failure, self._node = replies.failures[node], None
@@ -124,22 +107,37 @@ class SecondAggregator:
 
 def _error(failure: Failure) -> AggregatorAway | AggregatorRefuses:
     if failure.silent:
-        return AggregatorAway(failure.reason)
-    reason = failure.reason if failure.refusal is None else str(failure.refusal)
-    return AggregatorRefuses(reason, failure.cure(CURES_OF_SECOND), failure.rule)
+        return AggregatorAway(f"the second aggregator does not answer: {failure.reason}")
+    reason, cure = failure.refusal or failure.reason, failure.cure(CURES_OF_SECOND)
+    ask = "Its own log has the detail; nothing was given"
+    error = AggregatorRefuses(f"the second aggregator refuses: {reason}", f"{cure}. {ask}" if cure else ask)
+    error.rule = failure.rule
+    return error
 
 
 @dataclass(frozen=True)
-class VerifiedKeys:
+class VerifiedKeys(VoteKeys):
     """See `VoteKeys`: the roster with both aggregators, the coordinator's signing key and its sealing key."""
 
     roster: VerifiedRoster
     signer: Identity
     sealing: SealingKey
 
-    @property
-    def least_sum(self) -> int:
-        return self.roster.least
+    @classmethod
+    def of(cls, roster: VerifiedRoster, own: Mapping[str, Any]) -> VerifiedKeys:
+        return cls(roster, own[IDENTITY], own[SEALING])
+
+    @classmethod
+    def check_sums(cls, config: FederationConfig, roster: VerifiedRoster) -> None:
+        """Raise ConfigError unless all sums over this roster, with both halves of noise, fit into half of the field."""
+        drawn = (config.node_event(0, 0).party_noise(round) for round in (1, 2))
+        sigma = max((noise.sigma for noise in drawn if noise is not None), default=0.0)
+        reach = reach_of(roster.n, config.teachers_per_party, sigma)
+        if reach > MOST_REACH:
+            raise ConfigError(
+                f"verified sums of {roster.n} parties may reach {reach}, the most is {MOST_REACH}",
+                "Use fewer parties or teachers, or less noise",
+            )
 
     def check(self, config: FederationConfig) -> None:
         check_digest(config, self.roster)
@@ -148,25 +146,13 @@ class VerifiedKeys:
             raise ConfigError(
                 "the roster lists the coordinator with other keys than these", "Name the files that belong to it"
             )
-        check_verified_sums(config, self.roster)
+        self.check_sums(config, self.roster)
 
     def check_reachable(self, means: Collecting) -> None:
         SecondAggregator(means, self.roster).find()
 
     def collector(self, means: Collecting) -> VerifiedCollector:
         return VerifiedCollector(means, self)
-
-
-def check_verified_sums(config: FederationConfig, roster: VerifiedRoster) -> None:
-    """Raise ConfigError unless all sums over this roster, with both aggregators' noise, fit into half of the field."""
-    drawn = (config.node_event(0, 0).party_noise(round) for round in (1, 2))
-    sigma = max((noise.sigma for noise in drawn if noise is not None), default=0.0)
-    reach = reach_of(roster.n, config.teachers_per_party, sigma)
-    if reach > MOST_REACH:
-        raise ConfigError(
-            f"verified sums of {roster.n} parties may reach {reach}, the most is {MOST_REACH}",
-            "Use fewer parties or teachers, or less noise",
-        )
 
 
 BATCH_BYTES = 2**26
@@ -188,10 +174,10 @@ class VerifiedCollector(SumCollector):
         self._sums = KeptSums(means.run_dir, keys.roster)
 
     def collect(self, queries: Queries, sigma: float) -> Counts:
-        """The sum over the parties whose votes are votes, with both aggregators' noise. Raises AggregatorAway,
-        AggregatorWentBack: the same session goes on when it is asked again; so it does where the second aggregator's
-        disk was full. AggregatorRefuses, ThresholdNotMet, SecAggError: there is no sum; nothing is used up unless the
-        second aggregator gave its half. LedgerError: a file of sums is damaged; the session is kept."""
+        """The sum over the parties whose votes are votes, with both aggregators' noise. Raises AggregatorAway: the same
+        session goes on when it is asked again; so it does where the second aggregator's disk was full.
+        AggregatorRefuses, ThresholdNotMet, SecAggError: there is no sum; nothing is used up unless the second
+        aggregator gave its half. LedgerError: a file of sums is damaged; the session is kept."""
         name, signed = self._begin(queries), self._sums.signed()
         session: KeptSession | None = self._sessions.session(name)
         if session is not None:
@@ -202,7 +188,7 @@ class VerifiedCollector(SumCollector):
                 if isinstance(error, AggregatorRefuses) and error.rule not in NO_HALF:
                     raise
                 self._log.write("session-lost", reason=type(error).__name__)
-        fresh, drawn = SealingKey.generate(), self._giver_noise(sigma).sigma
+        fresh, drawn = SealingKey.generate(), self._config.sum_noise(sigma).drawn.sigma
         terms = self._new_terms(VerifiedTerms, queries, leader_key=fresh.public.hex(), sigma=drawn)
         session = KeptSession(terms.canonical(), terms.sign(self._keys.signer), fresh.secret)
         self._sessions.keep(name, session)
@@ -230,7 +216,13 @@ class VerifiedCollector(SumCollector):
         begin |= {"places": places, "proof": proof}
         opened = self._second.ask(OpenRequest(**begin), OpenReply)
         if opened.signed < signed:
-            raise AggregatorWentBack(signed, opened.signed)
+            # an older state of it was restored: it would give its half of the same queries again
+            raise AggregatorAway(
+                f"the second aggregator's state went back: it gave its half of {signed} sums of this federation, and"
+                f" knows {opened.signed}",
+                "Have the newest backup of its state/ restored; if that is lost, put another in its place: consilium"
+                " provision revoke and add",
+            )
         key, fresh, question = session.key or opened.key, SealingKey(session.fresh), session.question
         if question is None:
             if not opened.key or opened.key != key:  # uploads are sealed for the one that came first

@@ -13,13 +13,11 @@ from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
-from consilium.coordinator.collection.admission import SEEN_FILE, SeenPositions
 from consilium.coordinator.config import check_sanitised, check_threshold
 from consilium.coordinator.deploy.gateway import NAMES
-from consilium.coordinator.events import EventTail, read_events
+from consilium.coordinator.events import EventTail, PartyState, RollEntry, RunState, read_events
 from consilium.coordinator.federation import conclude_unserved, earlier_runs, failure_of, pool_of, run_of
 from consilium.coordinator.privacy import expected, promise_in_words, promised, towards_coordinator, towards_nodes
-from consilium.coordinator.run_state import AWAY, PartyState, RollEntry, RunState
 from consilium.coordinator.served import ServedFederation, check_sums, least_parties
 from consilium.node.checks import (
     Advice,
@@ -82,7 +80,67 @@ class CoordinatorKind(NodeKind):
         return [("gateway", lambda: check_coordinator(folder))] if running else ports(folder)
 
     def status(self, folder: NodeFolder) -> NodeOutcome:
-        return status(folder)
+        """Of the federation that was joined last; nothing is data-dependent. What the ledger says is None where it
+        cannot be read now. epsilon_nodes: towards the coordinator; None where it sees votes. roll: parties, in parts.
+        """
+        file = joined(folder, ServedFederation)
+        run, config, running = run_of(folder, file), file.config, is_held(folder.lock)
+        state = RunState.of(read_events(run.events), file.parties)
+        roll = settled(state, file, running)
+        checks = [
+            ("clock", lambda: check_clock(folder)),
+            ("disk", lambda: check_room(folder)),
+            ("certificate", lambda: check_certificate(folder.tls, file.coordinator.hosts)),
+            ("ledger", lambda: check_ledger(folder)),
+        ]
+        wrong = [result for result in examine(checks) if result.level != "ok"]
+        use = None
+        if not any(result.name == "ledger" for result in wrong):
+            with contextlib.suppress(LedgerError):  # it is locked since
+                use = run.use()
+        student, nodes = promised(config).epsilon, towards_coordinator(config)
+        seconds = {name: roll.pop(name).words for name in file.of_kind("aggregator")}
+        stands = {name: entry.words for name, entry in roll.items()}
+        problems = [f"{result.name}: {result.what}. {result.action}" for result in wrong] + [*state.versions.values()]
+        values = {
+            "federation": config.name,
+            "version": file.version,
+            "run": run.short,
+            "stage": state.stage_words,
+            "since": state.since,
+            "running": running,
+            "started": state.started,
+            "starts": state.starts,
+            "closed": run.closed,
+            "epsilon_student": student,
+            "epsilon_nodes": None if nodes is None else nodes.epsilon,
+            "delta": config.privacy.delta,
+            "parties": stands,
+            "roll": {name: asdict(entry) for name, entry in roll.items()},
+            "aggregators": seconds,
+            "problems": problems,
+            "errors": [*state.troubles],
+            "queries_asked": use and use.asked,
+            "unanswered": use and use.unanswered,
+            "queries_left": use and use.queries_left,
+            "answers_left": use and use.answers_left,
+        }
+        since = f" since {state.started}" if state.started else ""
+        again = f", started {state.starts} times" if state.starts > 1 else ""
+        towards = f"epsilon at most {epsilon_text(student)} towards the student and the public"
+        rows = [
+            ("federation", f"{config.name} ({run.short}), version {file.version}"),
+            ("coordinator", f"running{since}{again}" if running else "not running"),
+            *(("problem", text) for text in problems),
+            ("stage", f"{state.stage_words}{f', since {state.since}' if state.since else ''}"),
+            ("budget", use.describe() if use else "not known: the ledger cannot be read now"),
+            ("guarantee", f"{towards}, the whole query budget used up, at delta {config.privacy.delta:g}"),
+            ("", towards_nodes(config)),
+            *(("party", f"{name}: {words}") for name, words in stands.items()),
+            *(("aggregator", f"{name}: {words}") for name, words in seconds.items()),
+            *(("error", text) for text in state.troubles),
+        ]
+        return NodeOutcome(values, [f"{head:11}  {words}" for head, words in rows])
 
     def start(self, folder: NodeFolder, tell: Tell, stop: threading.Event) -> NodeOutcome:
         summary = start(folder, tell, stop)
@@ -178,77 +236,15 @@ def _tell_promise(file: ServedFederation, tell: Tell) -> None:
         tell("warning", f"{warning['text']} ({warning['code']})")
 
 
-def status(folder: NodeFolder) -> NodeOutcome:
-    """Of the federation that was joined last: parties, stage, budget, what is wrong now and what failed last. Nothing
-    here is data-dependent. What the ledger says is None where it cannot be read now. epsilon_nodes: towards the
-    coordinator; None where it sees votes. roll: how parties stand, in parts. Raises ConfigError: it joined none."""
-    file = joined(folder, ServedFederation)
-    run, config, running = run_of(folder, file), file.config, is_held(folder.lock)
-    state = RunState.of(read_events(run.events), file.parties)
-    roll = settled(state, file, running)
-    checks = [
-        ("clock", lambda: check_clock(folder)),
-        ("disk", lambda: check_room(folder)),
-        ("certificate", lambda: check_certificate(folder.tls, file.coordinator.hosts)),
-        ("ledger", lambda: check_ledger(folder)),
-    ]
-    wrong = [result for result in examine(checks) if result.level != "ok"]
-    use = None
-    if not any(result.name == "ledger" for result in wrong):
-        with contextlib.suppress(LedgerError):  # it is locked since
-            use = run.use()
-    student, nodes = promised(config).epsilon, towards_coordinator(config)
-    stands = {name: entry.words for name, entry in roll.items()}
-    seconds = {name: state.second_words(name) if running else AWAY for name in file.of_kind("aggregator")}
-    problems = [f"{result.name}: {result.what}. {result.action}" for result in wrong] + [*state.versions.values()]
-    values = {
-        "federation": config.name,
-        "version": file.version,
-        "run": run.short,
-        "stage": state.stage_words,
-        "since": state.since,
-        "running": running,
-        "started": state.started,
-        "starts": state.starts,
-        "closed": run.closed,
-        "epsilon_student": student,
-        "epsilon_nodes": None if nodes is None else nodes.epsilon,
-        "delta": config.privacy.delta,
-        "parties": stands,
-        "roll": {name: {**asdict(entry), "words": stands[name]} for name, entry in roll.items()},
-        "aggregators": seconds,
-        "problems": problems,
-        "errors": [*state.troubles],
-        "queries_asked": use and use.asked,
-        "unanswered": use and use.unanswered,
-        "queries_left": use and use.queries_left,
-        "answers_left": use and use.answers_left,
-    }
-    since = f" since {state.started}" if state.started else ""
-    again = f", started {state.starts} times" if state.starts > 1 else ""
-    towards = f"epsilon at most {epsilon_text(student)} towards the student and the public"
-    rows = [
-        ("federation", f"{config.name} ({run.short}), version {file.version}"),
-        ("coordinator", f"running{since}{again}" if running else "not running"),
-        *(("problem", text) for text in problems),
-        ("stage", f"{state.stage_words}{f', since {state.since}' if state.since else ''}"),
-        ("budget", use.describe() if use else "not known: the ledger cannot be read now"),
-        ("guarantee", f"{towards}, the whole query budget used up, at delta {config.privacy.delta:g}"),
-        ("", towards_nodes(config)),
-        *(("party", f"{name}: {words}") for name, words in stands.items()),
-        *(("aggregator", f"{name}: {words}") for name, words in seconds.items()),
-        *(("error", text) for text in state.troubles),
-    ]
-    return NodeOutcome(values, [f"{head:11}  {words}" for head, words in rows])
-
-
 def settled(state: RunState, file: ServedFederation, running: bool) -> dict[str, RollEntry]:
-    """What the events say, of the nodes that may connect, and of parties that took part before they were revoked, in
-    the order of their names. Where no coordinator runs, nobody is connected."""
-    roll = {name: state.roll.get(name, RollEntry()) for name in sorted(file.parties.keys() | state.roll.keys())}
+    """What the events say, of the nodes that may connect, and of parties that did before they were revoked, by name.
+    Where no coordinator runs, nobody is connected."""
+    no_parties = {name for name, keys in file.revoked.items() if keys.kind != "party"}
+    names = (file.members.keys() | state.roll.keys()) - no_parties
+    roll = {name: state.roll.get(name, RollEntry()) for name in sorted(names)}
     for name, entry in roll.items():
-        entry.connected = entry.connected and running and name in file.parties
-        if name not in file.parties:
+        entry.connected = entry.connected and running and name in file.members
+        if name not in file.members:
             entry.state, entry.rule = PartyState.REVOKED, None
     return roll
 
@@ -273,7 +269,6 @@ def check_room(folder: NodeFolder) -> str:
 def check_ledger(folder: NodeFolder) -> str:
     """All ledgers can be read and written, their chains hold, and what is left. Raises LedgerError."""
     run = run_of(folder)
-    SeenPositions(run.path / SEEN_FILE)
     for each in (run, *earlier_runs(folder, run)):
         if each.ledger.exists():
             check_usable(each.ledger)

@@ -22,7 +22,7 @@ import os
 import threading
 from base64 import b64decode
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -44,7 +44,6 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from consilium.coordinator.run_state import SECOND
 from consilium.coordinator.served import ServedFederation
 from consilium.node.checks import STANDING
 from consilium.node.flower import fleet_scheme, require_flower
@@ -90,25 +89,6 @@ def number_of(text: str) -> int:
 def pem_of(key: str) -> bytes:
     """A node's key, an OpenSSH line, as a SuperNode sends it."""
     return load_ssh_public_key(key.encode()).public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-
-
-class RegisteredNodes:
-    """See `KnownNodes`: those of the federation that is served; the second aggregator as "aggregator NAME"."""
-
-    def __init__(self, file: ServedFederation) -> None:
-        self._names = frozenset(file.parties)
-        self._by_number = {number_of(keys.key): called(name, keys) for name, keys in file.members.items()}
-
-    def names(self) -> Collection[str]:
-        return self._names
-
-    def name(self, node: int) -> str | None:
-        return self._by_number.get(node)
-
-
-def called(name: str, keys: PublicKeys) -> str:
-    """What a node is called in logs: no party can be called as the second aggregator is."""
-    return f"{SECOND}{name}" if keys.kind == "aggregator" else name
 
 
 class SuperLink:
@@ -238,7 +218,7 @@ class NodeKeys:
         for nodes, revoked in ((former, True), (file.members, False)):
             for name, keys in nodes.items():
                 if (key := public_key(keys.key)) is not None:
-                    self._keys[pem_of(keys.key)] = (name if revoked else called(name, keys), revoked, key)
+                    self._keys[pem_of(keys.key)] = (name, revoked, key)
 
     def sender(self, headers: Mapping[str, str]) -> str | NotLetIn:
         """The node that signed these headers within Flower's window of time; or why nobody who may connect did. An

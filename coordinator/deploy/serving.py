@@ -21,8 +21,9 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
+from consilium.coordinator.collection.admission import Registered
 from consilium.coordinator.collection.exchange import FlowerTransport
-from consilium.coordinator.deploy.gateway import HEAD_BYTES, Gateway, NodeKeys, RegisteredNodes, SuperLink
+from consilium.coordinator.deploy.gateway import HEAD_BYTES, Gateway, NodeKeys, SuperLink, number_of
 from consilium.coordinator.events import Event, EventLog
 from consilium.coordinator.federation import FederationRun, asked_before, pool_of, run_of, telling_failure
 from consilium.coordinator.label_server import Door
@@ -49,18 +50,20 @@ def serve(folder: NodeFolder) -> None:
     more_descriptors()  # one for each connection
     file = joined(folder, ServedFederation)
     superlink = SuperLink(file.members)
-    gateway = Gateway(superlink.app, NodeKeys(file))
-    server = tls_server(gateway, folder.tls, file.coordinator.listen, file.coordinator.node_port)
+    server = tls_server(
+        Gateway(superlink.app, NodeKeys(file)), folder.tls, file.coordinator.listen, file.coordinator.node_port
+    )
     threading.Thread(target=_answer, args=(server,), daemon=True).start()
     grid, _ = superlink.begin(file.config.digest())
     run, config, place = run_of(folder, file), file.config, file.coordinator
     log = EventLog(private_folder(run.path) / run.events.name, telling())
     with contextlib.closing(log), telling_failure(run.path, log):
-        keys = WAYS[config.collection].keys(file.sum_roster(), OwnKeys.load(folder).keys)
+        keys = WAYS[config.collection].of(file.sum_roster(), OwnKeys.load(folder).keys)
+        nodes = Registered([*file.parties], {number_of(each.key): name for name, each in file.members.items()})
         door = Door(folder, run.close_file, address(place.listen, place.label_port))
         FederationRun(
             FlowerTransport(grid, at_once=1), config, run.path, log, partial(answer_students, door, config, log), keys,
-            run.close_file.exists, pool_of(folder, config), RegisteredNodes(file), asked_before(folder, run),
+            run.close_file.exists, pool_of(folder, config), nodes, asked_before(folder, run),
         ).run()  # fmt: skip
 
 

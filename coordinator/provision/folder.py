@@ -17,6 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from consilium.coordinator.config import Federation, FederationConfig, check_threshold
 from consilium.coordinator.provision.authority import Authority
 from consilium.coordinator.provision.plan import Plan, PlannedRows, read_plan, read_public
@@ -81,10 +83,8 @@ def provision(plan_file: Path, out: Path) -> Made:
         raise OutputExists(f"{out} is already there", "Choose another folder for --out")
     _check_nodes(nodes, {}, plan.federation)
     formed = _formed(plan.federation, rows.added, nodes)
-    part = out.with_name(out.name + ".part")
-    shutil.rmtree(part, ignore_errors=True)
-    try:
-        private_folder(private_folder(part) / OPERATOR)
+    with _whole(out.with_name(out.name + ".part")) as part:
+        private_folder(part / OPERATOR)
         now = datetime.now(UTC)
         authority = Authority.create(plan.federation.name, plan.ends, now)
         authority.save(part / OPERATOR)
@@ -104,12 +104,11 @@ def provision(plan_file: Path, out: Path) -> Made:
             **formed,
         )
         private_folder(part / FEDERATION)
-        rows.save(part / FEDERATION / PUBLIC_FILE)
+        if rows.askable is not None:
+            features = np.array(rows.added["rows"].features)
+            np.savez(part / FEDERATION / PUBLIC_FILE, features=features, queries=rows.askable)
         _write(part / FEDERATION, file, authority)
         part.rename(out)
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)  # it holds a key
-        raise
     return Made(out / FEDERATION, file, authority, None, rows.note)
 
 
@@ -198,23 +197,29 @@ class _Opened:
 
     def change(self, changes: Mapping[str, Any], note: str = "") -> Made:
         """Put the next version in place of the one before. changes: of federation.json."""
-        now, place, part = datetime.now(UTC), self.out / FEDERATION, self.out / f"{FEDERATION}.part"
+        now, place = datetime.now(UTC), self.out / FEDERATION
         counted = {"version": self.before.version + 1, "made": f"{now:%Y-%m-%d}", "program": program_versions()}
         file, old = self.before.model_copy(update={**counted, **changes}), self.out / BEFORE
-        for left in (part, old):
-            shutil.rmtree(left, ignore_errors=True)
-        try:
-            private_folder(part)
+        shutil.rmtree(old, ignore_errors=True)
+        with _whole(self.out / f"{FEDERATION}.part") as part:
             if (place / PUBLIC_FILE).exists():
                 shutil.copy(place / PUBLIC_FILE, part)
             _write(part, file, self.authority)
             place.rename(old)
             part.rename(place)
-        except BaseException:
-            shutil.rmtree(part, ignore_errors=True)
-            raise
         shutil.rmtree(old, ignore_errors=True)
         return Made(place, file, self.authority, self.before, note)
+
+
+@contextmanager
+def _whole(part: Path) -> Generator[Path]:
+    """A new folder, which is gone where it is not made whole: it may hold a key."""
+    shutil.rmtree(part, ignore_errors=True)
+    try:
+        yield private_folder(part)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
 
 
 @contextmanager

@@ -36,9 +36,9 @@ SHIPPED = "consilium.simulations.scenarios"
 
 
 class RowsPlan(Frozen):
-    """What a row means. Either `features`, `center` and `scale`, or a file of public rows that gives them: .csv or
-    .parquet, or .npz with `features` and `queries` (what a student may ask) or `x`. Where `federation` names a
-    scenario, `classes`, `representation` and `standardise` are the scenario's unless they are given here."""
+    """What a row means, as a file of public rows has it: .csv, .parquet, or .npz with `features` and `queries` (what a
+    student may ask) or `x`. Images need none. Where `federation` names a scenario, `classes`, `representation` and
+    `standardise` are the scenario's unless they are given here."""
 
     classes: tuple[Name, ...] = Field(min_length=2, description="what is voted on; the scenario's where one is named")
     public: str = Field(default="", description="file of public rows, relative to federation.toml")
@@ -53,25 +53,19 @@ class RowsPlan(Frozen):
     )
     missing_codes: tuple[str, ...] = Field(default=(), description='texts of public rows that mean "missing"')
     csv: CsvRule = Field(default=CsvRule(), description="how public rows are written, as `[csv]` of a party")
-    center: tuple[float, ...] = Field(default=(), description="mean of each feature, where there is no file")
-    scale: tuple[float, ...] = Field(default=(), description="spread of each feature, where there is no file")
     ranges: tuple[Range, ...] = Field(
         default=(),
         description="lowest and highest value of some features: parties find wrong units and codes with them",
     )
     representation: Representation = Field(default="none", description="what models are given of images")
-    standardise: bool = Field(default=True, description="by `center` and `scale`; false: rows as they are, for images")
+    standardise: bool = Field(default=True, description="by means and spreads of the public rows; false: as they are")
 
     @model_validator(mode="after")
-    def _one_source(self) -> RowsPlan:
-        inline = bool(self.center or self.scale)
-        if self.as_they_are:
-            if inline or not (self.public or self.features):
-                raise ValueError("rows that are not standardised need public or features, and no center or scale")
-        elif self.columns and not self.is_table:
+    def _has_a_source(self) -> RowsPlan:
+        if self.columns and not self.is_table:
             raise ValueError("columns are of a table: name a .csv or .parquet as public")
-        elif bool(self.public) == inline:
-            raise ValueError("give either public, a file of public rows, or features with center and scale")
+        if not self.public and not (self.as_they_are and self.features):
+            raise ValueError("name a file of public rows as public; of images, features are enough")
         return self
 
     @property
@@ -84,9 +78,9 @@ class RowsPlan(Frozen):
         return bool(self.public) and Path(self.public).suffix.lower() != ".npz"
 
     def schema(self, folder: Path) -> Schema:
-        """The federation's. Raises ConfigError, DataError : the statistics or the file are not usable. pydantic's
-        ValidationError : wrong numbers."""
-        path, features, raw = folder / self.public, self.features, self.as_they_are
+        """The federation's. Raises ConfigError, DataError : the file is not usable. pydantic's ValidationError : wrong
+        numbers."""
+        path, features, raw, found = folder / self.public, self.features, self.as_they_are, None
         if self.is_table:
             found = self._table_schema(path)
             if raw and found.columns:
@@ -95,10 +89,7 @@ class RowsPlan(Frozen):
             features = found.features
         elif self.public:
             features, rows = array_rows(path, "rows.public", features)
-            found = None if raw else Schema.from_public_rows(features, self.classes, rows)
-        else:
-            center, scale = self.center, self.scale
-            found = None if raw else Schema(features=features, classes=self.classes, center=center, scale=scale)
+            found = Schema.from_public_rows(features, self.classes, rows)
         if raw or found is None:
             found = Schema.of_images(features, self.classes, self.representation)
         far = {column.column for column in found.columns if column.offset} & {named.feature for named in self.ranges}
@@ -215,8 +206,7 @@ def read_plan(path: Path) -> tuple[Plan, Schema]:
         return plan, plan.rows.schema(path.parent)
     except ValidationError as error:
         faults = "; ".join(faults_of(error, Schema, {}))
-        action = "Give one center and one positive scale for each feature"
-        raise ConfigError(f"{path}: rows: {faults}", action) from None
+        raise ConfigError(f"{path}: rows: {faults}", "Correct [rows], or the file that it names") from None
 
 
 def _with_scenario(table: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -244,10 +234,6 @@ class PlannedRows:
     added: dict[str, Any]
     askable: np.ndarray | None = field(repr=False)
     note: str
-
-    def save(self, path: Path) -> None:
-        if self.askable is not None:
-            np.savez(path, features=np.array(self.added["rows"].features), queries=self.askable)
 
 
 def read_public(folder: Path, plan: Plan, schema: Schema) -> PlannedRows:

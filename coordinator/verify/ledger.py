@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 import sqlite3
-import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -39,33 +37,33 @@ class Verdict(StrEnum):
 
     HOLDS = "holds"
     FAILS = "does not hold"
+    """Two things that the run says cannot both be true."""
     DAMAGED = "unreadable or altered"
+    """A file cannot be read, is missing where it must be there, or is not what was written."""
     UNFINISHED = "unfinished"
     """As a crash leaves it, or a run that still goes on: no lie, and no proof either."""
     ABSENT = "not there"
-    """Skipped, for the reason that is given."""
-
-
-class Contradiction(ConsiliumError):
-    """Two things that the run says cannot both be true."""
-
-
-class Damaged(ConsiliumError):
-    """A file cannot be read, is missing where it must be there, or is not what was written."""
-
-
-class Unfinished(ConsiliumError):
-    """Not there yet, or broken off as a crash leaves it."""
-
-
-class Absent(ConsiliumError):
     """Nothing to check, and nothing wrong with that."""
 
 
+class Contradiction(ConsiliumError):
+    """See `Verdict.FAILS`."""
+
+
+class Damaged(ConsiliumError):
+    """See `Verdict.DAMAGED`."""
+
+
+class Unfinished(ConsiliumError):
+    """See `Verdict.UNFINISHED`."""
+
+
+class Absent(ConsiliumError):
+    """See `Verdict.ABSENT`."""
+
+
 _VERDICTS = {
-    Damaged: Verdict.DAMAGED,
-    ConfigError: Verdict.DAMAGED,
-    MalformedMessage: Verdict.DAMAGED,
+    **dict.fromkeys((Damaged, ConfigError, MalformedMessage), Verdict.DAMAGED),
     Unfinished: Verdict.UNFINISHED,
     Absent: Verdict.ABSENT,
 }
@@ -168,23 +166,20 @@ TOLERANCE = 1e-9
 MOST_DEVIATIONS, ROUNDING = 7.0, 2e-4
 """A sanitised curve is within so many standard deviations of what the ledger's votes give, but once in 4e11 runs."""
 TABLES = {"meta", "batches", "releases", "closing"}
-JOURNAL = "-journal"
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a ledger says, after its chain was followed; secret. closing: what it was closed with. rolled_back: whether
-    a crash broke off a write, so that its batch does not count."""
+    """What a ledger says, after its chain was followed; secret. closing: what it was closed with."""
 
     config: FederationConfig
     batches: list[Batch] = field(repr=False)
     releases: dict[str, Release] = field(repr=False)
     closing: dict[str, Any] | None = field(repr=False)
-    rolled_back: bool = False
 
     @property
     def asked(self) -> int:
-        return len(self.releases)
+        return sum(len(batch.query_ids) for batch in self.batches)
 
     @property
     def answered(self) -> int:
@@ -197,30 +192,26 @@ class Recorded:
 
 def read_ledger(path: Path) -> Recorded:
     """Read it all, as of one moment; a coordinator that serves goes on meanwhile. Raises Damaged : SQLite cannot read
-    it, or it is no ledger. Unfinished : it was never written. LedgerError : the chain is broken. ConfigError : its
+    it, or it is no ledger. Unfinished : a crash broke off a write. LedgerError : the chain is broken. ConfigError : its
     configuration is none. Contradiction : its counts, labels or configuration are not those of its rows."""
-    if not path.stat().st_size and not path.with_name(path.name + JOURNAL).exists():
-        raise Unfinished("it is empty, as a crash while it is made leaves it: nothing was charged")
-    try:
-        with _readable(path) as (file, rolled_back):
-            federation, text = stored_config(file)
-            config = validate(json.loads(text), FederationConfig, "its configuration")
-            if config.digest() != federation:
-                raise Contradiction("its configuration does not have the hash that it states")
-            ledger = Ledger(file, federation, "", read_only=True)
-            with closing(ledger), ledger.snapshot():
-                batches, ended = ledger.batches(), ledger.closing()
-                releases = ledger.find([query_id for batch in batches for query_id in batch.query_ids])
-                strays = ledger.uncharged()
-    except sqlite3.Error as error:
-        raise Damaged(f"SQLite cannot read it: {error}") from None
+    _check_structure(path)
+    federation, text = stored_config(path)
+    config = validate(json.loads(text), FederationConfig, "its configuration")
+    if config.digest() != federation:
+        raise Contradiction("its configuration does not have the hash that it states")
+    ledger = Ledger(path, federation, "", read_only=True)
+    with closing(ledger), ledger.snapshot():
+        batches, ended = ledger.batches(), ledger.closing()
+        releases = ledger.find([query_id for batch in batches for query_id in batch.query_ids])
+        strays = ledger.uncharged()
     if strays:
         raise Contradiction(f"{strays} releases belong to no batch: nobody was charged for them")
-    if len(releases) != sum(len(batch.query_ids) for batch in batches):
+    recorded = Recorded(config, batches, releases, None if ended is None else json.loads(ended))
+    if len(releases) != recorded.asked:
         raise Contradiction("a query was charged twice")
     for number, batch in enumerate(batches, 1):
         _check_batch(config, f"batch {number}", batch, releases)
-    return Recorded(config, batches, releases, None if ended is None else json.loads(ended), rolled_back)
+    return recorded
 
 
 def _check_batch(config: FederationConfig, name: str, batch: Batch, releases: dict[str, Release]) -> None:
@@ -242,48 +233,39 @@ def _check_batch(config: FederationConfig, name: str, batch: Batch, releases: di
         raise Contradiction(f"{name} has a label that is not the largest count of its histogram")
 
 
-@contextmanager
-def _readable(path: Path) -> Iterator[tuple[Path, bool]]:
-    """A file to read, and whether a write was broken off. Then SQLite has to roll back, which it does in a copy."""
-    try:
-        _check_structure(path, "ro")
-    except sqlite3.Error as error:
-        reason = getattr(error, "sqlite_errorname", "")
-        if reason == "SQLITE_BUSY":
-            raise Unfinished("another process is writing it all the time") from None
-        if reason != "SQLITE_READONLY_ROLLBACK":
-            raise
-    else:
-        yield path, False
-        return
-    with tempfile.TemporaryDirectory(prefix="consilium-audit-") as folder:
-        copy = Path(folder) / path.name
-        for end in ("", JOURNAL):
-            shutil.copyfile(path.with_name(path.name + end), copy.with_name(copy.name + end))
-        _check_structure(copy, "rw")
-        yield copy, True
+_PASSING = {
+    "SQLITE_BUSY": "another process is writing it all the time",
+    "SQLITE_READONLY_ROLLBACK": "a crash broke off the last write, whose labels never left: the coordinator's next"
+    " start mends it",
+}
+"""What keeps SQLite from reading a sound ledger, and means no lie."""
 
 
-def _check_structure(path: Path, mode: str) -> None:
+def _check_structure(path: Path) -> None:
     """The tables of a ledger, and no view or trigger: it could show other rows than those that are there."""
-    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=30)) as connection:
-        connection.execute("PRAGMA trusted_schema=OFF")
-        entries = connection.execute("SELECT type, name FROM sqlite_master").fetchall()
-        if any(kind in ("view", "trigger") for kind, _ in entries) or not {name for _, name in entries} >= TABLES:
-            raise Damaged("its tables are not those of a ledger")
-        if connection.execute("PRAGMA integrity_check(1)").fetchone()[0] != "ok":
-            raise Damaged("its pages are damaged, says SQLite's own check")
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
+            connection.execute("PRAGMA trusted_schema=OFF")
+            entries = connection.execute("SELECT type, name FROM sqlite_master").fetchall()
+            sound = connection.execute("PRAGMA integrity_check(1)").fetchone()[0] == "ok"
+    except sqlite3.Error as error:
+        if (passing := _PASSING.get(getattr(error, "sqlite_errorname", ""))) is not None:
+            raise Unfinished(passing) from None
+        raise Damaged(f"SQLite cannot read it: {error}") from None
+    if any(kind in ("view", "trigger") for kind, _ in entries) or not {name for _, name in entries} >= TABLES:
+        raise Damaged("its tables are not those of a ledger")
+    if not sound:
+        raise Damaged("its pages are damaged, says SQLite's own check")
 
 
 def check_query_budget(recorded: Recorded) -> str:
     """No more was asked or answered than the query budget allows."""
-    batches, budget = recorded.batches, recorded.config.query_budget
-    queries, answered = sum(len(batch.query_ids) for batch in batches), recorded.answered
-    if queries > budget.queries:
-        raise Contradiction(f"{queries} queries were asked, the cap is {budget.queries}")
+    budget, asked, answered = recorded.config.query_budget, recorded.asked, recorded.answered
+    if asked > budget.queries:
+        raise Contradiction(f"{asked} queries were asked, the cap is {budget.queries}")
     if answered > budget.answers:
         raise Contradiction(f"{answered} labels were given, the cap is {budget.answers}")
-    return f"{queries} of {budget.queries} queries, {answered} of {budget.answers} labels"
+    return f"{asked} of {budget.queries} queries, {answered} of {budget.answers} labels"
 
 
 def check_charges(recorded: Recorded) -> str:
@@ -320,8 +302,7 @@ def check_closing(recorded: Recorded) -> str:
     for key, truth in again.guarantee.to_json().items():
         if key not in ("epsilon", "method"):
             agree(f"its {key}", entry(guarantee, "the closing", key), truth)
-    secret = secret_smoothness(votes, plan, teachers)
-    scale = secret.smooth * plan.sigma_ss
+    scale = secret_smoothness(votes, plan, teachers).smooth * plan.sigma_ss
     if not abs(rdp - again.released_rdp) <= MOST_DEVIATIONS * scale + ROUNDING:
         raise Contradiction("it is further from the ledger's votes than its noise explains")
     return f"{epsilon:.4f}, of which the release itself costs {cost:.4f}"

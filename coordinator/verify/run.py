@@ -12,7 +12,8 @@ from typing import Any
 
 from consilium.coordinator.collection.kept_sums import SUMS
 from consilium.coordinator.events import Event, EventTail
-from consilium.coordinator.federation import run_of
+from consilium.coordinator.federation import EVENTS, LEDGER, run_of
+from consilium.coordinator.federation import SUMMARY as COORDINATOR
 from consilium.coordinator.verify import ledger as checks
 from consilium.coordinator.verify.ledger import (
     Absent,
@@ -35,16 +36,16 @@ from consilium.report.disclosure import epsilon_text
 from consilium.report.words import many
 from consilium.sums.modes import WITH_SECOND
 
-LEDGER, COORDINATOR, EVENTS, MANIFEST = "ledger.db", "coordinator.json", "events.jsonl", "manifest.json"
+MANIFEST = "manifest.json"
 TRACES = (LEDGER, COORDINATOR, EVENTS, MANIFEST)
 """Files of which a run folder has at least one."""
 LABELS, CARD = "labels.parquet", "student/student.json"
 ADVICE, STUDENT = "Give the folder of a run, or a coordinator's", "Give a student's own folder with --student"
 
 
-def find_run(path: Path) -> tuple[Path, Path | None]:
-    """The run folder of a path, and the coordinator's folder that it is in, or None. Raises PathError, DataError :
-    there is no run here. ConfigError : the folder is another node's, or it joined no federation."""
+def find_run(path: Path) -> Path:
+    """The run folder of a path. Raises PathError, DataError : there is no run here. ConfigError : the folder is another
+    node's, or it joined no federation."""
     if not path.exists():
         raise PathError(f"{path} is not there, so there is no run here", ADVICE)
     if not path.is_dir():
@@ -55,12 +56,10 @@ def find_run(path: Path) -> tuple[Path, Path | None]:
             others = ", ".join(sorted(other.name for other in (path / "state").glob("run-*"))) or "none at all"
             what = f"there is no run here of the federation of {path}; its state holds {others}"
             raise DataError(what, "Give a coordinator's folder that has served, or the folder of an earlier run")
-        return run, path
-    if path.resolve().parent.name == "state" and (path.resolve().parent.parent / NODE_FILE).exists():
-        return path, path.resolve().parent.parent
+        return run
     if not any((path / name).exists() for name in TRACES):
         raise DataError(f"{path} has none of {', '.join(TRACES)}: there is no run here", ADVICE)
-    return path, None
+    return path
 
 
 def verify_run(path: Path, students: Sequence[Path] = (), finished: bool | None = None) -> VerifiedRun:
@@ -72,8 +71,8 @@ def verify_run(path: Path, students: Sequence[Path] = (), finished: bool | None 
             raise PathError(f"{folder} is no folder", STUDENT)
         if not (folder / LABELS).is_file() and not (folder / CARD).is_file():
             raise DataError(f"{folder} has neither {LABELS} nor {CARD}", STUDENT)
-    run_dir, node = find_run(path)
-    run = VerifiedRun(run_dir, node, (run_dir / COORDINATOR).exists() if finished is None else finished)
+    run_dir = find_run(path)
+    run = VerifiedRun(run_dir, (run_dir / COORDINATOR).exists() if finished is None else finished)
     run.look()
     for folder in students:
         run.look_at_student(Files(folder, (folder / CARD).exists()), f"{folder}/")
@@ -81,11 +80,11 @@ def verify_run(path: Path, students: Sequence[Path] = (), finished: bool | None 
 
 
 class VerifiedRun:
-    """Findings on a run, and what was read for them. Secret but for `findings` and `finished`. node: the coordinator's
-    folder that it is in. recorded: None where the ledger cannot be trusted. guarantees: by name, as JSON."""
+    """Findings on a run, and what was read for them. Secret but for `findings` and `finished`. recorded: None where the
+    ledger cannot be trusted. guarantees: by name, as JSON."""
 
-    def __init__(self, run_dir: Path, node: Path | None, finished: bool) -> None:
-        self.run_dir, self.node, self.finished = run_dir, node, finished
+    def __init__(self, run_dir: Path, finished: bool) -> None:
+        self.run_dir, self.finished = run_dir, finished
         self.files, self.findings = Files(run_dir, finished), list[Finding]()
         self.recorded: Recorded | None = None
         self.guarantees: dict[str, dict[str, Any]] = {}
@@ -129,17 +128,17 @@ class VerifiedRun:
     def _ledger(self) -> str:
         released = any(event.kind == "released" for event in self.events)
         path = self.files.folder / LEDGER
+        gone = not path.is_file() or not path.stat().st_size
         try:
-            if not path.is_file():
+            if gone:  # or empty, as a crash while it is made leaves it
                 raise Unfinished(f"there is no {LEDGER}: nothing was charged")
             self.recorded = recorded = checks.read_ledger(path)
         except Unfinished as error:
-            if self.finished or released:
+            if self.finished or (gone and released):
                 raise Damaged(f"{error.what}, though {'labels were given' if released else 'the run ended'}") from None
             raise
         counts = (len(recorded.batches), "batch"), (recorded.asked, "query"), (recorded.answered, "label")
-        crash = "; a crash broke off the last write, and its labels never left" if recorded.rolled_back else ""
-        return ", ".join(many(count, word) for count, word in counts) + crash
+        return ", ".join(many(count, word) for count, word in counts)
 
     def _epsilon(self, recorded: Recorded) -> str:
         self.guarantees = checks.guarantees_of(recorded)
@@ -209,7 +208,7 @@ class VerifiedRun:
         return self.recorded
 
     def _why_not(self) -> str:
-        if self.node is not None and is_held(self.node / "state" / "lock"):
+        if is_held(self.run_dir.resolve().parent / "lock"):
             raise Unfinished("its coordinator is serving")
         if self.events and (last := self.events[-1]).kind == "failed":
             raise Unfinished(f"it failed: {last.error[:60]}: {last.what[:200]}")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -65,27 +65,20 @@ class SendsAgain:
     def nodes(self) -> list[int]:
         return self._inner.nodes()
 
-    def exchange(
-        self, requests: Mapping[int, WireModel], timeout: float, on_reply: Callable[[int, int], None]
-    ) -> Iterator[tuple[int, RecordDict | Failure]]:
+    def exchange(self, requests: Mapping[int, WireModel], timeout: float) -> Iterator[tuple[int, RecordDict | Failure]]:
         left, at_once, done = list(requests), len(requests), 0
         tries = Counter[int]()
         while left:
             now, left, before = left[:at_once], left[at_once:], done
-            for node, reply in self._inner.exchange({node: requests[node] for node in now}, timeout, _untold):
+            for node, reply in self._inner.exchange({node: requests[node] for node in now}, timeout):
                 tries[node] += 1
                 if isinstance(reply, Failure) and reply.silent and tries[node] < TRIES:
                     left.append(node)
                     continue
                 done += 1
-                on_reply(done, len(requests))
                 yield node, reply
             if done - before < len(now):
                 at_once = min(done - before or 2 * at_once, FEW)
-
-
-def _untold(done: int, total: int) -> None:
-    """What is sent again is not told of."""
 
 
 @contextmanager

@@ -267,7 +267,7 @@ def simulated_keys(federation: Federation, names: Sequence[str], seed: int) -> S
         federation.least_survivors, sealing=sealing.public.hex(),
         second=AggregatorEntry(ed25519_pk=second.public.hex(), x25519_pk=second_sealing.public.hex()),
     )  # fmt: skip
-    keys = WAYS[federation.collection].keys(roster, {IDENTITY: coordinator, SEALING: sealing})
+    keys = WAYS[federation.collection].of(roster, {IDENTITY: coordinator, SEALING: sealing})
     return SimulatedKeys(roster, keys)
 
 

@@ -15,7 +15,7 @@ import tomli_w
 
 from consilium.accounting.mechanisms import GNMax
 from consilium.accounting.units import Unit
-from consilium.coordinator.collection.admission import Greeting
+from consilium.coordinator.collection.means import Standing
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.events import EventLog, read_events
 from consilium.coordinator.federation import FederationRun
@@ -299,7 +299,7 @@ def test_control_without_tokens_both_are_answered(
     """The same rows, with fresh noise, and each ledger is charged for them once."""
     monkeypatch.setattr(Ledger, "begin_start", lambda _: ())
     monkeypatch.setattr(store, "_check_start", lambda *_: None)
-    monkeypatch.setattr(Greeting, "behind", lambda *_: None)
+    monkeypatch.setattr(Standing, "behind", lambda *_: None)
     first, second = copied
     served(homes, second, 3)
     served(homes, first, 3)

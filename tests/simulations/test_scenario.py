@@ -184,8 +184,7 @@ def test_what_is_simulated_is_what_is_provisioned(tmp_path: Path, votes: str, ep
     data, partition = divided_data(scenario, 0)
     simulated = federation_config(scenario, data, partition, 0)
 
-    rows = {"features": list(data.features), "center": [0.0] * len(data.features), "scale": [1.0] * len(data.features)}
-    provision(write_deployment(tmp_path, "few.toml", rows=rows), tmp_path / "out")
+    provision(write_deployment(tmp_path, "few.toml", rows={"public": "public.csv"}), tmp_path / "out")
     deployed = read(tmp_path / "out").config
     digests = {federation.federation_digest() for federation in (scenario.federation, simulated, deployed)}
     assert len(digests) == 1
@@ -209,9 +208,7 @@ def test_a_shipped_scenario_is_deployed_by_its_name_and_what_is_none_is_said(tmp
 
 def test_rows_take_from_the_scenario_what_they_do_not_say(tmp_path: Path) -> None:
     write_scenario(tmp_path)
-    plan, rows = read_plan(
-        write_deployment(tmp_path, "few.toml", rows={"features": ["a"], "center": [0], "scale": [1]})
-    )
+    plan, rows = read_plan(write_deployment(tmp_path, "few.toml", rows={"public": "public.csv"}))
     assert plan.rows.classes == rows.classes == ("independent", "dead or dependent")
     write_scenario(tmp_path, FEW.replace("least_rows", 'representation = "scattering"\nleast_rows'))
     pixels = [f"pixel{number}" for number in range(784)]

@@ -17,7 +17,7 @@ import pytest
 from consilium.accounting.mechanisms import GNMax
 from consilium.coordinator.collection.exchange import Failure, tell_left_out
 from consilium.coordinator.config import QueryBudget
-from consilium.coordinator.events import Event, EventLog, event_of
+from consilium.coordinator.events import Event, EventLog
 from consilium.models.linear import ConstantTeacher, RidgeTeacher
 from consilium.models.own_model import OwnClassifier
 from consilium.protocol.refusals import Refusal, Rule
@@ -159,17 +159,14 @@ EVENTS: list[tuple[dict[str, Any], tuple[Any, ...] | None]] = [
         ("say", "the student is saved, AUC 0.771 on the public test rows, epsilon at most 0.800 at delta 1e-05 towards"
          " whoever has it; what follows compares it"),
     ),
-    ({"event": "of a later version", "votes": [1, 2]}, None),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("event", "expected"), EVENTS, ids=[event["event"] for event, _ in EVENTS])
-def test_events_as_they_are_shown(event: dict[str, Any], expected: tuple[Any, ...] | None) -> None:
+def test_events_as_they_are_shown(event: dict[str, Any], expected: tuple[Any, ...]) -> None:
     calls = Calls()
-    shown = event_of({"at": AT, "seconds": 0.1, **event})
-    if shown is not None:
-        Showing(calls)(shown)
-    assert calls.made == [expected] * (expected is not None)
+    Showing(calls)(Event(at=AT, seconds=0.1, **event))
+    assert calls.made == [expected]
 
 
 def test_who_is_connected_is_told_when_it_changes() -> None:

@@ -17,7 +17,6 @@ from flwr.app import RecordDict
 from consilium.accounting.mechanisms import GNMax
 from consilium.aggregator.node import AggregatorNode
 from consilium.aggregator.store import GivenStore
-from consilium.coordinator.collection.admission import Greeting
 from consilium.coordinator.collection.base import Collector, Counts, Queries
 from consilium.coordinator.collection.exchange import Failure, Member, no_node
 from consilium.coordinator.collection.kept_sums import SUMS, KeptSum, read_sums
@@ -36,7 +35,6 @@ from consilium.protocol.records import refusal_to_record
 from consilium.protocol.refusals import Refusal, Rule
 from consilium.sums.modes import MODES
 from consilium.sums.roster import AggregatorEntry, VerifiedRoster
-from consilium.sums.terms import NO_LEDGER
 from tests import federation
 from tests.coordinator.mechanisms.drawing import NoNoise
 from tests.federation import FEATURES, REQUESTS, FakeTransport, answered, cast, make_homes, make_rows, open_home
@@ -127,8 +125,7 @@ class Small:
 
     def means(self) -> Collecting:
         members = [Member(index, party.settings.name, 1) for index, party in enumerate(self.parties)]
-        greeting, standing = Greeting(lambda: NO_LEDGER), federation.standing()
-        return Collecting(self.transport, self.config, members, self.run, standing, greeting, self.log)
+        return Collecting(self.transport, self.config, members, self.run, federation.standing(), self.log)
 
     def collector(self) -> Collector:
         """Of a coordinator that was started just now: only files are left of the one before."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +14,27 @@ import pytest
 
 from consilium.accounting.mechanisms import Confident, GNMax
 from consilium.coordinator.collection import admission
-from consilium.coordinator.collection.admission import AGAIN, SOON, Admission, Greeting, assemble
+from consilium.coordinator.collection.admission import AGAIN, SOON, Admission, Registered, assemble
 from consilium.coordinator.collection.plaintext import PLAINTEXT
-from consilium.coordinator.events import Event, EventLog, event_of, read_events
+from consilium.coordinator.events import Event, EventLog, PartyState, RunState, read_events
 from consilium.coordinator.federation import FederationRun, conclude_unserved
 from consilium.coordinator.parts import Timeouts
-from consilium.coordinator.run_state import PartyState, RunState
 from consilium.coordinator.served import least_parties
 from consilium.protocol.label_source import LabelSource
 from consilium.protocol.messages import HelloRequest
-from consilium.sums.terms import NO_LEDGER
-from tests.federation import FakeTransport, drop, make_config, make_homes, make_rows, make_secure, node_at, with_field
+from tests.federation import (
+    FakeTransport,
+    drop,
+    make_config,
+    make_homes,
+    make_rows,
+    make_secure,
+    node_at,
+    standing,
+    with_field,
+)
 
-CONFIG, EMPTY = make_config(), Greeting(lambda: NO_LEDGER)
+CONFIG, STANDING = make_config(), standing()
 NAMES = ("p00", "p01", "p02", "p03", "p04")
 
 
@@ -38,18 +46,14 @@ class Hall(FakeTransport):
         self.there: set[int] = set()
         self.told_late: list[bool] = []
 
-    def exchange(self, requests, timeout, on_reply):
+    def exchange(self, requests, timeout):
         self.told_late += [request.late for request in requests.values() if isinstance(request, HelloRequest)]
-        return super().exchange(requests, timeout, on_reply)
+        return super().exchange(requests, timeout)
 
     def nodes(self) -> list[int]:
         return sorted(self.there)
 
-    def names(self) -> Collection[str]:
-        return NAMES
-
-    def name(self, node: int) -> str | None:
-        return NAMES[node]
+    known = Registered(NAMES, dict(enumerate(NAMES)))
 
 
 class Clock:
@@ -85,8 +89,8 @@ def hall(at_home: list[Path]) -> Hall:
 
 
 def admit(hall: Hall, log, clock: Clock, least: int = 3, patience: float = 300, until: float = 10_000):
-    admission = Admission(hall, CONFIG, log, EMPTY, hall, clock=clock)
-    found = assemble(admission, least, patience, log, lambda: clock.now >= until, clock, clock.sleep)
+    admission = Admission(hall, CONFIG, log, STANDING, hall.known, clock=clock)
+    found = assemble(admission, least, patience, lambda: clock.now >= until, clock, clock.sleep)
     return admission, [member.party for member in found]
 
 
@@ -130,7 +134,7 @@ def test_one_that_refuses_is_not_waited_for_and_is_asked_again(tmp_path: Path, l
     hall.parties[2] = Hall(homes).parties[2]
     clock.sleep(2 * AGAIN.first)
     assert [member.party for member in admission.ask(late=True)] == ["p02"]
-    entry = RunState.of(filter(None, map(event_of, events(log))), NAMES).roll["p02"]
+    entry = RunState.of(read_events(Path(log._file.name)), NAMES).roll["p02"]
     assert (entry.state, entry.reason) == (PartyState.ENROLLED, "")
 
 
@@ -145,7 +149,7 @@ def test_one_that_is_silent_is_waited_for_and_asked_again_soon(hall: Hall, log) 
 
 def test_one_that_was_away_is_asked_when_it_is_back(hall: Hall, log) -> None:
     hall.faults, hall.there = {(2, "query.hello"): drop}, {0, 1, 2}
-    admission = Admission(hall, CONFIG, log, EMPTY, hall, clock=Clock())
+    admission = Admission(hall, CONFIG, log, STANDING, hall.known, clock=Clock())
     assert [member.party for member in admission.ask()] == ["p00", "p01"]
     hall.faults = {}
     assert admission.ask() == []  # it is not due yet
@@ -169,6 +173,13 @@ def test_who_is_left_out_is_left_out_under_its_own_name(hall: Hall, log, fault, 
     admission, found = admit(hall, log, Clock())
     assert found == ["p00", "p01", "p03", "p04"]
     assert {name: failure.reason for name, failure in admission.failures.items()} == {"p02": why}
+
+
+def test_a_registered_node_that_is_no_party_is_no_member_whatever_it_says(hall: Hall, log) -> None:
+    """The second aggregator's key is known, too."""
+    hall.known = hall.known._replace(parties=NAMES[:4])
+    hall.there = {0, 1, 2, 3, 4}
+    assert admit(hall, log, Clock())[1] == [*NAMES[:4]]
 
 
 def test_who_goes_while_others_are_awaited_is_no_member(hall: Hall, log) -> None:
@@ -223,11 +234,13 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         hall.there = there
         log = Told(tmp_path / "events.jsonl")
         FederationRun(
-            hall, config, tmp_path, log, lambda source: student(source, hall, log), keys or PLAINTEXT, nodes=hall
+            hall, config, tmp_path, log, lambda source: student(source, hall, log), keys or PLAINTEXT, nodes=hall.known
         ).run()
         log.close()
-        roll = RunState.of(read_events(tmp_path / "events.jsonl"), NAMES).roll
-        return {**json.loads((tmp_path / "coordinator.json").read_text()), "roll": roll}
+        happened = read_events(tmp_path / "events.jsonl")
+        counted = [event.counted for event in happened if event.kind == "released"]
+        summary = json.loads((tmp_path / "coordinator.json").read_text())
+        return {**summary, "counted": counted, "roll": RunState.of(happened, NAMES).roll}
 
     return of
 
@@ -241,14 +254,15 @@ def test_a_party_that_comes_late_is_told_so_trained_and_in_the_next_sum(run, mas
     def student(source: LabelSource, hall: Hall, log: Told) -> None:
         ask(source, 1)
         assert not any(hall.told_late)
+        log.seen.clear()
         hall.there = {*range(first + 1)}
-        log.wait_for("late")
+        log.wait_for("takes-part")
         assert hall.told_late[first:] == [True]
         ask(source, 2)
         assert [event["total"] for event in events(log, "stage") if event["stage"] == "enrol"] == [first]
 
     summary = run({*range(first)}, student, masked=masked)
-    assert summary["parties_counted"] == [first, first + 1]
+    assert summary["counted"] == [first, first + 1]
     assert (summary["parties"], summary["teachers"]) == (list(NAMES[: first + 1]), first + 1)
     assert [summary["roll"][name].words for name in NAMES] == [
         *["takes part, connected, answered 10 queries"] * first,
@@ -300,11 +314,11 @@ class TestReturned:
             ask(source, 2)
             log.seen.clear()
             self._swap(hall, log, home, newest)
-            log.wait_for("late")
+            log.wait_for("takes-part")
             ask(source, 3)
 
         summary = run({0, 1, 2, 3}, student, simulation=False, noise_seed=None)
-        assert summary["parties_counted"] == [4, 4, 3, 4]
+        assert summary["counted"] == [4, 4, 3, 4]
         assert "its state went back" in (tmp_path / "events.jsonl").read_text()
 
     def test_one_with_an_older_state_is_out_also_while_another_is_waited_for(self, run, tmp_path, home: Path) -> None:
@@ -325,7 +339,7 @@ class TestReturned:
             go_on.set()
 
         summary = run({0, 1, 2, 3}, student, {(4, "query.hello"): hang}, simulation=False, noise_seed=None)
-        assert summary["parties_counted"] == [4, 3]
+        assert summary["counted"] == [4, 3]
 
 
 @pytest.mark.parametrize(
@@ -349,7 +363,7 @@ def test_a_secure_federation_needs_as_many_as_its_sums(tmp_path: Path) -> None:
 
 def test_closing_while_parties_are_awaited_closes(hall: Hall, tmp_path: Path) -> None:
     log = EventLog(tmp_path / "events.jsonl")
-    FederationRun(hall, CONFIG, tmp_path, log, lambda _: None, closing=lambda: True, nodes=hall).run()
+    FederationRun(hall, CONFIG, tmp_path, log, lambda _: None, closing=lambda: True, nodes=hall.known).run()
     log.close()
     summary = json.loads((tmp_path / "coordinator.json").read_text())
     assert (summary["asked"], summary["parties"], hall.requests) == (0, [], [])

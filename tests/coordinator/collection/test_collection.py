@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import weakref
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,7 +17,7 @@ from flwr.app import ConfigRecord, Error, Message, RecordDict
 
 from consilium.accounting.mechanisms import Confident
 from consilium.coordinator.collection import exchange
-from consilium.coordinator.collection.admission import Greeting, enrol, train
+from consilium.coordinator.collection.admission import enrol, train
 from consilium.coordinator.collection.base import Queries
 from consilium.coordinator.collection.exchange import (
     AT_ONCE,
@@ -27,15 +28,14 @@ from consilium.coordinator.collection.exchange import (
     no_node,
     stream,
 )
-from consilium.coordinator.collection.plaintext import PATTERN, UNUSABLE, keep_votes, kept_votes
+from consilium.coordinator.collection.plaintext import PATTERN, keep_votes, kept_votes
 from consilium.coordinator.events import EventLog
 from consilium.protocol.choices import counted
-from consilium.protocol.errors import NotEnoughParties
+from consilium.protocol.errors import DataError, NotEnoughParties
 from consilium.protocol.messages import VoteReply
 from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash
 from consilium.protocol.records import to_record
 from consilium.simulations.engines.flower import assign_message_id, assume_identity
-from consilium.sums.terms import NO_LEDGER
 from tests.coordinator.collection.test_admission import Clock
 from tests.federation import (
     FakeTransport,
@@ -45,28 +45,29 @@ from tests.federation import (
     make_home,
     make_relative,
     make_rows,
+    standing,
     vote_request,
     with_array,
     with_field,
 )
 
-CONFIG, EMPTY = make_config(), Greeting(lambda: NO_LEDGER)
+CONFIG, STANDING = make_config(), standing()
+KEPT = make_config(record_votes=True)
 X = canonical_queries(make_rows(20, 5)[0], 3)
 
 
-def left_out(log: EventLog, field: str = "reason") -> dict[str, Any]:
+def left_out(log: EventLog) -> dict[str, Any]:
     events = [json.loads(line) for line in Path(log._file.name).read_text().splitlines()]
-    return {event["party"]: event[field] for event in events if event["event"] == "left-out"}
+    return {event["party"]: event["reason"] for event in events if event["event"] == "left-out"}
 
 
 def joined(transport, log, config=CONFIG):
-    return train(transport, config, enrol(transport, config, log, EMPTY), log).members
+    return train(transport, config, enrol(transport, config, log, STANDING), log).members
 
 
 def kept_in(folder: Path) -> dict[str, np.ndarray]:
-    (path,) = folder.glob(PATTERN)
-    with kept_votes(path) as votes:
-        return {party: votes.votes(party) for party in votes.parties}
+    (path,) = (folder / "private").glob(PATTERN)
+    return {party: counted(choices, 2) for party, choices in kept_votes(path, 2)[1].items()}
 
 
 def vote_with(homes, log, faults, config=CONFIG):
@@ -77,8 +78,8 @@ def vote_with(homes, log, faults, config=CONFIG):
 
 def test_all_good_votes_are_counted_exactly(homes, tmp_path, log) -> None:
     transport = FakeTransport(homes)
-    members = joined(transport, log)
-    histogram = counts_over(transport, CONFIG, members, X, log, tmp_path)
+    members = joined(transport, log, KEPT)
+    histogram = counts_over(transport, KEPT, members, X, log, tmp_path)
     assert histogram.parties == ("p00", "p01", "p02", "p03", "p04")
     assert (histogram.votes.sum(axis=1) == 5).all()
     assert (histogram.votes == sum(kept_in(tmp_path).values())).all()
@@ -155,10 +156,10 @@ def test_parties_that_are_left_out_for_what_their_data_hold_are_counted_as_such(
     gaps = write_rows(make_home(tmp_path / "gaps", "gaps"), x=x)
     columns = write_rows(make_home(tmp_path / "columns", "columns"), features=np.array(["a", "b", "c"]))
     transport = FakeTransport([*homes, few, gaps, columns], {(1, "train.teacher"): drop})
-    trained = train(transport, CONFIG, enrol(transport, CONFIG, log, EMPTY), log)
+    trained = train(transport, CONFIG, enrol(transport, CONFIG, log, STANDING), log)
     assert [member.party for member in trained.members] == ["p00", "p02", "p03", "p04"]
     assert trained.left_out_for_data == 3
-    assert left_out(log, "for_data") == {"few": True, "gaps": True, "columns": True, "p01": False}
+    assert {*left_out(log)} == {"few", "gaps", "columns", "p01"}
 
 
 @pytest.mark.parametrize("make", [make_config, make_relative])
@@ -169,7 +170,7 @@ def test_a_party_of_one_class_takes_part_and_votes(tmp_path, log, make, rows: in
         write_rows(make_home(tmp_path / name, name, rows=rows, least_rows_per_teacher=1), y=np.full(rows, label))
         for label, name in enumerate(("well", "ill"))
     ]
-    config = make(minimum_parties=2, mechanism=Confident(threshold=1, sigma1=2.0, sigma2=1.0))
+    config = make(minimum_parties=2, record_votes=True, mechanism=Confident(threshold=1, sigma1=2.0, sigma2=1.0))
     transport = FakeTransport(homes)
     counts_over(transport, config, joined(transport, log, config), X, log, tmp_path)
     shares = {name: votes[:, 1].mean() for name, votes in kept_in(tmp_path).items()}
@@ -216,7 +217,7 @@ class Prompt:
     def nodes(self) -> list[int]:
         return list(range(PARTIES))
 
-    def exchange(self, requests, timeout, on_reply):
+    def exchange(self, requests, timeout):
         for node in requests:
             record = reply_of(node)
             self.given.append(weakref.ref(record))
@@ -277,21 +278,22 @@ def test_replies_are_pulled_a_bounded_number_at_a_time_and_each_counts_once(requ
     clock = Clock()
     monkeypatch.setattr(exchange, "time", SimpleNamespace(monotonic=clock, sleep=clock.sleep))
     silent = {0, 1, AT_ONCE, PARTIES - 1}
-    shelf, told = Shelf(lambda node: node not in silent), []
+    shelf = Shelf(lambda node: node not in silent)
     transport = FlowerTransport(cast(Any, shelf))
-    found = list(transport.exchange(requests, 0.5, lambda done, total: told.append((done, total))))
+    found = list(transport.exchange(requests, 0.5))
     assert max(shelf.asked) == AT_ONCE
     assert sorted(node for node, _ in found) == list(range(PARTIES))  # everybody once
     failed = {node: answer for node, answer in found if isinstance(answer, Failure)}
     assert failed == {**dict.fromkeys((*silent, 7), no_answer(0.5)), 9: no_node("crashed")}
-    assert told == [(done, PARTIES) for done in range(1, PARTIES - len(silent))]
 
 
 def test_an_answer_of_too_many_bytes_is_refused_and_the_next_one_is_read() -> None:
     transport = Prompt()
-    found = dict(stream(transport, dict.fromkeys(range(3)), VoteReply, 1, lambda *_: None, len(X)))
+    told: list[tuple[int, int]] = []
+    found = dict(stream(transport, dict.fromkeys(range(3)), VoteReply, 1, lambda *done: told.append(done), len(X)))
     assert all(isinstance(reply, VoteReply) for reply in found.values())
-    small = dict(stream(transport, dict.fromkeys(range(3)), VoteReply, 1, lambda *_: None, len(X) - 1))
+    assert told == [(1, 3), (2, 3), (3, 3)]
+    small = dict(stream(transport, dict.fromkeys(range(3)), VoteReply, 1, None, len(X) - 1))
     assert set(small.values()) == {Failure(f"malformed answer: query.vote: arrays of more than {len(X) - 1} bytes")}
 
 
@@ -306,30 +308,20 @@ SAID = {
 GOOD = np.stack(list(SAID.values()))
 
 
-def kept(folder: Path) -> Path:
-    keep_votes(folder / "private", Queries(FOUR), 3, SAID)
-    (path,) = (folder / "private").glob(PATTERN)
-    return path
-
-
-def test_what_is_kept_is_read_by_party_and_as_a_sum(tmp_path: Path) -> None:
-    with kept_votes(kept(tmp_path)) as votes:
-        assert votes.query_ids == query_ids(FOUR)
-        assert votes.parties == ["p01", "p02", "query_ids"]
-        assert votes.votes("p02").tolist() == [[1, 0, 1], [0, 2, 0], [2, 0, 0], [0, 0, 2]]
-        assert votes.total().tolist() == sum(votes.votes(name) for name in SAID).tolist()
-        assert "[[" not in repr(votes)
-
-
 @pytest.mark.parametrize(
     "damage",
-    [{"choices": None}, {"choices": np.where(GOOD == 2, 3, GOOD)}, {"classes": np.array(2**62)}],
-    ids=["no votes", "a class that is none", "more classes than memory"],
+    [{}, {"choices": None}, {"choices": np.where(GOOD == 2, 3, GOOD)}],
+    ids=["none", "no votes", "a class that is none"],
 )
-def test_a_damaged_file_is_an_error_that_its_readers_know(tmp_path: Path, damage: dict) -> None:
-    path = kept(tmp_path)
+def test_what_is_kept_is_read_by_party_and_a_damaged_file_is_a_typed_error(tmp_path: Path, damage: dict) -> None:
+    keep_votes(tmp_path, Queries(FOUR), SAID)
+    (path,) = tmp_path.glob(PATTERN)
+    ids, choices = kept_votes(path, 3)
+    assert ids == query_ids(FOUR) and {name: each.tolist() for name, each in choices.items()} == {
+        name: each.tolist() for name, each in SAID.items()
+    }
     with np.load(path) as file:
         content = {**file, **damage}
     np.savez(path, allow_pickle=True, **{name: array for name, array in content.items() if array is not None})
-    with pytest.raises(UNUSABLE), kept_votes(path) as votes:
-        votes.total()
+    with pytest.raises(DataError, match="cannot be read") if damage else nullcontext():
+        kept_votes(path, 3)

@@ -12,22 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from consilium.coordinator.collection.admission import SEEN_FILE, Greeting, SeenPositions
-from consilium.coordinator.events import AWAY_CURE, Event, EventLog, EventTail, event_of
+from consilium.coordinator.events import AWAY_CURE, NO_ANSWER, UNKNOWN, Event, EventLog, EventTail, RollEntry, RunState
 from consilium.coordinator.federation import FederationRun
-from consilium.coordinator.run_state import NO_ANSWER, UNKNOWN, RollEntry, RunState
-from consilium.protocol.errors import LedgerError, NotEnoughParties, StorageError
-from consilium.protocol.files import replace_private
-from consilium.protocol.messages import LedgerPosition
+from consilium.coordinator.ledger import Ledger
+from consilium.protocol.errors import NotEnoughParties, StorageError
 from consilium.protocol.refusals import CURES, Rule
 from consilium.protocol.versions import program_versions
-from tests.federation import FakeTransport, make_config, make_home, make_rows
+from tests.federation import FakeTransport, hello_of, make_config, make_home, make_rows
 
 CONFIG = make_config(minimum_parties=3, teachers_per_party=2, simulation=False, noise_seed=None)
-
-
-def at(batch: int) -> LedgerPosition:
-    return LedgerPosition(ledger="1" * 64, batch=batch, head=f"{batch:064x}")
 
 
 @pytest.fixture
@@ -75,7 +68,6 @@ def test_a_party_with_an_old_state_is_left_out_by_name(homes: list[Path], run: P
     backup = shutil.copytree(homes[1] / "state", tmp_path / "backup")
     federation(homes, run, 3)
     newest = shutil.copytree(homes[1] / "state", tmp_path / "newest")
-    assert json.loads((run / SEEN_FILE).read_text()) == {"p0": 2, "p1": 2, "p2": 2}
     restored(backup, homes[1] / "state")
     with pytest.raises(NotEnoughParties, match=r"2 parties after .*Restore the newest backup of its folder"):
         federation(homes, run, 6)
@@ -138,34 +130,28 @@ def test_another_version_is_told_on_both_sides_before_anything_is_trained(homes,
     told = [(event["party"], event["theirs"]) for event in events(run, "version")]
     assert told == [("p0", "consilium-pate 9.9, flwr 1.41.0"), ("p1", "an unknown version")] and not left_out(run)
     party = FakeTransport([make_home(run.parent / "other", "p9", most_teachers=2)]).parties[0]
-    party.hello(Greeting(lambda: at(0), program="consilium-pate 9.9, flwr 1.41.0").request(CONFIG))
+    party.hello(hello_of(CONFIG, program="consilium-pate 9.9, flwr 1.41.0"))
     assert "another version: the coordinator runs consilium-pate 9.9" in caplog.text
-    monkeypatch.setattr("consilium.coordinator.collection.admission.PROTOCOL_VERSION", 4)
+    monkeypatch.setattr("consilium.coordinator.collection.means.PROTOCOL_VERSION", 4)
     with pytest.raises(NotEnoughParties, match=r"protocol-version, requested 4.*Install the same version of Consilium"):
         federation(homes, run, 0)
 
 
 def test_what_was_seen_only_grows(tmp_path: Path) -> None:
-    path = tmp_path / SEEN_FILE
-    seen = SeenPositions(path)
-    seen.note(["a", "b"], 0)
-    seen.note(["a"], 4)
-    seen.note(["a", "b"], 2)
-    assert SeenPositions(path).least == {"a": 5, "b": 3}
-    path.write_text("[]")
-    with pytest.raises(LedgerError, match="cannot be read"):
-        SeenPositions(path)
+    for _ in range(2):
+        with closing(Ledger.of(tmp_path / "ledger.db", CONFIG)) as ledger:
+            for parties, batch in (["a", "b"], 0), (["a"], 4), (["a", "b"], 2):
+                ledger.seen_by(parties, batch)
+            assert [*map(ledger.least_seen, "abc")] == [5, 3, 0]
 
 
 def test_on_a_full_disk_no_votes_are_counted_that_were_not_noted(
     homes: list[Path], run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(path: Path, text: str) -> None:
-        if path.name == SEEN_FILE:
-            raise StorageError(f"cannot write {path}", "Make room")
-        replace_private(path, text)
+    def full(*_: object) -> None:
+        raise StorageError("cannot write the ledger", "Make room")
 
-    monkeypatch.setattr("consilium.coordinator.collection.admission.replace_private", full)
+    monkeypatch.setattr(Ledger, "seen_by", full)
     with pytest.raises(StorageError):
         federation(homes, run, 0)
     monkeypatch.undo()
@@ -174,9 +160,7 @@ def test_on_a_full_disk_no_votes_are_counted_that_were_not_noted(
 
 
 def event(kind: str, *names: str, **fields: Any) -> Event:
-    found = event_of({"event": kind, "at": "12:00", **({"parties": list(names)} if names else {}), **fields})
-    assert found is not None
-    return found
+    return Event(event=kind, at="12:00", parties=names, **fields)
 
 
 def out(stage: str, reason: str, **fields: Any) -> Event:
@@ -184,6 +168,7 @@ def out(stage: str, reason: str, **fields: Any) -> Event:
 
 
 CONNECTED, ENROLLED, PART = event("connected", "a"), event("enrolled", "a"), event("takes-part", "a")
+SERVES = event("second-aggregator", name="a")
 BACK = PART, event("voted", "a", queries=1), ENROLLED
 CASES = {
     "nothing": ([], "awaited, not connected"),
@@ -194,8 +179,6 @@ CASES = {
         [CONNECTED, ENROLLED, PART, event("voted", "a", queries=4)],
         "takes part, connected, answered 4 queries",
     ),
-    "late": ([CONNECTED, ENROLLED, event("late", "a")], "late, takes part from the next questions on"),
-    "taken in": ([CONNECTED, event("late", "a"), PART], "takes part, connected, in no sum yet"),
     "refused": (
         [CONNECTED, out("enrol", "refused: storage", rule="storage")],
         f"refused: storage. {CURES[Rule.STORAGE]}",
@@ -206,6 +189,8 @@ CASES = {
         [CONNECTED, PART, event("voted", "a", queries=4), out("secure sum: masked", "no answer within 9 s")],
         "takes part, connected, last left out: secure sum: masked: no answer within 9 s, answered 4 queries",
     ),
+    "a second aggregator": ([CONNECTED, SERVES], "checks votes, connected"),
+    "one that is gone": ([CONNECTED, SERVES, event("lost", "a")], "checks votes, not connected"),
     "started anew": ([CONNECTED, PART, event("awaiting", "a")], "awaited, not connected"),
     "back while it takes part": ([*BACK], "takes part, not connected now, answered 1 query"),
     "back after a restart": ([*BACK, event("awaiting", "a"), ENROLLED], "enrolled, not connected, answered 1 query"),
@@ -233,38 +218,14 @@ def test_a_log_is_read_as_it_grows(tmp_path: Path) -> None:
     with closing(EventLog(path)) as log:
         log.write("stage", stage="enrol", total=3)
     with open(path, "a") as file:
-        file.write('damaged\n[1]\n{"event": "serving", "at": "x", "address": "y"}\n{"event": "clo')
+        file.write('damaged\n[1]\n{"event": "of a later version"}\n')
+        file.write('{"event": "serving", "at": "x", "address": "y"}\n{"event": "clo')
     assert [event.kind for event in tail.fresh()] == ["stage", "serving"]
     with open(path, "a") as file:
         file.write('sed", "asked": 1, "answered": 1}\n')
     assert [event.kind for event in tail.fresh()] == ["closed"]
     path.write_text('{"event": "stage", "stage": "enrol", "total": 3}\n')  # it was begun anew
-    assert ([event.kind for event in tail.fresh()], tail.skipped) == (["stage"], 2)
-
-
-SECOND = "aggregator board"
-SERVES = event("second-aggregator", name="board", node=7)
-SECONDS = {
-    "connected": ([event("connected", "a", SECOND)], "connected"),
-    "serves": ([event("connected", SECOND), SERVES], "connected, checks votes"),
-    "gone": ([event("connected", SECOND), SERVES, event("lost", SECOND)], "away"),
-    "back": ([SERVES, event("lost", SECOND), event("connected", SECOND)], "connected, checks votes"),
-    "started anew": ([SERVES, event("awaiting", "a")], "away"),
-}
-
-
-@pytest.mark.parametrize("case", SECONDS)
-def test_the_second_aggregator_is_no_party(case: str) -> None:
-    told, words = SECONDS[case]
-    state = RunState.of(told, ["a"])
-    assert (state.second_words("board"), list(state.roll), state.took_part) == (words, ["a"], [])
-
-
-def test_what_is_not_understood_changes_nothing() -> None:
-    unknown = {}, {"event": "of a later version"}, {"event": "progress", "stage": "train"}, {"event": "failed"}
-    found = (event_of({"at": "12:00", **each}) for each in unknown)
-    state = RunState.of([event("stage", stage="enrol", total=9), *filter(None, found)])
-    assert (state.stage, [*state.troubles]) == ("enrol", [])
+    assert ([event.kind for event in tail.fresh()], tail.skipped) == (["stage"], 3)
 
 
 AWAY = "2 parties after stage 'vote' (1 x away)"

@@ -20,7 +20,7 @@ import pytest
 
 from consilium.accounting.mechanisms import Confident
 from consilium.coordinator.deploy import deployed as module
-from consilium.coordinator.deploy.deployed import COORDINATOR, LEAST_BYTES, close, start, status
+from consilium.coordinator.deploy.deployed import COORDINATOR, LEAST_BYTES, close, start
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import RunFolder, asked_before, earlier_runs, run_of
 from consilium.coordinator.ledger import Batch, Ledger
@@ -36,6 +36,7 @@ from consilium.sums.errors import SecAggError, ThresholdNotMet
 from tests.federation import FEATURES, make_rows
 from tests.node.folders import PARTIES, Made, make_small, sign
 
+status = COORDINATOR.status
 ROWS = canonical_queries(make_rows(60, 77)[0], len(FEATURES))
 """Public rows."""
 

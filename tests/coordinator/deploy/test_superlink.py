@@ -142,7 +142,7 @@ def test_a_reply_that_is_no_message_is_its_nodes_alone(made: Made) -> None:
         node.activate()
         content = b"Message  7\x00garbage"
         object_id = hashlib.sha256(content).hexdigest()
-        replies = FlowerTransport(grid, at_once=1).exchange({node.number: hello_of(make_config())}, 20, lambda *_: None)
+        replies = FlowerTransport(grid, at_once=1).exchange({node.number: hello_of(make_config())}, 20)
 
         def answer() -> None:
             while not (asked := node.pull().messages_list):

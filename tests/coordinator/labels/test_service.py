@@ -20,7 +20,7 @@ import pytest
 from consilium.accounting.mechanisms import GNMax, Histogram
 from consilium.accounting.target import worst_case
 from consilium.accounting.units import Unit
-from consilium.coordinator.collection.admission import Greeting, SeenPositions, enrol, train
+from consilium.coordinator.collection.admission import enrol, train
 from consilium.coordinator.collection.base import Counts
 from consilium.coordinator.collection.means import Collecting, Standing, VoteKeys
 from consilium.coordinator.collection.plaintext import PLAINTEXT
@@ -289,12 +289,11 @@ class Federation:
         self.log_path = folder / "events.jsonl"
         self.transport, self.log = FakeTransport(homes), EventLog(self.log_path)
         self.ledger = Ledger.of(folder / "ledger.db", self.config)
-        greeting = Greeting(self.ledger.position)
-        enrolled = enrol(self.transport, self.config, self.log, greeting)
+        standing = Standing(self.ledger)
+        enrolled = enrol(self.transport, self.config, self.log, standing)
         members = train(self.transport, self.config, enrolled, self.log).members
         self.kind = STAGE_OF[collection]
-        standing = Standing(self.ledger, seen=SeenPositions(folder / "seen.json"))
-        means = Collecting(self.transport, self.config, members, folder, standing, greeting, self.log)
+        means = Collecting(self.transport, self.config, members, folder, standing, self.log)
         self.service = LabelService(self.config, self.ledger, keys.collector(means), SeededNoise, PARTIES, self.log)
 
     def answered(self) -> list[int]:

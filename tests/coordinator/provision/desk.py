@@ -27,7 +27,7 @@ def enrol(desk: Path, name: str, kind: NodeKind = "party") -> Path:
 
 
 def plan_table(**changes: Any) -> dict[str, Any]:
-    """federation.toml of three wards without public rows; of `changes`, keys of `[federation]` go there."""
+    """federation.toml of three wards; of `changes`, keys of `[federation]` go there."""
     federation = {
         "name": "three wards",
         "collection": "plaintext",
@@ -42,17 +42,18 @@ def plan_table(**changes: Any) -> dict[str, Any]:
         "ends": ENDS,
         "enrolments": [f"{name}/{name}.enrol.json" for name in NODES],
         "federation": federation,
-        "rows": {"features": ["age", "pressure"], "classes": ["well", "ill"], "center": [60, 140], "scale": [10, 20]},
+        "rows": {"public": "public.csv", "classes": ["well", "ill"]},
         "coordinator": {"hosts": ["coordinator.example.org", "192.0.2.10"]},
         **{key: value for key, value in changes.items() if key not in Federation.model_fields},
     }
 
 
 def write_plan(desk: Path, table: dict[str, Any]) -> Path:
-    """federation.toml, beside the enrolments of all nodes of `NODES`."""
+    """federation.toml, beside the enrolments of all nodes of `NODES` and two public rows."""
     for name, kind in NODES.items():
         if not (desk / name).exists():
             enrol(desk, name, kind)
+    (desk / "public.csv").write_text("age,pressure\n50,120\n70,160\n")
     path = desk / "federation.toml"
     path.write_text(tomli_w.dumps(table))
     return path

@@ -140,7 +140,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "limits, which nodes' people say": (plan_table(policy={"most_epsilon": 1.0}), "policy: unknown key"),
     "too many colluders": (plan_table(**HIDDEN, colluders=2), "least"),
-    "rows without a spread": (plan_table(rows={"features": ["a"], "classes": ["n", "y"], "center": [1]}), "rows"),
+    "no public rows": (plan_table(rows={"features": ["a"], "classes": ["n", "y"]}), "rows"),
 }
 
 
@@ -214,7 +214,7 @@ def test_another_plan_is_not_the_same_again(plain: Path) -> None:
     for changes, said in (
         ({"minimum_parties": 3}, "another federation"),
         ({"ends": datetime(2035, 7, 1).date()}, "another federation"),
-        ({"rows": {**plan_table()["rows"], "center": [61, 140]}}, "another federation"),
+        ({"rows": {**plan_table()["rows"], "classes": ["ill", "well"]}}, "another federation"),
         ({"enrolments": [*plan_table()["enrolments"], "ward-d/ward-d.enrol.json"]}, "has no 'ward-d' with these keys"),
     ):
         with pytest.raises(ConfigError, match=said):

@@ -102,7 +102,7 @@ def test_public_rows_too_close_to_another_are_left_out_and_counted(tmp_path: Pat
 
 def test_relative_votes_need_public_rows(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match='rule = "relative" needs public rows'):
-        made(tmp_path, **RELATIVE)
+        made(tmp_path, rows={"classes": CLASSES, "features": ["a"], "standardise": False}, **RELATIVE)
 
 
 def test_arrays_that_are_none_or_lack_a_column(tmp_path: Path) -> None:

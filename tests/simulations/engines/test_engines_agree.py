@@ -30,7 +30,6 @@ import tomli_w
 from flwr.app import RecordDict
 
 import consilium
-from consilium.coordinator.collection.admission import Greeting
 from consilium.coordinator.collection.base import Queries
 from consilium.coordinator.collection.exchange import Failure, FlowerTransport, no_node, tell_left_out
 from consilium.coordinator.collection.means import Standing
@@ -42,6 +41,7 @@ from consilium.coordinator.verify import holds
 from consilium.models.devices import ONE_THREAD
 from consilium.node.flower import flower_environment
 from consilium.party.store import Store
+from consilium.protocol.choices import counted
 from consilium.protocol.errors import EngineError
 from consilium.protocol.messages import WireModel
 from consilium.protocol.queries import query_ids
@@ -139,15 +139,15 @@ def test_parties_of_a_run_vote_as_those_of_a_study(local: tuple[Path, dict[str, 
     case = make_case(load_scenario("stroke", CHANGES), SEED, 0.0)
     votes, row = train_ensemble(case).pool, {query: row for row, query in enumerate(case.pool_ids)}
     (path,) = (local[0] / "private").glob("votes-*.npz")
-    with kept_votes(path) as kept:
-        rows = np.array([row[query] for query in kept.query_ids])
-        ids = query_ids(case.pool_x[rows])
-        for index, party in enumerate(case.parties):
-            mine = np.flatnonzero(votes.tied_party == index)
-            ties = (votes.tied_teacher[mine], votes.tied_row[mine], votes.tied[mine])
-            alone = TeacherVotes(votes.cast[[index]], np.zeros(len(mine), dtype=np.int32), *ties)
-            of_study = alone.totals(rows, [party], case.config.digest(), ids, len(case.classes))
-            np.testing.assert_array_equal(kept.votes(party), of_study)
+    asked, kept = kept_votes(path, len(case.classes))
+    rows = np.array([row[query] for query in asked])
+    ids = query_ids(case.pool_x[rows])
+    for index, party in enumerate(case.parties):
+        mine = np.flatnonzero(votes.tied_party == index)
+        ties = (votes.tied_teacher[mine], votes.tied_row[mine], votes.tied[mine])
+        alone = TeacherVotes(votes.cast[[index]], np.zeros(len(mine), dtype=np.int32), *ties)
+        of_study = alone.totals(rows, [party], case.config.digest(), ids, len(case.classes))
+        np.testing.assert_array_equal(counted(kept[party], len(case.classes)), of_study)
 
 
 def test_nodes_in_this_process_vote_as_over_flower(local: tuple[Path, dict[str, Any], pl.DataFrame]) -> None:
@@ -156,15 +156,15 @@ def test_nodes_in_this_process_vote_as_over_flower(local: tuple[Path, dict[str, 
     with closing(Ledger.in_memory(case.config)) as ledger:
         nodes = {party: population.party(index, Store.in_memory()) for index, party in enumerate(case.parties)}
         for node in nodes.values():
-            node.hello(Greeting(ledger.position).request(case.config))
+            node.hello(Standing(ledger).greeting(case.config))
             node.train(case.config.train_request())
         (path,) = (local[0] / "private").glob("votes-*.npz")
-        with kept_votes(path) as kept:
-            rows = case.pool_x[[row[query] for query in kept.query_ids]]
-            request = vote_request(case.config, Queries(rows), Standing(ledger))
-            found = {party: node.vote(request).choices for party, node in nodes.items()}
-            assert {*found} == {*kept.parties}
-            assert all(np.array_equal(choices, kept.choices[party]) for party, choices in found.items())
+        asked, kept = kept_votes(path, len(case.classes))
+        rows = case.pool_x[[row[query] for query in asked]]
+        request = vote_request(case.config, Queries(rows), Standing(ledger))
+        found = {party: node.vote(request).choices for party, node in nodes.items()}
+        assert {*found} == {*kept}
+        assert all(np.array_equal(choices, kept[party]) for party, choices in found.items())
 
 
 @pytest.mark.ray
@@ -196,14 +196,19 @@ def small(*changes: str) -> Case:
     return make_case(few(CONFIDENT, "federation.query_budget={queries=20, answers=15}", *changes), SEED, 0.0)
 
 
-def collected(case: Case, out: Path) -> tuple[dict[str, Any], list[dict[str, Any]], Heard]:
-    """The coordinator's word, those that were left out, and what teachers said."""
+def counted_in(run: Path) -> list[int]:
+    """Parties in each sum."""
+    return [event.counted for event in read_events(run / "events.jsonl") if event.kind == "released"]
+
+
+def collected(case: Case, out: Path) -> tuple[list[dict[str, Any]], Heard]:
+    """Those that were left out, and what teachers said."""
     out.mkdir()
     with running_workers(2) as workers, LocalGrid(Population.of(case), workers) as grid:
         heard = SimulatedFederation.of(case).run(FlowerTransport(grid), out)
     events = [json.loads(line) for line in (out / "events.jsonl").read_text().splitlines()]
     left_out = [event for event in events if event["event"] == "left-out"]
-    return json.loads((out / "coordinator.json").read_text()), left_out, heard
+    return left_out, heard
 
 
 def test_a_worker_that_dies_ends_the_run_and_a_party_that_raises_is_left_out(
@@ -212,11 +217,11 @@ def test_a_worker_that_dies_ends_the_run_and_a_party_that_raises_is_left_out(
     case = small()
     first, second = case.parties[:2]
     sabotaged(**{f"{first}__train": "raise"})
-    word, left_out, heard = collected(case, tmp_path / "run")
+    left_out, heard = collected(case, tmp_path / "run")
     assert [(event["party"], event["stage"], event["reason"]) for event in left_out] == [
         (first, "train", "refused: internal-error")
     ]
-    assert word["parties_counted"] == [len(case.parties) - 1]
+    assert counted_in(tmp_path / "run") == [len(case.parties) - 1]
     assert set(heard.quality) == set(case.parties) - {first}
     assert "4711" not in (tmp_path / "run" / "events.jsonl").read_text()
 
@@ -351,23 +356,21 @@ class Replies:
     def nodes(self) -> list[int]:
         return sorted(self.replies)
 
-    def exchange(
-        self, requests: Mapping[int, WireModel], timeout: float, on_reply: Callable[[int, int], None]
-    ) -> Iterator[tuple[int, RecordDict | Failure]]:
+    def exchange(self, requests: Mapping[int, WireModel], timeout: float) -> Iterator[tuple[int, RecordDict | Failure]]:
         for node in requests:
             yield node, self.replies[node].pop(0)
 
 
 def test_who_is_lost_with_a_process_is_asked_again_and_refusals_are_not() -> None:
     """Nodes 0 to 3 answer in time, node 4 never does, and node 5 refuses."""
-    told, lost, refused = list[tuple[int, int]](), no_node("error 0"), Failure.of(Refusal(rule=Rule.LEAST_ROWS))
+    lost, refused = no_node("error 0"), Failure.of(Refusal(rule=Rule.LEAST_ROWS))
     answers: dict[int, list[RecordDict | Failure]] = {node: [*[lost] * node, RecordDict()] for node in range(4)}
     transport = SendsAgain(Replies(answers | {4: [lost] * TRIES, 5: [refused]}))
     requests = dict.fromkeys(range(6), make_config().train_request())
-    replies = list(transport.exchange(requests, 1.0, lambda *each: told.append(each)))
+    replies = list(transport.exchange(requests, 1.0))
     assert sorted(node for node, reply in replies if not isinstance(reply, Failure)) == [0, 1, 2, 3]
     assert (replies[-1], dict(replies)[5]) == ((4, lost), refused)
-    assert told == [(number, 6) for number in range(1, 7)]
+    assert len(replies) == 6
 
 
 @pytest.mark.parametrize(("lost", "ends"), [(1, False), (2, True)])
@@ -435,4 +438,4 @@ def test_an_actor_that_is_killed_costs_no_party(tmp_path: Path, sabotaged: Calla
     summary = run_scenario("few", scenario, "ray", 3, tmp_path / "run")
     assert (tmp_path / "flag").exists()
     assert (summary["parties"], "parties_absent" in summary) == (len(parties), False)
-    assert json.loads((tmp_path / "run" / "coordinator.json").read_text())["parties_counted"] == [len(parties)]
+    assert counted_in(tmp_path / "run") == [len(parties)]

@@ -17,12 +17,7 @@ from consilium.aggregator.store import GivenSums
 from consilium.coordinator.collection.base import Queries
 from consilium.coordinator.collection.kept_sums import SUMS, KeptSums
 from consilium.coordinator.collection.means import Standing
-from consilium.coordinator.collection.verified import (
-    AggregatorAway,
-    AggregatorRefuses,
-    AggregatorWentBack,
-    SecondAggregator,
-)
+from consilium.coordinator.collection.verified import AggregatorAway, AggregatorRefuses, SecondAggregator
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
 from consilium.protocol.identity import Identity, SealingKey
@@ -223,7 +218,7 @@ def test_a_second_aggregator_whose_state_went_back_is_asked_for_nothing(small: V
     shutil.rmtree(state)
     shutil.copytree(older, state)
     small.transport.requests.clear()
-    with pytest.raises(AggregatorWentBack, match="gave its half of 2 sums of this federation, and knows 1"):
+    with pytest.raises(AggregatorAway, match="gave its half of 2 sums of this federation, and knows 1"):
         small.ask(queries_of(5, seed=52))
     assert {kind for _, kind in small.transport.requests} == {"query.va_hello", "query.va_open"}
     monkeypatch.setattr(KeptSums, "signed", lambda _: 0)

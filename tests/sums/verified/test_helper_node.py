@@ -17,7 +17,7 @@ from consilium.accounting.mechanisms import Confident, GNMax
 from consilium.aggregator import deployed as aggregator
 from consilium.aggregator.node import AggregatorNode
 from consilium.coordinator.config import FederationConfig, QueryBudget
-from consilium.coordinator.privacy import promised_to_nodes
+from consilium.coordinator.privacy import towards_coordinator
 from consilium.node.answering import TO_AGGREGATORS, TO_PARTIES
 from consilium.party import client_app as party
 from consilium.protocol.identity import Identity, SealingKey
@@ -137,7 +137,7 @@ def test_it_is_introduced_with_one_promise_of_noise_in_the_sums_once(board: Boar
 
 def test_what_other_federations_promised_counts_too(board: Board) -> None:
     """By what each gave: one that was only introduced costs nothing."""
-    set_policy(board.home, most_epsilon=1.2 * promised_to_nodes(board.config).epsilon)
+    set_policy(board.home, most_epsilon=1.2 * towards_coordinator(board.config).epsilon)
     other = board.other(**{**TEN, "query_budget": QueryBudget(queries=9, answers=9)})
     board.hello()
     board.hello(other)
