@@ -54,7 +54,7 @@ def judged(method: str, case: Case, predicted: Predicted) -> list[Row]:
 
 
 def judged_row_scores(case: Case, predicted: Predicted) -> dict[str, Any]:
-    """What units of test rows add to the figures of runs on test rows, see `study.results.UnitScores`, as plain values;
+    """What units of test rows add to the figures of runs on test rows, see `inference.UnitScores`, as plain values;
     nothing without any. Of several draws of a method's luck their mean."""
     by_row = {name: array for name, array in predicted.arrays.items() if name.startswith(BY_ROW)}
     scores = {name.removeprefix(BY_ROW): [array.astype(np.float64)] for name, array in by_row.items()}

@@ -57,7 +57,7 @@ class StatedGuarantee:
 
 BY_ROW = "by_row."
 """An array of a method without `Predicted.test` whose name begins so: float32 (test,), whose mean is that figure, at
-least to first order (`study.results`)."""
+least to first order (`study.run.unit_scores`)."""
 TEST_DRAWS = "draws.test"
 """Name of the array, float32 (draws, test, classes), of a method whose luck is drawn several times: it is judged by the
 means over them."""

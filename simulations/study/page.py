@@ -19,7 +19,6 @@ from consilium.report.disclosure import epsilon_text
 from consilium.report.exhibits import METHOD, Cell, Chart, Exhibit, Page, PagePart, Table, TableLine, as_html, pairs
 from consilium.report.words import delta_text, many, range_text, signed_text, upper_first, value_text
 from consilium.simulations.study.measures.between import ERROR, SCALES, SHIFT_KINDS
-from consilium.simulations.study.results import open_study
 from consilium.simulations.study.spec import FACTS
 from consilium.simulations.study.summaries.questions import (
     Likeness,
@@ -33,6 +32,7 @@ from consilium.simulations.study.summaries.view import (
     JUDGED,
     MEASURED,
     Point,
+    Scores,
     StudyView,
     figure_text,
     metric,
@@ -93,11 +93,11 @@ _PARTIES = (
 Key = tuple[Point, str, str]  # of a figure: point, method, metric
 
 
-def write_study_report(folder: Path, out: Path) -> list[str]:
-    """Draw the page of the study in `folder` into the file `out`, for its owner alone; its first sentences. Raises
-    PathError, StorageError: a file is missing, or `out` cannot be written. DataError: a file is none of a study."""
-    files = open_study(folder)
-    facts, view = files.facts, study_view(files.results, files.facts["axes"], files.row_scores)
+def write_study_report(results: pl.DataFrame, facts: Mapping[str, Any], scores: Scores, out: Path) -> list[str]:
+    """Draw the page of a study into the file `out`, for its owner alone; its first sentences. results: the table of
+    results. facts: what study.json says. scores: see `study_view`. Raises PathError, StorageError: it cannot be
+    written."""
+    view = study_view(results, facts["axes"], scores)
     contrasts = questions(view)
     answers = answers_of(view, contrasts)
     rules = Exhibit("rules", words=(_IN_SHORT,), look="small")

@@ -34,7 +34,6 @@ from consilium.report.exhibits import (
     pairs,
 )
 from consilium.simulations.report.build import render
-from consilium.simulations.study.page import write_study_report
 from tests.simulations.report.cases import figured, run
 from tests.simulations.study.made_up import MadeUp
 
@@ -132,7 +131,7 @@ def page(kind: str) -> str:
         return render(figured(run(parties=60)))
     with TemporaryDirectory() as folder:
         out = Path(folder, "study.html")
-        write_study_report(MadeUp(parties=30).write(Path(folder, "study")), out)
+        MadeUp(parties=30).draw(out)
         return out.read_text(encoding="utf-8")
 
 

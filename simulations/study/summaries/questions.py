@@ -157,9 +157,7 @@ def _contrast(
 
 def _spread(view: StudyView, name: str, steps: np.ndarray, *cells: Sequence[str]) -> Spread:
     """cells: of each side, seed by seed."""
-    if view.row_scores is None:
-        return spread(steps)
-    one, other = ([known for cell in side if (known := view.row_scores.of(cell, name))] for side in cells)
+    one, other = ([known for cell in side if (known := view.row_scores.get((cell, name)))] for side in cells)
     return spread(steps, one, other) if len(one) == len(other) == len(steps) else spread(steps)
 
 

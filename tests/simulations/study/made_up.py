@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from consilium.simulations.study.results import write_row_scores
+from consilium.simulations.study.page import write_study_report
 from consilium.simulations.study.spec import COLUMNS, FACTS
 
 METHODS = {
@@ -61,11 +60,8 @@ class MadeUp:
         sets = pl.col(self.sets) if self.sets else pl.lit("made-up")
         return with_facts(table, self.stated).with_columns(data_set=sets)
 
-    def write(self, folder: Path) -> Path:
-        """The folder of the study."""
-        folder.mkdir(parents=True, exist_ok=True)
-        self.frame().write_parquet(folder / "results.parquet")
-        write_row_scores(folder, {})
+    def draw(self, out: Path) -> list[str]:
+        """The page of the study; its first sentences."""
         told = {
             "status": "complete", "title": self.title, "description": "Made up.", "found": 30, "cells": 120,
             "command": "consilium study hospitals --out runs/hospitals", "created": "2026-11-22T12:00:00+00:00",
@@ -74,8 +70,7 @@ class MadeUp:
             "failed": self.failed, "absent": self.absent, "warnings": [],
             "data": [{"set": "made-up", "title": "", "attribution": "Nobody’s.", "digest": "cd" * 20}],
         }  # fmt: skip
-        (folder / "study.json").write_text(json.dumps(told))
-        return folder
+        return write_study_report(self.frame(), told, {}, out)
 
     def _case(self, point: Mapping[str, str], seed: int, add: float, generator: np.random.Generator) -> list[dict]:
         base = {"cell": f"{zlib.crc32(repr((point, seed)).encode()):012x}", **point, "seed": seed}
