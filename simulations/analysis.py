@@ -25,12 +25,12 @@ from consilium.models.evaluation import (
     outranked,
     row_scores,
 )
-from consilium.models.keys import LogisticRegressionSpec, NetworkSpec, RidgeSpec, TeacherKind
+from consilium.models.keys import NetworkSpec, TeacherKind
 from consilium.models.table import fit_teachers
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.report.progress import AT_HOME, POOLED, RIVALS, stage
 from consilium.simulations.divide import Case
-from consilium.simulations.judge import confusion, student_figures
+from consilium.simulations.judge import calibration_curve
 from consilium.simulations.methods.base import StatedGuarantee
 from consilium.simulations.methods.manual_labels import ON_PUBLIC_ROWS, PublicTruth, relearnt, worth
 from consilium.simulations.methods.noisy_average import LinearDraws, averages_of
@@ -39,7 +39,7 @@ from consilium.simulations.methods.teachers import PooledModel
 from consilium.simulations.metrics import drawn_intervals, mean_metrics, mean_of, metric_intervals
 from consilium.simulations.release import load_own
 from consilium.simulations.report.data import PartyQuality
-from consilium.simulations.said import ALIKE, ONE_CLASS, DirectionSum, Heard
+from consilium.simulations.said import ALIKE, LINEAR, ONE_CLASS, DirectionSum, Heard
 from consilium.simulations.vote import vote_shares
 from consilium.student.public_labels import beside_labels
 
@@ -80,9 +80,12 @@ def analyse(run_dir: Path, case: Case, heard: Heard, progress: Progress = no_pro
         )  # fmt: skip
         figures["open_figures"] = {
             "test": dict(zip(names, np.bincount(y, minlength=len(names)).tolist(), strict=True)),
-            "student": student_figures(probabilities, y),
+            "student": {"calibration": calibration_curve(probabilities, y)},
             "intervals": metric_intervals(probabilities, y, names),
-            "labels": confusion(truth.labels[rows], labels, len(names)),
+            "labels": {
+                "right": int((truth.labels[rows] == labels).sum()),
+                "of_class": np.bincount(truth.labels[rows], minlength=len(names)).tolist(),
+            },
         }
         figures["secret_figures"] = {
             "at_home": on_own_rows(case, model.predict_proba, trained, progress),
@@ -133,17 +136,21 @@ def baselines(
     metric = leading_metric(test_y, len(names))
     with stage(progress, POOLED):
         pooled = PooledModel().predict(case, None).test
-    averages = averages_of(case, promise, _directions(heard, case))
     drawn: Draws = {"noisy_average": "no test rows", "private_gradient": "no test rows"}
     if len(test_y):
-        drawn = draws_of("noisy_average", averages, case)
         parties = {party: rows for party, rows in case.partition.parties.items() if party in heard.quality}
+        summed: DirectionSum | None = DirectionSum()
+        for direction in map(heard.directions.get, parties):
+            if direction is None:  # of one party's teachers: then there is no sum over all
+                summed = None
+                break
+            summed.add(direction, case.config.teachers_per_party)
+        drawn = draws_of("noisy_average", averages_of(case, promise, summed), case)
+        drawn["private_gradient"] = "no party has a teacher"
         if parties:
             with stage(progress, RIVALS):
                 trained = replace(case, partition=replace(case.partition, parties=parties))
                 drawn |= draws_of("private_gradient", PrivateGradient().descent(trained), case)
-        else:
-            drawn["private_gradient"] = "no party has a teacher"
 
     def judged(probabilities: np.ndarray) -> dict[str, Any]:
         return {**evaluate(probabilities, test_y, names), "intervals": metric_intervals(probabilities, test_y, names)}
@@ -187,22 +194,11 @@ def draws_of(name: str, models: LinearDraws | str, case: Case) -> Draws:
     """Of a rival, and where the student learns from public rows, of the same student with the rival's labels."""
     if isinstance(models, str):
         return {name: models}
-    schema, spec = case.config.rows, case.scenario.student
-    found: Draws = {name: models.probabilities(schema.inputs(case.test_x))}
-    if spec.trainer.learns_from_public_rows:
-        found[ON_PUBLIC_ROWS + name] = relearnt(case, models.probabilities(schema.inputs(case.pool_x)))
+    inputs = case.config.rows.inputs
+    found: Draws = {name: models.probabilities(inputs(case.test_x))}
+    if case.scenario.student.trainer.learns_from_public_rows:
+        found[ON_PUBLIC_ROWS + name] = relearnt(case, models.probabilities(inputs(case.pool_x)))
     return found
-
-
-def _directions(heard: Heard, case: Case) -> DirectionSum | None:
-    """Of all parties that have a teacher, in their order; None where some party's teachers have none."""
-    summed = DirectionSum()
-    for party in case.parties:
-        if party in heard.quality:
-            if (direction := heard.directions[party]) is None:
-                return None
-            summed.add(direction, case.config.teachers_per_party)
-    return summed
 
 
 def _difference(metric: Metric, scores: np.ndarray, luck: float = 0.0) -> dict[str, Any]:
@@ -213,22 +209,13 @@ def _difference(metric: Metric, scores: np.ndarray, luck: float = 0.0) -> dict[s
 
 
 FOLDS = 3
-LEAST_ROWS = 6
-"""With fewer, a third is one row: such parties are counted and not judged."""
-FEW_PARTIES = 12
-"""How many are judged where one training takes long."""
+LEAST_ROWS = 6  # with fewer, a third is one row: such parties are counted and not judged
+MOST_PARTIES, FEW_PARTIES = 80, 12
+"""How many are judged, with three trainings each, and where one training takes long: some seconds' worth."""
 REPLICATES, LEVEL = 1000, 0.95
 _PURPOSE = 0x686F6D65
 
-Predict = Callable[[np.ndarray], np.ndarray]
-"""Rows as they travel float (n, features) -> probabilities (n, classes)."""
-
-
-def most_parties(spec: TeacherKind) -> int:
-    """How many parties are judged, with three trainings each, where teachers are of this kind: some seconds' worth."""
-    if isinstance(spec, NetworkSpec):
-        return 0
-    return 80 if isinstance(spec, LogisticRegressionSpec | RidgeSpec) else FEW_PARTIES
+Predict = Callable[[np.ndarray], np.ndarray]  # rows as they travel float (n, features) -> probabilities (n, classes)
 
 
 def on_own_rows(
@@ -243,9 +230,8 @@ def on_own_rows(
     anew, `REPLICATES` times); by_party: rows and difference of each, from small to large."""
     sizes = {party: len(case.partition.parties[party]) for party in trained}
     kind = case.scenario.simulation.own_teacher or case.config.teacher
-    most = most_parties(kind)
-    if case.config.rows.representation != "none":  # of thousands of inputs, which take longer to compute than to learn
-        most = min(most, FEW_PARTIES)
+    quick = isinstance(kind, LINEAR) and case.config.rows.representation == "none"
+    most = 0 if isinstance(kind, NetworkSpec) else MOST_PARTIES if quick else FEW_PARTIES
     parties = chosen(sizes, most)
     if not parties:
         slow = f"teachers of kind {kind.title} take long to train again"
@@ -311,9 +297,7 @@ def _points(case: Case, party: str, spec: TeacherKind, student: Predict) -> tupl
 
 def folds_of(owner: np.ndarray, seed: int) -> list[np.ndarray]:
     """Rows in `FOLDS` parts by lot, all of one owner in the same where there are owners enough."""
-    owners = np.unique(owner)
-    generator = np.random.default_rng([seed, _PURPOSE])
+    owners, generator = np.unique(owner), np.random.default_rng([seed, _PURPOSE])
     if len(owners) < 2 * FOLDS:
         return np.array_split(generator.permutation(len(owner)), FOLDS)
-    parts = np.array_split(generator.permutation(owners), FOLDS)
-    return [np.flatnonzero(np.isin(owner, part)) for part in parts]
+    return [np.flatnonzero(np.isin(owner, part)) for part in np.array_split(generator.permutation(owners), FOLDS)]

@@ -59,8 +59,7 @@ def check_command(
         raise typer.Exit(1)
 
 
-MOST_READINGS = 10
-"""Each reading has the keys that cure what the one before found; the second mostly finds nothing."""
+MOST_READINGS = 10  # each reading has the keys that cure what the one before found; the second mostly finds nothing
 
 
 def check_files(pattern: str, roles: Mapping[str, str], drop: list[str] | tuple[str, ...] = ()) -> CheckedFiles:

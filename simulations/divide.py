@@ -70,8 +70,7 @@ class Case:
         return self.once("pool ids", lambda: query_ids(self.pool_x))
 
     @property
-    def pool_y(self) -> np.ndarray:
-        """Their true labels int64 (pool,), which only a simulation has."""
+    def pool_y(self) -> np.ndarray:  # their true labels int64 (pool,), which only a simulation has
         return self.dataset.y[self.partition.queries]
 
     @property

@@ -44,10 +44,8 @@ from consilium.student.card import CONSTANT
 
 FORMAT = 2
 MANIFEST, SUMMARY = "manifest.json", "summary.json"
-PRIVATE = "private"
-"""What exists only because this is a simulation: exact votes, what a report may not show."""
-WORK = "private/work"
-"""Private rows and keys, while an engine needs them in files."""
+PRIVATE = "private"  # what exists only because this is a simulation: exact votes, what a report may not show
+WORK = "private/work"  # private rows and keys, while an engine needs them in files
 LEDGER, LABELS = "ledger.db", "labels.parquet"
 
 

@@ -15,9 +15,9 @@ from consilium.simulations.metrics import auc_row_scores, brier_row_scores, draw
 
 class Row(NamedTuple):
     """One figure of one cell. method: that it is of; "division" for measures of the division alone, "teachers" for
-    those of the teachers and their votes without noise. scope: "run", "class" or "party"; name: which of them ("" for
-    "run"). metric: such as "auc", "hellinger"; low and high: its interval within the cell, None where it has none.
-    Intervals over seeds are the report's."""
+    those of the teachers and their votes without noise. scope: "run" or "party"; name: which of them ("" for "run").
+    metric: such as "auc", "hellinger"; low and high: its interval within the cell, None where it has none. Intervals
+    over seeds are the report's."""
 
     method: str
     scope: str
@@ -28,8 +28,7 @@ class Row(NamedTuple):
     high: float | None = None
 
 
-RUN, CLASS, PARTY = "run", "class", "party"
-"""Scopes of rows."""
+RUN, PARTY = "run", "party"  # scopes of rows
 
 
 def judged(method: str, case: Case, predicted: Predicted) -> list[Row]:
@@ -40,7 +39,6 @@ def judged(method: str, case: Case, predicted: Predicted) -> list[Row]:
         times (`TEST_DRAWS`) these are means over the draws, and the spread of the draws is in the intervals. At home,
         over all rows that parties hold out: home_rows, home_accuracy, and home_auc of pairs of two rows of
         one party; intervals as if other parties might have been there.
-    class: recall on the test rows, with rows.
     party: on its own held-out rows rows, accuracy, and auc where they have several classes.
     """
     if predicted.absent:
@@ -97,11 +95,6 @@ def _on_test_rows(method: str, case: Case, drawn: Sequence[np.ndarray]) -> Itera
     spread = float(values.std(ddof=1)) / np.sqrt(len(values)) if len(values) > 1 else 0.0
     interval, most = mean_interval(scores.mean(axis=0), spread), 1.0 if len(names) == 2 else 2.0
     yield _row(method, RUN, "", "brier", values.mean(), interval, most)
-    for name, count in zip(names, np.bincount(y, minlength=len(names)).tolist(), strict=True):
-        if count:
-            recall = np.mean([draw["recall_per_class"][name] for draw in metrics])
-            yield _row(method, CLASS, name, "recall", recall, intervals["recall_per_class"][name])
-            yield _row(method, CLASS, name, "rows", count)
 
 
 def _at_home(method: str, case: Case, home: np.ndarray) -> Iterator[Row]:
@@ -160,25 +153,7 @@ def _units(case: Case) -> tuple[str, np.ndarray]:
     return "row", test
 
 
-BINS = 10
-"""Of the calibration curve, with equally many rows each."""
-
-
-def student_figures(probabilities: np.ndarray, y: np.ndarray) -> dict[str, Any]:
-    """confusion and calibration of `probabilities` float64 (n, classes) on `y` int64 (n,), at least one row."""
-    return {
-        "confusion": confusion(y, probabilities.argmax(axis=1), probabilities.shape[1]),
-        "calibration": calibration_curve(probabilities, y),
-    }
-
-
-def confusion(y: np.ndarray, predicted: np.ndarray, classes: int) -> list[list[int]]:
-    """Rows of each true class (first index) that were called each class (second index).
-
-    >>> confusion(np.array([0, 0, 1]), np.array([0, 1, 1]), 2)
-    [[1, 1], [0, 1]]
-    """
-    return np.bincount(y * classes + predicted, minlength=classes**2).reshape(classes, classes).tolist()
+BINS = 10  # of the calibration curve, with equally many rows each
 
 
 def calibration_curve(probabilities: np.ndarray, y: np.ndarray) -> list[dict[str, Any]]:

@@ -30,10 +30,8 @@ from consilium.simulations.scenario import Scenario, divided_data, scenario_tabl
 from consilium.student.public_labels import cross_validated
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
-_MUCH = 1e4
-"""Noise from which the search for less begins, in votes."""
-_LOT, _ROWS = 0x706C616E, 300
-"""Of the public rows, by lot, on whose labels is looked: more take seconds."""
+_MUCH = 1e4  # noise from which the search for less begins, in votes
+_LOT, _ROWS = 0x706C616E, 300  # of the public rows, by lot, on whose labels is looked: more take seconds
 
 
 @dataclass(frozen=True)

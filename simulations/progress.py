@@ -16,8 +16,7 @@ from consilium.report.words import many
 
 EVENTS = "events.jsonl"
 POLL_SECONDS = 0.1
-RELEASED_SECONDS = 10.0
-"""Between two lines about what was released: batch upon batch may be in a second."""
+RELEASED_SECONDS = 10.0  # between two lines about what was released: batch upon batch may be in a second
 SHOWN = (
     "left-out", "false-votes", "promised", "resumed-session", "session-lost", "student-saved", "failed",
     "closed",

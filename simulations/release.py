@@ -30,6 +30,7 @@ from consilium.models.published.file import read
 from consilium.models.published.model import Published, find_model, load_model
 from consilium.models.published.structures import ESTIMATOR, TORCH
 from consilium.simulations.divide import Case
+from consilium.simulations.vote import TeacherVotes
 from consilium.student.pool import Pool
 from consilium.student.run import judged, learn
 
@@ -65,18 +66,19 @@ class Replayed:
         return judged(self.student, self.pool, self.pool.queries)[0]
 
 
-def replay(case: Case, votes: Any, noise: NoiseFor | None = None) -> Replayed:
-    """Ask, release, charge, train and close. `votes`: of the case's teachers on the pool, with `TeacherVotes.totals`.
-    noise: of each batch, by its number in the ledger; by default seeded by the case's seed. Raises NotEnoughParties:
-    the federation asks for more. ConfigError: this mechanism cannot be charged, or is none for so few votes, or the
-    student does not fit the rows. ConsiliumError."""
+def replay(case: Case, votes: TeacherVotes | np.ndarray, noise: NoiseFor | None = None) -> Replayed:
+    """Ask, release, charge, train and close. `votes`: of the case's teachers on the pool, or their sums int64 (pool,
+    classes). noise: of each batch, by its number in the ledger; by default seeded by the case's seed. Raises
+    NotEnoughParties: the federation asks for more. ConfigError: this mechanism cannot be charged, or is none for so few
+    votes, or the student does not fit the rows. ConsiliumError."""
     config = case.config.model_copy(update={"noise_seed": case.seed})
     check_can_run(case)
-    pool, spec = case.pool, case.scenario.student
-    digest, classes = config.digest(), len(case.classes)
+    pool, spec, digest = case.pool, case.scenario.student, config.digest()
 
     def totals(rows: np.ndarray, ids: Sequence[str]) -> np.ndarray:
-        return votes.totals(rows, case.parties, digest, ids, classes)
+        if isinstance(votes, np.ndarray):
+            return votes[rows]
+        return votes.totals(rows, case.parties, digest, ids, len(case.classes))
 
     collector = RecordedVotes(config, case.parties, case.pool_ids, totals)
     with closing(Ledger.in_memory(config)) as ledger:

@@ -47,8 +47,7 @@ from consilium.student.learn import check_trainer
 
 Engine = Literal["local", "ray"]
 """local: parties on worker processes of this machine. ray: the same on Flower's Simulation Engine."""
-Watch = Callable[[Path], AbstractContextManager[None]]
-"""Given the run's event log, a context in which it is shown."""
+Watch = Callable[[Path], AbstractContextManager[None]]  # given the run's event log, a context in which it is shown
 
 
 def run_scenario(

@@ -64,15 +64,13 @@ def directions(weights: np.ndarray) -> np.ndarray:
     return scaled / np.maximum(np.sqrt((scaled**2).sum(axis=(1, 2), keepdims=True)), 1.0)
 
 
-def has_linear_scores(spec: TeacherKind) -> bool:
-    """Whether teachers of this kind have weights."""
-    return isinstance(spec, LogisticRegressionSpec | RidgeSpec)
+LINEAR = LogisticRegressionSpec | RidgeSpec  # kinds whose teachers have weights
 
 
 def linear_scores(spec: TeacherKind, teacher: Any, inputs: int, classes: int) -> np.ndarray | None:
     """Weights float64 (inputs + 1, classes) of a trained teacher, the intercept last; None for a kind that has none.
     Zeros of a class that the teacher never saw, and of every one where it saw one only."""
-    if not has_linear_scores(spec):
+    if not isinstance(spec, LINEAR):
         return None
     every = np.zeros((inputs + 1, classes))
     if len(teacher.classes_) < 2:
@@ -146,9 +144,9 @@ class Questions:
 
 @dataclass(frozen=True)
 class Quality:
-    """What one party has by itself (`model_alone`) on the test rows. To a study only the accuracy is told. auc: None
-    where there is none. parts: each test row's part in either, float32 (test,). failures: why teachers tell no rows
-    apart, or had no answer."""
+    """What one party has by itself (`model_alone`) on the test rows. To a study only the accuracy is told, and its
+    parts. auc: None where there is none. parts: each test row's part in either, float32 (test,). failures: why teachers
+    tell no rows apart, or had no answer."""
 
     accuracy: float
     auc: float | None = None
@@ -198,11 +196,11 @@ def said(
         cast[name] = votes.astype(choice_dtype(classes))
     by_itself = class_probabilities(alone, inputs["test"], classes)
     right = by_itself.argmax(axis=1) == y
-    quality, score = Quality(float(right.mean())), np.zeros(0, dtype=np.float32)
+    parts: dict[Metric, np.ndarray] = {"accuracy": right.astype(np.float32)}
+    quality, score = Quality(float(right.mean()), None, parts), np.zeros(0, dtype=np.float32)
     if not questions.study:
         failures = Counter(failure(each, class_probabilities(each, inputs["test"], classes)) for each in teachers)
         del failures[""]
-        parts: dict[Metric, np.ndarray] = {"accuracy": right.astype(np.float32)}
         area = judged_area(by_itself, y)
         if area is not None:
             parts["auc"] = area[1].astype(np.float32)
@@ -210,15 +208,11 @@ def said(
     elif classes == 2:
         score = by_itself[:, 1].astype(np.float32)
     home = class_probabilities(alone, inputs["home"][own], classes) if len(own) else np.zeros((0, classes))
-    direction = _direction(questions, teachers, max(x.shape[1] for x in inputs.values()))
-    return Said(cast, quality, score, home.astype(np.float32), direction)
-
-
-def _direction(questions: Questions, teachers: Sequence[Teacher], width: int) -> np.ndarray | None:
-    classes = len(questions.schema.classes)
+    width = max(x.shape[1] for x in inputs.values())
     weights = [linear_scores(questions.linear, teacher, width, classes) for teacher in teachers]
     known = [each for each in weights if each is not None]
-    return directions(np.stack(known)[:, :-1]).mean(axis=0) if len(known) == len(teachers) else None
+    direction = directions(np.stack(known)[:, :-1]).mean(axis=0) if len(known) == len(teachers) else None
+    return Said(cast, quality, score, home.astype(np.float32), direction)
 
 
 PARTS_OF_ONE = 2**30

@@ -103,8 +103,7 @@ def anchor(data: Any, folder: Path) -> None:
             table[key] = str((folder / path).absolute())
 
 
-_ANY_NOISE = 9_999.0
-"""Of a mechanism that stands for another one: within any epsilon, and never drawn."""
+_ANY_NOISE = 9_999.0  # of a mechanism that stands for another one: within any epsilon, and never drawn
 
 
 def without_mechanism(table: Mapping[str, Any], where: str) -> Scenario:
@@ -136,8 +135,7 @@ def with_any_noise(table: Mapping[str, Any], where: str) -> Scenario:
     return validate({**table, "federation": federation}, Scenario, where)
 
 
-MOST_QUERIES = 300
-"""Asked where no query budget says otherwise: as many as there are different public rows, up to this."""
+MOST_QUERIES = 300  # asked where no query budget says otherwise: as many as there are different public rows, up to this
 
 
 def with_budget(table: dict[str, Any], where: str, seed: int, source: Source | None = None) -> dict[str, Any]:

@@ -28,8 +28,7 @@ from consilium.simulations.simulated import Population
 
 NO_LEDGER = "0" * 64
 _NONE = np.zeros(0, dtype=np.int32)
-_AT_ONCE = 4_000_000
-"""Votes that are counted in one go."""
+_AT_ONCE = 4_000_000  # votes that are counted in one go
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,14 @@ class TeacherVotes:
         """Sum of the parties' votes int64 (rows, classes) on the rows at these positions, as a run of this federation
         collects. `query_ids`: of these rows, in this order. `federation`: its digest. What no lot decides is counted
         once for all federations."""
-        _, queries, labels = self.drawn(rows, parties, federation, query_ids)
+        place = np.full(self.cast.shape[2], -1)
+        place[rows] = np.arange(len(rows))
+        if np.count_nonzero(place >= 0) < len(rows):
+            raise ValueError("a row is asked once")
+        ties = np.flatnonzero(place[self.tied_row] >= 0)
+        queries = place[self.tied_row[ties]]
+        lots = [Lot(party, federation, query_ids) for party in parties]
+        labels = draw_lots(lots, self.tied_party[ties], self.tied_teacher[ties], queries, self.tied[ties])
         votes = self._undisputed(classes)[rows]
         counts = np.bincount(queries * classes + labels, minlength=votes.size)
         return votes + counts.reshape(votes.shape)
@@ -74,20 +80,6 @@ class TeacherVotes:
         np.subtract.at(sums, (self.tied_row, label), 1)
         self._sums[classes] = sums
         return sums
-
-    def drawn(
-        self, rows: np.ndarray, parties: Sequence[str], federation: str, query_ids: Sequence[str]
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Ties on the rows that were asked, by position; on which of them; what the lot gave. Each int64 (ties,)."""
-        place = np.full(self.cast.shape[2], -1)
-        place[rows] = np.arange(len(rows))
-        if np.count_nonzero(place >= 0) < len(rows):
-            raise ValueError("a row is asked once")
-        ties = np.flatnonzero(place[self.tied_row] >= 0)
-        queries = place[self.tied_row[ties]]
-        lots = [Lot(party, federation, query_ids) for party in parties]
-        labels = draw_lots(lots, self.tied_party[ties], self.tied_teacher[ties], queries, self.tied[ties])
-        return ties, queries, labels
 
     @classmethod
     def of_parties(cls, cast: Sequence[np.ndarray], lots: Sequence[TieLog], classes: int) -> TeacherVotes:
@@ -130,7 +122,8 @@ class Ensemble:
     (home: of every party, so of its own and all others'). test_scores, own_home, test_right are of what each party has
     by itself (`said.model_alone`): float32 (P, rows), of two classes the probability of the second, of more (P, 0);
     float32 (home, classes), probabilities of its own held-out rows; float64 (P,), accuracy on the test rows.
-    directions: what the parties give to a noisy average; None where some party's teachers are not linear."""
+    right_rows: float32 (test,), share of the parties that are right on each. directions: what the parties give to a
+    noisy average; None where some party's teachers are not linear."""
 
     pool: TeacherVotes
     test: TeacherVotes
@@ -138,6 +131,7 @@ class Ensemble:
     test_scores: np.ndarray = field(repr=False)
     own_home: np.ndarray = field(repr=False)
     test_right: np.ndarray = field(repr=False)
+    right_rows: np.ndarray = field(repr=False)
     directions: DirectionSum | None = field(repr=False)
 
 
@@ -186,6 +180,7 @@ def vote(case: Case, taught: Iterable[tuple[int, PartyNode]]) -> Ensemble:
         test_scores=np.stack([each.score for each in answers]),
         own_home=own_home,
         test_right=np.array([each.quality.accuracy for each in answers]),
+        right_rows=np.mean([each.quality.parts["accuracy"] for each in answers], axis=0),
         directions=summed,
     )
 

@@ -63,16 +63,6 @@ class Target:
     away: np.ndarray = field(repr=False)
 
 
-@dataclass(frozen=True)
-class _Counts:
-    """Votes int64 (pool, classes) in the place of parties."""
-
-    votes: np.ndarray
-
-    def totals(self, rows: np.ndarray, *_: Any, **__: Any) -> np.ndarray:
-        return self.votes[rows]
-
-
 class AttackedRun:
     """The parties of a run, whose teachers can be trained again on other rows, and a student whose noise is chosen.
     votes : int64 (parties, pool, classes), of the run. rows : int64 (queries,), of the pool, what its student asked.
@@ -87,7 +77,7 @@ class AttackedRun:
 
     def run(self, votes: np.ndarray, noise: Callable[[int], NoiseSource] | None = None) -> Replayed:
         """The run on other votes int64 (pool, classes). noise : of each batch of queries; the run's own if None."""
-        return replay(self.case, _Counts(votes), noise)
+        return replay(self.case, votes, noise)
 
     def retrained(self, party: int, rows: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Votes int64 (pool, classes) of this party if it had these rows of the data set, with these labels."""

@@ -145,7 +145,11 @@ def verdict(privacy: PrivacyStatement, parties: int) -> str:
 def terminal(summary: Mapping[str, Any], width: int = 0) -> str:
     """Lines of one run for the terminal of whoever ran it, with what is secret. width: in columns; 0: do not wrap."""
     privacy = PrivacyStatement.of(summary["privacy"])
-    exhibits = [_models(summary), _guarantee(summary, privacy)]
+    parties, teachers = many(summary["parties"], "party"), many(summary["teachers"], "teacher")
+    with_teachers = "" if summary["teachers"] == summary["parties"] else f" ({teachers})"
+    voted = f"{parties}{with_teachers} voted on {many(summary['queries']['asked'], 'public row')}. {_released(summary)}"
+    heading = f"Privacy: {verdict(privacy, summary['parties'])}"
+    exhibits = [_models(summary), Exhibit("guarantee", heading, (voted,), items=(*privacy.lines(),))]
     short = "\n".join(textwrap.fill(words, width) if width else words for words in in_short(summary))
     return f"{short}\n\n{as_text([PagePart('run', '', without_blanks(exhibits))], width)}"
 
@@ -178,13 +182,6 @@ def afterwards(summary: Mapping[str, Any]) -> list[str]:
     if summary["privacy"]["noise"] == "seeded":
         lines.append("For noise that protects, run it with --set simulation.noise=system")
     return lines
-
-
-def _guarantee(summary: Mapping[str, Any], privacy: PrivacyStatement) -> Exhibit:
-    parties, teachers = many(summary["parties"], "party"), many(summary["teachers"], "teacher")
-    with_teachers = "" if summary["teachers"] == summary["parties"] else f" ({teachers})"
-    voted = f"{parties}{with_teachers} voted on {many(summary['queries']['asked'], 'public row')}. {_released(summary)}"
-    return Exhibit("guarantee", f"Privacy: {verdict(privacy, summary['parties'])}", (voted,), items=(*privacy.lines(),))
 
 
 def _released(summary: Mapping[str, Any]) -> str:
@@ -301,10 +298,7 @@ class Run:
         return f"Run({str(self.path)!r})"
 
 
-def load_run(path: Path | str) -> Run:
-    """The run of a folder that `consilium run`, `simulate` or `Council` wrote. Raises PathError, DataError: no finished
-    run lies there."""
-    return Run(path)
+load_run = Run
 
 
 @contextmanager

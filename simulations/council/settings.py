@@ -14,8 +14,7 @@ from consilium.models.keys import TEACHERS
 from consilium.models.naming import called, checked, write_estimator
 from consilium.protocol.config_files import validate
 from consilium.simulations.council.frames import BadSetting, GivenRows
-from consilium.simulations.datasets.base import Source
-from consilium.simulations.datasets.spec import MEMORY
+from consilium.simulations.datasets.base import MEMORY, Source
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import Scenario, divided_data, divided_source, put, with_budget, without_mechanism
 
@@ -23,12 +22,10 @@ Described = str | Mapping[str, Any] | Any
 """A kind's name; a name to import an estimator by; a table with a kind's name and keys, as in a scenario; or an
 estimator."""
 
-MECHANISM = "gnmax"
-"""Where none is given, with the noise that `epsilon` takes."""
+MECHANISM = "gnmax"  # where none is given, with the noise that `epsilon` takes
 DIFFERENCE = "difference"
 """The same, where a party that is added or removed moves it by half as much: of two classes, whose votes are seen."""
-ROWS_PER_TEACHER, MOST_TEACHERS = 10, 25
-"""Of an owner's rows, for each of its teachers; and most teachers."""
+ROWS_PER_TEACHER, MOST_TEACHERS = 10, 25  # of an owner's rows, for each of its teachers; and most teachers
 # Development data, which judge nothing: Adult by occupation (12 owners of 400 rows) and Diabetes by specialty and way
 # of admission (14), epsilon 1 for a record, seeds 0 to 2. With 10, 25, 40 and 80 teachers an owner the student's AUC
 # is .818, .818, .820, .785 on Adult and .578, .609, .609, .601 on Diabetes in the mean.

@@ -27,7 +27,7 @@ from consilium.data.files import Lines, files_of
 from consilium.data.remedy import Faults
 from consilium.data.table import TableRule, read_raw
 from consilium.protocol.errors import ConfigError, DataError, PathError
-from consilium.simulations.datasets.base import Dataset, Source, data_folder
+from consilium.simulations.datasets.base import MEMORY, R_SETS, Dataset, Source, SourceSpec, data_folder, keys_set
 from consilium.simulations.datasets.coded import load_adult, load_diabetes, load_stroke, open_heart
 from consilium.simulations.datasets.images import (
     GREY,
@@ -40,8 +40,7 @@ from consilium.simulations.datasets.images import (
     open_digits,
     pixel_names,
 )
-from consilium.simulations.datasets.roles import JoinedRows, Piece, parts_of
-from consilium.simulations.datasets.spec import MEMORY, R_SETS, SourceSpec, keys_set
+from consilium.simulations.datasets.roles import JoinedRows, Piece, parts_of, roles_of
 from consilium.simulations.datasets.table import ArraySource, TableSource, how_to_check
 
 if TYPE_CHECKING:
@@ -88,7 +87,8 @@ def open_images(spec: SourceSpec) -> ArraySource:
     pieces = [Piece(frame.drop(IMAGE), Lines.of_rows("images", frame.height), part) for frame, part in frames]
     parts = JoinedRows.of(pieces, optional=("owner",))
     spec = spec.model_copy(update={"label": "class", "owner": "owner" if "owner" in spec.folders else ""})
-    return ArraySource.of_parts(x, features, parts, spec)
+    _, mask, fields = roles_of(parts, spec)
+    return ArraySource(**fields, features=features, x=x[mask])
 
 
 _OF_SYSTEMS = ("Thumbs.db", "desktop.ini", ".DS_Store")  # files that Windows and macOS make in every folder

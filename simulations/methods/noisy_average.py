@@ -35,7 +35,7 @@ from consilium.simulations.methods.base import (
     linear_probabilities,
     needed,
 )
-from consilium.simulations.said import DirectionSum, has_linear_scores
+from consilium.simulations.said import LINEAR, DirectionSum
 from consilium.simulations.vote import Ensemble
 
 SHRINKAGES = (0.0, 0.1, 0.3, 1.0, 3.0)  # what s may be
@@ -137,7 +137,7 @@ def averages_of(case: Case, promise: StatedGuarantee | None, summed: DirectionSu
     linear."""
     simulation, schema = case.scenario.simulation, case.config.rows
     spec = simulation.own_teacher or case.config.teacher
-    if not has_linear_scores(spec):
+    if not isinstance(spec, LINEAR):
         return f"teachers of kind {spec.title} are not linear"
     if promise is None or math.isinf(promise.epsilon):
         return "the run promises no epsilon"

@@ -3,7 +3,6 @@ simulations alone, one model on the rows of all parties together."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -43,29 +42,14 @@ class LocalOnly(StudyMethod):
         arrays: Arrays = {}
         if len(y):
             figures.update(over_parties("accuracy", voted.test_right.tolist()))
-            arrays |= _by_row("accuracy", _rights(voted, y), figures["accuracy"])
+            arrays[f"{BY_ROW}accuracy"] = voted.right_rows
         if leading_metric(y, len(case.classes)) == "auc":
             areas = [one_against_rest(scores, y == 1) for scores in voted.test_scores.astype(np.float64)]
             figures.update(over_parties("auc", [float(area.mean()) for area in areas]))
-            arrays |= _by_row("auc", [np.mean(areas, axis=0)], figures["auc"])
+            arrays[f"{BY_ROW}auc"] = np.mean(areas, axis=0).astype(np.float32)
         home = voted.own_home.astype(np.float64) if len(case.home_y) else None
         known = {name: value for name, value in figures.items() if value is not None}
         return Predicted(home=home, figures=known, arrays=arrays)
-
-
-def _rights(voted: Ensemble, y: np.ndarray) -> Iterator[np.ndarray]:
-    """Share of teachers that are right on each test row, float64 (test,): by their votes, by their mean probability.
-    Under the relative voting rule a vote is not the likeliest class, and several teachers are not their mean."""
-    yield (voted.test.cast == y).mean(axis=(0, 1))
-    if voted.test_scores.shape[1]:
-        yield ((voted.test_scores > 0.5) == (y == 1)).mean(axis=0)
-
-
-def _by_row(metric: str, candidates: Iterable[np.ndarray], figure: float | None) -> Arrays:
-    for scores in candidates:
-        if figure is not None and abs(float(scores.mean()) - figure) < 1e-6:
-            return {BY_ROW + metric: scores.astype(np.float32)}
-    return {}
 
 
 _NO_FEDERATION = "plurality"  # in place of a federation's digest in the lots that decide equal scores

@@ -103,6 +103,10 @@ class Printed(Frozen):
     plurality: str = ""
     gap: str = ""
 
+    @property
+    def figures(self) -> dict[str, str]:
+        return {name: value for name, value in self.model_dump().items() if value}
+
 
 class PaperRow(Frozen):
     """One row of a paper's table.

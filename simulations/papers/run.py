@@ -26,7 +26,7 @@ from consilium.report.progress import Display
 from consilium.simulations.datasets.base import data_folder
 from consilium.simulations.metrics import wilson
 from consilium.simulations.papers import ORDER
-from consilium.simulations.papers.description import Choice, PaperRow, Printed, load_paper
+from consilium.simulations.papers.description import Choice, PaperRow, load_paper
 from consilium.simulations.papers.measure import Images, at_once, measure, train_teachers, votes_file
 from consilium.simulations.study.compute import in_workers
 from consilium.simulations.study.summaries.inference import crossed
@@ -119,7 +119,7 @@ class PaperRun:
 
     def write(self) -> dict[str, Any]:
         rows = [
-            {"name": row.name, "title": row.title, "paper": _printed(row.paper), "ours": self._mean(row),
+            {"name": row.name, "title": row.title, "paper": row.paper.figures, "ours": self._mean(row),
              "differs": row.differs, "data": row.data, "delta": row.delta}
             for row in self.rows
         ]  # fmt: skip
@@ -130,7 +130,7 @@ class PaperRun:
         results = {
             "paper": self.path.stem, "title": self.paper.title, "link": self.paper.link, "seeds": list(self.seeds),
             "fast": self.choice.fast, "version": consilium.__version__, "rows": rows,
-            "absent": [{"title": title, "paper": _printed(paper), "why": why} for title, paper, why in left_out],
+            "absent": [{"title": title, "paper": paper.figures, "why": why} for title, paper, why in left_out],
             "seconds": sum(row["ours"]["seconds"] for row in rows), "out": str(self.folder),
         }  # fmt: skip
         replace_text(self.folder / RESULTS, json.dumps(results, indent=1))
@@ -166,10 +166,6 @@ def _interval(right_of: Sequence[dict[str, int]]) -> Interval:
         scores[seed, where] = (np.array(list(right.values())) - values[seed]) / len(right)
     low, high = crossed(values, scores, weights).interval(mean := float(values.mean()), (0, 1))
     return [mean if low is None else low, mean if high is None else high]
-
-
-def _printed(printed: Printed) -> dict[str, str]:
-    return {name: value for name, value in printed.model_dump().items() if value}
 
 
 COLUMNS = (

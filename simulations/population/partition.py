@@ -1,9 +1,9 @@
 """What is public, alike for every partition; what a partition is; Matched Dirichlet. `partitions` has the table.
 
 Matched Dirichlet: a division by lot whose parties' labels are as far from the pooled ones as the natural division's, by
-the mean over parties, each counted once, of the Hellinger distance between a party's label distribution and that of all
-together. A small party is far from the pool in any division. So the matched one keeps sizes and rows of the natural
-one, and changes only who has which class: what is left of a difference is neither size nor label skew.
+the mean over parties of the Hellinger distance between a party's label distribution and that of all together. A small
+party is far from the pool in any division. So the matched one keeps sizes and rows of the natural one, and changes only
+who has which class: what is left of a difference is neither size nor label skew.
 
 Each party's class shares are drawn from Dirichlet(alpha * pooled shares), and its rows are dealt in these shares,
 rounded; every class is used up exactly. Were rows drawn by lot in these shares, no alpha could go below the distance of
@@ -24,8 +24,7 @@ import numpy as np
 from scipy.special import gammaincinv, gammaln, logit, logsumexp
 
 from consilium.protocol.errors import ConfigError, DataError
-from consilium.simulations.datasets.base import Source
-from consilium.simulations.datasets.spec import PublicSpec
+from consilium.simulations.datasets.base import PublicSpec, Source
 
 LONGEST = 48  # characters that are kept of an owner's name: with a number behind it, it is still a party's (64 at most)
 
@@ -107,12 +106,6 @@ OF_PUBLIC = "of patients who are at a public {0} too"
 ANEW = "If each {0} numbers its patients from 1, put the {0}'s name before the patient's"
 
 
-def owners_of_size(source: Source, least_rows: int) -> np.ndarray:
-    """Ids of the owners of private rows with at least `least_rows` rows, whatever these say, ascending."""
-    owners, sizes = np.unique(source.owner[not_public(source)], return_counts=True)
-    return owners[sizes >= least_rows]
-
-
 def public_part(source: Source, public: PublicSpec, least_rows: int, seed: int) -> PublicPart:
     """The data set's own public part if it has one, and no owner is held out; else what `public` says.
 
@@ -130,7 +123,7 @@ def public_part(source: Source, public: PublicSpec, least_rows: int, seed: int) 
         rows = generator.permutation(source.public.queries)
         return PublicPart(*_halves(source, rows, "data.public"), nobody)
     if public.by == "share" or (not public.owners and len(np.unique(source.owner)) == 1):
-        units = _units(source)
+        units = np.arange(len(source.y)) if source.patient is None else source.patient  # what is never divided
         held = generator.permutation(np.unique(units))[: round(public.share * len(np.unique(units)))]
         rows = generator.permutation(np.flatnonzero(np.isin(units, held)))
         return PublicPart(*_halves(source, rows, f"data.public.share {public.share:g}"), nobody)
@@ -186,7 +179,8 @@ def of_public_patients(source: Source, public: np.ndarray) -> int:
 
 
 def _drawn(source: Source, share: float, least_rows: int, generator: np.random.Generator) -> np.ndarray:
-    large = owners_of_size(source, least_rows)
+    owners, sizes = np.unique(source.owner[not_public(source)], return_counts=True)
+    large = owners[sizes >= least_rows]  # whatever their rows say
     small = np.setdiff1d(np.unique(source.owner), large)
     return np.concatenate([generator.permutation(group)[: round(share * len(group))] for group in (large, small)])
 
@@ -196,20 +190,12 @@ def _named(source: Source, names: tuple[str, ...]) -> np.ndarray:
     if source.owner_names is not None:
         known = {source.owner_names[who]: who for who in known.values()}
     if unknown := [name for name in names if name not in known]:
+        more = f" and {len(known) - 10} more" if len(known) > 10 else ""
         raise ConfigError(
             f"data.public.owners: {source.name} has no {source.owner_label} {unknown[0]!r}",
-            f"It has {_few(list(known))}",
+            f"It has {', '.join(list(known)[:10])}{more}",
         )
     return np.array([known[name] for name in names], dtype=np.int64)
-
-
-def _few(names: list[str]) -> str:
-    return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
-
-
-def _units(source: Source) -> np.ndarray:
-    """What is never divided: patients where they are known, else rows."""
-    return np.arange(len(source.y)) if source.patient is None else source.patient
 
 
 def _halves(source: Source, rows: np.ndarray, why: str) -> tuple[np.ndarray, np.ndarray]:
@@ -310,7 +296,10 @@ class _Lot:
         that have no class yet, the share that its Dirichlet draw gives to this one against the later ones, with odds
         raised or lowered for all parties alike until the class is used up. It is rounded by systematic sampling: every
         row has a threshold, spread evenly over the party from a random start."""
-        log_shares = _log_gamma_quantiles(alpha * self.totals / self.totals.sum(), self.quantiles)
+        shapes = alpha * self.totals / self.totals.sum()
+        plain = gammaincinv(shapes, self.quantiles)
+        tiny = (np.log(self.quantiles) + gammaln(shapes + 1.0)) / shapes
+        log_shares = np.where(plain < _SMALL, tiny, np.log(np.maximum(plain, _SMALL)))
         dealt = np.zeros(self.quantiles.shape, dtype=np.int64)
         room = self.sizes.copy()
         for label, total in enumerate(self.totals[:-1]):
@@ -322,13 +311,6 @@ class _Lot:
             room = room - dealt[:, label]
         dealt[:, -1] = room
         return dealt
-
-
-def _log_gamma_quantiles(shapes: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
-    """Logarithms (parties, classes) of quantiles of Gamma(shape), however small. shapes: (classes,)."""
-    plain = gammaincinv(shapes, quantiles)
-    tiny = (np.log(quantiles) + gammaln(shapes + 1.0)) / shapes
-    return np.where(plain < _SMALL, tiny, np.log(np.maximum(plain, _SMALL)))
 
 
 def matched_partition(source: Source, natural: Partition, dealt: Partition, seed: int) -> Partition:
@@ -354,10 +336,11 @@ def matched_partition(source: Source, natural: Partition, dealt: Partition, seed
         )
     by_lot = label_distance(class_counts(source.y, shuffled_partition(dealt, seed)))
     measures = {"alpha": alpha, "hellinger": distance, "hellinger_natural": wanted, "hellinger_by_lot": by_lot}
-    parties = named(_deal(rows, y, counts, generator))
-    return replace(
-        dealt, parties=parties, left_out=0, measures={name: float(f"{value:.6g}") for name, value in measures.items()}
-    )
+    measures = {name: float(f"{value:.6g}") for name, value in measures.items()}
+    ends = np.cumsum(counts, axis=0)[:-1]
+    of_class = [np.split(generator.permutation(rows[y == label]), ends[:, label]) for label in range(len(labels))]
+    parties = named([np.concatenate([parts[party] for parts in of_class]) for party in range(len(sizes))])
+    return replace(dealt, parties=parties, left_out=0, measures=measures)
 
 
 def _bisect(lot: _Lot, wanted: float) -> tuple[float, np.ndarray]:
@@ -374,9 +357,3 @@ def _bisect(lot: _Lot, wanted: float) -> tuple[float, np.ndarray]:
         low, high = (middle, high) if distance > wanted else (low, middle)
     best = min(tried, key=lambda alpha: abs(label_distance(tried[alpha]) - wanted))
     return float(np.exp(best)), tried[best]
-
-
-def _deal(rows: np.ndarray, y: np.ndarray, counts: np.ndarray, generator: np.random.Generator) -> list[np.ndarray]:
-    ends = np.cumsum(counts, axis=0)[:-1]
-    of_class = [np.split(generator.permutation(rows[y == label]), ends[:, label]) for label in range(counts.shape[1])]
-    return [np.concatenate([parts[party] for parts in of_class]) for party in range(len(counts))]

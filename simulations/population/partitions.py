@@ -21,8 +21,7 @@ from pydantic import Field, model_validator
 from consilium.protocol.errors import ConfigError, DataError, NotEnoughParties
 from consilium.protocol.schema import Schema
 from consilium.report.words import many
-from consilium.simulations.datasets.base import Source
-from consilium.simulations.datasets.spec import PublicSpec, SourceSpec, keys_set
+from consilium.simulations.datasets.base import PublicSpec, Source, SourceSpec, keys_set
 from consilium.simulations.population.flower import index_sets
 from consilium.simulations.population.partition import (
     ANEW,

@@ -27,8 +27,7 @@ from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.models import Frozen
 from consilium.protocol.refusals import Refused
 from consilium.protocol.schema import Schema
-from consilium.simulations.datasets.base import Dataset
-from consilium.simulations.datasets.spec import OF_IMAGES
+from consilium.simulations.datasets.base import OF_IMAGES, Dataset
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.partitions import PartitionKeys
 from consilium.sums.modes import MODES
@@ -125,15 +124,8 @@ class SimulationSpec(Frozen):
     )
 
 
-_ORDER, _NOISE, _SWAP, _CLASSES, _WRONG, _TILT, _SIZES = (
-    0x6F72646572,
-    0x6E6F697365,
-    0x73776170,
-    0x636C617373,
-    0x77726F6E67,
-    0x74696C74,
-    0x73697A6573,
-)
+_ORDER, _NOISE, _SWAP, _CLASSES = 0x6F72646572, 0x6E6F697365, 0x73776170, 0x636C617373
+_WRONG, _TILT, _SIZES = 0x77726F6E67, 0x74696C74, 0x73697A6573
 
 
 def shifted(data: DataSpec, dataset: Dataset, partition: Partition, seed: int) -> Dataset:
@@ -154,7 +146,9 @@ def shifted(data: DataSpec, dataset: Dataset, partition: Partition, seed: int) -
             rows, level = partition.parties[name], shift.noise * order[index] / len(names)
             noise = np.random.default_rng([seed, _NOISE, index]).standard_normal((len(rows), len(columns)))
             x[np.ix_(rows, columns)] += (level * scale[columns] * noise).astype(np.float32)
-    other = _other_class(classes, seed)
+    generator, other = np.random.default_rng([seed, _CLASSES]), np.arange(classes)
+    while (other == np.arange(classes)).any():  # what each class is called at these parties, never what it is
+        other = generator.permutation(classes)
     for name in swapped_parties(shift, names, seed):
         rows = partition.parties[name]
         y[rows] = other[y[rows]]
@@ -191,14 +185,6 @@ def swapped_parties(shift: ShiftSpec, names: list[str], seed: int) -> tuple[str,
         )
     chosen = np.random.default_rng([seed, _SWAP]).permutation(len(names))[:count]
     return tuple(names[int(index)] for index in np.sort(chosen))
-
-
-def _other_class(classes: int, seed: int) -> np.ndarray:
-    """int64 (classes,): what each class is called at these parties, by lot, and never what it is."""
-    generator, other = np.random.default_rng([seed, _CLASSES]), np.arange(classes)
-    while (other == np.arange(classes)).any():
-        other = generator.permutation(classes)
-    return other
 
 
 def tilted(data: DataSpec, dataset: Dataset, partition: Partition, seed: int) -> Partition:

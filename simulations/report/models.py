@@ -58,8 +58,9 @@ def models_of(
     shown = dict[str, Metrics]()
     for name in dict.fromkeys((*labels, *known)):
         if name == "student":
-            rows = manual_label_rows(worth)
-            shown |= {label: row for label, row in rows.items() if row["labels"] != alone.get("rows")}
+            rows = [worth["released"], worth["asked"]] if worth else []
+            rows = [row for row in rows if row["labels"] != alone.get("rows")]
+            shown |= {many(row["labels"], "manual label"): row for row in rows}
             shown |= {LABELS_ALONE: alone} if alone and ABSENT not in alone else {}
         shown |= {labels.get(name, name): known[name]} if name in known else {}
     return shown
@@ -130,12 +131,6 @@ def _labelled(worth: Metrics | None, labels: Metrics, metric: str) -> list[str]:
         return []
     reach = "reaches" if released["labels"] == 1 else "reach"
     return [f"{many(released['labels'], MANUAL.removesuffix('s'))} {reach} {value_text(released[metric])}"]
-
-
-def manual_label_rows(worth: Metrics | None) -> dict[str, Metrics]:
-    """Metrics of what as many manual labels give as were released, and as were asked for."""
-    rows = [worth["released"], worth["asked"]] if worth else []
-    return {many(row["labels"], "manual label"): row for row in rows}
 
 
 def in_labels(worth: Metrics) -> str:

@@ -33,9 +33,8 @@ from consilium.protocol.config_files import validate
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConsiliumError, DataError, EngineError
 from consilium.protocol.files import for_its_owner_alone, replace_private, writing
-from consilium.simulations.datasets.base import Source
+from consilium.simulations.datasets.base import Source, SourceSpec
 from consilium.simulations.datasets.source import open_source
-from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.interruption import begin_worker
 from consilium.simulations.judge import Row, judged, judged_row_scores

@@ -26,8 +26,8 @@ from consilium.protocol.strict_json import dumps, strict
 from consilium.protocol.versions import versions
 from consilium.report.progress import COMPARE, LOAD, REPORT, about, stage
 from consilium.report.warnings import parties_too_small
+from consilium.simulations.datasets.base import SourceSpec
 from consilium.simulations.datasets.source import open_source
-from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.interruption import Interrupted, interruptible
 from consilium.simulations.methods.base import StudyMethod
 from consilium.simulations.study.compute import (

@@ -30,8 +30,7 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Frozen
 from consilium.protocol.versions import versions
 from consilium.simulations import methods as of_methods
-from consilium.simulations.datasets.base import Source
-from consilium.simulations.datasets.spec import SourceSpec
+from consilium.simulations.datasets.base import Source, SourceSpec
 from consilium.simulations.divide import clear_votes
 from consilium.simulations.methods.base import StudyMethod
 from consilium.simulations.scenario import (

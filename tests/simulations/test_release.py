@@ -19,6 +19,7 @@ import consilium.simulations.vote as module
 from consilium.accounting.mechanisms import GNMax
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.mechanisms import MECHANISMS
+from consilium.party.voting import Lot, draw_lots
 from consilium.protocol.errors import LedgerError
 from consilium.protocol.label_source import NO_LABEL, Answers, Outcome
 from consilium.protocol.noise import SeededNoise
@@ -216,8 +217,9 @@ def test_totals_are_the_sum_of_the_votes(
 ) -> None:
     said = some_said(ties)
     asked = np.array(rows), NAMES, "federation", [f"query-{row}" for row in rows], CLASSES
-    cast, (ties, queries, labels) = said.cast[:, :, asked[0]], said.drawn(*asked[:-1])
-    cast[said.tied_party[ties], said.tied_teacher[ties], queries] = labels
+    cast, lots = said.cast[:, :, asked[0]], [Lot(name, *asked[2:4]) for name in NAMES]
+    torn = said.tied_party, said.tied_teacher, np.full(ties, rows.index(3))
+    cast[torn] = draw_lots(lots, *torn, said.tied)
     expected = (cast[..., None] == np.arange(CLASSES)).sum(axis=(0, 1))
     monkeypatch.setattr(module, "_AT_ONCE", at_once)
     for _ in range(2):  # lots are drawn into a copy

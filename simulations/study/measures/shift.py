@@ -115,33 +115,25 @@ def which_shift(
         x = components(centred(ranks(x), np.zeros(len(x))))
     rows = OwnerRows.of(x, y, owners, unit, seed)
     generator = np.random.default_rng([seed, PURPOSE])
-    quantity, (covariate, p_within) = _quantity(rows, generator), _covariate(rows, generator)
-    judged = [quantity, covariate, *(_explained(rows, p_within, generator) if rows.classes > 1 else [])]
-    corrected = zip(judged, holm([part.p for part in judged]), strict=True)
-    parts = sorted((replace(part, p=p) for part, p in corrected), key=lambda part: SHIFT_KINDS.index(part.kind))
-    return WhichShift(len(rows.sizes), int(rows.every.sum()), tuple(parts))
-
-
-def _quantity(rows: OwnerRows, generator: np.random.Generator) -> ShiftPart:
-    """Against rows that fall to each owner with the same probability."""
-    sizes, count = rows.every, len(rows.every)
+    sizes, count = rows.every, len(rows.every)  # against rows that fall to each owner with the same probability
     lots = [gini(row) for row in generator.multinomial(int(sizes.sum()), np.full(count, 1 / count), size=LOTS)]
-    again = [gini(sizes[generator.integers(count, size=count)]) for _ in range(LOTS)]
-    floor, p = float(np.mean(lots)), float(chisquare(sizes).pvalue)
-    return ShiftPart("quantity", gini(sizes), *ends(np.array(again)), floor, p)
-
-
-def _numbers(scores: np.ndarray) -> list[int]:
-    return [place for place in range(scores.shape[1]) if len(np.unique(scores[:, place])) > 3]
-
-
-def _covariate(rows: OwnerRows, generator: np.random.Generator) -> tuple[ShiftPart, float]:
-    """First and second moments of the features' ranks; and p of what differs within a class."""
+    again = np.array([gini(sizes[generator.integers(count, size=count)]) for _ in range(LOTS)])
+    p_sizes = float(chisquare(sizes).pvalue)
+    quantity = ShiftPart("quantity", gini(sizes), *ends(again), float(np.mean(lots)), p_sizes)
+    # first and second moments of the features' ranks
     scores, none = ranks(rows.x), np.zeros(len(rows.y), dtype=np.int64)
     values = np.column_stack([scores, scores[:, _numbers(scores)] ** 2])
     within = between_owners(rows, centred(values, rows.y), rows.y, generator)
     over_all = between_owners(rows, centred(values, none), none, generator)
-    return within.part("covariate", rows, max(within.p, over_all.p), generator), within.p
+    covariate = within.part("covariate", rows, max(within.p, over_all.p), generator)
+    judged = [quantity, covariate, *(_explained(rows, within.p, generator) if rows.classes > 1 else [])]
+    corrected = zip(judged, holm([part.p for part in judged]), strict=True)
+    parts = sorted((replace(part, p=p) for part, p in corrected), key=lambda part: SHIFT_KINDS.index(part.kind))
+    return WhichShift(count, int(sizes.sum()), tuple(parts))
+
+
+def _numbers(scores: np.ndarray) -> list[int]:
+    return [place for place in range(scores.shape[1]) if len(np.unique(scores[:, place])) > 3]
 
 
 def _explained(rows: OwnerRows, p_within: float, generator: np.random.Generator) -> list[ShiftPart]:
@@ -268,9 +260,8 @@ def told_apart(x: np.ndarray, rows: np.ndarray, unit: np.ndarray, generator: np.
 
 
 def _folds(unit: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Fold int64 (n,) of each row: units by lot, or rows where there are few units."""
     names, which = np.unique(unit, return_inverse=True)
-    if len(names) < 2 * FOLDS:
+    if len(names) < 2 * FOLDS:  # few units: by rows
         which = np.arange(len(unit))
     return (generator.permutation(which.max() + 1) % FOLDS)[which]
 
@@ -284,8 +275,7 @@ def division_rows(case: Case) -> list[Row]:
     class); left_out (owners or shards with too few rows); division_alpha and others that dividing found
     (`Partition.measures`). Of each label distance (`figures.DISTANCES`) to the labels of all: mean and quantiles over
     parties, and the mean's floor. Of features: see `add_features`. shift_KIND of each kind of difference that can be
-    judged, with the floor, p corrected over the kinds, and _named: 1 or 0. class: share, and the parties that have a
-    row of it. party: rows, the distances."""
+    judged, with the floor, p corrected over the kinds, and _named: 1 or 0. party: rows, the distances."""
     counts = label_counts(case)
     sizes = counts.sum(axis=1)
     figures = Figures("division")
@@ -301,8 +291,6 @@ def division_rows(case: Case) -> list[Row]:
         **{f"division_{metric}": value for metric, value in case.partition.measures.items()},
     }.items():
         figures.run(metric, value)
-    figures.series("class", case.classes, "share", counts.sum(axis=0) / sizes.sum())
-    figures.series("class", case.classes, "parties", (counts > 0).sum(axis=0))
     figures.series("party", case.parties, "rows", sizes)
     _add_labels(figures, case, counts)
     add_features(figures, case)

@@ -234,7 +234,13 @@ class StudyView:
         for (point, of, name), mean in self.means.items():
             if of == method:
                 known.setdefault(point, {})[name] = mean
-        axes = tuple(axis for index, axis in enumerate(self.axes) if _changes(known, index))
+
+        def changes(index: int) -> bool:
+            seen: dict[Point, object] = {}
+            rest = {point: (*point[:index], *point[index + 1 :]) for point in known}
+            return any(seen.setdefault(rest[point], figures) != figures for point, figures in known.items())
+
+        axes = tuple(axis for index, axis in enumerate(self.axes) if changes(index))
         first: dict[Point, Point] = {}
         for point in (point for point in self.points if point in known):
             first.setdefault(tuple(point[self.axes.index(axis)] for axis in axes), point)
@@ -244,12 +250,6 @@ class StudyView:
         """Axes whose points are numbers, at least so many."""
         numeric = {axis for axis, points in self.order.items() if None not in map(as_number, points)}
         return [axis for axis in self.axes if axis in numeric and len(self.order[axis]) >= least]
-
-
-def _changes(known: Mapping[Point, object], index: int) -> bool:
-    seen: dict[Point, object] = {}
-    rest = {point: (*point[:index], *point[index + 1 :]) for point in known}
-    return any(seen.setdefault(rest[point], figures) != figures for point, figures in known.items())
 
 
 def study_view(

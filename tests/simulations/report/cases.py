@@ -13,7 +13,7 @@ from consilium.accounting.guarantees import Guarantee, Kind
 from consilium.accounting.units import Neighbouring, Towards, Unit
 from consilium.models.evaluation import evaluate
 from consilium.protocol.releases import ReleaseKind
-from consilium.simulations.judge import confusion, student_figures
+from consilium.simulations.judge import calibration_curve
 from consilium.simulations.metrics import metric_intervals
 from consilium.simulations.report.data import LeftOutParty, PartyQuality, ReportData
 
@@ -142,9 +142,9 @@ def figured(data: ReportData, classes: tuple[str, ...] = ("well", "ill"), rows: 
         worth=in_labels(),
         open_figures={
             "test": {name: int((y == index).sum()) for index, name in enumerate(classes)},
-            "student": student_figures(probabilities, y),
+            "student": {"calibration": calibration_curve(probabilities, y)},
             "intervals": told["intervals"],
-            "labels": confusion(y[:40], given, len(classes)),
+            "labels": {"right": int((y[:40] == given).sum()), "of_class": np.bincount(y[:40]).tolist()},
         },
         secret_figures={
             "at_home": {

@@ -41,7 +41,6 @@ class MadeUp:
     methods: Mapping[str, float] = field(default_factory=lambda: METHODS)
     seeds: Sequence[int] = (0, 1, 2, 3, 4)
     parties: int = 24
-    classes: Sequence[str] = ("alive", "dead")
     title: str = "Hospitals"
     stated: Mapping[str, Terms] = field(default_factory=lambda: STATED)
     sets: str = ""
@@ -100,8 +99,6 @@ class MadeUp:
             rows("division", **{f"shift_{kind}_named": named})
         votes = {"consensus": 0.8 + add, "gap_p50": 93, "kappa": 0.5 + add, "plurality_right": 0.81}
         rows("teachers", 0.01, **{name: value + generator.normal(0, 0.002) for name, value in votes.items()})
-        for name in self.classes:
-            found.append(base | figure("teachers", "plurality_right", 0.8, 0.02, "class", name))
         return found
 
 

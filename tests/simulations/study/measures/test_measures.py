@@ -106,12 +106,9 @@ def test_sizes_classes_and_distances_by_hand() -> None:
     rows = division_rows(case)
     mine = [case.dataset.y[case.dataset.owner == int(name.removeprefix("site-"))] for name in case.parties]
     sizes, all_y = sorted(map(len, mine)), np.concatenate(mine)
-    found, by_party, classes = run(rows), figures(rows, "party"), figures(rows, "class")
+    found, by_party = run(rows), figures(rows, "party")
     assert (found["parties"], found["rows_median"]) == (len(mine), np.median(sizes))
     assert (found["rows"], found["rows_least"], found["rows_most"]) == (sum(sizes), sizes[0], sizes[-1])
-    for index, name in enumerate(case.classes):
-        assert classes[name, "share"].value == pytest.approx((all_y == index).mean())
-        assert classes[name, "parties"].value == sum((y == index).any() for y in mine)
     pooled = shares(np.bincount(all_y, minlength=3))
     each = [float(hellinger(shares(np.bincount(y, minlength=3)), pooled)) for y in mine]
     assert [by_party[name, "hellinger"].value for name in case.parties] == pytest.approx(each)
@@ -331,7 +328,7 @@ def test_votes_row_by_row(classes: int) -> None:
     data = made_rows(MORE[:12], classes, skew=0.4, far=1.0)
     case, ensemble = taught(data, federation={"teachers_per_party": classes - 1})
     rows, y = teacher_rows(case, ensemble), case.pool_y
-    found, by_class = figures(rows), figures(rows, "class")
+    found = figures(rows)
     teachers = ensemble.pool.cast.reshape(-1, len(y))
     counts = np.array([[(row == label).sum() for label in range(classes)] for row in teachers.T])
     ordered = np.sort(counts, axis=1)
@@ -343,8 +340,6 @@ def test_votes_row_by_row(classes: int) -> None:
     right = counts.argmax(axis=1) == y
     row = found["", "plurality_right"]
     assert [row.value, row.low, row.high] == pytest.approx([right.mean(), *wilson(right.sum(), len(y))])
-    for label, name in enumerate(case.classes):
-        assert by_class[name, "plurality_right"].value == pytest.approx(right[y == label].mean())
 
 
 def test_neither_mechanism_nor_promise_changes_a_figure() -> None:

@@ -165,11 +165,11 @@ STUDIES = {
         axes={"data.alpha": {"0.1": -0.1, "1": 0, "10": 0.1}, "data.parties": {"9": 0, "20": 0.1}}, parties=9
     ),
     "sets": MadeUp(axes={"set": SETS, "epsilon": {"1": 0, "3": 0}}, seeds=[0, 1], parties=6, sets="set"),
-    "no axis": MadeUp(axes={}, seeds=[0], parties=3, classes=[f"class {index}" for index in range(10)]),
+    "no axis": MadeUp(axes={}, seeds=[0], parties=3),
     "one method": MadeUp(axes={}, seeds=[0, 1], methods={"pooled": 0.8}, parties=3),
     "hostile": MadeUp(
         axes={HOSTILE: {HOSTILE: 0.0, "b": 0.1}}, methods={HOSTILE: 0.7, "local": 0.6, "pate": 0.7},
-        classes=[HOSTILE, "b"], title=HOSTILE, parties=3, seeds=[0, 1],
+        title=HOSTILE, parties=3, seeds=[0, 1],
     ),
 }  # fmt: skip
 PARTS = ["answers", "methods", "parties", "privacy", "made"]
