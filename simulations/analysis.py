@@ -39,7 +39,7 @@ from consilium.simulations.methods.teachers import PooledModel
 from consilium.simulations.metrics import drawn_intervals, mean_metrics, mean_of, metric_intervals
 from consilium.simulations.release import load_own
 from consilium.simulations.report.data import PartyQuality
-from consilium.simulations.said import ALIKE, LINEAR, ONE_CLASS, DirectionSum, Heard
+from consilium.simulations.said import ALIKE, LINEAR, ONE_CLASS, Heard
 from consilium.simulations.vote import vote_shares
 from consilium.student.public_labels import beside_labels
 
@@ -47,7 +47,7 @@ from consilium.student.public_labels import beside_labels
 @dataclass(frozen=True)
 class Analysis:
     """Everything about a run beyond what the nodes wrote. figures: fields of `ReportData`. failures: why teachers tell
-    no rows apart, or had no answer, with how many, errors first. labels_right: share of the released labels."""
+    no rows apart, or had no answer, with how many. labels_right: share of the released labels."""
 
     figures: dict[str, Any] = field(repr=False)
     failures: dict[str, int]
@@ -125,13 +125,10 @@ def baselines(
     case: Case, heard: Heard, promise: StatedGuarantee, student: np.ndarray | None, progress: Progress = no_progress
 ) -> dict[str, dict[str, Any]]:
     """Metrics of all that a student is compared with, with "intervals" of each. heard: what its teachers said. student:
-    its row scores float64 (test,) of the leading metric.
-
-    majority: the most frequent private class. mean_teacher: the mean over the parties of what each has by itself.
-    noisy_average, private_gradient: see `methods`, at the run's promise, and "above_student", by how much they are
-    better; {"absent": why} where there is none; of each also `on_public_rows.NAME`, where the run's student learns from
-    how public rows lie. plurality: all teachers vote, without noise. pooled: one model on the rows of all.
-    """
+    its row scores float64 (test,) of the leading metric. majority: the most frequent private class. mean_teacher: the
+    mean over the parties of what each has by itself. noisy_average, private_gradient: see `methods`, at the run's
+    promise, and "above_student", by how much they are better; {"absent": why} where there is none; of each also
+    `on_public_rows.NAME`, where the run's student learns from how public rows lie. plurality, pooled: see `methods`."""
     names, test_y = case.classes, case.test_y
     metric = leading_metric(test_y, len(names))
     with stage(progress, POOLED):
@@ -139,18 +136,13 @@ def baselines(
     drawn: Draws = {"noisy_average": "no test rows", "private_gradient": "no test rows"}
     if len(test_y):
         parties = {party: rows for party, rows in case.partition.parties.items() if party in heard.quality}
-        summed: DirectionSum | None = DirectionSum()
-        for direction in map(heard.directions.get, parties):
-            if direction is None:  # of one party's teachers: then there is no sum over all
-                summed = None
-                break
-            summed.add(direction, case.config.teachers_per_party)
-        drawn = draws_of("noisy_average", averages_of(case, promise, summed), case)
+        averages = averages_of(case, promise, [heard.directions[party] for party in parties])
+        drawn = draws_of("noisy_average", averages, case)
         drawn["private_gradient"] = "no party has a teacher"
         if parties:
             with stage(progress, RIVALS):
-                trained = replace(case, partition=replace(case.partition, parties=parties))
-                drawn |= draws_of("private_gradient", PrivateGradient().descent(trained), case)
+                with_teachers = replace(case, partition=replace(case.partition, parties=parties))
+                drawn |= draws_of("private_gradient", PrivateGradient().descent(with_teachers), case)
 
     def judged(probabilities: np.ndarray) -> dict[str, Any]:
         return {**evaluate(probabilities, test_y, names), "intervals": metric_intervals(probabilities, test_y, names)}
@@ -167,26 +159,22 @@ def baselines(
 
     private = case.dataset.y[np.concatenate(list(case.partition.parties.values()))]
     shares = np.bincount(private, minlength=len(names)) / len(private)
-    return {
-        "majority": judged(np.tile(shares, (len(test_y), 1))),
-        "mean_teacher": _mean_teacher(case, heard),
-        **{name: {"absent": of} if isinstance(of, str) else judged_draws(of) for name, of in drawn.items()},
-        "plurality": judged(vote_shares(heard.votes)),
-        "pooled": {} if pooled is None else judged(pooled),
-    }
-
-
-def _mean_teacher(case: Case, heard: Heard) -> dict[str, Any]:
-    """Means over the parties; intervals over test rows, of the mean over these very parties."""
-    parts, counts = heard.parts(), np.bincount(case.test_y)
+    parts, counts = heard.parts(), np.bincount(test_y)  # intervals over test rows, of the mean over these very parties
     trained = [heard.quality[party] for party in case.parties if party in heard.quality]
-    return {
+    mean_teacher: dict[str, Any] = {
         "accuracy": mean_of([of_party.accuracy for of_party in trained]),
         "auc": mean_of([of_party.auc for of_party in trained]),
         "intervals": {
             "accuracy": mean_interval(parts["accuracy"], 0.0, 0.0, 1.0) if "accuracy" in parts else None,
             "auc": area_interval(parts["auc"], int(counts[counts > 0].min())) if "auc" in parts else None,
         },
+    }
+    return {
+        "majority": judged(np.tile(shares, (len(test_y), 1))),
+        "mean_teacher": mean_teacher,
+        **{name: {"absent": of} if isinstance(of, str) else judged_draws(of) for name, of in drawn.items()},
+        "plurality": judged(vote_shares(heard.votes)),
+        "pooled": {} if pooled is None else judged(pooled),
     }
 
 
@@ -223,11 +211,11 @@ def on_own_rows(
 ) -> dict[str, Any]:
     """The student against each party's own teacher on rows of the party's that it has not seen. trained: parties with a
     teacher. All rows of a party train that, so a teacher of its kind is trained anew on two thirds of its rows and
-    judged on the last third, three times over. The student learnt from votes of all parties, and so of teachers that
-    saw these rows too; by the run's own guarantee one party moves it by little. Secret. Gives {"absent": why} or:
-    metric ("auc": pairs of two rows of one party that are in the right order; else "accuracy"), judged, parties,
-    too_small (fewer than `LEAST_ROWS` rows), level; "all": alone, student, difference with its interval (parties drawn
-    anew, `REPLICATES` times); by_party: rows and difference of each, from small to large."""
+    judged on the last third, three times over. The student learnt from votes of teachers that saw these rows too; by
+    the run's guarantee one party moves it by little. Secret. Gives {"absent": why} or: metric ("auc": pairs of two rows
+    of one party that are in the right order; else "accuracy"), judged, parties, too_small (fewer than `LEAST_ROWS`
+    rows), level; "all": alone, student, difference with its interval (parties drawn anew); by_party: rows and
+    difference of each, from small to large."""
     sizes = {party: len(case.partition.parties[party]) for party in trained}
     kind = case.scenario.simulation.own_teacher or case.config.teacher
     quick = isinstance(kind, LINEAR) and case.config.rows.representation == "none"

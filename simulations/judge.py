@@ -9,7 +9,7 @@ import numpy as np
 
 from consilium.models.evaluation import Interval, area_interval, evaluate, mean_interval
 from consilium.simulations.divide import Case
-from consilium.simulations.methods.base import BY_ROW, TEST_DRAWS, Predicted
+from consilium.simulations.methods.base import Predicted
 from consilium.simulations.metrics import auc_row_scores, brier_row_scores, drawn_intervals, ratio_interval, wilson
 
 
@@ -34,11 +34,10 @@ RUN, PARTY = "run", "party"  # scopes of rows
 def judged(method: str, case: Case, predicted: Predicted) -> list[Row]:
     """Everything that is said of one method in one case; nothing of one that is absent.
 
-    run: the method's own figures, infinite ones too. On the test rows accuracy, auc (see `models.evaluation`; not
-        where they have one class) and brier, with intervals over test rows. Of a method whose luck was drawn several
-        times (`TEST_DRAWS`) these are means over the draws, and the spread of the draws is in the intervals. At home,
-        over all rows that parties hold out: home_rows, home_accuracy, and home_auc of pairs of two rows of
-        one party; intervals as if other parties might have been there.
+    run: the method's own figures, infinite ones too. On the test rows accuracy, auc (not where they have one class) and
+        brier, with intervals over test rows; of several draws of a method's luck means, with the draws' spread in the
+        intervals. At home, over all rows that parties hold out: home_rows, home_accuracy, and home_auc of pairs of two
+        rows of one party; intervals as if other parties might have been there.
     party: on its own held-out rows rows, accuracy, and auc where they have several classes.
     """
     if predicted.absent:
@@ -54,8 +53,7 @@ def judged(method: str, case: Case, predicted: Predicted) -> list[Row]:
 def judged_row_scores(case: Case, predicted: Predicted) -> dict[str, Any]:
     """What units of test rows add to the figures of runs on test rows, see `inference.UnitScores`, as plain values;
     nothing without any. Of several draws of a method's luck their mean."""
-    by_row = {name: array for name, array in predicted.arrays.items() if name.startswith(BY_ROW)}
-    scores = {name.removeprefix(BY_ROW): [array.astype(np.float64)] for name, array in by_row.items()}
+    scores = {name: [array.astype(np.float64)] for name, array in predicted.by_row.items()}
     if drawn := drawn_test(predicted):
         y = case.test_y
         scores = {
@@ -78,10 +76,9 @@ def judged_row_scores(case: Case, predicted: Predicted) -> dict[str, Any]:
 
 def drawn_test(predicted: Predicted) -> list[np.ndarray]:
     """Probabilities float64 (test, classes) of each draw of a method's luck, none where it has no test rows."""
-    drawn = predicted.arrays.get(TEST_DRAWS)
-    if drawn is None:
+    if predicted.drawn is None:
         return [] if predicted.test is None else [predicted.test]
-    return [draw.astype(np.float64) for draw in drawn]
+    return [draw.astype(np.float64) for draw in predicted.drawn]
 
 
 def _on_test_rows(method: str, case: Case, drawn: Sequence[np.ndarray]) -> Iterator[Row]:
@@ -158,8 +155,8 @@ BINS = 10  # of the calibration curve, with equally many rows each
 
 def calibration_curve(probabilities: np.ndarray, y: np.ndarray) -> list[dict[str, Any]]:
     """How often it is so where the student says so: bins of equally many rows by its probability, of two classes that
-    of the second, of more that of the class it calls. mean: of the probabilities; rate: of what was so; interval of the
-    rate; rows."""
+    of the second, of more that of the class it calls. mean: of the probabilities; rate: of what was so, with its
+    interval; rows."""
     if probabilities.shape[1] == 2:
         scores, so = probabilities[:, 1], y == 1
     else:

@@ -41,13 +41,6 @@ class Recorder:
         self._log.write("student-saved", **facts)
 
 
-@contextlib.contextmanager
-def recording(events: Path) -> Iterator[Recorder]:
-    """Append to a run's event log while the context is open; whoever else writes there does it before or after."""
-    with contextlib.closing(log.EventLog(events)) as opened:
-        yield Recorder(opened)
-
-
 class Showing:
     """Shows the events of one log on a display, one after the other."""
 
@@ -83,7 +76,7 @@ class Showing:
 @contextlib.contextmanager
 def following(events: Path, take: Callable[[log.Event], None]) -> Iterator[None]:
     """Hand what is written into a run's log while the context is open to `take`, in a thread of its own. If it raises,
-    the run goes on: it is called no more, and a RuntimeWarning says why."""
+    it is called no more, and a RuntimeWarning says why."""
     reader, stop = log.EventTail(events), threading.Event()
 
     def follow() -> None:

@@ -1,8 +1,7 @@
 """The federation of a case in this process: the real label service, noise and student on the recorded votes.
 
-What a run keeps on disk is in memory here: the ledger, by the rules of the real one, and what the student writes.
-Labels, the student and every epsilon are those of `consilium run` with the same seed, where nothing is held out at
-home. Noise is always seeded by the case's seed, whatever `simulation.noise` says: a study gives the same twice.
+What a run keeps on disk is in memory here. Labels, the student and every epsilon are those of `consilium run` with the
+same seed, where nothing is held out at home. Noise is always seeded by the case's seed: a study gives the same twice.
 """
 
 from __future__ import annotations
@@ -37,13 +36,10 @@ from consilium.student.run import judged, learn
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a federation ended with. All but what was promised, `student` and the labels is secret.
-
-    promised: towards the student and everybody, at the query budget.
-    sanitised: what the closing released, None where none is planned. batches: the ledger's.
-    rows, outcomes, labels: int64 (n,), what the student asked, in its order: rows of the pool, `Outcome`, and classes
-    (NO_LABEL where there is none), as in labels.parquet.
-    """
+    """What a federation ended with. All but what was promised, `student` and the labels is secret. promised: towards
+    the student and everybody, at the query budget. sanitised: what the closing released, None where none is planned.
+    batches: the ledger's. rows, outcomes, labels: int64 (n,), what the student asked, in its order: rows of the pool,
+    `Outcome`, and classes (NO_LABEL where there is none), as in labels.parquet."""
 
     config: FederationConfig = field(repr=False)
     promised: Guarantee
@@ -68,9 +64,8 @@ class Replayed:
 
 def replay(case: Case, votes: TeacherVotes | np.ndarray, noise: NoiseFor | None = None) -> Replayed:
     """Ask, release, charge, train and close. `votes`: of the case's teachers on the pool, or their sums int64 (pool,
-    classes). noise: of each batch, by its number in the ledger; by default seeded by the case's seed. Raises
-    NotEnoughParties: the federation asks for more. ConfigError: this mechanism cannot be charged, or is none for so few
-    votes, or the student does not fit the rows. ConsiliumError."""
+    classes). noise: of each batch, by its number in the ledger; by default the case's seed's. Raises NotEnoughParties;
+    ConfigError: this mechanism cannot be charged, or is none for so few votes, or the student does not fit the rows."""
     config = case.config.model_copy(update={"noise_seed": case.seed})
     check_can_run(case)
     pool, spec, digest = case.pool, case.scenario.student, config.digest()

@@ -1,5 +1,5 @@
 """What teachers give beside votes: weights and directions of linear ones; and what those of one party say of rows that
-only a simulation knows: computed where the teachers are, in a study and, over Flower, in the analysis of a run."""
+only a simulation knows: computed where the teachers are, in a study, and over Flower in the analysis of a run."""
 
 from __future__ import annotations
 
@@ -37,20 +37,6 @@ def class_probabilities(model: Any, x: np.ndarray, classes: int) -> np.ndarray:
     if len(x):
         probabilities[:, model.classes_] = model.predict_proba(x)
     return probabilities
-
-
-class DirectionSum:
-    """Sum over the parties of what each gives to a noisy average, never all weights at once. total: float64 (inputs,
-    classes), (0, 0) before the first party."""
-
-    def __init__(self) -> None:
-        self.parties = self.teachers_per_party = 0
-        self.total = np.zeros((0, 0))
-
-    def add(self, direction: np.ndarray, teachers: int) -> None:
-        """Of one party: the mean of its teachers' `directions`, float64 (inputs, classes), and how many these are."""
-        self.total = self.total + direction if self.parties else direction
-        self.parties, self.teachers_per_party = self.parties + 1, teachers
 
 
 def directions(weights: np.ndarray) -> np.ndarray:
@@ -111,22 +97,19 @@ class TieLog:
 class Questions:
     """rows: canonical float32 (rows, features) of each set that is asked about, of `SETS`. test_y: true classes
     int64 (test,). study: whether a study asks, which wants scores and not all of `Quality`. teacher: what the
-    coordinator asks for. linear: the kind of all teachers."""
+    coordinator asks for."""
 
     schema: Schema
     rows: Mapping[str, np.ndarray] = field(repr=False)
     test_y: np.ndarray = field(repr=False)
     study: bool
     teacher: TeacherKind
-    linear: TeacherKind
 
     @classmethod
     def of(cls, case: Case, study: bool) -> Questions:
         """What teachers of a case are asked; in a run of test rows alone."""
-        simulation = case.scenario.simulation
         rows = {name: getattr(case, f"{name}_x") for name in (SETS if study else ("test",))}
-        linear = simulation.own_teacher or case.config.teacher
-        return cls(case.config.rows, rows, case.test_y, study, case.config.teacher, linear)
+        return cls(case.config.rows, rows, case.test_y, study, case.config.teacher)
 
     @cached_property
     def inputs(self) -> dict[str, np.ndarray]:
@@ -158,8 +141,8 @@ class Quality:
 class Said:
     """All of it is secret. cast: of each set uint (teachers, rows), the class that each teacher votes for. Of what the
     party has by itself quality, and of a study score: float32 (test,), of two classes the probability of the second,
-    else (0,); home: float32 (own, classes), probabilities of its own held-out rows. direction: float64 (inputs,
-    classes), see `directions`; None where teachers have none."""
+    else (0,); home: float32 (own, classes), of its own held-out rows. direction: float64 (inputs, classes), see
+    `directions`; None where teachers have none."""
 
     cast: dict[str, np.ndarray] = field(repr=False)
     quality: Quality = field(repr=False)
@@ -185,8 +168,8 @@ def model_alone(node: PartyNode, trained: TeacherSet, stated: TeacherKind) -> Te
 def said(
     questions: Questions, node: PartyNode, federation: str, lots: Mapping[str, Decides], own: np.ndarray = NOBODY
 ) -> Said:
-    """Of one party's teachers in a federation. lots: what decides between classes that are equal, of each set. own:
-    which of the rows `home` are the party's. Refused (NOT_TRAINED) where it has no teachers."""
+    """Of one party's teachers in a federation. lots: what decides between equal classes, of each set. own: which of the
+    rows `home` are the party's. Refused (NOT_TRAINED) where it has no teachers."""
     trained = node.teachers(federation)
     alone = model_alone(node, trained, questions.teacher)
     classes, inputs, teachers, y = len(questions.schema.classes), questions.inputs, trained.teachers, questions.test_y
@@ -209,7 +192,8 @@ def said(
         score = by_itself[:, 1].astype(np.float32)
     home = class_probabilities(alone, inputs["home"][own], classes) if len(own) else np.zeros((0, classes))
     width = max(x.shape[1] for x in inputs.values())
-    weights = [linear_scores(questions.linear, teacher, width, classes) for teacher in teachers]
+    kind = node.settings.teacher or questions.teacher
+    weights = [linear_scores(kind, teacher, width, classes) for teacher in teachers]
     known = [each for each in weights if each is not None]
     direction = directions(np.stack(known)[:, :-1]).mean(axis=0) if len(known) == len(teachers) else None
     return Said(cast, quality, score, home.astype(np.float32), direction)

@@ -1,13 +1,12 @@
 """What the teachers of one case vote: recorded once for all mechanisms, and added up as a federation does.
 
-What depends on the mechanism, on query budget, on privacy or on the student is not in it, and these do not decide what
-it is. Under the relative voting rule equal scores are decided by a lot of the federation's digest, so the teachers'
-word alone does not fix the vote: which classes were equal is recorded too (`party.voting`)."""
+What depends on mechanism, query budget, privacy or student is not in it. Under the relative voting rule equal scores
+are decided by a lot of the federation's digest: so which classes were equal is recorded too (`party.voting`)."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,7 +22,7 @@ from consilium.protocol.queries import query_ids
 from consilium.report.progress import TRAIN_TEACHERS
 from consilium.simulations.divide import Case
 from consilium.simulations.population.specs import check_own_teacher
-from consilium.simulations.said import SETS, DirectionSum, Questions, TieLog, said
+from consilium.simulations.said import SETS, Questions, TieLog, said
 from consilium.simulations.simulated import Population
 
 NO_LEDGER = "0" * 64
@@ -47,8 +46,8 @@ class TeacherVotes:
         self, rows: np.ndarray, parties: Sequence[str], federation: str, query_ids: Sequence[str], classes: int
     ) -> np.ndarray:
         """Sum of the parties' votes int64 (rows, classes) on the rows at these positions, as a run of this federation
-        collects. `query_ids`: of these rows, in this order. `federation`: its digest. What no lot decides is counted
-        once for all federations."""
+        (its digest) collects. `query_ids`: of these rows, in this order. What no lot decides is counted once for all
+        federations."""
         place = np.full(self.cast.shape[2], -1)
         place[rows] = np.arange(len(rows))
         if np.count_nonzero(place >= 0) < len(rows):
@@ -122,8 +121,8 @@ class Ensemble:
     (home: of every party, so of its own and all others'). test_scores, own_home, test_right are of what each party has
     by itself (`said.model_alone`): float32 (P, rows), of two classes the probability of the second, of more (P, 0);
     float32 (home, classes), probabilities of its own held-out rows; float64 (P,), accuracy on the test rows.
-    right_rows: float32 (test,), share of the parties that are right on each. directions: what the parties give to a
-    noisy average; None where some party's teachers are not linear."""
+    right_rows: float32 (test,), share of the parties that are right on each. directions: what each party gives to a
+    noisy average, see `Said`."""
 
     pool: TeacherVotes
     test: TeacherVotes
@@ -132,11 +131,11 @@ class Ensemble:
     own_home: np.ndarray = field(repr=False)
     test_right: np.ndarray = field(repr=False)
     right_rows: np.ndarray = field(repr=False)
-    directions: DirectionSum | None = field(repr=False)
+    directions: list[np.ndarray | None] = field(repr=False)
 
 
 def teach(case: Case, progress: Progress = no_progress) -> Iterator[tuple[int, PartyNode]]:
-    """Index of each party, and itself, with its teachers, until the next is taken: trained as parties train them.
+    """Index of each party, and itself, with its teachers, trained as parties train them, until the next is taken.
     Raises ConfigError: a kind of teacher does not fit the rows."""
     check_own_teacher(case.scenario.simulation, case.config.rows)
     population = Population.of(case)
@@ -156,21 +155,16 @@ def teach(case: Case, progress: Progress = no_progress) -> Iterator[tuple[int, P
     progress(TRAIN_TEACHERS, len(case.parties), len(case.parties))
 
 
-def vote(case: Case, taught: Iterable[tuple[int, PartyNode]]) -> Ensemble:
-    """Ask all teachers about all public rows and all that is held out. taught: see `teach`."""
+def train_ensemble(case: Case, progress: Progress = no_progress) -> Ensemble:
+    """Train all teachers, and ask them about all public rows and all that is held out. Raises as `teach`."""
     questions, federation, classes = Questions.of(case, study=True), case.config.digest(), len(case.classes)
     own_home, answers, ties = np.zeros((len(case.home_rows), classes), dtype=np.float32), [], []
-    summed: DirectionSum | None = DirectionSum()
-    for index, node in taught:
+    for index, node in teach(case, progress):
         own, lots = np.flatnonzero(case.home_party == index), {name: TieLog() for name in SETS}
         answer = said(questions, node, federation, lots, own)
         answers.append(answer)
         ties.append(lots)
         own_home[own] = answer.home
-        if answer.direction is None:
-            summed = None
-        elif summed is not None:
-            summed.add(answer.direction, len(answer.cast["test"]))
     voted = {
         name: TeacherVotes.of_parties([each.cast[name] for each in answers], [lots[name] for lots in ties], classes)
         for name in SETS
@@ -181,10 +175,5 @@ def vote(case: Case, taught: Iterable[tuple[int, PartyNode]]) -> Ensemble:
         own_home=own_home,
         test_right=np.array([each.quality.accuracy for each in answers]),
         right_rows=np.mean([each.quality.parts["accuracy"] for each in answers], axis=0),
-        directions=summed,
+        directions=[each.direction for each in answers],
     )
-
-
-def train_ensemble(case: Case, progress: Progress = no_progress) -> Ensemble:
-    """`teach`, then `vote`."""
-    return vote(case, teach(case, progress))

@@ -67,8 +67,8 @@ class PrivacyStatement:
     delta_of_all_fits: float = 0.0
 
     @classmethod
-    def of(cls, privacy: Mapping[str, Any], before: Sequence[Charge] = ()) -> PrivacyStatement:
-        """From the block `privacy` of a summary. before: earlier fits on the same owners."""
+    def of(cls, privacy: Mapping[str, Any], before: Sequence[tuple[float, float]] = ()) -> PrivacyStatement:
+        """From the block `privacy` of a summary. before: epsilon and delta of earlier fits on the same owners."""
         epsilon, delta = number(privacy, "epsilon_guaranteed"), float(privacy["delta"])
         secret = privacy.get("epsilon_data_dependent")
         known = privacy.get("epsilon_nodes") is not None or is_infinite(privacy, "epsilon_nodes")
@@ -82,8 +82,8 @@ class PrivacyStatement:
             epsilon_nodes=number(privacy, "epsilon_nodes") if known else None,
             secret_epsilon_data_dependent=None if secret is None else float(secret),
             fits=1 + len(before),
-            epsilon_of_all_fits=epsilon + sum(earlier.epsilon for earlier in before),
-            delta_of_all_fits=delta + sum(earlier.delta for earlier in before),
+            epsilon_of_all_fits=epsilon + sum(earlier for earlier, _ in before),
+            delta_of_all_fits=delta + sum(earlier for _, earlier in before),
         )
 
     @property
@@ -109,18 +109,6 @@ class PrivacyStatement:
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
-
-
-@dataclass(frozen=True)
-class Charge:
-    """The promise of one fit. owners: their names; None where rows were dealt at random: anybody may be meant."""
-
-    epsilon: float
-    delta: float
-    owners: frozenset[str] | None = field(repr=False)
-
-    def concerns(self, other: Charge) -> bool:
-        return self.owners is None or other.owners is None or bool(self.owners & other.owners)
 
 
 @dataclass(frozen=True)

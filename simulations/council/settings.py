@@ -98,14 +98,12 @@ def scenario_of(parameters: Mapping[str, Any], rows: GivenRows, folder: Path) ->
     if "mechanism" in given:
         given["mechanism"] = _table(given["mechanism"], "name")
     given |= {"classes": rows.classes} if rows.classes else {}
+    public: dict[str, Any] = {"by": "share" if rows.owner is None else "owner", "share": parameters["public_share"]}
+    if rows.public_owners:
+        public = {"by": "owner", "owners": rows.public_owners}
+    data = {"set": MEMORY, "title": "Rows in memory", "attribution": ATTRIBUTION, **_partition(parameters, rows)}
     table: dict[str, Any] = {
-        "data": {
-            "set": MEMORY,
-            "title": "Rows in memory",
-            "attribution": ATTRIBUTION,
-            **_partition(parameters, rows),
-            **_public(parameters, rows),
-        },
+        "data": data if rows.public is not None else data | {"public": public},
         "federation": {"name": "Council", "minimum_parties": 2, "collection": "plaintext"},
     }
     for name, tag in (("teacher", "model"), ("student", "name")):
@@ -136,14 +134,6 @@ def _model(described: Described, tag: str, role: str, folder: Path) -> dict[str,
     checked(called(described, role), role)
     path = folder / f"{role}.pkl"
     return {tag: "pickled", "file": str(path), "sha256": write_estimator(path, described)}
-
-
-def _public(parameters: Mapping[str, Any], rows: GivenRows) -> dict[str, Any]:
-    if rows.public_owners:
-        return {"public": {"by": "owner", "owners": rows.public_owners}}
-    if rows.public is not None:
-        return {}  # these rows are it
-    return {"public": {"by": "share" if rows.owner is None else "owner", "share": parameters["public_share"]}}
 
 
 def _partition(parameters: Mapping[str, Any], rows: GivenRows) -> dict[str, Any]:

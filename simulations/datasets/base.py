@@ -29,11 +29,12 @@ from consilium.protocol.schema import ColumnEncoding, Schema
 
 @dataclass(frozen=True)
 class Public:
-    """The data set's own public part as row indices int64: what the student asks, and what is held out to evaluate it.
-    Where `test` is empty, half of the rows are held out by lot."""
+    """Row indices int64: what the student asks, and what is held out to evaluate it. Of a data set's own public part
+    half of the rows are held out by lot where `test` is empty. owners: ids of those that are held out whole."""
 
     queries: np.ndarray = field(repr=False)
     test: np.ndarray = field(repr=False)
+    owners: np.ndarray = field(repr=False, default_factory=lambda: np.zeros(0, dtype=np.int64))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -275,11 +276,10 @@ class SourceSpec(Frozen):
     title: str = Field(default="", max_length=200, description="of your own data, for the report")
     attribution: str = Field(default="", max_length=1000, description="whose they are, for the report")
     label_cost: str = Field(
-        default="",
-        max_length=100,
+        default="", max_length=100,
         description="what it takes to have one manual label, to be read after the word *takes*: `six months of"
         " follow-up`. Public: warning, plan and report say it",
-    )
+    )  # fmt: skip
 
     size: int | None = Field(
         default=None, ge=8, le=512, description="of images: side in pixels that they are brought to"

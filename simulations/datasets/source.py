@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import tomllib
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -80,15 +80,24 @@ def open_images(spec: SourceSpec) -> ArraySource:
     if not spec.path:
         raise ConfigError('data.set = "images" needs data.path, a folder', 'For example path = "scans"')
     frames = [(_in_folders(Path(name), spec), part) for name, part in parts_of(spec.path, spec)]
-    files = [Path(name) for frame, _ in frames for name in frame[IMAGE]]
-    x = _all_pixels(files, spec)
+    x, faults = list[np.ndarray](), list[DataError]()
+    for name in (name for frame, _ in frames for name in frame[IMAGE]):
+        try:
+            x.append(_pixels(Path(name), spec.size, spec.colour))
+        except DataError as error:
+            faults.append(error)
+    if faults:
+        shown, more = faults[:_SHOWN], len(faults) - _SHOWN
+        what = "; ".join(error.what for error in shown) + (f"; and {more} more" if more > 0 else "")
+        actions = list(dict.fromkeys(error.action for error in shown))
+        raise DataError(f"{len(faults)} of {len(x) + len(faults)} images are of no use: {what}", ". ".join(actions))
     _, ends = COLOURS[spec.colour]
     features = pixel_names(spec.size, ends)
     pieces = [Piece(frame.drop(IMAGE), Lines.of_rows("images", frame.height), part) for frame, part in frames]
     parts = JoinedRows.of(pieces, optional=("owner",))
     spec = spec.model_copy(update={"label": "class", "owner": "owner" if "owner" in spec.folders else ""})
     _, mask, fields = roles_of(parts, spec)
-    return ArraySource(**fields, features=features, x=x[mask])
+    return ArraySource(**fields, features=features, x=np.stack(x)[mask])
 
 
 _OF_SYSTEMS = ("Thumbs.db", "desktop.ini", ".DS_Store")  # files that Windows and macOS make in every folder
@@ -127,22 +136,6 @@ def _in_folders(folder: Path, spec: SourceSpec) -> pl.DataFrame:
         if place.is_dir() and not place.name.startswith(".") and place.name not in rows[levels[0]]:
             raise DataError(f"{place} has no images", f"Remove it, or copy this {levels[0]}'s images there")
     return pl.DataFrame(rows)
-
-
-def _all_pixels(files: Sequence[Path], spec: SourceSpec) -> np.ndarray:
-    """All images, float32 (images, numbers). Raises DataError that counts those of no use."""
-    x, faults = [], []
-    for path in files:
-        try:
-            x.append(_pixels(path, spec.size or 0, spec.colour))
-        except DataError as error:
-            faults.append(error)
-    if not faults:
-        return np.stack(x)
-    shown, more = faults[:_SHOWN], len(faults) - _SHOWN
-    what = "; ".join(error.what for error in shown) + (f"; and {more} more" if more > 0 else "")
-    actions = list(dict.fromkeys(error.action for error in shown))
-    raise DataError(f"{len(faults)} of {len(files)} images are of no use: {what}", ". ".join(actions))
 
 
 _SHOWN = 3

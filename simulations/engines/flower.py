@@ -68,7 +68,7 @@ class NodesGrid(Grid):
         self._nodes = range(FIRST_NODE, FIRST_NODE + nodes)
 
     def set_run(self, run: object) -> None:
-        """Not needed: there is one run."""
+        """There is one."""
 
     @property
     def run(self) -> Any:

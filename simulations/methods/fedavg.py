@@ -192,12 +192,10 @@ class FedAvgMethod(StudyMethod):
 
     name: Literal["fedavg"] = "fedavg"
     rounds: int | None = Field(
-        default=None,
-        ge=1,
-        le=10_000,
+        default=None, ge=1, le=10_000,
         description=f"of local training and averaging; left out: {ROUNDS}, with `epsilon` the best of"
         f" {', '.join(map(str, PRIVATE_ROUNDS))} on the pool's true labels",
-    )
+    )  # fmt: skip
     local_epochs: int = Field(default=1, ge=1, le=1000, description="passes over a party's rows in a round")
     batch: int = Field(default=32, ge=1, description="rows of one gradient step")
     learning_rate: float | None = Field(
@@ -209,11 +207,9 @@ class FedAvgMethod(StudyMethod):
         ' relation; "federation": what the federation promises; left out: no privacy',
     )
     clip: float | None = Field(
-        default=None,
-        gt=0,
-        allow_inf_nan=False,
+        default=None, gt=0, allow_inf_nan=False,
         description="with `epsilon`, longest update of a party (Euclidean); left out: chosen on the pool's labels",
-    )
+    )  # fmt: skip
 
     @model_validator(mode="after")
     def _privacy_is_whole(self) -> FedAvgMethod:

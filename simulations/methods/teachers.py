@@ -20,7 +20,7 @@ from consilium.protocol.label_source import Outcome
 from consilium.protocol.schema import Schema
 from consilium.protocol.strict_json import number
 from consilium.simulations.divide import Case
-from consilium.simulations.methods.base import BY_ROW, Arrays, Predicted, PromisedMethod, StudyMethod, needed
+from consilium.simulations.methods.base import Predicted, PromisedMethod, StudyMethod, needed
 from consilium.simulations.metrics import over_parties
 from consilium.simulations.release import check_can_run, replay
 from consilium.simulations.said import class_probabilities
@@ -30,7 +30,7 @@ from consilium.simulations.vote import Ensemble, plurality_shares
 class LocalOnly(StudyMethod):
     """What each party has by itself (`said.model_alone`). At home it is judged on what it has not seen. On the public
     test rows there is no one model: figures accuracy and, of two classes, auc are means over the parties, with the 10th
-    and 90th percentile of the parties (accuracy_p10 ...). arrays: what each test row adds to either (`BY_ROW`)."""
+    and 90th percentile of the parties (accuracy_p10 ...)."""
 
     needs_ensemble: ClassVar[bool] = True
 
@@ -39,17 +39,17 @@ class LocalOnly(StudyMethod):
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
         voted, y = needed(ensemble, self.name), case.test_y
         figures: dict[str, float | None] = {}
-        arrays: Arrays = {}
+        by_row: dict[str, np.ndarray] = {}
         if len(y):
             figures.update(over_parties("accuracy", voted.test_right.tolist()))
-            arrays[f"{BY_ROW}accuracy"] = voted.right_rows
+            by_row["accuracy"] = voted.right_rows
         if leading_metric(y, len(case.classes)) == "auc":
             areas = [one_against_rest(scores, y == 1) for scores in voted.test_scores.astype(np.float64)]
             figures.update(over_parties("auc", [float(area.mean()) for area in areas]))
-            arrays[f"{BY_ROW}auc"] = np.mean(areas, axis=0).astype(np.float32)
+            by_row["auc"] = np.mean(areas, axis=0).astype(np.float32)
         home = voted.own_home.astype(np.float64) if len(case.home_y) else None
         known = {name: value for name, value in figures.items() if value is not None}
-        return Predicted(home=home, figures=known, arrays=arrays)
+        return Predicted(home=home, figures=known, by_row=by_row)
 
 
 _NO_FEDERATION = "plurality"  # in place of a federation's digest in the lots that decide equal scores

@@ -18,13 +18,12 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaincinv, gammaln, logit, logsumexp
 
 from consilium.protocol.errors import ConfigError, DataError
-from consilium.simulations.datasets.base import PublicSpec, Source
+from consilium.simulations.datasets.base import Public, PublicSpec, Source
 
 LONGEST = 48  # characters that are kept of an owner's name: with a number behind it, it is still a party's (64 at most)
 
@@ -94,19 +93,11 @@ def deal_by_class(y: np.ndarray, parties: int, alpha: float, sizes: float, seed:
 _PUBLIC = 0x7061727469
 
 
-class PublicPart(NamedTuple):
-    """Row indices int64: what the student asks, and what is held out to evaluate it. owners: those held out whole."""
-
-    queries: np.ndarray
-    test: np.ndarray
-    owners: np.ndarray
-
-
 OF_PUBLIC = "of patients who are at a public {0} too"
 ANEW = "If each {0} numbers its patients from 1, put the {0}'s name before the patient's"
 
 
-def public_part(source: Source, public: PublicSpec, least_rows: int, seed: int) -> PublicPart:
+def public_part(source: Source, public: PublicSpec, least_rows: int, seed: int) -> Public:
     """The data set's own public part if it has one, and no owner is held out; else what `public` says.
 
     Owners are drawn by lot, separately among those with `least_rows` rows and the others, so that the number of parties
@@ -116,25 +107,23 @@ def public_part(source: Source, public: PublicSpec, least_rows: int, seed: int) 
     Nothing looks at more than owners, patients and sizes, so every way to divide the rows of the others has the same
     public part. Raises DataError: fewer than two rows would be public. ConfigError: there is no such owner."""
     generator = np.random.default_rng([seed, _PUBLIC])
-    nobody = np.zeros(0, dtype=np.int64)
     if source.public is not None:
         if len(source.public.test):
-            return PublicPart(source.public.queries, source.public.test, nobody)
-        rows = generator.permutation(source.public.queries)
-        return PublicPart(*_halves(source, rows, "data.public"), nobody)
+            return source.public
+        return Public(*_halves(source, generator.permutation(source.public.queries), "data.public"))
     if public.by == "share" or (not public.owners and len(np.unique(source.owner)) == 1):
         units = np.arange(len(source.y)) if source.patient is None else source.patient  # what is never divided
         held = generator.permutation(np.unique(units))[: round(public.share * len(np.unique(units)))]
         rows = generator.permutation(np.flatnonzero(np.isin(units, held)))
-        return PublicPart(*_halves(source, rows, f"data.public.share {public.share:g}"), nobody)
+        return Public(*_halves(source, rows, f"data.public.share {public.share:g}"))
     if public.rows is not None:
         return _of_size(source, public.rows, generator)
     owners = _named(source, public.owners) if public.owners else _drawn(source, public.share, least_rows, generator)
     rows = generator.permutation(np.flatnonzero(np.isin(source.owner, owners)))
-    return PublicPart(*_halves(source, rows, f"data.public_share {public.share:g}"), owners)
+    return Public(*_halves(source, rows, f"data.public_share {public.share:g}"), owners)
 
 
-def _of_size(source: Source, sizes: tuple[int, int], generator: np.random.Generator) -> PublicPart:
+def _of_size(source: Source, sizes: tuple[int, int], generator: np.random.Generator) -> Public:
     owners, counts = np.unique(source.owner, return_counts=True)
     order = generator.permutation(len(owners))
     parts, held = list[np.ndarray](), 0
@@ -147,7 +136,7 @@ def _of_size(source: Source, sizes: tuple[int, int], generator: np.random.Genera
         rows = np.flatnonzero(np.isin(source.owner, owners[order[held:enough]]))
         parts.append(generator.permutation(rows)[:size])
         held = enough
-    return PublicPart(parts[0], parts[1], owners[order[:held]])
+    return Public(parts[0], parts[1], owners[order[:held]])
 
 
 def not_public(source: Source) -> np.ndarray:
@@ -158,7 +147,7 @@ def not_public(source: Source) -> np.ndarray:
     return np.setdiff1d(rows, np.concatenate([source.public.queries, source.public.test]))
 
 
-def private_rows(source: Source, public: PublicPart) -> np.ndarray:
+def private_rows(source: Source, public: Public) -> np.ndarray:
     """Indices of the rows that parties may have, ascending: neither public nor of an owner that is held out, nor of a
     patient who has public rows, at whichever owner; where the data set itself says which rows are public, it decides.
     """
@@ -225,7 +214,7 @@ class Partition:
     measures: dict[str, float] = field(default_factory=dict)
 
 
-def large_enough(shards: Sequence[np.ndarray], public: PublicPart, least_rows: int) -> Partition:
+def large_enough(shards: Sequence[np.ndarray], public: Public, least_rows: int) -> Partition:
     """The shards (row indices) as parties, but for those with fewer than `least_rows` rows, which are left out."""
     everybody = named(shards)
     large = {name: shard for name, shard in everybody.items() if len(shard) >= least_rows}

@@ -21,13 +21,12 @@ from pydantic import Field, model_validator
 from consilium.protocol.errors import ConfigError, DataError, NotEnoughParties
 from consilium.protocol.schema import Schema
 from consilium.report.words import many
-from consilium.simulations.datasets.base import PublicSpec, Source, SourceSpec, keys_set
+from consilium.simulations.datasets.base import Public, PublicSpec, Source, SourceSpec, keys_set
 from consilium.simulations.population.flower import index_sets
 from consilium.simulations.population.partition import (
     ANEW,
     OF_PUBLIC,
     Partition,
-    PublicPart,
     deal_by_class,
     large_enough,
     matched_partition,
@@ -50,46 +49,37 @@ class PartitionKeys(SourceSpec):
         " [partitions](#partitions)",
     )
     parties: int | None = Field(
-        default=None,
-        ge=2,
-        le=100_000,
+        default=None, ge=2, le=100_000,
         description="how many, of `iid`, `groups`, `dirichlet`, `matched` and `time`; left out: as many as `owners`"
         " has, and with its rows. Required for `groups`",
-    )
+    )  # fmt: skip
     most_rows: int | None = Field(
         default=None, ge=1, description="of one party, for `iid`, `groups`, `dirichlet` and `time`"
     )
     alpha: float | None = Field(
-        default=None,
-        ge=1e-3,
-        le=1e6,
+        default=None, ge=1e-3, le=1e6,
         description="of `dirichlet`: each class's rows are dealt in shares from Dirichlet(alpha); the smaller, the more"
         " parties differ",
-    )
+    )  # fmt: skip
     sizes: float = Field(
-        default=0.0,
-        ge=0,
-        le=5,
+        default=0.0, ge=0, le=5,
         description="of `dirichlet`: parties' shares are multiplied by lognormal weights with this deviation of the"
         " logarithm; 0: not at all",
-    )
+    )  # fmt: skip
     partitioner: dict[str, Any] = Field(
         default={}, description="of `flwr`: `name` of a partitioner of flwr-datasets, and its options"
     )
     public_share: float = Field(
-        default=0.2,
-        gt=0,
-        lt=1,
+        default=0.2, gt=0, lt=1,
         description="share of the owners that are held out whole; half of their rows are asked, half are the test"
         " set; of a set without a test part of its own",
-    )
+    )  # fmt: skip
     least_rows: int | None = Field(
-        default=None,
-        ge=1,
+        default=None, ge=1,
         description="rows that an owner, or a party of `dirichlet` or `flwr`, needs to take part, whatever its labels"
         " are; the other divisions are refused if a party has fewer. Left out: one for each teacher of a party, so that"
         " small ones count too; for parties of `dirichlet` and `flwr` 1",
-    )
+    )  # fmt: skip
 
     @model_validator(mode="after")
     def _keys_suit_the_partition(self) -> PartitionKeys:
@@ -139,7 +129,7 @@ class ToDivide:
     seed: int
 
     @cached_property
-    def public(self) -> PublicPart:
+    def public(self) -> Public:
         return public_part(self.source, self.data.public_rule, self.data.rows_needed, self.seed)
 
     @cached_property
@@ -259,35 +249,28 @@ def in_time(todo: ToDivide) -> Partition:
 
 def flwr(todo: ToDivide) -> Partition:
     """Private rows as `data.partitioner` divides them; parties with fewer than `data.rows_needed` are left out. Columns
-    are "label" (classes, counted from 0), "owner" and "patient" where there are such, and any feature by its name.
-    Raises ConfigError: see `index_sets`; or no such column."""
-    data, rows = todo.data, todo.private
-    columns = _columns(todo, data.partitioner.get("partition_by"))
-    parts = index_sets(columns, data.partitioner, todo.seed)
-    return large_enough([rows[part] for part in parts], todo.public, data.rows_needed)
-
-
-def _columns(todo: ToDivide, wanted: object) -> dict[str, np.ndarray]:
-    """Arrays (rows,) by name: what the rows are besides their features, and the feature that is `wanted`, if it is one.
-    Features are as models get them: categories, and means for what is missing, are those of the public rows."""
-    source, public, rows = todo.source, todo.public, todo.private
+    are "label" (classes, counted from 0), "owner", "patient" and "time" where there are such, and any feature by its
+    name, as models get it: categories, and means for what is missing, are those of the public rows. Raises ConfigError:
+    see `index_sets`; or no such column."""
+    source, public, rows, wanted = todo.source, todo.public, todo.private, todo.data.partitioner.get("partition_by")
     roles = {"owner": source.owner, "patient": source.patient, "time": source.time}
     # some partitioners count classes from 0 without gaps, and private rows may lack one
     columns = {"label": np.unique(source.y[rows], return_inverse=True)[1]}
     columns |= {name: values[rows] for name, values in roles.items() if values is not None}
-    if wanted is None or wanted in list(columns):  # a file may say anything, also a list
-        return columns
-    dataset = source.dataset(public.queries)
-    x = dataset.x
-    if dataset.columns:
-        x = Schema.of_table(dataset.columns, dataset.classes, x[public.queries]).filled(x)
-    if wanted not in dataset.features:
-        more = ", ".join(dataset.features[:10]) + (" ..." if len(dataset.features) > 10 else "")
-        raise ConfigError(
-            f"data.partitioner.partition_by {wanted!r} is no column of {source.name}",
-            f"It has {', '.join(columns)}, and the features {more}",
-        )
-    return {**columns, str(wanted): x[rows, dataset.features.index(str(wanted))]}
+    if wanted is not None and wanted not in list(columns):  # a file may say anything, also a list
+        dataset = source.dataset(public.queries)
+        x = dataset.x
+        if dataset.columns:
+            x = Schema.of_table(dataset.columns, dataset.classes, x[public.queries]).filled(x)
+        if wanted not in dataset.features:
+            more = ", ".join(dataset.features[:10]) + (" ..." if len(dataset.features) > 10 else "")
+            raise ConfigError(
+                f"data.partitioner.partition_by {wanted!r} is no column of {source.name}",
+                f"It has {', '.join(columns)}, and the features {more}",
+            )
+        columns[str(wanted)] = x[rows, dataset.features.index(str(wanted))]
+    parts = index_sets(columns, todo.data.partitioner, todo.seed)
+    return large_enough([rows[part] for part in parts], public, todo.data.rows_needed)
 
 
 @dataclass(frozen=True)

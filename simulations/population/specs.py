@@ -40,45 +40,32 @@ class ShiftSpec(Frozen):
     """What is changed at parties after the division: the table `data.shift`."""
 
     noise: float = Field(
-        default=0.0,
-        ge=0,
-        le=100,
-        allow_inf_nan=False,
+        default=0.0, ge=0, le=100, allow_inf_nan=False,
         description="the i-th of N parties, in an order by lot, gets Gaussian noise of standard deviation noise * i / N"
         " on its features, in standard deviations of the public rows",
-    )
+    )  # fmt: skip
     swap: float = Field(
-        default=0.0,
-        ge=0,
-        le=1,
+        default=0.0, ge=0, le=1,
         description="at this share of the parties, by lot, classes are called by each other's names",
-    )
+    )  # fmt: skip
     wrong: float = Field(
-        default=0.0,
-        ge=0,
-        le=1,
+        default=0.0, ge=0, le=1,
         description="this share of all private rows, by lot, is labelled as another class, each as likely",
-    )
+    )  # fmt: skip
     label: float = Field(
-        default=0.0,
-        ge=0,
-        le=20,
+        default=0.0, ge=0, le=20,
         description="half of a party's rows are left out by lot; its classes have odds e^(label * z) of staying, z"
         " standard normal for each party and class",
-    )
+    )  # fmt: skip
     covariate: float = Field(
-        default=0.0,
-        ge=0,
-        le=20,
+        default=0.0, ge=0, le=20,
         description="likewise, with odds e^(covariate * z * v): z of each party, v how far a row lies along one"
         " direction of the features, by lot",
-    )
+    )  # fmt: skip
     quantity: float = Field(
-        default=0.0,
-        ge=0,
-        le=20,
+        default=0.0, ge=0, le=20,
         description="a party is left with the share e^(-quantity * w) of its rows, w exponential for each party",
-    )
+    )  # fmt: skip
 
 
 class DataSpec(PartitionKeys):
@@ -149,8 +136,12 @@ def shifted(data: DataSpec, dataset: Dataset, partition: Partition, seed: int) -
     generator, other = np.random.default_rng([seed, _CLASSES]), np.arange(classes)
     while (other == np.arange(classes)).any():  # what each class is called at these parties, never what it is
         other = generator.permutation(classes)
-    for name in swapped_parties(shift, names, seed):
-        rows = partition.parties[name]
+    count = round(shift.swap * len(names))
+    if shift.swap and not count:
+        what = f"data.shift.swap {shift.swap:g} of {len(names)} parties is nobody"
+        raise ConfigError(what, "Raise it, or leave it out")
+    for index in np.random.default_rng([seed, _SWAP]).permutation(len(names))[:count]:
+        rows = partition.parties[names[index]]
         y[rows] = other[y[rows]]
     if shift.wrong:
         generator, private = np.random.default_rng([seed, _WRONG]), np.concatenate(list(partition.parties.values()))
@@ -173,18 +164,6 @@ def _scale(data: DataSpec, dataset: Dataset, public: np.ndarray) -> np.ndarray:
     low, high = public.min(axis=0), public.max(axis=0)
     numbers = ((public != low) & (public != high)).any(axis=0)
     return np.where(numbers, public.std(axis=0, dtype=np.float64), 0.0)
-
-
-def swapped_parties(shift: ShiftSpec, names: list[str], seed: int) -> tuple[str, ...]:
-    """Who has other labels, by lot, in the order of `names`. Raises ConfigError where the share is nobody."""
-    if not shift.swap:
-        return ()
-    if not (count := round(shift.swap * len(names))):
-        raise ConfigError(
-            f"data.shift.swap {shift.swap:g} of {len(names)} parties is nobody", "Raise it, or leave it out"
-        )
-    chosen = np.random.default_rng([seed, _SWAP]).permutation(len(names))[:count]
-    return tuple(names[int(index)] for index in np.sort(chosen))
 
 
 def tilted(data: DataSpec, dataset: Dataset, partition: Partition, seed: int) -> Partition:

@@ -151,7 +151,7 @@ def _left_out(data: ReportData) -> Exhibit:
     elif not data.left_out:
         words = f"Nobody: every {word} took part in every stage."
     else:
-        rows = (TableLine(item.party, (Cell(item.stage), Cell(item.reason))) for item in data.left_out)
+        rows = (TableLine(party, (Cell(stage), Cell(reason))) for party, stage, reason in data.left_out)
         table = Table((word, "stage", "reason"), tuple(rows))
     return Exhibit("left-out", "Who was left out", (words,) if words else (), table, secret=not data.public)
 

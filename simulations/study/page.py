@@ -20,14 +20,7 @@ from consilium.report.exhibits import METHOD, Cell, Chart, Exhibit, Page, PagePa
 from consilium.report.words import delta_text, many, range_text, signed_text, upper_first, value_text
 from consilium.simulations.study.measures.between import ERROR, SCALES, SHIFT_KINDS
 from consilium.simulations.study.spec import FACTS
-from consilium.simulations.study.summaries.questions import (
-    Likeness,
-    MeanContrast,
-    answers_of,
-    changed,
-    contrast_frame,
-    questions,
-)
+from consilium.simulations.study.summaries.questions import MeanContrast, answers_of, changed, contrast_frame, questions
 from consilium.simulations.study.summaries.view import (
     JUDGED,
     MEASURED,
@@ -243,8 +236,7 @@ def _contrasts(
     view: StudyView, name: str, heading: str, contrasts: Sequence[MeanContrast], words: str
 ) -> Iterator[Exhibit]:
     rows = []
-    made = [contrast for contrast in contrasts if contrast.standing is not Likeness.REPEATED]
-    for each in sorted(made, key=lambda one: (one.p is None and not one.axis, -abs(one.difference))):
+    for each in sorted(contrasts, key=lambda one: (one.p is None and not one.axis, -abs(one.difference))):
         why = "" if each.significant else "not significant" if each.p is not None else each.verdict
         under = "; ".join(filter(None, (range_text(each.low, each.high), why)))
         look = "faint" if why else ""

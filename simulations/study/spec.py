@@ -122,10 +122,9 @@ class StudyTable(Frozen):
     seeds: int = Field(default=5, ge=1, le=10_000, description="how many, from 0")
     home_share: float = Field(default=0.2, ge=0, lt=1, description="of each party's rows, which judge methods at home")
     methods: tuple[str | dict[str, Any], ...] = Field(
-        default=("local", "pooled", "plurality", "pate"),
-        min_length=1,
+        default=("local", "pooled", "plurality", "pate"), min_length=1,
         description="names, or tables with a name and keys; `label` in a table is what results call it",
-    )
+    )  # fmt: skip
     measures: tuple[Literal["division", "teachers", "gain"], ...] = Field(
         default=("division", "teachers", "gain"), description="what else is measured of each division"
     )
@@ -140,10 +139,9 @@ class StudySpec(Frozen):
     base: dict[str, Any] = Field(default={}, description="tables of a scenario: the whole, or what differs from it")
     axis: tuple[StudyAxis, ...] = Field(default=(), description="they multiply")
     exceptions: tuple[dict[str, str | list[str]], ...] = Field(
-        default=(),
-        alias="except",
+        default=(), alias="except",
         description="combinations to leave out: for each axis that is named, one or several of its values as text",
-    )
+    )  # fmt: skip
     name: str = Field(default="study", exclude=True)
     folder: Path = Field(default=Path(), exclude=True)
 

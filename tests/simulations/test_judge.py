@@ -21,7 +21,7 @@ from consilium.simulations.analysis import LEAST_ROWS, chosen, folds_of, on_own_
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import Row, calibration_curve, judged, judged_row_scores
-from consilium.simulations.methods.base import TEST_DRAWS, Predicted
+from consilium.simulations.methods.base import Predicted
 from consilium.simulations.metrics import drawn_intervals, metric_intervals, ratio_interval, wilson
 from consilium.simulations.population.partition import Partition
 from tests.federation import FEATURES, make_config
@@ -163,7 +163,7 @@ def test_of_several_draws_the_mean_is_judged_and_their_spread_is_in_the_interval
     case = made_up(2)
     y, drawn = case.test_y, np.stack([guesses(case, seed)[:TEST] for seed in range(6)]).astype(np.float32)
     drawn[3:] = drawn[3:, :, ::-1]  # three of them are wrong where they would have been right
-    predicted = Predicted(test=drawn[0], arrays={TEST_DRAWS: drawn})
+    predicted = Predicted(test=drawn[0], drawn=drawn)
     several, one = (
         {row.metric: row for row in judged("noisy_average", case, of) if row.scope == "run"}
         for of in (predicted, Predicted(test=drawn[0]))

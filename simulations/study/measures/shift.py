@@ -247,7 +247,10 @@ def told_apart(x: np.ndarray, rows: np.ndarray, unit: np.ndarray, generator: np.
 
     fold = np.zeros(len(x), dtype=np.int64)
     for kind in (rows, ~rows):
-        fold[kind] = _folds(unit[kind], generator)
+        names, which = np.unique(unit[kind], return_inverse=True)
+        if len(names) < 2 * FOLDS:  # few units: by rows
+            which = np.arange(len(which))
+        fold[kind] = (generator.permutation(which.max() + 1) % FOLDS)[which]
     ordered, pairs = 0.0, 0.0
     for index in range(FOLDS):
         tested = fold == index
@@ -257,13 +260,6 @@ def told_apart(x: np.ndarray, rows: np.ndarray, unit: np.ndarray, generator: np.
             ordered += of * area_under_curve(model.decision_function(x[tested]), rows[tested])
             pairs += of
     return ordered / pairs if pairs else float("nan")
-
-
-def _folds(unit: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    names, which = np.unique(unit, return_inverse=True)
-    if len(names) < 2 * FOLDS:  # few units: by rows
-        which = np.arange(len(unit))
-    return (generator.permutation(which.max() + 1) % FOLDS)[which]
 
 
 CHANCE_LOTS = 200  # times that labels are dealt by lot
@@ -292,23 +288,17 @@ def division_rows(case: Case) -> list[Row]:
     }.items():
         figures.run(metric, value)
     figures.series("party", case.parties, "rows", sizes)
-    _add_labels(figures, case, counts)
-    add_features(figures, case)
-    for part in shift_of(case).parts:
-        figures.run(f"shift_{part.kind}", part.strength, part.low, part.high)
-        for metric, value in {"floor": part.floor, "p": part.p, "named": part.named}.items():
-            figures.run(f"shift_{part.kind}_{metric}", value)
-    return figures.rows
-
-
-def _add_labels(figures: Figures, case: Case, counts: np.ndarray) -> None:
-    generator = np.random.default_rng([case.seed, _PURPOSE])
-    pooled = shares(counts.sum(axis=0))
-    party = np.repeat(np.arange(len(counts)), counts.sum(axis=1))
-    y = np.repeat(np.arange(len(pooled)), counts.sum(axis=0))
+    generator, pooled = np.random.default_rng([case.seed, _PURPOSE]), shares(counts.sum(axis=0))
+    party, y = np.repeat(np.arange(len(counts)), sizes), np.repeat(np.arange(len(pooled)), counts.sum(axis=0))
     dealt = [shares(counted(party, generator.permutation(y), *counts.shape)) for _ in range(CHANCE_LOTS)]
     for name, distance in DISTANCES.items():
         distances = distance(shares(counts), pooled)
         figures.spread(name, distances)
         figures.floor(f"{name}_mean", np.array([distance(lot, pooled).mean() for lot in dealt]))
         figures.series("party", case.parties, name, distances)
+    add_features(figures, case)
+    for part in shift_of(case).parts:
+        figures.run(f"shift_{part.kind}", part.strength, part.low, part.high)
+        for metric, value in {"floor": part.floor, "p": part.p, "named": part.named}.items():
+            figures.run(f"shift_{part.kind}_{metric}", value)
+    return figures.rows

@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 from scipy.optimize import root_scalar
@@ -28,8 +27,6 @@ LEVEL = 0.95  # probability that an interval of these summaries covers what it i
 _LEAST_KEPT = 0.3  # where units are so few and unequal that less is left of the squares, more than that is lost
 _LEAST_P = 1e-15  # nothing smaller is told
 LEAST = 3  # seeds, or units of test rows, of which anything is said: of fewer an interval is wider than any difference
-Over = Literal["seeds and rows", "seeds", "rows", "none"]
-"""What might have been otherwise: seeds, test rows (or the owners or patients that these came from), both, nothing."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,8 @@ class Spread:
     rows_df: float = 0.0
 
     @property
-    def over(self) -> Over:
+    def over(self) -> str:
+        """What might have been otherwise: seeds, test rows (or whose these are), both, nothing."""
         if self.seeds_df:
             return "seeds and rows" if self.rows_df else "seeds"
         return "rows" if self.rows_df else "none"

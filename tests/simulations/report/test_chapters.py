@@ -203,7 +203,7 @@ class TestPublic:
         full, public = render(data), render(data, public=True)
         rounded = ["0.314", "0.954", f"{made.SECRET_AUC:.3f}", f"{made.SECRET_ACCURACY}", f"{made.SECRET_ROWS}"]
         rounded += [f"{made.SECRET_GAIN:.3f}"]
-        names = [item.party for item in data.quality] + [item.party for item in data.left_out]
+        names = [item.party for item in data.quality] + [party for party, *_ in data.left_out]
         for secret in [*rounded, *names, made.SECRET_REASON, "do not publish", "not covered by the guarantee"]:
             assert secret in full, secret
             assert secret not in public, secret

@@ -15,7 +15,7 @@ from consilium.accounting.units import Unit
 from consilium.protocol.errors import DataError
 from consilium.report.words import MANUAL
 from consilium.simulations.report.build import render
-from consilium.simulations.report.data import LeftOutParty, PartyQuality
+from consilium.simulations.report.data import PartyQuality
 from consilium.simulations.report.models import finding
 from tests.simulations.report import cases as made
 from tests.simulations.report.cases import SECRET_AUC, Page, above, cases, guarantee, in_labels, metrics, run
@@ -244,7 +244,7 @@ def test_hostile_names_are_text(public: bool) -> None:
         run(),
         **changes,
         versions={HOSTILE: HOSTILE},
-        left_out=[LeftOutParty(HOSTILE, HOSTILE, HOSTILE)],
+        left_out=[(HOSTILE, HOSTILE, HOSTILE)],
         quality=[PartyQuality(HOSTILE, 30, 0.5, 0.6)],
         classes=(HOSTILE, "ill"),
         baselines={HOSTILE: metrics(0.5, 0.5)},
