@@ -31,7 +31,7 @@ from consilium.models.published.structures import ESTIMATOR, TORCH
 from consilium.simulations.divide import Case
 from consilium.simulations.vote import TeacherVotes
 from consilium.student.pool import Pool
-from consilium.student.run import judged, learn
+from consilium.student.run import learn
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,6 @@ class Replayed:
     def spent(self) -> dict[str, Guarantee]:
         """See `coordinator.privacy`. Not of liars' votes (`attack`): they may be negative, and cost no party more."""
         return spent(self.config, self.batches, closed=self.sanitised is not None)
-
-    @property
-    def metrics(self) -> dict[str, Any] | None:
-        """Of the student on the test rows, as its card has them; None without any."""
-        return judged(self.student, self.pool, self.pool.queries)[0]
 
 
 def replay(case: Case, votes: TeacherVotes | np.ndarray, noise: NoiseFor | None = None) -> Replayed:

@@ -33,6 +33,7 @@ from consilium.simulations.release import Replayed, load_own, replay
 from consilium.simulations.run import run_scenario
 from consilium.simulations.study.spec import method_of
 from consilium.simulations.vote import Ensemble, TeacherVotes
+from consilium.student.run import judged as student_judged
 from tests.rooms import ROOMS, ROOT
 from tests.simulations.methods.cases import SEED, few, run_alone, taught
 
@@ -96,7 +97,8 @@ def check_is_the_run(found: Replayed, case: Case, folder: Path) -> None:
     }
     assert (found.sanitised or {}).get("guarantee") == told.get("sanitised")
     student = json.loads((folder / "student" / "student.json").read_text())
-    assert found.metrics is not None and json.loads(json.dumps(found.metrics)) == student["metrics"]
+    metrics = student_judged(found.student, found.pool, found.pool.queries)[0]
+    assert metrics is not None and json.loads(json.dumps(metrics)) == student["metrics"]
     np.testing.assert_array_equal(
         found.student.predict_proba(case.test_x), load_own(folder).predict_proba(case.test_x), strict=True
     )

@@ -202,7 +202,8 @@ def test_a_display_that_fails_is_called_no_more_and_the_run_goes_on(tmp_path: Pa
 
     told = pytest.warns(RuntimeWarning, match="progress is told no more: KeyError")
     with told, following(events, fails), closing(EventLog(events)) as opened:
-        Recorder(opened)("train", 0, 2)
+        record = Recorder(opened)
+        record("train", 0, 2)
         assert called.wait(60)
         record("train", 1, 2)
     assert len(events.read_text().splitlines()) == 2
