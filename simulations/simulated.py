@@ -165,16 +165,13 @@ class SimulatedFederation:
         with closing(log), telling_failure(run_dir, log):
             keys = PLAINTEXT if identities is None else identities.keys
             FederationRun(transport, self.config, run_dir, log, student, keys).run()
-            return self._heard(transport, log)
-
-    def _heard(self, transport: Transport, log: EventLog) -> Heard:
-        nodes, heard, lost = transport.nodes(), Heard(self.questions), dict[str, Failure]()
-        request = SaidRequest(federation=self.config.digest(), questions=packed(self.questions))
-        steps = Steps(log, BASELINES, len(nodes))
-        for node, reply in stream(transport, dict.fromkeys(nodes, request), SaidReply, PATIENCE, steps):
-            if isinstance(reply, SaidReply):
-                heard.add(reply.party, reply.said)
-            elif reply.silent:
-                lost[f"node {node}"] = reply
-        tell_left_out(log, BASELINES, lost)
-        return heard
+            nodes, heard, lost = transport.nodes(), Heard(self.questions), dict[str, Failure]()
+            request = SaidRequest(federation=self.config.digest(), questions=packed(self.questions))
+            steps = Steps(log, BASELINES, len(nodes))
+            for node, reply in stream(transport, dict.fromkeys(nodes, request), SaidReply, PATIENCE, steps):
+                if isinstance(reply, SaidReply):
+                    heard.add(reply.party, reply.said)
+                elif reply.silent:
+                    lost[f"node {node}"] = reply
+            tell_left_out(log, BASELINES, lost)
+            return heard

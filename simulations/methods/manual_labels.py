@@ -2,11 +2,10 @@
 
 What a student is worth in manual labels is read off a fixed ladder of their numbers. It is a function of the published
 student, of how many labels were released and asked for, and of public rows with their true labels: the guarantee of the
-labels covers it, and anybody with the truth of the public rows can compute it.
+labels covers it.
 
 Beside it a rival's model and then the student's trainer (`relearnt`): whoever has a private model may let it label all
-public rows, and train on these as a student does. It takes what was released and public rows alone, so the rival's
-guarantee covers it."""
+public rows, and train on these as a student does. The rival's guarantee covers it."""
 
 from __future__ import annotations
 

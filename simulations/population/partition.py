@@ -58,18 +58,13 @@ _DIRICHLET = 0x64697269
 
 
 def deal_by_class(y: np.ndarray, parties: int, alpha: float, sizes: float, seed: int) -> list[np.ndarray]:
-    """Label skew: the rows of each class are dealt to the parties in shares from a Dirichlet distribution.
+    """Label skew: positions in `y` int64 (n,) of each party's rows, in the order of the lot; every row is dealt once.
 
     Yurochkin et al. 2019 (Bayesian nonparametric federated learning, section 4) and Li et al. 2022 (Federated learning
     on non-IID data silos, "distribution-based label imbalance"), where parties with too few rows are drawn anew; here
-    none is.
-
-    Positions in `y` int64 (n,) of each party's rows, in the order of the lot; every row is dealt once.
-
-    Each class has shares (parties,) of its own from Dirichlet(alpha, ..., alpha): the smaller alpha, the fewer parties
-    have most of it. The shares are multiplied by the parties' weights exp(sizes z), z standard normal, and scaled to
-    sum 1; with sizes 0 the parties are of different sizes by their shares alone. A party that gets nothing takes one
-    row by lot from the party that has most, the first of these; `n` must be `parties` at least.
+    none is. Each class has shares (parties,) of its own from Dirichlet(alpha, ..., alpha): the smaller alpha, the fewer
+    parties have most of it. They are multiplied by the parties' weights exp(sizes z), z standard normal, and scaled to
+    sum 1. A party that gets nothing takes one row by lot from the first that has most; `n` must be `parties` at least.
 
     >>> [len(part) for part in deal_by_class(np.zeros(5, dtype=np.int64), 5, 0.01, 0.0, 0)]
     [1, 1, 1, 1, 1]
@@ -103,9 +98,9 @@ def public_part(source: Source, public: PublicSpec, least_rows: int, seed: int) 
     Owners are drawn by lot, separately among those with `least_rows` rows and the others, so that the number of parties
     does not depend on the seed; or they are those that are named. By share, or where all rows have one owner, rows are
     drawn, or whole patients where the set says whose rows are. Half of what is public, by lot, is asked, the other half
-    is the test set; no patient is in both. By numbers of rows, what is asked and the test set are of different owners.
-    Nothing looks at more than owners, patients and sizes, so every way to divide the rows of the others has the same
-    public part. Raises DataError: fewer than two rows would be public. ConfigError: there is no such owner."""
+    is the test set; no patient is in both. By numbers of rows, the two are of different owners. Nothing looks at more
+    than owners, patients and sizes: every way to divide the rows of the others has the same public part. Raises
+    DataError: fewer than two rows would be public. ConfigError: there is no such owner."""
     generator = np.random.default_rng([seed, _PUBLIC])
     if source.public is not None:
         if len(source.public.test):
@@ -149,8 +144,7 @@ def not_public(source: Source) -> np.ndarray:
 
 def private_rows(source: Source, public: Public) -> np.ndarray:
     """Indices of the rows that parties may have, ascending: neither public nor of an owner that is held out, nor of a
-    patient who has public rows, at whichever owner; where the data set itself says which rows are public, it decides.
-    """
+    patient who has public rows; where the data set itself says which rows are public, it decides."""
     public_rows = np.concatenate([public.queries, public.test])
     rows = np.setdiff1d(not_public(source), public_rows)
     rows = rows[~np.isin(source.owner[rows], public.owners)]
@@ -283,8 +277,8 @@ class _Lot:
     def counts(self, alpha: float) -> np.ndarray:
         """int64 (parties, classes) with rows of `sizes` and columns of `totals`. Class after class: of a party's rows
         that have no class yet, the share that its Dirichlet draw gives to this one against the later ones, with odds
-        raised or lowered for all parties alike until the class is used up. It is rounded by systematic sampling: every
-        row has a threshold, spread evenly over the party from a random start."""
+        raised or lowered for all parties alike until the class is used up; rounded by systematic sampling, in which
+        every row has a threshold, spread evenly over the party from a random start."""
         shapes = alpha * self.totals / self.totals.sum()
         plain = gammaincinv(shapes, self.quantiles)
         tiny = (np.log(self.quantiles) + gammaln(shapes + 1.0)) / shapes
@@ -304,9 +298,9 @@ class _Lot:
 
 def matched_partition(source: Source, natural: Partition, dealt: Partition, seed: int) -> Partition:
     """A division with the sizes and rows of `dealt`, and the label distance of `natural`. dealt: the natural division,
-    or one with another number of parties. `measures` has alpha, the distances `hellinger` and `hellinger_natural`, and
-    `hellinger_by_lot`: that of rows dealt by lot with these sizes and this seed. Raises DataError: no alpha from .001
-    to 1,000,000 comes as near as `TOLERANCE`, with what can be reached."""
+    or one with another number of parties. `measures` has alpha, the distances `hellinger`, `hellinger_natural` and
+    `hellinger_by_lot`, of rows dealt by lot with these sizes. Raises DataError: no alpha from .001 to 1,000,000 comes
+    as near as `TOLERANCE`, with what can be reached."""
     generator = np.random.default_rng([seed, _PURPOSE])
     rows = np.concatenate(list(dealt.parties.values()))
     labels, y = np.unique(source.y[rows], return_inverse=True)
@@ -334,8 +328,7 @@ def matched_partition(source: Source, natural: Partition, dealt: Partition, seed
 
 def _bisect(lot: _Lot, wanted: float) -> tuple[float, np.ndarray]:
     """The alpha, and its counts, whose distance is nearest among those that are tried. The distance is at least
-    `wanted` at the lower end and at most that at the upper one all along, so that they close in on a crossing even
-    where it does not fall all the way."""
+    `wanted` at the lower end and at most that at the upper one all along: they close in on a crossing."""
     low, high = np.log(LEAST), np.log(MOST)
     tried = {float(end): lot.counts(float(np.exp(end))) for end in (low, high)}
     for _ in range(STEPS):

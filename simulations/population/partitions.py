@@ -1,9 +1,8 @@
 """Who has which rows: the table of partitions, what each needs of `[data]`, and how each deals.
 
 By owner: each with enough rows is a party. By lot: equal shards of the private rows ("iid"), as in the papers, or equal
-numbers of owners ("groups"), where these are patients: all rows of one are at the same party. By class ("dirichlet"):
-parties differ in their classes. "shuffled" keeps the sizes of the natural partition, and nothing else of it. Nothing
-here looks at a label but "dirichlet" and "matched", which are made to.
+numbers of owners ("groups"), where these are patients. By class ("dirichlet"): parties differ in their classes.
+"shuffled" keeps the sizes of the natural partition. Nothing looks at a label but "dirichlet" and "matched".
 
 A new partition is a function of `ToDivide` and a row of `PARTITIONS`; a key of its own is a field of `PartitionKeys`.
 """
@@ -154,7 +153,7 @@ class ToDivide:
     @property
     def rows(self) -> np.ndarray:
         """Those that are dealt, ascending: all private ones; or where the number of parties is the natural division's,
-        its rows, so that the two differ in who has which, and in nothing else."""
+        its rows, so that the two differ in who has which alone."""
         if self.data.parties is not None:
             return self.private
         return np.sort(np.concatenate(list(self.natural.parties.values())))
@@ -201,9 +200,8 @@ def _by_group(rows: np.ndarray, groups: np.ndarray) -> list[np.ndarray]:
 
 def iid(todo: ToDivide) -> Partition:
     """So many parties with equal shards of the private rows, drawn by lot. Sizes differ by at most one;
-    `data.most_rows` cuts each shard, and what is cut off is not used. "groups" draws patients instead of rows, or
-    owners where the set names no patients, so that the parties' numbers of them differ by at most one. Raises
-    NotEnoughParties: fewer rows or owners than parties."""
+    `data.most_rows` cuts each shard. "groups" draws patients instead of rows, or owners where the set names no
+    patients. Raises NotEnoughParties: fewer rows or owners than parties."""
     source, rows, parties, whole_owners = todo.source, todo.rows, todo.parties, todo.data.partition == "groups"
     whose = source.owner if source.patient is None else source.patient
     units = np.unique(whose[rows]) if whole_owners else rows
@@ -230,9 +228,8 @@ def dirichlet(todo: ToDivide) -> Partition:
 
 def in_time(todo: ToDivide) -> Partition:
     """So many contiguous pieces of time, the earliest first; sizes differ by at most one. Rows of the same moment are
-    in an order by lot. `data.most_rows` keeps the earliest of each piece. Patients are not kept whole: one who comes
-    back later is at two parties. Raises ConfigError: nobody says when the rows were. DataError: a row has no time.
-    NotEnoughParties: fewer rows than parties."""
+    in an order by lot. Patients are not kept whole: one who comes back later is at two parties. Raises ConfigError:
+    nobody says when the rows were. DataError: a row has no time. NotEnoughParties: fewer rows than parties."""
     source, rows, parties = todo.source, todo.rows, todo.parties
     if source.time is None:
         raise ConfigError(
@@ -276,8 +273,7 @@ def flwr(todo: ToDivide) -> Partition:
 @dataclass(frozen=True)
 class Dealing:
     """One partition. deal: raises NotEnoughParties, DataError or ConfigError. keys: those of `PartitionKeys` that not
-    every partition has. needs: the one that has to be there. leaves_out: parties may be of any size, and those that are
-    too small are left out."""
+    every partition has. needs: the one that has to be there. leaves_out: parties that are too small are left out."""
 
     deal: Callable[[ToDivide], Partition]
     keys: tuple[str, ...] = ()

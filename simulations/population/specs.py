@@ -117,10 +117,9 @@ _WRONG, _TILT, _SIZES = 0x77726F6E67, 0x74696C74, 0x73697A6573
 
 def shifted(data: DataSpec, dataset: Dataset, partition: Partition, seed: int) -> Dataset:
     """The data set with the parties' rows as `data.shift` changes them. noise: Li et al. 2022 (Federated learning on
-    non-IID data silos, "noise-based feature imbalance"): the i-th of N parties, in an order by lot, gets Gaussian noise
-    of level noise * i / N. swap: concept shift, the same features mean another class. wrong: mistakes, as at least a
-    tenth of the labels of the Glyph data of Papernot et al. 2018 are (section 4.1). Raises ConfigError: the share of
-    parties is less than one party."""
+    non-IID data silos, "noise-based feature imbalance"). swap: concept shift. wrong: mistakes, as at least a tenth of
+    the labels of the Glyph data of Papernot et al. 2018 are (section 4.1). Raises ConfigError: the share of parties is
+    less than one party."""
     shift, names = data.shift, list(partition.parties)
     if not shift.noise and not shift.swap and not shift.wrong:
         return dataset
@@ -153,7 +152,7 @@ def shifted(data: DataSpec, dataset: Dataset, partition: Partition, seed: int) -
 def _scale(data: DataSpec, dataset: Dataset, public: np.ndarray) -> np.ndarray:
     """Standard deviation float64 (features,) of the public rows, which a level is a multiple of; 0 where there is no
     noise: of a table on what is no number, of arrays where there are two values. Of images every pixel gets noise of
-    one size: one that is always black has no deviation of its own."""
+    one size."""
     if dataset.columns:
         numbers = [dataset.places[column.column][0] for column in dataset.columns if column.kind == "number"]
         scale = np.zeros(len(dataset.features))
@@ -222,9 +221,9 @@ class SimulatedKeys:
 
 
 def simulated_keys(federation: Federation, names: Sequence[str], seed: int) -> SimulatedKeys | None:
-    """Keys of simulated nodes, derived from the run's seed; None for plaintext votes. The roster's hash is part of the
-    federation's, which an audit must find again. Whoever knows the seed has the keys: they protect nobody. Raises
-    ConfigError where no safe roster of so many parties exists."""
+    """Keys of simulated nodes, derived from the run's seed: they protect nobody. None for plaintext votes. The roster's
+    hash is part of the federation's, which an audit must find again. Raises ConfigError where no safe roster of so many
+    parties exists."""
     if federation.collection not in MODES:
         return None
     coordinator, second = identity_of(COORDINATOR, seed), identity_of(SECOND, seed)

@@ -99,7 +99,7 @@ def test_where_games_are_too_few_nothing_is_said(attacks: list[MembershipAttack]
         assert one.epsilon_at_least is None and set(one.at_false_alarms.values()) == {None}
     many = attacks[0].at_false_alarms
     assert list(many) == ["0.001", "0.01"]
-    assert all(one is not None and one.found[1] <= one.found[0] <= one.found[2] for one in many.values())
+    assert all(one is not None and one[1] <= one[0] <= one[2] for one in many.values())
 
 
 def test_a_guarantee_with_a_tenth_of_its_noise_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
