@@ -36,11 +36,10 @@ from consilium.simulations.methods.manual_labels import ON_PUBLIC_ROWS, PublicTr
 from consilium.simulations.methods.noisy_average import LinearDraws, averages_of
 from consilium.simulations.methods.private_gradient import PrivateGradient
 from consilium.simulations.methods.teachers import PooledModel
-from consilium.simulations.metrics import drawn_intervals, mean_metrics, mean_of, metric_intervals
+from consilium.simulations.metrics import drawn_intervals, mean_metrics, mean_of, metric_intervals, shares
 from consilium.simulations.release import load_own
 from consilium.simulations.report.data import PartyQuality
 from consilium.simulations.said import ALIKE, LINEAR, ONE_CLASS, Heard
-from consilium.simulations.vote import vote_shares
 from consilium.student.public_labels import beside_labels
 
 
@@ -158,7 +157,7 @@ def baselines(
         return found
 
     private = case.dataset.y[np.concatenate(list(case.partition.parties.values()))]
-    shares = np.bincount(private, minlength=len(names)) / len(private)
+    majority = shares(np.bincount(private, minlength=len(names)))
     parts, counts = heard.parts(), np.bincount(test_y)  # intervals over test rows, of the mean over these very parties
     trained = [heard.quality[party] for party in case.parties if party in heard.quality]
     mean_teacher: dict[str, Any] = {
@@ -170,10 +169,10 @@ def baselines(
         },
     }
     return {
-        "majority": judged(np.tile(shares, (len(test_y), 1))),
+        "majority": judged(np.tile(majority, (len(test_y), 1))),
         "mean_teacher": mean_teacher,
         **{name: {"absent": of} if isinstance(of, str) else judged_draws(of) for name, of in drawn.items()},
-        "plurality": judged(vote_shares(heard.votes)),
+        "plurality": judged(shares(heard.votes)),
         "pooled": {} if pooled is None else judged(pooled),
     }
 

@@ -238,7 +238,7 @@ COORDINATOR, CARD = "coordinator.json", "student/student.json"
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A file of a run folder."""
+    """Of a run folder."""
     return json.loads(path.read_text(encoding="utf-8"))
 
 

@@ -125,6 +125,15 @@ def mean_of(values: Sequence[float | None]) -> float | None:
     return float(np.mean(known)) if known else None
 
 
+def shares(counts: np.ndarray) -> np.ndarray:
+    """Counts (..., classes) -> shares float64; all 0 where nothing was counted.
+
+    >>> shares(np.array([[3, 1], [0, 0]])).tolist()
+    [[0.75, 0.25], [0.0, 0.0]]
+    """
+    return counts / np.maximum(counts.sum(axis=-1, keepdims=True), 1)
+
+
 def over_parties(metric: str, values: Sequence[float]) -> dict[str, float | None]:
     """Mean and percentiles of a metric over the parties, under names of their own; None where no party has it.
 

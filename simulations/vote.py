@@ -21,6 +21,7 @@ from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.queries import query_ids
 from consilium.report.progress import TRAIN_TEACHERS
 from consilium.simulations.divide import Case
+from consilium.simulations.metrics import shares
 from consilium.simulations.population.specs import check_own_teacher
 from consilium.simulations.said import SETS, Questions, TieLog, said
 from consilium.simulations.simulated import Population
@@ -99,20 +100,11 @@ def _joined(parts: Sequence[array[int]]) -> np.ndarray:
     return np.concatenate([_NONE, *(np.asarray(part, dtype=np.int32) for part in parts)])
 
 
-def vote_shares(votes: np.ndarray) -> np.ndarray:
-    """Of votes (rows, classes) the share that each class got: float64 (rows, classes).
-
-    >>> vote_shares(np.array([[3, 1], [0, 0]])).tolist()
-    [[0.75, 0.25], [0.0, 0.0]]
-    """
-    return votes / np.maximum(votes.sum(axis=1, keepdims=True), 1)
-
-
 def plurality_shares(case: Case, votes: TeacherVotes, x: np.ndarray, federation: str) -> np.ndarray:
     """float64 (rows, classes): shares of all votes on `x`, the canonical rows that `votes` are on. federation: a digest
     for the lots."""
     rows = np.arange(len(x))
-    return vote_shares(votes.totals(rows, case.parties, federation, query_ids(x), len(case.classes)))
+    return shares(votes.totals(rows, case.parties, federation, query_ids(x), len(case.classes)))
 
 
 @dataclass(frozen=True)

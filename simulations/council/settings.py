@@ -95,8 +95,8 @@ def scenario_of(parameters: Mapping[str, Any], rows: GivenRows, folder: Path) ->
     if parameters["mechanism"] is None and parameters["epsilon"] is None:
         raise BadSetting("neither epsilon nor mechanism is given", "Give epsilon, and the noise is calibrated to it")
     given = {name: value for name, value in parameters.items() if name in _KEYS and value is not None}
-    if "mechanism" in given:
-        given["mechanism"] = _table(given["mechanism"], "name")
+    if isinstance(given.get("mechanism"), str):
+        given["mechanism"] = {"name": given["mechanism"]}
     given |= {"classes": rows.classes} if rows.classes else {}
     public: dict[str, Any] = {"by": "share" if rows.owner is None else "owner", "share": parameters["public_share"]}
     if rows.public_owners:
@@ -117,15 +117,11 @@ def scenario_of(parameters: Mapping[str, Any], rows: GivenRows, folder: Path) ->
     return table
 
 
-def _table(described: Described, tag: str) -> Any:
-    return {tag: described} if isinstance(described, str) else described
-
-
 def _model(described: Described, tag: str, role: str, folder: Path) -> dict[str, Any]:
     if isinstance(described, str) and re.search("[.:]", described):
         return {tag: "estimator", "factory": described}
     if isinstance(described, str | Mapping):
-        return dict(_table(described, tag))
+        return {tag: described} if isinstance(described, str) else dict(described)
     if hasattr(described, "state_dict") and not hasattr(described, "fit"):
         raise BadSetting(
             f"{role} is a torch module, which does not say how it is trained",

@@ -128,13 +128,9 @@ def pooled_probabilities(
     """Trained on bare rows `x` (n, features) with `y` int64 (n,) -> probabilities (m, classes) of the inputs `test`. A
     model of the teachers' kind. Networks see `_ROWS_SEEN` rows at most, in whole epochs. Gradient boosting is
     scikit-learn's histogram one, which is faster on many rows."""
-    if (y == y[0]).all():  # nothing to fit: what every party says, all of them together say
-        return np.eye(len(schema.classes))[np.full(len(test), y[0])]
-    return _trained(teacher, schema, x, y, test)
-
-
-def _trained(teacher: TeacherKind, schema: Schema, x: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
     classes = len(schema.classes)
+    if (y == y[0]).all():  # nothing to fit: what every party says, all of them together say
+        return np.eye(classes)[np.full(len(test), y[0])]
     if isinstance(teacher, RidgeSpec) and len(x) >= test.shape[1]:
         return _ridge(teacher, schema, x, y, test)
     inputs = schema.inputs(x)

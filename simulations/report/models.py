@@ -87,15 +87,11 @@ def finding(
     known = {name: of for name, of in baselines.items() if of and of.get(metric) is not None}
     clauses = [_way(known, student[metric], metric), *_rival(known), *_labelled(worth, labels, metric)]
     sentence = f"{'; '.join(clauses[:2])}{', and '.join(['', *clauses[2:]])}."
-    return (*failures, sentence, *_of_labels(worth, labels, metric))
-
-
-def _of_labels(worth: Metrics | None, labels: Metrics, metric: str) -> list[str]:
-    clauses = [f"{LABELS_ALONE} reach {value_text(labels[metric])}"] if labels.get(metric) is not None else []
+    of_labels = [f"{LABELS_ALONE} reach {value_text(labels[metric])}"] if labels.get(metric) is not None else []
     if worth and "manual_labels" in worth:
-        clauses.append(f"the {STUDENT} is worth {in_labels(worth)}")
-        clauses += [f"one takes {worth['label_cost']}"] if worth.get("label_cost") else []
-    return [f"{upper_first('; '.join(clauses))}."] if clauses else []
+        of_labels.append(f"the {STUDENT} is worth {in_labels(worth)}")
+        of_labels += [f"one takes {worth['label_cost']}"] if worth.get("label_cost") else []
+    return (*failures, sentence, *([f"{upper_first('; '.join(of_labels))}."] if of_labels else []))
 
 
 def _way(known: Mapping[str, Metrics], reached: float, metric: str) -> str:

@@ -27,6 +27,7 @@ from consilium.simulations.study.summaries.view import (
     Point,
     Scores,
     StudyView,
+    as_number,
     figure_text,
     metric,
     metric_words,
@@ -192,7 +193,9 @@ def _heading(lead: str) -> str:
 def _charts(view: StudyView, lead: str) -> Iterator[Exhibit]:
     """Lines over each axis of numbers, the reference first, so that it has the same colour in all; without one all
     methods at each point."""
-    numeric, names = view.numeric_axes(LEAST_POINTS), view.judged(lead)
+    numbers = {axis for axis, points in view.order.items() if None not in map(as_number, points)}
+    numeric = [axis for axis in view.axes if axis in numbers and len(view.order[axis]) >= LEAST_POINTS]
+    names = view.judged(lead)
     drawn = sorted(names, key=lambda name: name != view.reference)[:MOST_LINES] if numeric else names
     for axis in numeric or [""]:
         others, panels = [other for other in view.axes if other != axis and len(view.order[other]) > 1], {}

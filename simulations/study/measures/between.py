@@ -199,8 +199,8 @@ class Labelled:
     directions: np.ndarray = field(repr=False)
 
     @property
-    def modelled(self) -> list[int]:
-        return [1] if self.rows.classes == 2 else list(range(self.rows.classes))
+    def modelled(self) -> range:
+        return range(1 if self.rows.classes == 2 else 0, self.rows.classes)
 
     def fit(self) -> np.ndarray:
         """Probabilities float64 (n, classes) by the regression of all rows."""

@@ -17,7 +17,7 @@ from scipy.stats import spearmanr
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import Row
 from consilium.simulations.methods.base import Predicted
-from consilium.simulations.metrics import wilson
+from consilium.simulations.metrics import shares, wilson
 from consilium.simulations.vote import Ensemble, TeacherVotes
 
 REPLICATES = 1000
@@ -43,11 +43,6 @@ def ratio(
         return value, None, None
     times = generator.multinomial(parties, np.full(parties, 1 / parties), size=REPLICATES)
     return value, *ends((times @ points) / (times @ of))
-
-
-def shares(counts: np.ndarray) -> np.ndarray:
-    """Counts (..., classes) -> shares float64; all 0 where nothing was counted."""
-    return counts / np.maximum(counts.sum(axis=-1, keepdims=True), 1)
 
 
 def hellinger(p: np.ndarray, q: np.ndarray) -> np.ndarray:

@@ -27,7 +27,7 @@ from scipy.stats import chisquare
 from consilium.models.evaluation import area_under_curve
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import Row
-from consilium.simulations.metrics import holm
+from consilium.simulations.metrics import holm, shares
 from consilium.simulations.study.measures.between import (
     ERROR,
     LOTS,
@@ -55,7 +55,6 @@ from consilium.simulations.study.measures.figures import (
     label_counts,
     ratio,
     rows_of,
-    shares,
 )
 
 MOST_DIRECTIONS = 24  # in which coefficients of two classes may differ between owners; of more classes fewer

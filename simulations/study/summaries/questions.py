@@ -24,7 +24,7 @@ from consilium.report.words import many, range_text, signed_text, upper_first, v
 from consilium.simulations.metrics import holm
 from consilium.simulations.study.measures.between import SHIFT_KINDS
 from consilium.simulations.study.spec import FACTS
-from consilium.simulations.study.summaries.inference import LEAST, LEVEL, Spread, spread
+from consilium.simulations.study.summaries.inference import LEAST, LEVEL, spread
 from consilium.simulations.study.summaries.view import Point, StudyView, kind, metric, metric_words, noun, title
 
 SAME_EPSILON = 1e-3  # by so much of themselves may epsilons differ that are called equal: noise is calibrated to less
@@ -134,19 +134,15 @@ def _contrast(
     view: StudyView, name: str, axis: str, point: Point, method: str, against: str, row: dict[str, Any]
 ) -> MeanContrast:
     first, second = np.array(row["value"]), np.array(row["value_other"])
-    known = _spread(view, name, first - second, row["cell"], row["cell_other"])
+    sides = ([view.row_scores.get((cell, name)) for cell in row[side]] for side in ("cell", "cell_other"))
+    one, other = ([score for score in scores if score] for scores in sides)  # seed by seed
+    known = spread(first - second, *((one, other) if len(one) == len(other) == len(first) else ()))
     difference, (low, high) = float((first - second).mean()), metric(name).within
     ends = known.interval(difference, (low - high, high - low))
     return MeanContrast(
         axis, point, method, against, float(first.mean()), float(second.mean()), difference, *ends, len(first),
         "none" if ends[0] is None else known.over, row["alike"], known.p(difference) if row["alike"] else None,
     )  # fmt: skip
-
-
-def _spread(view: StudyView, name: str, steps: np.ndarray, *cells: Sequence[str]) -> Spread:
-    """cells: of each side, seed by seed."""
-    one, other = ([known for cell in side if (known := view.row_scores.get((cell, name)))] for side in cells)
-    return spread(steps, one, other) if len(one) == len(other) == len(steps) else spread(steps)
 
 
 def contrast_frame(view: StudyView, contrasts: Sequence[MeanContrast]) -> pl.DataFrame:

@@ -246,11 +246,6 @@ class StudyView:
             first.setdefault(tuple(point[self.axes.index(axis)] for axis in axes), point)
         return list(first.values()), axes
 
-    def numeric_axes(self, least: int) -> list[str]:
-        """Axes whose points are numbers, at least so many."""
-        numeric = {axis for axis, points in self.order.items() if None not in map(as_number, points)}
-        return [axis for axis in self.axes if axis in numeric and len(self.order[axis]) >= least]
-
 
 def study_view(
     results: pl.DataFrame, order: Mapping[str, Sequence[str]], row_scores: Scores = MappingProxyType({})

@@ -17,7 +17,7 @@ from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.judge import Row
 from consilium.simulations.methods.base import Predicted
-from consilium.simulations.metrics import wilson
+from consilium.simulations.metrics import shares, wilson
 from consilium.simulations.population.partition import deal_by_class
 from consilium.simulations.scenario import Scenario
 from consilium.simulations.study.measures.between import capped
@@ -28,7 +28,6 @@ from consilium.simulations.study.measures.figures import (
     hellinger,
     kappa,
     ratio,
-    shares,
     shares_of,
     teacher_rows,
     winners_flipped,
