@@ -257,10 +257,11 @@ def unit_scores(parts: Parts, rows: Opened) -> dict[tuple[str, str], UnitScores]
     for plot, of, part in parts:
         opened = rows[source_table(plot.teaching.data)]
         if part.scores and isinstance(opened, dict):
-            scores, unit = dict(part.scores), part.scores["unit"]
-            units = (np.array(scores.pop(name), dtype=np.int64) for name in ("ids", "rows"))
-            named = f"{opened['digest'][:16]} {scores.pop('unit')}", unit, *units
-            found |= {(plot.cell(of), metric): UnitScores(*named, np.array(each)) for metric, each in scores.items()}
+            scores = dict(part.scores)
+            unit, ids, rows_of = (scores.pop(name) for name in ("unit", "ids", "rows"))
+            space, ids, counts = f"{opened['digest'][:16]} {unit}", np.array(ids), np.array(rows_of)
+            for metric, each in scores.items():
+                found[plot.cell(of), metric] = UnitScores(space, unit, ids, counts, np.array(each))
     return found
 
 

@@ -20,7 +20,8 @@ from consilium.simulations.methods.base import Predicted
 from consilium.simulations.metrics import shares, wilson
 from consilium.simulations.population.partition import deal_by_class
 from consilium.simulations.scenario import Scenario
-from consilium.simulations.study.measures.between import capped
+from consilium.simulations.study.measures import between
+from consilium.simulations.study.measures.between import OwnerRows
 from consilium.simulations.study.measures.figures import (
     DISTANCES,
     gain_rows,
@@ -312,11 +313,13 @@ def test_a_study_measures_it_of_all_rows_of_the_parties() -> None:
     assert told == [part.strength, part.floor, part.p, 1]
 
 
-def test_of_many_rows_each_owner_gives_as_many_as_fit() -> None:
-    party = np.repeat(np.arange(4), [90, 10, 3, 60])
-    taken = capped(party, np.random.default_rng(0), 100)
-    assert np.bincount(party[taken]).tolist() == [43, 10, 3, 43]
-    assert (np.diff(taken) > 0).all()
+def test_of_many_rows_each_owner_gives_as_many_as_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(between, "MOST_ROWS", 100)
+    owners = np.repeat(np.arange(4), [90, 10, 3, 60])
+    rows = OwnerRows.of(np.arange(163.0)[:, None], np.zeros(163), owners, None, 0)
+    assert rows.every.tolist() == [90, 10, 3, 60]
+    assert rows.sizes.tolist() == np.bincount(rows.owner).tolist() == [43, 10, 3, 43]
+    assert (np.diff(rows.x[:, 0]) > 0).all()
 
 
 MORE = [*SIZES, 20, 35, 60, 22, 18, 44]
