@@ -22,8 +22,7 @@ from scipy.stats import norm, ttest_1samp, wilcoxon
 from benchmarks.results import table
 from consilium.models.evaluation import one_against_rest
 from consilium.simulations.metrics import holm
-from consilium.simulations.study.results import UnitScores
-from consilium.simulations.study.summaries.inference import spread
+from consilium.simulations.study.summaries.inference import UnitScores, spread
 
 METHODS, ROWS, OWNER, LUCK, SIGNAL = 12, 160, 8, 0.1, 1.0
 """Luck: its deviation, where the noise of a row has 1 in all."""

@@ -12,9 +12,7 @@ from typing import Any
 from benchmarks.results import Rows, record
 from consilium.report.words import many
 from consilium.simulations.papers.run import RESULTS, exhibits
-from consilium.simulations.study.results import open_study
-from consilium.simulations.study.summaries.questions import answers_of, questions
-from consilium.simulations.study.summaries.view import study_view
+from consilium.simulations.study.run import FACTS_FILE
 
 JUDGES = {
     "heart": "patients by lot of all four hospitals; nothing was chosen on them",
@@ -46,17 +44,16 @@ def main(folders: list[str] | None = None) -> None:
         if (Path(folder) / RESULTS).exists():
             paper(json.loads((Path(folder) / RESULTS).read_text(encoding="utf-8")))
             continue
-        files = open_study(Path(folder))
-        facts, view = files.facts, study_view(files.results, files.facts["axes"], files.row_scores)
+        facts = json.loads((Path(folder) / FACTS_FILE).read_text(encoding="utf-8"))
         words = shlex.split(facts["command"])
         at, name = words.index("--out"), words[2]
         command = shlex.join([*words[:at], *words[at + 2 :]])
-        made = f"`{command}`: {many(facts['cells'], 'cell')}, {many(len(view.seeds), 'seed')},"
+        made = f"`{command}`: {many(facts['cells'], 'cell')}, {many(len(facts['seeds']), 'seed')},"
         made += f" {facts['seconds'] / 60:.1f} minutes on {many(facts['workers'], 'core')}."
-        values = {"made": made, **{str(place): text for place, text in enumerate(answers_of(view, questions(view)), 1)}}
+        values = {"made": made, **{str(place): text for place, text in enumerate(facts["answers"], 1)}}
         print("\n".join(values.values()), flush=True)
         if os.environ.get("RECORD"):
-            result = {"values": values, "split": JUDGES[name], "seeds": list(view.seeds), "command": command}
+            result = {"values": values, "split": JUDGES[name], "seeds": facts["seeds"], "command": command}
             record(f"study-{name}", result, facts["seconds"])
 
 

@@ -36,8 +36,8 @@ from consilium.report.disclosure import epsilon_text
 from consilium.report.warnings import LEAST_SIGNAL
 from consilium.report.words import LABELS_ALONE, STUDENT
 from consilium.simulations.council.estimator import Council
+from consilium.simulations.datasets.base import SourceSpec
 from consilium.simulations.datasets.source import NATURALS, load_dataset, open_source
-from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.divide import make_case
 from consilium.simulations.report.models import LABELS
 from consilium.simulations.run import run_scenario

@@ -26,7 +26,7 @@ from consilium.coordinator.provision.plan import Plan, RowsPlan
 from consilium.models.keys import TEACHERS, TRAINERS
 from consilium.node.signed import Coordinator
 from consilium.protocol.voting_rule import VOTING_RULES
-from consilium.simulations.datasets.spec import PublicSpec
+from consilium.simulations.datasets.base import PublicSpec
 from consilium.simulations.population.specs import DataSpec, ShiftSpec, SimulationSpec
 from consilium.simulations.study.spec import StudyAxis, StudyTable
 from consilium.student.config import StudentSpec

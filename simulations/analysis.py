@@ -25,29 +25,28 @@ from consilium.models.evaluation import (
     outranked,
     row_scores,
 )
-from consilium.models.keys import LogisticRegressionSpec, NetworkSpec, RidgeSpec, TeacherKind
+from consilium.models.keys import NetworkSpec, TeacherKind
 from consilium.models.table import fit_teachers
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.report.progress import AT_HOME, POOLED, RIVALS, stage
 from consilium.simulations.divide import Case
-from consilium.simulations.judge import confusion, student_figures
+from consilium.simulations.judge import calibration_curve
 from consilium.simulations.methods.base import StatedGuarantee
 from consilium.simulations.methods.manual_labels import ON_PUBLIC_ROWS, PublicTruth, relearnt, worth
 from consilium.simulations.methods.noisy_average import LinearDraws, averages_of
 from consilium.simulations.methods.private_gradient import PrivateGradient
 from consilium.simulations.methods.teachers import PooledModel
-from consilium.simulations.metrics import drawn_intervals, mean_metrics, mean_of, metric_intervals
+from consilium.simulations.metrics import drawn_intervals, mean_metrics, mean_of, metric_intervals, shares
 from consilium.simulations.release import load_own
 from consilium.simulations.report.data import PartyQuality
-from consilium.simulations.said import ALIKE, ONE_CLASS, DirectionSum, Heard
-from consilium.simulations.vote import vote_shares
+from consilium.simulations.said import ALIKE, LINEAR, ONE_CLASS, Heard
 from consilium.student.public_labels import beside_labels
 
 
 @dataclass(frozen=True)
 class Analysis:
     """Everything about a run beyond what the nodes wrote. figures: fields of `ReportData`. failures: why teachers tell
-    no rows apart, or had no answer, with how many, errors first. labels_right: share of the released labels."""
+    no rows apart, or had no answer, with how many. labels_right: share of the released labels."""
 
     figures: dict[str, Any] = field(repr=False)
     failures: dict[str, int]
@@ -80,9 +79,12 @@ def analyse(run_dir: Path, case: Case, heard: Heard, progress: Progress = no_pro
         )  # fmt: skip
         figures["open_figures"] = {
             "test": dict(zip(names, np.bincount(y, minlength=len(names)).tolist(), strict=True)),
-            "student": student_figures(probabilities, y),
+            "student": {"calibration": calibration_curve(probabilities, y)},
             "intervals": metric_intervals(probabilities, y, names),
-            "labels": confusion(truth.labels[rows], labels, len(names)),
+            "labels": {
+                "right": int((truth.labels[rows] == labels).sum()),
+                "of_class": np.bincount(truth.labels[rows], minlength=len(names)).tolist(),
+            },
         }
         figures["secret_figures"] = {
             "at_home": on_own_rows(case, model.predict_proba, trained, progress),
@@ -122,28 +124,24 @@ def baselines(
     case: Case, heard: Heard, promise: StatedGuarantee, student: np.ndarray | None, progress: Progress = no_progress
 ) -> dict[str, dict[str, Any]]:
     """Metrics of all that a student is compared with, with "intervals" of each. heard: what its teachers said. student:
-    its row scores float64 (test,) of the leading metric.
-
-    majority: the most frequent private class. mean_teacher: the mean over the parties of what each has by itself.
-    noisy_average, private_gradient: see `methods`, at the run's promise, and "above_student", by how much they are
-    better; {"absent": why} where there is none; of each also `on_public_rows.NAME`, where the run's student learns from
-    how public rows lie. plurality: all teachers vote, without noise. pooled: one model on the rows of all.
-    """
+    its row scores float64 (test,) of the leading metric. majority: the most frequent private class. mean_teacher: the
+    mean over the parties of what each has by itself. noisy_average, private_gradient: see `methods`, at the run's
+    promise, and "above_student", by how much they are better; {"absent": why} where there is none; of each also
+    `on_public_rows.NAME`, where the run's student learns from how public rows lie. plurality, pooled: see `methods`."""
     names, test_y = case.classes, case.test_y
     metric = leading_metric(test_y, len(names))
     with stage(progress, POOLED):
         pooled = PooledModel().predict(case, None).test
-    averages = averages_of(case, promise, _directions(heard, case))
     drawn: Draws = {"noisy_average": "no test rows", "private_gradient": "no test rows"}
     if len(test_y):
-        drawn = draws_of("noisy_average", averages, case)
         parties = {party: rows for party, rows in case.partition.parties.items() if party in heard.quality}
+        averages = averages_of(case, promise, [heard.directions[party] for party in parties])
+        drawn = draws_of("noisy_average", averages, case)
+        drawn["private_gradient"] = "no party has a teacher"
         if parties:
             with stage(progress, RIVALS):
-                trained = replace(case, partition=replace(case.partition, parties=parties))
-                drawn |= draws_of("private_gradient", PrivateGradient().descent(trained), case)
-        else:
-            drawn["private_gradient"] = "no party has a teacher"
+                with_teachers = replace(case, partition=replace(case.partition, parties=parties))
+                drawn |= draws_of("private_gradient", PrivateGradient().descent(with_teachers), case)
 
     def judged(probabilities: np.ndarray) -> dict[str, Any]:
         return {**evaluate(probabilities, test_y, names), "intervals": metric_intervals(probabilities, test_y, names)}
@@ -159,21 +157,10 @@ def baselines(
         return found
 
     private = case.dataset.y[np.concatenate(list(case.partition.parties.values()))]
-    shares = np.bincount(private, minlength=len(names)) / len(private)
-    return {
-        "majority": judged(np.tile(shares, (len(test_y), 1))),
-        "mean_teacher": _mean_teacher(case, heard),
-        **{name: {"absent": of} if isinstance(of, str) else judged_draws(of) for name, of in drawn.items()},
-        "plurality": judged(vote_shares(heard.votes)),
-        "pooled": {} if pooled is None else judged(pooled),
-    }
-
-
-def _mean_teacher(case: Case, heard: Heard) -> dict[str, Any]:
-    """Means over the parties; intervals over test rows, of the mean over these very parties."""
-    parts, counts = heard.parts(), np.bincount(case.test_y)
+    majority = shares(np.bincount(private, minlength=len(names)))
+    parts, counts = heard.parts(), np.bincount(test_y)  # intervals over test rows, of the mean over these very parties
     trained = [heard.quality[party] for party in case.parties if party in heard.quality]
-    return {
+    mean_teacher: dict[str, Any] = {
         "accuracy": mean_of([of_party.accuracy for of_party in trained]),
         "auc": mean_of([of_party.auc for of_party in trained]),
         "intervals": {
@@ -181,28 +168,24 @@ def _mean_teacher(case: Case, heard: Heard) -> dict[str, Any]:
             "auc": area_interval(parts["auc"], int(counts[counts > 0].min())) if "auc" in parts else None,
         },
     }
+    return {
+        "majority": judged(np.tile(majority, (len(test_y), 1))),
+        "mean_teacher": mean_teacher,
+        **{name: {"absent": of} if isinstance(of, str) else judged_draws(of) for name, of in drawn.items()},
+        "plurality": judged(shares(heard.votes)),
+        "pooled": {} if pooled is None else judged(pooled),
+    }
 
 
 def draws_of(name: str, models: LinearDraws | str, case: Case) -> Draws:
     """Of a rival, and where the student learns from public rows, of the same student with the rival's labels."""
     if isinstance(models, str):
         return {name: models}
-    schema, spec = case.config.rows, case.scenario.student
-    found: Draws = {name: models.probabilities(schema.inputs(case.test_x))}
-    if spec.trainer.learns_from_public_rows:
-        found[ON_PUBLIC_ROWS + name] = relearnt(case, models.probabilities(schema.inputs(case.pool_x)))
+    inputs = case.config.rows.inputs
+    found: Draws = {name: models.probabilities(inputs(case.test_x))}
+    if case.scenario.student.trainer.learns_from_public_rows:
+        found[ON_PUBLIC_ROWS + name] = relearnt(case, models.probabilities(inputs(case.pool_x)))
     return found
-
-
-def _directions(heard: Heard, case: Case) -> DirectionSum | None:
-    """Of all parties that have a teacher, in their order; None where some party's teachers have none."""
-    summed = DirectionSum()
-    for party in case.parties:
-        if party in heard.quality:
-            if (direction := heard.directions[party]) is None:
-                return None
-            summed.add(direction, case.config.teachers_per_party)
-    return summed
 
 
 def _difference(metric: Metric, scores: np.ndarray, luck: float = 0.0) -> dict[str, Any]:
@@ -213,22 +196,13 @@ def _difference(metric: Metric, scores: np.ndarray, luck: float = 0.0) -> dict[s
 
 
 FOLDS = 3
-LEAST_ROWS = 6
-"""With fewer, a third is one row: such parties are counted and not judged."""
-FEW_PARTIES = 12
-"""How many are judged where one training takes long."""
+LEAST_ROWS = 6  # with fewer, a third is one row: such parties are counted and not judged
+MOST_PARTIES, FEW_PARTIES = 80, 12
+"""How many are judged, with three trainings each, and where one training takes long: some seconds' worth."""
 REPLICATES, LEVEL = 1000, 0.95
 _PURPOSE = 0x686F6D65
 
-Predict = Callable[[np.ndarray], np.ndarray]
-"""Rows as they travel float (n, features) -> probabilities (n, classes)."""
-
-
-def most_parties(spec: TeacherKind) -> int:
-    """How many parties are judged, with three trainings each, where teachers are of this kind: some seconds' worth."""
-    if isinstance(spec, NetworkSpec):
-        return 0
-    return 80 if isinstance(spec, LogisticRegressionSpec | RidgeSpec) else FEW_PARTIES
+Predict = Callable[[np.ndarray], np.ndarray]  # rows as they travel float (n, features) -> probabilities (n, classes)
 
 
 def on_own_rows(
@@ -236,16 +210,15 @@ def on_own_rows(
 ) -> dict[str, Any]:
     """The student against each party's own teacher on rows of the party's that it has not seen. trained: parties with a
     teacher. All rows of a party train that, so a teacher of its kind is trained anew on two thirds of its rows and
-    judged on the last third, three times over. The student learnt from votes of all parties, and so of teachers that
-    saw these rows too; by the run's own guarantee one party moves it by little. Secret. Gives {"absent": why} or:
-    metric ("auc": pairs of two rows of one party that are in the right order; else "accuracy"), judged, parties,
-    too_small (fewer than `LEAST_ROWS` rows), level; "all": alone, student, difference with its interval (parties drawn
-    anew, `REPLICATES` times); by_party: rows and difference of each, from small to large."""
+    judged on the last third, three times over. The student learnt from votes of teachers that saw these rows too; by
+    the run's guarantee one party moves it by little. Secret. Gives {"absent": why} or: metric ("auc": pairs of two rows
+    of one party that are in the right order; else "accuracy"), judged, parties, too_small (fewer than `LEAST_ROWS`
+    rows), level; "all": alone, student, difference with its interval (parties drawn anew); by_party: rows and
+    difference of each, from small to large."""
     sizes = {party: len(case.partition.parties[party]) for party in trained}
     kind = case.scenario.simulation.own_teacher or case.config.teacher
-    most = most_parties(kind)
-    if case.config.rows.representation != "none":  # of thousands of inputs, which take longer to compute than to learn
-        most = min(most, FEW_PARTIES)
+    quick = isinstance(kind, LINEAR) and case.config.rows.representation == "none"
+    most = 0 if isinstance(kind, NetworkSpec) else MOST_PARTIES if quick else FEW_PARTIES
     parties = chosen(sizes, most)
     if not parties:
         slow = f"teachers of kind {kind.title} take long to train again"
@@ -311,9 +284,7 @@ def _points(case: Case, party: str, spec: TeacherKind, student: Predict) -> tupl
 
 def folds_of(owner: np.ndarray, seed: int) -> list[np.ndarray]:
     """Rows in `FOLDS` parts by lot, all of one owner in the same where there are owners enough."""
-    owners = np.unique(owner)
-    generator = np.random.default_rng([seed, _PURPOSE])
+    owners, generator = np.unique(owner), np.random.default_rng([seed, _PURPOSE])
     if len(owners) < 2 * FOLDS:
         return np.array_split(generator.permutation(len(owner)), FOLDS)
-    parts = np.array_split(generator.permutation(owners), FOLDS)
-    return [np.flatnonzero(np.isin(owner, part)) for part in parts]
+    return [np.flatnonzero(np.isin(owner, part)) for part in np.array_split(generator.permutation(owners), FOLDS)]

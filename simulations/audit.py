@@ -1,7 +1,6 @@
 """`consilium audit PATH`: do the claims of a run hold? And the report of a run, also of one that is deployed.
 
-It reads the folder only, and changes nothing. A check that breaks down counts as failed.
-"""
+Folders are only read. A check that breaks down counts as failed."""
 
 from __future__ import annotations
 
@@ -12,7 +11,6 @@ from pathlib import Path
 import numpy as np
 
 from consilium.coordinator.collection.plaintext import PATTERN, kept_votes
-from consilium.coordinator.events import Event
 from consilium.coordinator.privacy import expected
 from consilium.coordinator.verify import Recorded, VerifiedRun, holds, verify_run
 from consilium.coordinator.verify.ledger import (
@@ -31,7 +29,7 @@ from consilium.protocol.choices import counted
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.report.warnings import warnings_of, well_formed
 from consilium.simulations.folder import MANIFEST, SUMMARY, SUMS, check_sums
-from consilium.simulations.report.data import LeftOutParty, ReportData, load_report_data
+from consilium.simulations.report.data import ReportData, load_report_data
 from consilium.simulations.report.privacy import shown_guarantees
 
 REPORT_DATA = "private/report.json"
@@ -48,8 +46,8 @@ EPSILONS = {
 
 def audit_path(path: Path, students: Sequence[Path] = ()) -> VerifiedRun:
     """All findings on the run of a path: a simulation's folder, a coordinator's folder, or the run folder of one.
-    students: folders of students that asked this run's coordinator, to be checked against its ledger. Raises PathError,
-    DataError: there is no run here, or nothing of a student. ConfigError: it is another node's folder."""
+    students: folders of students that asked this run's coordinator. Raises PathError, DataError: there is no run here,
+    or nothing of a student. ConfigError: it is another node's folder."""
     if not is_simulated(path):
         run = verify_run(path, students)
         if run.recorded is not None and not students:
@@ -140,8 +138,7 @@ NO_STUDENT = "What a student learnt from the labels: its results lie with it. Gi
 def report_of(path: Path, student: Path | None = None) -> tuple[ReportData, Path]:
     """The data of a run's report, and the folder that the report goes to: of a deployed or unfinished run what its
     ledger and its nodes' files say. student: folder of one that asked a deployed run's coordinator. Raises DataError:
-    no run here, nothing was charged yet, or a claim of the run does not hold. ConfigError: a student was given for a
-    simulation."""
+    no run here, nothing charged yet, or a claim does not hold. ConfigError: a student was given for a simulation."""
     if (path / REPORT_DATA).exists():
         if student is not None:
             raise ConfigError("--student is for deployed runs", "A simulation has its student in its own folder")
@@ -159,7 +156,9 @@ def _data(run: VerifiedRun, recorded: Recorded, student: Path | None) -> ReportD
     config, simulated = recorded.config, is_simulated(run.run_dir)
     coordinator = run.files.object(COORDINATOR) if (run.run_dir / COORDINATOR).exists() else {}
     card = {} if student is None else Files(student, finished=True).object(CARD)
-    parties = len(coordinator["parties"]) if coordinator else _parties(run.events, recorded)
+    came = [event.total for event in run.events if event.kind == "stage"]
+    parties = max((batch.parties for batch in recorded.batches), default=came[-1] if came else 0)
+    parties = len(coordinator["parties"]) if coordinator else parties
     invited = {name for event in run.events if event.kind == "awaiting" for name in event.parties}
     if simulated:
         invited = range(run.files.object(MANIFEST).get("data", {}).get("parties", parties))
@@ -180,7 +179,7 @@ def _data(run: VerifiedRun, recorded: Recorded, student: Path | None) -> ReportD
         invited=max(len(invited), parties),
         teachers=parties * config.teachers_per_party,
         party_label="party",
-        left_out=[LeftOutParty(*one) for one in dict.fromkeys(left_out)],
+        left_out=list(dict.fromkeys(left_out)),
         mechanism=config.describe(),
         release=config.disclosure.release,
         collection=config.collection,
@@ -196,8 +195,3 @@ def _data(run: VerifiedRun, recorded: Recorded, student: Path | None) -> ReportD
         unfinished=next((f"{one.found.capitalize()}." for one in run.findings if one.check == "run: finished"), ""),
         warnings=warnings,
     )
-
-
-def _parties(events: Sequence[Event], recorded: Recorded) -> int:
-    came = [event.total for event in events if event.kind == "stage"]
-    return max((batch.parties for batch in recorded.batches), default=came[-1] if came else 0)

@@ -18,10 +18,9 @@ from consilium.simulations.attack.command import attack_command
 from consilium.simulations.data_check import app as data_app
 from consilium.simulations.shipped import DEFAULT, Shipped, completing, menu, menu_lines
 
-SIMULATE = "On one machine"
-"""Above the commands of a simulation, in the list of all commands."""
+SIMULATE = "On one machine"  # above the commands of a simulation, in the list of all commands
 _EXAMPLES = (
-    "Examples: `consilium run`; `consilium run stroke-labels --seed 1`;"
+    "Examples: `consilium run`; `consilium run stroke-secure --seed 1`;"
     " `consilium run stroke --set federation.mechanism.sigma=60`; `consilium run my.toml --out results`"
 )
 

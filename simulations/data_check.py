@@ -59,14 +59,13 @@ def check_command(
         raise typer.Exit(1)
 
 
-MOST_READINGS = 10
-"""Each reading has the keys that cure what the one before found; the second mostly finds nothing."""
+MOST_READINGS = 10  # each reading has the keys that cure what the one before found; the second mostly finds nothing
 
 
 def check_files(pattern: str, roles: Mapping[str, str], drop: list[str] | tuple[str, ...] = ()) -> CheckedFiles:
     """Read and divide the rows as a run does, again with the keys that cure what was found, until they do no more.
-    roles: names of columns by what they are, of label, owner, patient, time. drop: columns that are no features. Raises
-    PathError: there is no such file. DataError: it is no table, or has no such column."""
+    roles: names of columns, of label, owner, patient, time. drop: columns that are no features. Raises PathError,
+    DataError: there is no such file; it is no table, or has no such column."""
     from consilium.data.encoding import infer
     from consilium.protocol.config_files import validate
     from consilium.simulations.datasets.source import open_tables

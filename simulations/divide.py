@@ -1,8 +1,5 @@
-"""One division of one data set with one seed: what every method of a study is given.
-
-Some rows of every party are held out at home. Nobody trains on them, neither teachers nor any other method, so that all
-methods are judged on the same rows of each party.
-"""
+"""One division of one data set with one seed: what every method of a study is given. Some rows of every party are held
+out at home: nobody trains on them, so that all methods are judged on the same rows of each party."""
 
 from __future__ import annotations
 
@@ -36,8 +33,7 @@ T = TypeVar("T")
 class Case:
     """Everything is secret but `config`, and the rows of `pool_x` and `test_x`. scenario: with the student that its
     rows get where none is named (`StudentSpec.for_rows`). partition: its parties have the rows that they train on.
-    home: row indices int64 that each party holds out, by name; those without any are left out. config: as the
-    coordinator has it."""
+    home: row indices int64 that each party holds out, by name, where it holds out any. config: the coordinator's."""
 
     scenario: Scenario
     seed: int
@@ -70,8 +66,7 @@ class Case:
         return self.once("pool ids", lambda: query_ids(self.pool_x))
 
     @property
-    def pool_y(self) -> np.ndarray:
-        """Their true labels int64 (pool,), which only a simulation has."""
+    def pool_y(self) -> np.ndarray:  # their true labels int64 (pool,), which only a simulation has
         return self.dataset.y[self.partition.queries]
 
     @property
@@ -154,17 +149,16 @@ class Case:
 
 
 def divide(scenario: Scenario, seed: int, source: Source | None = None) -> Case:
-    """Who has which rows, and the coordinator's configuration: the case of a whole run, which holds nothing out.
-    source: see `divided_data`, which says what is raised beside what `federation_config` says."""
+    """The case of a whole run, which holds nothing out. source: see `divided_data`, which says what is raised beside
+    what `federation_config` says."""
     dataset, partition = divided_data(scenario, seed, source)
     return Case(scenario, seed, federation_config(scenario, dataset, partition, seed), dataset, partition, {})
 
 
 def make_case(scenario: Scenario, seed: int, home_share: float, source: Source | None = None) -> Case:
     """Divide the data, and hold `home_share` of each party's rows out at home (of whole patients, where these are
-    known; rounded down, so that a small party may hold out none, and always keeps one to train on). With `home_share` 0
-    it is the division of `consilium run` with this seed. source: see `divided_data`. Raises ConfigError: noise that is
-    in the sums already. NotEnoughParties, DataError: see `divided_data`."""
+    known; rounded down: a party always keeps one to train on). With `home_share` 0 it is the division of `consilium
+    run` with this seed. Raises, and source: see `divided_data`; ConfigError also: noise that is in the sums already."""
     clear = clear_votes(scenario)
     dataset, whole = divided_data(scenario, seed, source)
     parties, home = dict(whole.parties), {}
@@ -180,8 +174,8 @@ def make_case(scenario: Scenario, seed: int, home_share: float, source: Source |
 
 
 def clear_votes(scenario: Scenario) -> Scenario:
-    """As a study collects votes: the same ones, in this process, with the coordinator's own noise. The student is
-    promised the same; where the noise is in the sums, a check has more noise than here."""
+    """As a study collects votes: in this process, with the coordinator's own noise. The student is promised the same;
+    where the noise is in the sums, a check has more noise than here."""
     federation = scenario.federation.model_copy(update={"collection": "plaintext"})
     return scenario.model_copy(update={"federation": federation})
 

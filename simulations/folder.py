@@ -38,16 +38,14 @@ from consilium.simulations.divide import Case
 from consilium.simulations.interruption import Interrupted
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.public import look
-from consilium.simulations.report.data import LeftOutParty, ReportData
+from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.privacy import shown_guarantees
 from consilium.student.card import CONSTANT
 
 FORMAT = 2
 MANIFEST, SUMMARY = "manifest.json", "summary.json"
-PRIVATE = "private"
-"""What exists only because this is a simulation: exact votes, what a report may not show."""
-WORK = "private/work"
-"""Private rows and keys, while an engine needs them in files."""
+PRIVATE = "private"  # what exists only because this is a simulation: exact votes, what a report may not show
+WORK = "private/work"  # private rows and keys, while an engine needs them in files
 LEDGER, LABELS = "ledger.db", "labels.parquet"
 
 
@@ -87,9 +85,18 @@ def working_in(run_dir: Path, manifest: Mapping[str, Any]) -> Iterator[None]:
         raise
     except Exception as error:
         state(f"failed: {error if isinstance(error, ConsiliumError) else type(error).__name__}")
-        if queries := charged_queries(run_dir):
-            raise _after_release(error, run_dir, queries) from error
-        raise
+        if not (queries := charged_queries(run_dir)):
+            raise
+        reason = str(error)
+        if not isinstance(error, ConsiliumError):  # nobody foresaw it: its text may quote a row
+            frames = traceback.extract_tb(error.__traceback__)
+            where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+            reason = f"{type(error).__name__}{where}"
+        what = (
+            f"{reason.rstrip('.')}. {queries} queries had been released and charged by then: the answers are in"
+            f" {run_dir / LABELS}, the charge in {run_dir / LEDGER}"
+        )
+        raise FailedAfterRelease(what, "Another run releases anew, and its charge comes on top") from error
     state("complete")
     write_sums(run_dir)
 
@@ -102,20 +109,6 @@ def charged_queries(run_dir: Path) -> int:
             return ledger.spent()[0]
     except LedgerError:
         return 0
-
-
-def _after_release(error: Exception, run_dir: Path, queries: int) -> FailedAfterRelease:
-    """The text of an error that nobody foresaw is left out: it may quote a row."""
-    reason = str(error)
-    if not isinstance(error, ConsiliumError):
-        frames = traceback.extract_tb(error.__traceback__)
-        where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-        reason = f"{type(error).__name__}{where}"
-    what = (
-        f"{reason.rstrip('.')}. {queries} queries had been released and charged by then: the answers are in"
-        f" {run_dir / LABELS}, the charge in {run_dir / LEDGER}"
-    )
-    return FailedAfterRelease(what, "Another run releases anew, and its charge comes on top")
 
 
 SUMS = "SHA256SUMS"
@@ -201,8 +194,7 @@ if TYPE_CHECKING:
 def run_warnings(
     config: FederationConfig, summary: Mapping[str, Any], card: Mapping[str, Any], looked: RowFacts, cost: str
 ) -> list[dict[str, str]]:
-    """Of a finished run, first what came out. summary: as far as it is written. card: the student's. cost: what a label
-    takes."""
+    """Of a finished run, first what came out. summary: as far as it is written. cost: what a label takes."""
     tested = card["test"]
     reached = StudentFacts(
         constant=card["model"]["kind"] == CONSTANT,
@@ -246,7 +238,7 @@ COORDINATOR, CARD = "coordinator.json", "student/student.json"
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A file of a run folder."""
+    """Of a run folder."""
     return json.loads(path.read_text(encoding="utf-8"))
 
 
@@ -319,7 +311,8 @@ def report_data(
 ) -> ReportData:
     """All that the report shows."""
     scenario, dataset, federation = case.scenario, case.dataset, case.scenario.federation
-    coordinator = read_json(run_dir / COORDINATOR)
+    coordinator, events = read_json(run_dir / COORDINATOR), read_events(run_dir / "events.jsonl")
+    left_out = [(event.party, event.stage, event.reason) for event in events if event.kind == "left-out"]
     return ReportData(
         title=federation.name,
         description=scenario.description.strip(),
@@ -329,7 +322,7 @@ def report_data(
         **{name: summary[name] for name in ("parties", "teachers", "student", "warnings")},
         invited=manifest["data"]["parties"],
         party_label=dataset.owner_label if scenario.data.partition == "owners" else "party",
-        left_out=left_out(run_dir),
+        left_out=left_out,
         mechanism=federation.describe(),
         release=federation.disclosure.release,
         collection=federation.collection,
@@ -355,17 +348,10 @@ def public_owners(case: Case) -> dict[str, Any]:
     return {"count": len(public), "of": owners, "word": data.owner_label} if whole else {}
 
 
-def left_out(run_dir: Path) -> list[LeftOutParty]:
-    """Who was left out of which stage, from the event log."""
-    events = read_events(run_dir / "events.jsonl")
-    return [LeftOutParty(event.party, event.stage, event.reason) for event in events if event.kind == "left-out"]
-
-
 def absent(run_dir: Path) -> dict[str, str]:
     """Parties that were left out of a stage, and not because of what their data hold, each with the first reason."""
-    events = read_events(run_dir / "events.jsonl")
     reasons: dict[str, str] = {}
-    for event in events:
+    for event in read_events(run_dir / "events.jsonl"):
         if event.kind == "left-out" and event.rule not in FOR_DATA:
             reasons.setdefault(event.party, event.reason)
     return dict(sorted(reasons.items()))

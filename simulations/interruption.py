@@ -15,8 +15,8 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupted(BaseException):
-    """A signal asked the run to end. No `Exception`, so that nothing on the way takes it for a failure. Nor a
-    `KeyboardInterrupt`, which the command line's library turns into exit code 130 and silence."""
+    """A signal asked the run to end. No `Exception`, so that nothing takes it for a failure; nor a `KeyboardInterrupt`,
+    which the command line's library turns into exit code 130 and silence."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -33,8 +33,8 @@ class Interrupted(BaseException):
 @contextmanager
 def interruptible() -> Iterator[None]:
     """`Interrupted` is raised at the first of `SIGNALS` while the context is open, in the main thread of a process.
-    Those that come after it are dropped: the run is ending already, and what it cleans up must not be cut short. A
-    signal that whoever started the process had ignored (`nohup`) stays ignored. In another thread nothing changes."""
+    Those after it are dropped: what the run cleans up must not be cut short. A signal that whoever started the process
+    had ignored (`nohup`) stays ignored. In another thread nothing changes."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -9,15 +9,15 @@ import numpy as np
 
 from consilium.models.evaluation import Interval, area_interval, evaluate, mean_interval
 from consilium.simulations.divide import Case
-from consilium.simulations.methods.base import BY_ROW, TEST_DRAWS, Predicted
+from consilium.simulations.methods.base import Predicted
 from consilium.simulations.metrics import auc_row_scores, brier_row_scores, drawn_intervals, ratio_interval, wilson
 
 
 class Row(NamedTuple):
     """One figure of one cell. method: that it is of; "division" for measures of the division alone, "teachers" for
-    those of the teachers and their votes without noise. scope: "run", "class" or "party"; name: which of them ("" for
-    "run"). metric: such as "auc", "hellinger"; low and high: its interval within the cell, None where it has none.
-    Intervals over seeds are the report's."""
+    those of the teachers and their votes without noise. scope: "run" or "party"; name: which of them ("" for "run").
+    metric: such as "auc", "hellinger"; low and high: its interval within the cell, None where it has none. Intervals
+    over seeds are the report's."""
 
     method: str
     scope: str
@@ -28,19 +28,16 @@ class Row(NamedTuple):
     high: float | None = None
 
 
-RUN, CLASS, PARTY = "run", "class", "party"
-"""Scopes of rows."""
+RUN, PARTY = "run", "party"  # scopes of rows
 
 
 def judged(method: str, case: Case, predicted: Predicted) -> list[Row]:
     """Everything that is said of one method in one case; nothing of one that is absent.
 
-    run: the method's own figures, infinite ones too. On the test rows accuracy, auc (see `models.evaluation`; not
-        where they have one class) and brier, with intervals over test rows. Of a method whose luck was drawn several
-        times (`TEST_DRAWS`) these are means over the draws, and the spread of the draws is in the intervals. At home,
-        over all rows that parties hold out: home_rows, home_accuracy, and home_auc of pairs of two rows of
-        one party; intervals as if other parties might have been there.
-    class: recall on the test rows, with rows.
+    run: the method's own figures, infinite ones too. On the test rows accuracy, auc (not where they have one class) and
+        brier, with intervals over test rows; of several draws of a method's luck means, with the draws' spread in the
+        intervals. At home, over all rows that parties hold out: home_rows, home_accuracy, and home_auc of pairs of two
+        rows of one party; intervals as if other parties might have been there.
     party: on its own held-out rows rows, accuracy, and auc where they have several classes.
     """
     if predicted.absent:
@@ -54,10 +51,9 @@ def judged(method: str, case: Case, predicted: Predicted) -> list[Row]:
 
 
 def judged_row_scores(case: Case, predicted: Predicted) -> dict[str, Any]:
-    """What units of test rows add to the figures of runs on test rows, see `study.results.UnitScores`, as plain values;
+    """What units of test rows add to the figures of runs on test rows, see `inference.UnitScores`, as plain values;
     nothing without any. Of several draws of a method's luck their mean."""
-    by_row = {name: array for name, array in predicted.arrays.items() if name.startswith(BY_ROW)}
-    scores = {name.removeprefix(BY_ROW): [array.astype(np.float64)] for name, array in by_row.items()}
+    scores = {name: [array.astype(np.float64)] for name, array in predicted.by_row.items()}
     if drawn := drawn_test(predicted):
         y = case.test_y
         scores = {
@@ -80,10 +76,9 @@ def judged_row_scores(case: Case, predicted: Predicted) -> dict[str, Any]:
 
 def drawn_test(predicted: Predicted) -> list[np.ndarray]:
     """Probabilities float64 (test, classes) of each draw of a method's luck, none where it has no test rows."""
-    drawn = predicted.arrays.get(TEST_DRAWS)
-    if drawn is None:
+    if predicted.drawn is None:
         return [] if predicted.test is None else [predicted.test]
-    return [draw.astype(np.float64) for draw in drawn]
+    return [draw.astype(np.float64) for draw in predicted.drawn]
 
 
 def _on_test_rows(method: str, case: Case, drawn: Sequence[np.ndarray]) -> Iterator[Row]:
@@ -97,11 +92,6 @@ def _on_test_rows(method: str, case: Case, drawn: Sequence[np.ndarray]) -> Itera
     spread = float(values.std(ddof=1)) / np.sqrt(len(values)) if len(values) > 1 else 0.0
     interval, most = mean_interval(scores.mean(axis=0), spread), 1.0 if len(names) == 2 else 2.0
     yield _row(method, RUN, "", "brier", values.mean(), interval, most)
-    for name, count in zip(names, np.bincount(y, minlength=len(names)).tolist(), strict=True):
-        if count:
-            recall = np.mean([draw["recall_per_class"][name] for draw in metrics])
-            yield _row(method, CLASS, name, "recall", recall, intervals["recall_per_class"][name])
-            yield _row(method, CLASS, name, "rows", count)
 
 
 def _at_home(method: str, case: Case, home: np.ndarray) -> Iterator[Row]:
@@ -160,31 +150,13 @@ def _units(case: Case) -> tuple[str, np.ndarray]:
     return "row", test
 
 
-BINS = 10
-"""Of the calibration curve, with equally many rows each."""
-
-
-def student_figures(probabilities: np.ndarray, y: np.ndarray) -> dict[str, Any]:
-    """confusion and calibration of `probabilities` float64 (n, classes) on `y` int64 (n,), at least one row."""
-    return {
-        "confusion": confusion(y, probabilities.argmax(axis=1), probabilities.shape[1]),
-        "calibration": calibration_curve(probabilities, y),
-    }
-
-
-def confusion(y: np.ndarray, predicted: np.ndarray, classes: int) -> list[list[int]]:
-    """Rows of each true class (first index) that were called each class (second index).
-
-    >>> confusion(np.array([0, 0, 1]), np.array([0, 1, 1]), 2)
-    [[1, 1], [0, 1]]
-    """
-    return np.bincount(y * classes + predicted, minlength=classes**2).reshape(classes, classes).tolist()
+BINS = 10  # of the calibration curve, with equally many rows each
 
 
 def calibration_curve(probabilities: np.ndarray, y: np.ndarray) -> list[dict[str, Any]]:
     """How often it is so where the student says so: bins of equally many rows by its probability, of two classes that
-    of the second, of more that of the class it calls. mean: of the probabilities; rate: of what was so; interval of the
-    rate; rows."""
+    of the second, of more that of the class it calls. mean: of the probabilities; rate: of what was so, with its
+    interval; rows."""
     if probabilities.shape[1] == 2:
         scores, so = probabilities[:, 1], y == 1
     else:

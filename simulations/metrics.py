@@ -80,28 +80,22 @@ def metric_intervals(probabilities: np.ndarray, y: np.ndarray, class_names: Sequ
 def drawn_intervals(
     drawn: Sequence[np.ndarray], y: np.ndarray, class_names: Sequence[str], one: bool = False
 ) -> dict[str, Any]:
-    """Likewise of means over draws of what was learnt; `drawn`: probabilities float64 (n, classes) of each draw. `one`:
-    of what one more draw would give, so that the interval covers its luck too, and not of the mean."""
+    """Accuracy's and auc's of means over draws of what was learnt; `drawn`: probabilities float64 (n, classes) of each.
+    `one`: of what one more draw would give, so that the interval covers its luck too, and not of the mean."""
     if len(drawn) == 1:
         return metric_intervals(drawn[0], y, class_names)
     right = np.stack([output.argmax(axis=1) == y for output in drawn]).astype(np.float64)
     areas = [area for area in (auc_row_scores(output, y) for output in drawn) if area is not None]
-    counts = np.bincount(y, minlength=len(class_names))
-    least = int(counts[counts > 0].min())
+    counts = np.bincount(y)
 
     def spread(scores: np.ndarray) -> float:
         values = scores.mean(axis=1)
         return float(values.std(ddof=1)) / (1 if one else math.sqrt(len(values)))
 
-    def share(scores: np.ndarray) -> Interval:
-        return mean_interval(scores.mean(axis=0), spread(scores), 0.0, 1.0)
-
+    least = int(counts[counts > 0].min())
     return {
-        "accuracy": share(right),
+        "accuracy": mean_interval(right.mean(axis=0), spread(right), 0.0, 1.0),
         "auc": area_interval(np.mean(areas, axis=0), least, spread(np.stack(areas))) if areas else None,
-        "recall_per_class": {
-            name: share(right[:, y == index]) if counts[index] else None for index, name in enumerate(class_names)
-        },
     }
 
 
@@ -117,25 +111,27 @@ def holm(values: Sequence[float]) -> list[float]:
     return np.minimum(corrected, 1.0).tolist()
 
 
-LOW, HIGH = 10, 90
-"""Percentiles of the parties that say what one of them has by itself."""
+LOW, HIGH = 10, 90  # percentiles of the parties that say what one of them has by itself
 
 
 def mean_metrics(tables: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Means of what `evaluate` gave for each; None where there is no value for any: no test row has such a class.
-
-    >>> mean_metrics([{"accuracy": 0.5, "auc": None, "recall_per_class": {"ill": share}} for share in (0.25, 0.75)])
-    {'accuracy': 0.5, 'auc': None, 'recall_per_class': {'ill': 0.5}}
-    """
-    metrics = {metric: mean_of([item[metric] for item in tables]) for metric in ("accuracy", "auc")}
-    recalls = [item["recall_per_class"] for item in tables]
-    return {**metrics, "recall_per_class": {name: mean_of([each[name] for each in recalls]) for name in recalls[0]}}
+    """Means of what `evaluate` gave for each; None where there is no value for any."""
+    return {metric: mean_of([item[metric] for item in tables]) for metric in ("accuracy", "auc")}
 
 
 def mean_of(values: Sequence[float | None]) -> float | None:
     """Of those that are known; None of none."""
     known = [value for value in values if value is not None]
     return float(np.mean(known)) if known else None
+
+
+def shares(counts: np.ndarray) -> np.ndarray:
+    """Counts (..., classes) -> shares float64; all 0 where nothing was counted.
+
+    >>> shares(np.array([[3, 1], [0, 0]])).tolist()
+    [[0.75, 0.25], [0.0, 0.0]]
+    """
+    return counts / np.maximum(counts.sum(axis=-1, keepdims=True), 1)
 
 
 def over_parties(metric: str, values: Sequence[float]) -> dict[str, float | None]:

@@ -22,18 +22,14 @@ from consilium.protocol.queries import canonical_queries
 from consilium.report.disclosure import epsilon_text
 from consilium.report.warnings import LEAST_SIGNAL
 from consilium.report.words import many
-from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.population import public
-from consilium.simulations.population.partition import Partition
 from consilium.simulations.report.models import METRICS
 from consilium.simulations.scenario import Scenario, divided_data, scenario_table, with_any_noise, with_budget
 from consilium.student.public_labels import cross_validated
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
-_MUCH = 1e4
-"""Noise from which the search for less begins, in votes."""
-_LOT, _ROWS = 0x706C616E, 300
-"""Of the public rows, by lot, on whose labels is looked: more take seconds."""
+_MUCH = 1e4  # noise from which the search for less begins, in votes
+_LOT, _ROWS = 0x706C616E, 300  # of the public rows, by lot, on whose labels is looked: more take seconds
 
 
 @dataclass(frozen=True)
@@ -99,6 +95,12 @@ def plan_of(name: str, overrides: Sequence[str] = (), seed: int = 0) -> dict[str
         found = with_noise(kept, budget.queries, budget.answers, epsilon, cost, rough, _MUCH)
         rule = SignalRule.of(federation, epsilon, parties, features)
         costs.append({"epsilon": epsilon, "noise": {key: found[key] for key in scales}, "rule": rule.number})
+    rows, labels = np.random.default_rng([seed, _LOT]).permutation(partition.queries), None
+    if len(rows := rows[dataset.y[rows] >= 0][:_ROWS]):
+        canonical = canonical_queries(dataset.x[rows], features)
+        x = public.schema(scenario.data, dataset, partition).inputs(canonical)
+        alone = cross_validated(x, dataset.y[rows], len(dataset.classes))
+        labels = {**asdict(alone), "leaves_chance": alone.leaves_chance}
     promised = stated
     if promised is None or set(scales) <= set(written):
         promised = worst_case(federation.promised_events(), privacy.delta).epsilon
@@ -115,19 +117,8 @@ def plan_of(name: str, overrides: Sequence[str] = (), seed: int = 0) -> dict[str
         "costs": costs,
         "promised": promised,
         "rule": asdict(SignalRule.of(federation, promised, parties, features)),
-        "labels": _labels(scenario, dataset, partition, seed),
+        "labels": labels,
     }
-
-
-def _labels(scenario: Scenario, dataset: Dataset, partition: Partition, seed: int) -> dict[str, Any] | None:
-    rows = np.random.default_rng([seed, _LOT]).permutation(partition.queries)
-    rows = rows[dataset.y[rows] >= 0][:_ROWS]
-    if not len(rows):
-        return None
-    canonical = canonical_queries(dataset.x[rows], len(dataset.features))
-    x = public.schema(scenario.data, dataset, partition).inputs(canonical)
-    found = cross_validated(x, dataset.y[rows], len(dataset.classes))
-    return {**asdict(found), "leaves_chance": found.leaves_chance}
 
 
 def lines_of(plan: Mapping[str, Any]) -> Iterator[str]:

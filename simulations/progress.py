@@ -16,8 +16,7 @@ from consilium.report.words import many
 
 EVENTS = "events.jsonl"
 POLL_SECONDS = 0.1
-RELEASED_SECONDS = 10.0
-"""Between two lines about what was released: batch upon batch may be in a second."""
+RELEASED_SECONDS = 10.0  # between two lines about what was released: batch upon batch may be in a second
 SHOWN = (
     "left-out", "false-votes", "promised", "resumed-session", "session-lost", "student-saved", "failed",
     "closed",
@@ -40,13 +39,6 @@ class Recorder:
 
     def saved(self, facts: Mapping[str, Any]) -> None:
         self._log.write("student-saved", **facts)
-
-
-@contextlib.contextmanager
-def recording(events: Path) -> Iterator[Recorder]:
-    """Append to a run's event log while the context is open; whoever else writes there does it before or after."""
-    with contextlib.closing(log.EventLog(events)) as opened:
-        yield Recorder(opened)
 
 
 class Showing:
@@ -84,7 +76,7 @@ class Showing:
 @contextlib.contextmanager
 def following(events: Path, take: Callable[[log.Event], None]) -> Iterator[None]:
     """Hand what is written into a run's log while the context is open to `take`, in a thread of its own. If it raises,
-    the run goes on: it is called no more, and a RuntimeWarning says why."""
+    it is called no more, and a RuntimeWarning says why."""
     reader, stop = log.EventTail(events), threading.Event()
 
     def follow() -> None:

@@ -1,8 +1,7 @@
 """The federation of a case in this process: the real label service, noise and student on the recorded votes.
 
-What a run keeps on disk is in memory here: the ledger, by the rules of the real one, and what the student writes.
-Labels, the student and every epsilon are those of `consilium run` with the same seed, where nothing is held out at
-home. Noise is always seeded by the case's seed, whatever `simulation.noise` says: a study gives the same twice.
+What a run keeps on disk is in memory here. Labels, the student and every epsilon are those of `consilium run` with the
+same seed, where nothing is held out at home. Noise is always seeded by the case's seed: a study gives the same twice.
 """
 
 from __future__ import annotations
@@ -30,19 +29,17 @@ from consilium.models.published.file import read
 from consilium.models.published.model import Published, find_model, load_model
 from consilium.models.published.structures import ESTIMATOR, TORCH
 from consilium.simulations.divide import Case
+from consilium.simulations.vote import TeacherVotes
 from consilium.student.pool import Pool
-from consilium.student.run import judged, learn
+from consilium.student.run import learn
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a federation ended with. All but what was promised, `student` and the labels is secret.
-
-    promised: towards the student and everybody, at the query budget.
-    sanitised: what the closing released, None where none is planned. batches: the ledger's.
-    rows, outcomes, labels: int64 (n,), what the student asked, in its order: rows of the pool, `Outcome`, and classes
-    (NO_LABEL where there is none), as in labels.parquet.
-    """
+    """What a federation ended with. All but what was promised, `student` and the labels is secret. promised: towards
+    the student and everybody, at the query budget. sanitised: what the closing released, None where none is planned.
+    batches: the ledger's. rows, outcomes, labels: int64 (n,), what the student asked, in its order: rows of the pool,
+    `Outcome`, and classes (NO_LABEL where there is none), as in labels.parquet."""
 
     config: FederationConfig = field(repr=False)
     promised: Guarantee
@@ -59,24 +56,19 @@ class Replayed:
         """See `coordinator.privacy`. Not of liars' votes (`attack`): they may be negative, and cost no party more."""
         return spent(self.config, self.batches, closed=self.sanitised is not None)
 
-    @property
-    def metrics(self) -> dict[str, Any] | None:
-        """Of the student on the test rows, as its card has them; None without any."""
-        return judged(self.student, self.pool, self.pool.queries)[0]
 
-
-def replay(case: Case, votes: Any, noise: NoiseFor | None = None) -> Replayed:
-    """Ask, release, charge, train and close. `votes`: of the case's teachers on the pool, with `TeacherVotes.totals`.
-    noise: of each batch, by its number in the ledger; by default seeded by the case's seed. Raises NotEnoughParties:
-    the federation asks for more. ConfigError: this mechanism cannot be charged, or is none for so few votes, or the
-    student does not fit the rows. ConsiliumError."""
+def replay(case: Case, votes: TeacherVotes | np.ndarray, noise: NoiseFor | None = None) -> Replayed:
+    """Ask, release, charge, train and close. `votes`: of the case's teachers on the pool, or their sums int64 (pool,
+    classes). noise: of each batch, by its number in the ledger; by default the case's seed's. Raises NotEnoughParties;
+    ConfigError: this mechanism cannot be charged, or is none for so few votes, or the student does not fit the rows."""
     config = case.config.model_copy(update={"noise_seed": case.seed})
     check_can_run(case)
-    pool, spec = case.pool, case.scenario.student
-    digest, classes = config.digest(), len(case.classes)
+    pool, spec, digest = case.pool, case.scenario.student, config.digest()
 
     def totals(rows: np.ndarray, ids: Sequence[str]) -> np.ndarray:
-        return votes.totals(rows, case.parties, digest, ids, classes)
+        if isinstance(votes, np.ndarray):
+            return votes[rows]
+        return votes.totals(rows, case.parties, digest, ids, len(case.classes))
 
     collector = RecordedVotes(config, case.parties, case.pool_ids, totals)
     with closing(Ledger.in_memory(config)) as ledger:

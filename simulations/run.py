@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from consilium.coordinator.collection.exchange import FlowerTransport
 from consilium.coordinator.config import check_threshold
+from consilium.coordinator.events import EventLog
 from consilium.coordinator.privacy import promised
 from consilium.models.devices import VARIABLE, Device, one_thread, resolve_device, using_device
 from consilium.models.published.model import check_names
@@ -39,7 +40,7 @@ from consilium.simulations.folder import (
 )
 from consilium.simulations.interruption import interruptible
 from consilium.simulations.population.specs import check_own_teacher, why_untrainable
-from consilium.simulations.progress import EVENTS, recording
+from consilium.simulations.progress import EVENTS, Recorder
 from consilium.simulations.report.data import save_report_data
 from consilium.simulations.scenario import Scenario
 from consilium.simulations.simulated import Population, SimulatedFederation
@@ -47,8 +48,7 @@ from consilium.student.learn import check_trainer
 
 Engine = Literal["local", "ray"]
 """local: parties on worker processes of this machine. ray: the same on Flower's Simulation Engine."""
-Watch = Callable[[Path], AbstractContextManager[None]]
-"""Given the run's event log, a context in which it is shown."""
+Watch = Callable[[Path], AbstractContextManager[None]]  # given the run's event log, a context in which it is shown
 
 
 def run_scenario(
@@ -64,11 +64,10 @@ def run_scenario(
 ) -> dict[str, Any]:
     """Run the federation, compare it with what only a simulation can know, write the run folder. Everything that can be
     wrong with the input is found before the folder `out` is made. `name`: what the results call the scenario. `device`:
-    where networks are trained. Libraries use one thread in each process; the caller's settings come back. `source`:
-    rows that are in memory, instead of those that the scenario names. `started`: the local engine's workers, where they
-    were started before this module was imported; whoever started them ends them. Gives the summary that `consilium run
-    --format json` prints. Raises ConsiliumError: what is wrong, and what to do. Interrupted: at Ctrl-C, SIGTERM or
-    SIGHUP, in the main thread."""
+    where networks are trained. `source`: rows that are in memory, instead of those that the scenario names. `started`:
+    the local engine's workers, where whoever ends them started them before this module was imported. Gives the summary
+    that `consilium run --format json` prints. Raises ConsiliumError: what is wrong, and what to do. Interrupted: at
+    Ctrl-C, SIGTERM or SIGHUP, in the main thread."""
     start = time.monotonic()
     created = datetime.now(UTC).isoformat(timespec="seconds")
     if engine == "ray" and device == "cuda":
@@ -110,7 +109,7 @@ def run_scenario(
         stack.enter_context(writing(run_dir))
         if watch is not None:
             stack.enter_context(watch(run_dir / EVENTS))
-        record = stack.enter_context(recording(run_dir / EVENTS))
+        record = Recorder(stack.enter_context(contextlib.closing(EventLog(run_dir / EVENTS))))
         with stage(record, PREPARE):
             federation, population = SimulatedFederation.of(case), Population.of(case, run_dir / WORK)
         if engine == "ray":
@@ -138,8 +137,8 @@ def run_scenario(
 def _workers(
     scenario: Scenario, device: str, started: list[Worker] | None, stack: contextlib.ExitStack
 ) -> list[Worker]:
-    """Of the local engine: those that were started, or others, which end with the stack. They need a second to import
-    what they use; meanwhile the data are laid out."""
+    """Of the local engine: those that were started, or others, which end with the stack. They import for a second what
+    they use; meanwhile the data are laid out."""
     teacher = scenario.federation.teacher
     if started is None:
         return stack.enter_context(running_workers(teacher=teacher))

@@ -1,12 +1,12 @@
 """What teachers give beside votes: weights and directions of linear ones; and what those of one party say of rows that
-only a simulation knows: computed where the teachers are, in a study and, over Flower, in the analysis of a run."""
+only a simulation knows: computed where the teachers are, in a study, and over Flower in the analysis of a run."""
 
 from __future__ import annotations
 
 import pickle
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -39,20 +39,6 @@ def class_probabilities(model: Any, x: np.ndarray, classes: int) -> np.ndarray:
     return probabilities
 
 
-class DirectionSum:
-    """Sum over the parties of what each gives to a noisy average, never all weights at once. total: float64 (inputs,
-    classes), (0, 0) before the first party."""
-
-    def __init__(self) -> None:
-        self.parties = self.teachers_per_party = 0
-        self.total = np.zeros((0, 0))
-
-    def add(self, direction: np.ndarray, teachers: int) -> None:
-        """Of one party: the mean of its teachers' `directions`, float64 (inputs, classes), and how many these are."""
-        self.total = self.total + direction if self.parties else direction
-        self.parties, self.teachers_per_party = self.parties + 1, teachers
-
-
 def directions(weights: np.ndarray) -> np.ndarray:
     """`weights` (teachers, inputs, classes), each teacher's scaled to Euclidean norm 1; zeros stay zeros.
 
@@ -64,15 +50,13 @@ def directions(weights: np.ndarray) -> np.ndarray:
     return scaled / np.maximum(np.sqrt((scaled**2).sum(axis=(1, 2), keepdims=True)), 1.0)
 
 
-def has_linear_scores(spec: TeacherKind) -> bool:
-    """Whether teachers of this kind have weights."""
-    return isinstance(spec, LogisticRegressionSpec | RidgeSpec)
+LINEAR = LogisticRegressionSpec | RidgeSpec  # kinds whose teachers have weights
 
 
 def linear_scores(spec: TeacherKind, teacher: Any, inputs: int, classes: int) -> np.ndarray | None:
     """Weights float64 (inputs + 1, classes) of a trained teacher, the intercept last; None for a kind that has none.
     Zeros of a class that the teacher never saw, and of every one where it saw one only."""
-    if not has_linear_scores(spec):
+    if not isinstance(spec, LINEAR):
         return None
     every = np.zeros((inputs + 1, classes))
     if len(teacher.classes_) < 2:
@@ -111,22 +95,19 @@ class TieLog:
 class Questions:
     """rows: canonical float32 (rows, features) of each set that is asked about, of `SETS`. test_y: true classes
     int64 (test,). study: whether a study asks, which wants scores and not all of `Quality`. teacher: what the
-    coordinator asks for. linear: the kind of all teachers."""
+    coordinator asks for."""
 
     schema: Schema
     rows: Mapping[str, np.ndarray] = field(repr=False)
     test_y: np.ndarray = field(repr=False)
     study: bool
     teacher: TeacherKind
-    linear: TeacherKind
 
     @classmethod
     def of(cls, case: Case, study: bool) -> Questions:
         """What teachers of a case are asked; in a run of test rows alone."""
-        simulation = case.scenario.simulation
         rows = {name: getattr(case, f"{name}_x") for name in (SETS if study else ("test",))}
-        linear = simulation.own_teacher or case.config.teacher
-        return cls(case.config.rows, rows, case.test_y, study, case.config.teacher, linear)
+        return cls(case.config.rows, rows, case.test_y, study, case.config.teacher)
 
     @cached_property
     def inputs(self) -> dict[str, np.ndarray]:
@@ -144,9 +125,9 @@ class Questions:
 
 @dataclass(frozen=True)
 class Quality:
-    """What one party has by itself (`model_alone`) on the test rows. To a study only the accuracy is told. auc: None
-    where there is none. parts: each test row's part in either, float32 (test,). failures: why teachers tell no rows
-    apart, or had no answer."""
+    """What one party has by itself (`model_alone`) on the test rows. To a study only the accuracy is told, and its
+    parts. auc: None where there is none. parts: each test row's part in either, float32 (test,). failures: why teachers
+    tell no rows apart, or had no answer."""
 
     accuracy: float
     auc: float | None = None
@@ -158,8 +139,8 @@ class Quality:
 class Said:
     """All of it is secret. cast: of each set uint (teachers, rows), the class that each teacher votes for. Of what the
     party has by itself quality, and of a study score: float32 (test,), of two classes the probability of the second,
-    else (0,); home: float32 (own, classes), probabilities of its own held-out rows. direction: float64 (inputs,
-    classes), see `directions`; None where teachers have none."""
+    else (0,); home: float32 (own, classes), of its own held-out rows. direction: float64 (inputs, classes), see
+    `directions`; None where teachers have none."""
 
     cast: dict[str, np.ndarray] = field(repr=False)
     quality: Quality = field(repr=False)
@@ -185,8 +166,8 @@ def model_alone(node: PartyNode, trained: TeacherSet, stated: TeacherKind) -> Te
 def said(
     questions: Questions, node: PartyNode, federation: str, lots: Mapping[str, Decides], own: np.ndarray = NOBODY
 ) -> Said:
-    """Of one party's teachers in a federation. lots: what decides between classes that are equal, of each set. own:
-    which of the rows `home` are the party's. Refused (NOT_TRAINED) where it has no teachers."""
+    """Of one party's teachers in a federation. lots: what decides between equal classes, of each set. own: which of the
+    rows `home` are the party's. Refused (NOT_TRAINED) where it has no teachers."""
     trained = node.teachers(federation)
     alone = model_alone(node, trained, questions.teacher)
     classes, inputs, teachers, y = len(questions.schema.classes), questions.inputs, trained.teachers, questions.test_y
@@ -196,11 +177,11 @@ def said(
         cast[name] = votes.astype(choice_dtype(classes))
     by_itself = class_probabilities(alone, inputs["test"], classes)
     right = by_itself.argmax(axis=1) == y
-    quality, score = Quality(float(right.mean())), np.zeros(0, dtype=np.float32)
+    parts: dict[Metric, np.ndarray] = {"accuracy": right.astype(np.float32)}
+    quality, score = Quality(float(right.mean()), None, parts), np.zeros(0, dtype=np.float32)
     if not questions.study:
         failures = Counter(failure(each, class_probabilities(each, inputs["test"], classes)) for each in teachers)
         del failures[""]
-        parts: dict[Metric, np.ndarray] = {"accuracy": right.astype(np.float32)}
         area = judged_area(by_itself, y)
         if area is not None:
             parts["auc"] = area[1].astype(np.float32)
@@ -208,15 +189,12 @@ def said(
     elif classes == 2:
         score = by_itself[:, 1].astype(np.float32)
     home = class_probabilities(alone, inputs["home"][own], classes) if len(own) else np.zeros((0, classes))
-    direction = _direction(questions, teachers, max(x.shape[1] for x in inputs.values()))
-    return Said(cast, quality, score, home.astype(np.float32), direction)
-
-
-def _direction(questions: Questions, teachers: Sequence[Teacher], width: int) -> np.ndarray | None:
-    classes = len(questions.schema.classes)
-    weights = [linear_scores(questions.linear, teacher, width, classes) for teacher in teachers]
+    width = max(x.shape[1] for x in inputs.values())
+    kind = node.settings.teacher or questions.teacher
+    weights = [linear_scores(kind, teacher, width, classes) for teacher in teachers]
     known = [each for each in weights if each is not None]
-    return directions(np.stack(known)[:, :-1]).mean(axis=0) if len(known) == len(teachers) else None
+    direction = directions(np.stack(known)[:, :-1]).mean(axis=0) if len(known) == len(teachers) else None
+    return Said(cast, quality, score, home.astype(np.float32), direction)
 
 
 PARTS_OF_ONE = 2**30

@@ -29,8 +29,7 @@ from consilium.student.config import StudentSpec
 
 class Scenario(Frozen):
     """A simulated federation. `federation` is what can be deployed as it stands; the other tables are the simulation's.
-    menu, seconds: what `consilium scenarios` says of it, and how long a run takes on two cores, about. data,
-    simulation: see `simulations.population.specs`. student: see `student.config`."""
+    menu, seconds: what `consilium scenarios` says of it."""
 
     description: str = Field(default="", description="for the report")
     menu: str = Field(default="", max_length=200, description="one line, for the list of scenarios")
@@ -70,7 +69,7 @@ class Scenario(Frozen):
 def load_scenario(name: str, overrides: Sequence[str] = (), seed: int = 0) -> Scenario:
     """A shipped scenario by name, or a file by path, with `key=value` overrides applied. seed: of the division, whose
     public rows are counted where the file has no query budget. Raises ConfigError: no such scenario or file, an unknown
-    key, a wrong type or value, a malformed override. With no query budget also as `divided_data`."""
+    key, a wrong type or value. With no query budget also as `divided_data`."""
     where = f"scenario {name}"
     return validate(with_budget(scenario_table(name, overrides), where, seed), Scenario, where)
 
@@ -103,8 +102,7 @@ def anchor(data: Any, folder: Path) -> None:
             table[key] = str((folder / path).absolute())
 
 
-_ANY_NOISE = 9_999.0
-"""Of a mechanism that stands for another one: within any epsilon, and never drawn."""
+_ANY_NOISE = 9_999.0  # of a mechanism that stands for another one: within any epsilon, and never drawn
 
 
 def without_mechanism(table: Mapping[str, Any], where: str) -> Scenario:
@@ -136,8 +134,7 @@ def with_any_noise(table: Mapping[str, Any], where: str) -> Scenario:
     return validate({**table, "federation": federation}, Scenario, where)
 
 
-MOST_QUERIES = 300
-"""Asked where no query budget says otherwise: as many as there are different public rows, up to this."""
+MOST_QUERIES = 300  # asked where no query budget says otherwise: as many as there are different public rows, up to this
 
 
 def with_budget(table: dict[str, Any], where: str, seed: int, source: Source | None = None) -> dict[str, Any]:
@@ -191,8 +188,8 @@ def put(table: dict[str, Any], key: str, value: Any) -> None:
 
 def divided_data(scenario: Scenario, seed: int, source: Source | None = None) -> tuple[Dataset, Partition]:
     """The scenario's data set, and who has which of its rows. First the rows are divided, then they become numbers by
-    what the pool says, and parties' rows are changed as `data.shift` says. source: rows that are in memory already,
-    instead of those that `[data]` names. Raises NotEnoughParties, DataError, ConfigError."""
+    what the pool says, and parties' rows are changed as `data.shift` says. source: rows that are in memory already.
+    Raises NotEnoughParties, DataError, ConfigError."""
     source, partition = divided_source(scenario, seed, source)
     numbers = source.dataset(partition.queries)
     partition = tilted(scenario.data, numbers, partition, seed)

@@ -14,8 +14,7 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.output import wrapped
 from consilium.report.progress import about
 
-DEFAULT = "stroke"
-"""The scenario of `consilium run`."""
+DEFAULT = "stroke"  # the scenario of `consilium run`
 
 
 class Shipped(Enum):
@@ -52,14 +51,13 @@ def completing(*kinds: Shipped) -> Callable[[str], list[str]]:
 
 
 _RUN = {Shipped.SCENARIO: "run", Shipped.PAPER: "run", Shipped.STUDY: "study"}
-DATA = "data.path"
-"""The key that names the folder of data sets which do not ship."""
+DATA = "data.path"  # the key that names the folder of data sets which do not ship
 
 
 def menu() -> dict[str, list[dict[str, Any]]]:
     """What `consilium scenarios` offers: the default first, then scenarios that need no data; and papers. seconds: None
     where nobody measured them. Nothing is validated, so that the list is there at once."""
-    from consilium.simulations.datasets.spec import FOLDER_SETS
+    from consilium.simulations.datasets.base import FOLDER_SETS
 
     scenarios, papers = [], []
     for name, path in Shipped.SCENARIO.files().items():

@@ -49,9 +49,9 @@ class SimulatedParty:
 
 @dataclass(frozen=True)
 class Population:
-    """parties: by their index in the case. features, classes: of all rows. seed: of the run, which the keys are made
-    from: they protect nobody. roster: None for plaintext votes. aggregator: folder of what the second aggregator of
-    verified votes remembers, which is the node after the last party."""
+    """parties: by their index in the case. features, classes: of all rows. seed: of the run, which keys are made from:
+    they protect nobody. roster: None for plaintext votes. aggregator: folder of what the second aggregator of verified
+    votes remembers, which is the node after the last party."""
 
     parties: Mapping[int, SimulatedParty]
     features: tuple[str, ...]
@@ -64,8 +64,8 @@ class Population:
 
     @classmethod
     def of(cls, case: Case, work: Path | None = None) -> Population:
-        """All parties of a case, with what they train on. work: a new folder for the second aggregator, where votes are
-        collected. Raises ConfigError if no roster is safe, or a file of a party's own teacher cannot be read."""
+        """All parties of a case. work: a new folder for the second aggregator, where votes are collected. Raises
+        ConfigError if no roster is safe, or a file of a party's own teacher cannot be read."""
         dataset, scenario, identities = case.dataset, case.scenario, case.identities()
         by_owner = dataset.patient is None and scenario.data.partition == "groups"
         columns = {"x": dataset.x, "y": dataset.y, "patient": dataset.owner if by_owner else dataset.patient}
@@ -139,7 +139,7 @@ class Population:
 @dataclass(frozen=True)
 class SimulatedFederation:
     """The deployed coordinator's steps, a student beside it, and what the teachers say when it has ended. names: of the
-    parties. pool, student, seed: the student's rows, how it learns, and the run's seed. questions: see `said`."""
+    parties. pool, student, seed: the student's rows, how it learns, and the run's seed."""
 
     config: FederationConfig
     names: tuple[str, ...]
@@ -154,8 +154,8 @@ class SimulatedFederation:
         return cls(case.config, case.parties, case.pool, case.scenario.student, case.seed, questions)
 
     def run(self, transport: Transport, run_dir: Path) -> Heard:
-        """Enrol, train, answer the student, close; then what the teachers say. Writes what `FederationRun.run` and
-        `run_student` write, and the event log. Raises what they raise."""
+        """Enrol, train, answer the student, close; then what the teachers say. Writes and raises what
+        `FederationRun.run` and `run_student` do; and the event log."""
         identities = simulated_keys(self.config, self.names, self.seed)
         log = EventLog(run_dir / EVENTS)
 
@@ -165,16 +165,13 @@ class SimulatedFederation:
         with closing(log), telling_failure(run_dir, log):
             keys = PLAINTEXT if identities is None else identities.keys
             FederationRun(transport, self.config, run_dir, log, student, keys).run()
-            return self._heard(transport, log)
-
-    def _heard(self, transport: Transport, log: EventLog) -> Heard:
-        nodes, heard, lost = transport.nodes(), Heard(self.questions), dict[str, Failure]()
-        request = SaidRequest(federation=self.config.digest(), questions=packed(self.questions))
-        steps = Steps(log, BASELINES, len(nodes))
-        for node, reply in stream(transport, dict.fromkeys(nodes, request), SaidReply, PATIENCE, steps):
-            if isinstance(reply, SaidReply):
-                heard.add(reply.party, reply.said)
-            elif reply.silent:
-                lost[f"node {node}"] = reply
-        tell_left_out(log, BASELINES, lost)
-        return heard
+            nodes, heard, lost = transport.nodes(), Heard(self.questions), dict[str, Failure]()
+            request = SaidRequest(federation=self.config.digest(), questions=packed(self.questions))
+            steps = Steps(log, BASELINES, len(nodes))
+            for node, reply in stream(transport, dict.fromkeys(nodes, request), SaidReply, PATIENCE, steps):
+                if isinstance(reply, SaidReply):
+                    heard.add(reply.party, reply.said)
+                elif reply.silent:
+                    lost[f"node {node}"] = reply
+            tell_left_out(log, BASELINES, lost)
+            return heard

@@ -1,13 +1,12 @@
 """What the teachers of one case vote: recorded once for all mechanisms, and added up as a federation does.
 
-What depends on the mechanism, on query budget, on privacy or on the student is not in it, and these do not decide what
-it is. Under the relative voting rule equal scores are decided by a lot of the federation's digest, so the teachers'
-word alone does not fix the vote: which classes were equal is recorded too (`party.voting`)."""
+What depends on mechanism, query budget, privacy or student is not in it. Under the relative voting rule equal scores
+are decided by a lot of the federation's digest: so which classes were equal is recorded too (`party.voting`)."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,13 +22,13 @@ from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.queries import query_ids
 from consilium.report.progress import TRAIN_TEACHERS
 from consilium.simulations.divide import Case
+from consilium.simulations.metrics import shares
 from consilium.simulations.population.specs import check_own_teacher
-from consilium.simulations.said import SETS, DirectionSum, Questions, TieLog, said
+from consilium.simulations.said import SETS, Questions, TieLog, said
 from consilium.simulations.simulated import Population
 
 _NONE = np.zeros(0, dtype=np.int32)
-_AT_ONCE = 4_000_000
-"""Votes that are counted in one go."""
+_AT_ONCE = 4_000_000  # votes that are counted in one go
 
 
 @dataclass(frozen=True)
@@ -48,9 +47,16 @@ class TeacherVotes:
         self, rows: np.ndarray, parties: Sequence[str], federation: str, query_ids: Sequence[str], classes: int
     ) -> np.ndarray:
         """Sum of the parties' votes int64 (rows, classes) on the rows at these positions, as a run of this federation
-        collects. `query_ids`: of these rows, in this order. `federation`: its digest. What no lot decides is counted
-        once for all federations."""
-        _, queries, labels = self.drawn(rows, parties, federation, query_ids)
+        (its digest) collects. `query_ids`: of these rows, in this order. What no lot decides is counted once for all
+        federations."""
+        place = np.full(self.cast.shape[2], -1)
+        place[rows] = np.arange(len(rows))
+        if np.count_nonzero(place >= 0) < len(rows):
+            raise ValueError("a row is asked once")
+        ties = np.flatnonzero(place[self.tied_row] >= 0)
+        queries = place[self.tied_row[ties]]
+        lots = [Lot(party, federation, query_ids) for party in parties]
+        labels = draw_lots(lots, self.tied_party[ties], self.tied_teacher[ties], queries, self.tied[ties])
         votes = self._undisputed(classes)[rows]
         counts = np.bincount(queries * classes + labels, minlength=votes.size)
         return votes + counts.reshape(votes.shape)
@@ -75,20 +81,6 @@ class TeacherVotes:
         self._sums[classes] = sums
         return sums
 
-    def drawn(
-        self, rows: np.ndarray, parties: Sequence[str], federation: str, query_ids: Sequence[str]
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Ties on the rows that were asked, by position; on which of them; what the lot gave. Each int64 (ties,)."""
-        place = np.full(self.cast.shape[2], -1)
-        place[rows] = np.arange(len(rows))
-        if np.count_nonzero(place >= 0) < len(rows):
-            raise ValueError("a row is asked once")
-        ties = np.flatnonzero(place[self.tied_row] >= 0)
-        queries = place[self.tied_row[ties]]
-        lots = [Lot(party, federation, query_ids) for party in parties]
-        labels = draw_lots(lots, self.tied_party[ties], self.tied_teacher[ties], queries, self.tied[ties])
-        return ties, queries, labels
-
     @classmethod
     def of_parties(cls, cast: Sequence[np.ndarray], lots: Sequence[TieLog], classes: int) -> TeacherVotes:
         """cast: of each party int64 (teachers, rows)."""
@@ -108,20 +100,11 @@ def _joined(parts: Sequence[array[int]]) -> np.ndarray:
     return np.concatenate([_NONE, *(np.asarray(part, dtype=np.int32) for part in parts)])
 
 
-def vote_shares(votes: np.ndarray) -> np.ndarray:
-    """Of votes (rows, classes) the share that each class got: float64 (rows, classes).
-
-    >>> vote_shares(np.array([[3, 1], [0, 0]])).tolist()
-    [[0.75, 0.25], [0.0, 0.0]]
-    """
-    return votes / np.maximum(votes.sum(axis=1, keepdims=True), 1)
-
-
 def plurality_shares(case: Case, votes: TeacherVotes, x: np.ndarray, federation: str) -> np.ndarray:
     """float64 (rows, classes): shares of all votes on `x`, the canonical rows that `votes` are on. federation: a digest
     for the lots."""
     rows = np.arange(len(x))
-    return vote_shares(votes.totals(rows, case.parties, federation, query_ids(x), len(case.classes)))
+    return shares(votes.totals(rows, case.parties, federation, query_ids(x), len(case.classes)))
 
 
 @dataclass(frozen=True)
@@ -130,7 +113,8 @@ class Ensemble:
     (home: of every party, so of its own and all others'). test_scores, own_home, test_right are of what each party has
     by itself (`said.model_alone`): float32 (P, rows), of two classes the probability of the second, of more (P, 0);
     float32 (home, classes), probabilities of its own held-out rows; float64 (P,), accuracy on the test rows.
-    directions: what the parties give to a noisy average; None where some party's teachers are not linear."""
+    right_rows: float32 (test,), share of the parties that are right on each. directions: what each party gives to a
+    noisy average, see `Said`."""
 
     pool: TeacherVotes
     test: TeacherVotes
@@ -138,11 +122,12 @@ class Ensemble:
     test_scores: np.ndarray = field(repr=False)
     own_home: np.ndarray = field(repr=False)
     test_right: np.ndarray = field(repr=False)
-    directions: DirectionSum | None = field(repr=False)
+    right_rows: np.ndarray = field(repr=False)
+    directions: list[np.ndarray | None] = field(repr=False)
 
 
 def teach(case: Case, progress: Progress = no_progress) -> Iterator[tuple[int, PartyNode]]:
-    """Index of each party, and itself, with its teachers, until the next is taken: trained as parties train them.
+    """Index of each party, and itself, with its teachers, trained as parties train them, until the next is taken.
     Raises ConfigError: a kind of teacher does not fit the rows."""
     check_own_teacher(case.scenario.simulation, case.config.rows)
     population = Population.of(case)
@@ -162,21 +147,16 @@ def teach(case: Case, progress: Progress = no_progress) -> Iterator[tuple[int, P
     progress(TRAIN_TEACHERS, len(case.parties), len(case.parties))
 
 
-def vote(case: Case, taught: Iterable[tuple[int, PartyNode]]) -> Ensemble:
-    """Ask all teachers about all public rows and all that is held out. taught: see `teach`."""
+def train_ensemble(case: Case, progress: Progress = no_progress) -> Ensemble:
+    """Train all teachers, and ask them about all public rows and all that is held out. Raises as `teach`."""
     questions, federation, classes = Questions.of(case, study=True), case.config.digest(), len(case.classes)
     own_home, answers, ties = np.zeros((len(case.home_rows), classes), dtype=np.float32), [], []
-    summed: DirectionSum | None = DirectionSum()
-    for index, node in taught:
+    for index, node in teach(case, progress):
         own, lots = np.flatnonzero(case.home_party == index), {name: TieLog() for name in SETS}
         answer = said(questions, node, federation, lots, own)
         answers.append(answer)
         ties.append(lots)
         own_home[own] = answer.home
-        if answer.direction is None:
-            summed = None
-        elif summed is not None:
-            summed.add(answer.direction, len(answer.cast["test"]))
     voted = {
         name: TeacherVotes.of_parties([each.cast[name] for each in answers], [lots[name] for lots in ties], classes)
         for name in SETS
@@ -186,10 +166,6 @@ def vote(case: Case, taught: Iterable[tuple[int, PartyNode]]) -> Ensemble:
         test_scores=np.stack([each.score for each in answers]),
         own_home=own_home,
         test_right=np.array([each.quality.accuracy for each in answers]),
-        directions=summed,
+        right_rows=np.mean([each.quality.parts["accuracy"] for each in answers], axis=0),
+        directions=[each.direction for each in answers],
     )
-
-
-def train_ensemble(case: Case, progress: Progress = no_progress) -> Ensemble:
-    """`teach`, then `vote`."""
-    return vote(case, teach(case, progress))

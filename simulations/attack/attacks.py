@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -63,16 +63,6 @@ class Target:
     away: np.ndarray = field(repr=False)
 
 
-@dataclass(frozen=True)
-class _Counts:
-    """Votes int64 (pool, classes) in the place of parties."""
-
-    votes: np.ndarray
-
-    def totals(self, rows: np.ndarray, *_: Any, **__: Any) -> np.ndarray:
-        return self.votes[rows]
-
-
 class AttackedRun:
     """The parties of a run, whose teachers can be trained again on other rows, and a student whose noise is chosen.
     votes : int64 (parties, pool, classes), of the run. rows : int64 (queries,), of the pool, what its student asked.
@@ -87,7 +77,7 @@ class AttackedRun:
 
     def run(self, votes: np.ndarray, noise: Callable[[int], NoiseSource] | None = None) -> Replayed:
         """The run on other votes int64 (pool, classes). noise : of each batch of queries; the run's own if None."""
-        return replay(self.case, _Counts(votes), noise)
+        return replay(self.case, votes, noise)
 
     def retrained(self, party: int, rows: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Votes int64 (pool, classes) of this party if it had these rows of the data set, with these labels."""
@@ -194,21 +184,14 @@ LEVELS = (0.001, 0.01)  # rates of false alarms at which the rate of right accus
 RELEASED, STUDENT = "what was released", "the student"
 
 
-class Accusations(NamedTuple):
-    """Of scores above a limit that was chosen on other games: the share of targets found, of false alarms, and their
-    difference; each with an interval of 95 %."""
-
-    found: tuple[float, float, float]
-    false_alarms: tuple[float, float, float]
-    advantage: tuple[float, float, float]
-
-
 @dataclass(frozen=True)
 class MembershipAttack:
     """What one attack reached in so many games of each world. found_without_noise: whether it tells the worlds apart
-    there. votes_moved: by the target, on the queries. best: where the advantage is largest. at_false_alarms: see
-    `LEVELS`; None where games are too few. epsilon_guaranteed: None where none is. epsilon_at_least: None without a
-    guarantee, and where fewer than `games_needed` were played, which is None where no number is enough."""
+    there. votes_moved: by the target, on the queries. Of scores above a limit that was chosen on other games, with an
+    interval of 95 %: advantage, the share of targets found less that of false alarms, where it is largest;
+    at_false_alarms, the share found at each of `LEVELS`, None where games are too few. epsilon_guaranteed: None where
+    none is. epsilon_at_least: None without a guarantee, and where fewer than `games_needed` were played, which is None
+    where no number is enough."""
 
     target: str
     unit: Unit
@@ -216,8 +199,8 @@ class MembershipAttack:
     found_without_noise: bool
     games: int
     votes_moved: int
-    best: Accusations
-    at_false_alarms: dict[str, Accusations | None]
+    advantage: tuple[float, float, float]
+    at_false_alarms: dict[str, tuple[float, float, float] | None]
     epsilon_guaranteed: float | None
     epsilon_at_least: float | None
     games_needed: int | None
@@ -228,8 +211,7 @@ class MembershipAttack:
         return lower is not None and guarantee is not None and lower > guarantee
 
     def to_json(self) -> dict[str, Any]:
-        levels = {level: one and one._asdict() for level, one in self.at_false_alarms.items()}
-        return {**asdict(self), "best": self.best._asdict(), "at_false_alarms": levels, "broken": self.broken}
+        return {**asdict(self), "broken": self.broken}
 
 
 def membership(
@@ -302,20 +284,21 @@ def _measured(
         lower = proved(scores, bound) if needed is not None and games >= needed else None
     chosen, rest = scores.halves()
 
-    def above(limit: float) -> Accusations:
-        hits, alarms = ((int((part > limit).sum()), len(part)) for part in (rest.there, rest.away))
-        (found, low, high), (falsely, least, most) = share_of(*hits, 0.025), share_of(*alarms, 0.025)
-        return Accusations(share_of(*hits), share_of(*alarms), (found - falsely, low - most, high - least))
+    def above(limit: float) -> tuple[tuple[int, int], tuple[int, int]]:
+        there, away = ((int((part > limit).sum()), len(part)) for part in (rest.there, rest.away))
+        return there, away
 
     falsely, limits = np.sort(chosen.away)[::-1], np.unique(np.concatenate([chosen.there, chosen.away]))
     shares = [np.searchsorted(np.sort(part), limits, side="right") / len(part) for part in (chosen.away, chosen.there)]
     places = {f"{level:g}": int(level * len(falsely)) for level in LEVELS}
     # the lowest score that does not pass the level
-    levels = {level: above(float(falsely[place])) if place else None for level, place in places.items()}
+    levels = {level: share_of(*above(float(falsely[place]))[0]) if place else None for level, place in places.items()}
     found, moved = bool(bare.there.min() > bare.away.max()), np.abs(target.there - target.away)[attacked.rows]
-    best = above(float(limits[np.argmax(shares[0] - shares[1])]))
+    hits, alarms = above(float(limits[np.argmax(shares[0] - shares[1])]))
+    (most, *of_most), (alarmed, *of_alarmed) = share_of(*hits, 0.025), share_of(*alarms, 0.025)
+    advantage = most - alarmed, of_most[0] - of_alarmed[1], of_most[1] - of_alarmed[0]
     return MembershipAttack(
-        target.name, target.unit, sees, found, games, int(moved.max(axis=1).sum()), best, levels, guarantee, lower,
+        target.name, target.unit, sees, found, games, int(moved.max(axis=1).sum()), advantage, levels, guarantee, lower,
         needed,
     )  # fmt: skip
 

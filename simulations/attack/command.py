@@ -101,7 +101,7 @@ def lines_of(values: Mapping[str, Any]) -> list[str]:
         lines += [
             "",
             f"{attack['target']}, seen in {attack['sees']}: {attack['games']:,} games of each world; {control}",
-            f"    advantage {_share(attack['best']['advantage'])}",
+            f"    advantage {_share(attack['advantage'])}",
             *(f"    {_detected(level, share)}" for level, share in attack["at_false_alarms"].items()),
             f"    {_epsilon(attack, values['delta'])}",
         ]
@@ -123,11 +123,9 @@ def _share(values: Sequence[float]) -> str:
     return "{:.3f} [{:.3f}, {:.3f}]".format(*values)
 
 
-def _detected(level: str, shares: Mapping[str, Any] | None) -> str:
+def _detected(level: str, found: Sequence[float] | None) -> str:
     head = f"at {float(level):.1%} false alarms"
-    if shares is None:
-        return f"{head}: too few games, {2 / float(level):,.0f} are needed"
-    return f"{head} found {_share(shares['found'])}"
+    return f"{head} found {_share(found)}" if found else f"{head}: too few games, {2 / float(level):,.0f} are needed"
 
 
 def _epsilon(attack: Mapping[str, Any], delta: float) -> str:

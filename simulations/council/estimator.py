@@ -22,7 +22,6 @@ from consilium.data.remedy import Faults
 from consilium.data.table import TableRule, ruled
 from consilium.models.devices import Device, one_thread
 from consilium.protocol.config_files import validate
-from consilium.protocol.errors import DataError
 from consilium.report.disclosure import SEEDED
 from consilium.simulations.council.frames import (
     BadInput,
@@ -35,7 +34,7 @@ from consilium.simulations.council.frames import (
     has_names,
     value_errors,
 )
-from consilium.simulations.council.runs import Charge, PrivacyStatement, Report, run_folder, run_of
+from consilium.simulations.council.runs import PrivacyStatement, Report, run_folder, run_of
 from consilium.simulations.council.settings import Described, completed, in_python, scenario_of
 from consilium.simulations.datasets.table import TableSource
 from consilium.simulations.folder import LEDGER
@@ -44,15 +43,6 @@ from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.release import load_own
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import divided_data
-
-
-def _with_all_faults(error: BadInput, X: Frame, *columns: str | Values | None) -> DataError:
-    if not has_names(X):
-        return error
-    frame, faults = frame_of(X), Faults([error])
-    features = frame.drop([name for name in columns if isinstance(name, str) and name in frame.columns])
-    infer(features, places=Lines.of_rows("the table", frame.height), faults=faults)
-    return faults.error("the table", cure=True, python=True)
 
 
 class Council(ClassifierMixin, BaseEstimator):
@@ -177,7 +167,12 @@ class Council(ClassifierMixin, BaseEstimator):
             try:
                 rows = GivenRows.of(X, y, owners, patients, public, self.classes)
             except BadInput as error:
-                raise _with_all_faults(error, X, y, owners, patients) from None
+                if not has_names(X):
+                    raise
+                frame, faults = frame_of(X), Faults([error])  # with all that is wrong with the features
+                roles = [name for name in (y, owners, patients) if isinstance(name, str) and name in frame.columns]
+                infer(frame.drop(roles), places=Lines.of_rows("the table", frame.height), faults=faults)
+                raise faults.error("the table", cure=True, python=True) from None
             shown: Any = rows.frame.select(rows.features) if rows.named else X
             validate_data(self, shown, skip_check_array=True)
             with tempfile.TemporaryDirectory(prefix="consilium-") as folder:
@@ -195,9 +190,10 @@ class Council(ClassifierMixin, BaseEstimator):
             parties, features = len(partition.parties), len(dataset.features)
             check_gain(scenario, self.epsilon or math.inf, parties, features, len(dataset.classes))
         owners = None if source.owner_names is None else frozenset(source.owner_names)
-        charge = Charge(promised(scenario.federation).epsilon, scenario.federation.privacy.delta, owners)
-        self._charges: list[Charge] = getattr(self, "_charges", [])
-        before = [earlier for earlier in self._charges if earlier.concerns(charge)]
+        charge = (promised(scenario.federation).epsilon, scenario.federation.privacy.delta), owners
+        # of each fit also whose rows it was on; None where they were dealt at random: anybody may be meant
+        self._charges: list[tuple[tuple[float, float], frozenset[str] | None]] = getattr(self, "_charges", [])
+        before = [of for of, whose in self._charges if owners is None or whose is None or owners & whose]
         with run_folder(self.out) as path:
             try:
                 summary = run_scenario("Council", scenario, "local", seed, path, device=self.device, source=source)
@@ -216,7 +212,12 @@ class Council(ClassifierMixin, BaseEstimator):
         BadInput, WrongType: rows that are not like those of the fit."""
         check_is_fitted(self)
         with value_errors():
-            return self.student_.predict_proba(self._filled(X))[:, self._columns]
+            schema = self.student_.schema
+            encoded, doubts = encode(self._features(X), schema.columns)
+            for doubt in doubts:
+                text = f"{len(doubt.rows)} rows hold a value of {doubt.column!r} that no public row had; it is left out"
+                warnings.warn(text, UserWarning, stacklevel=2)
+            return self.student_.predict_proba(schema.filled(encoded))[:, self._columns]
 
     def predict(self, X: Frame) -> np.ndarray:
         """The likeliest class of each row. Raises as `predict_proba`."""
@@ -225,18 +226,9 @@ class Council(ClassifierMixin, BaseEstimator):
 
     @property
     def report_(self) -> Report:
-        """The report: a path, `bytes(...)` of it, `.open()` in the browser, `.public` for anybody."""
+        """The report: a path, `.open()` in the browser, `.public` for anybody."""
         check_is_fitted(self)
         return self.run_.report
-
-    def _filled(self, X: Frame) -> np.ndarray:
-        """Rows as they travel, float (n, features), with the public mean where a value is missing."""
-        schema = self.student_.schema
-        encoded, doubts = encode(self._features(X), schema.columns)
-        for doubt in doubts:
-            text = f"{len(doubt.rows)} rows hold a value of {doubt.column!r} that no public row had; it is left out"
-            warnings.warn(text, UserWarning, stacklevel=3)
-        return schema.filled(encoded)
 
     def _features(self, X: Frame) -> pl.DataFrame:
         named, frame = has_names(X), frame_of(self._ruled(X) if has_names(X) else X)

@@ -53,8 +53,7 @@ def value_errors(reworded: Callable[[str], str] = str) -> Iterator[None]:
 
 Frame = Any
 """A pandas or polars frame, anything that Arrow's C stream gives, a 2-D numpy array, or what numpy makes one of."""
-Values = Any
-"""A pandas or polars column, a 1-D numpy array, or a list."""
+Values = Any  # a pandas or polars column, a 1-D numpy array, or a list
 
 _NUMBERS = (bool, int, float, np.number, np.bool_)
 _DATES = (datetime.date, datetime.datetime, datetime.time)
@@ -108,24 +107,20 @@ def values_of(values: Values, label: str, length: int) -> pl.Series:
         with _of_arrow(label):
             series = pl.Series(label, values)
     else:
-        series = _array_column(values, label)
+        array = np.asarray(values, dtype=object) if isinstance(values, list | tuple) else np.ma.asanyarray(values)
+        if array.ndim == 0:
+            raise WrongType(f"{label} is no column but a {type(values).__name__}", "Give an array or a list")
+        if array.ndim == 2 and array.shape[1] == 1:
+            message = f"A column-vector {label} was passed when a 1d array was expected"
+            warnings.warn(message, DataConversionWarning, stacklevel=3)
+            array = array[:, 0].ravel() if not isinstance(array, np.matrix) else array.A1
+        if array.ndim != 1:
+            raise BadInput(f"{label} has shape {array.shape}: it should be a 1d array", "Give one value for each row")
+        series = _numpy_column(label, array)
     if len(series) != length:
         what = f"{label} has {len(series)} values for {length} rows: inconsistent numbers of samples"
         raise BadInput(what, "Give one for each row")
     return series.fill_nan(None) if series.dtype.is_float() else series
-
-
-def _array_column(values: Values, label: str) -> pl.Series:
-    array = np.asarray(values, dtype=object) if isinstance(values, list | tuple) else np.ma.asanyarray(values)
-    if array.ndim == 0:
-        raise WrongType(f"{label} is no column but a {type(values).__name__}", "Give an array or a list")
-    if array.ndim == 2 and array.shape[1] == 1:
-        message = f"A column-vector {label} was passed when a 1d array was expected"
-        warnings.warn(message, DataConversionWarning, stacklevel=4)
-        array = array[:, 0].ravel() if not isinstance(array, np.matrix) else array.A1
-    if array.ndim != 1:
-        raise BadInput(f"{label} has shape {array.shape}: it should be a 1d array", "Give one value for each row")
-    return _numpy_column(label, array)
 
 
 def _named(rows: Frame) -> pl.DataFrame:
@@ -205,7 +200,11 @@ def _unnamed(rows: Frame) -> pl.DataFrame:
 def series_of(name: str, values: Sequence[Any]) -> pl.Series:
     """Python values of one kind, None where missing, as a column; numbers among texts become texts. Whole numbers keep
     all digits. Raises WrongType: they are neither numbers, texts, booleans nor dates."""
-    present = [None if _missing(value) else _plain(value) for value in values]
+    present = [None if _missing(value) else value for value in values]
+    for place, value in enumerate(present):
+        if isinstance(value, decimal.Decimal):
+            whole = value.is_finite() and value == value.to_integral_value()
+            present[place] = int(value) if whole else float(value)
     known = [value for value in present if value is not None]
 
     def column(convert: Callable[[Any], Any], dtype: Any) -> pl.Series:
@@ -216,7 +215,8 @@ def series_of(name: str, values: Sequence[Any]) -> pl.Series:
     if all(isinstance(value, int | np.integer) for value in known):
         largest = max(abs(int(value)) for value in known)
         return column(str, pl.String) if largest >= 2**127 else column(int, pl.Int64 if largest < 2**63 else pl.Int128)
-    if all(isinstance(value, float | np.floating) or _is_small(value) for value in known):
+    small = (isinstance(value, _NUMBERS) and abs(value) <= 2**53 for value in known)
+    if all(fits or isinstance(value, float | np.floating) for fits, value in zip(small, known, strict=True)):
         return column(float, pl.Float64)
     if all(isinstance(value, _DATES) for value in known):
         return column(lambda value: value.isoformat(), pl.String)
@@ -225,16 +225,6 @@ def series_of(name: str, values: Sequence[Any]) -> pl.Series:
             what = f"column {name!r} holds a {type(odd).__name__}: argument must be a string or a number, or a date"
             raise WrongType(what, "Give numbers, texts, booleans or dates")
     return column(str, pl.String)
-
-
-def _plain(value: Any) -> Any:
-    if not isinstance(value, decimal.Decimal):
-        return value
-    return int(value) if value.is_finite() and value == value.to_integral_value() else float(value)
-
-
-def _is_small(value: Any) -> bool:
-    return isinstance(value, _NUMBERS) and bool(abs(value) <= 2**53)
 
 
 def _missing(value: Any) -> bool:
@@ -254,13 +244,10 @@ def _sparse(rows: Any) -> bool:
     return hasattr(rows, "tocsr") or type(rows).__module__.partition(".")[0] == "scipy"
 
 
-PublicRows = Frame | Values | None
-"""Names of owners, or a frame of rows."""
+PublicRows = Frame | Values | None  # names of owners, or a frame of rows
 
-LEAST_ROWS = 4
-"""Two public rows, one to ask and one to judge the student, and one of each of two parties."""
-LEAST_OWNERS = 3
-"""Two parties, and one that is public where no public rows are given."""
+LEAST_ROWS = 4  # two public rows, one to ask and one to judge the student, and one of each of two parties
+LEAST_OWNERS = 3  # two parties, and one that is public where no public rows are given
 
 
 @dataclass(frozen=True)
@@ -333,6 +320,12 @@ class GivenRows:
             and_one = "" if more is not None else ", and one that is public"
             message = f"owners: {count} different ones, at least {few} are needed: two that vote{and_one}"
             raise BadInput(message, "Give rows of more owners")
+        public_owners: tuple[str, ...] = ()
+        if isinstance(public, str | bool | int | float | np.number):
+            action = "Give a list of owners, or a frame of public rows; a share is the parameter public_share"
+            raise WrongType(f"public is {public!r}", action)
+        if public is not None and more is None:
+            public_owners = tuple(_texts(values_of(public, "public", len(public))))
         targets = [whole[label], *([] if more is None else [more[label]])]
         typed = _written(rows, whole, y) if isinstance(y, str) else _typed(y)
         if more is not None:
@@ -347,17 +340,8 @@ class GivenRows:
             named=named,
             meant=_meant(targets, typed, classes),
             classes=() if classes is None else tuple(_texts(values_of(list(classes), "classes", len(classes)))),
-            public_owners=() if more is not None else _public_owners(public),
+            public_owners=public_owners,
         )
-
-
-def _public_owners(public: PublicRows) -> tuple[str, ...]:
-    if public is None:
-        return ()
-    if isinstance(public, str | bool | int | float | np.number):
-        action = "Give a list of owners, or a frame of public rows; a share is the parameter public_share"
-        raise WrongType(f"public is {public!r}", action)
-    return tuple(_texts(values_of(public, "public", len(public))))
 
 
 def _texts(values: pl.Series) -> list[str]:

@@ -67,8 +67,8 @@ class PrivacyStatement:
     delta_of_all_fits: float = 0.0
 
     @classmethod
-    def of(cls, privacy: Mapping[str, Any], before: Sequence[Charge] = ()) -> PrivacyStatement:
-        """From the block `privacy` of a summary. before: earlier fits on the same owners."""
+    def of(cls, privacy: Mapping[str, Any], before: Sequence[tuple[float, float]] = ()) -> PrivacyStatement:
+        """From the block `privacy` of a summary. before: epsilon and delta of earlier fits on the same owners."""
         epsilon, delta = number(privacy, "epsilon_guaranteed"), float(privacy["delta"])
         secret = privacy.get("epsilon_data_dependent")
         known = privacy.get("epsilon_nodes") is not None or is_infinite(privacy, "epsilon_nodes")
@@ -82,8 +82,8 @@ class PrivacyStatement:
             epsilon_nodes=number(privacy, "epsilon_nodes") if known else None,
             secret_epsilon_data_dependent=None if secret is None else float(secret),
             fits=1 + len(before),
-            epsilon_of_all_fits=epsilon + sum(earlier.epsilon for earlier in before),
-            delta_of_all_fits=delta + sum(earlier.delta for earlier in before),
+            epsilon_of_all_fits=epsilon + sum(earlier for earlier, _ in before),
+            delta_of_all_fits=delta + sum(earlier for _, earlier in before),
         )
 
     @property
@@ -112,18 +112,6 @@ class PrivacyStatement:
 
 
 @dataclass(frozen=True)
-class Charge:
-    """The promise of one fit. owners: their names; None where rows were dealt at random: anybody may be meant."""
-
-    epsilon: float
-    delta: float
-    owners: frozenset[str] | None = field(repr=False)
-
-    def concerns(self, other: Charge) -> bool:
-        return self.owners is None or other.owners is None or bool(self.owners & other.owners)
-
-
-@dataclass(frozen=True)
 class Audited:
     """True where no finding speaks against the run. Nothing in it is secret."""
 
@@ -145,7 +133,11 @@ def verdict(privacy: PrivacyStatement, parties: int) -> str:
 def terminal(summary: Mapping[str, Any], width: int = 0) -> str:
     """Lines of one run for the terminal of whoever ran it, with what is secret. width: in columns; 0: do not wrap."""
     privacy = PrivacyStatement.of(summary["privacy"])
-    exhibits = [_models(summary), _guarantee(summary, privacy)]
+    parties, teachers = many(summary["parties"], "party"), many(summary["teachers"], "teacher")
+    with_teachers = "" if summary["teachers"] == summary["parties"] else f" ({teachers})"
+    voted = f"{parties}{with_teachers} voted on {many(summary['queries']['asked'], 'public row')}. {_released(summary)}"
+    heading = f"Privacy: {verdict(privacy, summary['parties'])}"
+    exhibits = [_models(summary), Exhibit("guarantee", heading, (voted,), items=(*privacy.lines(),))]
     short = "\n".join(textwrap.fill(words, width) if width else words for words in in_short(summary))
     return f"{short}\n\n{as_text([PagePart('run', '', without_blanks(exhibits))], width)}"
 
@@ -178,13 +170,6 @@ def afterwards(summary: Mapping[str, Any]) -> list[str]:
     if summary["privacy"]["noise"] == "seeded":
         lines.append("For noise that protects, run it with --set simulation.noise=system")
     return lines
-
-
-def _guarantee(summary: Mapping[str, Any], privacy: PrivacyStatement) -> Exhibit:
-    parties, teachers = many(summary["parties"], "party"), many(summary["teachers"], "teacher")
-    with_teachers = "" if summary["teachers"] == summary["parties"] else f" ({teachers})"
-    voted = f"{parties}{with_teachers} voted on {many(summary['queries']['asked'], 'public row')}. {_released(summary)}"
-    return Exhibit("guarantee", f"Privacy: {verdict(privacy, summary['parties'])}", (voted,), items=(*privacy.lines(),))
 
 
 def _released(summary: Mapping[str, Any]) -> str:
@@ -301,10 +286,7 @@ class Run:
         return f"Run({str(self.path)!r})"
 
 
-def load_run(path: Path | str) -> Run:
-    """The run of a folder that `consilium run`, `simulate` or `Council` wrote. Raises PathError, DataError: no finished
-    run lies there."""
-    return Run(path)
+load_run = Run
 
 
 @contextmanager

@@ -14,8 +14,7 @@ from consilium.models.keys import TEACHERS
 from consilium.models.naming import called, checked, write_estimator
 from consilium.protocol.config_files import validate
 from consilium.simulations.council.frames import BadSetting, GivenRows
-from consilium.simulations.datasets.base import Source
-from consilium.simulations.datasets.spec import MEMORY
+from consilium.simulations.datasets.base import MEMORY, Source
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import Scenario, divided_data, divided_source, put, with_budget, without_mechanism
 
@@ -23,12 +22,10 @@ Described = str | Mapping[str, Any] | Any
 """A kind's name; a name to import an estimator by; a table with a kind's name and keys, as in a scenario; or an
 estimator."""
 
-MECHANISM = "gnmax"
-"""Where none is given, with the noise that `epsilon` takes."""
+MECHANISM = "gnmax"  # where none is given, with the noise that `epsilon` takes
 DIFFERENCE = "difference"
 """The same, where a party that is added or removed moves it by half as much: of two classes, whose votes are seen."""
-ROWS_PER_TEACHER, MOST_TEACHERS = 10, 25
-"""Of an owner's rows, for each of its teachers; and most teachers."""
+ROWS_PER_TEACHER, MOST_TEACHERS = 10, 25  # of an owner's rows, for each of its teachers; and most teachers
 # Development data, which judge nothing: Adult by occupation (12 owners of 400 rows) and Diabetes by specialty and way
 # of admission (14), epsilon 1 for a record, seeds 0 to 2. With 10, 25, 40 and 80 teachers an owner the student's AUC
 # is .818, .818, .820, .785 on Adult and .578, .609, .609, .601 on Diabetes in the mean.
@@ -98,17 +95,15 @@ def scenario_of(parameters: Mapping[str, Any], rows: GivenRows, folder: Path) ->
     if parameters["mechanism"] is None and parameters["epsilon"] is None:
         raise BadSetting("neither epsilon nor mechanism is given", "Give epsilon, and the noise is calibrated to it")
     given = {name: value for name, value in parameters.items() if name in _KEYS and value is not None}
-    if "mechanism" in given:
-        given["mechanism"] = _table(given["mechanism"], "name")
+    if isinstance(given.get("mechanism"), str):
+        given["mechanism"] = {"name": given["mechanism"]}
     given |= {"classes": rows.classes} if rows.classes else {}
+    public: dict[str, Any] = {"by": "share" if rows.owner is None else "owner", "share": parameters["public_share"]}
+    if rows.public_owners:
+        public = {"by": "owner", "owners": rows.public_owners}
+    data = {"set": MEMORY, "title": "Rows in memory", "attribution": ATTRIBUTION, **_partition(parameters, rows)}
     table: dict[str, Any] = {
-        "data": {
-            "set": MEMORY,
-            "title": "Rows in memory",
-            "attribution": ATTRIBUTION,
-            **_partition(parameters, rows),
-            **_public(parameters, rows),
-        },
+        "data": data if rows.public is not None else data | {"public": public},
         "federation": {"name": "Council", "minimum_parties": 2, "collection": "plaintext"},
     }
     for name, tag in (("teacher", "model"), ("student", "name")):
@@ -122,15 +117,11 @@ def scenario_of(parameters: Mapping[str, Any], rows: GivenRows, folder: Path) ->
     return table
 
 
-def _table(described: Described, tag: str) -> Any:
-    return {tag: described} if isinstance(described, str) else described
-
-
 def _model(described: Described, tag: str, role: str, folder: Path) -> dict[str, Any]:
     if isinstance(described, str) and re.search("[.:]", described):
         return {tag: "estimator", "factory": described}
     if isinstance(described, str | Mapping):
-        return dict(_table(described, tag))
+        return {tag: described} if isinstance(described, str) else dict(described)
     if hasattr(described, "state_dict") and not hasattr(described, "fit"):
         raise BadSetting(
             f"{role} is a torch module, which does not say how it is trained",
@@ -139,14 +130,6 @@ def _model(described: Described, tag: str, role: str, folder: Path) -> dict[str,
     checked(called(described, role), role)
     path = folder / f"{role}.pkl"
     return {tag: "pickled", "file": str(path), "sha256": write_estimator(path, described)}
-
-
-def _public(parameters: Mapping[str, Any], rows: GivenRows) -> dict[str, Any]:
-    if rows.public_owners:
-        return {"public": {"by": "owner", "owners": rows.public_owners}}
-    if rows.public is not None:
-        return {}  # these rows are it
-    return {"public": {"by": "share" if rows.owner is None else "owner", "share": parameters["public_share"]}}
 
 
 def _partition(parameters: Mapping[str, Any], rows: GivenRows) -> dict[str, Any]:

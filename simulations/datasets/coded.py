@@ -17,15 +17,16 @@ import numpy as np
 from consilium.data.encoding import DeclaredColumn
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.simulations.datasets.base import (
+    MEMORY,
     Dataset,
     Public,
+    SourceSpec,
     data_file,
     dataset_of,
     named,
     read_arrays,
     shipped_arrays,
 )
-from consilium.simulations.datasets.spec import MEMORY, SourceSpec
 from consilium.simulations.datasets.table import TableSource
 
 ANEW = "Get the file anew"
@@ -72,12 +73,7 @@ class CodedTable:
         made: dict[str, np.ndarray] = {}
         words, other = column.get("words", {}), column.get("other", "")
         names = words.values() if isinstance(words, Mapping) else words
-        every = (
-            *map(str, names),
-            *column.get("starts", {}).values(),
-            *column.get("spans", {}),
-            *filter(None, (other,)),
-        )
+        every = *map(str, names), *column.get("starts", {}).values(), *column.get("spans", {}), *([other] * bool(other))
         different = list(dict.fromkeys(every))
         for name in column["of"]:
             values = self.words(name, column) if different else self.columns[name]

@@ -2,9 +2,8 @@
 writer, embedded, as numbers that few labels suffice for: the data of the scenario `digits`.
 
 An embedded digit is set upright, described by how steep it is in which direction where (histograms of oriented
-gradients), and placed along the directions in which public digits differ most. All of it is numpy, in two seconds for
-all images. Only the last step learns anything, and it looks at public rows alone.
-"""
+gradients), and placed along the directions in which public digits differ most: only this looks at other rows, public
+ones alone."""
 
 from __future__ import annotations
 
@@ -226,9 +225,8 @@ class DigitsSource(Source):
 
 @cache
 def open_digits() -> DigitsSource:
-    """The embedded images: `ROWS` of each of 295 writers of MNIST's training images, writer after writer. Which
-    writers, and which of their images, was drawn by lot (`tools/embedded_data.py`). Nobody is public: a scenario's seed
-    says who is. See digits.LICENSE.txt for source and terms."""
+    """The embedded images: `ROWS` of each of 295 writers of MNIST's training images, writer after writer, drawn by lot
+    (`tools/embedded_data.py`). Nobody is public: a scenario's seed says who is. Terms: digits.LICENSE.txt."""
     arrays, table = shipped_arrays("digits"), named("digits")
     packed, y = arrays["images"], arrays["labels"].astype(np.int64)
     return DigitsSource(

@@ -15,8 +15,7 @@ from consilium.data.remedy import SHOWN, Faults, TableFault
 from consilium.data.table import below
 from consilium.data.texts import in_order, spelled_twice, texts_of
 from consilium.protocol.errors import ConfigError, DataError
-from consilium.simulations.datasets.base import Public, Source
-from consilium.simulations.datasets.spec import PublicSpec, SourceSpec
+from consilium.simulations.datasets.base import Public, PublicSpec, Source, SourceSpec
 
 if TYPE_CHECKING:
     import polars as pl
@@ -93,9 +92,8 @@ class JoinedRows:
         """What to say of rows that are equal in every column. of_patients: whether a column says whose they are."""
         count = self.frame.height - self.without_copies().frame.height
         what = f"{self.places.whole}: {count} rows equal another one in every column: a copy counts its patient twice"
-        action = 'Remove them, or set duplicates = "drop"' + (
-            "" if of_patients else ", unless two people are alike in all of it"
-        )
+        unless = "" if of_patients else ", unless two people are alike in all of it"
+        action = f'Remove them, or set duplicates = "drop"{unless}'
         return [TableFault(what, action, keys={"duplicates": "drop"} if of_patients else {})] if count else []
 
     def with_nulls(self, missing: Collection[str]) -> JoinedRows:

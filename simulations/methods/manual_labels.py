@@ -2,18 +2,16 @@
 
 What a student is worth in manual labels is read off a fixed ladder of their numbers. It is a function of the published
 student, of how many labels were released and asked for, and of public rows with their true labels: the guarantee of the
-labels covers it, and anybody with the truth of the public rows can compute it.
+labels covers it.
 
 Beside it a rival's model and then the student's trainer (`relearnt`): whoever has a private model may let it label all
-public rows, and train on these as a student does. It takes what was released and public rows alone, so the rival's
-guarantee covers it."""
+public rows, and train on these as a student does. The rival's guarantee covers it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -27,7 +25,7 @@ from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.schema import Schema
 from consilium.report.progress import MANUAL_LABELS, stage
 from consilium.simulations.divide import Case
-from consilium.simulations.methods.base import TEST_DRAWS, Predicted, StudyMethod
+from consilium.simulations.methods.base import Predicted, StudyMethod
 from consilium.simulations.metrics import drawn_intervals, mean_metrics
 from consilium.simulations.vote import Ensemble
 from consilium.student.config import StudentSpec
@@ -73,47 +71,35 @@ class ManualLabels:
     rows of `by_lot` d of the pool: more labels are the same ones, and others. They are learned by the student's own
     trainer; where that takes long (`takes_long`), by the linear model that evidence chooses. `quick`: whether the own
     one is trained on the whole ladder in seconds. `queried` int64 (n,): rows that the student asked for, in its order.
-    `metric`: what is compared."""
+    """
 
     def __init__(self, public: PublicTruth, spec: StudentSpec, queried: np.ndarray, seed: int) -> None:
         self._public, self._spec, self._asked, self._seed = public, spec, queried, seed
-        rows = len(public.labels)
-        self.own = not takes_long(spec.trainer, rows)
-        width, classes = inputs(spec, public.schema, public.queries[:1]).shape[1], len(public.schema.classes)
-        self.draws = most_draws(spec.trainer, (rows, width), classes) if self.own else FEW_DRAWS
-        self.quick = self.draws == MOST_DRAWS
-        self._lots = [by_lot(seed, draw, rows) for draw in range(self.draws)]
+        schema, rows, classes = public.schema, len(public.labels), len(public.schema.classes)
+        self._own, both = not takes_long(spec.trainer, rows), (public.queries, public.test_x)
+        self._rows, self._test = (inputs(spec, schema, x) if self._own else schema.inputs(x) for x in both)
+        draws = most_draws(spec.trainer, self._rows.shape, classes) if self._own else FEW_DRAWS
+        self.quick, self._lots = draws == MOST_DRAWS, [by_lot(seed, draw, rows) for draw in range(draws)]
         self.metric: Metric = leading_metric(public.test_y, classes)
         self.counts = np.array([count for count in LADDER if count <= rows] or [rows])
 
-    @cached_property
-    def _rows(self) -> tuple[np.ndarray, np.ndarray]:
-        public, schema = self._public, self._public.schema
-        both = public.queries, public.test_x
-        first, second = (inputs(self._spec, schema, x) if self.own else schema.inputs(x) for x in both)
-        return first, second
-
-    @cached_property
     def ladder(self) -> np.ndarray:
-        """Row scores float64 (counts, draws, test) of as many labels. Learned once, however many students are compared
-        with it."""
+        """Row scores float64 (counts, draws, test) of as many labels."""
         return np.array([[self.score(self._learnt(lot[:count])) for lot in self._lots] for count in self.counts])
 
     def _learnt(self, chosen: np.ndarray) -> np.ndarray:
         """Probabilities (test, classes) after training on the true labels of these rows of the pool int64 (n,)."""
-        schema, labels, (rows, test) = self._public.schema, self._public.labels, self._rows
-        if self.own:
-            model = learnt_from_labels(schema, self._spec, rows, labels, chosen, self._seed)
-            return model.predict_proba(test)
-        classes = len(schema.classes)
+        schema, labels, classes = self._public.schema, self._public.labels, len(self._public.schema.classes)
+        if self._own:
+            model = learnt_from_labels(schema, self._spec, self._rows, labels, chosen, self._seed)
+            return model.predict_proba(self._test)
         if not len(chosen):
-            return np.full((len(test), classes), 1 / classes)
-        return fit_labels(rows[chosen], labels[chosen], classes).predict_proba(test)
+            return np.full((len(self._test), classes), 1 / classes)
+        return fit_labels(self._rows[chosen], labels[chosen], classes).predict_proba(self._test)
 
     def metrics_of(self, count: int) -> dict[str, Any]:
         """What so many labels give in the mean over the draws; where the student looks at the rows alone, on the first
-        that it asked for itself, once. labels, draws, accuracy, auc, recall_per_class, intervals (of one draw, see
-        `drawn_intervals`)."""
+        that it asked for itself, once. labels, draws, accuracy, auc, intervals (of one draw, see `drawn_intervals`)."""
         y, names = self._public.test_y, self._public.schema.classes
         lots = [self._asked] if self._spec.selection == BY_ROWS else self._lots
         learnt = [self._learnt(lot[:count]) for lot in lots]
@@ -124,11 +110,6 @@ class ManualLabels:
     def score(self, probabilities: np.ndarray) -> np.ndarray:
         """Row scores float64 (test,) of any model's probabilities (test, classes) of the test rows."""
         return row_scores(probabilities, self._public.test_y, self.metric)
-
-    def equivalent(self, student: np.ndarray, seed: int) -> LabelEquivalent:
-        """Of a student with probabilities `student` float64 (test, classes), see `label_equivalent`."""
-        generator = np.random.default_rng([seed, _BOOTSTRAP])
-        return label_equivalent(self.score(student), self.counts, self.ladder, generator)
 
 
 class LabelEquivalent(NamedTuple):
@@ -184,33 +165,19 @@ def worth(
     """The block of a student with probabilities `student` float64 (test, classes): it had `released` labels, for the
     rows `queried` int64 (n,) of the pool, in its order. released, asked: what as many true labels give, see
     `ManualLabels.metrics_of`. Where the student's own trainer is quick enough also manual_labels, low, high
-    (`LabelEquivalent`, None for inf), their level, the fewest and the most labels that were tried, and draws of
+    (`label_equivalent`, None for inf), their level, the fewest and the most labels that were tried, and draws of
     each."""
     manual = ManualLabels(public, spec, queried, seed)
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"metric": manual.metric, "public_rows": len(public.labels)}
     with stage(progress, MANUAL_LABELS):
         if manual.quick:
-            names, equivalent = ("manual_labels", "low", "high"), manual.equivalent(student, seed)
-            found = {
-                **{name: _number(end) for name, end in zip(names, equivalent, strict=True)},
-                "level": LEVEL,
-                "fewest": int(manual.counts[0]),
-                "most": int(manual.counts[-1]),
-                "draws": manual.draws,
-            }
+            counts, generator = manual.counts, np.random.default_rng([seed, _BOOTSTRAP])
+            ends = label_equivalent(manual.score(student), counts, manual.ladder(), generator)
+            ends = (None if math.isinf(end) else int(end) for end in ends)
+            found |= dict(zip(("manual_labels", "low", "high"), ends, strict=True))
+            found |= {"level": LEVEL, "fewest": int(counts[0]), "most": int(counts[-1]), "draws": MOST_DRAWS}
         points = {count: manual.metrics_of(count) for count in {released, len(queried)}}  # once where all got labels
-    return {
-        "metric": manual.metric,
-        "student": float(manual.score(student).mean()),
-        **found,
-        "public_rows": len(public.labels),
-        "released": points[released],
-        "asked": points[len(queried)],
-    }
-
-
-def _number(labels: float) -> int | None:
-    return None if math.isinf(labels) else int(labels)
+    return {**found, "released": points[released], "asked": points[len(queried)]}
 
 
 def by_lot(seed: int, draw: int, rows: int) -> np.ndarray:
@@ -273,5 +240,5 @@ class LabelledByHand(StudyMethod):
             test=stacked[0, :tested] if tested else None,
             home=stacked[0, tested:] if len(case.home_y) else None,
             figures={"labels": float(self.labels), "draws": float(draws)},
-            arrays={TEST_DRAWS: stacked[:, :tested].astype(np.float32)} if tested else {},
+            drawn=stacked[:, :tested].astype(np.float32) if tested else None,
         )

@@ -15,7 +15,7 @@ pool is not what it is judged on."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -27,15 +27,8 @@ from consilium.models.base import softmax
 from consilium.models.evaluation import leading_metric, row_scores
 from consilium.models.linear import LogisticTeacher
 from consilium.simulations.divide import Case
-from consilium.simulations.methods.base import (
-    TEST_DRAWS,
-    Predicted,
-    PromisedMethod,
-    StatedGuarantee,
-    linear_probabilities,
-    needed,
-)
-from consilium.simulations.said import DirectionSum, has_linear_scores
+from consilium.simulations.methods.base import Predicted, PromisedMethod, StatedGuarantee, linear_probabilities, needed
+from consilium.simulations.said import LINEAR
 from consilium.simulations.vote import Ensemble
 
 SHRINKAGES = (0.0, 0.1, 0.3, 1.0, 3.0)  # what s may be
@@ -67,35 +60,30 @@ class LinearDraws:
             test=drawn[0] if drawn else None,
             home=linear_probabilities(inputs(case.home_x), self.weights[0]) if len(case.home_y) else None,
             figures=self.figures,
-            arrays={TEST_DRAWS: np.stack(drawn).astype(np.float32)} if drawn else {},
+            drawn=np.stack(drawn).astype(np.float32) if drawn else None,
         )
 
 
 def noisy_averages(
-    summed: DirectionSum, promise: StatedGuarantee, pool_x: np.ndarray, pool_y: np.ndarray, seed: int
+    given: Sequence[np.ndarray],
+    teachers: int,
+    promise: StatedGuarantee,
+    pool_x: np.ndarray,
+    pool_y: np.ndarray,
+    seed: int,
 ) -> LinearDraws:
     """`_DRAWS` of them, with the shrinkage whose draws are the best in the mean on the public rows `pool_x` float
-    (pool, inputs), by their true labels `pool_y` int64 (pool,). At least one party has given its weights."""
+    (pool, inputs), by their true labels `pool_y` int64 (pool,). given: by at least one party, the mean of its so many
+    teachers' `directions`, float64 (inputs, classes)."""
     scale = sigma_needed(1, promise.epsilon, promise.delta, scalar=True)
-    moved = sensitivity(promise.unit, promise.neighbouring, summed.teachers_per_party)
-    generator, deviation = np.random.default_rng([seed, _PURPOSE]), scale * moved / summed.parties
-    noise = generator.standard_normal((_DRAWS, *summed.total.shape))
-    drawn = summed.total / summed.parties + deviation * noise
+    moved = sensitivity(promise.unit, promise.neighbouring, teachers)
+    generator, deviation = np.random.default_rng([seed, _PURPOSE]), scale * moved / len(given)
+    noise = generator.standard_normal((_DRAWS, *given[0].shape))
+    drawn = sum(given[1:], start=given[0]) / len(given) + deviation * noise
     chosen = np.sort(generator.permutation(len(pool_y))[:_MOST_CHOOSE])
     x, y = pool_x[chosen], pool_y[chosen]
-    shrunk, metric = _shrinking(x), leading_metric(y, summed.total.shape[1])
-    terms = {"epsilon": promise.epsilon, "delta": promise.delta}
-    tried = []
-    for shrinkage in SHRINKAGES:
-        weights = [calibrated(shrunk(average, shrinkage), x, y) for average in drawn]
-        tried.append(LinearDraws(weights, {**terms, "shrinkage": shrinkage, "noise_deviation": deviation}))
-    reached = [np.mean([row_scores(one, y, metric).mean() for one in each.probabilities(x)]) for each in tried]
-    return tried[int(np.argmax(reached))]
-
-
-def _shrinking(x: np.ndarray) -> Callable[[np.ndarray, float], np.ndarray]:
-    """What shrinks weights float64 (inputs, classes) along the principal directions of rows float (rows, inputs): in
-    others these do not vary. With 0 they stay the very same."""
+    metric = leading_metric(y, given[0].shape[1])
+    # in other directions than the principal ones public rows do not vary
     _, lengths, directions = np.linalg.svd(x - x.mean(axis=0), full_matrices=False)
     total = float((lengths**2).sum())
     variances = lengths**2 * x.shape[1] / total if total else np.zeros_like(lengths)  # in units of their mean
@@ -105,7 +93,13 @@ def _shrinking(x: np.ndarray) -> Callable[[np.ndarray, float], np.ndarray]:
             return weights
         return directions.T @ ((variances / (variances + shrinkage))[:, None] * (directions @ weights))
 
-    return shrunk
+    terms = {"epsilon": promise.epsilon, "delta": promise.delta}
+    tried = []
+    for shrinkage in SHRINKAGES:
+        weights = [calibrated(shrunk(average, shrinkage), x, y) for average in drawn]
+        tried.append(LinearDraws(weights, {**terms, "shrinkage": shrinkage, "noise_deviation": deviation}))
+    reached = [np.mean([row_scores(one, y, metric).mean() for one in each.probabilities(x)]) for each in tried]
+    return tried[int(np.argmax(reached))]
 
 
 def calibrated(weights: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -132,22 +126,23 @@ def calibrated(weights: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.concatenate([weights * (result.x[0] / deviation), result.x[None, 1:]])
 
 
-def averages_of(case: Case, promise: StatedGuarantee | None, summed: DirectionSum | None) -> LinearDraws | str:
-    """Those of a case, at the promise; or why there are none. summed: of its parties, None where some are not
-    linear."""
+def averages_of(case: Case, promise: StatedGuarantee | None, given: Sequence[np.ndarray | None]) -> LinearDraws | str:
+    """Those of a case, at the promise; or why there are none. given: by each party, None where it is not linear."""
     simulation, schema = case.scenario.simulation, case.config.rows
     spec = simulation.own_teacher or case.config.teacher
-    if not has_linear_scores(spec):
+    if not isinstance(spec, LINEAR):
         return f"teachers of kind {spec.title} are not linear"
     if promise is None or math.isinf(promise.epsilon):
         return "the run promises no epsilon"
     if promise.epsilon <= 0:
         return "the run may spend nothing"
-    if summed is None:
-        return "some party's teachers are not linear"
-    if not summed.parties:
+    if not given:
         return "no party has a teacher"
-    return noisy_averages(summed, promise, schema.inputs(case.pool_x), case.pool_y, case.seed)
+    known = [each for each in given if each is not None]
+    if len(known) < len(given):
+        return "some party's teachers are not linear"
+    teachers, x = case.config.teachers_per_party, schema.inputs(case.pool_x)
+    return noisy_averages(known, teachers, promise, x, case.pool_y, case.seed)
 
 
 def sensitivity(unit: Unit, neighbouring: Neighbouring, teachers_per_party: int) -> float:
@@ -178,6 +173,5 @@ class NoisyAverage(PromisedMethod):
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
         """Absent where teachers are not linear, or nothing finite is promised."""
-        summed = needed(ensemble, self.name).directions
-        averages = averages_of(case, self.guarantee(case), summed)
+        averages = averages_of(case, self.guarantee(case), needed(ensemble, self.name).directions)
         return Predicted(absent=averages) if isinstance(averages, str) else averages.predicted(case)

@@ -2,9 +2,8 @@
 all parties.
 
 In each round every unit (a record, a patient's rows at a party, a party) has the mean gradient of its rows' log loss,
-clipped to Euclidean norm C; parties add up those of their units, and the sum over all parties gets one Gaussian noise
-of deviation z C (Abadi et al. 2016, arXiv 1607.00133, without sampling: all rows are in every round, so that nothing is
-gained by sampling): see `StatedGuarantee.noise_multiplier`.
+clipped to Euclidean norm C; the sum over all parties gets one Gaussian noise of deviation z C (Abadi et al. 2016, arXiv
+1607.00133, without sampling: all rows are in every round): see `StatedGuarantee.noise_multiplier`.
 
 The sum is divided by the number n of units, which decides how long a step is. Where units are added or removed n is no
 secret of theirs alone: a step is chosen at no charge anyhow, as rounds and C are, on the pool's true labels."""

@@ -3,7 +3,6 @@ simulations alone, one model on the rows of all parties together."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -21,7 +20,7 @@ from consilium.protocol.label_source import Outcome
 from consilium.protocol.schema import Schema
 from consilium.protocol.strict_json import number
 from consilium.simulations.divide import Case
-from consilium.simulations.methods.base import BY_ROW, Arrays, Predicted, PromisedMethod, StudyMethod, needed
+from consilium.simulations.methods.base import Predicted, PromisedMethod, StudyMethod, needed
 from consilium.simulations.metrics import over_parties
 from consilium.simulations.release import check_can_run, replay
 from consilium.simulations.said import class_probabilities
@@ -31,7 +30,7 @@ from consilium.simulations.vote import Ensemble, plurality_shares
 class LocalOnly(StudyMethod):
     """What each party has by itself (`said.model_alone`). At home it is judged on what it has not seen. On the public
     test rows there is no one model: figures accuracy and, of two classes, auc are means over the parties, with the 10th
-    and 90th percentile of the parties (accuracy_p10 ...). arrays: what each test row adds to either (`BY_ROW`)."""
+    and 90th percentile of the parties (accuracy_p10 ...)."""
 
     needs_ensemble: ClassVar[bool] = True
 
@@ -40,32 +39,17 @@ class LocalOnly(StudyMethod):
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
         voted, y = needed(ensemble, self.name), case.test_y
         figures: dict[str, float | None] = {}
-        arrays: Arrays = {}
+        by_row: dict[str, np.ndarray] = {}
         if len(y):
             figures.update(over_parties("accuracy", voted.test_right.tolist()))
-            arrays |= _by_row("accuracy", _rights(voted, y), figures["accuracy"])
+            by_row["accuracy"] = voted.right_rows
         if leading_metric(y, len(case.classes)) == "auc":
             areas = [one_against_rest(scores, y == 1) for scores in voted.test_scores.astype(np.float64)]
             figures.update(over_parties("auc", [float(area.mean()) for area in areas]))
-            arrays |= _by_row("auc", [np.mean(areas, axis=0)], figures["auc"])
+            by_row["auc"] = np.mean(areas, axis=0).astype(np.float32)
         home = voted.own_home.astype(np.float64) if len(case.home_y) else None
         known = {name: value for name, value in figures.items() if value is not None}
-        return Predicted(home=home, figures=known, arrays=arrays)
-
-
-def _rights(voted: Ensemble, y: np.ndarray) -> Iterator[np.ndarray]:
-    """Share of teachers that are right on each test row, float64 (test,): by their votes, by their mean probability.
-    Under the relative voting rule a vote is not the likeliest class, and several teachers are not their mean."""
-    yield (voted.test.cast == y).mean(axis=(0, 1))
-    if voted.test_scores.shape[1]:
-        yield ((voted.test_scores > 0.5) == (y == 1)).mean(axis=0)
-
-
-def _by_row(metric: str, candidates: Iterable[np.ndarray], figure: float | None) -> Arrays:
-    for scores in candidates:
-        if figure is not None and abs(float(scores.mean()) - figure) < 1e-6:
-            return {BY_ROW + metric: scores.astype(np.float32)}
-    return {}
+        return Predicted(home=home, figures=known, by_row=by_row)
 
 
 _NO_FEDERATION = "plurality"  # in place of a federation's digest in the lots that decide equal scores
@@ -144,13 +128,9 @@ def pooled_probabilities(
     """Trained on bare rows `x` (n, features) with `y` int64 (n,) -> probabilities (m, classes) of the inputs `test`. A
     model of the teachers' kind. Networks see `_ROWS_SEEN` rows at most, in whole epochs. Gradient boosting is
     scikit-learn's histogram one, which is faster on many rows."""
-    if (y == y[0]).all():  # nothing to fit: what every party says, all of them together say
-        return np.eye(len(schema.classes))[np.full(len(test), y[0])]
-    return _trained(teacher, schema, x, y, test)
-
-
-def _trained(teacher: TeacherKind, schema: Schema, x: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
     classes = len(schema.classes)
+    if (y == y[0]).all():  # nothing to fit: what every party says, all of them together say
+        return np.eye(classes)[np.full(len(test), y[0])]
     if isinstance(teacher, RidgeSpec) and len(x) >= test.shape[1]:
         return _ridge(teacher, schema, x, y, test)
     inputs = schema.inputs(x)

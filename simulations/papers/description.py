@@ -105,6 +105,10 @@ class Printed(Frozen):
     plurality: str = ""
     gap: str = ""
 
+    @property
+    def figures(self) -> dict[str, str]:
+        return {name: value for name, value in self.model_dump().items() if value}
+
 
 class PaperRow(Frozen):
     """One row of a paper's table.
@@ -188,8 +192,17 @@ class Paper(Frozen):
         """Compare the files of a row with their checksums. Raises DataError: one is not there, or has another content:
         which, its checksum, and where to get it."""
         for file in self.files:
-            if row.needs & set(file.needed_for):
-                _check(file, folder)
+            path = folder / file.name
+            if not row.needs & set(file.needed_for):
+                continue
+            if not path.is_file():
+                raise DataError(
+                    f"{path} is not there (SHA-256 of its content: {file.sha256 or 'unknown'})",
+                    f"Get it from {file.source}, or name another folder with --set data.path=FOLDER",
+                )
+            if file.sha256 and (digest := content_digest(path)) != file.sha256:
+                what = f"{path} has another content: SHA-256 {digest} in place of {file.sha256}"
+                raise DataError(what, f"Get it anew from {file.source}")
 
 
 def load_paper(path: Path) -> Paper:
@@ -210,19 +223,6 @@ def content_digest(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()  # pyright: ignore[reportArgumentType]
     except (OSError, EOFError) as error:
         raise DataError(f"cannot read {path}: {error}", "Get it anew") from None
-
-
-def _check(file: File, folder: Path) -> None:
-    path = folder / file.name
-    if not path.is_file():
-        raise DataError(
-            f"{path} is not there (SHA-256 of its content: {file.sha256 or 'unknown'})",
-            f"Get it from {file.source}, or name another folder with --set data.path=FOLDER",
-        )
-    if file.sha256 and (digest := content_digest(path)) != file.sha256:
-        raise DataError(
-            f"{path} has another content: SHA-256 {digest} in place of {file.sha256}", f"Get it anew from {file.source}"
-        )
 
 
 class PaperData(Frozen):

@@ -162,8 +162,14 @@ def measure(row: PaperRow, seed: int, images: Images, kept: Path, folder: Path, 
         "epsilon": None, "worst": None, "teacher": None, "plurality": None, "gap": None,
         "student": None, "judges": row.judges, "unbounded": row.labels == "plurality",
     }  # fmt: skip
-    if votes is not None:
-        figures |= ensemble_figures(votes, alone, truth)
+    if votes is not None:  # of all rows that they voted on
+        true, teachers, top = truth[: len(votes)], votes.sum(axis=1), np.sort(votes, axis=1)[:, -2:]
+        one = float((votes[np.arange(len(true)), true] / teachers).mean())
+        figures |= {
+            "teacher": one if math.isnan(alone) else alone,
+            "plurality": float((votes.argmax(axis=1) == true).mean()),
+            "gap": float(((top[:, 1] - top[:, 0]) / teachers).mean()),
+        }
         if row.mechanism is not None:
             figures |= costs(row.mechanism, votes[asked], known, row.delta)
     if row.student is not None:
@@ -193,18 +199,6 @@ def released(mechanism: Mechanism, votes: np.ndarray, noise: NoiseSource) -> np.
     collector = RecordedVotes(config, parties, query_ids(rows), lambda places, _: votes[places])
     with closing(Ledger.in_memory(config)) as ledger:
         return LabelService(config, ledger, collector, lambda _: noise, len(parties)).ask(rows).labels
-
-
-def ensemble_figures(votes: np.ndarray, alone: float, truth: np.ndarray) -> dict[str, float | None]:
-    """Of all rows that they voted on. alone: see `votes_of`; by the votes themselves where nothing else says it."""
-    true, teachers = truth[: len(votes)], votes.sum(axis=1)
-    top = np.sort(votes, axis=1)[:, -2:]
-    one = float((votes[np.arange(len(true)), true] / teachers).mean())
-    return {
-        "teacher": one if math.isnan(alone) else alone,
-        "plurality": float((votes.argmax(axis=1) == true).mean()),
-        "gap": float(((top[:, 1] - top[:, 0]) / teachers).mean()),
-    }
 
 
 def costs(mechanism: Mechanism, votes: np.ndarray, known: np.ndarray, delta: float) -> dict[str, Any]:

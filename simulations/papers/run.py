@@ -10,7 +10,6 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from consilium.report.progress import Display
 from consilium.simulations.datasets.base import data_folder
 from consilium.simulations.metrics import wilson
 from consilium.simulations.papers import ORDER
-from consilium.simulations.papers.description import Choice, PaperRow, Printed, load_paper
+from consilium.simulations.papers.description import Choice, PaperRow, load_paper
 from consilium.simulations.papers.measure import Images, at_once, measure, train_teachers, votes_file
 from consilium.simulations.study.compute import in_workers
 from consilium.simulations.study.summaries.inference import crossed
@@ -34,31 +33,27 @@ from consilium.simulations.study.summaries.inference import crossed
 RESULTS, REPORT = "results.json", "report.html"
 
 
-@dataclass(frozen=True)
-class RowJob:
-    """Rows of the same teachers, and so of the same data, with a seed."""
-
-    rows: tuple[PaperRow, ...]
-    seed: int
-    kept: Path
-    data: Path
-
-
 def result_of(row: PaperRow, seed: int, kept: Path) -> Path:
     """What a row leaves where it is done."""
     return kept / "rows" / f"{row.name}-{seed}-{row.digest}.json"
 
 
-def work(job: RowJob, progress: Progress = no_progress) -> None:
+Job = tuple[
+    list[PaperRow], int, Path, Path
+]  # rows of the same teachers, a seed, and the folders of results and of data
+
+
+def work(job: Job, progress: Progress = no_progress) -> None:
     """Do it, and leave the results."""
-    images = Images.of(job.rows[0].data, job.data)
-    if job.rows[0].teachers:
-        train_teachers(job.rows[0], job.seed, images, job.kept, progress)
-    for row in job.rows:
+    rows, seed, kept, data = job
+    images = Images.of(rows[0].data, data)
+    if rows[0].teachers:
+        train_teachers(rows[0], seed, images, kept, progress)
+    for row in rows:
         before = time.process_time()
-        figures = measure(row, job.seed, images, job.kept, job.data, progress)
+        figures = measure(row, seed, images, kept, data, progress)
         figures["seconds"] = round(time.process_time() - before, 1)
-        replace_text(result_of(row, job.seed, job.kept), json.dumps(figures))
+        replace_text(result_of(row, seed, kept), json.dumps(figures))
 
 
 class PaperRun:
@@ -81,33 +76,9 @@ class PaperRun:
                     raise
                 self.left_out[row.name] = str(error)
 
-    def _jobs(self) -> list[RowJob]:
-        together: dict[tuple[Path | str, int], list[PaperRow]] = defaultdict(list)
-        for row in self.rows:
-            for seed in self.seeds:
-                if not result_of(row, seed, self.folder).exists():
-                    together[votes_file(self.folder, row, seed) if row.teachers else row.name, seed].append(row)
-        return [RowJob(tuple(rows), seed, self.folder, self.data) for (_, seed), rows in together.items()]
-
     def run(self, display: Display) -> dict[str, Any]:
         """Do what is not done, and write the table. Raises EngineError where a worker ends; see `measure` too."""
-        self._claim()
-        names = [row.name for row in self.rows]
-        display.say(self.paper.title)
-        display.say(f"rows: {', '.join(names)}; seeds: {', '.join(map(str, self.seeds))}")
-        for name, why in self.left_out.items():
-            display.say(f"left out: {name}: {why}")
-        if extra := [row.name for row in self.paper.rows if row.extra and row.name not in names]:
-            display.say(f"not among them, --set rows=[...] runs them: {', '.join(extra)}")
-        if jobs := self._jobs():
-            display.update("rows", 0, len(jobs))
-            with closing(in_workers(work, jobs, self.choice.workers or len(os.sched_getaffinity(0)))) as done:
-                for count, _ in enumerate(done, 1):
-                    display.update("rows", count, len(jobs))
-        return self.write()
-
-    def _claim(self) -> None:
-        written = self.folder / ORDER
+        written, names = self.folder / ORDER, [row.name for row in self.rows]
         if written.exists():
             before = json.loads(written.read_text(encoding="utf-8"))["paper"]
             if before != self.path.stem:
@@ -116,10 +87,27 @@ class PaperRun:
             raise OutputExists(f"{self.folder} is there and holds no run of a paper", "Name another with --out")
         (self.folder / "rows").mkdir(parents=True, exist_ok=True)
         replace_text(written, json.dumps({"paper": self.path.stem}))
+        display.say(self.paper.title)
+        display.say(f"rows: {', '.join(names)}; seeds: {', '.join(map(str, self.seeds))}")
+        for name, why in self.left_out.items():
+            display.say(f"left out: {name}: {why}")
+        if extra := [row.name for row in self.paper.rows if row.extra and row.name not in names]:
+            display.say(f"not among them, --set rows=[...] runs them: {', '.join(extra)}")
+        together: dict[tuple[Path | str, int], list[PaperRow]] = defaultdict(list)
+        for row in self.rows:
+            for seed in self.seeds:
+                if not result_of(row, seed, self.folder).exists():
+                    together[votes_file(self.folder, row, seed) if row.teachers else row.name, seed].append(row)
+        if jobs := [(rows, seed, self.folder, self.data) for (_, seed), rows in together.items()]:
+            display.update("rows", 0, len(jobs))
+            with closing(in_workers(work, jobs, self.choice.workers or len(os.sched_getaffinity(0)))) as done:
+                for count, _ in enumerate(done, 1):
+                    display.update("rows", count, len(jobs))
+        return self.write()
 
     def write(self) -> dict[str, Any]:
         rows = [
-            {"name": row.name, "title": row.title, "paper": _printed(row.paper), "ours": self._mean(row),
+            {"name": row.name, "title": row.title, "paper": row.paper.figures, "ours": self._mean(row),
              "differs": row.differs, "data": row.data, "delta": row.delta}
             for row in self.rows
         ]  # fmt: skip
@@ -130,7 +118,7 @@ class PaperRun:
         results = {
             "paper": self.path.stem, "title": self.paper.title, "link": self.paper.link, "seeds": list(self.seeds),
             "fast": self.choice.fast, "version": consilium.__version__, "rows": rows,
-            "absent": [{"title": title, "paper": _printed(paper), "why": why} for title, paper, why in left_out],
+            "absent": [{"title": title, "paper": paper.figures, "why": why} for title, paper, why in left_out],
             "seconds": sum(row["ours"]["seconds"] for row in rows), "out": str(self.folder),
         }  # fmt: skip
         replace_text(self.folder / RESULTS, json.dumps(results, indent=1))
@@ -166,10 +154,6 @@ def _interval(right_of: Sequence[dict[str, int]]) -> Interval:
         scores[seed, where] = (np.array(list(right.values())) - values[seed]) / len(right)
     low, high = crossed(values, scores, weights).interval(mean := float(values.mean()), (0, 1))
     return [mean if low is None else low, mean if high is None else high]
-
-
-def _printed(printed: Printed) -> dict[str, str]:
-    return {name: value for name, value in printed.model_dump().items() if value}
 
 
 COLUMNS = (

@@ -54,23 +54,11 @@ def index_sets(columns: Mapping[str, np.ndarray], table: Mapping[str, Any], seed
         try:
             partitioner = kind(**options)
             partitioner.dataset = datasets.Dataset.from_dict({**columns, ROW: np.arange(rows)}).shuffle(seed=seed)
-            return _positions(partitioner, partitioner.num_partitions)
+            parts = map(partitioner.load_partition, range(partitioner.num_partitions))
+            return [np.array(part[:][ROW], dtype=np.int64) for part in parts]
         except Exception as error:  # of many kinds, from the library and those below it
             reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
             raise ConfigError(f"data.partitioner: {name} refuses: {reason}", takes) from None
-
-
-def _positions(partitioner: Any, count: int) -> list[np.ndarray]:
-    """What each partition has in the column `ROW`. Most partitioners have noted all indices once they have made the
-    first partition; where one has not, or calls it otherwise, each partition is made, which takes several times as
-    long."""
-    first = partitioner.load_partition(0)
-    noted = getattr(partitioner, "_partition_id_to_indices", {})
-    if set(noted) == set(range(count)):
-        rows = np.array(partitioner.dataset[:][ROW], dtype=np.int64)  # one partitioner sorts the data set
-        return [rows[np.asarray(noted[index], dtype=np.int64)] for index in range(count)]
-    parts = [first, *(partitioner.load_partition(index) for index in range(1, count))]
-    return [np.array(part[:][ROW], dtype=np.int64) for part in parts]
 
 
 OFFLINE = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")

@@ -1,9 +1,9 @@
 """What is public, alike for every partition; what a partition is; Matched Dirichlet. `partitions` has the table.
 
 Matched Dirichlet: a division by lot whose parties' labels are as far from the pooled ones as the natural division's, by
-the mean over parties, each counted once, of the Hellinger distance between a party's label distribution and that of all
-together. A small party is far from the pool in any division. So the matched one keeps sizes and rows of the natural
-one, and changes only who has which class: what is left of a difference is neither size nor label skew.
+the mean over parties of the Hellinger distance between a party's label distribution and that of all together. A small
+party is far from the pool in any division. So the matched one keeps sizes and rows of the natural one, and changes only
+who has which class: what is left of a difference is neither size nor label skew.
 
 Each party's class shares are drawn from Dirichlet(alpha * pooled shares), and its rows are dealt in these shares,
 rounded; every class is used up exactly. Were rows drawn by lot in these shares, no alpha could go below the distance of
@@ -18,14 +18,12 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaincinv, gammaln, logit, logsumexp
 
 from consilium.protocol.errors import ConfigError, DataError
-from consilium.simulations.datasets.base import Source
-from consilium.simulations.datasets.spec import PublicSpec
+from consilium.simulations.datasets.base import Public, PublicSpec, Source
 
 LONGEST = 48  # characters that are kept of an owner's name: with a number behind it, it is still a party's (64 at most)
 
@@ -60,18 +58,13 @@ _DIRICHLET = 0x64697269
 
 
 def deal_by_class(y: np.ndarray, parties: int, alpha: float, sizes: float, seed: int) -> list[np.ndarray]:
-    """Label skew: the rows of each class are dealt to the parties in shares from a Dirichlet distribution.
+    """Label skew: positions in `y` int64 (n,) of each party's rows, in the order of the lot; every row is dealt once.
 
     Yurochkin et al. 2019 (Bayesian nonparametric federated learning, section 4) and Li et al. 2022 (Federated learning
     on non-IID data silos, "distribution-based label imbalance"), where parties with too few rows are drawn anew; here
-    none is.
-
-    Positions in `y` int64 (n,) of each party's rows, in the order of the lot; every row is dealt once.
-
-    Each class has shares (parties,) of its own from Dirichlet(alpha, ..., alpha): the smaller alpha, the fewer parties
-    have most of it. The shares are multiplied by the parties' weights exp(sizes z), z standard normal, and scaled to
-    sum 1; with sizes 0 the parties are of different sizes by their shares alone. A party that gets nothing takes one
-    row by lot from the party that has most, the first of these; `n` must be `parties` at least.
+    none is. Each class has shares (parties,) of its own from Dirichlet(alpha, ..., alpha): the smaller alpha, the fewer
+    parties have most of it. They are multiplied by the parties' weights exp(sizes z), z standard normal, and scaled to
+    sum 1. A party that gets nothing takes one row by lot from the first that has most; `n` must be `parties` at least.
 
     >>> [len(part) for part in deal_by_class(np.zeros(5, dtype=np.int64), 5, 0.01, 0.0, 0)]
     [1, 1, 1, 1, 1]
@@ -95,53 +88,37 @@ def deal_by_class(y: np.ndarray, parties: int, alpha: float, sizes: float, seed:
 _PUBLIC = 0x7061727469
 
 
-class PublicPart(NamedTuple):
-    """Row indices int64: what the student asks, and what is held out to evaluate it. owners: those held out whole."""
-
-    queries: np.ndarray
-    test: np.ndarray
-    owners: np.ndarray
-
-
 OF_PUBLIC = "of patients who are at a public {0} too"
 ANEW = "If each {0} numbers its patients from 1, put the {0}'s name before the patient's"
 
 
-def owners_of_size(source: Source, least_rows: int) -> np.ndarray:
-    """Ids of the owners of private rows with at least `least_rows` rows, whatever these say, ascending."""
-    owners, sizes = np.unique(source.owner[not_public(source)], return_counts=True)
-    return owners[sizes >= least_rows]
-
-
-def public_part(source: Source, public: PublicSpec, least_rows: int, seed: int) -> PublicPart:
+def public_part(source: Source, public: PublicSpec, least_rows: int, seed: int) -> Public:
     """The data set's own public part if it has one, and no owner is held out; else what `public` says.
 
     Owners are drawn by lot, separately among those with `least_rows` rows and the others, so that the number of parties
     does not depend on the seed; or they are those that are named. By share, or where all rows have one owner, rows are
     drawn, or whole patients where the set says whose rows are. Half of what is public, by lot, is asked, the other half
-    is the test set; no patient is in both. By numbers of rows, what is asked and the test set are of different owners.
-    Nothing looks at more than owners, patients and sizes, so every way to divide the rows of the others has the same
-    public part. Raises DataError: fewer than two rows would be public. ConfigError: there is no such owner."""
+    is the test set; no patient is in both. By numbers of rows, the two are of different owners. Nothing looks at more
+    than owners, patients and sizes: every way to divide the rows of the others has the same public part. Raises
+    DataError: fewer than two rows would be public. ConfigError: there is no such owner."""
     generator = np.random.default_rng([seed, _PUBLIC])
-    nobody = np.zeros(0, dtype=np.int64)
     if source.public is not None:
         if len(source.public.test):
-            return PublicPart(source.public.queries, source.public.test, nobody)
-        rows = generator.permutation(source.public.queries)
-        return PublicPart(*_halves(source, rows, "data.public"), nobody)
+            return source.public
+        return Public(*_halves(source, generator.permutation(source.public.queries), "data.public"))
     if public.by == "share" or (not public.owners and len(np.unique(source.owner)) == 1):
-        units = _units(source)
+        units = np.arange(len(source.y)) if source.patient is None else source.patient  # what is never divided
         held = generator.permutation(np.unique(units))[: round(public.share * len(np.unique(units)))]
         rows = generator.permutation(np.flatnonzero(np.isin(units, held)))
-        return PublicPart(*_halves(source, rows, f"data.public.share {public.share:g}"), nobody)
+        return Public(*_halves(source, rows, f"data.public.share {public.share:g}"))
     if public.rows is not None:
         return _of_size(source, public.rows, generator)
     owners = _named(source, public.owners) if public.owners else _drawn(source, public.share, least_rows, generator)
     rows = generator.permutation(np.flatnonzero(np.isin(source.owner, owners)))
-    return PublicPart(*_halves(source, rows, f"data.public_share {public.share:g}"), owners)
+    return Public(*_halves(source, rows, f"data.public_share {public.share:g}"), owners)
 
 
-def _of_size(source: Source, sizes: tuple[int, int], generator: np.random.Generator) -> PublicPart:
+def _of_size(source: Source, sizes: tuple[int, int], generator: np.random.Generator) -> Public:
     owners, counts = np.unique(source.owner, return_counts=True)
     order = generator.permutation(len(owners))
     parts, held = list[np.ndarray](), 0
@@ -154,7 +131,7 @@ def _of_size(source: Source, sizes: tuple[int, int], generator: np.random.Genera
         rows = np.flatnonzero(np.isin(source.owner, owners[order[held:enough]]))
         parts.append(generator.permutation(rows)[:size])
         held = enough
-    return PublicPart(parts[0], parts[1], owners[order[:held]])
+    return Public(parts[0], parts[1], owners[order[:held]])
 
 
 def not_public(source: Source) -> np.ndarray:
@@ -165,10 +142,9 @@ def not_public(source: Source) -> np.ndarray:
     return np.setdiff1d(rows, np.concatenate([source.public.queries, source.public.test]))
 
 
-def private_rows(source: Source, public: PublicPart) -> np.ndarray:
+def private_rows(source: Source, public: Public) -> np.ndarray:
     """Indices of the rows that parties may have, ascending: neither public nor of an owner that is held out, nor of a
-    patient who has public rows, at whichever owner; where the data set itself says which rows are public, it decides.
-    """
+    patient who has public rows; where the data set itself says which rows are public, it decides."""
     public_rows = np.concatenate([public.queries, public.test])
     rows = np.setdiff1d(not_public(source), public_rows)
     rows = rows[~np.isin(source.owner[rows], public.owners)]
@@ -186,7 +162,8 @@ def of_public_patients(source: Source, public: np.ndarray) -> int:
 
 
 def _drawn(source: Source, share: float, least_rows: int, generator: np.random.Generator) -> np.ndarray:
-    large = owners_of_size(source, least_rows)
+    owners, sizes = np.unique(source.owner[not_public(source)], return_counts=True)
+    large = owners[sizes >= least_rows]  # whatever their rows say
     small = np.setdiff1d(np.unique(source.owner), large)
     return np.concatenate([generator.permutation(group)[: round(share * len(group))] for group in (large, small)])
 
@@ -196,20 +173,12 @@ def _named(source: Source, names: tuple[str, ...]) -> np.ndarray:
     if source.owner_names is not None:
         known = {source.owner_names[who]: who for who in known.values()}
     if unknown := [name for name in names if name not in known]:
+        more = f" and {len(known) - 10} more" if len(known) > 10 else ""
         raise ConfigError(
             f"data.public.owners: {source.name} has no {source.owner_label} {unknown[0]!r}",
-            f"It has {_few(list(known))}",
+            f"It has {', '.join(list(known)[:10])}{more}",
         )
     return np.array([known[name] for name in names], dtype=np.int64)
-
-
-def _few(names: list[str]) -> str:
-    return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
-
-
-def _units(source: Source) -> np.ndarray:
-    """What is never divided: patients where they are known, else rows."""
-    return np.arange(len(source.y)) if source.patient is None else source.patient
 
 
 def _halves(source: Source, rows: np.ndarray, why: str) -> tuple[np.ndarray, np.ndarray]:
@@ -239,7 +208,7 @@ class Partition:
     measures: dict[str, float] = field(default_factory=dict)
 
 
-def large_enough(shards: Sequence[np.ndarray], public: PublicPart, least_rows: int) -> Partition:
+def large_enough(shards: Sequence[np.ndarray], public: Public, least_rows: int) -> Partition:
     """The shards (row indices) as parties, but for those with fewer than `least_rows` rows, which are left out."""
     everybody = named(shards)
     large = {name: shard for name, shard in everybody.items() if len(shard) >= least_rows}
@@ -308,9 +277,12 @@ class _Lot:
     def counts(self, alpha: float) -> np.ndarray:
         """int64 (parties, classes) with rows of `sizes` and columns of `totals`. Class after class: of a party's rows
         that have no class yet, the share that its Dirichlet draw gives to this one against the later ones, with odds
-        raised or lowered for all parties alike until the class is used up. It is rounded by systematic sampling: every
-        row has a threshold, spread evenly over the party from a random start."""
-        log_shares = _log_gamma_quantiles(alpha * self.totals / self.totals.sum(), self.quantiles)
+        raised or lowered for all parties alike until the class is used up; rounded by systematic sampling, in which
+        every row has a threshold, spread evenly over the party from a random start."""
+        shapes = alpha * self.totals / self.totals.sum()
+        plain = gammaincinv(shapes, self.quantiles)
+        tiny = (np.log(self.quantiles) + gammaln(shapes + 1.0)) / shapes
+        log_shares = np.where(plain < _SMALL, tiny, np.log(np.maximum(plain, _SMALL)))
         dealt = np.zeros(self.quantiles.shape, dtype=np.int64)
         room = self.sizes.copy()
         for label, total in enumerate(self.totals[:-1]):
@@ -324,18 +296,11 @@ class _Lot:
         return dealt
 
 
-def _log_gamma_quantiles(shapes: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
-    """Logarithms (parties, classes) of quantiles of Gamma(shape), however small. shapes: (classes,)."""
-    plain = gammaincinv(shapes, quantiles)
-    tiny = (np.log(quantiles) + gammaln(shapes + 1.0)) / shapes
-    return np.where(plain < _SMALL, tiny, np.log(np.maximum(plain, _SMALL)))
-
-
 def matched_partition(source: Source, natural: Partition, dealt: Partition, seed: int) -> Partition:
     """A division with the sizes and rows of `dealt`, and the label distance of `natural`. dealt: the natural division,
-    or one with another number of parties. `measures` has alpha, the distances `hellinger` and `hellinger_natural`, and
-    `hellinger_by_lot`: that of rows dealt by lot with these sizes and this seed. Raises DataError: no alpha from .001
-    to 1,000,000 comes as near as `TOLERANCE`, with what can be reached."""
+    or one with another number of parties. `measures` has alpha, the distances `hellinger`, `hellinger_natural` and
+    `hellinger_by_lot`, of rows dealt by lot with these sizes. Raises DataError: no alpha from .001 to 1,000,000 comes
+    as near as `TOLERANCE`, with what can be reached."""
     generator = np.random.default_rng([seed, _PURPOSE])
     rows = np.concatenate(list(dealt.parties.values()))
     labels, y = np.unique(source.y[rows], return_inverse=True)
@@ -354,16 +319,16 @@ def matched_partition(source: Source, natural: Partition, dealt: Partition, seed
         )
     by_lot = label_distance(class_counts(source.y, shuffled_partition(dealt, seed)))
     measures = {"alpha": alpha, "hellinger": distance, "hellinger_natural": wanted, "hellinger_by_lot": by_lot}
-    parties = named(_deal(rows, y, counts, generator))
-    return replace(
-        dealt, parties=parties, left_out=0, measures={name: float(f"{value:.6g}") for name, value in measures.items()}
-    )
+    measures = {name: float(f"{value:.6g}") for name, value in measures.items()}
+    ends = np.cumsum(counts, axis=0)[:-1]
+    of_class = [np.split(generator.permutation(rows[y == label]), ends[:, label]) for label in range(len(labels))]
+    parties = named([np.concatenate([parts[party] for parts in of_class]) for party in range(len(sizes))])
+    return replace(dealt, parties=parties, left_out=0, measures=measures)
 
 
 def _bisect(lot: _Lot, wanted: float) -> tuple[float, np.ndarray]:
     """The alpha, and its counts, whose distance is nearest among those that are tried. The distance is at least
-    `wanted` at the lower end and at most that at the upper one all along, so that they close in on a crossing even
-    where it does not fall all the way."""
+    `wanted` at the lower end and at most that at the upper one all along: they close in on a crossing."""
     low, high = np.log(LEAST), np.log(MOST)
     tried = {float(end): lot.counts(float(np.exp(end))) for end in (low, high)}
     for _ in range(STEPS):
@@ -374,9 +339,3 @@ def _bisect(lot: _Lot, wanted: float) -> tuple[float, np.ndarray]:
         low, high = (middle, high) if distance > wanted else (low, middle)
     best = min(tried, key=lambda alpha: abs(label_distance(tried[alpha]) - wanted))
     return float(np.exp(best)), tried[best]
-
-
-def _deal(rows: np.ndarray, y: np.ndarray, counts: np.ndarray, generator: np.random.Generator) -> list[np.ndarray]:
-    ends = np.cumsum(counts, axis=0)[:-1]
-    of_class = [np.split(generator.permutation(rows[y == label]), ends[:, label]) for label in range(counts.shape[1])]
-    return [np.concatenate([parts[party] for parts in of_class]) for party in range(len(counts))]

@@ -1,9 +1,8 @@
 """Who has which rows: the table of partitions, what each needs of `[data]`, and how each deals.
 
 By owner: each with enough rows is a party. By lot: equal shards of the private rows ("iid"), as in the papers, or equal
-numbers of owners ("groups"), where these are patients: all rows of one are at the same party. By class ("dirichlet"):
-parties differ in their classes. "shuffled" keeps the sizes of the natural partition, and nothing else of it. Nothing
-here looks at a label but "dirichlet" and "matched", which are made to.
+numbers of owners ("groups"), where these are patients. By class ("dirichlet"): parties differ in their classes.
+"shuffled" keeps the sizes of the natural partition. Nothing looks at a label but "dirichlet" and "matched".
 
 A new partition is a function of `ToDivide` and a row of `PARTITIONS`; a key of its own is a field of `PartitionKeys`.
 """
@@ -21,14 +20,12 @@ from pydantic import Field, model_validator
 from consilium.protocol.errors import ConfigError, DataError, NotEnoughParties
 from consilium.protocol.schema import Schema
 from consilium.report.words import many
-from consilium.simulations.datasets.base import Source
-from consilium.simulations.datasets.spec import PublicSpec, SourceSpec, keys_set
+from consilium.simulations.datasets.base import Public, PublicSpec, Source, SourceSpec, keys_set
 from consilium.simulations.population.flower import index_sets
 from consilium.simulations.population.partition import (
     ANEW,
     OF_PUBLIC,
     Partition,
-    PublicPart,
     deal_by_class,
     large_enough,
     matched_partition,
@@ -137,7 +134,7 @@ class ToDivide:
     seed: int
 
     @cached_property
-    def public(self) -> PublicPart:
+    def public(self) -> Public:
         return public_part(self.source, self.data.public_rule, self.data.rows_needed, self.seed)
 
     @cached_property
@@ -162,7 +159,7 @@ class ToDivide:
     @property
     def rows(self) -> np.ndarray:
         """Those that are dealt, ascending: all private ones; or where the number of parties is the natural division's,
-        its rows, so that the two differ in who has which, and in nothing else."""
+        its rows, so that the two differ in who has which alone."""
         if self.data.parties is not None:
             return self.private
         return np.sort(np.concatenate(list(self.natural.parties.values())))
@@ -209,9 +206,8 @@ def _by_group(rows: np.ndarray, groups: np.ndarray) -> list[np.ndarray]:
 
 def iid(todo: ToDivide) -> Partition:
     """So many parties with equal shards of the private rows, drawn by lot. Sizes differ by at most one;
-    `data.most_rows` cuts each shard, and what is cut off is not used. "groups" draws patients instead of rows, or
-    owners where the set names no patients, so that the parties' numbers of them differ by at most one. Raises
-    NotEnoughParties: fewer rows or owners than parties."""
+    `data.most_rows` cuts each shard. "groups" draws patients instead of rows, or owners where the set names no
+    patients. Raises NotEnoughParties: fewer rows or owners than parties."""
     source, rows, parties, whole_owners = todo.source, todo.rows, todo.parties, todo.data.partition == "groups"
     whose = source.owner if source.patient is None else source.patient
     units = np.unique(whose[rows]) if whole_owners else rows
@@ -238,9 +234,8 @@ def dirichlet(todo: ToDivide) -> Partition:
 
 def in_time(todo: ToDivide) -> Partition:
     """So many contiguous pieces of time, the earliest first; sizes differ by at most one. Rows of the same moment are
-    in an order by lot. `data.most_rows` keeps the earliest of each piece. Patients are not kept whole: one who comes
-    back later is at two parties. Raises ConfigError: nobody says when the rows were. DataError: a row has no time.
-    NotEnoughParties: fewer rows than parties."""
+    in an order by lot. Patients are not kept whole: one who comes back later is at two parties. Raises ConfigError:
+    nobody says when the rows were. DataError: a row has no time. NotEnoughParties: fewer rows than parties."""
     source, rows, parties = todo.source, todo.rows, todo.parties
     if source.time is None:
         raise ConfigError(
@@ -257,42 +252,34 @@ def in_time(todo: ToDivide) -> Partition:
 
 def flwr(todo: ToDivide) -> Partition:
     """Private rows as `data.partitioner` divides them; parties with fewer than `data.rows_needed` are left out. Columns
-    are "label" (classes, counted from 0), "owner" and "patient" where there are such, and any feature by its name.
-    Raises ConfigError: see `index_sets`; or no such column."""
-    data, rows = todo.data, todo.private
-    columns = _columns(todo, data.partitioner.get("partition_by"))
-    parts = index_sets(columns, data.partitioner, todo.seed)
-    return large_enough([rows[part] for part in parts], todo.public, data.rows_needed)
-
-
-def _columns(todo: ToDivide, wanted: object) -> dict[str, np.ndarray]:
-    """Arrays (rows,) by name: what the rows are besides their features, and the feature that is `wanted`, if it is one.
-    Features are as models get them: categories, and means for what is missing, are those of the public rows."""
-    source, public, rows = todo.source, todo.public, todo.private
+    are "label" (classes, counted from 0), "owner", "patient" and "time" where there are such, and any feature by its
+    name, as models get it: categories, and means for what is missing, are those of the public rows. Raises ConfigError:
+    see `index_sets`; or no such column."""
+    source, public, rows, wanted = todo.source, todo.public, todo.private, todo.data.partitioner.get("partition_by")
     roles = {"owner": source.owner, "patient": source.patient, "time": source.time}
     # some partitioners count classes from 0 without gaps, and private rows may lack one
     columns = {"label": np.unique(source.y[rows], return_inverse=True)[1]}
     columns |= {name: values[rows] for name, values in roles.items() if values is not None}
-    if wanted is None or wanted in list(columns):  # a file may say anything, also a list
-        return columns
-    dataset = source.dataset(public.queries)
-    x = dataset.x
-    if dataset.columns:
-        x = Schema.of_table(dataset.columns, dataset.classes, x[public.queries]).filled(x)
-    if wanted not in dataset.features:
-        more = ", ".join(dataset.features[:10]) + (" ..." if len(dataset.features) > 10 else "")
-        raise ConfigError(
-            f"data.partitioner.partition_by {wanted!r} is no column of {source.name}",
-            f"It has {', '.join(columns)}, and the features {more}",
-        )
-    return {**columns, str(wanted): x[rows, dataset.features.index(str(wanted))]}
+    if wanted is not None and wanted not in list(columns):  # a file may say anything, also a list
+        dataset = source.dataset(public.queries)
+        x = dataset.x
+        if dataset.columns:
+            x = Schema.of_table(dataset.columns, dataset.classes, x[public.queries]).filled(x)
+        if wanted not in dataset.features:
+            more = ", ".join(dataset.features[:10]) + (" ..." if len(dataset.features) > 10 else "")
+            raise ConfigError(
+                f"data.partitioner.partition_by {wanted!r} is no column of {source.name}",
+                f"It has {', '.join(columns)}, and the features {more}",
+            )
+        columns[str(wanted)] = x[rows, dataset.features.index(str(wanted))]
+    parts = index_sets(columns, todo.data.partitioner, todo.seed)
+    return large_enough([rows[part] for part in parts], public, todo.data.rows_needed)
 
 
 @dataclass(frozen=True)
 class Dealing:
     """One partition. deal: raises NotEnoughParties, DataError or ConfigError. keys: those of `PartitionKeys` that not
-    every partition has. needs: the one that has to be there. leaves_out: parties may be of any size, and those that are
-    too small are left out."""
+    every partition has. needs: the one that has to be there. leaves_out: parties that are too small are left out."""
 
     deal: Callable[[ToDivide], Partition]
     keys: tuple[str, ...] = ()

@@ -27,8 +27,7 @@ from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.models import Frozen
 from consilium.protocol.refusals import Refused
 from consilium.protocol.schema import Schema
-from consilium.simulations.datasets.base import Dataset
-from consilium.simulations.datasets.spec import OF_IMAGES
+from consilium.simulations.datasets.base import OF_IMAGES, Dataset
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.partitions import PartitionKeys
 from consilium.sums.modes import MODES
@@ -123,23 +122,15 @@ class SimulationSpec(Frozen):
     )
 
 
-_ORDER, _NOISE, _SWAP, _CLASSES, _WRONG, _TILT, _SIZES = (
-    0x6F72646572,
-    0x6E6F697365,
-    0x73776170,
-    0x636C617373,
-    0x77726F6E67,
-    0x74696C74,
-    0x73697A6573,
-)
+_ORDER, _NOISE, _SWAP, _CLASSES = 0x6F72646572, 0x6E6F697365, 0x73776170, 0x636C617373
+_WRONG, _TILT, _SIZES = 0x77726F6E67, 0x74696C74, 0x73697A6573
 
 
 def shifted(data: DataSpec, dataset: Dataset, partition: Partition, seed: int) -> Dataset:
     """The data set with the parties' rows as `data.shift` changes them. noise: Li et al. 2022 (Federated learning on
-    non-IID data silos, "noise-based feature imbalance"): the i-th of N parties, in an order by lot, gets Gaussian noise
-    of level noise * i / N. swap: concept shift, the same features mean another class. wrong: mistakes, as at least a
-    tenth of the labels of the Glyph data of Papernot et al. 2018 are (section 4.1). Raises ConfigError: the share of
-    parties is less than one party."""
+    non-IID data silos, "noise-based feature imbalance"). swap: concept shift. wrong: mistakes, as at least a tenth of
+    the labels of the Glyph data of Papernot et al. 2018 are (section 4.1). Raises ConfigError: the share of parties is
+    less than one party."""
     shift, names = data.shift, list(partition.parties)
     if not shift.noise and not shift.swap and not shift.wrong:
         return dataset
@@ -152,9 +143,15 @@ def shifted(data: DataSpec, dataset: Dataset, partition: Partition, seed: int) -
             rows, level = partition.parties[name], shift.noise * order[index] / len(names)
             noise = np.random.default_rng([seed, _NOISE, index]).standard_normal((len(rows), len(columns)))
             x[np.ix_(rows, columns)] += (level * scale[columns] * noise).astype(np.float32)
-    other = _other_class(classes, seed)
-    for name in swapped_parties(shift, names, seed):
-        rows = partition.parties[name]
+    generator, other = np.random.default_rng([seed, _CLASSES]), np.arange(classes)
+    while (other == np.arange(classes)).any():  # what each class is called at these parties, never what it is
+        other = generator.permutation(classes)
+    count = round(shift.swap * len(names))
+    if shift.swap and not count:
+        what = f"data.shift.swap {shift.swap:g} of {len(names)} parties is nobody"
+        raise ConfigError(what, "Raise it, or leave it out")
+    for index in np.random.default_rng([seed, _SWAP]).permutation(len(names))[:count]:
+        rows = partition.parties[names[index]]
         y[rows] = other[y[rows]]
     if shift.wrong:
         generator, private = np.random.default_rng([seed, _WRONG]), np.concatenate(list(partition.parties.values()))
@@ -166,7 +163,7 @@ def shifted(data: DataSpec, dataset: Dataset, partition: Partition, seed: int) -
 def _scale(data: DataSpec, dataset: Dataset, public: np.ndarray) -> np.ndarray:
     """Standard deviation float64 (features,) of the public rows, which a level is a multiple of; 0 where there is no
     noise: of a table on what is no number, of arrays where there are two values. Of images every pixel gets noise of
-    one size: one that is always black has no deviation of its own."""
+    one size."""
     if dataset.columns:
         numbers = [dataset.places[column.column][0] for column in dataset.columns if column.kind == "number"]
         scale = np.zeros(len(dataset.features))
@@ -177,26 +174,6 @@ def _scale(data: DataSpec, dataset: Dataset, public: np.ndarray) -> np.ndarray:
     low, high = public.min(axis=0), public.max(axis=0)
     numbers = ((public != low) & (public != high)).any(axis=0)
     return np.where(numbers, public.std(axis=0, dtype=np.float64), 0.0)
-
-
-def swapped_parties(shift: ShiftSpec, names: list[str], seed: int) -> tuple[str, ...]:
-    """Who has other labels, by lot, in the order of `names`. Raises ConfigError where the share is nobody."""
-    if not shift.swap:
-        return ()
-    if not (count := round(shift.swap * len(names))):
-        raise ConfigError(
-            f"data.shift.swap {shift.swap:g} of {len(names)} parties is nobody", "Raise it, or leave it out"
-        )
-    chosen = np.random.default_rng([seed, _SWAP]).permutation(len(names))[:count]
-    return tuple(names[int(index)] for index in np.sort(chosen))
-
-
-def _other_class(classes: int, seed: int) -> np.ndarray:
-    """int64 (classes,): what each class is called at these parties, by lot, and never what it is."""
-    generator, other = np.random.default_rng([seed, _CLASSES]), np.arange(classes)
-    while (other == np.arange(classes)).any():
-        other = generator.permutation(classes)
-    return other
 
 
 def tilted(data: DataSpec, dataset: Dataset, partition: Partition, seed: int) -> Partition:
@@ -255,9 +232,9 @@ class SimulatedKeys:
 
 
 def simulated_keys(federation: Federation, names: Sequence[str], seed: int) -> SimulatedKeys | None:
-    """Keys of simulated nodes, derived from the run's seed; None for plaintext votes. The roster's hash is part of the
-    federation's, which an audit must find again. Whoever knows the seed has the keys: they protect nobody. Raises
-    ConfigError where no safe roster of so many parties exists."""
+    """Keys of simulated nodes, derived from the run's seed: they protect nobody. None for plaintext votes. The roster's
+    hash is part of the federation's, which an audit must find again. Raises ConfigError where no safe roster of so many
+    parties exists."""
     if federation.collection not in MODES:
         return None
     coordinator, second = identity_of(COORDINATOR, seed), identity_of(SECOND, seed)

@@ -20,15 +20,6 @@ from consilium.report.warnings import publishable
 
 
 @dataclass(frozen=True)
-class LeftOutParty:
-    """A party that was left out of a stage, with the coordinator's reason."""
-
-    party: str
-    stage: str
-    reason: str
-
-
-@dataclass(frozen=True)
 class PartyQuality:
     """What one party has by itself, on the public test rows. Exists in simulations only."""
 
@@ -46,6 +37,7 @@ class ReportData:
         at a row. Who of them was left out, and how many, may follow from what their rows are.
     guarantees: by name, each as `accounting.guarantees.Guarantee.to_json()`. reinforced: the student's own predictions
         that were confirmed.
+    left_out: parties that were left out of a stage: name, stage, the coordinator's reason.
     student, baselines: metrics as `models.evaluation.evaluate` gives them; baselines by name, see `analysis.baselines`.
     answered: whether each query was.
     worth: in manual labels, see `manual_labels.worth`; None where nobody looked for it. labels_alone,
@@ -72,7 +64,7 @@ class ReportData:
     invited: int
     teachers: int
     party_label: str
-    left_out: list[LeftOutParty]
+    left_out: list[tuple[str, str, str]]
     mechanism: str
     collection: CollectionMode
     release: ReleaseKind

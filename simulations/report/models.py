@@ -58,8 +58,9 @@ def models_of(
     shown = dict[str, Metrics]()
     for name in dict.fromkeys((*labels, *known)):
         if name == "student":
-            rows = manual_label_rows(worth)
-            shown |= {label: row for label, row in rows.items() if row["labels"] != alone.get("rows")}
+            rows = [worth["released"], worth["asked"]] if worth else []
+            rows = [row for row in rows if row["labels"] != alone.get("rows")]
+            shown |= {many(row["labels"], "manual label"): row for row in rows}
             shown |= {LABELS_ALONE: alone} if alone and ABSENT not in alone else {}
         shown |= {labels.get(name, name): known[name]} if name in known else {}
     return shown
@@ -86,15 +87,11 @@ def finding(
     known = {name: of for name, of in baselines.items() if of and of.get(metric) is not None}
     clauses = [_way(known, student[metric], metric), *_rival(known), *_labelled(worth, labels, metric)]
     sentence = f"{'; '.join(clauses[:2])}{', and '.join(['', *clauses[2:]])}."
-    return (*failures, sentence, *_of_labels(worth, labels, metric))
-
-
-def _of_labels(worth: Metrics | None, labels: Metrics, metric: str) -> list[str]:
-    clauses = [f"{LABELS_ALONE} reach {value_text(labels[metric])}"] if labels.get(metric) is not None else []
+    of_labels = [f"{LABELS_ALONE} reach {value_text(labels[metric])}"] if labels.get(metric) is not None else []
     if worth and "manual_labels" in worth:
-        clauses.append(f"the {STUDENT} is worth {in_labels(worth)}")
-        clauses += [f"one takes {worth['label_cost']}"] if worth.get("label_cost") else []
-    return [f"{upper_first('; '.join(clauses))}."] if clauses else []
+        of_labels.append(f"the {STUDENT} is worth {in_labels(worth)}")
+        of_labels += [f"one takes {worth['label_cost']}"] if worth.get("label_cost") else []
+    return (*failures, sentence, *([f"{upper_first('; '.join(of_labels))}."] if of_labels else []))
 
 
 def _way(known: Mapping[str, Metrics], reached: float, metric: str) -> str:
@@ -130,12 +127,6 @@ def _labelled(worth: Metrics | None, labels: Metrics, metric: str) -> list[str]:
         return []
     reach = "reaches" if released["labels"] == 1 else "reach"
     return [f"{many(released['labels'], MANUAL.removesuffix('s'))} {reach} {value_text(released[metric])}"]
-
-
-def manual_label_rows(worth: Metrics | None) -> dict[str, Metrics]:
-    """Metrics of what as many manual labels give as were released, and as were asked for."""
-    rows = [worth["released"], worth["asked"]] if worth else []
-    return {many(row["labels"], "manual label"): row for row in rows}
 
 
 def in_labels(worth: Metrics) -> str:

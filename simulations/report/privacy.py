@@ -40,8 +40,7 @@ KINDS = {
     Kind.DATA_DEPENDENT: "data-dependent, secret: do not publish",
     Kind.SANITISED: "data-dependent, released with noise; an estimate, not a ceiling",
 }
-Claims = Mapping[str, Mapping[str, Any]]
-"""By name, each as `Guarantee.to_json` gives it."""
+Claims = Mapping[str, Mapping[str, Any]]  # by name, each as `Guarantee.to_json` gives it
 
 
 def title_of(name: str) -> str:
@@ -223,16 +222,15 @@ def _asked(data: ReportData) -> Exhibit:
 
 def labels_explained(data: ReportData) -> str:
     """How many of the released labels are right, beside what always naming the commonest class would give."""
-    matrix, noun = data.open_figures.get("labels") or [], "released labels"
+    labels, noun = data.open_figures.get("labels") or {}, "released labels"
     if data.release is ReleaseKind.COUNTS:
         noun = "largest noisy counts"
-    truth = [sum(row) for row in matrix]
+    truth: list[int] = labels.get("of_class", [])
     if not (total := sum(truth)):
         return f"How many {noun} are right, nobody can say."
-    right, most = sum(row[index] for index, row in enumerate(matrix)), max(truth)
+    right, most = labels["right"], max(truth)
     low, high = wilson(right, total)
-    worth = " By class they may say more than that: see the last chapter." if right <= most + 0.02 * total else ""
     return (
         f"Of {total:,} {noun} {right / total:.0%} are right (95% interval {low:.0%} to {high:.0%}, Wilson); always"
-        f" naming “{data.classes[truth.index(most)]}” would be right for {most / total:.0%} of the same cases.{worth}"
+        f" naming “{data.classes[truth.index(most)]}” would be right for {most / total:.0%} of the same cases."
     )

@@ -3,7 +3,7 @@ party gains; of published data only that nothing is told of them. The fifth: the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -38,8 +38,7 @@ from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.models import ABOVE, ABSENT, RIVALS, STUDENT_ABOVE, leading, metric_text, models_of
 from consilium.student.card import labels_sentence, operating_words
 
-MOST_POINTS = 2_000
-"""Parties of a chart: a page with more opens slowly."""
+MOST_POINTS = 2_000  # parties of a chart: a page with more opens slowly
 
 
 def result_part(data: ReportData) -> PagePart:
@@ -80,9 +79,8 @@ def _models(data: ReportData) -> Exhibit:
 
 
 def _dots(said: str, rows: list[Dot], title: str, zero: bool = False) -> Chart:
-    return Chart(
-        f"{said}: {'; '.join(f'{row.label} {row.text}' for row in rows)}", (("", dots(rows, title, zero=zero)),)
-    )
+    told = "; ".join(f"{row.label} {row.text}" for row in rows)
+    return Chart(f"{said}: {told}", (("", dots(rows, title, zero=zero)),))
 
 
 def _differences(data: ReportData) -> Exhibit | None:
@@ -97,9 +95,8 @@ def _differences(data: ReportData) -> Exhibit | None:
         if of and "difference" in of:
             low, high = sorted(sign * end for end in of["interval"])
             more = sign * of["difference"]
-            rows.append(
-                Dot(name, more, (low, high), f"{signed_text(more)} ({signed_text(low)} to {signed_text(high)})")
-            )
+            told = f"{signed_text(more)} ({signed_text(low)} to {signed_text(high)})"
+            rows.append(Dot(name, more, (low, high), told))
             metrics.append(METRICS[of["metric"]])
     if not rows:
         return None
@@ -154,7 +151,7 @@ def _left_out(data: ReportData) -> Exhibit:
     elif not data.left_out:
         words = f"Nobody: every {word} took part in every stage."
     else:
-        rows = (TableLine(item.party, (Cell(item.stage), Cell(item.reason))) for item in data.left_out)
+        rows = (TableLine(party, (Cell(stage), Cell(reason))) for party, stage, reason in data.left_out)
         table = Table((word, "stage", "reason"), tuple(rows))
     return Exhibit("left-out", "Who was left out", (words,) if words else (), table, secret=not data.public)
 
@@ -182,52 +179,10 @@ def _gain(data: ReportData) -> Exhibit | None:
     return Exhibit("gain", title, (" ".join(words),), chart=chart, secret=True, data=listed)
 
 
-LISTED = 20  # pairs of classes: the worst
-Counts = Sequence[Sequence[float] | None]
-"""Of each true class (None: it has no cases), how many are called each class: counts, or shares."""
-
-
 def classes_part(data: ReportData) -> PagePart:
-    """May be empty."""
-    figures, noun = data.open_figures, data.release.noun
-    by = " and class of the largest noisy count" * (noun != "label")
-    told = f"Answered queries, by true class{by}."
-    confusion = figures.get("student", {}).get("confusion")
-    flagged = _operating_point(data)  # of two classes one threshold is published: other tables would be of another
-    exhibits = [
-        _calibration(data),
-        flagged or recall_exhibit(data),
-        _called(data, "confusion", f"What the {STUDENT} calls what", () if flagged else confusion, "Test cases."),
-        _called(data, "label-confusion", f"What the released {plural(noun)} say", figures.get("labels"), told),
-    ]
+    """May be empty. Of two classes one threshold is published: recall would be of another."""
+    exhibits = [_calibration(data), _operating_point(data) or recall_exhibit(data)]
     return PagePart("classes", "Classes", without_blanks(exhibits))
-
-
-def _called(data: ReportData, name: str, title: str, counts: Counts | None, words: str) -> Exhibit | None:
-    rows = taken_for(counts or (), data.classes)
-    if len(rows) == LISTED:
-        words += f" Of {len(data.classes)} classes the {LISTED} pairs with the largest part of a class called another."
-    table = Table(("true class", "called", "how much of it"), rows, frozenset((2,)), look="")
-    return Exhibit(name, title, (words,), table=table) if rows else None
-
-
-def taken_for(counts: Counts, names: Sequence[str]) -> tuple[TableLine, ...]:
-    """The `LISTED` pairs of which most is called another class, as lines: class, the other, and how much.
-
-    >>> lines = taken_for([[6, 2, 0], None, [0.0, 0.25, 0.75]], ["a", "b", "c"])
-    >>> [(line.name, *(cell.text for cell in line.cells)) for line in lines]
-    [('a', 'b', '2 of 8 (25%)'), ('c', 'b', '25%')]
-    """
-    wrong: list[tuple[float, int, int, str]] = []
-    for true, row in enumerate(counts):
-        for called, value in enumerate(row or ()):
-            if row and value and called != true:
-                share = value / sum(row)
-                text = f"{value:,} of {sum(row):,} ({share:.0%})" if isinstance(value, int) else f"{share:.0%}"
-                wrong.append((-share, true, called, text))
-    return tuple(
-        TableLine(names[true], (Cell(names[called]), Cell(text))) for _, true, called, text in sorted(wrong)[:LISTED]
-    )
 
 
 def recall_exhibit(data: ReportData) -> Exhibit | None:

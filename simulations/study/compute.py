@@ -33,9 +33,8 @@ from consilium.protocol.config_files import validate
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConsiliumError, DataError, EngineError
 from consilium.protocol.files import for_its_owner_alone, replace_private, writing
-from consilium.simulations.datasets.base import Source
+from consilium.simulations.datasets.base import Source, SourceSpec
 from consilium.simulations.datasets.source import open_source
-from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.interruption import begin_worker
 from consilium.simulations.judge import Row, judged, judged_row_scores
@@ -51,26 +50,23 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class StudyFailure:
-    """Why something has no result. type: the error's class. known: a mistake or a limit, no fault of the program."""
+    """Why something has no result."""
 
-    type: str
     what: str
     action: str = ""
-    known: bool = True
 
     @classmethod
     def of(cls, error: Exception) -> StudyFailure:
         """What may be told of an error: the text of one that nobody foresaw might quote a row."""
-        name = type(error).__name__
         if isinstance(error, ConsiliumError):
-            return cls(name, error.what, error.action)
+            return cls(error.what, error.action)
         if isinstance(error, AccountingError):
-            return cls(name, *error.told())
+            return cls(*error.told())
         if isinstance(error, MemoryError):
-            return cls(name, "there is not enough memory", "Run it with fewer --workers")
+            return cls("there is not enough memory", "Run it with fewer --workers")
         frames = traceback.extract_tb(error.__traceback__)
         line = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-        return cls(name, f"internal error: {name}{line}", "Report this line", known=False)
+        return cls(f"internal error: {type(error).__name__}{line}", "Report this line")
 
 
 def tried(make: Callable[..., T], *given: Any) -> T | StudyFailure:
@@ -158,7 +154,8 @@ def compute(division: Division) -> list[Result]:
 
     def case() -> Case | StudyFailure:
         """With no mechanism of its own: what is computed of it holds for every mechanism."""
-        return once("case", lambda: make_case(first.teaching, first.seed, division.home_share, _source(division)))
+        rows = once("rows", _opened, source_table(first.teaching.data), division.data)
+        return once("case", make_case, first.teaching, first.seed, division.home_share, rows)
 
     def ensemble() -> Ensemble | StudyFailure:
         return once("ensemble", train_ensemble, case())
@@ -195,10 +192,6 @@ def compute(division: Division) -> list[Result]:
 def source_table(data: SourceSpec) -> str:
     """Of the table `[data]` what says which rows there are, as JSON."""
     return json.dumps(data.model_dump(mode="json", include=set(SourceSpec.model_fields)))
-
-
-def _source(division: Division) -> Source:
-    return _opened(source_table(division.plots[0].teaching.data), division.data)
 
 
 @functools.lru_cache(maxsize=1)

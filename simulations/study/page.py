@@ -19,21 +19,15 @@ from consilium.report.disclosure import epsilon_text
 from consilium.report.exhibits import METHOD, Cell, Chart, Exhibit, Page, PagePart, Table, TableLine, as_html, pairs
 from consilium.report.words import delta_text, many, range_text, signed_text, upper_first, value_text
 from consilium.simulations.study.measures.between import ERROR, SCALES, SHIFT_KINDS
-from consilium.simulations.study.results import open_study
 from consilium.simulations.study.spec import FACTS
-from consilium.simulations.study.summaries.questions import (
-    Likeness,
-    MeanContrast,
-    answers_of,
-    changed,
-    contrast_frame,
-    questions,
-)
+from consilium.simulations.study.summaries.questions import MeanContrast, answers_of, changed, contrast_frame, questions
 from consilium.simulations.study.summaries.view import (
     JUDGED,
     MEASURED,
     Point,
+    Scores,
     StudyView,
+    as_number,
     figure_text,
     metric,
     metric_words,
@@ -93,11 +87,11 @@ _PARTIES = (
 Key = tuple[Point, str, str]  # of a figure: point, method, metric
 
 
-def write_study_report(folder: Path, out: Path) -> list[str]:
-    """Draw the page of the study in `folder` into the file `out`, for its owner alone; its first sentences. Raises
-    PathError, StorageError: a file is missing, or `out` cannot be written. DataError: a file is none of a study."""
-    files = open_study(folder)
-    facts, view = files.facts, study_view(files.results, files.facts["axes"], files.row_scores)
+def write_study_report(results: pl.DataFrame, facts: Mapping[str, Any], scores: Scores, out: Path) -> list[str]:
+    """Draw the page of a study into the file `out`, for its owner alone; its first sentences. results: the table of
+    results. facts: what study.json says. scores: see `study_view`. Raises PathError, StorageError: it cannot be
+    written."""
+    view = study_view(results, facts["axes"], scores)
     contrasts = questions(view)
     answers = answers_of(view, contrasts)
     rules = Exhibit("rules", words=(_IN_SHORT,), look="small")
@@ -199,7 +193,9 @@ def _heading(lead: str) -> str:
 def _charts(view: StudyView, lead: str) -> Iterator[Exhibit]:
     """Lines over each axis of numbers, the reference first, so that it has the same colour in all; without one all
     methods at each point."""
-    numeric, names = view.numeric_axes(LEAST_POINTS), view.judged(lead)
+    numbers = {axis for axis, points in view.order.items() if None not in map(as_number, points)}
+    numeric = [axis for axis in view.axes if axis in numbers and len(view.order[axis]) >= LEAST_POINTS]
+    names = view.judged(lead)
     drawn = sorted(names, key=lambda name: name != view.reference)[:MOST_LINES] if numeric else names
     for axis in numeric or [""]:
         others, panels = [other for other in view.axes if other != axis and len(view.order[other]) > 1], {}
@@ -243,8 +239,7 @@ def _contrasts(
     view: StudyView, name: str, heading: str, contrasts: Sequence[MeanContrast], words: str
 ) -> Iterator[Exhibit]:
     rows = []
-    made = [contrast for contrast in contrasts if contrast.standing is not Likeness.REPEATED]
-    for each in sorted(made, key=lambda one: (one.p is None and not one.axis, -abs(one.difference))):
+    for each in sorted(contrasts, key=lambda one: (one.p is None and not one.axis, -abs(one.difference))):
         why = "" if each.significant else "not significant" if each.p is not None else each.verdict
         under = "; ".join(filter(None, (range_text(each.low, each.high), why)))
         look = "faint" if why else ""

@@ -5,24 +5,29 @@ same for any number of workers: every piece of work has its own seed, and numeri
 
 from __future__ import annotations
 
+import io
+import json
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from consilium.protocol.errors import ConfigError
-from consilium.protocol.files import for_its_owner_alone, private_folder, writing
+import numpy as np
+import polars as pl
+
+from consilium.protocol.errors import ConfigError, OutputExists
+from consilium.protocol.files import for_its_owner_alone, private_folder, replace_private, writing
 from consilium.protocol.label_source import Progress, no_progress
-from consilium.protocol.strict_json import strict
+from consilium.protocol.strict_json import dumps, strict
 from consilium.protocol.versions import versions
 from consilium.report.progress import COMPARE, LOAD, REPORT, about, stage
 from consilium.report.warnings import parties_too_small
+from consilium.simulations.datasets.base import SourceSpec
 from consilium.simulations.datasets.source import open_source
-from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.interruption import Interrupted, interruptible
 from consilium.simulations.methods.base import StudyMethod
 from consilium.simulations.study.compute import (
@@ -35,8 +40,9 @@ from consilium.simulations.study.compute import (
     source_table,
     tried,
 )
-from consilium.simulations.study.results import CACHE, PAGE, RESULTS, Parts, study_folder, write_results
 from consilium.simulations.study.spec import (
+    COLUMNS,
+    FACTS,
     Plot,
     StudySpec,
     compared,
@@ -45,9 +51,13 @@ from consilium.simulations.study.spec import (
     points_of,
     source_digest,
 )
+from consilium.simulations.study.summaries.inference import UnitScores
 
+RESULTS, RESULTS_CSV, FACTS_FILE, CACHE, PAGE = "results.parquet", "results.csv", "study.json", "cache", "study.html"
 Opened = dict[str, dict[str, Any] | StudyFailure]
 """By `source_table`: what study.json says of a data set, its digest among it, or why it cannot be opened."""
+Parts = Sequence[tuple[Plot, str, Part]]
+"""Of each plot what there is, under the name of a method or of what was measured."""
 
 
 class StudyInterrupted(Interrupted):
@@ -138,12 +148,14 @@ def run_study(
             with stage(progress, REPORT):
                 facts = _facts(spec, cases, rows, parts) | {"found": found, "failed": failed}
                 facts |= {"command": command, "workers": workers, "seconds": round(time.monotonic() - began, 1)}
-                digests = {table: known["digest"] for table, known in rows.items() if isinstance(known, dict)}
-                write_results(out, spec, facts, parts, digests)
-                summary = {name: facts[name] for name in ("cells", "found", "failed", "warnings", "seconds")}
-                summary |= {"study": spec.name, "out": str(out), "absent": len(facts["absent"])}
-                summary |= {"results": str(out / RESULTS), "report": str(out / PAGE)}
-                return strict(summary | {"answers": write_study_report(out, out / PAGE)})
+                table = results_table(parts, spec).rechunk()
+                replace_private(out / RESULTS, _parquet(table))
+                replace_private(out / RESULTS_CSV, table.write_csv())
+                answers = write_study_report(table, facts, unit_scores(parts, rows), out / PAGE)
+                _write_facts(out, facts | {"answers": answers})
+            summary = {name: facts[name] for name in ("cells", "found", "failed", "warnings", "seconds")}
+            summary |= {"study": spec.name, "out": str(out), "absent": len(facts["absent"]), "answers": answers}
+            return strict(summary | {"results": str(out / RESULTS), "report": str(out / PAGE)})
     except Interrupted as error:
         raise StudyInterrupted(error.number, command) from None
 
@@ -190,6 +202,12 @@ def _parted(results: Sequence[Result]) -> tuple[list[tuple[Plot, str, Part]], li
 
 def _facts(spec: StudySpec, cases: Sequence[Plot], rows: Opened, parts: Parts) -> dict[str, Any]:
     absent = [(plot, method, part.absent) for plot, method, part in parts if part.absent]
+    most: dict[str, tuple[int, str]] = {}
+    for plot, _, part in parts:  # once for a division, at the seed where most are left out
+        division = plot.teaching.model_dump_json()
+        if part.left_out > most.get(division, (0, ""))[0]:
+            text = parties_too_small(part.parties + part.left_out, part.left_out, plot.teaching.data.rows_needed)
+            most[division] = part.left_out, f"{plot}: {text}"
     return {
         "status": "complete",
         "title": spec.title,
@@ -202,16 +220,87 @@ def _facts(spec: StudySpec, cases: Sequence[Plot], rows: Opened, parts: Parts) -
         "seeds": list(range(spec.study.seeds)),
         "cells": len(cases) * len(spec.study.methods),
         "absent": [{"axes": dict(at.axes), "seed": at.seed, "method": of, "why": why} for at, of, why in absent],
-        "warnings": _warnings(parts),
+        "warnings": [{"code": "parties-left-out", "text": text} for _, text in most.values()],
         "data": [opened for opened in rows.values() if isinstance(opened, dict)],
     }
 
 
-def _warnings(parts: Parts) -> list[dict[str, Any]]:
-    most: dict[str, tuple[int, str]] = {}
-    for plot, _, part in parts:
-        division = plot.teaching.model_dump_json()
-        if part.left_out > most.get(division, (0, ""))[0]:
-            text = parties_too_small(part.parties + part.left_out, part.left_out, plot.teaching.data.rows_needed)
-            most[division] = part.left_out, f"{plot}: {text}"
-    return [{"code": "parties-left-out", "text": text} for _, text in most.values()]
+def study_folder(out: Path, spec: StudySpec) -> None:
+    """Make the folder; one that holds the same study goes on. Raises OutputExists: it holds something else."""
+    if out.exists() and not out.is_dir():
+        raise OutputExists(f"{out} is a file", "Choose another with --out")
+    try:
+        facts = json.loads((out / FACTS_FILE).read_text(encoding="utf-8"))
+        digest = facts["spec_digest"]
+    except (OSError, ValueError, KeyError, TypeError):
+        digest = None
+    # a kill while study.json was first written leaves a part of it
+    if out.is_dir() and any(path.name != f"{FACTS_FILE}.part" for path in out.iterdir()):
+        if digest is None:
+            raise OutputExists(f"output folder {out} exists already, and holds no study", "Choose another with --out")
+        if digest != spec.digest():
+            fault = f"{out} holds another study, or another version of this one"
+            raise OutputExists(fault, "Choose another with --out, or remove it")
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if digest is None:
+            _write_facts(out, {"status": "running", "spec_digest": spec.digest()})
+
+
+def _write_facts(out: Path, facts: Mapping[str, Any]) -> None:
+    replace_private(out / FACTS_FILE, dumps(facts, indent=2) + "\n")
+
+
+def unit_scores(parts: Parts, rows: Opened) -> dict[tuple[str, str], UnitScores]:
+    """Of the figures of runs that are means over test rows (of AUC to first order), by cell and metric."""
+    found: dict[tuple[str, str], UnitScores] = {}
+    for plot, of, part in parts:
+        opened = rows[source_table(plot.teaching.data)]
+        if part.scores and isinstance(opened, dict):
+            scores = dict(part.scores)
+            unit, ids, rows_of = (scores.pop(name) for name in ("unit", "ids", "rows"))
+            space, ids, counts = f"{opened['digest'][:16]} {unit}", np.array(ids), np.array(rows_of)
+            for metric, each in scores.items():
+                found[plot.cell(of), metric] = UnitScores(space, unit, ids, counts, np.array(each))
+    return found
+
+
+def results_table(parts: Parts, spec: StudySpec) -> pl.DataFrame:
+    """Cell, the axes, seed, a row's fields, then `FACTS`; sorted by all that names a row. A guarantee stands at all
+    rows of its method."""
+    sets, axes = _data_sets(parts), [axis.column for axis in spec.axis]
+    stated = {(plot.id, of): part.guarantee for plot, of, part in parts if part.guarantee}
+
+    def rows() -> Iterator[tuple[Any, ...]]:
+        for plot, of, part in parts:
+            start = plot.cell(of), *plot.axes.values(), plot.seed
+            for row in part.rows:
+                terms = stated.get((plot.id, row.method), {})
+                yield *start, *row, *(terms.get(fact.removeprefix("guarantee_")) for fact in FACTS[:4]), sets[plot.id]
+
+    schema: dict[str, Any] = dict.fromkeys(("cell", *axes, *COLUMNS[1:], *FACTS), pl.String) | {"seed": pl.Int64}
+    schema |= dict.fromkeys((*COLUMNS[-3:], *FACTS[:2]), pl.Float64)
+    table = pl.DataFrame(rows(), schema=schema, orient="row").with_columns(pl.col(pl.Float64).fill_nan(None))
+    return table.sort([*axes, "seed", "method", "scope", "name", "metric", "cell"], maintain_order=True)
+
+
+def _data_sets(parts: Parts) -> dict[str, str]:
+    """Of each plot, by id, which data set its rows are of, whatever their division: a name, numbered where several sets
+    have it. No path is in it: results are the same wherever files lie."""
+    tables: dict[str, list[str]] = defaultdict(list)
+    of_plot = {}
+    for plot in {plot.id: plot for plot, _, _ in parts}.values():
+        data = plot.teaching.data
+        name = " ".join([data.set, *map(str, data.options.values())])
+        same, table = tables[name], data.model_dump_json(include={"set", "path", "options"})
+        if table not in same:
+            same.append(table)
+        of_plot[plot.id] = f"{name} ({same.index(table) + 1})" if same.index(table) else name
+    return of_plot
+
+
+def _parquet(table: pl.DataFrame) -> bytes:
+    """The content of a file: polars' own errors of a full disk say neither which nor why."""
+    content = io.BytesIO()
+    table.write_parquet(content, compression="zstd", statistics=True)
+    return content.getvalue()

@@ -30,8 +30,7 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Frozen
 from consilium.protocol.versions import versions
 from consilium.simulations import methods as of_methods
-from consilium.simulations.datasets.base import Source
-from consilium.simulations.datasets.spec import SourceSpec
+from consilium.simulations.datasets.base import Source, SourceSpec
 from consilium.simulations.divide import clear_votes
 from consilium.simulations.methods.base import StudyMethod
 from consilium.simulations.scenario import (
@@ -307,7 +306,18 @@ def plots(spec: StudySpec) -> list[Plot]:
     if count > MOST_CELLS:
         fault = f"study {spec.name} has {count:,} cells, more than {MOST_CELLS:,}"
         raise ConfigError(fault, "Give axes fewer values, or divide it")
-    left_out = _exceptions(spec, axes)
+    left_out = []  # of each exception the points of each axis that it names
+    for number, exception in enumerate(spec.exceptions, 1):
+        named = {name: [labels] if isinstance(labels, str) else labels for name, labels in exception.items()}
+        where = f"study {spec.name}: except {number}"
+        if not named:
+            raise ConfigError(f"{where} names no axis, so nothing would be left", "Name one, or remove it")
+        for name, labels in named.items():
+            if name not in axes:
+                raise ConfigError(f"{where} names {name!r}, and there is no such axis", f"There is {', '.join(axes)}")
+            if unknown := [label for label in labels if label not in axes[name]]:
+                raise ConfigError(f"{where}: axis {name} has no {unknown[0]!r}", f"It has {', '.join(axes[name])}")
+        left_out.append(named)
     cases = []
     for labels in product(*axes.values()):
         point = dict(zip(axes, labels, strict=True))
@@ -341,23 +351,6 @@ def _table(spec: StudySpec, points: list[dict[str, Any]]) -> dict[str, Any]:
     if not base:
         raise ConfigError("names no scenario and has no [base]", 'Set study.scenario, for example "stroke"')
     return base
-
-
-def _exceptions(spec: StudySpec, axes: Mapping[str, Mapping[str, Any]]) -> list[dict[str, list[str]]]:
-    """Of each exception the points of each axis that it names."""
-    exceptions = []
-    for number, exception in enumerate(spec.exceptions, 1):
-        named = {name: [labels] if isinstance(labels, str) else labels for name, labels in exception.items()}
-        where = f"study {spec.name}: except {number}"
-        if not named:
-            raise ConfigError(f"{where} names no axis, so nothing would be left", "Name one, or remove it")
-        for name, labels in named.items():
-            if name not in axes:
-                raise ConfigError(f"{where} names {name!r}, and there is no such axis", f"There is {', '.join(axes)}")
-            if unknown := [label for label in labels if label not in axes[name]]:
-                raise ConfigError(f"{where}: axis {name} has no {unknown[0]!r}", f"It has {', '.join(axes[name])}")
-        exceptions.append(named)
-    return exceptions
 
 
 def source_digest(source: Source) -> str:

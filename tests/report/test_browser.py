@@ -34,7 +34,6 @@ from consilium.report.exhibits import (
     pairs,
 )
 from consilium.simulations.report.build import render
-from consilium.simulations.study.page import write_study_report
 from tests.simulations.report.cases import figured, run
 from tests.simulations.study.made_up import MadeUp
 
@@ -132,7 +131,7 @@ def page(kind: str) -> str:
         return render(figured(run(parties=60)))
     with TemporaryDirectory() as folder:
         out = Path(folder, "study.html")
-        write_study_report(MadeUp(parties=30).write(Path(folder, "study")), out)
+        MadeUp(parties=30).draw(out)
         return out.read_text(encoding="utf-8")
 
 
@@ -194,7 +193,7 @@ def test_all_of_it_can_be_read(seen: dict[object, dict[str, Any]], kind: str, da
     """At a desk, and in the dark on a telephone."""
     found = seen[kind, dark]
     assert {name: wrong for name, wrong in found["wrong"].items() if wrong} == {}
-    assert found["texts"] > 200 and found["marks"] > 30
+    assert found["texts"] > 150 and found["marks"] > 30
 
 
 @pytest.mark.parametrize("change", CHANGES)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.metrics import accuracy_score, brier_score_loss, confusion_matrix, recall_score, roc_auc_score
+from sklearn.metrics import accuracy_score, brier_score_loss, roc_auc_score
 
 from consilium.models.base import softmax
 from consilium.models.evaluation import Metric, area_interval, evaluate, leading_metric, row_scores
@@ -20,8 +20,8 @@ from consilium.simulations import analysis, metrics
 from consilium.simulations.analysis import LEAST_ROWS, chosen, folds_of, on_own_rows
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.divide import Case
-from consilium.simulations.judge import Row, judged, judged_row_scores, student_figures
-from consilium.simulations.methods.base import TEST_DRAWS, Predicted
+from consilium.simulations.judge import Row, calibration_curve, judged, judged_row_scores
+from consilium.simulations.methods.base import Predicted
 from consilium.simulations.metrics import drawn_intervals, metric_intervals, ratio_interval, wilson
 from consilium.simulations.population.partition import Partition
 from tests.federation import FEATURES, make_config
@@ -82,9 +82,6 @@ def test_metrics_on_test_rows_are_scikit_learns(classes: int) -> None:
     rows, top = judged("pooled", case, Predicted(test=found)), found.argmax(axis=1)
     expected = {"accuracy": accuracy_score(y, top), "auc": auc(y, found), "brier": brier(y, found)}
     assert values(rows, "run") == pytest.approx(expected, abs=1e-12)
-    for label, recall in enumerate(recall_score(y, top, average=None)):
-        of_class = {"recall": recall, "rows": (y == label).sum()}
-        assert values(rows, "class", case.classes[label]) == pytest.approx(of_class, abs=1e-12)
     assert all(row.low is not None and row.low < row.value < (row.high or 0) for row in rows if row.metric in expected)
     assert {row.method for row in rows} == {"pooled"}
 
@@ -166,7 +163,7 @@ def test_of_several_draws_the_mean_is_judged_and_their_spread_is_in_the_interval
     case = made_up(2)
     y, drawn = case.test_y, np.stack([guesses(case, seed)[:TEST] for seed in range(6)]).astype(np.float32)
     drawn[3:] = drawn[3:, :, ::-1]  # three of them are wrong where they would have been right
-    predicted = Predicted(test=drawn[0], arrays={TEST_DRAWS: drawn})
+    predicted = Predicted(test=drawn[0], drawn=drawn)
     several, one = (
         {row.metric: row for row in judged("noisy_average", case, of) if row.scope == "run"}
         for of in (predicted, Predicted(test=drawn[0]))
@@ -192,14 +189,12 @@ def test_nothing_is_said_of_what_is_absent_and_no_auc_of_one_class() -> None:
 
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("classes", [2, 3, 10])
-def test_figures_of_a_student_are_those_of_scikit_learn(classes: int, ties: bool) -> None:
+def test_calibration_counts_every_row_once(classes: int, ties: bool) -> None:
     generator, names = np.random.default_rng(0), tuple("abcdefghij"[:classes])
     y = generator.integers(classes, size=403)
     scores = generator.gumbel(size=(403, classes)) + np.eye(classes)[y]
     probabilities = np.exp(np.round(scores) if ties else scores)
-    found = student_figures(probabilities, y)
-    assert found["confusion"] == confusion_matrix(y, probabilities.argmax(axis=1), labels=range(classes)).tolist()
-    bins = found["calibration"]
+    bins = calibration_curve(probabilities, y)
     assert sum(point["rows"] for point in bins) == 403
     so = (y == 1).mean() if classes == 2 else evaluate(probabilities, y, names)["accuracy"]
     assert sum(point["rows"] * point["rate"] for point in bins) / 403 == pytest.approx(so)
@@ -207,9 +202,8 @@ def test_figures_of_a_student_are_those_of_scikit_learn(classes: int, ties: bool
     assert [point["mean"] for point in bins] == sorted(point["mean"] for point in bins)
 
 
-def test_figures_of_one_row_and_one_class() -> None:
-    found = student_figures(np.array([[0.4, 0.6]]), np.array([1]))
-    assert found["confusion"] == [[0, 0], [0, 1]] and len(found["calibration"]) == 1
+def test_calibration_of_one_row() -> None:
+    assert len(calibration_curve(np.array([[0.4, 0.6]]), np.array([1]))) == 1
 
 
 def with_parties(sizes: list[int], classes: int = 2, one_class: tuple[int, ...] = ()) -> Case:

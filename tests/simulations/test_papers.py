@@ -151,17 +151,17 @@ def test_it_goes_on_where_it_was_stopped(
     done: list[str] = []
     work = run.work
 
-    def stopped(job: run.RowJob, *_: object) -> None:
+    def stopped(job: run.Job, *_: object) -> None:
         if len(done) == 1:
             raise KeyboardInterrupt
-        done.append(job.rows[0].name)
+        done.append(job[0][0].name)
         work(job)
 
     monkeypatch.setattr(run, "work", stopped)
     chosen, folder = Choice(fast=True, rows=("lnmax-100", "clean-9000")), tmp_path / "out"
     with pytest.raises(KeyboardInterrupt):
         PaperRun(here["near-zero"], chosen, folder).run(Display())
-    monkeypatch.setattr(run, "work", lambda job, *_: (done.append(job.rows[0].name), work(job)))
+    monkeypatch.setattr(run, "work", lambda job, *_: (done.append(job[0][0].name), work(job)))
     first = PaperRun(here["near-zero"], chosen, folder).run(Display())
     assert done == ["lnmax-100", "clean-9000"]
     assert PaperRun(here["near-zero"], chosen, folder).run(Display()) == first

@@ -19,6 +19,7 @@ import consilium.simulations.vote as module
 from consilium.accounting.mechanisms import GNMax
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.mechanisms import MECHANISMS
+from consilium.party.voting import Lot, draw_lots
 from consilium.protocol.errors import LedgerError
 from consilium.protocol.label_source import NO_LABEL, Answers, Outcome
 from consilium.protocol.noise import SeededNoise
@@ -32,6 +33,7 @@ from consilium.simulations.release import Replayed, load_own, replay
 from consilium.simulations.run import run_scenario
 from consilium.simulations.study.spec import method_of
 from consilium.simulations.vote import Ensemble, TeacherVotes
+from consilium.student.run import judged as student_judged
 from tests.rooms import ROOMS, ROOT
 from tests.simulations.methods.cases import SEED, few, run_alone, taught
 
@@ -95,7 +97,8 @@ def check_is_the_run(found: Replayed, case: Case, folder: Path) -> None:
     }
     assert (found.sanitised or {}).get("guarantee") == told.get("sanitised")
     student = json.loads((folder / "student" / "student.json").read_text())
-    assert found.metrics is not None and json.loads(json.dumps(found.metrics)) == student["metrics"]
+    metrics = student_judged(found.student, found.pool, found.pool.queries)[0]
+    assert metrics is not None and json.loads(json.dumps(metrics)) == student["metrics"]
     np.testing.assert_array_equal(
         found.student.predict_proba(case.test_x), load_own(folder).predict_proba(case.test_x), strict=True
     )
@@ -216,8 +219,9 @@ def test_totals_are_the_sum_of_the_votes(
 ) -> None:
     said = some_said(ties)
     asked = np.array(rows), NAMES, "federation", [f"query-{row}" for row in rows], CLASSES
-    cast, (ties, queries, labels) = said.cast[:, :, asked[0]], said.drawn(*asked[:-1])
-    cast[said.tied_party[ties], said.tied_teacher[ties], queries] = labels
+    cast, lots = said.cast[:, :, asked[0]], [Lot(name, *asked[2:4]) for name in NAMES]
+    torn = said.tied_party, said.tied_teacher, np.full(ties, rows.index(3))
+    cast[torn] = draw_lots(lots, *torn, said.tied)
     expected = (cast[..., None] == np.arange(CLASSES)).sum(axis=(0, 1))
     monkeypatch.setattr(module, "_AT_ONCE", at_once)
     for _ in range(2):  # lots are drawn into a copy

@@ -25,7 +25,7 @@ from consilium.report.progress import Display, stage
 from consilium.report.warnings import RowFacts, StudentFacts, warnings_of
 from consilium.simulations.analysis import counted_failures
 from consilium.simulations.folder import absent, run_warnings
-from consilium.simulations.progress import Showing, following, recording
+from consilium.simulations.progress import Recorder, Showing, following
 from consilium.simulations.said import failure
 from tests.federation import make_config
 from tests.party.teachers.test_own_code import own_teachers, rows_of, stranger
@@ -178,7 +178,8 @@ def test_who_is_connected_is_told_when_it_changes() -> None:
 
 def test_what_is_recorded_is_what_is_told(tmp_path: Path) -> None:
     events, calls = tmp_path / "events.jsonl", Calls()
-    with following(events, Showing(calls)), recording(events) as record:
+    with following(events, Showing(calls)), closing(EventLog(events)) as opened:
+        record = Recorder(opened)
         for done in range(3):
             record("baselines", done, 2)
         with stage(record, "report"):
@@ -197,7 +198,8 @@ def test_a_display_that_fails_is_called_no_more_and_the_run_goes_on(tmp_path: Pa
         raise KeyError("no such bar")
 
     told = pytest.warns(RuntimeWarning, match="progress is told no more: KeyError")
-    with told, following(events, fails), recording(events) as record:
+    with told, following(events, fails), closing(EventLog(events)) as opened:
+        record = Recorder(opened)
         record("train", 0, 2)
         assert called.wait(60)
         record("train", 1, 2)

@@ -213,7 +213,7 @@ def test_control_how_many_were_left_out_differs(worlds: list[Path], monkeypatch:
     shown = ReportData.published
 
     def with_those_left_out(self: ReportData) -> ReportData:
-        at_training = sum(item.stage == "train" for item in self.left_out)
+        at_training = sum(stage == "train" for _, stage, _ in self.left_out)
         return replace(shown(self), attribution=f"{at_training} parties at the stage “train”")
 
     monkeypatch.setattr(ReportData, "published", with_those_left_out)

@@ -87,8 +87,14 @@ class OwnerRows:
             pairs = np.stack([owner[lot], np.unique(np.asarray(unit), return_inverse=True)[1][lot]])
             places = np.sort(lot[np.unique(pairs, axis=1, return_index=True)[1]])
         places = places[np.argsort(owner[places], kind="stable")]
-        places = places[capped(owner[places], generator, MOST_ROWS)]
         sizes = np.bincount(owner[places], minlength=len(names))
+        if sizes.sum() > MOST_ROWS:  # of each owner as many by lot as keep the whole within that, at least 2
+            caps = range(2, int(sizes.max()))
+            most = max((cap for cap in caps if np.minimum(sizes, cap).sum() <= MOST_ROWS), default=2)
+            lot = generator.permutation(len(places))
+            by_owner = lot[np.argsort(owner[places][lot], kind="stable")]
+            place = np.arange(len(places)) - np.repeat(np.r_[0, np.cumsum(sizes)[:-1]], sizes)
+            places, sizes = places[np.sort(by_owner[place < most])], np.minimum(sizes, most)
         return cls(x[places], codes[places], owner[places], len(classes), sizes, every)
 
     @property
@@ -106,19 +112,6 @@ class OwnerRows:
         drawn = np.empty_like(order)
         drawn[order] = np.argsort(strata + generator.random(len(strata)))
         return drawn
-
-
-def capped(party: np.ndarray, generator: np.random.Generator, most_rows: int) -> np.ndarray:
-    """Positions int64, in order: of each party as many rows by lot as keep the whole within `most_rows`, at least 2.
-    party: int64 (n,), ascending."""
-    sizes = np.bincount(party)
-    if sizes.sum() <= most_rows:
-        return np.arange(len(party))
-    most = max((cap for cap in range(2, int(sizes.max())) if np.minimum(sizes, cap).sum() <= most_rows), default=2)
-    lot = generator.permutation(len(party))
-    by_party = lot[np.argsort(party[lot], kind="stable")]
-    place = np.arange(len(party)) - np.repeat(np.r_[0, np.cumsum(sizes)[:-1]], sizes)
-    return np.sort(by_party[place < most])
 
 
 class BetweenOwners(NamedTuple):
@@ -206,8 +199,8 @@ class Labelled:
     directions: np.ndarray = field(repr=False)
 
     @property
-    def modelled(self) -> list[int]:
-        return [1] if self.rows.classes == 2 else list(range(self.rows.classes))
+    def modelled(self) -> range:
+        return range(1 if self.rows.classes == 2 else 0, self.rows.classes)
 
     def fit(self) -> np.ndarray:
         """Probabilities float64 (n, classes) by the regression of all rows."""

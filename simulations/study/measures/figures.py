@@ -17,7 +17,7 @@ from scipy.stats import spearmanr
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import Row
 from consilium.simulations.methods.base import Predicted
-from consilium.simulations.metrics import wilson
+from consilium.simulations.metrics import shares, wilson
 from consilium.simulations.vote import Ensemble, TeacherVotes
 
 REPLICATES = 1000
@@ -43,11 +43,6 @@ def ratio(
         return value, None, None
     times = generator.multinomial(parties, np.full(parties, 1 / parties), size=REPLICATES)
     return value, *ends((times @ points) / (times @ of))
-
-
-def shares(counts: np.ndarray) -> np.ndarray:
-    """Counts (..., classes) -> shares float64; all 0 where nothing was counted."""
-    return counts / np.maximum(counts.sum(axis=-1, keepdims=True), 1)
 
 
 def hellinger(p: np.ndarray, q: np.ndarray) -> np.ndarray:
@@ -169,8 +164,7 @@ def teacher_rows(case: Case, ensemble: Ensemble) -> list[Row]:
     """Figures of the teachers, as method "teachers". Secret. run, on the pool: consensus (mean share of the votes that
     the winner has), gap (the winner's lead, in votes), ambiguity_10 (share of rows whose lead is below a tenth of the
     votes), plurality_right; kappa; winners_flipped (rows whose plurality is another without a party). On the test rows:
-    teacher_right, accuracy of each party's teachers. class: plurality_right, of rows of this class. party:
-    teacher_right, winners_flipped."""
+    teacher_right, accuracy of each party's teachers. party: teacher_right, winners_flipped."""
     figures, y, shares = Figures("teachers"), case.pool_y, shares_of(ensemble.pool, len(case.classes))
     votes = shares.sum(axis=(0, 1), dtype=np.float64).round(DIGITS)
     ordered, total = np.sort(votes, axis=1), round(float(votes[0].sum()))
@@ -179,11 +173,6 @@ def teacher_rows(case: Case, ensemble: Ensemble) -> list[Row]:
     figures.spread("gap", gap)
     figures.run("ambiguity_10", (gap < AMBIGUOUS * total).mean())
     figures.run("plurality_right", right.mean(), *wilson(int(right.sum()), len(y)))
-    for label, name in enumerate(case.classes):
-        if (so := y == label).any():
-            figures.add(
-                "class", name, "plurality_right", right[so].mean(), *wilson(int(right[so].sum()), int(so.sum()))
-            )
     if len(shares) > 1:
         flipped = winners_flipped(shares)
         figures.series("party", case.parties, "winners_flipped", flipped)
@@ -231,16 +220,12 @@ def gain_rows(case: Case, mine: Mapping[str, Predicted]) -> list[Row]:
         figures.run(f"{name}_parties", len(gains))
         figures.run(f"{name}_better", (gains > _EQUAL).sum())
         figures.run(f"{name}_worse", (gains < -_EQUAL).sum())
-        figures.run(f"{name}_worst_decile", _worst_decile(gains))
+        tenth = int(np.ceil(0.1 * len(gains)))
         dealt = [np.add.reduceat(generator.permutation(more), starts) / sizes for _ in range(LOTS)]
-        figures.floor(f"{name}_worst_decile", np.array([_worst_decile(lot) for lot in dealt]))
+        figures.run(f"{name}_worst_decile", np.sort(gains)[:tenth].mean())
+        figures.floor(f"{name}_worst_decile", np.array([np.sort(lot)[:tenth].mean() for lot in dealt]))
         for along, values in {"size": counts.sum(axis=1)[place], "distance": far[place]}.items():
             if np.ptp(values) > _EQUAL and np.ptp(gains) > _EQUAL:
                 alike = spearmanr(values, gains).statistic  # pyright: ignore[reportAttributeAccessIssue]
                 figures.run(f"{name}_by_{along}", alike)
     return rows
-
-
-def _worst_decile(gains: np.ndarray) -> float:
-    """Mean of the least tenth of float (parties,), rounded up."""
-    return float(np.sort(gains)[: int(np.ceil(0.1 * len(gains)))].mean())

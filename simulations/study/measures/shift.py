@@ -27,7 +27,7 @@ from scipy.stats import chisquare
 from consilium.models.evaluation import area_under_curve
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import Row
-from consilium.simulations.metrics import holm
+from consilium.simulations.metrics import holm, shares
 from consilium.simulations.study.measures.between import (
     ERROR,
     LOTS,
@@ -55,7 +55,6 @@ from consilium.simulations.study.measures.figures import (
     label_counts,
     ratio,
     rows_of,
-    shares,
 )
 
 MOST_DIRECTIONS = 24  # in which coefficients of two classes may differ between owners; of more classes fewer
@@ -115,33 +114,25 @@ def which_shift(
         x = components(centred(ranks(x), np.zeros(len(x))))
     rows = OwnerRows.of(x, y, owners, unit, seed)
     generator = np.random.default_rng([seed, PURPOSE])
-    quantity, (covariate, p_within) = _quantity(rows, generator), _covariate(rows, generator)
-    judged = [quantity, covariate, *(_explained(rows, p_within, generator) if rows.classes > 1 else [])]
-    corrected = zip(judged, holm([part.p for part in judged]), strict=True)
-    parts = sorted((replace(part, p=p) for part, p in corrected), key=lambda part: SHIFT_KINDS.index(part.kind))
-    return WhichShift(len(rows.sizes), int(rows.every.sum()), tuple(parts))
-
-
-def _quantity(rows: OwnerRows, generator: np.random.Generator) -> ShiftPart:
-    """Against rows that fall to each owner with the same probability."""
-    sizes, count = rows.every, len(rows.every)
+    sizes, count = rows.every, len(rows.every)  # against rows that fall to each owner with the same probability
     lots = [gini(row) for row in generator.multinomial(int(sizes.sum()), np.full(count, 1 / count), size=LOTS)]
-    again = [gini(sizes[generator.integers(count, size=count)]) for _ in range(LOTS)]
-    floor, p = float(np.mean(lots)), float(chisquare(sizes).pvalue)
-    return ShiftPart("quantity", gini(sizes), *ends(np.array(again)), floor, p)
-
-
-def _numbers(scores: np.ndarray) -> list[int]:
-    return [place for place in range(scores.shape[1]) if len(np.unique(scores[:, place])) > 3]
-
-
-def _covariate(rows: OwnerRows, generator: np.random.Generator) -> tuple[ShiftPart, float]:
-    """First and second moments of the features' ranks; and p of what differs within a class."""
+    again = np.array([gini(sizes[generator.integers(count, size=count)]) for _ in range(LOTS)])
+    p_sizes = float(chisquare(sizes).pvalue)
+    quantity = ShiftPart("quantity", gini(sizes), *ends(again), float(np.mean(lots)), p_sizes)
+    # first and second moments of the features' ranks
     scores, none = ranks(rows.x), np.zeros(len(rows.y), dtype=np.int64)
     values = np.column_stack([scores, scores[:, _numbers(scores)] ** 2])
     within = between_owners(rows, centred(values, rows.y), rows.y, generator)
     over_all = between_owners(rows, centred(values, none), none, generator)
-    return within.part("covariate", rows, max(within.p, over_all.p), generator), within.p
+    covariate = within.part("covariate", rows, max(within.p, over_all.p), generator)
+    judged = [quantity, covariate, *(_explained(rows, within.p, generator) if rows.classes > 1 else [])]
+    corrected = zip(judged, holm([part.p for part in judged]), strict=True)
+    parts = sorted((replace(part, p=p) for part, p in corrected), key=lambda part: SHIFT_KINDS.index(part.kind))
+    return WhichShift(count, int(sizes.sum()), tuple(parts))
+
+
+def _numbers(scores: np.ndarray) -> list[int]:
+    return [place for place in range(scores.shape[1]) if len(np.unique(scores[:, place])) > 3]
 
 
 def _explained(rows: OwnerRows, p_within: float, generator: np.random.Generator) -> list[ShiftPart]:
@@ -255,7 +246,10 @@ def told_apart(x: np.ndarray, rows: np.ndarray, unit: np.ndarray, generator: np.
 
     fold = np.zeros(len(x), dtype=np.int64)
     for kind in (rows, ~rows):
-        fold[kind] = _folds(unit[kind], generator)
+        names, which = np.unique(unit[kind], return_inverse=True)
+        if len(names) < 2 * FOLDS:  # few units: by rows
+            which = np.arange(len(which))
+        fold[kind] = (generator.permutation(which.max() + 1) % FOLDS)[which]
     ordered, pairs = 0.0, 0.0
     for index in range(FOLDS):
         tested = fold == index
@@ -267,14 +261,6 @@ def told_apart(x: np.ndarray, rows: np.ndarray, unit: np.ndarray, generator: np.
     return ordered / pairs if pairs else float("nan")
 
 
-def _folds(unit: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Fold int64 (n,) of each row: units by lot, or rows where there are few units."""
-    names, which = np.unique(unit, return_inverse=True)
-    if len(names) < 2 * FOLDS:
-        which = np.arange(len(unit))
-    return (generator.permutation(which.max() + 1) % FOLDS)[which]
-
-
 CHANCE_LOTS = 200  # times that labels are dealt by lot
 _PURPOSE = 0x666C6F6F72
 
@@ -284,8 +270,7 @@ def division_rows(case: Case) -> list[Row]:
     class); left_out (owners or shards with too few rows); division_alpha and others that dividing found
     (`Partition.measures`). Of each label distance (`figures.DISTANCES`) to the labels of all: mean and quantiles over
     parties, and the mean's floor. Of features: see `add_features`. shift_KIND of each kind of difference that can be
-    judged, with the floor, p corrected over the kinds, and _named: 1 or 0. class: share, and the parties that have a
-    row of it. party: rows, the distances."""
+    judged, with the floor, p corrected over the kinds, and _named: 1 or 0. party: rows, the distances."""
     counts = label_counts(case)
     sizes = counts.sum(axis=1)
     figures = Figures("division")
@@ -301,26 +286,18 @@ def division_rows(case: Case) -> list[Row]:
         **{f"division_{metric}": value for metric, value in case.partition.measures.items()},
     }.items():
         figures.run(metric, value)
-    figures.series("class", case.classes, "share", counts.sum(axis=0) / sizes.sum())
-    figures.series("class", case.classes, "parties", (counts > 0).sum(axis=0))
     figures.series("party", case.parties, "rows", sizes)
-    _add_labels(figures, case, counts)
-    add_features(figures, case)
-    for part in shift_of(case).parts:
-        figures.run(f"shift_{part.kind}", part.strength, part.low, part.high)
-        for metric, value in {"floor": part.floor, "p": part.p, "named": part.named}.items():
-            figures.run(f"shift_{part.kind}_{metric}", value)
-    return figures.rows
-
-
-def _add_labels(figures: Figures, case: Case, counts: np.ndarray) -> None:
-    generator = np.random.default_rng([case.seed, _PURPOSE])
-    pooled = shares(counts.sum(axis=0))
-    party = np.repeat(np.arange(len(counts)), counts.sum(axis=1))
-    y = np.repeat(np.arange(len(pooled)), counts.sum(axis=0))
+    generator, pooled = np.random.default_rng([case.seed, _PURPOSE]), shares(counts.sum(axis=0))
+    party, y = np.repeat(np.arange(len(counts)), sizes), np.repeat(np.arange(len(pooled)), counts.sum(axis=0))
     dealt = [shares(counted(party, generator.permutation(y), *counts.shape)) for _ in range(CHANCE_LOTS)]
     for name, distance in DISTANCES.items():
         distances = distance(shares(counts), pooled)
         figures.spread(name, distances)
         figures.floor(f"{name}_mean", np.array([distance(lot, pooled).mean() for lot in dealt]))
         figures.series("party", case.parties, name, distances)
+    add_features(figures, case)
+    for part in shift_of(case).parts:
+        figures.run(f"shift_{part.kind}", part.strength, part.low, part.high)
+        for metric, value in {"floor": part.floor, "p": part.p, "named": part.named}.items():
+            figures.run(f"shift_{part.kind}_{metric}", value)
+    return figures.rows

@@ -16,22 +16,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.optimize import root_scalar
 from scipy.special import expit, logit, stdtr, stdtrit
-
-from consilium.simulations.study.results import UnitScores
 
 Range = tuple[float, float]  # both ends of what a figure can be
 LEVEL = 0.95  # probability that an interval of these summaries covers what it is for
 _LEAST_KEPT = 0.3  # where units are so few and unequal that less is left of the squares, more than that is lost
 _LEAST_P = 1e-15  # nothing smaller is told
 LEAST = 3  # seeds, or units of test rows, of which anything is said: of fewer an interval is wider than any difference
-Over = Literal["seeds and rows", "seeds", "rows", "none"]
-"""What might have been otherwise: seeds, test rows (or the owners or patients that these came from), both, nothing."""
+
+
+@dataclass(frozen=True)
+class UnitScores:
+    """Of one figure of one cell, by what is drawn from a population when test rows are: an owner where whole owners
+    were held out, a patient where patients are known, else a row. space: which data and which kind of unit; ids of
+    different spaces are unrelated. ids, rows (how many): int64 (units,). scores: float64 (units,), the sum of (row
+    score - figure) over a unit's rows, divided by the number of all rows; they add up to 0."""
+
+    space: str
+    unit: str
+    ids: np.ndarray = field(repr=False)
+    rows: np.ndarray = field(repr=False)
+    scores: np.ndarray = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -45,7 +54,8 @@ class Spread:
     rows_df: float = 0.0
 
     @property
-    def over(self) -> Over:
+    def over(self) -> str:
+        """What might have been otherwise: seeds, test rows (or whose these are), both, nothing."""
         if self.seeds_df:
             return "seeds and rows" if self.rows_df else "seeds"
         return "rows" if self.rows_df else "none"

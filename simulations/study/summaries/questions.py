@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -25,28 +24,19 @@ from consilium.report.words import many, range_text, signed_text, upper_first, v
 from consilium.simulations.metrics import holm
 from consilium.simulations.study.measures.between import SHIFT_KINDS
 from consilium.simulations.study.spec import FACTS
-from consilium.simulations.study.summaries.inference import LEAST, LEVEL, Spread, spread
+from consilium.simulations.study.summaries.inference import LEAST, LEVEL, spread
 from consilium.simulations.study.summaries.view import Point, StudyView, kind, metric, metric_words, noun, title
 
 SAME_EPSILON = 1e-3  # by so much of themselves may epsilons differ that are called equal: noise is calibrated to less
 NATURAL = ("natural", "owners", "owner")  # how the partition that the data came with is called, in small letters
 
 
-class Likeness(StrEnum):
-    """What may be made of a contrast."""
-
-    TESTED = "tested"
-    NOT_ALIKE = "not like with like"  # one side guarantees something else, or nothing where the other does
-    TOO_LITTLE = "too few seeds"  # or too few units of test rows, or the same difference at every seed
-    REPEATED = "made once"  # the very same values as of an earlier contrast of the question
-
-
 @dataclass(frozen=True)
 class MeanContrast:
     """What `method` at `point` has more than `against`, over the seeds that both have. axis: "" where `against` is
     another method at the same point; else it is another point of this axis, for the same method. value, other: means of
-    both sides; low, high: interval of their difference. over: see `Spread`. p: of this contrast alone, p_holm: in its
-    family, of so many comparisons; both None where it is not tested."""
+    both sides; low, high: interval of their difference. over: see `Spread`. alike: whether both guarantee the same. p:
+    of this contrast alone, p_holm: in its family, of so many comparisons; both None where it is not tested."""
 
     axis: str
     point: Point
@@ -59,7 +49,7 @@ class MeanContrast:
     high: float | None
     seeds: int
     over: str
-    standing: Likeness
+    alike: bool
     p: float | None
     p_holm: float | None = None
     comparisons: int = 0
@@ -79,10 +69,9 @@ class MeanContrast:
         if self.seeds < LEAST:
             lacking = "no interval and no test" if self.low is None else "not tested"
             return f"{lacking}: {many(self.seeds, 'seed')} {'is' if self.seeds == 1 else 'are'} too few"
-        if self.standing is not Likeness.TESTED:
+        if self.p is None:
             few = "too few test rows" if self.low is None else "the same at every seed"
-            reasons = {Likeness.TOO_LITTLE: few, Likeness.NOT_ALIKE: "the guarantees differ"}
-            return f"not tested: {reasons.get(self.standing, 'the same as another')}"
+            return f"not tested: {few if self.alike else 'the guarantees differ'}"
         of = f", of {self.comparisons} comparisons" if self.comparisons > 1 else ""
         return f"{'significant' if self.significant else 'not significant'} over {self.seeds} seeds{of}"
 
@@ -133,9 +122,10 @@ def _contrasts(view: StudyView, name: str, column: str, against: str) -> list[Me
         row = rows[point, method]
         if column != "method" and row["value"] == row["value_other"]:
             continue
-        contrast = _contrast(view, name, "" if column == "method" else column, point, method, against, row)
-        key = (row[column], method, contrast.standing, *map(tuple, (row["seed"], row["value"], row["value_other"])))
-        found.append(replace(contrast, standing=Likeness.REPEATED, p=None) if key in seen else contrast)
+        key = (row[column], method, row["alike"], *map(tuple, (row["seed"], row["value"], row["value_other"])))
+        if key not in seen:
+            axis = "" if column == "method" else column
+            found.append(_contrast(view, name, axis, point, method, against, row))
         seen.add(key)
     return found
 
@@ -144,23 +134,15 @@ def _contrast(
     view: StudyView, name: str, axis: str, point: Point, method: str, against: str, row: dict[str, Any]
 ) -> MeanContrast:
     first, second = np.array(row["value"]), np.array(row["value_other"])
-    known = _spread(view, name, first - second, row["cell"], row["cell_other"])
+    sides = ([view.row_scores.get((cell, name)) for cell in row[side]] for side in ("cell", "cell_other"))
+    one, other = ([score for score in scores if score] for scores in sides)  # seed by seed
+    known = spread(first - second, *((one, other) if len(one) == len(other) == len(first) else ()))
     difference, (low, high) = float((first - second).mean()), metric(name).within
-    p, ends = known.p(difference), known.interval(difference, (low - high, high - low))
-    standing = Likeness.NOT_ALIKE if not row["alike"] else Likeness.TOO_LITTLE if p is None else Likeness.TESTED
+    ends = known.interval(difference, (low - high, high - low))
     return MeanContrast(
         axis, point, method, against, float(first.mean()), float(second.mean()), difference, *ends, len(first),
-        "none" if ends[0] is None else known.over, standing,
-        p if standing is Likeness.TESTED else None,
+        "none" if ends[0] is None else known.over, row["alike"], known.p(difference) if row["alike"] else None,
     )  # fmt: skip
-
-
-def _spread(view: StudyView, name: str, steps: np.ndarray, *cells: Sequence[str]) -> Spread:
-    """cells: of each side, seed by seed."""
-    if view.row_scores is None:
-        return spread(steps)
-    one, other = ([known for cell in side if (known := view.row_scores.of(cell, name))] for side in cells)
-    return spread(steps, one, other) if len(one) == len(other) == len(steps) else spread(steps)
 
 
 def contrast_frame(view: StudyView, contrasts: Sequence[MeanContrast]) -> pl.DataFrame:
@@ -204,7 +186,7 @@ def changed(view: StudyView, contrast: MeanContrast) -> str:
 def _largest(view: StudyView, contrasts: Sequence[MeanContrast]) -> str:
     """Over all axes and methods; where no axis changes anything, between methods, those of the same guarantee first."""
     along = [each for each in contrasts if each.axis]
-    alike = [each for each in contrasts if each.standing is not Likeness.NOT_ALIKE]
+    alike = [each for each in contrasts if each.alike]
     one = max(along or alike or contrasts, key=lambda each: abs(each.difference), default=None)
     if one is None:
         return ""
@@ -231,7 +213,7 @@ def _best(view: StudyView, between: Sequence[MeanContrast]) -> str:
     if not between:
         return ""
     reference = between[0].against
-    rivals = [each for each in between if each.standing in (Likeness.TESTED, Likeness.TOO_LITTLE)]
+    rivals = [each for each in between if each.alike]
     if not rivals:
         return f"No other method has the guarantee of {noun(reference)}: nothing was tested against it."
     leaders = {each.point: each for each in sorted(rivals, key=lambda each: each.difference)}
@@ -249,8 +231,7 @@ def _cost(view: StudyView, between: Sequence[MeanContrast]) -> str:
     """What is lost from the best that has no guarantee to the private method: a gap, not tested."""
     for words, rival in (("In place of one model of all rows", "pooled"), ("Beside votes without noise", "plurality")):
         method = next((name for name in view.methods if kind(name) == rival), None)
-        gaps = [each for each in between if each.method == method and each.standing is not Likeness.REPEATED]
-        if gaps := sorted(gaps, key=lambda each: each.difference):
+        if gaps := sorted((each for each in between if each.method == method), key=lambda each: each.difference):
             told = [f"{value_text(gap.difference)}{_in_brackets(gap)} at {view.label(gap.point)}" for gap in gaps]
             several = (f"from {told[0]} to {told[-1]}", f", at {len(gaps)} points")
             span, of = (told[0], "") if len(gaps) == 1 else several

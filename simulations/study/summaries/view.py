@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import inf
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,11 +19,11 @@ import polars as pl
 from consilium.report import words
 from consilium.report.disclosure import epsilon_text
 from consilium.report.words import range_text, value_text
-from consilium.simulations.study.results import RowScores
 from consilium.simulations.study.spec import COLUMNS, FACTS
-from consilium.simulations.study.summaries.inference import LEAST, Range, clipped, spread
+from consilium.simulations.study.summaries.inference import LEAST, Range, UnitScores, clipped, spread
 
 Point = tuple[str, ...]  # a value of each axis
+Scores = Mapping[tuple[str, str], UnitScores]  # of figures that are means over test rows, by cell and metric
 
 
 class Metric(NamedTuple):
@@ -166,7 +167,7 @@ def short(axis: str) -> str:
     return axis.rsplit(".", 1)[-1].replace("_", " ")
 
 
-def _mean(row: Mapping[str, Any], row_scores: RowScores | None) -> Mean:
+def _mean(row: Mapping[str, Any], row_scores: Scores) -> Mean:
     """Intervals are of "seeds and rows" of figures with row scores, see `inference`; of others that have an interval
     within their cells, this is added as if all seeds shared all that it is over, which is never too narrow; of "seeds"
     of others; of "rows" of one seed, the cell's own."""
@@ -176,7 +177,7 @@ def _mean(row: Mapping[str, Any], row_scores: RowScores | None) -> Mean:
         within = (-inf, inf)
     if not math.isfinite(mean) or 1 < seeds < LEAST:
         return Mean(mean, None, None, seeds, "none")
-    scores = [None if row_scores is None else row_scores.of(cell, row["metric"]) for cell in row["cell"]]
+    scores = [row_scores.get((cell, row["metric"])) for cell in row["cell"]]
     there = [score for score in scores if score is not None]
     known = spread(values, there if len(there) == seeds else None)
     ends, over = known.interval(mean, within), known.over
@@ -192,7 +193,7 @@ class StudyView:
     """frame: every figure once. points: those that have any figure, in order. metric: the leading one, or None where
     there is none. methods: all that is compared, in the order of tables; private: those that state a finite epsilon,
     PATE first. reference: the method that others are compared with, the first private one, else the last of all, or
-    None. means: of every metric of runs, by point, method and metric. row_scores: None where nobody kept them."""
+    None. means: of every metric of runs, by point, method and metric."""
 
     frame: pl.DataFrame = field(repr=False)
     axes: tuple[str, ...]
@@ -204,7 +205,7 @@ class StudyView:
     reference: str | None
     seeds: tuple[int, ...]
     means: Mapping[tuple[Point, str, str], Mean] = field(repr=False)
-    row_scores: RowScores | None = field(repr=False, default=None)
+    row_scores: Scores = field(repr=False)
 
     def mean(self, point: Point, method: str, name: str) -> float | None:
         """Over seeds; None where there is no such figure."""
@@ -233,26 +234,21 @@ class StudyView:
         for (point, of, name), mean in self.means.items():
             if of == method:
                 known.setdefault(point, {})[name] = mean
-        axes = tuple(axis for index, axis in enumerate(self.axes) if _changes(known, index))
+
+        def changes(index: int) -> bool:
+            seen: dict[Point, object] = {}
+            rest = {point: (*point[:index], *point[index + 1 :]) for point in known}
+            return any(seen.setdefault(rest[point], figures) != figures for point, figures in known.items())
+
+        axes = tuple(axis for index, axis in enumerate(self.axes) if changes(index))
         first: dict[Point, Point] = {}
         for point in (point for point in self.points if point in known):
             first.setdefault(tuple(point[self.axes.index(axis)] for axis in axes), point)
         return list(first.values()), axes
 
-    def numeric_axes(self, least: int) -> list[str]:
-        """Axes whose points are numbers, at least so many."""
-        numeric = {axis for axis, points in self.order.items() if None not in map(as_number, points)}
-        return [axis for axis in self.axes if axis in numeric and len(self.order[axis]) >= least]
-
-
-def _changes(known: Mapping[Point, object], index: int) -> bool:
-    seen: dict[Point, object] = {}
-    rest = {point: (*point[:index], *point[index + 1 :]) for point in known}
-    return any(seen.setdefault(rest[point], figures) != figures for point, figures in known.items())
-
 
 def study_view(
-    results: pl.DataFrame, order: Mapping[str, Sequence[str]], row_scores: RowScores | None = None
+    results: pl.DataFrame, order: Mapping[str, Sequence[str]], row_scores: Scores = MappingProxyType({})
 ) -> StudyView:
     """results: `results.parquet`. order: of axes their points in the order of the study's file; of others as they come.
     The leading metric is AUC or accuracy, which more of the methods have."""

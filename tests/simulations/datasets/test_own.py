@@ -15,8 +15,8 @@ import pytest
 
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, NotEnoughParties
 from consilium.protocol.messages import NAME_PATTERN
+from consilium.simulations.datasets.base import SourceSpec
 from consilium.simulations.datasets.source import _pixels
-from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.datasets.table import TableSource
 from consilium.simulations.population.partition import Partition, party_names, safe
 from consilium.simulations.population.public import schema

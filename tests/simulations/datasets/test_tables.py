@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 from consilium.protocol.errors import ConfigError, DataError
-from consilium.simulations.datasets.base import read_arrays
+from consilium.simulations.datasets.base import SourceSpec, read_arrays
 from consilium.simulations.datasets.source import NATURALS, _rows_of, load_dataset, open_source, read_item
-from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.population.partition import not_public
 from consilium.simulations.population.public import look
 from consilium.simulations.population.specs import DataSpec

@@ -51,7 +51,7 @@ from consilium.simulations.divide import Case, divide, make_case
 from consilium.simulations.engines import process, ray
 from consilium.simulations.engines.local import LocalGrid
 from consilium.simulations.engines.process import Finished, Worker, running_workers
-from consilium.simulations.engines.ray_app import HEARD, TRIES, SendsAgain
+from consilium.simulations.engines.ray import HEARD, TRIES, SendsAgain
 from consilium.simulations.population.specs import SimulationSpec, why_untrainable
 from consilium.simulations.run import Engine, run_scenario
 from consilium.simulations.said import Heard

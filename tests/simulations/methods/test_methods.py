@@ -21,7 +21,7 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import Outcome
 from consilium.protocol.schema import Schema
 from consilium.simulations.divide import Case, make_case
-from consilium.simulations.methods.base import BY_ROW, TEST_DRAWS, Predicted
+from consilium.simulations.methods.base import Predicted
 from consilium.simulations.methods.manual_labels import (
     LADDER,
     LabelEquivalent,
@@ -200,7 +200,7 @@ def test_local_is_each_party_on_rows_it_has_not_seen() -> None:
     assert found.figures["auc"] == pytest.approx(np.mean(auc), abs=1e-9)
     assert found.figures["auc_p10"] == pytest.approx(np.percentile(auc, 10), abs=1e-9)
     assert found.figures["accuracy"] == pytest.approx(ensemble.test_right.mean())
-    by_row = {name.removeprefix(BY_ROW): array.mean() for name, array in found.arrays.items()}
+    by_row = {name: array.mean() for name, array in found.by_row.items()}
     assert by_row == pytest.approx({name: found.figures[name] for name in ("accuracy", "auc")}, abs=1e-6)
 
 
@@ -238,7 +238,7 @@ def test_pate_counts_what_became_of_its_queries_and_states_every_epsilon() -> No
 def test_where_a_method_does_not_apply(given: object, change: str, told: str) -> None:
     found = predicted(given, other(change))
     assert found.absent.startswith(told)
-    assert (found.test, found.home, found.figures, found.arrays) == (None, None, {}, {})
+    assert (found.test, found.home, found.figures, found.drawn) == (None, None, {}, None)
 
 
 def test_manual_labels_are_the_students_own_training_on_the_truth() -> None:
@@ -249,7 +249,7 @@ def test_manual_labels_are_the_students_own_training_on_the_truth() -> None:
         chosen = by_lot(SEED, draw, len(y))[:60]
         model = train(rows[chosen], y[chosen], rows[:0], 2, case.scenario.student, SEED + draw)
         expected.append(model.predict_proba(case.config.rows.inputs(case.test_x)))
-    np.testing.assert_array_equal(found.arrays[TEST_DRAWS], np.stack(expected).astype(np.float32))
+    np.testing.assert_array_equal(np.asarray(found.drawn), np.stack(expected).astype(np.float32))
     np.testing.assert_array_equal(np.asarray(found.test), expected[0])
     assert found.figures == {"labels": 60, "draws": 3}
 

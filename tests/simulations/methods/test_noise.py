@@ -30,7 +30,7 @@ from consilium.simulations.methods.private_gradient import (
     seeded,
     unit_of_rows,
 )
-from consilium.simulations.said import DirectionSum, directions, linear_scores
+from consilium.simulations.said import directions, linear_scores
 from tests.simulations.methods.cases import taught
 
 INPUTS = 4
@@ -48,16 +48,16 @@ def trained(spec: TeacherKind, classes: int, seed: int = 0) -> Any:
     return {"ridge": RidgeTeacher(1.0), "logistic_regression": LogisticRegression()}[spec.model].fit(x, y)
 
 
-def add(summed: DirectionSum, weights: np.ndarray) -> None:
-    summed.add(directions(weights[:, :-1]).mean(axis=0), len(weights))
+def given_by(weights: np.ndarray) -> np.ndarray:
+    """By a party whose teachers have these weights."""
+    return directions(weights[:, :-1]).mean(axis=0)
 
 
-def parties(count: int, teachers: int = 1, classes: int = 2) -> DirectionSum:
-    summed = DirectionSum()
+def parties(count: int, teachers: int = 1, classes: int = 2) -> list[np.ndarray]:
+    summed, spec = [], LogisticRegressionSpec()
     for party in range(count):
-        spec = LogisticRegressionSpec()
         own = [linear_scores(spec, trained(spec, classes, 10 * party + k), INPUTS, classes) for k in range(teachers)]
-        add(summed, np.stack([each for each in own if each is not None]))
+        summed.append(given_by(np.stack([each for each in own if each is not None])))
     return summed
 
 
@@ -69,7 +69,7 @@ def auc(averages: LinearDraws, x: np.ndarray, y: np.ndarray) -> float:
 def test_noise_is_what_the_promise_needs(unit: Unit, relation: Neighbouring) -> None:
     epsilon, delta = 0.99, 1e-5
     found = noisy_averages(
-        parties(12, teachers=4), StatedGuarantee(epsilon, delta, unit, relation), *rows(2, seed=5), 0
+        parties(12, teachers=4), 4, StatedGuarantee(epsilon, delta, unit, relation), *rows(2, seed=5), 0
     )
     # of the sum: a party's mean of four moves by 1 if it leaves; a teacher trained anew moves it by 2 / 4
     moved = {
@@ -94,12 +94,8 @@ def test_no_neighbour_moves_the_sum_further(seed: int, which: tuple[Unit, Neighb
     for after in (-before, generator.normal(size=shape), np.zeros(shape)):
         changed = teachers if unit is Unit.PARTY else 1 if relation is Neighbouring.ADD_OR_REMOVE else min(2, teachers)
         mixed = np.concatenate([after[:changed], before[changed:]])  # trained anew, on other rows
-        sums = [DirectionSum(), DirectionSum()]
-        for summed, weights in zip(sums, (before, mixed), strict=True):
-            add(summed, weights)
-        if unit is Unit.PARTY and relation is Neighbouring.ADD_OR_REMOVE:
-            sums[1].total = np.zeros_like(sums[0].total)
-        moved = float(np.linalg.norm(sums[0].total - sums[1].total))
+        gone = unit is Unit.PARTY and relation is Neighbouring.ADD_OR_REMOVE
+        moved = float(np.linalg.norm(given_by(before) - (0 if gone else given_by(mixed))))
         assert moved <= sensitivity(unit, relation, teachers) * (1 + 1e-12)
 
 
@@ -108,16 +104,15 @@ def test_shrinking_helps_where_public_rows_hardly_vary() -> None:
     generator = np.random.default_rng(0)
     x = generator.normal(size=(3000, 42)) * np.concatenate([[1.0, 1.0], np.full(40, 0.3)])
     y = (x[:, 0] + x[:, 1] + generator.normal(size=3000) > 0).astype(np.int64)
-    summed, promise = DirectionSum(), StatedGuarantee(1.0, 1e-5, Unit.PARTY, Neighbouring.REPLACE)
+    promise = StatedGuarantee(1.0, 1e-5, Unit.PARTY, Neighbouring.REPLACE)
     signal = np.concatenate([[1.0, 1.0], np.zeros(41)])[:, None] * [-0.5, 0.5]
-    for _ in range(30):
-        add(summed, signal[None])
-    shrunk = noisy_averages(summed, promise, x[:1500], y[:1500], 0)
+    summed = [given_by(signal[None])] * 30
+    shrunk = noisy_averages(summed, 1, promise, x[:1500], y[:1500], 0)
     assert shrunk.figures["shrinkage"] > 0
     on_test = x[1500:], y[1500:]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(noisy_average, "SHRINKAGES", (0.0,))
-        plain = noisy_averages(summed, promise, x[:1500], y[:1500], 0)
+        plain = noisy_averages(summed, 1, promise, x[:1500], y[:1500], 0)
     areas = [auc(each, *on_test) for each in (plain, shrunk)]
     assert areas[1] > areas[0] + 0.02
 
@@ -125,7 +120,7 @@ def test_shrinking_helps_where_public_rows_hardly_vary() -> None:
 def test_a_class_that_no_public_row_has_is_never_called() -> None:
     summed, promise = parties(6, classes=3), StatedGuarantee(1.0, 1e-5, Unit.PARTY, Neighbouring.REPLACE)
     x, y = rows(3, seed=5)
-    found = noisy_averages(summed, promise, x[y < 2], y[y < 2], 0)
+    found = noisy_averages(summed, 1, promise, x[y < 2], y[y < 2], 0)
     assert max(float(draw[:, 2].max()) for draw in found.probabilities(x)) < 1e-3
 
 
@@ -153,7 +148,7 @@ def test_more_epsilon_is_never_worse_and_without_noise_it_is_the_average() -> No
     sums, pool, test = parties(12), rows(2, seed=4), rows(2, seed=5)
     aucs = []
     for epsilon in (0.01, 1.0, 1e5):
-        averages = noisy_averages(sums, StatedGuarantee(epsilon, 1e-5, Unit.PARTY, Neighbouring.REPLACE), *pool, 0)
+        averages = noisy_averages(sums, 1, StatedGuarantee(epsilon, 1e-5, Unit.PARTY, Neighbouring.REPLACE), *pool, 0)
         aucs.append(auc(averages, *test))
     assert aucs == sorted(aucs) and aucs[0] < 0.9 < 0.99 < aucs[-1]
 
@@ -162,7 +157,7 @@ def test_all_is_chosen_on_the_pool_and_probabilities_are_the_softmax_of_each_dra
     """Whatever the labels of the pool say, and nothing else; of two classes factors keep the order of the average."""
     promise, (x, y) = StatedGuarantee(0.5, 1e-5, Unit.PARTY, Neighbouring.REPLACE), rows(2, seed=5)
     rare = y * (np.random.default_rng(0).random(len(y)) < 0.2)
-    found, fewer = (noisy_averages(parties(12), promise, x, labels, 0) for labels in (y, rare))
+    found, fewer = (noisy_averages(parties(12), 1, promise, x, labels, 0) for labels in (y, rare))
     shares = [np.mean(each.probabilities(x), axis=(0, 1))[1] for each in (found, fewer)]
     assert shares == pytest.approx([y.mean(), rare.mean()], abs=0.01)
     for weights, probabilities in zip(found.weights, found.probabilities(x), strict=True):

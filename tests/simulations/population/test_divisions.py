@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from consilium.protocol.errors import ConfigError, DataError, NotEnoughParties
-from consilium.simulations.datasets.base import Dataset, Public
-from consilium.simulations.datasets.spec import PublicSpec
-from consilium.simulations.population.partition import TOLERANCE, Partition, deal_by_class, owners_of_size, public_part
+from consilium.simulations.datasets.base import Dataset, Public, PublicSpec
+from consilium.simulations.population.partition import TOLERANCE, Partition, deal_by_class, public_part
 from consilium.simulations.population.partitions import PARTITIONS, divided
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import divided_source, load_scenario
@@ -124,7 +123,6 @@ def test_parties_have_whole_owners_rows_in_their_order() -> None:
 
 def test_owners_are_parties_by_their_size_alone() -> None:
     data = hospitals()
-    assert owners_of_size(data, 8).tolist() == [5, 6, 7, 8, 9, 10, 11]
     parts = parts_of(data, "owners", 0, least_rows=8)
     assert len(parts.parties) == 7 - 2
     assert parts.left_out == 5 - 1  # small ones, of which one is held out

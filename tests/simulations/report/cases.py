@@ -13,9 +13,9 @@ from consilium.accounting.guarantees import Guarantee, Kind
 from consilium.accounting.units import Neighbouring, Towards, Unit
 from consilium.models.evaluation import evaluate
 from consilium.protocol.releases import ReleaseKind
-from consilium.simulations.judge import confusion, student_figures
+from consilium.simulations.judge import calibration_curve
 from consilium.simulations.metrics import metric_intervals
-from consilium.simulations.report.data import LeftOutParty, PartyQuality, ReportData
+from consilium.simulations.report.data import PartyQuality, ReportData
 
 # Numbers that occur nowhere else: finding one in the public version means that something secret is in it.
 SECRET_EPSILON, SECRET_AUC, SECRET_ACCURACY, SECRET_ROWS = 0.31337, 0.66613, 0.59973, 41807
@@ -72,10 +72,7 @@ def run(asked: int = 40, parties: int = 12, seed: int = 0) -> ReportData:
         invited=parties + 1,
         teachers=parties,
         party_label="hospital",
-        left_out=[
-            LeftOutParty(SECRET_PARTY, "train", SECRET_REASON),
-            LeftOutParty("hospital-late", "vote", "no answer within 9 s"),
-        ],
+        left_out=[(SECRET_PARTY, "train", SECRET_REASON), ("hospital-late", "vote", "no answer within 9 s")],
         mechanism="Confident GNMax, threshold 8, sigma1 5, sigma2 2",
         collection="plaintext",
         release=ReleaseKind.WINNER_OR_ABSTENTION,
@@ -142,9 +139,9 @@ def figured(data: ReportData, classes: tuple[str, ...] = ("well", "ill"), rows: 
         worth=in_labels(),
         open_figures={
             "test": {name: int((y == index).sum()) for index, name in enumerate(classes)},
-            "student": student_figures(probabilities, y),
+            "student": {"calibration": calibration_curve(probabilities, y)},
             "intervals": told["intervals"],
-            "labels": confusion(y[:40], given, len(classes)),
+            "labels": {"right": int((y[:40] == given).sum()), "of_class": np.bincount(y[:40]).tolist()},
         },
         secret_figures={
             "at_home": {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from consilium.simulations.study.results import write_row_scores
+from consilium.simulations.study.page import write_study_report
 from consilium.simulations.study.spec import COLUMNS, FACTS
 
 METHODS = {
@@ -42,7 +41,6 @@ class MadeUp:
     methods: Mapping[str, float] = field(default_factory=lambda: METHODS)
     seeds: Sequence[int] = (0, 1, 2, 3, 4)
     parties: int = 24
-    classes: Sequence[str] = ("alive", "dead")
     title: str = "Hospitals"
     stated: Mapping[str, Terms] = field(default_factory=lambda: STATED)
     sets: str = ""
@@ -61,11 +59,8 @@ class MadeUp:
         sets = pl.col(self.sets) if self.sets else pl.lit("made-up")
         return with_facts(table, self.stated).with_columns(data_set=sets)
 
-    def write(self, folder: Path) -> Path:
-        """The folder of the study."""
-        folder.mkdir(parents=True, exist_ok=True)
-        self.frame().write_parquet(folder / "results.parquet")
-        write_row_scores(folder, {})
+    def draw(self, out: Path) -> list[str]:
+        """The page of the study; its first sentences."""
         told = {
             "status": "complete", "title": self.title, "description": "Made up.", "found": 30, "cells": 120,
             "command": "consilium study hospitals --out runs/hospitals", "created": "2026-11-22T12:00:00+00:00",
@@ -74,8 +69,7 @@ class MadeUp:
             "failed": self.failed, "absent": self.absent, "warnings": [],
             "data": [{"set": "made-up", "title": "", "attribution": "Nobody’s.", "digest": "cd" * 20}],
         }  # fmt: skip
-        (folder / "study.json").write_text(json.dumps(told))
-        return folder
+        return write_study_report(self.frame(), told, {}, out)
 
     def _case(self, point: Mapping[str, str], seed: int, add: float, generator: np.random.Generator) -> list[dict]:
         base = {"cell": f"{zlib.crc32(repr((point, seed)).encode()):012x}", **point, "seed": seed}
@@ -105,8 +99,6 @@ class MadeUp:
             rows("division", **{f"shift_{kind}_named": named})
         votes = {"consensus": 0.8 + add, "gap_p50": 93, "kappa": 0.5 + add, "plurality_right": 0.81}
         rows("teachers", 0.01, **{name: value + generator.normal(0, 0.002) for name, value in votes.items()})
-        for name in self.classes:
-            found.append(base | figure("teachers", "plurality_right", 0.8, 0.02, "class", name))
         return found
 
 

@@ -19,10 +19,9 @@ from consilium.report.progress import COMPARE
 from consilium.simulations.divide import make_case
 from consilium.simulations.judge import judged
 from consilium.simulations.scenario import Scenario
-from consilium.simulations.study import compute
+from consilium.simulations.study import compute, page
 from consilium.simulations.study.compute import in_workers
-from consilium.simulations.study.results import CACHE, FACTS_FILE, PAGE, RESULTS, RESULTS_CSV, open_study
-from consilium.simulations.study.run import StudyInterrupted, run_study
+from consilium.simulations.study.run import CACHE, FACTS_FILE, PAGE, RESULTS, RESULTS_CSV, StudyInterrupted, run_study
 from consilium.simulations.study.spec import COLUMNS, FACTS, compared, load_study, method_of, plots
 from consilium.simulations.study.summaries.questions import compared as compared_with
 from consilium.simulations.study.summaries.view import study_view
@@ -57,10 +56,14 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return done
 
 
-def test_what_is_in_the_folder(tiny: Path) -> None:
-    out, axes = tiny / "out", ["federation.mechanism.sigma", "division"]
+def test_what_is_in_the_folder(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scored, seen = [], page.study_view
+    monkeypatch.setattr(page, "study_view", lambda *given: scored.append(given[2]) or seen(*given))
+    answers = run(copied)["answers"]
+    out, axes = copied / "out", ["federation.mechanism.sigma", "division"]
     table, told = pl.read_parquet(out / RESULTS), json.loads((out / FACTS_FILE).read_text())
     assert (told["status"], told["cells"], told["failed"]) == ("complete", 36, [])
+    assert told["answers"] == answers
     assert told["axes"] == {"federation.mechanism.sigma": ["2.0", "4.0"], "division": ["natural", "iid"]}
     assert table.columns == ["cell", *axes, *COLUMNS[1:], *FACTS]
     promised = table.filter(pl.col("metric") == "epsilon").select("method", "value", *FACTS[:4]).unique()
@@ -79,10 +82,10 @@ def test_what_is_in_the_folder(tiny: Path) -> None:
     assert table.sort([*axes, "seed", "method", "scope", "name", "metric"], maintain_order=True).equals(table)
     assert pl.read_csv(out / RESULTS_CSV, schema=table.schema).equals(table)
     assert [path for path in [out, *out.rglob("*")] if path.stat().st_mode & 0o077] == []
-    known = open_study(out).row_scores
+    (known,) = scored
     runs = table.filter((pl.col("scope") == "run") & pl.col("metric").is_in(["accuracy", "auc", "brier", "epsilon"]))
     for cell, metric in runs.filter(pl.col("method").is_in(["local", "plurality", "pate"]))["cell", "metric"].rows():
-        scores = known.of(cell, metric)
+        scores = known.get((cell, metric))
         assert (scores is None) == (metric == "epsilon")
         assert scores is None or (scores.unit, scores.space[:16]) == ("row", told["data"][0]["digest"][:16])
     view = study_view(table, told["axes"], known)
@@ -139,9 +142,7 @@ def test_of_a_study_in_which_something_failed_that_alone_is_tried_again(
     with monkeypatch.context() as patch:
         patch.setattr(type(method_of("pate")), "predict", predict)
         failed = run(tmp_path, **SMALL)["failed"]
-        assert [(each["method"], each["type"], each["known"]) for each in failed] == [
-            ("pate", "ValueError", False), ("pate", "DataError", True)
-        ]  # fmt: skip
+        assert [(each["method"], each["what"][:9]) for each in failed] == [("pate", "internal "), ("pate", "not now")]
         assert "90817" not in json.dumps(failed) and "internal error: ValueError at test_run.py" in failed[0]["why"]
         made.clear()
         again = run(tmp_path, **SMALL)

@@ -17,10 +17,11 @@ from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.judge import Row
 from consilium.simulations.methods.base import Predicted
-from consilium.simulations.metrics import wilson
+from consilium.simulations.metrics import shares, wilson
 from consilium.simulations.population.partition import deal_by_class
 from consilium.simulations.scenario import Scenario
-from consilium.simulations.study.measures.between import capped
+from consilium.simulations.study.measures import between
+from consilium.simulations.study.measures.between import OwnerRows
 from consilium.simulations.study.measures.figures import (
     DISTANCES,
     gain_rows,
@@ -28,7 +29,6 @@ from consilium.simulations.study.measures.figures import (
     hellinger,
     kappa,
     ratio,
-    shares,
     shares_of,
     teacher_rows,
     winners_flipped,
@@ -106,12 +106,9 @@ def test_sizes_classes_and_distances_by_hand() -> None:
     rows = division_rows(case)
     mine = [case.dataset.y[case.dataset.owner == int(name.removeprefix("site-"))] for name in case.parties]
     sizes, all_y = sorted(map(len, mine)), np.concatenate(mine)
-    found, by_party, classes = run(rows), figures(rows, "party"), figures(rows, "class")
+    found, by_party = run(rows), figures(rows, "party")
     assert (found["parties"], found["rows_median"]) == (len(mine), np.median(sizes))
     assert (found["rows"], found["rows_least"], found["rows_most"]) == (sum(sizes), sizes[0], sizes[-1])
-    for index, name in enumerate(case.classes):
-        assert classes[name, "share"].value == pytest.approx((all_y == index).mean())
-        assert classes[name, "parties"].value == sum((y == index).any() for y in mine)
     pooled = shares(np.bincount(all_y, minlength=3))
     each = [float(hellinger(shares(np.bincount(y, minlength=3)), pooled)) for y in mine]
     assert [by_party[name, "hellinger"].value for name in case.parties] == pytest.approx(each)
@@ -316,11 +313,13 @@ def test_a_study_measures_it_of_all_rows_of_the_parties() -> None:
     assert told == [part.strength, part.floor, part.p, 1]
 
 
-def test_of_many_rows_each_owner_gives_as_many_as_fit() -> None:
-    party = np.repeat(np.arange(4), [90, 10, 3, 60])
-    taken = capped(party, np.random.default_rng(0), 100)
-    assert np.bincount(party[taken]).tolist() == [43, 10, 3, 43]
-    assert (np.diff(taken) > 0).all()
+def test_of_many_rows_each_owner_gives_as_many_as_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(between, "MOST_ROWS", 100)
+    owners = np.repeat(np.arange(4), [90, 10, 3, 60])
+    rows = OwnerRows.of(np.arange(163.0)[:, None], np.zeros(163), owners, None, 0)
+    assert rows.every.tolist() == [90, 10, 3, 60]
+    assert rows.sizes.tolist() == np.bincount(rows.owner).tolist() == [43, 10, 3, 43]
+    assert (np.diff(rows.x[:, 0]) > 0).all()
 
 
 MORE = [*SIZES, 20, 35, 60, 22, 18, 44]
@@ -331,7 +330,7 @@ def test_votes_row_by_row(classes: int) -> None:
     data = made_rows(MORE[:12], classes, skew=0.4, far=1.0)
     case, ensemble = taught(data, federation={"teachers_per_party": classes - 1})
     rows, y = teacher_rows(case, ensemble), case.pool_y
-    found, by_class = figures(rows), figures(rows, "class")
+    found = figures(rows)
     teachers = ensemble.pool.cast.reshape(-1, len(y))
     counts = np.array([[(row == label).sum() for label in range(classes)] for row in teachers.T])
     ordered = np.sort(counts, axis=1)
@@ -343,8 +342,6 @@ def test_votes_row_by_row(classes: int) -> None:
     right = counts.argmax(axis=1) == y
     row = found["", "plurality_right"]
     assert [row.value, row.low, row.high] == pytest.approx([right.mean(), *wilson(right.sum(), len(y))])
-    for label, name in enumerate(case.classes):
-        assert by_class[name, "plurality_right"].value == pytest.approx(right[y == label].mean())
 
 
 def test_neither_mechanism_nor_promise_changes_a_figure() -> None:
