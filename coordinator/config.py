@@ -17,14 +17,15 @@ from consilium.accounting.mechanisms import Distributed, DistributedTwoPhase
 from consilium.accounting.sanitise.release import check_plan
 from consilium.accounting.target import as_histograms, worst_case
 from consilium.accounting.units import Towards
-from consilium.coordinator.mechanisms import MOST_SHARES, PARTS, AnyMechanism, SumNoise, law_of, with_noise
+from consilium.coordinator.mechanisms import MOST_SHARES, PARTS, AnyMechanism, SumNoise, law_of, widest, with_noise
 from consilium.coordinator.parts import Privacy, QueryBudget, Timeouts
 from consilium.models.keys import LogisticRegressionSpec, TeacherSpec
+from consilium.node.limits import LEAST, MOST
 from consilium.protocol.config_files import faults_of, in_one
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import LabelLaw
-from consilium.protocol.messages import MOST_TEACHERS, CollectionMode, Terms, TrainRequest
+from consilium.protocol.messages import MOST_SEED, MOST_TEACHERS, CollectionMode, Terms, TrainRequest
 from consilium.protocol.models import Derived, Frozen
 from consilium.protocol.pool import PoolTerms
 from consilium.protocol.queries import reference_of, why_no_reference
@@ -109,8 +110,10 @@ class Federation(Derived, Frozen):
     @classmethod
     def _calibrated(cls, table: Any, info: ValidationInfo) -> Any:
         known = info.data
-        if not isinstance(table, dict) or not {"privacy", "query_budget", "teachers_per_party"} <= set(known):
+        if not isinstance(table, dict):
             return table
+        if not {"privacy", "query_budget", "teachers_per_party"} <= set(known):
+            return widest(table)  # what is wrong is there: that no noise follows from it is no fault of its own
         privacy, query_budget = known["privacy"], known["query_budget"]
         if privacy.epsilon is None:
             return table
@@ -132,6 +135,9 @@ class Federation(Derived, Frozen):
     @model_validator(mode="after")
     def _mechanism_suits_votes_and_budget(self) -> Federation:
         name, budget, steps = self.mechanism.name, self.query_budget, self.mechanism.steps(Towards.STUDENT)
+        for key, value in self.mechanism.parameters().items():
+            if not LEAST.get(key, 0) <= value <= MOST[key]:
+                raise ValueError(f"mechanism.{key} is {value:g}; nodes take {LEAST.get(key, 0):g} to {MOST[key]:g}")
         # hidden sums have Gaussian noise on each count; a mechanism that is not private asks for none
         in_sums = steps and all(step.law == "gaussian" for step in steps) and steps[-1].leaves != "check"
         if self.noise_in_sums and not in_sums:
@@ -239,7 +245,7 @@ class FederationConfig(Federation):
     public: PoolTerms | None = None
     reference: str = ""
     simulation: bool = False
-    seed: int = Field(default=-1, ge=-1)
+    seed: int = Field(default=-1, ge=-1, le=MOST_SEED)
     noise_seed: int | None = Field(default=None, ge=0)
     record_votes: bool = False
     noise_shares: int = Field(default=0, ge=0, le=MOST_SHARES)

@@ -33,6 +33,7 @@ from consilium.accounting.mechanisms import (
     mechanism_of,
 )
 from consilium.accounting.target import least_noise, round_down, round_up
+from consilium.node.limits import LEAST, MOST
 from consilium.protocol.label_source import LabelLaw
 from consilium.protocol.messages import CollectionMode
 from consilium.protocol.models import Frozen
@@ -45,8 +46,6 @@ MECHANISMS: dict[str, type[Mechanism]] = {
 
 SCALES = ("sigma", "sigma1", "sigma2", "gamma")
 """Parameters that say how much noise there is; with a larger gamma there is less."""
-MOST_SIGMA = 1e5
-"""In votes: it bounds the memory of seeded noise."""
 
 
 def _number(description: str, **limits: Any) -> Any:
@@ -55,7 +54,7 @@ def _number(description: str, **limits: Any) -> Any:
 
 def _sigma(of: str) -> Any:
     """Of the discrete Gaussian on one number."""
-    return _number(f"of the noise on {of}, in votes", gt=0, le=MOST_SIGMA)
+    return _number(f"of the noise on {of}, in votes", ge=LEAST["sigma"], le=MOST["sigma"])
 
 
 _KEYS: Mapping[str, Any] = {

@@ -120,7 +120,7 @@ ROWS = [
     Wrong("audit mechanism gnmaxx", 2, "gnmaxx", near="gnmax"),
     Wrong("audit mechanism gnmax --set sigma=4 --claim=-1", 2, "is not in the range x>=0"),
     Wrong("attack rows.csv", 3, "is not that of a simulated run"),
-    Wrong("audit mechanism gnmax --set sigma=0", 2, "sigma: must be greater than 0, got 0"),
+    Wrong("audit mechanism gnmax --set sigma=0", 2, "sigma: must be at least 0.01, got 0"),
     # accounting
     Wrong("accounting epsilon --mechanism gnmax --sigma 9 --votes votes.npz", 2, "missing option '--delta'"),
     Wrong(EPSILON, 2, "gnmax takes sigma, got nothing"),

@@ -25,7 +25,7 @@ from consilium.coordinator.label_service import noise_for
 from consilium.coordinator.mechanisms import MECHANISMS
 from consilium.coordinator.parts import Privacy, QueryBudget, SanitisedKeys
 from consilium.coordinator.privacy import promised, promised_in_other_units
-from consilium.protocol.config_files import read_table
+from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import LabelSource
 from consilium.protocol.noise import SeededNoise, SystemNoise
@@ -64,6 +64,7 @@ MAY_NOT_BE: list[tuple[dict, str]] = [
     ({"simulation": False}, "need simulation = true"),
     ({"simulation": False, "seed": -1, "noise_seed": None, "record_votes": True}, "need simulation = true"),
     ({"simulation": False, "seed": 0, "noise_seed": None}, "seed 0 needs simulation = true"),
+    ({"seed": 2**63}, "less than or equal to 9223372036854775807"),  # as of the message that carries it
     ({"minimum_parties": 1}, "minimum_parties"),
     ({"teachers_per_party": 0}, "teachers_per_party"),
     ({"unknown": 1}, "unknown"),
@@ -220,6 +221,24 @@ class TestCalibration:
         changes = {"privacy": privacy} if "collection" not in privacy else {"privacy": {"epsilon": None}, **privacy}
         with pytest.raises(ValidationError, match=said):
             Federation.model_validate(table(mechanism, **changes))
+
+    @pytest.mark.parametrize(
+        ("changes", "said"),
+        [
+            ({"queries": 10**9}, "query_budget.queries: must be at most 10000000, got 1000000000"),
+            ({"mechanism": {"name": "gnmax", "sigma": 0.001}}, "mechanism.sigma: must be at least 0.01, got 0.001"),
+            (
+                {"mechanism": {"name": "confident", "threshold": 10**9, "sigma1": 9, "sigma2": 9}},
+                "mechanism.threshold is 1e+09; nodes take 0 to 1e+06",
+            ),
+            ({"privacy": {"epsilon": 0}}, "privacy.epsilon: must be greater than 0, got 0"),
+            ({"privacy": {"epsilon": "a"}}, "privacy.epsilon: must be a number, got 'a'"),
+        ],
+    )
+    def test_what_no_node_takes_is_said_at_its_own_key_alone(self, changes: dict, said: str) -> None:
+        with pytest.raises(ConfigError) as raised:
+            validate(table(**{"mechanism": {"name": "gnmax"}, **changes}), Federation, "here")
+        assert raised.value.what == f"here: {said}"
 
 
 class TestDigest:

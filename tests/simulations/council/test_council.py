@@ -280,6 +280,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[ConsiliumError], str]] 
     ({"settings": {"federation.colour": 1}}, {}, BadSetting, "federation.colour"),
     ({"settings": {"student.rouns": 2}}, {}, BadSetting, "student.rouns"),
     ({"random_state": -1}, {}, BadSetting, "random_state is -1"),
+    ({"random_state": 2**63}, {}, BadSetting, "from 0 to 9223372036854775807"),
     ({"classes": ["no", "perhaps"]}, {}, BadInput, "ill is 'yes', which classes does not have"),
     ({}, {"public": ["nowhere"]}, BadSetting, "no hospital 'nowhere'"),
     ({"device": "tpu"}, {}, BadSetting, "device"),
