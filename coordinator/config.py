@@ -168,10 +168,13 @@ class Federation(Derived, Frozen):
         if promise > self.privacy.epsilon:
             raise ValueError(
                 f"privacy.epsilon is {self.privacy.epsilon:g}, but this noise and this query budget promise"
-                f" {epsilon_text(promise)}: leave the noise out of [federation.mechanism] to have it calibrated, or"
-                " leave epsilon out"
+                f" {epsilon_text(promise)}: {self._cure}"
             )
         return self
+
+    @property
+    def _cure(self) -> str:
+        return "leave the noise out of [federation.mechanism] to have it calibrated, or leave epsilon out"
 
     @property
     def noise_in_sums(self) -> bool:
@@ -307,6 +310,10 @@ class FederationConfig(Federation):
     def _sum_noises(self) -> tuple[SumNoise, ...]:
         steps = self.mechanism.steps(Towards.STUDENT) if self.noise_in_sums else ()
         return tuple(replace(self.sum_noise(step.scale), topped_up=step.leaves != "check") for step in steps)
+
+    @property
+    def _cure(self) -> str:
+        return self.sum_noises[-1].cure if self.sum_noises else super()._cure
 
     @cached_property
     def _slack(self) -> float:

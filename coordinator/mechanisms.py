@@ -256,9 +256,14 @@ class SumNoise:
         if self._share < 1:
             raise NoiseError(
                 f"noise of sigma {self.sigma:g} in {self.shares} shares is of variance {self._share:.2g} in each, which"
-                f" must be at least 1: raise sigma to {math.ceil(math.sqrt(self.shares / self.part))}, or promise a"
-                " lower epsilon, or collect votes as verified"
+                f" must be at least 1: {self.cure}"
             )
+
+    @property
+    def cure(self) -> str:
+        """Where shares are too fine: of variance 4.5 they cost nothing on top, and labels what they do elsewhere."""
+        enough = math.ceil(math.sqrt(4.5 * self.shares / self.part))
+        return f"raise sigma to {enough}, or promise a lower epsilon, or collect votes as verified"
 
     @property
     def _share(self) -> float:

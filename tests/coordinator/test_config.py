@@ -4,6 +4,7 @@ epsilon. A seed decides nothing outside a simulation: neither noise nor teachers
 from __future__ import annotations
 
 import ast
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -112,13 +113,23 @@ def test_a_ballot_and_reference_rows_that_do_not_go_together(
         make_config(voting_rule=voting_rule, reference=reference)
 
 
-def test_noise_too_fine_for_its_shares_is_said_as_a_fault_of_the_file() -> None:
-    plain = make_config(mechanism=GNMax(sigma=2.0))
-    federation = Federation(
-        **{name: getattr(plain, name) for name in Federation.model_fields} | {"collection": "secure"}
-    )
-    with pytest.raises(ConfigError, match=r"^federation: noise of sigma 2 in 3 shares .* raise sigma to 3"):
-        FederationConfig.of(federation, rows=plain.rows, roster="0" * 64, noise_shares=3, simulation=True)
+@pytest.mark.parametrize(
+    ("sigma", "shares", "epsilon", "said"),
+    [
+        (2.0, 3, None, "noise of sigma 2 in 3 shares .* raise sigma to 5"),
+        (21.34, 81, 4.0, "epsilon is 4, but .* promise 4.29.*: raise sigma to 24, or promise a lower epsilon"),
+        (24.0, 81, 4.0, ""),
+    ],
+)
+def test_noise_too_fine_for_its_shares_is_said_as_a_fault_of_the_file(
+    sigma: float, shares: int, epsilon: float | None, said: str
+) -> None:
+    plain = make_config(mechanism=GNMax(sigma=sigma), query_budget=QueryBudget(queries=300, answers=300))
+    privacy = Privacy(unit=Unit.PARTY, delta=1e-5, epsilon=epsilon)
+    changed = {"collection": "secure", "privacy": privacy, "minimum_parties": 2}
+    federation = Federation(**{name: getattr(plain, name) for name in Federation.model_fields} | changed)
+    with pytest.raises(ConfigError, match=f"^federation: .*{said}") if said else nullcontext():
+        FederationConfig.of(federation, rows=plain.rows, roster="0" * 64, noise_shares=shares, simulation=True)
 
 
 PARTLY: dict[str, dict[str, Any]] = {
