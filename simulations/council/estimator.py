@@ -263,7 +263,7 @@ class Council(ClassifierMixin, BaseEstimator):
     def _seed(self) -> int:
         if isinstance(self.random_state, int | np.integer):
             if not 0 <= self.random_state <= MOST_SEED:
-                raise BadSetting(f"random_state is {self.random_state}", f"Give a number from 0 to {MOST_SEED}, or None")
+                raise BadSetting(f"random_state is {self.random_state}", f"Give one from 0 to {MOST_SEED}, or None")
             return int(self.random_state)
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
