@@ -143,13 +143,16 @@ class Home(ABC):
         """Raise NotAccepted where something is asked beyond a line, or of which there is no line.
 
         asked: None for what is held against the line elsewhere, as the account does with queries and epsilon."""
-        for key, value in asked.items():
-            limit = lines.get(key)
-            if None not in (value, limit) and key not in COUNTED_BY and self.limits[key].looser(value, limit):
-                raise NotAccepted(
-                    f"{key}: {shown(value)} is asked, {POLICY_FILE} allows {shown(limit)}",
-                    f"Do not take part; or change {key} in {self.folder.policy_file} if you agree to that much",
-                )
+        beyond = {
+            key: f"{key}: {shown(value)} is asked, {POLICY_FILE} allows {shown(limit)}"
+            for key, value in asked.items()
+            if None not in (value, limit := lines.get(key))
+            and key not in COUNTED_BY
+            and self.limits[key].looser(value, limit)
+        }
+        if beyond:
+            change = f"change {', '.join(beyond)} in {self.folder.policy_file}"
+            raise NotAccepted("; ".join(beyond.values()), f"Do not take part; or {change} if you agree to that much")
         missing = [key for key in asked if key not in lines]
         if missing:
             raise NotAccepted(

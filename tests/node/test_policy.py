@@ -19,6 +19,7 @@ from consilium.node.signed import EarlierFederation, join
 from consilium.party.deployed import PARTY
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
+from consilium.party.policy import LIMITS
 from consilium.protocol.errors import ConfigError, NotAccepted
 from consilium.protocol.refusals import Refused
 from consilium.protocol.schema import Schema
@@ -96,6 +97,10 @@ def test_what_is_asked_beyond_a_line_is_refused_whatever_is_typed(folder: NodeFo
         request.allow(print)
     assert f"or change {key} in" in caught.value.action
     assert folder.policy_file.read_bytes() == before
+    write_lines(folder, **BEYOND)
+    with pytest.raises(NotAccepted) as caught:
+        open_home(folder).request().check_beyond()
+    assert [line.split(":")[0] for line in caught.value.what.split("; ")] == [*sorted(BEYOND, key=[*LIMITS].index)]
 
 
 def test_a_node_counts_by_its_own_stricter_unit_and_delta(tmp_path: Path) -> None:
