@@ -57,8 +57,10 @@ def written(estimator: Any, title: str) -> tuple[bytes, tuple[str, ...]]:
     try:
         content = _canonical(skops.io.dumps(estimator))
         classes = tuple(skops.io.get_untrusted_types(data=content))
+        skops.io.loads(content, trusted=[*classes])
     except Exception as error:
         action = "Use an estimator of scikit-learn, LightGBM or XGBoost, a torch module, or one with plain attributes"
+        action += " and a class at the top of its module"
         raise UnusableModel(
             f"the student {title} cannot be published without a pickle: {told(error)}", action
         ) from None

@@ -262,6 +262,13 @@ def unpicklable() -> Callable[[], Any]:
     return made
 
 
+def local() -> Any:
+    class Local(LogisticRegression):
+        """As a function of one's own makes it: nobody finds it by its name."""
+
+    return Local()
+
+
 locked = unpicklable()
 SITES = pl.DataFrame({"age": [1.0, 2.0, 3.0, 4.0], "ill": ["n", "y", "n", "y"], "site": ["a", "a", "b", "c"]})
 
@@ -301,6 +308,12 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[ConsiliumError], str]] 
     ({"teacher": hospitals}, {}, BadSetting, "teacher gives DataFrame, which has no fit and no predict"),
     ({"teacher": strangers.Answers("nan")}, {}, BadSetting, "^teacher: its answers are no probabilities: not numbers"),
     ({"student": strangers.Answers("too few")}, {}, BadSetting, r"^student: predict_proba gives \(7, 2\) for 8 rows"),
+    (
+        {"student": local},
+        {},
+        BadSetting,
+        "AttributeError.* has no attribute 'Local'.* a class at the top of its module",
+    ),
     ({"student": locked}, {}, BadSetting, "cannot be pickled: TypeError: cannot pickle '_thread.lock'"),
     ({}, without(pl.lit(None).alias("empty")), BadInput, "column 'empty': no public row has a value. Leave it out, or"),
     ({}, without(pl.lit("=1+1").alias("ill")), BadInput, "in all 160 rows: there is nothing to vote on"),
