@@ -49,12 +49,13 @@ def _place(location: tuple[int | str, ...], values: Mapping[str, Any]) -> tuple[
     return keys, kind
 
 
-def _nearest(model: Model, values: Mapping[str, Any], keys: list[str]) -> list[str]:
+def _nearest(model: Model, values: Mapping[str, Any], keys: list[str], of_kind: bool) -> list[str]:
     """Up to three known keys that are most like an unknown one, as dotted paths. Those of the same table come first;
-    one of another table must be more alike."""
+    one of another table must be more alike. of_kind: whether that table is one of several kinds: then what others of
+    several kinds, which nobody wrote, could have is no help."""
     *above, name = keys
     near: dict[str, float] = {}
-    for *table, key in _paths(model, values):
+    for *table, key in _paths(model, values, unwritten=not of_kind):
         if table != above and any(map(str.isdigit, table)):
             continue
         alike = SequenceMatcher(None, name.lower(), key.lower()).ratio()
@@ -63,26 +64,27 @@ def _nearest(model: Model, values: Mapping[str, Any], keys: list[str]) -> list[s
     return sorted(near, key=lambda dotted: (-near[dotted], dotted))[:MOST_NEAR]
 
 
-def _paths(annotation: Any, value: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+def _paths(annotation: Any, value: Any, above: tuple[str, ...] = (), *, unwritten: bool) -> Iterator[tuple[str, ...]]:
     """Paths of all keys below; of lists, in the entries that the user wrote. Of a table of several kinds, those of the
-    kind that the user's names, if it does."""
+    kind that the user's names, if it does; unwritten: else those of all kinds."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         table, fields = value if isinstance(value, Mapping) else {}, annotation.model_fields
         choices = {name: get_args(of.annotation) for name, of in fields.items() if get_origin(of.annotation) is Literal}
         # a field of one text only says which of several kinds a table is
-        if any(len(kind) == 1 and table.get(name, kind[0]) not in kind for name, kind in choices.items()):
+        tags = {name: kind for name, kind in choices.items() if len(kind) == 1}
+        if any(table.get(name, kind[0] if unwritten else None) not in kind for name, kind in tags.items()):
             return
         for name, field in fields.items():
             yield (*above, name)
             if len(above) < MOST_DEEP:
-                yield from _paths(field.annotation, table.get(name), (*above, name))
+                yield from _paths(field.annotation, table.get(name), (*above, name), unwritten=unwritten)
         return
     many = get_origin(annotation) in (list, tuple)
     written = value if isinstance(value, list | tuple) else []
     entries = [((*above, str(at)), entry) for at, entry in enumerate(written)] if many else [(above, value)]
     for part in get_args(annotation):
         for place, entry in entries:
-            yield from _paths(part, entry, place)
+            yield from _paths(part, entry, place, unwritten=unwritten)
 
 
 def faults_of(error: ValidationError, model: Model, values: Mapping[str, Any], quoting: bool = True) -> list[str]:
@@ -94,7 +96,7 @@ def faults_of(error: ValidationError, model: Model, values: Mapping[str, Any], q
         kind, context = item["type"], item.get("ctx", {})
         keys, table = _place(item["loc"], values)
         if kind == "extra_forbidden":
-            near = _nearest(model, values, keys) if quoting else []
+            near = _nearest(model, values, keys, bool(table)) if quoting else []
             hint = f"; did you mean {_either(near)}?" if near else ""
             of_table = f" of {table}" if table else ""
             lines[f"{_word(keys)}: unknown key{of_table}{hint}" if quoting else "an unknown key"] = None

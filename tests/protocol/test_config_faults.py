@@ -44,6 +44,7 @@ class Drawing(Frozen):
     filled: bool = False
     codes: dict[str, int] = Field(default_factory=dict)
     spot: Corner | None = None
+    other: Annotated[Square | Circle, Field(discriminator="name")] = Circle(radius=1)
 
     @model_validator(mode="after")
     def _check(self) -> Drawing:
@@ -81,7 +82,7 @@ CASES: list[tuple[dict[str, Any], str]] = [
     ({"codes": {"a": {}}}, "codes.a: must be a whole number, got a table"),
     ({"spot": {"y": 1}}, "spot.y: unknown key"),
     ({"spot": {"lable": "b"}}, "spot.lable: unknown key; did you mean spot.label?"),
-    ({"raduis": 1}, "raduis: unknown key; did you mean shape.radius?"),
+    ({"raduis": 1}, "raduis: unknown key; did you mean other.radius or shape.radius?"),
     ({"colour": "blue", "filled": True}, "blue is never filled"),
 ]  # fmt: skip
 
