@@ -217,8 +217,8 @@ def unreachable(address: str, error: OSError) -> ConsiliumError:
     why = error.strerror or f"nothing came within {ANSWER_SECONDS:g} s"
     return Advice(
         f"{address} does not answer yet: {why}",
-        "Nothing is to be done here if the coordinator was not started yet; where it was, open the port in the"
-        " firewalls between, and see whether https_proxy names a proxy that does not answer",
+        "Nothing is to be done here if the coordinator was not started yet; stop this node if the federation is over;"
+        " else open the port in the firewalls between, and see whether https_proxy names a proxy that does not answer",
     )
 
 
