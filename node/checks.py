@@ -26,7 +26,7 @@ from consilium.node.flower import fleet_scheme
 from consilium.node.folder import NodeFolder
 from consilium.node.keys import KEYS, NODE_KEY, NodeKey
 from consilium.node.signed import JOIN, check_listed, joined
-from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, ServiceError
+from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, ServiceError, StorageError
 from consilium.protocol.files import others_may_read, read_private
 from consilium.protocol.tls import LOOPBACK, TlsFiles, by_proxy, host_of, load_certificate, tls_cure, why_no_connection
 
@@ -226,7 +226,7 @@ def check_disk(folder: Path, least: int) -> str:
     """Room for what a node keeps: `least` bytes on the folder's disk."""
     free = shutil.disk_usage(folder).free
     if free < least:
-        raise ConfigError(f"{free // 1_000_000} MB free at {folder}, {least // 1_000_000} MB are needed", "Make room")
+        raise StorageError(f"{free // 1_000_000} MB free at {folder}, {least // 1_000_000} MB are needed", "Make room")
     return f"{free / 1e9:.0f} GB free"
 
 
@@ -278,7 +278,8 @@ def _validity(certificate: x509.Certificate, path: Path) -> str:
             "Set this machine's clock by NTP",
         )
     if now > end:
-        raise ConfigError(f"{path.name} expired on {end:%Y-%m-%d}", NEW_CERTIFICATE)
+        what = f"{path.name} expired on {end:%Y-%m-%d}, if this clock is right that says {now:%Y-%m-%d}"
+        raise ConfigError(what, NEW_CERTIFICATE)
     if end - now < SOON:
         raise Advice(f"{path.name} expires on {end:%Y-%m-%d}", NEW_CERTIFICATE)
     return f"valid until {end:%Y-%m-%d}: {(now - start).days} days old, {(end - now).days} days left"
