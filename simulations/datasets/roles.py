@@ -15,6 +15,8 @@ from consilium.data.remedy import SHOWN, Faults, TableFault
 from consilium.data.table import below
 from consilium.data.texts import in_order, spelled_twice, texts_of
 from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.messages import MOST_CLASSES as MOST_DECLARED
+from consilium.protocol.schema import MOST_LETTERS
 from consilium.simulations.datasets.base import Public, Source
 from consilium.simulations.datasets.spec import PublicSpec, SourceSpec
 
@@ -145,6 +147,12 @@ def labels_of(
         if key == "data.label_values" and values:
             texts = texts.replace_strict(dict(values), return_dtype=texts.dtype)
     known = list(classes) or _classes_of(texts, places, column)
+    if not all(1 <= len(name) <= MOST_LETTERS for name in known) or not len({*known}) == len(known) <= MOST_DECLARED:
+        raise DataError(
+            f"{places.whole}: {column}: not all classes have different names of 1 to {MOST_LETTERS} characters, or they"
+            f" are more than {MOST_DECLARED}",
+            "Name them so: in the rows, or by data.classes and data.label_values",
+        )
     codes = texts.replace_strict(known, list(range(len(known)))).to_numpy().astype(np.int64)
     return codes, tuple(known)
 
