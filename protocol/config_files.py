@@ -171,6 +171,8 @@ def _sentence(kind: str, context: Mapping[str, Any], message: str) -> str:
     if kind in _CHOICES:
         names = [f'"{name}"' for name in _allowed(kind, context)]
         return f"must be {_either(names) if names else context['expected']}"
+    if kind == "int_parsing_size":
+        return "is too large a number"
     noun = re.match(r"Input should be a (?:valid )?(\w+)", message)
     if noun and noun[1] in _NOUNS:
         return f"must be {_NOUNS[noun[1]]}"

@@ -103,6 +103,7 @@ ROWS = [
     Wrong(f"run --set {IN}query_budget.queries=many", 2, f"{IN}query_budget.queries: must be a whole number"),
     Wrong(f"run --set {IN}mechanism.sigma2=inf", 2, f"{IN}mechanism.sigma2: must be a finite number, got infinity"),
     Wrong(f"run --set {IN}collection=secret", 2, '"secure" or "verified", got', near='"secure"'),
+    Wrong(f"run --set {IN}teacher.model=ridge --set {IN}teacher.alpha=1e300", 2, "alpha: must be at most 10000000000"),
     Wrong(f"run --set {IN}query_budget", 2, "is not key=value"),
     Wrong("run --set data.set=strok", 2, "data.set: not a known data set"),
     Wrong("""run --set "data.classes=['well','ill']" """, 2, "do not match data set"),

@@ -74,6 +74,7 @@ CASES: list[tuple[dict[str, Any], str]] = [
     ({"least": 0}, "least: must be at least 1, got 0"),
     ({"least": 10}, "least: must be at most 9, got 10"),
     ({"least": 1.5}, "least: must be a whole number, got 1.5"),
+    ({"least": 1e300}, "least: is too large a number, got 1e+300"),
     ({"share": 1}, "share: must be less than 1, got 1"),
     ({"share": math.nan}, "share: must be a finite number, got nan"),
     ({"share": [1]}, "share: must be a number, got a list"),
