@@ -17,7 +17,7 @@ from consilium.accounting.mechanisms import Distributed, DistributedTwoPhase
 from consilium.accounting.sanitise.release import check_plan
 from consilium.accounting.target import as_histograms, worst_case
 from consilium.accounting.units import Towards
-from consilium.coordinator.mechanisms import MOST_SHARES, PARTS, AnyMechanism, SumNoise, law_of, widest, with_noise
+from consilium.coordinator.mechanisms import PARTS, AnyMechanism, SumNoise, law_of, widest, with_noise
 from consilium.coordinator.parts import Privacy, QueryBudget, Timeouts
 from consilium.models.keys import LogisticRegressionSpec, TeacherSpec
 from consilium.node.limits import LEAST, MOST
@@ -251,7 +251,7 @@ class FederationConfig(Federation):
     seed: int = Field(default=-1, ge=-1, le=MOST_SEED)
     noise_seed: int | None = Field(default=None, ge=0)
     record_votes: bool = False
-    noise_shares: int = Field(default=0, ge=0, le=MOST_SHARES)
+    noise_shares: int = Field(default=0, ge=0, le=MOST["noise_shares"])
     edition: int = Field(default=0, ge=0)
 
     @classmethod

@@ -214,8 +214,6 @@ PARTS: Mapping[CollectionMode, float] = {"secure": BY_MASKED_PARTIES, "verified"
 LEAST_TOP_UP = 4.0
 """Variance. Less would be so fine that the sum is no discrete Gaussian up to rounding."""
 
-MOST_SHARES = 100_000
-
 
 @dataclass(frozen=True)
 class SumNoise:

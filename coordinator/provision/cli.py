@@ -95,8 +95,7 @@ def _tell(
     warnings: Sequence[dict[str, str]] = (),
     **numbers: float | None,
 ) -> None:
-    """What to do next, first; last the fingerprints of these nodes, and of the roster where it is a new one. numbers:
-    for programs, as `consilium status` has them."""
+    """What to do next, first; last the fingerprints of these nodes, and of a new roster. numbers: for programs."""
     from consilium.node.keys import grouped
 
     file, roster = made.file, made.file.sum_roster()

@@ -246,9 +246,10 @@ class TestCalibration:
             ({"privacy": {"epsilon": "a"}}, "privacy.epsilon: must be a number, got 'a'"),
         ],
     )
-    def test_what_no_node_takes_is_said_at_its_own_key_alone(self, changes: dict, said: str) -> None:
+    def test_what_no_node_takes_is_said_at_its_own_key_alone(self, changes: dict[str, Any], said: str) -> None:
+        values: dict[str, Any] = {"mechanism": {"name": "gnmax"}, **changes}
         with pytest.raises(ConfigError) as raised:
-            validate(table(**{"mechanism": {"name": "gnmax"}, **changes}), Federation, "here")
+            validate(table(**values), Federation, "here")
         assert raised.value.what == f"here: {said}"
 
 
