@@ -148,11 +148,8 @@ def labels_of(
             texts = texts.replace_strict(dict(values), return_dtype=texts.dtype)
     known = list(classes) or _classes_of(texts, places, column)
     if not all(1 <= len(name) <= MOST_LETTERS for name in known) or not len({*known}) == len(known) <= MOST_DECLARED:
-        raise DataError(
-            f"{places.whole}: {column}: not all classes have different names of 1 to {MOST_LETTERS} characters, or they"
-            f" are more than {MOST_DECLARED}",
-            "Name them so: in the rows, or by data.classes and data.label_values",
-        )
+        what = f"{column}: classes need different names of 1 to {MOST_LETTERS} letters, {MOST_DECLARED} at most"
+        raise DataError(f"{places.whole}: {what}", "Name them so, there or in data.classes and data.label_values")
     codes = texts.replace_strict(known, list(range(len(known)))).to_numpy().astype(np.int64)
     return codes, tuple(known)
 
