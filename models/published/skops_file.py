@@ -60,9 +60,7 @@ def written(estimator: Any, title: str) -> tuple[bytes, tuple[str, ...]]:
         skops.io.loads(content, trusted=[*classes])
     except Exception as error:
         what = f"the student {title} cannot be published without a pickle: {told(error)}"
-        action = (
-            "Use scikit-learn, LightGBM, XGBoost or torch, or plain attributes and a class at the top of its module"
-        )
+        action = "Use scikit-learn, LightGBM, XGBoost, torch, or plain attributes and a class at the top of its module"
         raise UnusableModel(what, action) from None
     return content, classes
 
