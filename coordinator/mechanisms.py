@@ -62,8 +62,8 @@ _KEYS: Mapping[str, Any] = {
     "sigma2": _sigma("one count"),
     "sigma1": _sigma("what is held against the threshold"),
     "gamma": _number("inverse scale of the noise on one count", ge=1e-12, le=1e3),
+    "threshold": Annotated[int, Field(ge=0, le=int(MOST["threshold"]), description="votes, whole")],
     # the limit keeps sums far from the end of int64
-    "threshold": Annotated[int, Field(ge=0, le=2**53, description="votes, whole")],
     "constant": Annotated[int, Field(ge=0, le=2**53, description="votes that are added to the largest count")],
     "confidence": _number(
         "student's own probability above which its label is confirmed where the check fails; 1: nothing is confirmed",

@@ -240,7 +240,7 @@ class TestCalibration:
             ({"mechanism": {"name": "gnmax", "sigma": 0.001}}, "mechanism.sigma: must be at least 0.01, got 0.001"),
             (
                 {"mechanism": {"name": "confident", "threshold": 10**9, "sigma1": 9, "sigma2": 9}},
-                "mechanism.threshold is 1e+09; nodes take 0 to 1e+06",
+                "mechanism.threshold: must be at most 1000000, got 1000000000",
             ),
             ({"privacy": {"epsilon": 0}}, "privacy.epsilon: must be greater than 0, got 0"),
             ({"privacy": {"epsilon": "a"}}, "privacy.epsilon: must be a number, got 'a'"),
