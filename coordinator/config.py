@@ -17,14 +17,15 @@ from consilium.accounting.mechanisms import Distributed, DistributedTwoPhase
 from consilium.accounting.sanitise.release import check_plan
 from consilium.accounting.target import as_histograms, worst_case
 from consilium.accounting.units import Towards
-from consilium.coordinator.mechanisms import MOST_SHARES, PARTS, AnyMechanism, SumNoise, law_of, with_noise
+from consilium.coordinator.mechanisms import PARTS, AnyMechanism, SumNoise, law_of, widest, with_noise
 from consilium.coordinator.parts import Privacy, QueryBudget, Timeouts
 from consilium.models.keys import LogisticRegressionSpec, TeacherSpec
+from consilium.node.limits import MOST
 from consilium.protocol.config_files import faults_of, in_one
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import LabelLaw
-from consilium.protocol.messages import MOST_TEACHERS, CollectionMode, Terms, TrainRequest
+from consilium.protocol.messages import MOST_SEED, MOST_TEACHERS, CollectionMode, Terms, TrainRequest
 from consilium.protocol.models import Derived, Frozen
 from consilium.protocol.pool import PoolTerms
 from consilium.protocol.queries import reference_of, why_no_reference
@@ -106,8 +107,10 @@ class Federation(Derived, Frozen):
     @classmethod
     def _calibrated(cls, table: Any, info: ValidationInfo) -> Any:
         known = info.data
-        if not isinstance(table, dict) or not {"privacy", "query_budget", "teachers_per_party"} <= set(known):
+        if not isinstance(table, dict):
             return table
+        if not {"privacy", "query_budget", "teachers_per_party"} <= set(known):
+            return widest(table)  # what is wrong is there: that no noise follows from it is no fault of its own
         privacy, query_budget = known["privacy"], known["query_budget"]
         if privacy.epsilon is None:
             return table
@@ -159,10 +162,13 @@ class Federation(Derived, Frozen):
         if promise > self.privacy.epsilon:
             raise ValueError(
                 f"privacy.epsilon is {self.privacy.epsilon:g}, but this noise and this query budget promise"
-                f" {epsilon_text(promise)}: leave the noise out of [federation.mechanism] to have it calibrated, or"
-                " leave epsilon out"
+                f" {epsilon_text(promise)}: {self._cure}"
             )
         return self
+
+    @property
+    def _cure(self) -> str:
+        return "leave the noise out of [federation.mechanism] to have it calibrated, or leave epsilon out"
 
     @property
     def noise_in_sums(self) -> bool:
@@ -236,10 +242,10 @@ class FederationConfig(Federation):
     public: PoolTerms | None = None
     reference: str = ""
     simulation: bool = False
-    seed: int = Field(default=-1, ge=-1)
+    seed: int = Field(default=-1, ge=-1, le=MOST_SEED)
     noise_seed: int | None = Field(default=None, ge=0)
     record_votes: bool = False
-    noise_shares: int = Field(default=0, ge=0, le=MOST_SHARES)
+    noise_shares: int = Field(default=0, ge=0, le=MOST["noise_shares"])
     edition: int = Field(default=0, ge=0)
 
     @classmethod
@@ -298,6 +304,10 @@ class FederationConfig(Federation):
     def _sum_noises(self) -> tuple[SumNoise, ...]:
         steps = self.mechanism.steps(Towards.STUDENT) if self.noise_in_sums else ()
         return tuple(replace(self.sum_noise(step.scale), topped_up=step.leaves != "check") for step in steps)
+
+    @property
+    def _cure(self) -> str:
+        return self.sum_noises[-1].cure if self.sum_noises else super()._cure
 
     @cached_property
     def _slack(self) -> float:

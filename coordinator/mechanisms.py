@@ -33,6 +33,7 @@ from consilium.accounting.mechanisms import (
     mechanism_of,
 )
 from consilium.accounting.target import least_noise, round_down, round_up
+from consilium.node.limits import LEAST, MOST
 from consilium.protocol.label_source import LabelLaw
 from consilium.protocol.messages import CollectionMode
 from consilium.protocol.models import Frozen
@@ -45,8 +46,6 @@ MECHANISMS: dict[str, type[Mechanism]] = {
 
 SCALES = ("sigma", "sigma1", "sigma2", "gamma")
 """Parameters that say how much noise there is; with a larger gamma there is less."""
-MOST_SIGMA = 1e5
-"""In votes: it bounds the memory of seeded noise."""
 
 
 def _number(description: str, **limits: Any) -> Any:
@@ -55,7 +54,7 @@ def _number(description: str, **limits: Any) -> Any:
 
 def _sigma(of: str) -> Any:
     """Of the discrete Gaussian on one number."""
-    return _number(f"of the noise on {of}, in votes", gt=0, le=MOST_SIGMA)
+    return _number(f"of the noise on {of}, in votes", ge=LEAST["sigma"], le=MOST["sigma"])
 
 
 _KEYS: Mapping[str, Any] = {
@@ -63,8 +62,8 @@ _KEYS: Mapping[str, Any] = {
     "sigma2": _sigma("one count"),
     "sigma1": _sigma("what is held against the threshold"),
     "gamma": _number("inverse scale of the noise on one count", ge=1e-12, le=1e3),
+    "threshold": Annotated[int, Field(ge=0, le=int(MOST["threshold"]), description="votes, whole")],
     # the limit keeps sums far from the end of int64
-    "threshold": Annotated[int, Field(ge=0, le=2**53, description="votes, whole")],
     "constant": Annotated[int, Field(ge=0, le=2**53, description="votes that are added to the largest count")],
     "confidence": _number(
         "student's own probability above which its label is confirmed where the check fails; 1: nothing is confirmed",
@@ -215,8 +214,6 @@ PARTS: Mapping[CollectionMode, float] = {"secure": BY_MASKED_PARTIES, "verified"
 LEAST_TOP_UP = 4.0
 """Variance. Less would be so fine that the sum is no discrete Gaussian up to rounding."""
 
-MOST_SHARES = 100_000
-
 
 @dataclass(frozen=True)
 class SumNoise:
@@ -257,9 +254,14 @@ class SumNoise:
         if self._share < 1:
             raise NoiseError(
                 f"noise of sigma {self.sigma:g} in {self.shares} shares is of variance {self._share:.2g} in each, which"
-                f" must be at least 1: raise sigma to {math.ceil(math.sqrt(self.shares / self.part))}, or promise a"
-                " lower epsilon, or collect votes as verified"
+                f" must be at least 1: {self.cure}"
             )
+
+    @property
+    def cure(self) -> str:
+        """Where shares are too fine: of variance 4.5 they cost nothing on top, and labels what they do elsewhere."""
+        enough = math.ceil(math.sqrt(4.5 * self.shares / self.part))
+        return f"raise sigma to {enough}, or promise a lower epsilon, or collect votes as verified"
 
     @property
     def _share(self) -> float:

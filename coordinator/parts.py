@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from consilium.accounting.sanitise.release import SanitisedPlan
 from consilium.accounting.units import Neighbouring, Unit
+from consilium.node.limits import MOST_QUERIES
 from consilium.protocol.models import Frozen
 
 
@@ -70,7 +71,7 @@ class Privacy(Frozen):
 class QueryBudget(Frozen):
     """Most queries ever asked and most answers ever given, fixed before the run: they alone fix the worst case."""
 
-    queries: int = Field(ge=1, description="most queries ever asked")
+    queries: int = Field(ge=1, le=MOST_QUERIES, description="most queries ever asked")
     answers: int = Field(
         ge=1, description="most answers ever given; equals `queries` for mechanisms that answer every query"
     )

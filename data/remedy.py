@@ -56,7 +56,7 @@ class Faults(list[DataError]):
         said = "".join(f"\n- {fault}" for fault in faults)
         keys = pasted(cured({}, faults), python) if cure else ""
         paste = f"Or {'give Council these' if python else 'put these below [data]'}:\n{keys}" if keys else ""
-        actions = "\n" + "\n".join(filter(None, (paste, more)))
+        actions = "\n".join(["", *filter(None, (paste, more))])
         return TableFaults(f"{where}: {len(faults)} faults must be mended{said}", actions, faults)
 
     def check(self, where: str) -> None:

@@ -20,6 +20,8 @@ from consilium.protocol.models import Frozen
 
 ClassWeight = Literal["balanced", "none"]
 Width = Annotated[int, Field(ge=1, le=4096)]
+LARGEST = 1e12
+"""Or its inverse, or a kernel's gamma: far beyond it a model is no numbers any more, once labels are paid for."""
 
 
 class TeacherKind(Frozen):
@@ -58,7 +60,7 @@ class LogisticRegressionSpec(WeightedTeacher):
     """scikit-learn's logistic regression."""
 
     model: Literal["logistic_regression"] = "logistic_regression"
-    C: float = Field(default=1.0, gt=0, description="inverse regularisation")
+    C: float = Field(default=1.0, gt=0, le=LARGEST, description="inverse regularisation")
     iterations: int = Field(default=200, ge=1, le=100_000, description="most steps of the solver")
 
 
@@ -66,7 +68,7 @@ class RidgeSpec(WeightedTeacher):
     """Ridge regression on one-hot classes."""
 
     model: Literal["ridge"] = "ridge"
-    alpha: float = Field(default=1.0, gt=0, description="penalty")
+    alpha: float = Field(default=1.0, gt=0, le=LARGEST, description="penalty")
 
 
 class TreesSpec(WeightedTeacher):
@@ -282,7 +284,10 @@ class LogisticRegressionStudent(TrainerKind):
 
     name: Literal["logistic_regression"] = "logistic_regression"
     C: float = Field(
-        default=0.01, gt=0, description="inverse regularisation of manual labels; of released ones, evidence decides"
+        default=0.01,
+        gt=0,
+        le=LARGEST,
+        description="inverse regularisation of manual labels; of released ones, evidence decides",
     )
 
 
@@ -295,10 +300,11 @@ class GraphStudent(TrainerKind):
     gamma: float | None = Field(
         default=None,
         gt=0,
+        le=LARGEST,
         description="of the Gaussian kernel, exp(-gamma |a - b|^2); left out: 1 over the median squared distance"
         " of public rows; of histograms one of those tried",
     )
-    alpha: float = Field(default=0.1, gt=0, description="penalty")
+    alpha: float = Field(default=0.1, ge=1e-6, le=LARGEST, description="penalty")
     neighbours: int = Field(default=10, ge=1, le=1000, description="of a row in the graph")
     spread: float = Field(default=0.99, gt=0, lt=1, description="share that a row takes from its neighbours")
 
@@ -331,8 +337,8 @@ class GraphCnnStudent(ImageStudent):
     """A graph of like images and networks that help each other to label the pool."""
 
     name: Literal["graph_cnn"] = "graph_cnn"
-    gamma: float = Field(default=2.0, gt=0, description="of the Gaussian kernel, exp(-gamma |a - b|^2)")
-    alpha: float = Field(default=0.1, gt=0, description="penalty")
+    gamma: float = Field(default=2.0, gt=0, le=LARGEST, description="of the Gaussian kernel, exp(-gamma |a - b|^2)")
+    alpha: float = Field(default=0.1, ge=1e-6, le=LARGEST, description="penalty")
     neighbours: int = Field(default=10, ge=1, le=1000, description="of a row in the graph")
     looks: int = Field(
         default=600,

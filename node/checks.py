@@ -26,7 +26,7 @@ from consilium.node.flower import fleet_scheme
 from consilium.node.folder import NodeFolder
 from consilium.node.keys import KEYS, NODE_KEY, NodeKey
 from consilium.node.signed import JOIN, check_listed, joined
-from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, ServiceError
+from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, ServiceError, StorageError
 from consilium.protocol.files import others_may_read, read_private
 from consilium.protocol.tls import LOOPBACK, TlsFiles, by_proxy, host_of, load_certificate, tls_cure, why_no_connection
 
@@ -216,8 +216,8 @@ def unreachable(address: str, error: OSError) -> ConsiliumError:
     why = error.strerror or f"nothing came within {ANSWER_SECONDS:g} s"
     return Advice(
         f"{address} does not answer yet: {why}",
-        "Nothing is to be done here if the coordinator was not started yet; where it was, open the port in the"
-        " firewalls between, and see whether https_proxy names a proxy that does not answer",
+        "Nothing is to be done here if the coordinator was not started yet; stop this node if the federation is over;"
+        " else open the port in the firewalls between, and see whether https_proxy names a proxy that does not answer",
     )
 
 
@@ -225,7 +225,7 @@ def check_disk(folder: Path, least: int) -> str:
     """Room for what a node keeps: `least` bytes on the folder's disk."""
     free = shutil.disk_usage(folder).free
     if free < least:
-        raise ConfigError(f"{free // 1_000_000} MB free at {folder}, {least // 1_000_000} MB are needed", "Make room")
+        raise StorageError(f"{free // 1_000_000} MB free at {folder}, {least // 1_000_000} MB are needed", "Make room")
     return f"{free / 1e9:.0f} GB free"
 
 
@@ -277,7 +277,8 @@ def _validity(certificate: x509.Certificate, path: Path) -> str:
             "Set this machine's clock by NTP",
         )
     if now > end:
-        raise ConfigError(f"{path.name} expired on {end:%Y-%m-%d}", NEW_CERTIFICATE)
+        what = f"{path.name} expired on {end:%Y-%m-%d}, if this clock is right that says {now:%Y-%m-%d}"
+        raise ConfigError(what, NEW_CERTIFICATE)
     if end - now < SOON:
         raise Advice(f"{path.name} expires on {end:%Y-%m-%d}", NEW_CERTIFICATE)
     return f"valid until {end:%Y-%m-%d}: {(now - start).days} days old, {(end - now).days} days left"

@@ -156,13 +156,16 @@ class Home(ABC):
     def check_beyond(self, asked: Mapping[str, Any]) -> None:
         """Raise NotAccepted where something is asked beyond a line. asked: None for what is held against the line
         elsewhere, as the account does with queries and epsilon."""
-        for key, value in asked.items():
-            limit = self.lines.get(key)
-            if None not in (value, limit) and key not in COUNTED_BY and LIMITS[key].looser(value, limit):
-                raise NotAccepted(
-                    f"{key}: {shown(value)} is asked, {POLICY_FILE} allows {shown(limit)}",
-                    f"Do not take part; or change {key} in {self.folder.policy_file} if you agree to that much",
-                )
+        beyond = {
+            key: f"{key}: {shown(value)} is asked, {POLICY_FILE} allows {shown(limit)}"
+            for key, value in asked.items()
+            if None not in (value, limit := self.lines.get(key))
+            and key not in COUNTED_BY
+            and LIMITS[key].looser(value, limit)
+        }
+        if beyond:
+            change = f"change {', '.join(beyond)} in {self.folder.policy_file}"
+            raise NotAccepted("; ".join(beyond.values()), f"Do not take part; or {change} if you agree to that much")
 
     def request(self) -> Request:
         """All that these terms ask. Raises LedgerError: its state cannot be read."""

@@ -49,14 +49,15 @@ def _place(location: tuple[int | str, ...], values: Mapping[str, Any]) -> tuple[
     return keys, kind
 
 
-def _nearest(model: Model, keys: list[str]) -> list[str]:
+def _nearest(model: Model, keys: list[str], of_kind: bool) -> list[str]:
     """Up to three known keys that are most like an unknown one, as dotted paths without places in lists. Those of the
-    same table come first; one of another table must be more alike."""
+    same table come first; one of another table must be more alike, and none is named for a table of several kinds."""
     *above, name = (key for key in keys if not key.isdigit())
     near: dict[str, float] = {}
     for *table, key in _paths(model):
         alike, same = SequenceMatcher(None, name.lower(), key.lower()).ratio(), table == above
-        if alike >= (LEAST_ALIKE if same else LEAST_ALIKE_ELSEWHERE) and not (same and key == name):
+        unlike_kind = key == name if same else of_kind
+        if alike >= (LEAST_ALIKE if same else LEAST_ALIKE_ELSEWHERE) and not unlike_kind:
             near[".".join([*table, key])] = alike + 0.1 * same
     return sorted(near, key=lambda dotted: (-near[dotted], dotted))[:MOST_NEAR]
 
@@ -81,7 +82,7 @@ def faults_of(error: ValidationError, model: Model, values: Mapping[str, Any], q
         kind, context = item["type"], item.get("ctx", {})
         keys, table = _place(item["loc"], values)
         if kind == "extra_forbidden":
-            near = _nearest(model, keys) if quoting else []
+            near = _nearest(model, keys, bool(table)) if quoting else []
             hint = f"; did you mean {_either(near)}?" if near else ""
             of_table = f" of {table}" if table else ""
             lines[f"{_word(keys)}: unknown key{of_table}{hint}" if quoting else "an unknown key"] = None
@@ -156,6 +157,8 @@ def _sentence(kind: str, context: Mapping[str, Any], message: str) -> str:
     if kind in _CHOICES:
         names = [f'"{name}"' for name in _allowed(kind, context)]
         return f"must be {_either(names) if names else context['expected']}"
+    if kind == "int_parsing_size":
+        return "is too large a number"
     noun = re.match(r"Input should be a (?:valid )?(\w+)", message)
     if noun and noun[1] in _NOUNS:
         return f"must be {_NOUNS[noun[1]]}"

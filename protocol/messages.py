@@ -21,6 +21,7 @@ MOST_TEACHERS = 1000
 MOST_CLASSES = 1000
 MOST_BATCHES = 10_000_000
 MOST_STARTS = 10_000
+MOST_SEED = 2**63 - 1
 Token = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 CollectionMode = Literal["plaintext", "secure", "verified"]
 """How votes are collected: the coordinator sees each party's (plaintext), only their sum with the parties' own noise in
@@ -151,7 +152,7 @@ class TrainRequest(WireModel):
     voting_rule_json: str = Field(max_length=50_000)
     reference: ReferenceRows
     teachers: int = Field(ge=1, le=MOST_TEACHERS)
-    seed: int = Field(ge=-1, le=2**63 - 1, description="-1: from the operating system's entropy")
+    seed: int = Field(ge=-1, le=MOST_SEED, description="-1: from the operating system's entropy")
 
     def digest(self) -> str:
         return self._digest

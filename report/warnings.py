@@ -199,6 +199,11 @@ class StudentFacts:
                     f"the student's AUC {auc:.3f} is not above 0.5 by more than one standard deviation of chance,"
                     f" {chance:.3f}: it orders cases at random. Find more parties, take a larger epsilon, or do without"
                 )
+        if not self.constant and not self.metrics:
+            found["public-rows"].append(
+                "no labelled row judged the student: if it learnt noise, nothing shows it. Judge it on labelled public"
+                " rows (of `consilium student run`: --test)"
+            )
         self._by_class(found)
         if self.left_out:
             found["parties-left-out"].append(

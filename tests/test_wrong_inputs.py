@@ -103,6 +103,7 @@ ROWS = [
     Wrong(f"run --set {IN}query_budget.queries=many", 2, f"{IN}query_budget.queries: must be a whole number"),
     Wrong(f"run --set {IN}mechanism.sigma2=inf", 2, f"{IN}mechanism.sigma2: must be a finite number, got infinity"),
     Wrong(f"run --set {IN}collection=secret", 2, '"secure" or "verified", got', near='"secure"'),
+    Wrong(f"run --set {IN}teacher.model=ridge --set {IN}teacher.alpha=1e300", 2, "alpha: must be at most 10000000000"),
     Wrong(f"run --set {IN}query_budget", 2, "is not key=value"),
     Wrong("run --set data.set=strok", 2, "data.set: not a known data set"),
     Wrong("""run --set "data.classes=['well','ill']" """, 2, "do not match data set"),
@@ -120,7 +121,7 @@ ROWS = [
     Wrong("audit mechanism gnmaxx", 2, "gnmaxx", near="gnmax"),
     Wrong("audit mechanism gnmax --set sigma=4 --claim=-1", 2, "is not in the range x>=0"),
     Wrong("attack rows.csv", 3, "is not that of a simulated run"),
-    Wrong("audit mechanism gnmax --set sigma=0", 2, "sigma: must be greater than 0, got 0"),
+    Wrong("audit mechanism gnmax --set sigma=0", 2, "sigma: must be at least 0.01, got 0"),
     # accounting
     Wrong("accounting epsilon --mechanism gnmax --sigma 9 --votes votes.npz", 2, "missing option '--delta'"),
     Wrong(EPSILON, 2, "gnmax takes sigma, got nothing"),

@@ -37,7 +37,7 @@ from consilium.node.kinds import NodeKind, NodeOutcome
 from consilium.node.signed import joined
 from consilium.node.supervisor import Program, Tell, run_program
 from consilium.protocol.databases import check_usable
-from consilium.protocol.errors import ConfigError, EngineError, LedgerError, StorageError
+from consilium.protocol.errors import ConfigError, EngineError, LedgerError
 from consilium.protocol.files import held, is_held
 from consilium.report.disclosure import epsilon_text
 from consilium.report.warnings import warnings_of
@@ -260,10 +260,7 @@ def ports(folder: NodeFolder) -> list[Check]:
 
 def check_room(folder: NodeFolder) -> str:
     """On the disk of its state. Raises StorageError."""
-    try:
-        return check_disk(folder.state, LEAST_BYTES)
-    except ConfigError as error:
-        raise StorageError(error.what, error.action) from None
+    return check_disk(folder.state, LEAST_BYTES)
 
 
 def check_ledger(folder: NodeFolder) -> str:

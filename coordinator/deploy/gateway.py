@@ -283,12 +283,13 @@ class Gateway:
             return await self._refuse(request, sender.status, sender.why, sender.words)
         if path == STANDING:
             return Response("this node may connect", headers=CLOSE)
+        begun = set[str]()
         try:
             async with asyncio.timeout(REQUEST_SECONDS), self._turns[sender]:
-                return await self._pass_on(request, sender, send)
+                return await self._pass_on(request, sender, lambda part: begun.add(part["type"]) or send(part))
         except (TimeoutError, ClientDisconnect):
             log.warning("%s did not send or take all of %s in time", sender, path)
-            return None  # the server breaks off what was begun
+            return None if begun else Response("not in time", 408, CLOSE)  # the server breaks off what was begun
 
     async def _pass_on(self, request: Request, node: str, send: Send) -> Response | None:
         body = await _body(request)

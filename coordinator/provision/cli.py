@@ -29,7 +29,7 @@ def make(
     output: FormatOption = Format.text,
 ) -> None:
     """An authority, and the signed folder of a new federation; the same again: a new certificate of the coordinator."""
-    from consilium.coordinator.privacy import expected, promise_in_words, promised, towards_nodes
+    from consilium.coordinator.privacy import expected, promise_in_words, promised, towards_coordinator, towards_nodes
     from consilium.coordinator.provision.folder import OPERATOR, provision
     from consilium.coordinator.served import least_parties
     from consilium.node.signed import authority_fingerprint
@@ -49,7 +49,11 @@ def make(
         "secret": f"{out / OPERATOR}: keep it offline, and a backup of it",
         "authority": authority + COMPARE,
     }
-    _tell(made, lines, file.nodes, output, warnings_of(expected(config, len(file.parties))))
+    seen = towards_coordinator(config)
+    _tell(
+        made, lines, file.nodes, output, warnings_of(expected(config, len(file.parties))),
+        epsilon_student=guarantee.epsilon, epsilon_nodes=seen and seen.epsilon, delta=guarantee.delta,
+    )  # fmt: skip
 
 
 @app.command()
@@ -84,9 +88,14 @@ def revoke(out: Out, name: str, output: FormatOption = Format.text) -> None:
 
 
 def _tell(
-    made: Made, lines: dict[str, str], nodes: Iterable[str], output: Format, warnings: Sequence[dict[str, str]] = ()
+    made: Made,
+    lines: dict[str, str],
+    nodes: Iterable[str],
+    output: Format,
+    warnings: Sequence[dict[str, str]] = (),
+    **numbers: float | None,
 ) -> None:
-    """What to do next, first; last the fingerprints of these nodes, and of the roster where it is a new one."""
+    """What to do next, first; last the fingerprints of these nodes, and of a new roster. numbers: for programs."""
     from consilium.node.keys import grouped
 
     file, roster = made.file, made.file.sum_roster()
@@ -99,7 +108,7 @@ def _tell(
     if roster is not None and not made.same_federation:
         shown["roster"] = grouped(roster.digest) + COMPARE
     prints = {name: file.nodes[name].fingerprint(name) for name in nodes}
-    values = {"folder": str(made.path), "version": file.version, "digest": file.terms.federation}
+    values = {"folder": str(made.path), "version": file.version, "digest": file.terms.federation, **numbers}
     values |= {what: text.removesuffix(COMPARE) for what, text in shown.items()}
     pairs = [*shown.items(), *((name, text + COMPARE) for name, text in prints.items())]
     show(

@@ -57,11 +57,11 @@ def written(estimator: Any, title: str) -> tuple[bytes, tuple[str, ...]]:
     try:
         content = _canonical(skops.io.dumps(estimator))
         classes = tuple(skops.io.get_untrusted_types(data=content))
+        skops.io.loads(content, trusted=[*classes])
     except Exception as error:
-        action = "Use an estimator of scikit-learn, LightGBM or XGBoost, a torch module, or one with plain attributes"
-        raise UnusableModel(
-            f"the student {title} cannot be published without a pickle: {told(error)}", action
-        ) from None
+        what = f"the student {title} cannot be published without a pickle: {told(error)}"
+        action = "Use scikit-learn, LightGBM, XGBoost, torch, or plain attributes and a class at the top of its module"
+        raise UnusableModel(what, action) from None
     return content, classes
 
 

@@ -22,6 +22,7 @@ from consilium.data.remedy import Faults
 from consilium.data.table import TableRule, ruled
 from consilium.models.devices import Device, one_thread
 from consilium.protocol.config_files import validate
+from consilium.protocol.messages import MOST_SEED
 from consilium.report.disclosure import SEEDED
 from consilium.simulations.council.frames import (
     BadInput,
@@ -253,8 +254,8 @@ class Council(ClassifierMixin, BaseEstimator):
 
     def _seed(self) -> int:
         if isinstance(self.random_state, int | np.integer):
-            if self.random_state < 0:
-                raise BadSetting(f"random_state is {self.random_state}", "Give a number from 0, or None")
+            if not 0 <= self.random_state <= MOST_SEED:
+                raise BadSetting(f"random_state is {self.random_state}", f"Give one from 0 to {MOST_SEED}, or None")
             return int(self.random_state)
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 

@@ -364,6 +364,10 @@ def _meant(targets: Sequence[pl.Series], typed: Sequence[Any], classes: Sequence
     known = list(dict.fromkeys([*typed, *([] if classes is None else classes)]))
     names = texts_of(series_of("labels", known)).to_list()
     if len(set(names)) < len(names):
+        if unlike := {type(name).__name__ for name in (classes if classes is not None else ())} - {
+            type(value).__name__ for value in typed
+        }:
+            raise BadInput(f"classes has labels of type {min(unlike)}, and y has none", "Write them as y has them")
         raise BadInput("two labels are written alike", "Give labels that differ in more than spaces and case")
     return dict(zip(names, known, strict=True))
 

@@ -67,6 +67,7 @@ _IN_PYTHON = {key: parameter for parameter, key in _KEYS.items()} | {
 _WRITTEN = {
     ". data.drop leaves a column out, data.columns declares it": ", or say what it is with columns=",
     " (data.drop)": "",
+    "name the label there, or say under data.label_values which class it means": "or name the label there",
     "a simulated party's own teacher: [teacher] pickled teacher.pkl": "teacher",
     "the student pickled student.pkl": "student",
 }

@@ -15,6 +15,8 @@ from consilium.data.remedy import SHOWN, Faults, TableFault
 from consilium.data.table import below
 from consilium.data.texts import in_order, spelled_twice, texts_of
 from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.messages import MOST_CLASSES as MOST_DECLARED
+from consilium.protocol.schema import MOST_LETTERS
 from consilium.simulations.datasets.base import Public, PublicSpec, Source, SourceSpec
 
 if TYPE_CHECKING:
@@ -143,6 +145,9 @@ def labels_of(
         if key == "data.label_values" and values:
             texts = texts.replace_strict(dict(values), return_dtype=texts.dtype)
     known = list(classes) or _classes_of(texts, places, column)
+    if not all(1 <= len(name) <= MOST_LETTERS for name in known) or not len({*known}) == len(known) <= MOST_DECLARED:
+        what = f"{column}: classes need different names of 1 to {MOST_LETTERS} letters, {MOST_DECLARED} at most"
+        raise DataError(f"{places.whole}: {what}", "Name them so, there or in data.classes and data.label_values")
     codes = texts.replace_strict(known, list(range(len(known)))).to_numpy().astype(np.int64)
     return codes, tuple(known)
 

@@ -4,6 +4,7 @@ epsilon. A seed decides nothing outside a simulation: neither noise nor teachers
 from __future__ import annotations
 
 import ast
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from consilium.coordinator.label_service import noise_for
 from consilium.coordinator.mechanisms import MECHANISMS
 from consilium.coordinator.parts import Privacy, QueryBudget, SanitisedKeys
 from consilium.coordinator.privacy import promised, promised_in_other_units
-from consilium.protocol.config_files import read_table
+from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import LabelSource
 from consilium.protocol.noise import SeededNoise, SystemNoise
@@ -64,6 +65,7 @@ MAY_NOT_BE: list[tuple[dict, str]] = [
     ({"simulation": False}, "need simulation = true"),
     ({"simulation": False, "seed": -1, "noise_seed": None, "record_votes": True}, "need simulation = true"),
     ({"simulation": False, "seed": 0, "noise_seed": None}, "seed 0 needs simulation = true"),
+    ({"seed": 2**63}, "less than or equal to 9223372036854775807"),  # as of the message that carries it
     ({"minimum_parties": 1}, "minimum_parties"),
     ({"teachers_per_party": 0}, "teachers_per_party"),
     ({"unknown": 1}, "unknown"),
@@ -111,13 +113,23 @@ def test_a_ballot_and_reference_rows_that_do_not_go_together(
         make_config(voting_rule=voting_rule, reference=reference)
 
 
-def test_noise_too_fine_for_its_shares_is_said_as_a_fault_of_the_file() -> None:
-    plain = make_config(mechanism=GNMax(sigma=2.0))
-    federation = Federation(
-        **{name: getattr(plain, name) for name in Federation.model_fields} | {"collection": "secure"}
-    )
-    with pytest.raises(ConfigError, match=r"^federation: noise of sigma 2 in 3 shares .* raise sigma to 3"):
-        FederationConfig.of(federation, rows=plain.rows, roster="0" * 64, noise_shares=3, simulation=True)
+@pytest.mark.parametrize(
+    ("sigma", "shares", "epsilon", "said"),
+    [
+        (2.0, 3, None, "noise of sigma 2 in 3 shares .* raise sigma to 5"),
+        (21.34, 81, 4.0, "epsilon is 4, but .* promise 4.29.*: raise sigma to 24, or promise a lower epsilon"),
+        (24.0, 81, 4.0, ""),
+    ],
+)
+def test_noise_too_fine_for_its_shares_is_said_as_a_fault_of_the_file(
+    sigma: float, shares: int, epsilon: float | None, said: str
+) -> None:
+    plain = make_config(mechanism=GNMax(sigma=sigma), query_budget=QueryBudget(queries=300, answers=300))
+    privacy = Privacy(unit=Unit.PARTY, delta=1e-5, epsilon=epsilon)
+    changed = {"collection": "secure", "privacy": privacy, "minimum_parties": 2}
+    federation = Federation(**{name: getattr(plain, name) for name in Federation.model_fields} | changed)
+    with pytest.raises(ConfigError, match=f"^federation: .*{said}") if said else nullcontext():
+        FederationConfig.of(federation, rows=plain.rows, roster="0" * 64, noise_shares=shares, simulation=True)
 
 
 PARTLY: dict[str, dict[str, Any]] = {
@@ -220,6 +232,25 @@ class TestCalibration:
         changes = {"privacy": privacy} if "collection" not in privacy else {"privacy": {"epsilon": None}, **privacy}
         with pytest.raises(ValidationError, match=said):
             Federation.model_validate(table(mechanism, **changes))
+
+    @pytest.mark.parametrize(
+        ("changes", "said"),
+        [
+            ({"queries": 10**9}, "query_budget.queries: must be at most 10000000, got 1000000000"),
+            ({"mechanism": {"name": "gnmax", "sigma": 0.001}}, "mechanism.sigma: must be at least 0.01, got 0.001"),
+            (
+                {"mechanism": {"name": "confident", "threshold": 10**9, "sigma1": 9, "sigma2": 9}},
+                "mechanism.threshold: must be at most 1000000, got 1000000000",
+            ),
+            ({"privacy": {"epsilon": 0}}, "privacy.epsilon: must be greater than 0, got 0"),
+            ({"privacy": {"epsilon": "a"}}, "privacy.epsilon: must be a number, got 'a'"),
+        ],
+    )
+    def test_what_no_node_takes_is_said_at_its_own_key_alone(self, changes: dict[str, Any], said: str) -> None:
+        values: dict[str, Any] = {"mechanism": {"name": "gnmax"}, **changes}
+        with pytest.raises(ConfigError) as raised:
+            validate(table(**values), Federation, "here")
+        assert raised.value.what == f"here: {said}"
 
 
 class TestDigest:

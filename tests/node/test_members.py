@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ from consilium.node.members import MemberKind
 from consilium.node.signed import Coordinator, join, joined
 from consilium.party.deployed import PARTY
 from consilium.party.home import open_home
-from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, NotAccepted, ServiceError
+from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, NotAccepted, ServiceError, StorageError
 from consilium.protocol.files import held, private_folder
 from consilium.student.deployed import LabelChannel
 from tests.command_line import consilium
@@ -251,24 +252,36 @@ def test_checks_are_made_at_once_and_one_that_hangs_or_breaks_hides_no_other() -
     assert [result.what for result in results[:2]] == ["not known within 3 s", "cannot be checked: ZeroDivisionError"]
 
 
-def clock_back(folder: NodeFolder) -> None:
+def clock_back(folder: NodeFolder, _: pytest.MonkeyPatch) -> None:
     (folder.state / "lock").touch()
     os.utime(folder.state / "lock", (ahead := time.time() + 7200, ahead))
+
+
+def clock_ahead(_: NodeFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Later(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime(2040, 1, 1, tzinfo=tz)
+
+    monkeypatch.setattr(checks, "datetime", Later)
 
 
 @pytest.mark.parametrize(
     ("check", "spoil", "told"),
     [
-        ("room", lambda _: None, "MB are needed"),
-        ("data", lambda folder: (folder / "data.npz").unlink(), "data.npz is not there"),
+        ("room", lambda *_: None, "MB are needed"),
+        ("data", lambda folder, _: (folder / "data.npz").unlink(), "data.npz is not there"),
         ("clock", clock_back, r"wrote last is 7[12]\d\d s in its future"),
+        ("authority", clock_ahead, "expired on .*, if this clock is right that says 2040-01-01"),
     ],
 )
 def test_doctor_says_disk_data_and_clock(folder: NodeFolder, monkeypatch, check: str, spoil, told: str) -> None:
     monkeypatch.setattr(members, "LEAST_BYTES", 10**18)
-    spoil(folder)
+    spoil(folder, monkeypatch)
     result = found(folder)[check]
     assert result.level == "wrong" and re.search(told, result.what), result
+    with pytest.raises(StorageError, match="MB are needed"):
+        checks.check_disk(folder.path, 10**18)
 
 
 @pytest.mark.parametrize("word", ["revoked", "unknown"])

@@ -13,7 +13,7 @@ import pytest
 from consilium.accounting.mechanisms import GNMax
 from consilium.coordinator.config import QueryBudget
 from consilium.node.folder import NodeFolder
-from consilium.node.home import Home, Request
+from consilium.node.home import LIMITS, Home, Request
 from consilium.node.keys import make
 from consilium.node.signed import EarlierFederation, join
 from consilium.party.deployed import PARTY
@@ -96,6 +96,10 @@ def test_what_is_asked_beyond_a_line_is_refused_whatever_is_typed(folder: NodeFo
         request.allow(print)
     assert f"or change {key} in" in caught.value.action
     assert folder.policy_file.read_bytes() == before
+    write_lines(folder, **BEYOND)
+    with pytest.raises(NotAccepted) as caught:
+        open_home(folder).request().allow(print)
+    assert [line.split(":")[0] for line in caught.value.what.split("; ")] == [*sorted(BEYOND, key=[*LIMITS].index)]
 
 
 def test_a_node_counts_by_its_own_stricter_unit_and_delta(tmp_path: Path) -> None:

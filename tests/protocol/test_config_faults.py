@@ -44,6 +44,7 @@ class Drawing(Frozen):
     filled: bool = False
     codes: dict[str, int] = Field(default_factory=dict)
     spot: Corner | None = None
+    other: Annotated[Square | Circle, Field(discriminator="name")] = Circle(radius=1)
 
     @model_validator(mode="after")
     def _check(self) -> Drawing:
@@ -73,6 +74,7 @@ CASES: list[tuple[dict[str, Any], str]] = [
     ({"least": 0}, "least: must be at least 1, got 0"),
     ({"least": 10}, "least: must be at most 9, got 10"),
     ({"least": 1.5}, "least: must be a whole number, got 1.5"),
+    ({"least": 1e300}, "least: is too large a number, got 1e+300"),
     ({"share": 1}, "share: must be less than 1, got 1"),
     ({"share": math.nan}, "share: must be a finite number, got nan"),
     ({"share": [1]}, "share: must be a number, got a list"),
@@ -81,7 +83,7 @@ CASES: list[tuple[dict[str, Any], str]] = [
     ({"codes": {"a": {}}}, "codes.a: must be a whole number, got a table"),
     ({"spot": {"y": 1}}, "spot.y: unknown key"),
     ({"spot": {"lable": "b"}}, "spot.lable: unknown key; did you mean spot.label or corners.label?"),
-    ({"raduis": 1}, "raduis: unknown key; did you mean shape.radius?"),
+    ({"raduis": 1}, "raduis: unknown key; did you mean other.radius or shape.radius?"),
     ({"colour": "blue", "filled": True}, "blue is never filled"),
 ]  # fmt: skip
 

@@ -82,7 +82,7 @@ CASES: list[tuple[str, Any, dict[str, Any], str]] = [
     ("", GOOD, {**metrics(auc=0.3, accuracy=None), "rows": {"well": 5, "ill": 0}}, ""),
     ("not-above-majority", GOOD, metrics(accuracy=0.7), "0.700 is not above 0.700, that of always saying 'well'"),
     ("", GOOD, metrics(accuracy=0.701), ""),
-    ("", GOOD, {"metrics": {}}, ""),
+    ("public-rows", GOOD, {"metrics": {}}, "no labelled row judged the student"),
     ("", GOOD, {**metrics(accuracy=0.1), "rows": {}}, ""),
     ("", LABELS, beside(0.001, 0.5), ""),
     ("public-labels", LABELS, beside(0.0), "AUC 0.720 is not above 0.700 by more than chance, what the labels of 90"),

@@ -50,7 +50,7 @@ def test_every_shipped_scenario_loads(name: str) -> None:
 @pytest.mark.parametrize(
     ("overrides", "told"),
     [
-        (["federation.mechanism.sigma1=-1"], "sigma1.*greater than 0, got -1"),
+        (["federation.mechanism.sigma1=-1"], "sigma1.*at least 0.01, got -1"),
         (["federation.mechanism.sigma1=many"], "sigma1.*a number, got 'many'"),
         (["federation.query_budget.answers=801"], "answers 801 exceeds queries 800"),
         (["federation.teachers_per_party=30"], "least_rows 1 leaves no row"),

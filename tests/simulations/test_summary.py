@@ -76,8 +76,8 @@ def codes(summary: dict[str, Any] = SUMMARY, card: dict[str, Any] = CARD) -> lis
     return [each["code"] for each in run_warnings(CONFIG, summary, card, LOOKED, "a year")]
 
 
-def test_without_test_rows_there_is_nothing_and_what_came_out_stands_first() -> None:
-    assert codes(changed(SUMMARY, "student", to=None), changed(CARD, "test", to=None)) == []
+def test_without_test_rows_that_is_said_and_what_came_out_stands_first() -> None:
+    assert codes(changed(SUMMARY, "student", to=None), changed(CARD, "test", to=None)) == ["public-rows"]
     summary = changed(changed(SUMMARY, "parties", to=20), "student", "accuracy", to=0.5)
     assert codes(summary)[0] == "not-above-majority"
     assert codes(summary, changed(CARD, "model", "kind", to="constant"))[0] == "nothing-learnt"
@@ -116,7 +116,7 @@ def test_errors_come_first_and_silence_is_told_where_it_is_half() -> None:
     one_class = "its rows have one class"
     assert counted_failures(Counter({one_class: 4, "E": 1}), 9) == {"E": 1}
     assert list(counted_failures(Counter({one_class: 5, "E": 1}), 9).items()) == [("E", 1), (one_class, 5)]
-    student = StudentFacts(constant=False, metrics={}, teachers=9, failures={str(n): 1 for n in range(7)})
+    student = StudentFacts(constant=False, metrics={"auc": 1.0}, teachers=9, failures={str(n): 1 for n in range(7)})
     (warning,) = warnings_of(student)
     assert "7 of 9 teachers" in warning["text"] and "4 and 2 more" in warning["text"]
 

@@ -163,7 +163,7 @@ def test_the_command_tells_what_holds_what_does_not_and_what_cannot_be_said() ->
 @pytest.mark.parametrize(
     ("name", "settings", "fault"),
     [
-        ("gnmax", ["sigma=0"], "greater than 0"),
+        ("gnmax", ["sigma=0"], "at least 0.01"),
         ("gnmax", ["sigma"], "is not key=value"),
         ("gnmax", ["sigma=1", "sigma=2"], "each once"),
         ("gnmax", ["sigma=1", "gamma=2"], "gamma"),

@@ -95,9 +95,10 @@ class TestTheLaw:
         assert wide.slack < NO_SLACK
 
     def test_noise_that_is_too_fine_to_be_shared_is_refused(self) -> None:
-        with pytest.raises(NoiseError, match=r"raise sigma to 13"):
+        with pytest.raises(NoiseError, match=r"raise sigma to 26"):
             SumNoise(12.0, BY_MASKED_PARTIES, 100, 0).check()
         SumNoise(13.0, BY_MASKED_PARTIES, 100, 0).check()
+        assert SumNoise(26.0, BY_MASKED_PARTIES, 100, 0).slack < NO_SLACK < SumNoise(25, BY_MASKED_PARTIES, 100).slack
 
 
 def delta_of(p: np.ndarray, q: np.ndarray, epsilon: float, queries: int = 1) -> float:

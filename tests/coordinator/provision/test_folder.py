@@ -14,7 +14,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from consilium.coordinator.privacy import promised
+from consilium.coordinator.privacy import promised, towards_coordinator
 from consilium.coordinator.provision import folder
 from consilium.coordinator.provision.folder import add, provision, revoke
 from consilium.node.folder import open_folder
@@ -279,6 +279,9 @@ def test_what_is_promised_and_warned_of_is_said(tmp_path: Path) -> None:
     done = consilium("provision", plan, "--out", tmp_path / "out", "--format", "json")
     said, file = done.json(), read(tmp_path / "out")
     assert said["epsilon"].startswith(f"{epsilon_text(promised(file.config).epsilon)} at delta 1e-05")
+    assert (said["epsilon_student"], said["delta"]) == (promised(file.config).epsilon, 1e-5)
+    seen = towards_coordinator(file.config)
+    assert seen is not None and said["epsilon_nodes"] == seen.epsilon
     assert [warning["code"] for warning in said["warnings"]] == ["large-epsilon", "little-information"]
     assert said["fingerprints"] == {name: keys.fingerprint(name) for name, keys in file.nodes.items()}
     assert said["digest"] == file.terms.federation and said["parties"].startswith("3 of 3")

@@ -262,6 +262,13 @@ def unpicklable() -> Callable[[], Any]:
     return made
 
 
+def local() -> Any:
+    class Local(LogisticRegression):
+        """As a function of one's own makes it: nobody finds it by its name."""
+
+    return Local()
+
+
 locked = unpicklable()
 SITES = pl.DataFrame({"age": [1.0, 2.0, 3.0, 4.0], "ill": ["n", "y", "n", "y"], "site": ["a", "a", "b", "c"]})
 
@@ -280,7 +287,8 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[ConsiliumError], str]] 
     ({"settings": {"federation.colour": 1}}, {}, BadSetting, "federation.colour"),
     ({"settings": {"student.rouns": 2}}, {}, BadSetting, "student.rouns"),
     ({"random_state": -1}, {}, BadSetting, "random_state is -1"),
-    ({"classes": ["no", "perhaps"]}, {}, BadInput, "ill is 'yes', which classes does not have"),
+    ({"random_state": 2**63}, {}, BadSetting, "one from 0 to 9223372036854775807"),
+    ({"classes": ["no", "perhaps"]}, {}, BadInput, "'yes', which classes does not have.* label there$"),
     ({}, {"public": ["nowhere"]}, BadSetting, "no hospital 'nowhere'"),
     ({"device": "tpu"}, {}, BadSetting, "device"),
     ({"epsilon": 0}, {}, BadSetting, "epsilon"),
@@ -300,6 +308,12 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[ConsiliumError], str]] 
     ({"teacher": hospitals}, {}, BadSetting, "teacher gives DataFrame, which has no fit and no predict"),
     ({"teacher": strangers.Answers("nan")}, {}, BadSetting, "^teacher: its answers are no probabilities: not numbers"),
     ({"student": strangers.Answers("too few")}, {}, BadSetting, r"^student: predict_proba gives \(7, 2\) for 8 rows"),
+    (
+        {"student": local},
+        {},
+        BadSetting,
+        "AttributeError.* has no attribute 'Local'.* a class at the top of its module",
+    ),
     ({"student": locked}, {}, BadSetting, "cannot be pickled: TypeError: cannot pickle '_thread.lock'"),
     ({}, without(pl.lit(None).alias("empty")), BadInput, "column 'empty': no public row has a value. Leave it out, or"),
     ({}, without(pl.lit("=1+1").alias("ill")), BadInput, "in all 160 rows: there is nothing to vote on"),
@@ -323,6 +337,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[ConsiliumError], str]] 
     ({}, of_sites(y=[0.5, 1.5, 0.25, 1.0]), BadInput, UNLIKE),
     ({}, of_sites(y=[0, None, 0, 1]), BadInput, "y contains NaN: 1 rows have no label"),
     ({}, of_sites(y=["a", "a ", "b", "b"]), BadInput, "two labels are written alike"),
+    ({"classes": ["1", "0"]}, of_sites(y=[0, 1, 0, 1]), BadInput, "type str, and y has none. Write them as y has them"),
     ({}, of_sites(public=0.3), WrongType, "public is 0.3. Give a list of owners, or a frame of public rows"),
     ({}, of_sites(public=["a", "a"]), BadInput, "public has the same name twice"),
     ({}, of_sites(public=SITES, y=[0, 1, 0, 1]), BadInput, "y is an array, and the public rows are a frame"),
