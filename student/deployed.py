@@ -209,9 +209,9 @@ def _label_service(folder: NodeFolder) -> str:
     sentence = f"{reached}. {in_words(terms)}"
     if ids := _fixed_ids(folder, schema):
         free, gone = (len({*ids} & {*names}) for names in (terms.recorded, terms.spent))
-        sentence += (
-            f"; of {len({*ids})} rows {len({*ids}) - free - gone} can be asked, {free} are free, {gone} are used up."
-        )
+        left = len({*ids}) - free - gone
+        sentence += f" Of {len({*ids})} rows {left} can be asked, {free} are free, {gone} are used up."
+    sentence = sentence.removesuffix(".")
     if terms.queries_left == 0:
         raise Advice(sentence, "Only rows that are free get labels: more need a new federation")
     if terms.epsilon > MOST_EPSILON:
