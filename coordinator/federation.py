@@ -78,7 +78,9 @@ class BudgetUse:
         most = self.query_budget
         used = f"{self.asked} of {most.queries} queries asked, {self.answered} of {most.answers} answers given"
         failed = (
-            f"; of those {self.unanswered} not answered: asking the same again {USES_UP}" if self.unanswered else ""
+            f"; of those {self.unanswered} not answered{'' if self.over else f': asking the same again {USES_UP}'}"
+            if self.unanswered
+            else ""
         )
         return f"{used}{', closed: nothing can be asked' if self.over else ''}{failed}"
 
@@ -351,6 +353,7 @@ class FederationRun:
             log.write("warned", **warning)
         with late or contextlib.nullcontext():
             self.student(service)
+        service.end()
         times.append(time.monotonic())
         enrolling, training, answering = (end - begin for begin, end in pairwise(times))
         seconds = {"enrol": enrolling, "train": training, "student": answering - service.seconds}

@@ -24,9 +24,18 @@ from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.served import ServedFederation
 from consilium.node.folder import NodeFolder
 from consilium.node.signed import joined
-from consilium.protocol.errors import BudgetExceeded, ConfigError, ConsiliumError, MalformedMessage, ServiceError
+from consilium.protocol.errors import (
+    BudgetExceeded,
+    ConfigError,
+    ConsiliumError,
+    DataError,
+    MalformedMessage,
+    ServiceError,
+)
 from consilium.protocol.files import more_descriptors
+from consilium.protocol.label_source import LabelTerms
 from consilium.protocol.label_wire import (
+    FEDERATION,
     GENERIC,
     TRAVELLING,
     answers_to_wire,
@@ -189,8 +198,9 @@ _OWN = {Busy: grpc.StatusCode.RESOURCE_EXHAUSTED, **dict.fromkeys(TRAVELLING, gr
 class _Servicer(rpc.LabelServiceServicer):
     """The calls of labels.proto. Students are known by their certificates."""
 
-    def __init__(self, service: LabelService, schema: Schema, most_rows: int, door: Door, limits: Limits) -> None:
-        self._service, self._schema, self._most, self._limits = service, schema, most_rows, limits
+    def __init__(self, service: LabelService, terms: LabelTerms, most_rows: int, door: Door, limits: Limits) -> None:
+        self._service, self._schema, self._most, self._limits = service, terms.schema, most_rows, limits
+        self._federation = terms.federation
         self._asks, self._calls = Places(1, limits.asks), Places(limits.calls_of_student, limits.threads)
         file = joined(door.folder, ServedFederation)
         self._students = {
@@ -212,6 +222,11 @@ class _Servicer(rpc.LabelServiceServicer):
 
     def Ask(self, requests: Iterator[pb.QueryBlock], context: grpc.ServicerContext) -> pb.Answers:
         def answer() -> pb.Answers:
+            if dict(context.invocation_metadata()).get(FEDERATION, self._federation) != self._federation:
+                raise DataError(
+                    "another federation than the one that this student began with is served now: nothing was asked",
+                    "Join the newest folder, and begin anew, with another output folder",
+                )
             queries, probabilities = receive(requests, self._schema, self._most, self._limits)
             if not context.is_active():
                 raise MalformedMessage("the student went away before its request was whole: it asked nothing")
@@ -249,16 +264,14 @@ def serving(service: LabelService, door: Door, most_rows: int, limits: Limits = 
     """Serve at the door while the context is open; yields the real host:port. most_rows: in one request. Raises
     ConfigError: the address cannot be bound, or the door's files cannot be used."""
     more_descriptors()  # gRPC keeps strangers until their time for the handshake is over
-    schema = service.describe().schema
+    terms = service.describe()
+    width = row_bytes(len(terms.schema.features), len(terms.schema.classes))
     server = grpc.server(
         futures.ThreadPoolExecutor(limits.threads),
-        options=[
-            *OPTIONS.items(),
-            ("grpc.max_receive_message_length", MESSAGE_BYTES + row_bytes(len(schema.features), len(schema.classes))),
-        ],
+        options=[*OPTIONS.items(), ("grpc.max_receive_message_length", MESSAGE_BYTES + width)],
         maximum_concurrent_rpcs=limits.threads,  # one that finds no thread is refused at once, and does not wait for it
     )
-    rpc.add_LabelServiceServicer_to_server(_Servicer(service, schema, most_rows, door, limits), server)
+    rpc.add_LabelServiceServicer_to_server(_Servicer(service, terms, most_rows, door, limits), server)
     key, certificate, authority = door.folder.tls.read()
     credentials = grpc.ssl_server_credentials([(key, certificate)], authority, require_client_auth=True)
     try:

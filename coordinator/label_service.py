@@ -74,7 +74,7 @@ class LabelService:
         self._pool, self._spent_before = pool, frozenset(spent_before)
         self._budget = config.query_budget
         self._sigma = config.released_sigma(parties)
-        self._lock = threading.Lock()
+        self._lock, self._charging, self._ended = threading.Lock(), threading.Lock(), False
         self.seconds = 0.0
 
     @cached_property
@@ -155,6 +155,11 @@ class LabelService:
             counts = np.array([recorded[i].counts or none if i in recorded else none for i in ids], dtype=np.int64)
         return Answers(np.array(outcomes, dtype=np.int64), np.array(labels, dtype=np.int64), counts)
 
+    def end(self) -> None:
+        """Nothing is charged any more: who sums the ledger up after this is right. A question under way fails."""
+        with self._charging:
+            self._ended = True
+
     @contextmanager
     def _noted(self) -> Iterator[None]:
         """Whatever ends this that is no mistake of the student's is in the event log: a student only hears that the
@@ -220,20 +225,20 @@ class LabelService:
         event = config.event(asked, answered)
         # the cost at the votes at hand is computed from them whenever somebody asks, and a sanitised epsilon at close
         decide = first.sigma == 0 and event.votes_decide
-        ledger.commit(
-            Batch(
-                event=event.to_json(),
-                parties=len(first.parties),
-                query_ids=tuple(ids[:asked]),
-                labels=drawn.labels,
-                reinforced=drawn.reinforced,
-                counts=drawn.counts,
-                histogram=first.votes[:asked] if decide else None,
-                probabilities=probabilities[:asked] if decide else None,
-            ),
-            self._budget.queries,
-            self._budget.answers,
+        batch = Batch(
+            event=event.to_json(),
+            parties=len(first.parties),
+            query_ids=tuple(ids[:asked]),
+            labels=drawn.labels,
+            reinforced=drawn.reinforced,
+            counts=drawn.counts,
+            histogram=first.votes[:asked] if decide else None,
+            probabilities=probabilities[:asked] if decide else None,
         )
+        with self._charging:
+            if self._ended:
+                raise BudgetExceeded("the federation is being closed", "Nothing was released")
+            ledger.commit(batch, self._budget.queries, self._budget.answers)
         self._collector.settle()
         released = config.disclosure.release
         self._log.write("released", asked=asked, answered=answered, counted=len(first.parties), release=released)

@@ -165,8 +165,8 @@ def private_folder(path: Path) -> Path:
 @contextmanager
 def held(path: Path, holder: str) -> Generator[None]:
     """Hold a lock file while the context is open; the system gives it back however its holder dies. Raises ConfigError:
-    another process holds it."""
-    with open(path, "w", encoding="utf-8") as file:
+    another process holds it. Its time of change is when the one that holds it began."""
+    with open(path, "a", encoding="utf-8") as file:  # "w" would change it for one that is refused, too
         for _ in range(_ATTEMPTS):  # whoever looks whether it is held has it for a moment
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -175,6 +175,7 @@ def held(path: Path, holder: str) -> Generator[None]:
                 time.sleep(_PAUSE)
         else:
             raise ConfigError(f"{holder} is already started", "Stop it first")
+        os.utime(path)
         yield
 
 

@@ -21,6 +21,9 @@ PROBABILITY = np.dtype("<f8")
 _COLUMNS = {"outcomes": "u1", "labels": "<i4", "counts": "<i8"}
 """Of answers, as labels.proto has them."""
 _TERMS = TypeAdapter(LabelTerms)
+FEDERATION = "federation"
+"""Metadata of a request for labels: digest of the federation whose terms the student has. Another one may answer at the
+same address a minute later, and its labels cost their own epsilon."""
 TRAVELLING = (BudgetExceeded, DataError, MalformedMessage)
 """Errors about a student's own request: it learns their text."""
 GENERIC = ServiceError(

@@ -19,7 +19,7 @@ from consilium.node.signed import JOIN, joined
 from consilium.node.supervisor import BackOff, Tell
 from consilium.protocol.errors import ConfigError, ConsiliumError, MalformedMessage, ServiceError
 from consilium.protocol.label_source import USES_UP, Answers, LabelTerms
-from consilium.protocol.label_wire import answers_from_wire, blocks, refusal_from_wire, terms_from_wire
+from consilium.protocol.label_wire import FEDERATION, answers_from_wire, blocks, refusal_from_wire, terms_from_wire
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.labels import labels_pb2_grpc as rpc
 from consilium.protocol.messages import PROTOCOL_VERSION
@@ -90,7 +90,8 @@ class LabelChannel:
         """See `LabelSource.ask`. If the connection breaks, ask again: what is in the ledger is free."""
         terms = self._terms or self.describe()
         canonical = canonical_queries(queries, len(terms.schema.features))
-        reply = self._patiently(lambda: self._stub.Ask(iter(blocks(canonical, probabilities))))
+        of = ((FEDERATION, terms.federation),)  # another one may be served since
+        reply = self._patiently(lambda: self._stub.Ask(iter(blocks(canonical, probabilities)), metadata=of))
         answers = answers_from_wire(reply, len(canonical), len(terms.schema.classes))
         if (answers.counts is not None) != (terms.count_sigma > 0):
             raise MalformedMessage("histograms come with labels, or are missing, unlike its terms say")
@@ -209,9 +210,9 @@ def _label_service(folder: NodeFolder) -> str:
     sentence = f"{reached}. {in_words(terms)}"
     if ids := _fixed_ids(folder, schema):
         free, gone = (len({*ids} & {*names}) for names in (terms.recorded, terms.spent))
-        sentence += (
-            f"; of {len({*ids})} rows {len({*ids}) - free - gone} can be asked, {free} are free, {gone} are used up."
-        )
+        left = len({*ids}) - free - gone
+        sentence += f" Of {len({*ids})} rows {left} can be asked, {free} are free, {gone} are used up."
+    sentence = sentence.removesuffix(".")
     if terms.queries_left == 0:
         raise Advice(sentence, "Only rows that are free get labels: more need a new federation")
     if terms.epsilon > MOST_EPSILON:

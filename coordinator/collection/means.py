@@ -82,13 +82,16 @@ class Standing:
         """See `Ledger.voted_on`; of canonical queries."""
         self._ledger.voted_on(query_ids(queries), parties, session)
 
+    def stated(self, position: LedgerPosition) -> None:
+        """A session goes on in which parties were, or are, asked at this position."""
+        self._stated = position
+
     def begin(self) -> None:
         """A sum begins: nothing has been asked for it yet."""
         self._stated = None
 
     def voted(self, parties: Sequence[str]) -> None:
-        """These parties are in a sum. Nothing is noted of a session that is brought to its end after a restart: its
-        parties were asked earlier."""
+        """These parties are in a sum, for which they were asked at the position that was stated."""
         if self._stated is not None:
             self._ledger.seen_by(parties, self._stated.batch)
 

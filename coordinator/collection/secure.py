@@ -105,6 +105,7 @@ class SecureCollector(SumCollector):
     def _play(self, name: str, state: State, queries: Queries, sigma: float) -> Counts:
         """The sum of these queries, from wherever the session is."""
         roster, signer = self._keys.roster, self._keys.signer
+        self._standing.stated(state.terms)
         session = SecureSession(roster, signer, state, queries.rows, self._standing.proof(queries.rows))
         # the ledger has the first sum of a mechanism and the one that follows under one name
         self._charged_as = state.charged_as if queries.round == 1 else ""

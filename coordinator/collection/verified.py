@@ -211,6 +211,7 @@ class VerifiedCollector(SumCollector):
         terms = VerifiedTerms.open(session.terms, session.signature, roster)
         if terms.query_set != queries.hash or terms.federation != self._config.digest():
             raise ConfigError("the open session is of other queries", "It is begun anew")
+        self._standing.stated(terms)
         places, proof = self._standing.proof(queries.rows)
         begin: dict[str, Any] = {"terms": session.terms, "signature": session.signature, "queries": queries.rows}
         begin |= {"places": places, "proof": proof}

@@ -219,7 +219,7 @@ def close(folder: NodeFolder, seconds: float, sleep: Callable[[float], None] = t
         sleep(0.5)
     raise EngineError(
         f"federation {run.short} is not closed after {seconds:g} s",
-        "It closes as soon as the parties have trained, or the question under way is answered: see consilium status",
+        "It closes as soon as the parties have trained, or has given up the question under way: see consilium status",
     )
 
 

@@ -34,7 +34,7 @@ from consilium.node.keys import OwnKeys
 from consilium.node.signed import address, joined
 from consilium.node.supervisor import end_with_parent, tell_time
 from consilium.protocol.errors import ConsiliumError, EngineError
-from consilium.protocol.files import more_descriptors, private_folder
+from consilium.protocol.files import more_descriptors, private_folder, writing
 from consilium.protocol.tls import TlsFiles
 
 NOT_TOLD = {"failed", "promised", "resumed-session", "session-lost"}
@@ -114,7 +114,8 @@ def main(folder: str) -> NoReturn:
     """Serve, and end at once: Python would wait for the threads of a question under way until all parties have answered
     or their time is over, and what is charged of it stands in the ledger."""
     try:
-        serve(open_folder(Path(folder), THE_COORDINATOR))
+        with writing(Path(folder)):
+            serve(open_folder(Path(folder), THE_COORDINATOR))
         code = 0
     except ConsiliumError as failure:
         print(failure, file=sys.stderr)

@@ -127,7 +127,9 @@ def plain_part(data: ReportData, guarantees: Guarantees) -> PagePart:
         reasons = (disclosure.SEEDED, "The guarantee below is that of the same run with real noise.", *reasons)
     if "guarantee_party" in guarantees:
         right = _right_in(guarantees["guarantee_party"])
-        reasons = (*reasons, f"For a whole {word} it is less: a guess is right in {right}.")
+        unbounded = right in (disclosure.ALWAYS, _NO_LIMIT)
+        guess = "may be right always" if unbounded else f"is right in {right}"
+        reasons = (*reasons, f"For a whole {word} it is less: a guess {guess}.")
     meaning = (
         "Fixed before anything was asked, for all queries that the budget allows. Epsilon is rounded up; delta is the"
         " room left for a mishap.",

@@ -201,7 +201,10 @@ def test_a_status_says_what_was_given_and_that_the_coordinator_does_not_answer(m
         assert (status["running"], status["problems"]) == ("no", [])
         assert status["given"]["queries"] == 0 and status["given"]["epsilon"] <= status["given"]["most_epsilon"]
         with held(private_folder(folder / "state") / "lock", name):
-            assert kind_of(folder).status(folder).values["running"].endswith("UTC")
+            os.utime(folder.lock, (0, 0))
+            with pytest.raises(ConfigError, match="already started"):  # and it changes nothing of what is said
+                start(folder)
+            assert kind_of(folder).status(folder).values["running"] == "since 1970-01-01 00:00:00 UTC"
 
 
 def test_what_is_wrong_is_a_problem_of_the_status_and_hides_nothing_else(folder: NodeFolder) -> None:

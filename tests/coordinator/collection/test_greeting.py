@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from consilium.coordinator.events import AWAY_CURE, NO_ANSWER, UNKNOWN, Event, EventLog, EventTail, RollEntry, RunState
-from consilium.coordinator.federation import FederationRun
+from consilium.coordinator.federation import FederationRun, RunFolder, conclude
 from consilium.coordinator.ledger import Ledger
-from consilium.protocol.errors import NotEnoughParties, StorageError
+from consilium.protocol.errors import BudgetExceeded, NotEnoughParties, StorageError
 from consilium.protocol.refusals import CURES, Rule
 from consilium.protocol.versions import program_versions
 from tests.federation import FakeTransport, hello_of, make_config, make_home, make_rows
@@ -120,6 +120,22 @@ def test_one_that_died_before_its_commit_goes_on(homes: list[Path], run: Path, m
     assert not left_out(run)
     federation(homes, run, 0)
     assert not left_out(run)
+
+
+def test_a_question_under_way_is_charged_nothing_once_the_federation_is_summed_up(homes, run, monkeypatch) -> None:
+    """Else the audit of an honest run would find a charge that its summary does not have."""
+    sources: list = []
+
+    def concluded(*args: Any, **more: Any) -> dict[str, Any]:
+        with pytest.raises(BudgetExceeded, match="is being closed"):
+            student(2, 3)(sources[0])
+        return conclude(*args, **more)
+
+    monkeypatch.setattr("consilium.coordinator.federation.conclude", concluded)
+    federation(homes, run, 0, lambda source: (sources.append(source), student(3)(source)))
+    use = RunFolder(run, CONFIG).use()
+    assert (use.unanswered, events(run, "closed")[0]["asked"]) == (2, 3)
+    assert use.describe().endswith("nothing can be asked; of those 2 not answered")
 
 
 def test_another_version_is_told_on_both_sides_before_anything_is_trained(homes, run, monkeypatch, caplog) -> None:

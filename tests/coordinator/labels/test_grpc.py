@@ -178,6 +178,15 @@ def test_a_patient_student_asks_again_what_failed_and_no_mistake_of_its_own(site
     assert len(said) == 1 and "uses up nothing more" in said[0] and "p07" not in said[0]
 
 
+def test_a_student_gets_no_label_of_another_federation_than_it_has_the_terms_of(site, service) -> None:
+    """Its coordinator joined another one meanwhile, at the same address: the card would have the epsilon of one."""
+    with site.serving(service, 20) as address, site.channel(address) as channel:
+        channel._terms = replace(channel.describe(), federation="0" * 64)
+        with pytest.raises(DataError, match=r"another federation.*nothing was asked.*Join the newest folder"):
+            channel.ask(X)
+    assert service._collector.asked == []
+
+
 @pytest.mark.usefixtures("soon")
 def test_a_lock_is_waited_for_within_the_students_patience(site, service, tmp_path: Path) -> None:
     """From its first call on. The event log says why, a student hears no more than that the operator sees it."""

@@ -20,7 +20,7 @@ import pytest
 from consilium.accounting.mechanisms import GNMax, Histogram
 from consilium.accounting.target import worst_case
 from consilium.accounting.units import Unit
-from consilium.coordinator.collection.admission import enrol, train
+from consilium.coordinator.collection.admission import NotedCollector, enrol, train
 from consilium.coordinator.collection.base import Counts
 from consilium.coordinator.collection.means import Collecting, Standing, VoteKeys
 from consilium.coordinator.collection.plaintext import PLAINTEXT
@@ -294,7 +294,8 @@ class Federation:
         members = train(self.transport, self.config, enrolled, self.log).members
         self.kind = STAGE_OF[collection]
         means = Collecting(self.transport, self.config, members, folder, standing, self.log)
-        self.service = LabelService(self.config, self.ledger, keys.collector(means), SeededNoise, PARTIES, self.log)
+        noted = NotedCollector(keys.collector(means), None, members, standing)
+        self.service = LabelService(self.config, self.ledger, noted, SeededNoise, PARTIES, self.log)
 
     def answered(self) -> list[int]:
         return [node.store.answered_in(self.config.digest(), 1) for node in self.transport.parties.values()]
@@ -331,6 +332,8 @@ def test_both_sides_count_what_a_failed_question_used_up_and_the_same_again_is_f
     with pytest.raises(BudgetExceeded, match="9 new queries asked, 8 queries"):
         service.ask(rows(12, 21))
     assert len(service.ask(rows(5, 12))) == 7 and ledger.unanswered() == 0
+    names = [node.name for node in federation.transport.parties.values()]
+    assert [*map(ledger.least_seen, names)] == [2] * PARTIES, "one whose state is older is noticed"
     assert (service.describe().queries_left, federation.answered()) == (8, [12] * PARTIES)
     service.ask(rows(12, 20))
     assert federation.answered() == [TWENTY.queries] * PARTIES
