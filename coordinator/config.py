@@ -157,10 +157,15 @@ class Federation(Derived, Frozen):
         except AccountingError as error:
             raise ValueError(f"mechanism {self.mechanism.name}: {error}") from None
         if promise > self.privacy.epsilon:
+            cure = "leave the noise out of [federation.mechanism] to have it calibrated, or leave epsilon out"
+            if self.event(0, 0).slack > 0:
+                cure = (
+                    "parties add this noise in shares so fine that they cost more than one piece. Name more noise, or a"
+                    " lower epsilon, or collect votes as verified"
+                )
             raise ValueError(
                 f"privacy.epsilon is {self.privacy.epsilon:g}, but this noise and this query budget promise"
-                f" {epsilon_text(promise)}: leave the noise out of [federation.mechanism] to have it calibrated, or"
-                " leave epsilon out"
+                f" {epsilon_text(promise)}: {cure}"
             )
         return self
 

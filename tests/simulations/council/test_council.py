@@ -212,6 +212,13 @@ class TestFit:
         again: Any = clone(council)
         assert again.fit(FRAME, "ill", owners="hospital").privacy_.fits == 1
 
+    def test_of_fits_with_fine_shares_of_noise_each_costs_what_its_run_promised(self) -> None:
+        hidden = {"federation.collection": "secure", "federation.colluders": 0}
+        council = Council(**{**QUICK, "mechanism": {"name": "gnmax", "sigma": 3.0}}, settings=hidden)
+        once = council.fit(FRAME, "ill", owners="hospital").privacy_
+        again = council.fit(FRAME, "ill", owners="hospital").privacy_
+        assert again.epsilon == once.epsilon and again.epsilon_of_all_fits == 2 * once.epsilon
+
     def test_a_folder_is_written_once_and_a_temporary_one_goes_with_the_object(self, tmp_path: Path) -> None:
         council = fitted(out=tmp_path / "run")
         assert (tmp_path / "run" / "ledger.db").is_file()
