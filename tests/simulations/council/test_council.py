@@ -213,8 +213,8 @@ class TestFit:
         assert again.fit(FRAME, "ill", owners="hospital").privacy_.fits == 1
 
     def test_of_fits_with_fine_shares_of_noise_each_costs_what_its_run_promised(self) -> None:
-        hidden = {"federation.collection": "secure", "federation.colluders": 0}
-        council = Council(**{**QUICK, "mechanism": {"name": "gnmax", "sigma": 3.0}}, settings=hidden)
+        mechanism, hidden = {"name": "gnmax", "sigma": 3.0}, {"federation.collection": "secure"}
+        council = Council(**{**QUICK, "mechanism": mechanism}, settings=hidden)
         once = council.fit(FRAME, "ill", owners="hospital").privacy_
         again = council.fit(FRAME, "ill", owners="hospital").privacy_
         assert again.epsilon == once.epsilon and again.epsilon_of_all_fits == 2 * once.epsilon
