@@ -28,6 +28,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import nn
 
+from consilium.accounting.mechanisms import Histogram
+from consilium.accounting.target import worst_case
 from consilium.protocol.errors import ConsiliumError, FailedAfterRelease, OutputExists
 from consilium.report.disclosure import SEEDED
 from consilium.simulations.council.estimator import Council
@@ -197,7 +199,9 @@ class TestFit:
         assert council.n_owners_ == 4
 
     def test_fits_of_the_same_owners_add_up(self) -> None:
-        council = Council(**QUICK)
+        """With what the owners' fine shares of the noise cost on top."""
+        mechanism, hidden = {"name": "gnmax", "sigma": 3.0}, {"federation.collection": "secure"}
+        council = Council(**{**QUICK, "mechanism": mechanism}, settings=hidden)
         council.fit(FRAME, "ill", owners="hospital")
         once = council.privacy_
         assert (once.fits, once.epsilon_of_all_fits) == (1, once.epsilon)
@@ -212,12 +216,16 @@ class TestFit:
         again: Any = clone(council)
         assert again.fit(FRAME, "ill", owners="hospital").privacy_.fits == 1
 
-    def test_of_fits_with_fine_shares_of_noise_each_costs_what_its_run_promised(self) -> None:
-        mechanism, hidden = {"name": "gnmax", "sigma": 3.0}, {"federation.collection": "secure"}
-        council = Council(**{**QUICK, "mechanism": mechanism}, settings=hidden)
-        once = council.fit(FRAME, "ill", owners="hospital").privacy_
-        again = council.fit(FRAME, "ill", owners="hospital").privacy_
-        assert again.epsilon == once.epsilon and again.epsilon_of_all_fits == 2 * once.epsilon
+    def test_a_fit_that_promised_for_another_unit_is_charged_for_a_whole_owner(self) -> None:
+        """Of an owner with two teachers a record that comes moves one vote, and the owner two."""
+        told = {"unit": "record", "neighbouring": "add_or_remove", "teachers_per_party": 2}
+        council = Council(**{**QUICK, **told, "mechanism": {"name": "histogram", "sigma": 20.0}})
+        record = council.fit(FRAME, "ill", owners="hospital").privacy_
+        council.set_params(unit="party", neighbouring="replace", mechanism={"name": "histogram", "sigma": 40.0})
+        owner = council.fit(FRAME, "ill", owners="hospital").privacy_
+        assert owner.epsilon == pytest.approx(record.epsilon, rel=0.01)
+        first = Histogram(sigma=20.0).event(20, teachers_per_party=2)
+        assert owner.epsilon_of_all_fits == owner.epsilon + worst_case([first], owner.delta).epsilon
 
     def test_a_folder_is_written_once_and_a_temporary_one_goes_with_the_object(self, tmp_path: Path) -> None:
         council = fitted(out=tmp_path / "run")
