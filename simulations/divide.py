@@ -129,6 +129,13 @@ class Case:
             self._made[name] = make()
         return self._made[name]
 
+    @property
+    def patient(self) -> np.ndarray | None:
+        """Of which patient each row of the data set is, int64 (rows,); None where nobody knows. In "groups" of rows
+        without patients the owners are those who are dealt whole."""
+        by_owner = self.dataset.patient is None and self.scenario.data.partition == "groups"
+        return self.dataset.owner if by_owner else self.dataset.patient
+
     def identities(self) -> SimulatedKeys | None:
         """Keys and roster; None for plaintext votes. Raises ConfigError if no roster is safe."""
         return simulated_keys(self.scenario.federation, self.parties, self.seed)
