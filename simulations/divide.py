@@ -181,8 +181,8 @@ def make_case(scenario: Scenario, seed: int, home_share: float, source: Source |
 
 
 def clear_votes(scenario: Scenario) -> Scenario:
-    """As a study collects votes: in this process, with the coordinator's own noise. The student is promised the same;
-    where the noise is in the sums, a check has more noise than here."""
+    """As a study collects votes: in this process, with the coordinator's own noise. The student is promised the same,
+    but for what fine shares cost; where the noise is in the sums, a check has more noise than here."""
     federation = scenario.federation.model_copy(update={"collection": "plaintext"})
     return scenario.model_copy(update={"federation": federation})
 
